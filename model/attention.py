@@ -1,0 +1,131 @@
+"""Causal scaled dot-product attention with grouped heads, ALiBi, a window and an extra softmax logit, block by block."""
+
+import functools
+import math
+
+import jax
+import jax.numpy as jnp
+from flax import struct
+from jax.sharding import PartitionSpec as P
+from jaxtyping import Array, Bool, Float, Int
+
+from model.softmax import softmax_terms
+
+# Rows of scores that exist at once. 128 keeps a block of scores in the cache of a CPU core at contexts of a few thousand.
+BLOCK = 128
+# Query chunks with a static number of visible keys each: at most 1/16 of the score work is wasted on masked keys.
+CHUNKS = 8
+
+
+@struct.dataclass
+class AttentionStatistics:
+    """What is known of the attention probabilities p [B, N, T, S] without keeping them."""
+
+    first: Float[Array, "B N T"]  # p[..., 0]: what each query gives to the first token
+    extra: Float[Array, "B N T"]  # probability that each query gives to the extra logit
+    received: Float[Array, "B N S"]  # Σ over queries of p: what each key receives
+
+
+def attention(
+    q: Float[Array, "B T N H"],
+    k: Float[Array, "B T K H"],
+    v: Float[Array, "B T K H"],
+    *,
+    extra_logit: Float[Array, " N"],
+    slopes: Float[Array, " N"],
+    window: Int[Array, ""],
+    padding: Bool[Array, "B T"] | None = None,
+) -> tuple[Float[Array, "B T N H"], AttentionStatistics]:
+    """softmax(q·k / sqrt(H) - slope · (i - j), with e^extra_logit in the denominator) · v over keys i - window < j <= i.
+
+    Query head n reads key/value head n // (N / K). `slopes` 0 is no ALiBi, `window` >= T no window, `extra_logit` -inf the
+    plain softmax (model.softmax). `padding` is True for real tokens; a query that sees no key gives zeros, and padded queries
+    count in no statistic. Memory is linear in T: BLOCK rows of scores exist at once. Scores and sums are float32.
+    """
+    tokens, heads, groups = q.shape[1], q.shape[2], k.shape[2]
+    q = jnp.swapaxes(q * q.shape[-1] ** -0.5, 1, 2)
+    q = q.reshape(q.shape[0], groups, heads // groups, *q.shape[2:], out_sharding=_heads(5))
+    k, v = jnp.swapaxes(k, 1, 2), jnp.swapaxes(v, 1, 2)
+    per_head = functools.partial(jnp.reshape, shape=(groups, heads // groups), out_sharding=P("model", None))
+    real = jnp.ones((q.shape[0], tokens), bool, out_sharding=P("data", None)) if padding is None else padding
+    rows = functools.partial(_attend_rows, extra_logit=per_head(extra_logit), slopes=per_head(slopes), window=window)
+    chunk = BLOCK * math.ceil(tokens / (BLOCK * CHUNKS))
+    outputs, statistics = [], []
+    for start in range(0, tokens, chunk):
+        stop = min(start + chunk, tokens)
+        queries, i, real_queries = q[:, :, :, start:stop], jnp.arange(start, stop), real[:, start:stop]
+        visible = functools.partial(rows, k=k[:, :, :stop], v=v[:, :, :stop], real=real[:, :stop])
+        out, found = _map_blocks(visible, queries, i, real_queries)
+        outputs.append(out)
+        statistics.append(found.replace(received=jnp.pad(found.received, [(0, 0)] * 3 + [(0, tokens - stop)])))
+    return _join_heads(outputs, statistics)
+
+
+def _attend_rows(
+    q: Float[Array, "B K G q H"],
+    i: Int[Array, " q"],
+    real_queries: Bool[Array, "B q"],
+    *,
+    k: Float[Array, "B K S H"],
+    v: Float[Array, "B K S H"],
+    real: Bool[Array, "B S"],
+    extra_logit: Float[Array, "K G"],
+    slopes: Float[Array, "K G"],
+    window: Int[Array, ""],
+) -> tuple[Float[Array, "B K G q H"], AttentionStatistics]:
+    """One block of query rows at positions i against the keys at 0 … S - 1. Heads stay grouped, in the statistics too."""
+    distance = i[:, None] - jnp.arange(k.shape[2])[None, :]
+    scores = jnp.einsum("BKGqH,BKSH->BKGqS", q, k, preferred_element_type=jnp.float32)
+    scores -= (slopes[:, :, None, None] * distance.astype(jnp.float32)[None, None])[None]
+    visible = ((distance >= 0) & (distance < window))[None] & real[:, None, :]
+    scores = jnp.where(visible[:, None, None], scores, -jnp.inf)
+    numerators, total, extra = softmax_terms(scores, extra_logit[None, :, :, None])
+    out = jnp.einsum("BKGqS,BKSH->BKGqH", numerators.astype(v.dtype), v, preferred_element_type=jnp.float32)
+    share = jnp.where(real_queries[:, None, None], 1 / total, 0)
+    # A sum over queries as a product: XLA's CPU back end reduces the columns of a fused softmax 100 times slower.
+    received = jnp.einsum("BKGqS,BKGq->BKGS", numerators, share)
+    statistics = AttentionStatistics(first=numerators[..., 0] * share, extra=extra * share, received=received)
+    return (out / total[..., None]).astype(v.dtype), statistics
+
+
+def _map_blocks(attend, q, i, real_queries):
+    """`attend` over blocks of BLOCK rows, one after the other; a single block needs no loop."""
+    count = i.shape[0]
+    if count <= BLOCK:
+        return attend(q, i, real_queries)
+    blocks = math.ceil(count / BLOCK)
+    surplus = blocks * BLOCK - count  # rows at position -1, which see no key
+
+    def split(x, axis, spec, fill=0):
+        x = jnp.pad(x, [(0, surplus if a == axis else 0) for a in range(x.ndim)], constant_values=fill)
+        x = x.reshape(*x.shape[:axis], blocks, BLOCK, *x.shape[axis + 1 :], out_sharding=spec)
+        return jnp.moveaxis(x, axis, 0)
+
+    def merge(x, axis):
+        x = jnp.moveaxis(x, 0, axis)
+        x = x.reshape(*x.shape[:axis], blocks * BLOCK, *x.shape[axis + 2 :], out_sharding=_heads(x.ndim - 1))
+        return jax.lax.slice_in_dim(x, 0, count, axis=axis)
+
+    mapped = split(q, 3, _heads(6)), split(i, 0, P(None, None), -1), split(real_queries, 1, P("data", None, None), False)
+    out, found = jax.lax.map(lambda block: attend(*block), mapped)
+    return merge(out, 3), AttentionStatistics(
+        first=merge(found.first, 3), extra=merge(found.extra, 3), received=jnp.sum(found.received, axis=0)
+    )
+
+
+def _join_heads(outputs, statistics):
+    """Chunks of rows joined, grouped heads merged, heads after tokens in the output."""
+
+    def merge(x):
+        return x.reshape(x.shape[0], -1, *x.shape[3:], out_sharding=_heads(x.ndim - 1))
+
+    return jnp.swapaxes(merge(jnp.concatenate(outputs, axis=3)), 1, 2), AttentionStatistics(
+        first=merge(jnp.concatenate([s.first for s in statistics], axis=3)),
+        extra=merge(jnp.concatenate([s.extra for s in statistics], axis=3)),
+        received=merge(functools.reduce(jnp.add, [s.received for s in statistics])),
+    )
+
+
+def _heads(rank: int) -> P:
+    """Batch and (grouped or single) heads sharded, the rest not."""
+    return P("data", "model", *([None] * (rank - 2)))

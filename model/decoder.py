@@ -1,0 +1,85 @@
+"""A decoder: embedding, stacked blocks under `lax.scan`, final norm, unembedding."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import jax
+import jax.numpy as jnp
+from flax import struct
+from jax.sharding import PartitionSpec as P
+from jaxtyping import Array, Bool, Float, Int
+
+from model.block import Block, BlockConfig, LayerTrace, apply_block, init_block
+from model.embedding import embed, logits
+from model.linear import init_matrix
+from model.norm import Norm, init_norm, normalise
+from model.positions.absolute import add_positions
+from model.positions.tables import PositionTables
+
+
+@dataclass(frozen=True)
+class DecoderConfig:
+    """The structure of a decoder. `learned_positions` is the length of a learned absolute table, 0 for none."""
+
+    vocabulary: int
+    layers: int
+    block: BlockConfig
+    tied: bool = True
+    scaled_embedding: bool = False
+    learned_positions: int = 0
+    compute: Literal["float32", "bfloat16"] = "float32"
+
+
+@struct.dataclass
+class Decoder:
+    """Weights, float32. `unembedding` is None if tied to `embedding`, `positions` if none are learned."""
+
+    embedding: Float[Array, "V D"]
+    positions: Float[Array, "C D"] | None
+    blocks: Block
+    final_norm: Norm
+    unembedding: Float[Array, "V D"] | None
+
+
+def init_decoder(key: Array, cfg: DecoderConfig, *, extra_logit: float = -jnp.inf) -> Decoder:
+    """Embeddings N(0, 1/D), so that a tied unembedding starts at unit scale; blocks as `init_block`. Needs a mesh."""
+    embedding, positions, blocks, unembedding = jax.random.split(key, 4)
+    V, D = cfg.vocabulary, cfg.block.width
+    whole = P(None, None)  # a sharded look-up table costs a rematerialisation and these are small
+    init = jax.vmap(lambda k: init_block(k, cfg.block, extra_logit=extra_logit, depth=cfg.layers))
+    return Decoder(
+        embedding=init_matrix(embedding, (V, D), whole, D),
+        positions=init_matrix(positions, (cfg.learned_positions, D), whole, D) if cfg.learned_positions else None,
+        blocks=init(jax.random.split(blocks, cfg.layers)),
+        final_norm=init_norm(D, bias=cfg.block.layer_norm),
+        unembedding=None if cfg.tied else init_matrix(unembedding, (V, D), whole, D),
+    )
+
+
+def apply_decoder(
+    p: Decoder,
+    tokens: Int[Array, "B T"],
+    tables: PositionTables,
+    cfg: DecoderConfig,
+    *,
+    padding: Bool[Array, "B T"] | None = None,
+    measure: Callable[[LayerTrace], Any] | None = None,
+) -> tuple[Float[Array, "B T V"], Any]:
+    """Logits (float32) and what `measure` returns for each layer, stacked over L (None without it).
+
+    `tables` holds a row a layer; `padding` is True for real tokens. Needs a mesh (jax.set_mesh).
+    """
+    positions = jnp.arange(tokens.shape[1])
+    x = embed(p.embedding, tokens, scaled=cfg.scaled_embedding).astype(cfg.compute)
+    if p.positions is not None:
+        x = add_positions(x, p.positions, positions)
+
+    def layer(x: Float[Array, "B T D"], row: tuple[Block, PositionTables]) -> tuple[Float[Array, "B T D"], Any]:
+        block, table = row
+        x, trace = apply_block(block, x, table, positions, cfg.block, padding)
+        return x, None if measure is None else measure(trace)
+
+    x, measured = jax.lax.scan(layer, x, (p.blocks, tables))
+    x = normalise(p.final_norm, x)
+    return logits(x, p.embedding if p.unembedding is None else p.unembedding), measured

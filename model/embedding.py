@@ -1,0 +1,28 @@
+"""Tokens to vectors and back."""
+
+import jax
+import jax.numpy as jnp
+from jax.sharding import PartitionSpec as P
+from jaxtyping import Array, Float, Int
+
+from model.linear import project
+
+RESIDUAL = P("data", None, None)
+
+
+def embed(table: Float[Array, "V D"], tokens: Int[Array, "B T"], *, scaled: bool) -> Float[Array, "B T D"]:
+    """table[tokens], times sqrt(D) if `scaled` (Vaswani et al. 2017). Tokens outside 0 … V - 1 are clipped."""
+    x = table.at[tokens].get(mode="clip", out_sharding=RESIDUAL)
+    return x * table.shape[1] ** 0.5 if scaled else x
+
+
+def logits(x: Float[Array, "B T D"], unembedding: Float[Array, "V D"]) -> Float[Array, "B T V"]:
+    """x · unembeddingᵀ in float32; a tied model passes its embedding table."""
+    return project(x, unembedding.T, out_sharding=RESIDUAL).astype(jnp.float32)
+
+
+def token_losses(scores: Float[Array, "B T V"], targets: Int[Array, "B T"]) -> Float[Array, "B T"]:
+    """-ln softmax(scores)[target] of every position [nats], float32."""
+    scores = scores.astype(jnp.float32)
+    chosen = jnp.take_along_axis(scores, targets[..., None], axis=-1)[..., 0]
+    return jax.nn.logsumexp(scores, axis=-1) - chosen

@@ -1,0 +1,49 @@
+"""Feed-forward layers: SwiGLU, GELU, ReLU."""
+
+from typing import Literal
+
+import jax
+import jax.numpy as jnp
+from flax import struct
+from jax.sharding import PartitionSpec as P
+from jaxtyping import Array, Float
+
+from model.linear import init_matrix, project
+
+Activation = Literal["swiglu", "gelu", "relu"]
+
+
+@struct.dataclass
+class FeedForward:
+    """Weights; `gate` only for the gated kind."""
+
+    up: Float[Array, "*L D F"]
+    gate: Float[Array, "*L D F"] | None
+    down: Float[Array, "*L F D"]
+
+
+def init_feedforward(key: Array, width: int, hidden: int, activation: Activation, gain: float) -> FeedForward:
+    """`gain` multiplies the scale of the output matrix."""
+    up, gate, down = jax.random.split(key, 3)
+    gated = activation == "swiglu"
+    return FeedForward(
+        up=init_matrix(up, (width, hidden), P("data", "model"), width),
+        gate=init_matrix(gate, (width, hidden), P("data", "model"), width) if gated else None,
+        down=init_matrix(down, (hidden, width), P("model", "data"), hidden, gain),
+    )
+
+
+def feedforward(p: FeedForward, x: Float[Array, "B T D"], activation: Activation) -> Float[Array, "B T D"]:
+    """swiglu: (silu(x·gate) ⊙ x·up)·down (Shazeer 2020, arXiv 2002.05202); gelu, relu: f(x·up)·down. GELU is the exact one."""
+    wide = P("data", None, "model")
+    h = project(x, p.up, out_sharding=wide)
+    match activation:
+        case "swiglu":
+            if p.gate is None:
+                raise ValueError("swiglu needs a gate matrix: initialise the feed-forward with activation='swiglu'")
+            h = jax.nn.silu(project(x, p.gate, out_sharding=wide)) * h
+        case "gelu":
+            h = jax.nn.gelu(h, approximate=False)
+        case "relu":
+            h = jnp.maximum(h, 0)
+    return project(h, p.down, out_sharding=P("data", None, None))

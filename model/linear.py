@@ -1,0 +1,39 @@
+"""The matrix product of every projection, written so that its gradient is fast and its sharding is explicit."""
+
+import math
+
+import jax
+import jax.numpy as jnp
+from jax.sharding import PartitionSpec as P
+from jaxtyping import Array, Float
+
+
+def project(
+    x: Float[Array, "..."], w: Float[Array, "..."], *, contract: int = 1, out_sharding: P
+) -> Float[Array, "..."]:
+    """Contracts the last `contract` axes of x with the first of w: [B, T, *in] × [*in, *out] → [B, T, *out].
+
+    Both operands are flattened to matrices first: the weight gradient of a three-axis product is two to five times slower
+    on XLA's CPU back end. w is cast to x's type; products are summed in float32. Needs a mesh (jax.set_mesh) with the axes of
+    `out_sharding`, of which only the first axis and the first output axis may be sharded.
+    """
+    rows = x.ndim - contract
+    y = jnp.matmul(
+        _as_matrix(x, rows),
+        _as_matrix(w.astype(x.dtype), contract),
+        preferred_element_type=jnp.float32,
+        out_sharding=P(out_sharding[0], out_sharding[rows]),
+    )
+    return y.astype(x.dtype).reshape(*x.shape[:rows], *w.shape[contract:], out_sharding=out_sharding)
+
+
+def _as_matrix(x: Float[Array, "..."], rows: int) -> Float[Array, "rows columns"]:
+    spec = jax.typeof(x).sharding.spec
+    return x.reshape(math.prod(x.shape[:rows]), -1, out_sharding=P(spec[0], spec[rows]))
+
+
+def init_matrix(
+    key: Array, shape: tuple[int, ...], spec: P, fan_in: int, gain: float = 1.0
+) -> Float[Array, "..."]:
+    """Truncated normal (at three standard deviations) with standard deviation gain / sqrt(fan_in), float32."""
+    return gain * fan_in**-0.5 * jax.random.truncated_normal(key, -3.0, 3.0, shape, out_sharding=spec)

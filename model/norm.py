@@ -1,0 +1,48 @@
+"""RMSNorm and LayerNorm, in float32 whatever the compute type."""
+
+import jax
+import jax.numpy as jnp
+from flax import struct
+from jax.sharding import PartitionSpec as P
+from jaxtyping import Array, Float
+
+
+@struct.dataclass
+class Norm:
+    """Weights of one norm, or of a stack of them. LayerNorm has a bias, RMSNorm has none."""
+
+    scale: Float[Array, "*L D"]
+    bias: Float[Array, "*L D"] | None
+
+
+def init_norm(width: int, *, bias: bool) -> Norm:
+    return Norm(
+        scale=jnp.ones(width, out_sharding=P(None)),
+        bias=jnp.zeros(width, out_sharding=P(None)) if bias else None,
+    )
+
+
+def rms_norm(x: Float[Array, "*B D"], scale: Float[Array, " D"], epsilon: float = 1e-6) -> Float[Array, "*B D"]:
+    """x / sqrt(mean(x²) + ε) · scale (Zhang and Sennrich 2019, arXiv 1910.07467)."""
+    y = x.astype(jnp.float32)
+    y = y * jax.lax.rsqrt(jnp.mean(y * y, axis=-1, keepdims=True) + epsilon)
+    return (y * _along_last(scale, y)).astype(x.dtype)
+
+
+def layer_norm(
+    x: Float[Array, "*B D"], scale: Float[Array, " D"], bias: Float[Array, " D"], epsilon: float = 1e-5
+) -> Float[Array, "*B D"]:
+    """(x - mean) / sqrt(var + ε) · scale + bias (Ba et al. 2016, arXiv 1607.06450)."""
+    y = x.astype(jnp.float32)
+    y = y - jnp.mean(y, axis=-1, keepdims=True)
+    y = y * jax.lax.rsqrt(jnp.mean(y * y, axis=-1, keepdims=True) + epsilon)
+    return (y * _along_last(scale, y) + _along_last(bias, y)).astype(x.dtype)
+
+
+def normalise(norm: Norm, x: Float[Array, "*B D"]) -> Float[Array, "*B D"]:
+    """LayerNorm if the weights have a bias, else RMSNorm."""
+    return rms_norm(x, norm.scale) if norm.bias is None else layer_norm(x, norm.scale, norm.bias)
+
+
+def _along_last(vector: Float[Array, " D"], like: Float[Array, "*B D"]) -> Float[Array, "*B D"]:
+    return jax.lax.broadcast_in_dim(vector, (1,) * (like.ndim - 1) + vector.shape, (like.ndim - 1,))

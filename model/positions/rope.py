@@ -1,0 +1,28 @@
+"""Rotary position embedding from a table of inverse frequencies."""
+
+import jax.numpy as jnp
+from jaxtyping import Array, Float, Int
+
+
+def rotate(
+    x: Float[Array, "B T N H"],
+    positions: Int[Array, " T"],
+    inverse_frequencies: Float[Array, " half"],
+    *,
+    factor: Float[Array, ""],
+    interleaved: bool = False,
+) -> Float[Array, "B T N H"]:
+    """(x_a, x_b) → factor · (x_a cos θ - x_b sin θ, x_a sin θ + x_b cos θ), θ = position · inverse frequency [rad].
+
+    Su et al. 2021 (arXiv 2104.09864). The pair (a, b) of frequency i is (i, i + H/2), or (2i, 2i + 1) if `interleaved`; the two
+    differ by a fixed permutation of the channels. A table of zeros with factor 1 is NoPE. `factor` is final: it multiplies cos
+    and sin, so scores are scaled by its square. Angles and rotation are float32; the result has x's type.
+    """
+    angles = positions.astype(jnp.float32)[:, None] * inverse_frequencies[None, :]
+    cos, sin = ((factor * f(angles))[None, :, None, :] for f in (jnp.cos, jnp.sin))
+    pairs = x.astype(jnp.float32)
+    half = x.shape[-1] // 2
+    a, b = (pairs[..., 0::2], pairs[..., 1::2]) if interleaved else (pairs[..., :half], pairs[..., half:])
+    turned = a * cos - b * sin, a * sin + b * cos
+    y = jnp.stack(turned, axis=-1).reshape(x.shape) if interleaved else jnp.concatenate(turned, axis=-1)
+    return y.astype(x.dtype)
