@@ -1,0 +1,169 @@
+"""From a TOML file and `key=value` words to checked studies and their arms, with errors that name the key and its neighbour."""
+
+import difflib
+import itertools
+import tomllib
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any, get_args
+
+from pydantic import BaseModel, TypeAdapter, ValidationError
+
+from experiments.config import Arm, Study, TrainingStudy, checked_arm_name
+from experiments.errors import UserError
+
+Tree = dict[str, Any]
+# What an arm may change.
+SECTIONS = ("model", "data", "train", "measure")
+
+
+def load_studies(path: Path, words: Sequence[str] = ()) -> list[Any]:
+    """The study of a file, or the studies of a suite (`studies = ["a.toml", …]`, relative to it), each with `words` applied.
+
+    A word is `key=value`; in a suite it begins with the study it is for: `sinks.train.steps=100`. UserError for whatever
+    cannot be read, named with its file.
+    """
+    tree = _read_toml(path)
+    if "studies" not in tree:
+        return [_validated(_overridden(tree, words, path), str(path))]
+    unknown = sorted(set(tree) - {"studies"})
+    if unknown:
+        raise UserError(f"{path}: a suite has the key 'studies' only, not {', '.join(map(repr, unknown))}")
+    members = [path.parent / name for name in tree["studies"]]
+    trees = [_read_toml(member) for member in members]
+    names = [str(tree.get("study")) for tree in trees]
+    for word in words:
+        if word.split(".")[0] not in names:
+            raise UserError(f"{word!r}: in a suite a key begins with its study, {' or '.join(names)}: {names[0]}.{word}")
+    own = [[w.split(".", 1)[1] for w in words if w.split(".")[0] == name] for name in names]
+    return [_validated(_overridden(t, w, p), str(p)) for t, w, p in zip(trees, own, members, strict=True)]
+
+
+def arms_of(study: TrainingStudy, path: Path) -> list[Arm]:
+    """The arms of a study, each merged with what the study shares, times the cross product of its sweep."""
+    shared = study.model_dump(exclude={"arms", "sweep"})
+    arms = []
+    for name, overrides in (study.arms or {"base": {}}).items():
+        for suffix, swept in _sweep(study.sweep):
+            arm = checked_arm_name(name + suffix)
+            changes = _merged(dict(overrides), swept)
+            for key in changes:
+                if key not in SECTIONS:
+                    raise UserError(f"{path}: arms.{arm}.{key}: unknown key{_nearest(key, list(SECTIONS))}")
+            own = _validated(_merged(shared, changes), f"{path}: arms.{arm}")
+            arms.append(Arm(name=arm, **{section: getattr(own, section) for section in SECTIONS}))
+    return arms
+
+
+def _read_toml(path: Path) -> Tree:
+    try:
+        return tomllib.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise UserError(f"{path}: there is no such file") from None
+    except IsADirectoryError:
+        raise UserError(f"{path} is a folder: name one TOML file") from None
+    except UnicodeDecodeError as error:
+        raise UserError(f"{path}: not UTF-8 at byte {error.start}") from None
+    except tomllib.TOMLDecodeError as error:
+        raise UserError(f"{path}: not TOML: {error}") from None
+
+
+def _overridden(tree: Tree, words: Sequence[str], path: Path) -> Tree:
+    for word in words:
+        key, equals, text = word.partition("=")
+        if not equals or not key:
+            raise UserError(f"{word!r}: an override is key=value, as in train.steps=100")
+        try:
+            value = tomllib.loads(f"value = {text}")["value"]
+        except tomllib.TOMLDecodeError:
+            value = text  # a bare word is a string
+        tree = _merged(tree, _nested(key, value))
+    return tree
+
+
+def _nested(dotted: str, value: object) -> Tree:
+    for key in reversed(dotted.split(".")):
+        value = {key: value}
+    return value  # pyright: ignore[reportReturnType]  # split never returns an empty list
+
+
+def _merged(tree: Tree, changes: Tree) -> Tree:
+    """Tables are merged key by key; a table with another `kind` replaces the old one whole."""
+    result = dict(tree)
+    for key, value in changes.items():
+        old = result.get(key)
+        same = isinstance(old, dict) and isinstance(value, dict) and value.get("kind", old.get("kind")) == old.get("kind")
+        result[key] = _merged(old, value) if same else value  # pyright: ignore[reportArgumentType]
+    return result
+
+
+def _sweep(sweep: dict[str, tuple[object, ...]]) -> Iterator[tuple[str, Tree]]:
+    for values in itertools.product(*sweep.values()):
+        tree: Tree = {}
+        for key, value in zip(sweep, values, strict=True):
+            tree = _merged(tree, _nested(key, value))
+        yield "".join(f"_{key.split('.')[-1]}={value}" for key, value in zip(sweep, values, strict=True)), tree
+
+
+def _validated(tree: Tree, where: str) -> Any:
+    try:
+        return TypeAdapter(Study).validate_python(tree)
+    except ValidationError as error:
+        raise UserError(f"{where}: {_explain(error.errors()[0])}") from None
+
+
+def _explain(error: Any) -> str:
+    """One line: the key as it is written in the file, what is wrong, and the nearest valid key or the range."""
+    location = [str(part) for part in error["loc"]]
+    parents, valid = _walk(location)
+    key = ".".join(parents)
+    match error["type"]:
+        case "extra_forbidden":
+            return f"{key}: unknown key{_nearest(parents[-1], valid)}"
+        case "missing":
+            return f"{key}: this key is required"
+        case "union_tag_not_found":
+            tag = error["ctx"]["discriminator"].strip("'")
+            return f"{f'{key}.' if key else ''}{tag}: this key is required"
+        case "union_tag_invalid":
+            tags = [tag.strip(" '") for tag in error["ctx"]["expected_tags"].split(",")]
+            tag = error["ctx"]["discriminator"].strip("'")
+            return f"{f'{key}.' if key else ''}{tag} = {error['ctx']['tag']!r}: unknown{_nearest(error['ctx']['tag'], tags)}"
+        case "value_error":
+            return f"{f'{key}: ' if key else ''}{error['ctx']['error']}"
+        case _:
+            message = error["msg"][0].lower() + error["msg"][1:]
+            return f"{key} = {error['input']!r}: {message.replace('input ', '')}"
+
+
+def _walk(location: list[str]) -> tuple[list[str], list[str]]:
+    """Follows pydantic's location through the classes: the keys without the tags of unions, and the keys valid at the end."""
+    kinds, keys, valid = _classes(Study), [], []
+    for part in location:
+        tagged = [kind for kind in kinds if _tag(kind) == part]
+        if tagged:
+            kinds = tagged
+            continue
+        keys.append(part)
+        valid = sorted({name for kind in kinds for name in kind.model_fields})
+        fields = [kind.model_fields[part].annotation for kind in kinds if part in kind.model_fields]
+        kinds = [found for annotation in fields for found in _classes(annotation)]
+    return keys, valid
+
+
+def _classes(annotation: Any) -> list[type[BaseModel]]:
+    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+        return [annotation]
+    return [found for part in get_args(annotation) for found in _classes(part)]
+
+
+def _tag(kind: type[BaseModel]) -> str | None:
+    for name in ("kind", "study"):
+        if name in kind.model_fields:
+            return kind.model_fields[name].default
+    return None
+
+
+def _nearest(key: str, valid: list[str]) -> str:
+    close = difflib.get_close_matches(key, valid, n=1, cutoff=0.5)
+    return f"; did you mean {close[0]!r}?" if close else f"; valid here: {', '.join(valid)}"

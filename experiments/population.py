@@ -1,0 +1,66 @@
+"""One compiled program for many models of equal structure, none of which sees another.
+
+A population is a tree with a leading arm axis A, sharded over the mesh axis "arm". On an accelerator the models of one device
+run under `vmap`; on a CPU they run one after the other with a core each, because batched small products gain nothing there.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.sharding import Mesh, NamedSharding
+from jax.sharding import PartitionSpec as P
+
+from model.mesh import make_mesh
+
+Tree = Any
+
+
+def population_mesh(members: int, batch: int) -> Mesh:
+    """As many devices as there are members on the arm axis; what is left splits each member's batch, where it divides."""
+    devices = len(jax.devices())
+    arm = min(devices, members)
+    data = devices // arm
+    return make_mesh(arm=arm, data=data if batch % data == 0 else 1)
+
+
+def over_arms(function: Callable[[Tree, Tree, Tree], Tree], *, donate: bool = False) -> Callable[..., Tree]:
+    """jit of `function(state, own, shared)` for every member: the first two have an arm axis, `shared` has none.
+
+    Needs the mesh of `population_mesh`. `donate` gives up the buffers of `state`.
+    """
+
+    def local(state: Tree, own: Tree, shared: Tree) -> Tree:
+        if jax.default_backend() == "cpu":
+            return jax.lax.map(lambda member: function(*member, shared), (state, own))
+        return jax.vmap(function, in_axes=(0, 0, None))(state, own, shared)
+
+    spread = jax.shard_map(local, in_specs=(P("arm"), P("arm"), P()), out_specs=P("arm"), axis_names={"arm"})
+    return jax.jit(spread, donate_argnums=(0,) if donate else ())
+
+
+def compiled(name: str, function: Callable[..., Tree], programs: list[str], *arguments: Tree) -> Callable[..., Tree]:
+    """Compiles ahead of time for these arguments and adds `name` to `programs`; another shape will be an error, not a compile."""
+    programs.append(name)
+    return function.lower(*arguments).compile()  # pyright: ignore[reportFunctionMemberAccess]
+
+
+def stack(trees: Sequence[Tree], mesh: Mesh) -> Tree:
+    """Trees of equal structure under one arm axis, each device holding its share; the last is repeated to fill the axis."""
+    surplus = -len(trees) % mesh.shape["arm"]
+    rows = [*trees, *[trees[-1]] * surplus]
+    host = jax.tree.map(lambda *leaves: np.stack([np.asarray(leaf) for leaf in leaves]), *rows)
+    return jax.device_put(host, NamedSharding(mesh, P("arm")))
+
+
+def share(tree: Tree, mesh: Mesh) -> Tree:
+    """The same tree on every device."""
+    return jax.device_put(jax.tree.map(jnp.asarray, tree), NamedSharding(mesh, P()))
+
+
+def unstack(tree: Tree, members: int) -> list[Tree]:
+    """The members' trees on the host, as numpy arrays, without those that only filled the axis."""
+    host = jax.device_get(tree)
+    return [jax.tree.map(lambda leaf, i=i: leaf[i], host) for i in range(members)]

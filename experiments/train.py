@@ -1,0 +1,99 @@
+"""One model's training: its state, its values and the step. `experiments.arms` runs many of them in one program."""
+
+import math
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import optax
+from flax import struct
+from jaxtyping import Array, Float, Int, UInt32
+
+from experiments.config import Cosine, TrainConfig, WarmupStableDecay
+from model.decoder import Decoder, DecoderConfig, apply_decoder, init_decoder
+from model.embedding import token_losses
+from model.positions.tables import PositionTables
+
+# Fields of weight trees that decay never shrinks.
+UNDECAYED = frozenset({"scale", "bias", "extra_logit"})
+
+
+@struct.dataclass
+class TrainState:
+    params: Decoder
+    optimizer: optax.OptState
+
+
+@struct.dataclass
+class Values:
+    """What distinguishes the members of one compiled program."""
+
+    tables: PositionTables
+    extra_logit: Float[Array, "*A"]  # at the start
+    train_extra_logit: Float[Array, "*A"]  # 1 trains it, 0 keeps it
+    weight_decay: Float[Array, "*A"]
+    clip: Float[Array, "*A"]
+
+
+def optimizer(values: Values, cfg: TrainConfig, learning_rate: Float[Array, ""]) -> optax.GradientTransformation:
+    """AdamW (Loshchilov and Hutter 2019, arXiv 1711.05101) behind a clip of the global norm; only matrices decay."""
+    return optax.chain(
+        optax.clip_by_global_norm(values.clip),  # pyright: ignore[reportArgumentType]  # a traced scalar serves
+        optax.scale_by_adam(b1=cfg.beta1, b2=cfg.beta2, eps=cfg.epsilon),
+        optax.stateless(lambda updates, params: _decay(updates, params, values.weight_decay)),
+        optax.scale_by_learning_rate(learning_rate),
+    )
+
+
+def _decay(updates: Decoder, params: Decoder | None, weight_decay: Float[Array, ""]) -> Decoder:
+    def leaf(path: tuple[jax.tree_util.GetAttrKey, ...], update: Array, weight: Array) -> Array:
+        return update if path[-1].name in UNDECAYED else update + weight_decay * weight
+
+    return jax.tree_util.tree_map_with_path(leaf, updates, params)
+
+
+def init_state(seed: UInt32[Array, ""], values: Values, model: DecoderConfig, cfg: TrainConfig) -> TrainState:
+    """Weights from the seed, moments zero. Needs a mesh."""
+    params = init_decoder(jax.random.key(seed), model, extra_logit=values.extra_logit)
+    return TrainState(params=params, optimizer=optimizer(values, cfg, jnp.float32(0)).init(params))
+
+
+def train_step(
+    state: TrainState,
+    tokens: Int[Array, "B T"],
+    values: Values,
+    learning_rate: Float[Array, ""],
+    model: DecoderConfig,
+    cfg: TrainConfig,
+) -> tuple[TrainState, dict[str, Float[Array, ""]]]:
+    """One AdamW step on the mean loss of predicting tokens[:, 1:] from tokens[:, :-1]; the loss [nats] and gradient norm."""
+
+    def mean_loss(params: Decoder) -> Float[Array, ""]:
+        scores, _ = apply_decoder(params, tokens[:, :-1], values.tables, model)
+        return jnp.mean(token_losses(scores, tokens[:, 1:]))
+
+    loss, grads = jax.value_and_grad(mean_loss)(state.params)
+    blocks = grads.blocks.replace(extra_logit=grads.blocks.extra_logit * values.train_extra_logit)
+    grads = grads.replace(blocks=blocks)
+    updates, moments = optimizer(values, cfg, learning_rate).update(grads, state.optimizer, state.params)
+    params = optax.apply_updates(state.params, updates)
+    return TrainState(params=params, optimizer=moments), {"loss": loss, "gradient_norm": optax.global_norm(grads)}
+
+
+def learning_rates(cfg: TrainConfig) -> np.ndarray:
+    """The learning rate of every step, float32 [steps]: linear warm-up, then constant, half a cosine, or constant and linear."""
+    peak, steps, warmup = cfg.learning_rate, cfg.steps, min(cfg.warmup, cfg.steps)
+    match cfg.schedule:
+        case Cosine(final=final):
+            after = optax.cosine_decay_schedule(peak, max(steps - warmup, 1), alpha=final)
+        case WarmupStableDecay(decay=decay):
+            falling = max(math.ceil(decay * steps), 1)
+            stable = max(steps - warmup - falling, 0)
+            linear = optax.linear_schedule(peak, 0.0, falling)
+            after = optax.join_schedules([optax.constant_schedule(peak), linear], [stable])
+        case _:
+            after = optax.constant_schedule(peak)
+    # The first step of a warm-up of n is peak / n, not 0: a step that changes nothing would be wasted.
+    warm = optax.linear_schedule(peak / max(warmup, 1), peak, max(warmup - 1, 1))
+    schedule = optax.join_schedules([warm, after], [warmup])
+    return np.asarray(jax.vmap(schedule)(jnp.arange(steps)), np.float32)
