@@ -54,9 +54,9 @@ class ByteTokenizer:
             raise ValueError(f"ids must be one row of integers, not {values.dtype} of shape {values.shape}")
         unknown = np.flatnonzero((values < 0) | (values >= self.vocabulary_size))
         if unknown.size:
-            where = unknown[0]
+            at = unknown[0]
             raise ValueError(
-                f"id {values[where]} at position {where} is outside the byte tokenizer's 0 to {self.vocabulary_size - 1}"
+                f"id {values[at]} at position {at} is none of the byte tokenizer's 0 to {self.vocabulary_size - 1}"
             )
         return values[values < BYTES].astype(np.uint8).tobytes()
 

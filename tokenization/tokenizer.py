@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 import numpy as np
 from jaxtyping import Int32
@@ -22,6 +22,7 @@ class Specials:
         return tuple(sorted(i for i in (self.pad, self.unk, self.bos, self.eos) if i is not None))
 
 
+@runtime_checkable
 class Tokenizer(Protocol):
     """Ids lie in [0, vocabulary_size). Bytes given in place of a string are its UTF-8 encoding."""
 

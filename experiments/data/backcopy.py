@@ -132,7 +132,7 @@ def _draw(cumulative: Float[Array, "rows V"], uniform: Float[Array, "B"]) -> Int
     return (cumulative <= uniform[:, None]).sum(axis=-1, dtype=jnp.int32)
 
 
-def _log_next(task: Backcopy) -> Float[Array, "V+1 V"]:
+def _log_next(task: Backcopy) -> Float[Array, "ids V"]:
     """Log-probabilities of the token after each id, by bigram; the last row is that after BOS."""
     first = jnp.where(task.trigger, 0.0, task.unigram)
     return jnp.concatenate([task.log_bigram, jnp.log(first / first.sum())[None, :]])

@@ -92,7 +92,7 @@ def _stretch(tokens: Integer[np.ndarray, "corpus"], length: int, bos: Int32[np.n
     stretch = length + 1 - min(1, len(bos))
     if stretch > len(tokens):
         raise UserError(
-            f"a window of {length} takes {stretch} tokens and the text has {len(tokens)}; use a shorter window or more text"
+            f"a window of {length} takes {stretch} tokens and the text has {len(tokens)}; shorten it or add text"
         )
     return stretch
 

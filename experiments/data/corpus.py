@@ -67,9 +67,9 @@ def stdlib_documents() -> list[Document]:
 def text_documents(paths: Sequence[str | Path]) -> list[Document]:
     """The documents of files and folders, in the order given.
 
-    A folder gives its *.txt, *.md, *.rst, *.py and *.jsonl files at any depth, sorted by path; hidden and empty ones are
-    left out. A .jsonl file is one document a line, an object whose "text" is a string that is not empty; any other file
-    is one document.
+    A folder gives its *.txt, *.md, *.rst, *.py and *.jsonl files at any depth, sorted by path; hidden and empty ones
+    are left out. A .jsonl file is one document a line, an object whose "text" is a string that is not empty; any other
+    file is one document.
 
     Raises UserError for a path that does not exist or cannot be read, a file that is empty or not UTF-8 (naming the
     byte), a folder without text, and a line of JSONL without text (naming the line).
@@ -84,8 +84,8 @@ def split(documents: Sequence[Document], held_out_share: float = 0.05) -> Split:
     """Divides by document: one is held out when a keyed SHA-256 of its text, as a number in [0, 1), is below the share.
 
     So a document's side depends on its text alone, not on order, names or other documents, and copies of one text never
-    lie on both sides. The share holds on average. A single document is divided by position: its last `held_out_share` of
-    bytes, from the next whole character on, is held out.
+    lie on both sides. The share holds on average. A single document is divided by position: its last `held_out_share`
+    of bytes, from the next whole character on, is held out.
 
     Raises UserError when the share is not between 0 and 1 or a side would be empty.
     """

@@ -1,10 +1,12 @@
 """A permutation that is computed, not stored: the place of one item costs the same in a corpus of any size."""
 
-import numpy as np
-from jaxtyping import Integer, UInt64
+import math
 
-# Balanced Feistel networks with random round functions are pseudorandom permutations from four rounds on (Luby and
-# Rackoff 1988). Tiny domains mix more slowly; eight rounds cost microseconds a batch.
+import numpy as np
+from jaxtyping import Int64, Integer, UInt64
+
+# A Feistel network of random functions is a pseudorandom permutation from four rounds on (Luby and Rackoff 1988); tiny
+# domains mix more slowly, and a round costs a batch about ten microseconds.
 ROUNDS = 8
 
 
@@ -29,14 +31,14 @@ def permute(
     index: Integer[np.ndarray, "items"],
     n: int,
     key: UInt64[np.ndarray, "#items"],
-) -> Integer[np.ndarray, "items"]:
-    """Where a permutation of range(n), chosen by the key, sends each index; int64.
+) -> Int64[np.ndarray, "items"]:
+    """Where a permutation of range(n), chosen by the key, sends each index.
 
-    A Feistel network over the smallest even number of bits that holds n,
-        (a, b) <- (b, a xor f_k(b)),
-    is a bijection whatever f is. A value that falls at or past n is sent through it again until it lands inside (cycle
-    walking: Black and Rogaway 2002), which keeps the bijection; the domain is below 4 n (4 for n = 1), so it takes
-    four passes or fewer on average. Each item may have its own key, as at the end of an epoch.
+    A Feistel network over pairs (a, b) in range(A) x range(B), A = ceil(sqrt(n)), B = ceil(n / A), with rounds
+        a <- a + f_k(b) mod A   and   b <- b + f_k(a) mod B   in turn,
+    is a bijection of range(A B) whatever f is. A value at or past n is sent through it again until it lands inside
+    (cycle walking), which keeps the bijection and is rare, for A B < n + A. Both are from Black and Rogaway, "Ciphers
+    with Arbitrary Finite Domains" (2002). Each item may have its own key, as at the end of an epoch.
 
     Raises ValueError when n is not positive or an index is not in range(n).
     """
@@ -44,20 +46,25 @@ def permute(
         raise ValueError(f"a permutation needs at least one item, not {n}")
     if index.size and (index.min() < 0 or index.max() >= n):
         raise ValueError(f"indices from {index.min()} to {index.max()} are not all in range({n})")
-    half_bits = max(1, ((n - 1).bit_length() + 1) // 2)
-    keys = np.broadcast_to(key, index.shape)
-    values = _feistel(index.astype(np.uint64), keys, half_bits)
+    side = math.isqrt(n - 1) + 1
+    sides = (side, -(-n // side))
+    round_keys = mix(np.broadcast_to(key, index.shape) + np.arange(ROUNDS, dtype=np.uint64)[:, None])
+    values = _feistel(index.astype(np.uint64), round_keys, sides)
     while (outside := np.flatnonzero(values >= n)).size:
-        values[outside] = _feistel(values[outside], keys[outside], half_bits)
+        values[outside] = _feistel(values[outside], round_keys[:, outside], sides)
     return values.astype(np.int64)
 
 
 def _feistel(
-    values: UInt64[np.ndarray, "items"], keys: UInt64[np.ndarray, "items"], half_bits: int
+    values: UInt64[np.ndarray, "items"],
+    round_keys: UInt64[np.ndarray, "rounds items"],
+    sides: tuple[int, int],
 ) -> UInt64[np.ndarray, "items"]:
-    shift, mask = np.uint64(half_bits), np.uint64(2**half_bits - 1)
-    left, right = values >> shift, values & mask
-    for turn in range(ROUNDS):
-        round_keys = mix(keys + np.uint64(turn))
-        left, right = right, left ^ (mix(right ^ round_keys) & mask)
-    return (left << shift) | right
+    size, other_size = (np.uint64(side) for side in sides)
+    half, other = np.divmod(values, size)[::-1]
+    for round_key in round_keys:
+        # The remainder first, so that the sum cannot wrap around.
+        half = (half + mix(other ^ round_key) % size) % size
+        half, other, size, other_size = other, half, other_size, size
+    # The number of rounds is even: both halves are in their places again.
+    return other * size + half
