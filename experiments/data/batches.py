@@ -12,8 +12,9 @@ from experiments.data.permutation import keyed, mix, permute
 from experiments.errors import UserError
 from tokenization.tokenizer import Tokenizer
 
-# Keeps the draw of first tokens apart from the order of the windows under the same seed.
-FIRST_TOKEN_STREAM = 1
+# Keeps the draw of first tokens apart from the order of windows under the same seed: far above the number of rounds, by
+# which the permutation tells its round keys apart.
+FIRST_TOKEN_STREAM = 2**32
 HELD_OUT_SEED = 0
 
 

@@ -49,7 +49,7 @@ def stdlib_documents() -> list[Document]:
 
     The sources (*.py, sorted by their path) without test suites, installed packages and files that belong to one build;
     empty files and files that are not UTF-8 are left out. Then the documentation of the language, one document a topic.
-    The corpus depends on the version of Python, which its digest shows.
+    The corpus depends on the version of Python and on who packaged it, which its digest shows.
 
     Raises UserError when Python came without sources.
     """

@@ -22,9 +22,12 @@ def mix(values: UInt64[np.ndarray, "..."]) -> UInt64[np.ndarray, "..."]:
 
 
 def keyed(seed: int, counter: Integer[np.ndarray, "..."]) -> UInt64[np.ndarray, "..."]:
-    """One 64-bit key for each pair of seed and counter; the seed is taken modulo 2^64."""
-    key = np.array([seed % 2**64], np.uint64)
-    return mix(mix(key).reshape((1,) * counter.ndim) ^ mix(counter.astype(np.uint64)))
+    """One 64-bit key for each pair of seed and counter, mix(mix(seed) + counter); the seed is taken modulo 2^64.
+
+    Mixing the seed first sets its counters apart from those of other seeds: (1, 2) and (2, 1) have different keys.
+    """
+    start = mix(np.full(counter.shape, seed % 2**64, np.uint64))
+    return mix(start + counter.astype(np.uint64))
 
 
 def permute(

@@ -48,19 +48,23 @@ def token_files(
     """
     if tokenizer.specials.eos is None:
         raise UserError(f"tokenizer {tokenizer.name} has no EOS to end documents with; choose one that has")
-    digest = _digest(documents, tokenizer, held_out_share)
+    divided = split(documents, held_out_share)
+    sides = dict(zip(SIDES, (divided.train, divided.held_out), strict=True))
+    text_bytes = {side: sum(len(document.text) for document in chosen) for side, chosen in sides.items()}
     dtype = np.dtype("<u2" if tokenizer.vocabulary_size <= 2**16 else "<u4")
-    found = _open(folder, digest, dtype)
-    if found is not None:
-        return found
-    try:
-        _write(documents, tokenizer, held_out_share, folder, digest, dtype)
-    except OSError as error:
-        raise UserError(f"{folder}: tokens cannot be written ({error.strerror}); choose another folder") from error
-    written = _open(folder, digest, dtype)
-    if written is None:
-        raise UserError(f"{folder}: the tokens just written do not read back as written; check the disk")
-    return written
+    digest = _digest(documents, tokenizer, held_out_share)
+    header = {"format": FORMAT, "digest": digest, "tokenizer": tokenizer.name, "dtype": dtype.name, "bytes": text_bytes}
+    paths = {side: folder / f"tokens-{digest[:16]}-{side}.bin" for side in SIDES}
+    sidecar = folder / f"tokens-{digest[:16]}.json"
+    if not _intact(sidecar, paths, header):
+        try:
+            _write(sidecar, paths, header, {side: _blocks(chosen, tokenizer, dtype) for side, chosen in sides.items()})
+        except OSError as error:
+            raise UserError(f"{folder}: tokens cannot be written ({error.strerror}); choose another folder") from error
+        if not _intact(sidecar, paths, header):
+            raise UserError(f"{folder}: the tokens just written do not read back as written; check the disk")
+    train, held_out = (np.memmap(paths[side], dtype, "r") for side in SIDES)
+    return TokenFiles(train, held_out, text_bytes["train"], text_bytes["held_out"], digest)
 
 
 def _digest(documents: Sequence[Document], tokenizer: Tokenizer, held_out_share: float) -> str:
@@ -68,62 +72,36 @@ def _digest(documents: Sequence[Document], tokenizer: Tokenizer, held_out_share:
     return hashlib.sha256(json.dumps(parts).encode()).hexdigest()
 
 
-def _paths(folder: Path, digest: str) -> dict[str, Path]:
-    stem = f"tokens-{digest[:16]}"
-    return {"meta": folder / f"{stem}.json"} | {side: folder / f"{stem}-{side}.bin" for side in SIDES}
-
-
-def _open(folder: Path, digest: str, dtype: np.dtype) -> TokenFiles | None:
-    """What the folder holds under this digest, or None when it is missing, cut short or altered."""
-    paths = _paths(folder, digest)
+def _intact(sidecar: Path, paths: dict[str, Path], header: dict[str, Any]) -> bool:
+    """Whether the files are there and are, byte for byte, what the sidecar says was written under this header."""
     try:
-        meta = json.loads(paths["meta"].read_bytes())
-        sums = {side: _file_sum(paths[side]) for side in SIDES}
+        written = json.loads(sidecar.read_bytes())
+        found = {side: _file_sum(path) for side, path in paths.items()}
     except (OSError, ValueError):
-        return None
-    if not isinstance(meta, dict) or meta.get("digest") != digest:
-        return None
-    sides: dict[str, Any] = {side: meta.get(side) for side in SIDES}
-    for side, (size, sha256) in sums.items():
-        expected = sides[side]
-        if not isinstance(expected, dict) or (expected.get("size"), expected.get("sha256")) != (size, sha256):
-            return None
-    train, held_out = (np.memmap(paths[side], dtype, "r") for side in SIDES)
-    return TokenFiles(train, held_out, sides["train"]["text_bytes"], sides["held_out"]["text_bytes"], digest)
+        return False
+    return written == header | found
 
 
-def _file_sum(path: Path) -> tuple[int, str]:
-    """Size in bytes and SHA-256."""
+def _file_sum(path: Path) -> dict[str, Any]:
     digest = hashlib.sha256()
     with path.open("rb") as file:
         while block := file.read(READ_AT_ONCE):
             digest.update(block)
-        return file.tell(), digest.hexdigest()
+        return {"size": file.tell(), "sha256": digest.hexdigest()}
 
 
-def _write(
-    documents: Sequence[Document],
-    tokenizer: Tokenizer,
-    held_out_share: float,
-    folder: Path,
-    digest: str,
-    dtype: np.dtype,
-) -> None:
-    divided = split(documents, held_out_share)
-    folder.mkdir(parents=True, exist_ok=True)
-    paths = _paths(folder, digest)
-    meta: dict[str, Any] = {"format": FORMAT, "digest": digest, "tokenizer": tokenizer.name, "dtype": dtype.name}
-    for side, chosen in zip(SIDES, (divided.train, divided.held_out), strict=True):
-        sha256, size = hashlib.sha256(), 0
-        with _replacing(paths[side]) as file:
-            for block in _blocks(chosen, tokenizer, dtype):
-                sha256.update(block)
+def _write(sidecar: Path, paths: dict[str, Path], header: dict[str, Any], blocks: dict[str, Iterator[bytes]]) -> None:
+    sidecar.parent.mkdir(parents=True, exist_ok=True)
+    sums: dict[str, Any] = {}
+    for side, path in paths.items():
+        digest, size = hashlib.sha256(), 0
+        with _replacing(path) as file:
+            for block in blocks[side]:
+                digest.update(block)
                 size += file.write(block)
-        text_bytes = sum(len(document.text) for document in chosen)
-        tokens = size // dtype.itemsize
-        meta[side] = {"tokens": tokens, "size": size, "sha256": sha256.hexdigest(), "text_bytes": text_bytes}
-    with _replacing(paths["meta"]) as file:
-        file.write(json.dumps(meta, indent=2).encode() + b"\n")
+        sums[side] = {"size": size, "sha256": digest.hexdigest()}
+    with _replacing(sidecar) as file:
+        file.write(json.dumps(header | sums, indent=2).encode() + b"\n")
 
 
 def _blocks(documents: Sequence[Document], tokenizer: Tokenizer, dtype: np.dtype) -> Iterator[bytes]:

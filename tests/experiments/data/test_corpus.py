@@ -2,6 +2,7 @@
 
 import json
 from pathlib import Path
+from random import Random
 
 import pytest
 from hypothesis import given
@@ -112,7 +113,7 @@ def test_jsonl_of_blank_lines_is_named(tmp_path: Path) -> None:
 
 
 @given(st.randoms(use_true_random=False), st.integers(300, 400))
-def test_a_side_depends_on_the_text_alone(random, kept: int) -> None:
+def test_a_side_depends_on_the_text_alone(random: Random, kept: int) -> None:
     held_out = {document.text for document in split(DOCUMENTS).held_out}
     chosen = random.sample(DOCUMENTS, kept)
     divided = split([Document("other name", document.text) for document in chosen])

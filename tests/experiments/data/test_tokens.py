@@ -1,7 +1,7 @@
 """Token files: written once, verified, rebuilt when they are not what was written."""
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -97,7 +97,7 @@ def _no_object(path: Path) -> None:
     [(p, d) for p in ("*-train.bin", "*-held_out.bin", "*.json") for d in (_cut, _flip, _empty, _remove)]
     + [("*.json", _no_object)],
 )
-def test_damaged_files_are_written_again(tmp_path: Path, pattern: str, damage) -> None:
+def test_damaged_files_are_written_again(tmp_path: Path, pattern: str, damage: Callable[[Path], None]) -> None:
     first = token_files(DOCUMENTS, ByteTokenizer(), tmp_path)
     expected = [first.train.tolist(), first.held_out.tolist()]
     contents = {path.name: path.read_bytes() for path in tmp_path.iterdir()}
@@ -137,7 +137,7 @@ def test_the_sidecar_says_what_the_files_are(tmp_path: Path) -> None:
     (path,) = tmp_path.glob("*.json")
     meta = json.loads(path.read_text())
     assert (meta["digest"], meta["dtype"], meta["tokenizer"]) == (found.digest, "uint16", "byte")
-    assert meta["train"]["tokens"] == len(found.train)
+    assert meta["bytes"] == {"train": found.train_bytes, "held_out": found.held_out_bytes}
     assert meta["held_out"]["size"] == 2 * len(found.held_out)
 
 
