@@ -1,0 +1,138 @@
+"""Bigram-Backcopy: the smallest task on which attention sinks form, with an oracle that knows the least possible loss.
+
+Guo, Pai, Bai, Jiao, Jordan and Mei, "Active-Dormant Attention Heads" (2024), arXiv:2410.13835.
+
+    x_0 = BOS,   x_1 ~ unigram without triggers,   x_{t+1} = x_{t-1} if x_t is a trigger, else x_{t+1} ~ P(. | x_t)
+
+x_1 is no trigger, so what a trigger repeats is neither a trigger nor BOS, and two triggers never follow each other.
+"""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from flax import struct
+from jax import Array
+from jaxtyping import Bool, Float, Float64, Int32, PRNGKeyArray
+from scipy.special import ndtri
+
+from experiments.errors import UserError
+
+
+@struct.dataclass
+class Backcopy:
+    """One task over V tokens. BOS is id V, so a model of it has V + 1 ids. `*S` is empty, or an axis of tasks."""
+
+    log_bigram: Float[Array, "*S V V"]  # log P(column | row), in nats
+    cumulative_bigram: Float[Array, "*S V V"]  # each row ends in 1
+    unigram: Float[Array, "*S V"]  # stationary under P
+    cumulative_first: Float[Array, "*S V"]  # of the unigram without triggers
+    trigger: Bool[Array, "*S V"]
+
+
+def make_task(vocabulary: int, triggers: int, task_seed: int) -> Backcopy:
+    """A random task: P = softmax of logits N(0, 1), the unigram its stationary distribution, triggers its `triggers`
+    most frequent tokens (the lower id first where two are equal). Made on the host in float64, kept in float32.
+
+    The paper's P is that of Tiny Shakespeare; a random one needs no download and can be drawn again.
+
+    Raises UserError unless 0 <= triggers < vocabulary.
+    """
+    if not 0 <= triggers < vocabulary:
+        raise UserError(f"{triggers} triggers among {vocabulary} tokens; from 0 to {vocabulary - 1} are possible")
+    logits = _normal(task_seed, (vocabulary, vocabulary))
+    weights = np.exp(logits)
+    bigram = weights / weights.sum(axis=1, keepdims=True)
+    unigram = _stationary(bigram)
+    trigger = np.zeros(vocabulary, bool)
+    trigger[np.argsort(-unigram, kind="stable")[:triggers]] = True
+    return Backcopy(
+        log_bigram=jnp.asarray(np.log(bigram), jnp.float32),
+        cumulative_bigram=jnp.asarray(_cumulative(bigram), jnp.float32),
+        unigram=jnp.asarray(unigram, jnp.float32),
+        cumulative_first=jnp.asarray(_cumulative(np.where(trigger, 0.0, unigram)), jnp.float32),
+        trigger=jnp.asarray(trigger),
+    )
+
+
+def sample(key: PRNGKeyArray, task: Backcopy, batch: int, length: int) -> Int32[Array, "{batch} {length}"]:
+    """Sequences of the task, `length` ids each with BOS; all on the device, one uniform number a token.
+
+    A token is the number of entries of its cumulative row that do not exceed u, so one of probability 0 never comes.
+
+    Raises ValueError for a length below 2, which leaves no token to predict.
+    """
+    if length < 2:
+        raise ValueError(f"a sequence of length {length} has no token after BOS; 2 or more are needed")
+    uniform = jax.random.uniform(key, (length - 1, batch))
+    bos = jnp.full(batch, task.trigger.shape[-1], jnp.int32)
+    first = _draw(task.cumulative_first[None, :], uniform[0])
+
+    def step(state: tuple[Array, Array], u: Array) -> tuple[tuple[Array, Array], Array]:
+        before, current = state
+        after = jnp.where(task.trigger[current], before, _draw(task.cumulative_bigram[current], u))
+        return (current, after), after
+
+    _, rest = jax.lax.scan(step, (bos, first), uniform[1:])
+    return jnp.concatenate([bos[None, :], first[None, :], rest]).T
+
+
+def trigger_queries(tokens: Int32[Array, "B T"], task: Backcopy) -> Bool[Array, "B T"]:
+    """Where the token is a trigger, so that the next one is a copy; BOS is none."""
+    return jnp.append(task.trigger, False)[tokens]
+
+
+def bigram_queries(tokens: Int32[Array, "B T"], task: Backcopy) -> Bool[Array, "B T"]:
+    """Where the next token is drawn from the bigram: neither a trigger nor BOS."""
+    return ~trigger_queries(tokens, task) & (tokens != task.trigger.shape[-1])
+
+
+def conditional_entropy(tokens: Int32[Array, "B T"], task: Backcopy) -> Float[Array, "B T"]:
+    """Entropy of the next token given all tokens so far, in nats: the least expected loss at each query.
+
+    0 at a trigger, -sum_v P(v | x_t) log P(v | x_t) at any other token, and that of the first token's law at BOS.
+    """
+    log_p = _log_next(task)
+    entropy = -jnp.where(jnp.isfinite(log_p), jnp.exp(log_p) * log_p, 0.0).sum(axis=-1)
+    return jnp.where(trigger_queries(tokens, task), 0.0, entropy[tokens])
+
+
+def oracle_loss(tokens: Int32[Array, "B T"], task: Backcopy) -> Float[Array, "B T-1"]:
+    """-log p(x_{t+1} | x_0 .. x_t) of the process itself, in nats; its mean is that of `conditional_entropy`.
+
+    A model's loss less this, on the same tokens, is its excess risk without the noise of the draw. Infinite at a copy
+    that is none.
+    """
+    query, following = tokens[:, :-1], tokens[:, 1:]
+    before = jnp.concatenate([tokens[:, :1], tokens[:, :-2]], axis=1)
+    drawn = -_log_next(task)[query, following]
+    copied = jnp.where(following == before, 0.0, jnp.inf)
+    return jnp.where(trigger_queries(query, task), copied, drawn)
+
+
+def _normal(seed: int, shape: tuple[int, ...]) -> Float64[np.ndarray, "..."]:
+    """N(0, 1) by inverse CDF from Philox's bits, which NumPy keeps unchanged, unlike what its distributions draw."""
+    bits = np.random.Philox(key=seed).random_raw(shape)
+    return ndtri(((bits >> np.uint64(11)) + 0.5) * 2.0**-53)
+
+
+def _stationary(bigram: Float64[np.ndarray, "V V"]) -> Float64[np.ndarray, "V"]:
+    """The pi with pi P = pi and sum 1; one of the V equations of the former follows from the rest and gives way."""
+    equations = bigram.T - np.eye(len(bigram))
+    equations[-1] = 1.0
+    return np.linalg.solve(equations, np.eye(len(bigram))[-1])
+
+
+def _cumulative(weights: Float64[np.ndarray, "*rows V"]) -> Float64[np.ndarray, "*rows V"]:
+    """Cumulative probabilities; the division makes the last entry exactly 1, above every uniform number."""
+    sums = np.cumsum(weights, axis=-1)
+    return sums / sums[..., -1:]
+
+
+def _draw(cumulative: Float[Array, "rows V"], uniform: Float[Array, "B"]) -> Int32[Array, "B"]:
+    return (cumulative <= uniform[:, None]).sum(axis=-1, dtype=jnp.int32)
+
+
+def _log_next(task: Backcopy) -> Float[Array, "ids V"]:
+    """Log-probabilities of the token after each id, by bigram; the last row is that after BOS."""
+    first = jnp.where(task.trigger, 0.0, task.unigram)
+    return jnp.concatenate([task.log_bigram, jnp.log(first / first.sum())[None, :]])
