@@ -148,4 +148,3 @@ def training_flops(cfg: DecoderConfig, length: int, window: int | None = None) -
     """
     seen = np.minimum(np.arange(1, length + 1), window or length).mean()
     return 6.0 * matmul_parameters(cfg) + 12.0 * cfg.layers * cfg.block.heads * cfg.block.head_dim * float(seen)
-

@@ -133,7 +133,9 @@ class ModelConfig(Frozen):
         if self.head_dim is None and self.width % self.heads:
             raise ValueError(f"width {self.width} does not divide into {self.heads} heads: change one, or set head_dim")
         if (self.head_dim or self.width // self.heads) % 2:
-            raise ValueError(f"the head dimension {self.head_dim or self.width // self.heads} is odd: RoPE rotates pairs")
+            raise ValueError(
+                f"the head dimension {self.head_dim or self.width // self.heads} is odd: RoPE rotates pairs"
+            )
         if self.kv_heads is not None and self.heads % self.kv_heads:
             raise ValueError(f"kv_heads {self.kv_heads} does not divide heads {self.heads}")
         return self
@@ -285,5 +287,7 @@ class Arm(Frozen):
 def checked_arm_name(name: str) -> str:
     """A name that can be a folder. UserError otherwise."""
     if not re.fullmatch(r"[A-Za-z0-9_][A-Za-z0-9_.=+-]*", name):
-        raise UserError(f"the arm {name!r} names a folder: use letters, digits and _ . = + - only, and begin with none of . = + -")
+        raise UserError(
+            f"the arm {name!r} names a folder: use letters, digits and _ . = + - only, and begin with none of . = + -"
+        )
     return name

@@ -34,7 +34,9 @@ def load_studies(path: Path, words: Sequence[str] = ()) -> list[Any]:
     names = [str(tree.get("study")) for tree in trees]
     for word in words:
         if word.split(".")[0] not in names:
-            raise UserError(f"{word!r}: in a suite a key begins with its study, {' or '.join(names)}: {names[0]}.{word}")
+            raise UserError(
+                f"{word!r}: in a suite a key begins with its study, {' or '.join(names)}: {names[0]}.{word}"
+            )
     own = [[w.split(".", 1)[1] for w in words if w.split(".")[0] == name] for name in names]
     return [_validated(_overridden(t, w, p), str(p)) for t, w, p in zip(trees, own, members, strict=True)]
 
@@ -92,7 +94,9 @@ def _merged(tree: Tree, changes: Tree) -> Tree:
     result = dict(tree)
     for key, value in changes.items():
         old = result.get(key)
-        same = isinstance(old, dict) and isinstance(value, dict) and value.get("kind", old.get("kind")) == old.get("kind")
+        same = (
+            isinstance(old, dict) and isinstance(value, dict) and value.get("kind", old.get("kind")) == old.get("kind")
+        )
         result[key] = _merged(old, value) if same else value  # pyright: ignore[reportArgumentType]
     return result
 

@@ -106,7 +106,11 @@ def _map_blocks(attend, q, i, real_queries):
         x = x.reshape(*x.shape[:axis], blocks * BLOCK, *x.shape[axis + 2 :], out_sharding=_heads(x.ndim - 1))
         return jax.lax.slice_in_dim(x, 0, count, axis=axis)
 
-    mapped = split(q, 3, _heads(6)), split(i, 0, P(None, None), -1), split(real_queries, 1, P("data", None, None), False)
+    mapped = (
+        split(q, 3, _heads(6)),
+        split(i, 0, P(None, None), -1),
+        split(real_queries, 1, P("data", None, None), False),
+    )
     out, found = jax.lax.map(lambda block: attend(*block), mapped)
     return merge(out, 3), AttentionStatistics(
         first=merge(found.first, 3), extra=merge(found.extra, 3), received=jnp.sum(found.received, axis=0)

@@ -37,7 +37,9 @@ class BlockConfig:
 
     def __post_init__(self) -> None:
         if self.heads % self.kv_heads:
-            raise ValueError(f"{self.heads} query heads cannot share {self.kv_heads} key/value heads: it must divide them")
+            raise ValueError(
+                f"{self.heads} query heads cannot share {self.kv_heads} key/value heads: it must divide them"
+            )
         if self.head_dim % 2:
             raise ValueError(f"RoPE rotates pairs of channels: the head dimension {self.head_dim} must be even")
 

@@ -32,8 +32,6 @@ def _as_matrix(x: Float[Array, "..."], rows: int) -> Float[Array, "rows columns"
     return x.reshape(math.prod(x.shape[:rows]), -1, out_sharding=P(spec[0], spec[rows]))
 
 
-def init_matrix(
-    key: Array, shape: tuple[int, ...], spec: P, fan_in: int, gain: float = 1.0
-) -> Float[Array, "..."]:
+def init_matrix(key: Array, shape: tuple[int, ...], spec: P, fan_in: int, gain: float = 1.0) -> Float[Array, "..."]:
     """Truncated normal (at three standard deviations) with standard deviation gain / sqrt(fan_in), float32."""
     return gain * fan_in**-0.5 * jax.random.truncated_normal(key, -3.0, 3.0, shape, out_sharding=spec)

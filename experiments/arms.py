@@ -1,0 +1,134 @@
+"""A study's arms × seeds, grouped into compiled programs, trained, measured and recorded; what is recorded is not run again."""
+
+import itertools
+import json
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import jax
+import numpy as np
+
+from experiments import checkpoint
+from experiments.build import decoder_config, training_flops
+from experiments.config import Arm
+from experiments.data.source import open_source
+from experiments.identity import arm_hash, provenance
+from experiments.interrupt import Interruption
+from experiments.loop import Group, Measurer, Member, Point, Source, Trained, train_group
+from experiments.measure.layers import UNITS, as_number
+from experiments.population import population_mesh
+from experiments.progress import Progress
+from experiments.record import RECORD, Measurement, Record, record_folder, write_record
+from model.decoder import Decoder
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What a run of a study came to."""
+
+    hashes: dict[tuple[str, str], str]  # (study, arm) -> hash of its configuration
+    programs: tuple[str, ...]  # compiled in this run
+    trained: int  # arms × seeds
+    found: int  # already recorded
+
+
+def run_arms(
+    study: str,
+    arms: Sequence[Arm],
+    seeds: Sequence[int],
+    results: Path,
+    measurer: Measurer,
+    progress: Progress,
+    interruption: Interruption,
+) -> Outcome:
+    """Trains what `results` has no record of. Members whose structure and step agree share their programs."""
+    sources = {data: open_source(data, results / ".cache") for data in dict.fromkeys(arm.data for arm in arms)}
+    members, hashes = [], {}
+    for arm, seed in itertools.product(arms, seeds):
+        code = arm_hash(study, arm, sources[arm.data].described["digest"])
+        hashes[study, arm.name] = code
+        folder = record_folder(results, study, arm.name, code, seed)
+        if not (folder / RECORD).exists():
+            members.append(_member(arm, seed, code, folder, progress))
+    programs: list[str] = []
+    for group in _groups(study, members, sources):
+        with jax.set_mesh(group.mesh):
+            began = time.monotonic()
+            trained = train_group(group, measurer, programs, progress, interruption)
+            final = measurer.final(
+                [m.arm for m in group.members], [t.params for t in trained], group.source, group.model, programs
+            )
+            for member, end, beyond in zip(group.members, trained, final, strict=True):
+                _record(group, member, end, beyond)
+            _tell(group, progress, time.monotonic() - began)
+    return Outcome(hashes, tuple(programs), len(members), len(arms) * len(seeds) - len(members))
+
+
+def _member(arm: Arm, seed: int, code: str, folder: Path, progress: Progress) -> Member:
+    step, notes = checkpoint.latest(folder / "checkpoint")
+    for note in notes:
+        progress.note(note)
+    return Member(arm, seed, code, folder, step or 0)
+
+
+def _groups(study: str, members: Sequence[Member], sources: dict[Any, Source]) -> list[Group]:
+    """Members that differ in values only, and stand at the same step, together; in the order in which they came."""
+    found: dict[Any, list[Member]] = {}
+    for member in members:
+        arm = member.arm
+        model = decoder_config(arm.model, sources[arm.data].vocabulary, arm.data.length)
+        # What of the training is compiled in; learning rate, schedule, weight decay and clip are values.
+        train = (
+            arm.train.steps,
+            arm.train.batch,
+            arm.train.beta1,
+            arm.train.beta2,
+            arm.train.epsilon,
+            arm.train.diverged,
+        )
+        found.setdefault((model, arm.data, train, arm.measure, member.start), []).append(member)
+    return [
+        Group(study, tuple(group), sources[key[1]], key[0], population_mesh(len(group), group[0].arm.train.batch))
+        for key, group in found.items()
+    ]
+
+
+def _record(group: Group, member: Member, end: Trained, beyond: Point) -> None:
+    arm, steps = member.arm, member.arm.train.steps
+    point = end.point | beyond
+    done = end.curve[-1]["step"] if end.message else steps
+    tokens = done * arm.train.batch * arm.data.length
+    record = Record(
+        study=group.study,
+        arm=arm.name,
+        arm_hash=member.hash,
+        seed=member.seed,
+        status="diverged" if end.message else "finished",
+        message=end.message,
+        config=arm.model_dump(mode="json"),
+        data=group.source.described,
+        steps=done,
+        tokens=tokens,
+        seconds=end.seconds,
+        flops=tokens * training_flops(group.model, arm.data.length, arm.model.window),
+        parameters=sum(leaf.size for leaf in jax.tree.leaves(end.params)),
+        measurements={
+            name: Measurement(value=as_number(name, found), unit=unit(name)) for name, found in point.items()
+        },
+        **provenance(),
+    )
+    write_record(member.folder, record, end.curve, {name: found for name, found in point.items() if np.ndim(found)})
+
+
+def unit(name: str) -> str:
+    """Of a measurement, with or without a length behind its name."""
+    return UNITS[name] if name in UNITS else UNITS[name.split(".")[0]]
+
+
+def _tell(group: Group, progress: Progress, seconds: float) -> None:
+    names = ", ".join(dict.fromkeys(member.arm.name for member in group.members))
+    devices = group.mesh.shape["arm"]
+    progress.note(f"{group.study}: {names}: {len(group.members)} models on {devices} devices in {seconds:.0f} s")

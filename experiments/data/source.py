@@ -1,0 +1,119 @@
+"""Where a step's tokens come from: a stretch of text, or a task that the device draws for itself.
+
+A source splits the work in two: `inputs(seed, step)` on the host, small arrays that depend on nothing else; `tokens(inputs,
+shared)` inside the compiled step, the ids [B, T + 1] that they stand for.
+"""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Protocol
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Int, Int32, UInt32
+
+from experiments.config import BackcopyData, TextData
+from experiments.data.backcopy import Backcopy, make_task, sample
+from experiments.data.batches import first_tokens, held_out_windows, text_batch
+from experiments.data.corpus import stdlib_documents, text_documents
+from experiments.data.tokens import TokenFiles, token_files
+from tokenization.byte import ByteTokenizer
+
+# Keeps what a task is measured on apart from what it is trained on: no training seed reaches it.
+HELD_OUT_SEED = 2**32 - 1
+
+
+class Source(Protocol):
+    """What training needs to know of its data."""
+
+    @property
+    def vocabulary(self) -> int: ...
+
+    @property
+    def shared(self) -> Any:
+        """Arrays that every member's `tokens` gets."""
+        ...
+
+    @property
+    def described(self) -> dict[str, Any]:
+        """Name, digest and sizes, for the record."""
+        ...
+
+    def inputs(self, seed: int, step: int, batch: int) -> np.ndarray: ...
+
+    def tokens(self, inputs: Array, shared: Any, batch: int) -> Int[Array, "B T"]: ...
+
+
+@dataclass(frozen=True)
+class TextSource:
+    data: TextData
+    files: TokenFiles
+
+    @property
+    def vocabulary(self) -> int:
+        return ByteTokenizer().vocabulary_size
+
+    @property
+    def shared(self) -> None:
+        return None
+
+    @property
+    def described(self) -> dict[str, Any]:
+        return {
+            "name": self.data.corpus if isinstance(self.data.corpus, str) else list(self.data.corpus),
+            "digest": self.files.digest,
+            "tokenizer": ByteTokenizer().name,
+            "train_tokens": len(self.files.train),
+            "held_out_tokens": len(self.files.held_out),
+        }
+
+    def inputs(self, seed: int, step: int, batch: int) -> Int32[np.ndarray, "B T"]:
+        first = first_tokens(self.data.bos, ByteTokenizer())
+        return text_batch(self.files.train, seed, step, batch, self.data.length, first)
+
+    def tokens(self, inputs: Int[Array, "B T"], shared: None, batch: int) -> Int[Array, "B T"]:  # noqa: ARG002
+        return inputs
+
+    def held_out(self, length: int, count_tokens: int) -> Int32[np.ndarray, "B T"]:
+        """Non-overlapping windows [count // length, length + 1], the same for every arm and seed."""
+        first = first_tokens(self.data.bos, ByteTokenizer())
+        return held_out_windows(self.files.held_out, length, count_tokens, first)
+
+
+@dataclass(frozen=True)
+class BackcopySource:
+    data: BackcopyData
+    task: Backcopy
+
+    @property
+    def vocabulary(self) -> int:
+        return self.data.vocabulary + 1  # BOS
+
+    @property
+    def shared(self) -> Backcopy:
+        return self.task
+
+    @property
+    def described(self) -> dict[str, Any]:
+        return {"name": "backcopy", "digest": None}  # wholly drawn from the configuration and the seed
+
+    def inputs(self, seed: int, step: int, batch: int) -> UInt32[np.ndarray, "2"]:  # noqa: ARG002
+        return np.array([seed, step], np.uint32)
+
+    def tokens(self, inputs: UInt32[Array, "2"], shared: Backcopy, batch: int) -> Int[Array, "B T"]:
+        key = jax.random.fold_in(jax.random.key(inputs[0]), inputs[1])
+        return sample(key, shared, batch, self.data.length + 1)
+
+    def held_out(self, sequences: int) -> Int[Array, "B T"]:
+        """Sequences [sequences, length + 1] that no training seed draws, the same for every arm and seed."""
+        inputs = jnp.array([HELD_OUT_SEED, 0], jnp.uint32)
+        return jax.jit(self.tokens, static_argnums=2)(inputs, self.task, sequences)
+
+
+def open_source(data: TextData | BackcopyData, cache: Path) -> TextSource | BackcopySource:
+    """Reads the corpus and its tokens (from `cache` where they are), or draws the task. UserError for what cannot be read."""
+    if isinstance(data, BackcopyData):
+        return BackcopySource(data, make_task(data.vocabulary, data.triggers, data.task_seed))
+    documents = stdlib_documents() if data.corpus == "stdlib" else text_documents(data.corpus)
+    return TextSource(data, token_files(documents, ByteTokenizer(), cache, data.held_out))

@@ -1,0 +1,279 @@
+"""The training loop of one group: members of equal structure at the same step, in one program."""
+
+import math
+import time
+from collections import deque
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Protocol
+
+import jax.numpy as jnp
+import numpy as np
+from jax.sharding import Mesh
+from jaxtyping import Array, Int
+
+from experiments import checkpoint
+from experiments.build import extra_logit, tables, training_flops
+from experiments.config import Arm, ExtrapolationMeasure, SinksMeasure
+from experiments.data.source import BackcopySource, TextSource
+from experiments.evaluate import Statistics
+from experiments.interrupt import Interrupted, Interruption
+from experiments.measure.layers import as_number
+from experiments.population import compiled, over_arms, share, stack, unstack
+from experiments.progress import Progress
+from experiments.train import TrainState, Values, init_state, learning_rates, train_step
+from model.decoder import Decoder, DecoderConfig
+from model.positions.tables import PositionTables
+
+# The host reads the metrics of a step once the next one is queued and never queues a third: several CPU devices in one process
+# deadlock when many steps with collectives wait, and a device should not wait for the host.
+IN_FLIGHT = 2
+
+Source = BackcopySource | TextSource
+Measure = SinksMeasure | ExtrapolationMeasure
+Point = dict[str, np.ndarray]
+
+
+@dataclass(frozen=True)
+class Member:
+    """One arm and seed that is still to be recorded, and the step of its last checkpoint (0: none)."""
+
+    arm: Arm
+    seed: int
+    hash: str
+    folder: Path
+    start: int
+
+    @property
+    def checkpoints(self) -> Path:
+        return self.folder / "checkpoint"
+
+
+class Measurer(Protocol):
+    """What a study measures."""
+
+    def batches(self, source: Any, measure: Any) -> Int[np.ndarray, "C B T"]:
+        """The held-out ids that a point of the curves is measured on."""
+        ...
+
+    def point(
+        self,
+        params: Decoder,
+        tables: PositionTables,
+        batches: Int[Array, "C B T"],
+        shared: Any,
+        model: DecoderConfig,
+        measure: Any,
+    ) -> Statistics:
+        """A point of the curves, inside the compiled program."""
+        ...
+
+    def final(
+        self,
+        arms: Sequence[Arm],
+        params: Sequence[Decoder],
+        source: Any,
+        model: DecoderConfig,
+        programs: list[str],
+    ) -> list[Point]:
+        """What is measured of trained models beyond the last point of the curves."""
+        ...
+
+
+@dataclass(frozen=True)
+class Group:
+    """Members that one program serves."""
+
+    study: str
+    members: tuple[Member, ...]
+    source: Source
+    model: DecoderConfig
+    mesh: Mesh
+
+    @property
+    def arm(self) -> Arm:
+        """Any of them: they agree in all that is not a value."""
+        return self.members[0].arm
+
+
+@dataclass(frozen=True)
+class Population:
+    """A group on its devices: the compiled programs and what they take besides the state."""
+
+    group: Group
+    values: Values
+    rates: np.ndarray  # learning rates [A, steps]
+    batches: Array
+    shared: Any
+    step_program: Callable[..., tuple[TrainState, dict[str, Array]]]
+    point_program: Callable[..., Statistics]
+
+    def step(self, state: TrainState, step: int) -> tuple[TrainState, dict[str, Array]]:
+        return self.step_program(state, _own(self.group, self.values, self.rates, step), self.shared)
+
+    def point(self, state: TrainState) -> list[Point]:
+        found = self.point_program(state.params, self.values, (self.batches, self.shared))
+        return unstack(found, len(self.group.members))
+
+
+@dataclass
+class Behind:
+    """What the members have behind them, one entry a member."""
+
+    curves: list[list[dict[str, Any]]]
+    diverged: list[str | None]
+    seconds: float
+
+
+@dataclass(frozen=True)
+class Trained:
+    """A member at the end of its training. `message` says why it diverged, None if it did not."""
+
+    params: Decoder
+    point: Point
+    curve: list[dict[str, Any]]
+    message: str | None
+    seconds: float
+
+
+def train_group(
+    group: Group, measurer: Measurer, programs: list[str], progress: Progress, interruption: Interruption
+) -> list[Trained]:
+    """Trains from the common start to the end, with a checkpoint at the end and every `checkpoint_every` steps.
+
+    Interrupted is raised when asked to stop, after the checkpoints of the step just made.
+    """
+    cfg, start, count = group.arm.train, group.members[0].start, len(group.members)
+    population, state, behind = _prepare(group, measurer, programs)
+    report = _reporter(group, progress)
+    began, earlier = time.monotonic(), behind.seconds
+    if start == 0:
+        _add_points(behind, 0, population.point(state), None)
+    in_flight: deque[tuple[int, dict[str, Array]]] = deque()
+    for done in range(start + 1, cfg.steps + 1):
+        state, metrics = population.step(state, done - 1)
+        in_flight.append((done, metrics))
+        measured = done % group.arm.measure.every == 0 or done == cfg.steps
+        kept = done == cfg.steps or bool(cfg.checkpoint_every and done % cfg.checkpoint_every == 0)
+        stopping = interruption.requested
+        losses = np.full(count, np.nan)
+        while len(in_flight) >= (1 if measured or kept or stopping else IN_FLIGHT):
+            at, found = in_flight.popleft()
+            losses = np.asarray(found["loss"])[:count]
+            _note_divergence(behind, group, losses, at)
+            report(at, losses)
+        if measured:
+            _add_points(behind, done, population.point(state), losses)
+        if kept or stopping:
+            behind.seconds = earlier + time.monotonic() - began
+            _save(group, behind, done, unstack(state, count))
+        if stopping and done < cfg.steps:
+            raise Interrupted(f"{group.study}: stopped at step {done} of {cfg.steps}, which is kept")
+        if all(behind.diverged):
+            break
+    behind.seconds = earlier + time.monotonic() - began
+    points, params = population.point(state), unstack(state.params, count)
+    rows = zip(params, points, behind.curves, behind.diverged, strict=True)
+    return [Trained(*row, seconds=behind.seconds) for row in rows]
+
+
+def _prepare(group: Group, measurer: Measurer, programs: list[str]) -> tuple[Population, TrainState, Behind]:
+    """Compiles the three programs of a group and restores its members where they have a checkpoint."""
+    arm, mesh, members = group.arm, group.mesh, group.members
+    values = stack([_values(member.arm) for member in members], mesh)
+    seeds = stack([np.uint32(member.seed) for member in members], mesh)
+    rates = np.stack([learning_rates(member.arm.train) for member in members])
+    batches, shared = share(measurer.batches(group.source, arm.measure), mesh), share(group.source.shared, mesh)
+
+    def initialise(seed: Array, own: Values, shared: None) -> TrainState:  # noqa: ARG001
+        return init_state(seed, own, group.model, arm.train)
+
+    def step(state: TrainState, own: tuple[Array, Values, Array], shared: Any) -> tuple[TrainState, dict[str, Array]]:
+        tokens = group.source.tokens(own[0], shared, arm.train.batch)
+        return train_step(state, tokens, own[1], own[2], group.model, arm.train)
+
+    def point(params: Decoder, own: Values, shared: tuple[Array, Any]) -> Statistics:
+        return measurer.point(params, own.tables, *shared, group.model, arm.measure)
+
+    init = compiled("initialise", over_arms(initialise), programs, seeds, values, None)
+    state, behind = _resume(group, init(seeds, values, None))
+    own = _own(group, values, rates, min(members[0].start, arm.train.steps - 1))
+    population = Population(
+        group=group,
+        values=values,
+        rates=rates,
+        batches=batches,
+        shared=shared,
+        step_program=compiled("train", over_arms(step, donate=True), programs, state, own, shared),
+        point_program=compiled("measure", over_arms(point), programs, state.params, values, (batches, shared)),
+    )
+    return population, state, behind
+
+
+def _values(arm: Arm) -> Values:
+    logit, trained = extra_logit(arm.model)
+    return Values(
+        tables=tables(arm.model, arm.data.length),
+        extra_logit=jnp.float32(logit),
+        train_extra_logit=jnp.float32(trained),
+        weight_decay=jnp.float32(arm.train.weight_decay),
+        clip=jnp.float32(arm.train.clip),
+    )
+
+
+def _own(group: Group, values: Values, rates: np.ndarray, step: int) -> tuple[Array, Values, Array]:
+    """What a step takes for each member: its inputs, its values, its learning rate."""
+    batch = group.arm.train.batch
+    inputs = stack([group.source.inputs(member.seed, step, batch) for member in group.members], group.mesh)
+    return inputs, values, stack(list(rates[:, step]), group.mesh)
+
+
+def _resume(group: Group, state: TrainState) -> tuple[TrainState, Behind]:
+    """The members' last checkpoints in place of the fresh state; all members of a group stand at the same step."""
+    members = group.members
+    if members[0].start == 0:
+        return state, Behind([[] for _ in members], [None] * len(members), 0.0)
+    template = unstack(state, 1)[0]
+    restored = [checkpoint.restore(member.checkpoints, member.start, template) for member in members]
+    behind = Behind(
+        curves=[extra["curve"] for _, extra in restored],
+        diverged=[None] * len(members),
+        seconds=max(extra["seconds"] for _, extra in restored),
+    )
+    return stack([tree for tree, _ in restored], group.mesh), behind
+
+
+def _save(group: Group, behind: Behind, done: int, states: Sequence[TrainState]) -> None:
+    """A checkpoint of every member that did not diverge: what is not finite never replaces what is."""
+    for member, state, curve, diverged in zip(group.members, states, behind.curves, behind.diverged, strict=True):
+        if diverged is None:
+            checkpoint.save(member.checkpoints, done, state, {"curve": curve, "seconds": behind.seconds})
+
+
+def _add_points(behind: Behind, step: int, points: Sequence[Point], losses: np.ndarray | None) -> None:
+    for i, (curve, point) in enumerate(zip(behind.curves, points, strict=True)):
+        numbers = {name: as_number(name, found) for name, found in point.items()}
+        train_loss = None if losses is None else float(losses[i])
+        row = {"step": step, "train_loss": train_loss, **numbers}
+        curve.append({key: None if isinstance(v, float) and not math.isfinite(v) else v for key, v in row.items()})
+
+
+def _note_divergence(behind: Behind, group: Group, losses: np.ndarray, step: int) -> None:
+    limit = group.arm.train.diverged * math.log(group.model.vocabulary)
+    for i, loss in enumerate(losses):
+        if behind.diverged[i] is None and not loss <= limit:  # also true of NaN
+            behind.diverged[i] = f"the loss was {loss:g} at step {step}; it counts as diverged above {limit:.2f} nats"
+
+
+def _reporter(group: Group, progress: Progress) -> Callable[[int, np.ndarray], None]:
+    arm, count = group.arm, len(group.members)
+    names = ", ".join(dict.fromkeys(member.arm.name for member in group.members))
+    progress.start(
+        f"{group.study}: {names} x {len({member.seed for member in group.members})}",
+        arm.train.steps,
+        group.members[0].start,
+    )
+    flops = training_flops(group.model, arm.data.length, arm.model.window)
+    tokens = count * arm.train.batch * arm.data.length
+    return lambda done, losses: progress.step(done, losses, tokens, flops)

@@ -1,0 +1,49 @@
+"""The statistics that every study takes of every layer, and how they become one number."""
+
+from collections.abc import Mapping
+
+import numpy as np
+from jaxtyping import Array, Float
+
+from experiments.measure.activations import activation_ratio, gate_mean, gate_share_under
+from experiments.measure.sinks import mean_mass, sink_rate
+from model.block import LayerTrace
+
+# A gate below this lets almost nothing through.
+CLOSED = 0.1
+
+UNITS: Mapping[str, str] = {
+    "loss": "nats",
+    "bigram_loss": "nats",
+    "bigram_excess": "nats",
+    "backcopy_loss": "nats",
+    "perplexity": "per token",
+    "perplexity_last64": "per token",
+    "bos_mass": "share",
+    "bos_value_ratio": "ratio",
+    "value_ratio": "ratio",
+    "sink_rate": "share",
+    "first_token_mass": "share",
+    "logit_mass": "share",
+    "activation_ratio": "ratio",
+    "gate_mean": "share",
+    "gate_under_0.1": "share",
+}
+
+
+def layer_statistics(trace: LayerTrace, *, token: int, epsilon: float) -> dict[str, Float[Array, "..."]]:
+    """Sink rate, first-token and extra-logit mass [N], activation ratio [], and of a gate its mean and sparsity [heads]."""
+    found = {
+        "sink_rate": sink_rate(trace.attention.received, token=token, epsilon=epsilon),
+        "first_token_mass": mean_mass(trace.attention.first),
+        "logit_mass": mean_mass(trace.attention.extra),
+        "activation_ratio": activation_ratio(trace.residual),
+    }
+    if trace.gate is not None:
+        found |= {"gate_mean": gate_mean(trace.gate), "gate_under_0.1": gate_share_under(trace.gate, CLOSED)}
+    return found
+
+
+def as_number(name: str, values: np.ndarray) -> float:
+    """One number of all layers and heads: their mean, but the largest layer's activation ratio."""
+    return float(np.max(values) if name == "activation_ratio" else np.mean(values, dtype=np.float64))

@@ -1,0 +1,19 @@
+"""Perplexity by window length, with its conventions in the open."""
+
+import jax.numpy as jnp
+from jaxtyping import Array, Bool, Float
+
+
+def mean_loss(losses: Float[Array, "B T"], positions: Bool[Array, "B T"] | None = None) -> Float[Array, ""]:
+    """Token-weighted mean loss [nats] over all positions, or over those chosen; exp of it is the perplexity."""
+    if positions is None:
+        return jnp.mean(losses)
+    chosen = positions.astype(losses.dtype)
+    return jnp.sum(losses * chosen) / jnp.sum(chosen)
+
+
+def last_loss(losses: Float[Array, "B T"], last: int) -> Float[Array, ""]:
+    """Mean loss over the last positions of every window, where the context is longest: whole windows hide a failure there."""
+    if last > losses.shape[1]:
+        raise ValueError(f"the last {last} positions of a window of {losses.shape[1]}: measure fewer")
+    return jnp.mean(losses[:, -last:])

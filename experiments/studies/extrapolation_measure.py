@@ -1,0 +1,133 @@
+"""Perplexity and sinks of a language model by evaluation length and context extension."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float, Int
+
+from experiments.build import extended, tables
+from experiments.config import Arm, ExtrapolationMeasure
+from experiments.data.source import TextSource
+from experiments.evaluate import Statistics, evaluate
+from experiments.loop import Point
+from experiments.measure.layers import layer_statistics
+from experiments.measure.perplexity import last_loss, mean_loss
+from experiments.population import compiled, over_arms, population_mesh, share, stack, unstack
+from model.block import LayerTrace
+from model.decoder import Decoder, DecoderConfig
+from model.positions.tables import PositionTables
+
+# Tokens of one forward pass: enough to fill a core, few enough that a block of scores stays small.
+TOKENS_AT_ONCE = 4096
+
+
+class ExtrapolationMeasurer:
+    """Sinks on short windows along the way; at the end perplexity at every length, as trained and with every extension."""
+
+    def batches(self, source: TextSource, measure: ExtrapolationMeasure) -> Int[np.ndarray, "C B T"]:
+        length = measure.sink.length
+        return _in_batches(source.held_out(length, measure.sequences * length), length)
+
+    def point(
+        self,
+        params: Decoder,
+        tables: PositionTables,
+        batches: Int[Array, "C B T"],
+        shared: None,  # noqa: ARG002
+        model: DecoderConfig,
+        measure: ExtrapolationMeasure,
+    ) -> Statistics:
+        return _statistics(params, tables, batches, model, measure)
+
+    def final(
+        self,
+        arms: Sequence[Arm],
+        params: Sequence[Decoder],
+        source: TextSource,
+        model: DecoderConfig,
+        programs: list[str],
+    ) -> list[Point]:
+        """One program a length serves all models, seeds and frequency tables; a job is a model with one table."""
+        found: list[Point] = [{} for _ in arms]
+        for length in arms[0].measure.lengths:  # pyright: ignore[reportAttributeAccessIssue]
+            jobs = _jobs(arms, length)
+            results = _measured(arms, params, source, model, length, jobs, programs)
+            for (i, extension), result in zip(jobs, results, strict=True):
+                found[i] |= _named(result, extension, length)
+        return found
+
+
+def _jobs(arms: Sequence[Arm], length: int) -> list[tuple[int, str]]:
+    """(index of the model, extension) for each that there is; at the training length there is nothing to extend."""
+    return [
+        (i, extension)
+        for i, arm in enumerate(arms)
+        for extension in arm.measure.extensions  # pyright: ignore[reportAttributeAccessIssue]
+        if extended(arm.model, extension, length / arm.data.length) is not None
+    ]
+
+
+def _measured(
+    arms: Sequence[Arm],
+    params: Sequence[Decoder],
+    source: TextSource,
+    model: DecoderConfig,
+    length: int,
+    jobs: Sequence[tuple[int, str]],
+    programs: list[str],
+) -> list[Point]:
+    measure: Any = arms[0].measure
+    mesh = population_mesh(len(jobs), TOKENS_AT_ONCE // length or 1)
+    with jax.set_mesh(mesh):
+        batches = share(_in_batches(source.held_out(length, measure.tokens), length), mesh)
+        models = stack([params[i] for i, _ in jobs], mesh)
+        rows = stack([_tables(arms[i], extension, length) for i, extension in jobs], mesh)
+
+        def job(params: Decoder, row: PositionTables, batches: Int[Array, "C B T"]) -> Statistics:
+            return _statistics(params, row, batches, model, measure)
+
+        program = compiled(f"measure at {length}", over_arms(job), programs, models, rows, batches)
+        return unstack(program(models, rows, batches), len(jobs))
+
+
+def _tables(arm: Arm, extension: str, length: int) -> PositionTables:
+    longer = extended(arm.model, extension, length / arm.data.length)
+    if longer is None:
+        raise ValueError(f"arm {arm.name} has no extension {extension!r} to {length} tokens")
+    return tables(longer, arm.data.length)
+
+
+def _statistics(
+    params: Decoder,
+    tables: PositionTables,
+    batches: Int[Array, "C B T"],
+    model: DecoderConfig,
+    measure: ExtrapolationMeasure,
+) -> Statistics:
+    def of_layer(trace: LayerTrace, tokens: Int[Array, "B T"]) -> Statistics:  # noqa: ARG001
+        return layer_statistics(trace, token=measure.sink.token, epsilon=measure.sink.epsilon)
+
+    def of_losses(losses: Float[Array, "B T"], tokens: Int[Array, "B T"]) -> Statistics:  # noqa: ARG001
+        return {"loss": mean_loss(losses), "last_loss": last_loss(losses, min(measure.last, losses.shape[1]))}
+
+    return evaluate(params, tables, batches, model, of_layer=of_layer, of_losses=of_losses)
+
+
+def _named(result: Point, extension: str, length: int) -> Point:
+    """A result under the names of the record; the sinks only of the model as it was trained."""
+    named = {
+        f"perplexity.{extension}.{length}": np.exp(result["loss"]),
+        f"perplexity_last64.{extension}.{length}": np.exp(result["last_loss"]),
+    }
+    if extension == "none":
+        named |= {f"{name}.{length}": result[name] for name in ("sink_rate", "first_token_mass", "logit_mass")}
+    return named
+
+
+def _in_batches(windows: Int[np.ndarray, "W T"], length: int) -> Int[np.ndarray, "C B T"]:
+    """Windows in equal batches of about TOKENS_AT_ONCE tokens; the last windows that fill no batch are left out."""
+    at_once = max(1, min(TOKENS_AT_ONCE // length, len(windows)))
+    return windows[: len(windows) // at_once * at_once].reshape(-1, at_once, windows.shape[1])

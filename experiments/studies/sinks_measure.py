@@ -1,0 +1,73 @@
+"""What is measured of a model of Bigram-Backcopy."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float, Int
+
+from experiments.config import Arm, SinksMeasure
+from experiments.data.backcopy import Backcopy, bigram_queries, oracle_loss, trigger_queries
+from experiments.data.source import BackcopySource
+from experiments.evaluate import Statistics, evaluate
+from experiments.loop import Point
+from experiments.measure.layers import layer_statistics
+from experiments.measure.perplexity import mean_loss
+from experiments.measure.sinks import first_value_ratio, mean_mass
+from model.block import LayerTrace
+from model.decoder import Decoder, DecoderConfig
+from model.positions.tables import PositionTables
+
+# Queries before this one see too few keys to show where a head likes to rest.
+FIRST_QUERY = 8
+SEQUENCES_AT_ONCE = 64
+
+
+class SinksMeasurer:
+    """Attention to BOS where nothing is to be copied, the norm of its value, and the loss on either kind of token."""
+
+    def batches(self, source: BackcopySource, measure: SinksMeasure) -> Int[np.ndarray, "C B T"]:
+        tokens = np.asarray(source.held_out(measure.sequences))
+        at_once = min(SEQUENCES_AT_ONCE, measure.sequences)
+        return tokens[: len(tokens) // at_once * at_once].reshape(-1, at_once, tokens.shape[1])
+
+    def point(
+        self,
+        params: Decoder,
+        tables: PositionTables,
+        batches: Int[Array, "C B T"],
+        shared: Backcopy,
+        model: DecoderConfig,
+        measure: SinksMeasure,
+    ) -> Statistics:
+        def of_layer(trace: LayerTrace, tokens: Int[Array, "B T"]) -> Statistics:
+            resting = bigram_queries(tokens, shared) & (jnp.arange(tokens.shape[1]) >= FIRST_QUERY)[None]
+            return layer_statistics(trace, token=measure.sink.token, epsilon=measure.sink.epsilon) | {
+                "bos_mass": mean_mass(trace.attention.first, resting),
+                "bos_value_ratio": first_value_ratio(trace.value_norm, start=FIRST_QUERY),
+            }
+
+        def of_losses(losses: Float[Array, "B T"], tokens: Int[Array, "B T"]) -> Statistics:
+            copied, drawn = trigger_queries(tokens[:, :-1], shared), bigram_queries(tokens[:, :-1], shared)
+            least = jnp.where(drawn, oracle_loss(tokens, shared), 0)
+            bigram = mean_loss(losses, drawn)
+            return {
+                "loss": mean_loss(losses),
+                "backcopy_loss": mean_loss(losses, copied),
+                "bigram_loss": bigram,
+                "bigram_excess": bigram - mean_loss(least, drawn),
+            }
+
+        return evaluate(params, tables, batches, model, of_layer=of_layer, of_losses=of_losses)
+
+    def final(
+        self,
+        arms: Sequence[Arm],
+        params: Sequence[Decoder],  # noqa: ARG002
+        source: Any,  # noqa: ARG002
+        model: DecoderConfig,  # noqa: ARG002
+        programs: list[str],  # noqa: ARG002
+    ) -> list[Point]:
+        """Nothing beyond the last point."""
+        return [{} for _ in arms]
