@@ -1,7 +1,7 @@
 """What one arm and seed of a study leaves behind: the only truth that tables, figures, page and verdicts are made from.
 
-`results/STUDY/ARM-HASH/sSEED/` holds `curves.jsonl` (one JSON object a measured step), `arrays.npz` (per layer and head) and
-`record.json`, which is written last: a folder without it is a run that did not end.
+`results/STUDY/ARM-HASH/sSEED/` holds `curves.jsonl` (one JSON object a measured step), `arrays.npz` (per layer and
+head) and `record.json`, which is written last: a folder without it is a run that did not end.
 """
 
 import io
@@ -27,9 +27,9 @@ RECORD, CURVES, ARRAYS = "record.json", "curves.jsonl", "arrays.npz"
 
 
 def strict_json(value: object) -> JsonValue:
-    """Turns a nested value into what strict JSON can hold, without loss: inf, -inf and nan become the strings that name them.
+    """Turns a nested value into what strict JSON can hold, without loss: inf, -inf and nan become strings that name them.
 
-    A softmax logit of -inf is a legal setting, and JSON has no such number. NumPy scalars become Python's, tuples lists.
+    A softmax logit of -inf is a legal setting, and JSON has no such number. NumPy's scalars become Python's.
 
     Raises:
         TypeError: for a value that is no number, text, boolean, None, list or mapping.
@@ -151,7 +151,7 @@ def write_record(
     curves: Iterable[Mapping[str, object]],
     arrays: Mapping[str, np.ndarray],
 ) -> None:
-    """Writes curves and arrays, then the record, each atomically; numbers that are not finite become null in the curves.
+    """Writes curves and arrays, then the record, each atomically; numbers that are not finite are null in the curves.
 
     Raises:
         UserError: if the folder cannot be written.
