@@ -27,7 +27,7 @@ RECORD, CURVES, ARRAYS = "record.json", "curves.jsonl", "arrays.npz"
 
 
 def strict_json(value: object) -> JsonValue:
-    """Turns a nested value into what strict JSON can hold, without loss: inf, -inf and nan become strings that name them.
+    """Turns a nested value into what strict JSON can hold, without loss: inf, -inf, nan become strings that name them.
 
     A softmax logit of -inf is a legal setting, and JSON has no such number. NumPy's scalars become Python's.
 

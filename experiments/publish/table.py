@@ -1,4 +1,4 @@
-"""A table as a value, and its printed forms: Markdown, CSV and LaTeX (booktabs). The page prints the same value as HTML."""
+"""A table as a value and its printed forms: Markdown, CSV and LaTeX (booktabs). The page prints the same as HTML."""
 
 import csv
 import io
@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Statistic:
-    """A mean over seeds with its sample standard deviation; `std` is None where there is no spread (n = 1, or exact)."""
+    """A mean over seeds with its sample standard deviation; `std` is None without spread (n = 1, or exact)."""
 
     mean: float
     std: float | None

@@ -68,8 +68,8 @@ def table(records: Sequence[Record]) -> Table:
     )
     columns = ("position encoding", "positions", *(f"{span} tokens" for span in spans), "published", "source")
     meaning = (
-        "perplexity of one byte, token-weighted over non-overlapping windows; no fine-tuning; an extension is stretched by "
-        "the evaluation length over the training length"
+        "perplexity of one byte, token-weighted over non-overlapping windows; no fine-tuning; an extension is "
+        "stretched by the evaluation length over the training length"
     )
     return Table("Perplexity by evaluation length", STUDY, columns, rows, (*trained_notes(records), meaning))
 

@@ -66,7 +66,7 @@ def table(records: Sequence[Record]) -> Table:
         "least B",
     )
     meaning = (
-        "exact: float64, every integer distance m below the context (1k = 1024); smallest base: infimum of the bases that meet "
-        "the condition; every base above the largest failing one meets it; islands: intervals of bases that meet it"
+        "exact: float64, every integer distance m below the context (1k = 1024); smallest base: infimum of the bases "
+        "that meet the condition; every base above the largest failing one meets it; islands: intervals of such bases"
     )
     return Table("Lower bounds of the RoPE base", STUDY, columns, tuple(rows), (*provenance(records), meaning))
