@@ -205,7 +205,7 @@ def _span(numbers: Sequence[int]) -> str:
 
 
 def scale(records: Sequence[Record]) -> str:
-    """The size at which records were measured: parameters, layers, width, steps, tokens; of exact ones, the head dim."""
+    """The size at which records were measured: parameters, layers, width, steps, tokens; or the head dim."""
     trained_ones = [record for record in records if record.steps > 0]
     if not trained_ones:
         dims = sorted({str(r.config["head_dim"]) for r in records if "head_dim" in r.config})

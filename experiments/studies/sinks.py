@@ -52,7 +52,7 @@ _COSTS = (
 _MEANING = (
     "BOS mass: attention to BOS from queries t ≥ 8 that are no triggers; value norm ratio: norm of BOS's value over "
     "the mean norm for t ≥ 8; first-token mass: over all queries; sink rate: share of (sequence, layer, head) with "
-    "mean attention to the first token above 0.3 (Gu et al. 2025, T = 64); logit mass: attention that the extra logit takes"
+    "mean attention to the first token above 0.3 (Gu et al. 2025, T = 64); logit mass: attention on the extra logit"
 )
 
 
