@@ -7,10 +7,11 @@ something: "cuts" is "at most half", "does not remove" is "leaves at least a ten
 
 from collections.abc import Sequence
 
-from experiments.evidence import Claim, Verdict, judge, printed_base, printed_infimum, threshold, trained
+from experiments.evidence import Claim, Verdict, judge, trained
 from experiments.publish.table import MISSING, Table
 from experiments.record import Record
 from experiments.studies import extrapolation, rope_base, sinks
+from experiments.studies.bound_evidence import printed_base, printed_infimum, threshold
 
 _GUO = "Guo et al. 2024, arXiv:2410.13835"
 _QIU = "Qiu et al. 2025, arXiv:2505.06708 (15A2B, 400B tokens)"
@@ -146,7 +147,7 @@ SINKS = (
 EXTRAPOLATION = (
     Claim(
         "press-rope",
-        "RoPE's perplexity of the last 64 positions at 8 times the training length is at least twice that at 1 time",
+        "RoPE's perplexity of the last 64 positions is at least twice as high at 8 times the training length as at it",
         _PRESS,
         "rotary perplexity rises past the training length (Figure 1)",
         extrapolation.STUDY,
@@ -159,7 +160,7 @@ EXTRAPOLATION = (
     ),
     Claim(
         "press-alibi-flat",
-        "ALiBi's perplexity at 8 times the training length is at most 5 % above that at 1 time",
+        "ALiBi's perplexity is at most 5 % higher at 8 times the training length than at it",
         _PRESS,
         "19.73 at 512 → 18.40 at 3072, trained at 512",
         extrapolation.STUDY,

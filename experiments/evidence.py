@@ -3,7 +3,7 @@
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, get_args
 
 import numpy as np
 from scipy import stats
@@ -11,10 +11,9 @@ from scipy import stats
 from experiments.publish.summary import statistic
 from experiments.publish.table import cell_text
 from experiments.record import Record
-from experiments.studies.rope_base import ARMS as LENGTHS
-from experiments.studies.rope_base import published_entries
 
-Outcome = Literal["holds", "fails", "mixed", "not measured"]
+Outcome = Literal["holds", "mixed", "fails", "not measured"]
+OUTCOMES: tuple[Outcome, ...] = get_args(Outcome)
 Quantity = tuple[str, str]
 CONFIDENCE = 0.95
 
@@ -97,64 +96,6 @@ def trained(
         return Evidence("; ".join(figures), tuple(margin(*row) for row in paired.values()), exact=False)
 
     return evidence
-
-
-def _exact_record(records: Sequence[Record], arm: str) -> Record | None:
-    found = [record for record in records if record.arm == arm and record.status == "finished"]
-    return found[0] if found else None
-
-
-def _number(value: object) -> float | None:
-    return float(value) if isinstance(value, int | float) and not isinstance(value, bool) else None
-
-
-def printed_base(arm: str, author: str) -> Callable[[Sequence[Record]], Evidence | None]:
-    """Evidence that an author's printed base meets the condition: the margin is the least B_m over the distances."""
-
-    def evidence(records: Sequence[Record]) -> Evidence | None:
-        record = _exact_record(records, arm)
-        for source, entry in published_entries(record) if record else []:
-            least, value = _number(entry.get("minimum")), _number(entry.get("value"))
-            if source.startswith(author) and least is not None and value is not None:
-                where = f", first at m = {entry['first_violation']}" if least < 0 else ""
-                measured = (
-                    f"base {value:.3g}: least B {least:.4g}, negative at {entry.get('violations')} distances{where}"
-                )
-                return Evidence(measured, (least,), exact=True)
-        return None
-
-    return evidence
-
-
-def printed_infimum(arm: str, author: str) -> Callable[[Sequence[Record]], Evidence | None]:
-    """Evidence that an author's base is the smallest; margin: half a unit of its second digit, less the distance."""
-
-    def evidence(records: Sequence[Record]) -> Evidence | None:
-        record = _exact_record(records, arm)
-        infimum = record.measurements["infimum"].value if record and "infimum" in record.measurements else None
-        for source, entry in published_entries(record) if record else []:
-            value = _number(entry.get("value"))
-            if source.startswith(author) and value and infimum is not None:
-                half_unit = 0.5 * 10 ** (len(str(int(value))) - 2)
-                measured = f"printed {value:.3g}, smallest base {infimum:.6g}"
-                return Evidence(measured, (half_unit - abs(value - infimum),), exact=True)
-        return None
-
-    return evidence
-
-
-def threshold(records: Sequence[Record]) -> Evidence | None:
-    """Evidence that the bound is a threshold: at each length the smallest base, less the largest base that fails."""
-    margins, figures = [], []
-    for arm in LENGTHS:
-        record = _exact_record(records, arm)
-        if record is None or not {"infimum", "largest_infeasible"} <= set(record.measurements):
-            continue
-        low, high = record.measurements["infimum"].value, record.measurements["largest_infeasible"].value
-        if low is not None and high is not None:
-            margins.append(low - high)
-            figures.append(f"{arm}: from {low:.4g}, yet {high:.4g} fails")
-    return Evidence("; ".join(figures), tuple(margins), exact=True) if margins else None
 
 
 def mean_interval(margins: Sequence[float]) -> tuple[float, float]:

@@ -4,6 +4,7 @@ import io
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import matplotlib as mpl
 import numpy as np
@@ -12,13 +13,14 @@ from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from matplotlib.ticker import NullLocator, ScalarFormatter
+from matplotlib.typing import RcKeyType
 
 # Okabe and Ito's palette without its yellow, which is too light for lines on white: told apart by the colour-blind.
 PALETTE = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
 MARKERS = ("o", "s", "^", "D", "v", "P", "X")
 
 # A fixed salt for the identifiers of the SVG; text as outlines, so that it looks the same without the font.
-STYLE = {
+STYLE: dict[RcKeyType, Any] = {
     "svg.hashsalt": "leadline",
     "svg.fonttype": "path",
     "font.size": 10.0,
@@ -133,7 +135,7 @@ def by_length(name: str, caption: str, panels: Mapping[str, Sequence[Band]], tra
             for axis in (axes.yaxis,):
                 axis.set_major_formatter(ScalarFormatter())
                 axis.set_minor_formatter(ScalarFormatter())
-        row[0].set_ylabel("perplexity of a byte")
+        row[0].set_ylabel("byte perplexity")
         handles, labels = row[0].get_legend_handles_labels()
         figure.legend(handles, labels, loc="outside lower center", ncols=min(5, max(1, len(labels))))
         return _encode(name, caption, figure)
@@ -161,16 +163,19 @@ def base_curves(
     """B_m over the distance, one panel a base; distances at which it is negative are marked and counted."""
     with mpl.rc_context(STYLE):
         figure = Figure(figsize=(9.0, 1.0 + 1.55 * len(curves)), layout="constrained")
-        column = figure.subplots(len(curves), 1, sharex=True, squeeze=False)[:, 0]
+        column = figure.subplots(len(curves), 1, sharex=True, sharey=True, squeeze=False)[:, 0]
+        lowest = min(float(value.min()) for _, value in curves.values())
+        highest = max(float(value.max()) for _, value in curves.values())
         for index, (axes, (label, (distance, value))) in enumerate(zip(column, curves.items(), strict=True)):
             negative = value < 0
             axes.plot(distance, value, color=PALETTE[index % len(PALETTE)], linewidth=0.7)
             axes.axhline(0.0, color="#444444", linewidth=0.9)
             axes.plot(distance[negative], value[negative], linestyle="none", marker=".", color="#B00020", markersize=4)
             # The curve starts at H/2 and is below a third of it for nearly all distances, where zero is what matters.
-            axes.set_ylim(min(-2.0, 1.1 * float(value.min())), float(value.max()) / 3)
+            axes.set_ylim(min(-2.0, 1.1 * lowest), highest / 3)
             axes.set_ylabel("$B_m$")
-            found = f"negative at {int(negative.sum())} distances" if negative.any() else "nowhere negative"
+            count = int(negative.sum())
+            found = f"negative at {count} distance{'s' if count > 1 else ''}" if count else "nowhere negative"
             axes.set_title(f"{label}: {found}", loc="left")
         column[-1].set_xlabel("distance m (tokens)")
         return _encode(name, caption, figure)

@@ -1,4 +1,4 @@
-"""The page and the files beside it: `index.html`, `tables/`, `figures/`, all rebuilt from what the caller read from records."""
+"""The page and the files beside it: `index.html`, `tables/` and `figures/`, rebuilt from what records say."""
 
 import re
 from collections.abc import Sequence
@@ -9,6 +9,7 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
 from experiments.errors import UserError
+from experiments.evidence import OUTCOMES, Verdict
 from experiments.publish.figures import Drawing, save
 from experiments.publish.summary import Summary, provenance, summary
 from experiments.publish.table import Table, cell_text, comma_separated, is_numeric, latex, markdown
@@ -29,33 +30,18 @@ class Section:
 
 
 @dataclass(frozen=True)
-class Row:
-    """One claim on the page, as text."""
-
-    id: str
-    statement: str
-    source: str
-    published: str
-    measured: str
-    verdict: str
-    reason: str
-    n: int
-    scale: str
-
-
-@dataclass(frozen=True)
 class Published:
     """What was written, and what it says."""
 
     page: Path
     tables: tuple[Path, ...]
     figures: tuple[Path, ...]
-    verdicts: tuple[Row, ...]
+    verdicts: tuple[Verdict, ...]
     summary: Summary
 
 
 def inline_svg(drawing: Drawing) -> Markup:
-    """The drawing for an HTML page: without XML's prologue, metadata and namespaces, its identifiers made the page's own.
+    """The drawing for an HTML page: no prologue, metadata or namespaces, and identifiers of its own.
 
     Two figures of one page share matplotlib's identifiers otherwise, and a browser resolves them to the first.
     """
@@ -64,14 +50,14 @@ def inline_svg(drawing: Drawing) -> Markup:
     text = re.sub(r"<metadata>.*?</metadata>", "", text, flags=re.DOTALL)
     text = re.sub(r'\sxmlns(:\w+)?="[^"]*"', "", text)
     text = re.sub(r'(\sid="|url\(#|href="#)', rf"\g<1>{drawing.name}-", text)
-    # The view box keeps the proportions; the style sheet sets the width.
-    text = re.sub(r'(<svg[^>]*?)\swidth="[^"]*"', r"\1", text, count=1)
+    # The view box keeps the proportions; the drawing shrinks with the page and never grows beyond its own size.
+    text = re.sub(r'(<svg[^>]*?)\swidth="([^"]*)"', r'\1 style="max-width: \2"', text, count=1)
     text = re.sub(r'(<svg[^>]*?)\sheight="[^"]*"', r"\1", text, count=1)
     return Markup(text)
 
 
 def render(
-    sections: Sequence[Section], verdicts: Sequence[Row], records: Sequence[Record], notes: Sequence[str]
+    sections: Sequence[Section], verdicts: Sequence[Verdict], records: Sequence[Record], notes: Sequence[str]
 ) -> str:
     """The page as one self-contained HTML text: style and figures inline, no script, no address to fetch."""
     environment = Environment(
@@ -96,13 +82,10 @@ def render(
     )
 
 
-OUTCOMES = ("holds", "mixed", "fails", "not measured")
-
-
 def publish(
     results: Path,
     sections: Sequence[Section],
-    verdicts: Sequence[Row],
+    verdicts: Sequence[Verdict],
     records: Sequence[Record],
     *,
     extra_tables: Sequence[Table] = (),

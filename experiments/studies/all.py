@@ -5,9 +5,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from experiments.claims import claims_table, verdicts
-from experiments.evidence import Verdict
 from experiments.publish.figures import Drawing
-from experiments.publish.page import Published, Row, Section, publish
+from experiments.publish.page import Published, Section, publish
 from experiments.publish.summary import current
 from experiments.publish.table import Table
 from experiments.record import Record, StoredRecord, read_records
@@ -49,20 +48,6 @@ def sections(stored: Sequence[StoredRecord]) -> list[Section]:
     return shown
 
 
-def _row(verdict: Verdict) -> Row:
-    return Row(
-        verdict.id,
-        verdict.statement,
-        verdict.source,
-        verdict.published,
-        verdict.measured,
-        verdict.verdict,
-        verdict.reason,
-        verdict.n,
-        verdict.scale,
-    )
-
-
 def publish_all(results: Path, hashes: Mapping[tuple[str, str], str] | None = None) -> Published:
     """Rebuilds page, tables, figures and verdicts of a results folder from its records.
 
@@ -77,5 +62,4 @@ def publish_all(results: Path, hashes: Mapping[tuple[str, str], str] | None = No
     stored, notes = current(read_records(results), hashes)
     records = [entry.record for entry in stored]
     judged = verdicts(records)
-    rows = [_row(verdict) for verdict in judged]
-    return publish(results, sections(stored), rows, records, extra_tables=(claims_table(judged),), notes=tuple(notes))
+    return publish(results, sections(stored), judged, records, extra_tables=(claims_table(judged),), notes=tuple(notes))

@@ -1,6 +1,6 @@
 """Which figures each study has: records to bands, grids and curves, which `experiments.publish.figures` draws."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
@@ -32,6 +32,18 @@ def _curve_band(stored: Sequence[StoredRecord], arm: str, name: str, label: str)
     return Band(label, np.array(steps, float), np.array([[points[step] for step in steps] for points in seeds]))
 
 
+def _by_head(stored: Sequence[StoredRecord], name: str, labels: Mapping[str, str]) -> list[Drawing]:
+    """The map of attention to the first token, averaged over seeds; no drawing where no record has the array."""
+    grids = {}
+    for arm in arms([entry.record for entry in stored], tuple(labels)):
+        of_arm = [read_arrays(entry.folder) for entry in stored if entry.record.arm == arm]
+        found = [arrays["first_token_mass"] for arrays in of_arm if "first_token_mass" in arrays]
+        if found:
+            grids[labels.get(arm, arm)] = np.mean(found, axis=0, dtype=np.float64)
+    caption = "Mean attention to the first token by arm, layer and head, averaged over all queries and seeds."
+    return [head_map(name, caption, grids, "attention on the first token (share)")] if grids else []
+
+
 def sink_drawings(stored: Sequence[StoredRecord]) -> list[Drawing]:
     """The mass on BOS over training, and the mass on the first token by layer and head at the end."""
     kept = _finished(stored)
@@ -41,16 +53,7 @@ def sink_drawings(stored: Sequence[StoredRecord]) -> list[Drawing]:
     if drawn := [band for band in bands if band is not None]:
         caption = "Attention to BOS from queries that are no triggers, over training: mean and range of the seeds."
         drawings.append(over_training("sink_over_training", caption, "attention on BOS (share)", drawn))
-    grids = {}
-    for arm in names:
-        of_arm = [read_arrays(entry.folder) for entry in kept if entry.record.arm == arm]
-        found = [arrays["first_token_mass"] for arrays in of_arm if "first_token_mass" in arrays]
-        if found:
-            grids[sinks.LABELS.get(arm, arm)] = np.mean(found, axis=0, dtype=np.float64)
-    if grids:
-        caption = "Mean attention to the first token by arm, layer and head, averaged over all queries and seeds."
-        drawings.append(head_map("sink_by_head", caption, grids, "attention on the first token (share)"))
-    return drawings
+    return drawings + _by_head(kept, "sink_by_head", sinks.LABELS)
 
 
 def _length_band(stored: Sequence[StoredRecord], quantity: str, arm: str, extension: str) -> Band | None:
@@ -77,14 +80,14 @@ def extrapolation_drawings(stored: Sequence[StoredRecord]) -> list[Drawing]:
         bands = [_length_band(kept, quantity, arm, extension) for arm, extension in pairs]
         if drawn := [band for band in bands if band is not None]:
             panels[title] = drawn
+    by_head = _by_head(kept, "extrapolation_by_head", extrapolation.ARMS)
     if not panels:
-        return []
+        return by_head
     data = kept[0].record.config.get("data")
-    trained = data.get("length") if isinstance(data, dict) else None
-    caption = "Perplexity of a byte against evaluation length, without fine-tuning: mean and range of the seeds."
-    return [
-        by_length("perplexity_by_length", caption, panels, int(trained) if isinstance(trained, int | float) else None)
-    ]
+    length = data.get("length") if isinstance(data, dict) else None
+    trained = int(length) if isinstance(length, int | float) else None
+    caption = "Byte perplexity against evaluation length, without fine-tuning: mean and range of the seeds."
+    return [by_length("perplexity_by_length", caption, panels, trained), *by_head]
 
 
 # The context at which published bases, the infimum and the bases between differ most within the study.
@@ -92,22 +95,22 @@ _SHOWN = ("4k", 4096)
 
 
 def rope_base_drawings(stored: Sequence[StoredRecord]) -> list[Drawing]:
-    """B_m at a context of 4k: of RoPE's default base, of the published ones and of the smallest that never fails."""
+    """B_m at a context of 4k: of RoPE's default base, of the published ones and of one in the first island."""
     arm, length = _SHOWN
-    found = [entry.record for entry in _finished(stored) if entry.record.arm == arm]
-    head_dim = found[0].config.get("head_dim") if found else None
+    found = [entry for entry in _finished(stored) if entry.record.arm == arm]
+    head_dim = found[0].record.config.get("head_dim") if found else None
     if not isinstance(head_dim, int):
         return []
-    record = found[0]
     bases = {"base 10000, RoPE's default": 10000.0}
-    for source, entry in rope_base.published_entries(record):
+    for source, entry in rope_base.published_entries(found[0].record):
         value = entry.get("value")
         if isinstance(value, int | float) and float(value) not in bases.values():
             bases[f"base {value:g}, {source}"] = float(value)
-    infimum = record.measurements.get("infimum")
-    if infimum is not None and infimum.value is not None:
-        # An infimum itself may fail by rounding; a millionth above it lies inside the first island.
-        bases[f"base {infimum.value:.1f}, the smallest"] = infimum.value * (1 + 1e-6)
+    islands = read_arrays(found[0].folder).get("islands")
+    if islands is not None and len(islands):
+        # The middle of the first island: its lower edge is the infimum, where rounding decides.
+        middle = float(np.mean(islands[0]))
+        bases[f"base {middle:.0f}, amid the first island of bases that meet the condition"] = middle
     curves = {label: b_m(base, head_dim, length) for label, base in bases.items()}
     caption = f"B_m at every distance below {length}, head dim {head_dim}; red: distances at which it is negative."
     return [base_curves("base_curves", caption, curves)]

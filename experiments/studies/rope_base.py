@@ -37,7 +37,7 @@ def _row(records: Sequence[Record], arm: str, source: str, entry: Mapping[str, o
         cell(records, arm, "infimum", 1),
         cell(records, arm, "largest_infeasible", 1),
         cell(records, arm, "islands", 0),
-        f"{value:.3g}" if isinstance(value, int | float) else MISSING,
+        f"{value:g}" if isinstance(value, int | float) else MISSING,
         source,
         "yes" if entry.get("feasible") is True else "no" if entry.get("feasible") is False else MISSING,
         _number(entry.get("first_violation"), 0),
