@@ -149,7 +149,7 @@ EXTRAPOLATION = (
         "press-rope",
         "RoPE's perplexity of the last 64 positions is at least twice as high at 8 times the training length as at it",
         _PRESS,
-        "rotary perplexity rises past the training length (Figure 1)",
+        "rotary perplexity degrades past the training length (Figure 1)",
         extrapolation.STUDY,
         trained(
             lambda near, far: far - 2 * near,
@@ -175,7 +175,7 @@ EXTRAPOLATION = (
         "press-alibi-rope",
         "At 8 times the training length ALiBi's perplexity is below RoPE's",
         _PRESS,
-        "ALiBi below rotary at every length past the training length (Figure 1)",
+        "past the training length rotary degrades, ALiBi does not (Figure 1)",
         extrapolation.STUDY,
         trained(
             lambda rope, alibi: rope - alibi,

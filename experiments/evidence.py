@@ -133,11 +133,11 @@ def _outcome(evidence: Evidence) -> tuple[Outcome, str, tuple[float, float] | No
     return "mixed", reason if low < high else "no difference in any seed", (low, high)
 
 
-def _count(number: float) -> str:
+def _count(number: int) -> str:
     for size, letter in ((1e9, "G"), (1e6, "M"), (1e3, "k")):
         if number >= size:
             return f"{number / size:.3g}{letter}"
-    return f"{number:.0f}"
+    return str(number)
 
 
 def _span(numbers: Sequence[int]) -> str:

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 import numpy as np
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, JsonValue, ValidationError
@@ -26,7 +26,7 @@ SCHEMA_FILE = Path(__file__).with_name("record.schema.json")
 RECORD, CURVES, ARRAYS = "record.json", "curves.jsonl", "arrays.npz"
 
 
-def strict_json(value: object) -> JsonValue:
+def strict_json(value: object) -> object:
     """Turns a nested value into what strict JSON can hold, without loss: inf, -inf, nan become strings that name them.
 
     A softmax logit of -inf is a legal setting, and JSON has no such number. NumPy's scalars become Python's.
@@ -175,7 +175,7 @@ def _no_constant(name: str) -> float:
     raise ValueError(f"{name} is not JSON")
 
 
-def _parse(text: str) -> JsonValue:
+def _parse(text: str) -> object:
     return json.loads(text, parse_constant=_no_constant)
 
 
@@ -213,7 +213,7 @@ def read_records(results: Path, study: str | None = None) -> list[StoredRecord]:
     return sorted(kept, key=lambda s: (s.record.study, s.record.arm, s.record.arm_hash, s.record.seed))
 
 
-def read_curves(folder: Path) -> list[dict[str, JsonValue]]:
+def read_curves(folder: Path) -> list[dict[str, Any]]:
     """The measured steps in their order; a value that was not finite is None.
 
     Raises:

@@ -97,7 +97,7 @@ def head_map(name: str, caption: str, rows: Mapping[str, Float[np.ndarray, "L N"
         for layer in range(value.shape[0]):
             grid[row, layer * heads : layer * heads + value.shape[1]] = value[layer]
     with mpl.rc_context({**STYLE, "axes.grid": False}):
-        figure = Figure(figsize=(4.4 + 0.72 * layers * heads, 1.5 + 0.46 * len(rows)), layout="constrained")
+        figure = Figure(figsize=(4.4 + 0.72 * layers * heads, max(2.6, 1.5 + 0.46 * len(rows))), layout="constrained")
         axes = figure.subplots()
         image = axes.imshow(grid, cmap="cividis", vmin=0.0, vmax=1.0, aspect="auto")
         for row, column in np.argwhere(np.isfinite(grid)):

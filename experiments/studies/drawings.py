@@ -41,7 +41,7 @@ def _by_head(stored: Sequence[StoredRecord], name: str, labels: Mapping[str, str
         if found:
             grids[labels.get(arm, arm)] = np.mean(found, axis=0, dtype=np.float64)
     caption = "Mean attention to the first token by arm, layer and head, averaged over all queries and seeds."
-    return [head_map(name, caption, grids, "attention on the first token (share)")] if grids else []
+    return [head_map(name, caption, grids, "first-token mass (share)")] if grids else []
 
 
 def sink_drawings(stored: Sequence[StoredRecord]) -> list[Drawing]:

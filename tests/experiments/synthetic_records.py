@@ -1,4 +1,4 @@
-"""Synthetic records for tests: invented numbers in the shape that the three studies write. Nothing here was measured."""
+"""Synthetic records for tests: invented numbers in the shape that the studies write. Nothing here was measured."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -11,7 +11,8 @@ LENGTHS = (128, 256, 512, 1024)
 STEPS = range(0, 601, 50)
 SINK_ARMS = ("softmax", "off_by_one", "learned_logit", "headwise_gate", "elementwise_gate", "value_gate")
 
-# Invented final values: (bos_mass, bos_value_ratio, first_token_mass, sink_rate, logit_mass, loss, activation_ratio, gate_mean)
+# Invented final values, in the order: bos_mass, bos_value_ratio, first_token_mass, sink_rate, logit_mass, loss,
+# activation_ratio, gate_mean.
 _SINKS = {
     "softmax": (0.90, 0.20, 0.72, 0.99, 0.0, 3.050, 14.0, None),
     "off_by_one": (0.85, 0.21, 0.66, 0.90, 0.06, 3.050, 13.0, None),
