@@ -126,18 +126,28 @@ def latex_text(text: str) -> str:
     return "".join(_LATEX.get(character, character) for character in " ".join(text.split()))
 
 
+# Texts longer than this wrap in LaTeX; all columns of them share this part of the line.
+_LONG, _WRAPPED = 28, 0.6
+
+
+def _latex_shape(table: Table) -> str:
+    """Column letters of `tabular`: r for statistics, l for short texts, p for those that must wrap."""
+    columns = range(len(table.columns))
+    long = {c for c in columns if any(len(cell_text(row[c])) > _LONG for row in table.rows)}
+    wide = f"p{{{_WRAPPED / max(1, len(long)):.2f}\\linewidth}}"
+    return "".join("r" if is_numeric(table, c) else wide if c in long else "l" for c in columns)
+
+
 def latex(table: Table) -> str:
     r"""A `table` float with booktabs rules; needs `\usepackage{booktabs}` and nothing else."""
-    columns = range(len(table.columns))
-    shape = "".join("r" if is_numeric(table, column) else "l" for column in columns)
     lines = [" & ".join(latex_text(title) for title in table.columns) + r" \\", r"\midrule"]
     lines += [" & ".join(latex_text(cell_text(cell)) for cell in row) + r" \\" for row in table.rows]
     body = "\n".join(f"    {line}" for line in lines)
     notes = "".join(f"\n  {latex_text(note)}.\\\\" for note in table.notes)
     footer = f"\n  \\par\\smallskip\\footnotesize\\raggedright{notes}" if notes else ""
     return (
-        "\\begin{table}[t]\n  \\centering\n"
+        "\\begin{table}[t]\n  \\centering\\small\n"
         f"  \\caption{{{latex_text(table.title)}}}\n  \\label{{tab:{table.name}}}\n"
-        f"  \\begin{{tabular}}{{{shape}}}\n    \\toprule\n{body}\n    \\bottomrule\n  \\end{{tabular}}{footer}\n"
+        f"  \\begin{{tabular}}{{{_latex_shape(table)}}}\n    \\toprule\n{body}\n    \\bottomrule\n  \\end{{tabular}}{footer}\n"
         "\\end{table}\n"
     )

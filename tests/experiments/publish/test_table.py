@@ -63,6 +63,11 @@ def test_latex_uses_booktabs_and_escapes() -> None:
     assert r"50\_\% \& \#1 \$x\$ \{a\}\textbackslash{}b \textasciitilde{}\textasciicircum{}" in text
 
 
+def test_long_texts_wrap_in_latex() -> None:
+    table = Table("t", "t", ("arm", "x", "source"), (("a", Statistic(1.0, None, 1), "w " * 40),))
+    assert r"\begin{tabular}{lrp{0.60\linewidth}}" in latex(table)
+
+
 @given(st.text(alphabet="_%&#$ab ", max_size=30))
 def test_latex_leaves_no_bare_special(text: str) -> None:
     escaped = latex_text(text)
