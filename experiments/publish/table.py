@@ -148,6 +148,7 @@ def latex(table: Table) -> str:
     return (
         "\\begin{table}[t]\n  \\centering\\small\n"
         f"  \\caption{{{latex_text(table.title)}}}\n  \\label{{tab:{table.name}}}\n"
-        f"  \\begin{{tabular}}{{{_latex_shape(table)}}}\n    \\toprule\n{body}\n    \\bottomrule\n  \\end{{tabular}}{footer}\n"
+        f"  \\begin{{tabular}}{{{_latex_shape(table)}}}\n"
+        f"    \\toprule\n{body}\n    \\bottomrule\n  \\end{{tabular}}{footer}\n"
         "\\end{table}\n"
     )
