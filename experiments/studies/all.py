@@ -1,0 +1,65 @@
+"""Ties the studies to the ledger and the page: the one place that knows all of them."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from experiments.claims import claims_table, verdicts
+from experiments.publish.figures import Drawing
+from experiments.publish.page import Published, Section, publish
+from experiments.publish.summary import current
+from experiments.publish.table import Table
+from experiments.record import Record, StoredRecord, read_records
+from experiments.studies import extrapolation, rope_base, sinks
+from experiments.studies.drawings import extrapolation_drawings, rope_base_drawings, sink_drawings
+
+
+@dataclass(frozen=True)
+class Study:
+    """How the records of one study become a section of the page."""
+
+    name: str
+    question: str
+    tables: tuple[Callable[[Sequence[Record]], Table], ...]
+    drawings: Callable[[Sequence[StoredRecord]], list[Drawing]]
+
+
+STUDIES = (
+    Study(sinks.STUDY, sinks.QUESTION, (sinks.table, sinks.cost_table), sink_drawings),
+    Study(
+        extrapolation.STUDY,
+        extrapolation.QUESTION,
+        (extrapolation.table, extrapolation.sink_table),
+        extrapolation_drawings,
+    ),
+    Study(rope_base.STUDY, rope_base.QUESTION, (rope_base.table,), rope_base_drawings),
+)
+
+
+def sections(stored: Sequence[StoredRecord]) -> list[Section]:
+    """One section a study that has records, in the order of `STUDIES`."""
+    shown = []
+    for study in STUDIES:
+        own = [entry for entry in stored if entry.record.study == study.name]
+        if own:
+            records = [entry.record for entry in own]
+            tables = tuple(table(records) for table in study.tables)
+            shown.append(Section(study.name, study.question, tables, tuple(study.drawings(own))))
+    return shown
+
+
+def publish_all(results: Path, hashes: Mapping[tuple[str, str], str] | None = None) -> Published:
+    """Rebuilds page, tables, figures and verdicts of a results folder from its records.
+
+    Args:
+        results: the folder of the records.
+        hashes: (study, arm) -> hash, where an arm was recorded with more than one configuration and the one that was
+            asked for is not the last; without it the last recorded one is shown, and the page names the others.
+
+    Raises:
+        UserError: if a record cannot be read or the folder cannot be written.
+    """
+    stored, notes = current(read_records(results), hashes)
+    records = [entry.record for entry in stored]
+    judged = verdicts(records)
+    return publish(results, sections(stored), judged, records, extra_tables=(claims_table(judged),), notes=tuple(notes))

@@ -1,0 +1,93 @@
+"""What happens to perplexity past the training length, and which extension of RoPE helps without fine-tuning?"""
+
+from collections.abc import Sequence
+
+from experiments.publish.summary import arms, cell, trained_notes
+from experiments.publish.table import MISSING, Table
+from experiments.record import Record
+
+STUDY = "extrapolation"
+QUESTION = "What happens to perplexity past the training length, and which extension of RoPE helps without fine-tuning?"
+
+ARMS = {"rope": "RoPE", "alibi": "ALiBi"}
+EXTENSIONS = {"none": "as it is", "pi": "PI", "ntk": "NTK-aware", "yarn": "YaRN"}
+POSITIONS = {"perplexity": "all", "perplexity_last64": "last 64"}
+
+# Published at the papers' own scale; only figures of models that were not fine-tuned at the longer length. The rows of
+# the last 64 positions have no counterpart in print.
+PUBLISHED = {
+    ("rope", "none"): (
+        "above 1000 at 4×, LLaMA 7B trained at 2048",
+        "Chen et al. 2023, arXiv:2306.15595, section 3.2",
+    ),
+    ("rope", "pi"): (
+        "below 20 at 4×, LLaMA 7B; 54.5 at 16384, Llama-2 7B trained at 4096, stretched 8×",
+        "Chen et al. 2023, section 3.2; llama.cpp pull request 2268",
+    ),
+    ("rope", "ntk"): ("9.70 at 16384, base 57200, Llama-2 7B", "llama.cpp pull request 2268"),
+    ("rope", "yarn"): ("6.60 at 16384, Llama-2 7B, stretched 8×", "llama.cpp pull request 2268"),
+    ("alibi", "none"): ("19.73 at 512 → 18.40 at 3072, 247M trained at 512", "Press et al. 2022, arXiv:2108.12409"),
+}
+
+
+def extension_arms(records: Sequence[Record]) -> list[tuple[str, str]]:
+    """(arm, extension) pairs that were measured, in the order of the table."""
+    return [
+        (arm, extension)
+        for arm in arms(records, tuple(ARMS))
+        for extension in EXTENSIONS
+        if any(name.startswith(f"perplexity.{extension}.") for r in records if r.arm == arm for name in r.measurements)
+    ]
+
+
+def label(arm: str, extension: str) -> str:
+    """`RoPE`, `RoPE, YaRN`: how an arm and its extension are called in tables and legends."""
+    name = ARMS.get(arm, arm)
+    return name if extension == "none" else f"{name}, {EXTENSIONS.get(extension, extension)}"
+
+
+def lengths(records: Sequence[Record], quantity: str = "perplexity.none") -> list[int]:
+    """The evaluation lengths that occur, ascending."""
+    prefix = f"{quantity}."
+    found = {name.removeprefix(prefix) for r in records for name in r.measurements if name.startswith(prefix)}
+    return sorted(int(length) for length in found)
+
+
+def table(records: Sequence[Record]) -> Table:
+    """Byte perplexity by length, over whole windows and over their last 64 positions, beside what was published."""
+    spans = lengths(records)
+    rows = tuple(
+        (
+            label(arm, extension),
+            counted,
+            *(cell(records, arm, f"{quantity}.{extension}.{span}", 2) for span in spans),
+            *(PUBLISHED.get((arm, extension), (MISSING, MISSING)) if quantity == "perplexity" else (MISSING, MISSING)),
+        )
+        for quantity, counted in POSITIONS.items()
+        for arm, extension in extension_arms(records)
+    )
+    columns = ("position encoding", "positions", *(f"{span} tokens" for span in spans), "published", "source")
+    meaning = (
+        "perplexity of one byte, token-weighted over non-overlapping windows; no fine-tuning; an extension is "
+        "stretched by the evaluation length over the training length"
+    )
+    return Table("Perplexity by evaluation length", STUDY, columns, rows, (*trained_notes(records), meaning))
+
+
+def sink_table(records: Sequence[Record]) -> Table:
+    """The sink by evaluation length, as the model was trained."""
+    spans = lengths(records, "sink_rate")
+    quantities = (("sink_rate", "sink rate"), ("first_token_mass", "first-token mass"))
+    rows = tuple(
+        (ARMS.get(arm, arm), title, *(cell(records, arm, f"{quantity}.{span}") for span in spans))
+        for arm in arms(records, tuple(ARMS))
+        for quantity, title in quantities
+    )
+    columns = ("position encoding", "quantity", *(f"{span} tokens" for span in spans))
+    ratios = (
+        f"{ARMS.get(arm, arm)} {found.mean:.1f}"
+        for arm in arms(records, tuple(ARMS))
+        if not isinstance(found := cell(records, arm, "activation_ratio"), str)
+    )
+    note = f"largest over median activation: {', '.join(ratios) or MISSING}"
+    return Table("Sinks by evaluation length", f"{STUDY}_sinks", columns, rows, (*trained_notes(records), note))

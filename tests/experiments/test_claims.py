@@ -1,0 +1,153 @@
+import math
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from experiments.claims import LEDGER, claims_table, verdicts
+from experiments.evidence import Claim, Evidence, judge, mean_interval
+from experiments.record import Record, read_records
+from tests.experiments.synthetic_records import measured, record
+
+# For each claim, invented (arm, measurement) values of one seed that support it and that contradict it.
+_FIRST = ("softmax", "first_token_mass"), ("headwise_gate", "first_token_mass")
+_ELEMENT = ("softmax", "first_token_mass"), ("elementwise_gate", "first_token_mass")
+_GATES = ("value_gate", "first_token_mass"), ("elementwise_gate", "first_token_mass")
+_PPL = "perplexity"
+TRAINED: dict[str, tuple[Sequence[tuple[str, str]], tuple[float, ...], tuple[float, ...]]] = {
+    "guo-sink": ([("softmax", "bos_mass")], (0.9,), (0.3,)),
+    "guo-value-drain": ([("softmax", "bos_value_ratio")], (0.2,), (0.8,)),
+    "qiu-headwise": (_FIRST, (0.8, 0.1), (0.8, 0.7)),
+    "qiu-elementwise": (_ELEMENT, (0.8, 0.1), (0.8, 0.7)),
+    "qiu-value-gate": (_GATES, (0.8, 0.1), (0.1, 0.8)),
+    "qiu-activations": ([("softmax", "activation_ratio"), ("headwise_gate", "activation_ratio")], (14, 6), (6, 14)),
+    "qiu-loss": ([("softmax", "loss"), ("headwise_gate", "loss")], (3.2, 3.0), (3.0, 3.2)),
+    "zuhri-off-by-one-reduces": ([("softmax", "sink_rate"), ("off_by_one", "sink_rate")], (0.9, 0.4), (0.4, 0.9)),
+    "zuhri-off-by-one-remains": ([("softmax", "sink_rate"), ("off_by_one", "sink_rate")], (0.9, 0.4), (0.9, 0.0)),
+    "zuhri-logit-reduces": ([("softmax", "sink_rate"), ("learned_logit", "sink_rate")], (0.9, 0.4), (0.4, 0.9)),
+    "zuhri-logit-remains": ([("softmax", "sink_rate"), ("learned_logit", "sink_rate")], (0.9, 0.4), (0.9, 0.0)),
+    "press-rope": ([("rope", f"{_PPL}_last64.none.128"), ("rope", f"{_PPL}_last64.none.1024")], (5, 19), (5, 6)),
+    "press-alibi-flat": ([("alibi", f"{_PPL}.none.128"), ("alibi", f"{_PPL}.none.1024")], (6, 5.9), (6, 9)),
+    "press-alibi-rope": ([("rope", f"{_PPL}.none.1024"), ("alibi", f"{_PPL}.none.1024")], (11, 6), (6, 11)),
+    "chen-pi": ([("rope", f"{_PPL}.none.512"), ("rope", f"{_PPL}.pi.512")], (14, 7), (7, 14)),
+    "bloc97-ntk": ([("rope", f"{_PPL}.none.1024"), ("rope", f"{_PPL}.ntk.1024")], (11, 8), (8, 11)),
+    "yarn-pi": ([("rope", f"{_PPL}.pi.1024"), ("rope", f"{_PPL}.yarn.1024")], (19, 8), (8, 19)),
+    "yarn-ntk-far": ([("rope", f"{_PPL}.ntk.1024"), ("rope", f"{_PPL}.yarn.1024")], (9, 8), (8, 9)),
+    "yarn-ntk-near": ([("rope", f"{_PPL}.ntk.256"), ("rope", f"{_PPL}.yarn.256")], (5, 6), (6, 5)),
+}
+CLAIMS = {claim.id: claim for claim in LEDGER}
+
+
+def _records(claim: str, seeds: Sequence[tuple[float, ...]]) -> list[Record]:
+    """One synthetic record an arm and seed, with the claim's measurements at the given values."""
+    quantities = TRAINED[claim][0]
+    made = []
+    for seed, row in enumerate(seeds):
+        by_arm: dict[str, dict[str, float | None]] = {}
+        for (arm, name), value in zip(quantities, row, strict=True):
+            by_arm.setdefault(arm, {})[name] = value
+        made += [record(CLAIMS[claim].study, arm, seed, measurements=measured(m)) for arm, m in by_arm.items()]
+    return made
+
+
+def _jitter(row: tuple[float, ...]) -> list[tuple[float, ...]]:
+    """Three seeds around a row; the factor differs by a per cent, so that there is a spread."""
+    return [tuple(value * factor for value in row) for factor in (0.99, 1.0, 1.01)]
+
+
+def test_every_claim_is_tried_below() -> None:
+    exact = {"men-4k", "men-8k", "men-2k-smallest", "su-2k-smallest", "men-threshold"}
+    assert set(CLAIMS) == set(TRAINED) | exact
+    assert len(LEDGER) == len(CLAIMS)
+
+
+@pytest.mark.parametrize("claim", TRAINED)
+def test_trained_claims_go_both_ways(claim: str) -> None:
+    _, supporting, contrary = TRAINED[claim]
+    assert judge(CLAIMS[claim], _records(claim, _jitter(supporting))).verdict == "holds"
+    assert judge(CLAIMS[claim], _records(claim, _jitter(contrary))).verdict == "fails"
+    disagreeing = judge(CLAIMS[claim], _records(claim, [supporting, contrary, supporting]))
+    assert (disagreeing.verdict, disagreeing.n) == ("mixed", 3)
+    single = judge(CLAIMS[claim], _records(claim, [supporting]))
+    assert (single.verdict, single.reason) == ("mixed", "one seed")
+    assert judge(CLAIMS[claim], []).verdict == "not measured"
+
+
+def _bounds(claim: str, value: float, infimum: float, largest: float, minimum: float) -> list[Record]:
+    arm = "2k" if "2k" in claim else "8k" if "8k" in claim else "4k"
+    entry = {"value": value, "first_violation": 4079, "violations": 2, "minimum": minimum}
+    data = {"published": {"Men et al. 2024, Table 2": entry, "Su 2024": entry}}
+    values = measured({"infimum": infimum, "largest_infeasible": largest}, "1")
+    return [record("rope_base", arm, measurements=values, data=data, steps=0)]
+
+
+@pytest.mark.parametrize(
+    ("claim", "supporting", "contrary"),
+    [
+        ("men-4k", (2.7e4, 26952.4, 58789.0, 0.01), (2.7e4, 26952.4, 58789.0, -0.5)),
+        ("men-8k", (8.4e4, 83763.9, 394000.0, 0.0), (8.4e4, 83763.9, 394000.0, -1e-9)),
+        ("men-2k-smallest", (1.6e4, 15999.0, 22800.0, 0.1), (1.6e4, 11587.3, 22800.0, 0.1)),
+        ("su-2k-smallest", (1.2e4, 11587.3, 22800.0, 0.1), (1.2e4, 11400.0, 22800.0, 0.1)),
+        ("men-threshold", (311.0, 311.0, 311.0, 0.1), (2.7e4, 26952.4, 58789.0, 0.1)),
+    ],
+)
+def test_exact_claims_go_by_their_sign(claim: str, supporting: tuple[float, ...], contrary: tuple[float, ...]) -> None:
+    assert judge(CLAIMS[claim], _bounds(claim, *supporting)).verdict == "holds"
+    assert judge(CLAIMS[claim], _bounds(claim, *contrary)).verdict == "fails"
+    assert judge(CLAIMS[claim], []).verdict == "not measured"
+
+
+def test_records_of_another_study_do_not_count() -> None:
+    stray = [record("other", "softmax", seed, measurements=measured({"bos_mass": 0.9})) for seed in range(3)]
+    assert judge(CLAIMS["guo-sink"], stray).verdict == "not measured"
+
+
+def test_diverged_seeds_do_not_count() -> None:
+    made = _records("guo-sink", _jitter((0.9,)))
+    lost = [one.model_copy(update={"status": "diverged"}) for one in made]
+    judged = judge(CLAIMS["guo-sink"], lost)
+    assert judged.verdict == "not measured"
+    assert "3 of 3 records diverged" in judged.reason
+    assert judge(CLAIMS["guo-sink"], [*made[:2], lost[2]]).n == 2
+
+
+def test_arms_are_paired_by_seed() -> None:
+    made = _records("qiu-headwise", _jitter((0.8, 0.1)))
+    kept = [one for one in made if not (one.arm == "softmax" and one.seed == 1)]
+    assert judge(CLAIMS["qiu-headwise"], kept).n == 2
+
+
+def _with_margins(*margins: float) -> Claim:
+    return Claim("x", "x", "x", "x", "sinks", lambda _records: Evidence("x", margins, exact=False))
+
+
+def test_no_spread_is_judged_by_the_mean() -> None:
+    assert judge(_with_margins(0.5, 0.5, 0.5), []).verdict == "holds"
+    assert judge(_with_margins(-0.5, -0.5), []).verdict == "fails"
+    nothing = judge(_with_margins(0.0, 0.0, 0.0), [])
+    assert (nothing.verdict, nothing.reason) == ("mixed", "no difference in any seed")
+    assert judge(_with_margins(math.inf, 1.0), []).verdict == "mixed"
+
+
+def test_interval_is_students() -> None:
+    margins = [0.2, 0.5, 0.9, 0.4]
+    expected = stats.ttest_1samp(margins, 0.0).confidence_interval(0.95)
+    np.testing.assert_allclose(mean_interval(margins), (expected.low, expected.high), rtol=1e-12)
+    with pytest.raises(ValueError, match="two seeds"):
+        mean_interval([1.0])
+
+
+def test_scale_is_read_from_the_records(synthetic: Path) -> None:
+    judged = {v.id: v for v in verdicts([entry.record for entry in read_records(synthetic)])}
+    assert judged["guo-sink"].scale == "58k parameters, 1 layer, width 64, 600 steps, 1.23M tokens"
+    assert judged["men-4k"].scale == "head dim 128, exact"
+    assert judged["men-4k"].verdict == "fails"
+    assert "first at m = 4079" in judged["men-4k"].measured
+
+
+def test_empty_ledger_is_all_unmeasured() -> None:
+    judged = verdicts([])
+    assert {v.verdict for v in judged} == {"not measured"}
+    assert len(claims_table(judged).rows) == len(LEDGER)
