@@ -1,0 +1,41 @@
+# Everything is set up in .venv; nothing is installed elsewhere.
+PYTHON ?= python3
+BIN := .venv/bin
+
+.PHONY: install reproduce test oracles lint lock clean
+
+install: .venv/installed
+reproduce: install
+	$(BIN)/leadline run configs/reproduce.toml
+
+test: .venv/developing
+	$(BIN)/python -m pytest -n 2 -m "not oracle"
+oracles: .venv/comparing
+	$(BIN)/python -m pytest -m oracle
+lint: .venv/developing
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/pyright
+
+.venv/installed: requirements.lock pyproject.toml
+	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "leadline needs Python 3.11 or later: make PYTHON=python3.12")'
+	test -x $(BIN)/python || $(PYTHON) -m venv .venv
+	$(BIN)/python -m pip install --quiet --require-hashes --requirement requirements.lock
+	$(BIN)/python -m pip install --quiet --no-deps --editable .
+	touch $@
+.venv/developing: .venv/installed requirements-dev.lock
+	$(BIN)/python -m pip install --quiet --require-hashes --requirement requirements-dev.lock
+	touch $@
+.venv/comparing: .venv/developing
+	$(BIN)/python -m pip install --quiet --editable '.[oracles]'
+	touch $@
+
+# The locks hold names, versions and hashes for every Python that leadline supports, and no addresses.
+LOCK := --universal --python-version 3.11 --generate-hashes --no-header --no-annotate --no-emit-index-url --no-emit-find-links --quiet
+lock: .venv/installed
+	$(BIN)/python -m pip install --quiet uv
+	$(BIN)/uv pip compile pyproject.toml $(LOCK) --output-file requirements.lock
+	$(BIN)/uv pip compile pyproject.toml $(LOCK) --extra dev --constraint requirements.lock --output-file requirements-dev.lock
+
+clean:
+	rm -rf .venv build *.egg-info .pytest_cache .ruff_cache .hypothesis
