@@ -2,64 +2,75 @@
 
     B_m(b) = sum_{i=0}^{d/2-1} cos(m b^(-2i/d))
 
-is, up to a factor, by how much more a query attends to a similar key than to a random one m tokens away (Men et al. 2024,
-"Base of RoPE Bounds Context Length", arXiv:2405.14591, equations 10 and 11; Su, kexue.fm/archives/10122). A base b is feasible for
-N tokens if B_m(b) >= 0 for every integer 0 <= m < N. The feasible bases are no ray but a few islands and then a ray, so that a grid
-or a bisection finds whatever its spacing lets it find. Here every interval is decided by a Taylor bound instead.
+is, up to a factor, by how much more a query attends to a similar key than to a random one m tokens away (Men et al.
+2024, "Base of RoPE Bounds Context Length", arXiv:2405.14591, equations 10 and 11; Su, kexue.fm/archives/10122). A
+base b is feasible for N tokens if B_m(b) >= 0 for every integer 0 <= m < N. The feasible bases are a few islands and
+then a ray, so a grid or a bisection finds whatever its spacing lets it find. Here every interval of bases is decided
+by a Taylor bound instead.
 
-Method. Let u = ln b, w_i = exp(-c_i u), c_i = 2i/d. Then
+Let u = ln b, c_i = 2i/d, w_i = exp(-c_i u). Then
 
     B_m'  = sum_i c_i m w_i sin(m w_i)
-    B_m'' = -sum_i c_i^2 (m w_i sin(m w_i) + (m w_i)^2 cos(m w_i)),   |B_m''| <= sum_i c_i^2 ((m w_i)^2 + min(m w_i, 1/2))
+    B_m'' = -sum_i c_i^2 (m w_i sin(m w_i) + (m w_i)^2 cos(m w_i)),
+    |B_m''| <= K_m = sum_i c_i^2 ((m w_i)^2 + min(m w_i, 1/2))
 
-(the last since |x sin x + x^2 cos x| <= x sqrt(1 + x^2)), and that bound only falls as u grows. Value and slope in the middle of an
-interval of u thus certify a neighbourhood: infeasible if one m stays negative in it, feasible if all stay positive. What is left
-on either side is bisected with the distances that are still open. At an edge this converges quadratically.
-
-All m at once are two real matrix products: with m = a + c, cos(m w) = cos(aw) cos(cw) - sin(aw) sin(cw).
-Everything is float64 on the host.
+(the last since |x sin x + x^2 cos x| <= x sqrt(1 + x^2)), and K_m only falls as u grows. So value and slope in the
+middle of an interval, with K_m at its low end, certify a neighbourhood of the middle: infeasible if one m stays
+negative in it, feasible if all stay positive. What is left on either side is bisected again with the distances that
+are still open. At the edge of an island the reach of the certificates grows as fast as the interval shrinks, so that
+convergence is quadratic. Float64 on the host.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 import numpy as np
-from jaxtyping import Float64, Int
+import numpy.typing as npt
+from jaxtyping import Float64
 
-FIRST_BLOCK = 64  # distances are taken in blocks [1, 64), [64, 128), ... so that small ones rule bases out cheaply
-RESOLUTION = 1e-9  # in ln b: narrower islands and narrower gaps are not resolved
+RESOLUTION = 1e-9  # in ln b: islands and gaps narrower than this are not resolved
+# Distances are taken in blocks that double from the first to the last of these sizes. Small distances rule out most
+# bases at little cost, and a block of 16384 keeps its temporaries in the second-level cache.
+FIRST_BLOCK, LAST_BLOCK = 64, 16384
+DIRECT_SHARE = 64  # fewer than one in so many of a block: cosines one by one are cheaper than the block's product
+
+Interval = tuple[float, float]
+Complex = npt.NDArray[np.complex128]
 
 
 class BaseBound(NamedTuple):
-    """The feasible bases: the bounded islands [low, high], and every base from `largest_infeasible` on."""
+    """The feasible bases: the bounded islands (low, high) in rising order, then every base above
+    `largest_infeasible`."""
 
     infimum: float
     largest_infeasible: float
-    islands: list[tuple[float, float]]
+    islands: list[Interval]
 
 
 class Violations(NamedTuple):
-    """Distances m with B_m < 0: the first one, how many, and the smallest B_m."""
+    """Distances m with B_m < 0: the first, how many, and the smallest B_m."""
 
     first: int
-    count: int
+    number: int
     minimum: float
 
 
 def geometric_frequencies(base: float, head_dim: int) -> Float64[np.ndarray, " pairs"]:
-    """w_i = base^(-2i/d) for i = 0 ... d/2-1, in radians per token."""
+    """w_i = base^(-2i/d) for i = 0 ... d/2-1 [radians per token]. ValueError for an odd head dim or a base that is
+    not positive."""
+    if not base > 0:
+        raise ValueError(f"the RoPE base must be positive, not {base}")
     return float(base) ** -_exponents(head_dim)
 
 
 def similarity_sums(frequencies: Float64[np.ndarray, " pairs"], length: int) -> Float64[np.ndarray, " length"]:
-    """B_m = sum_i cos(m w_i) for all 0 <= m < length; of any frequencies, so also of scaled ones.
+    """B_m = sum_i cos(m w_i) for all 0 <= m < length; of any frequencies, so of scaled ones as well.
 
-    About 4 * length * pairs operations in one matrix product. ValueError if length < 1.
+    One real matrix product of 4 * length * pairs operations: cos((a + c) w) = cos(aw) cos(cw) - sin(aw) sin(cw).
+    ValueError if length < 1.
     """
-    if length < 1:
-        raise ValueError(f"length must be at least 1, not {length}")
-    coarse, fine = _phases(frequencies, 0, length)
-    sums = np.hstack([np.cos(coarse), -np.sin(coarse)]) @ np.hstack([np.cos(fine), np.sin(fine)]).T
+    coarse, fine = _turns(frequencies, 0, _checked(length))
+    sums = np.hstack([coarse.real, -coarse.imag]) @ np.hstack([fine.real, fine.imag]).T
     return sums.reshape(-1)[:length]
 
 
@@ -69,36 +80,40 @@ def violations(frequencies: Float64[np.ndarray, " pairs"], length: int) -> Viola
     negative = np.flatnonzero(sums < 0)
     if negative.size == 0:
         return None
-    return Violations(first=int(negative[0]), count=int(negative.size), minimum=float(sums.min()))
+    return Violations(first=int(negative[0]), number=int(negative.size), minimum=float(sums.min()))
 
 
 def first_violation(base: float, head_dim: int, length: int) -> Violations | None:
-    """`violations` of the plain RoPE frequencies of one base; None means that the base is feasible."""
+    """`violations` of the unscaled RoPE frequencies of one base; None says that the base is feasible."""
     return violations(geometric_frequencies(base, head_dim), length)
 
 
 def base_bound(head_dim: int, length: int) -> BaseBound:
-    """The feasible bases b >= 1 for `length` tokens, d = head_dim.
+    """The feasible bases b >= 1 for a context of `length` tokens; see `base_bounds`."""
+    return base_bounds(head_dim, [length])[0]
 
-    Reported islands and the ray are inside the feasible set, their edges within a few RESOLUTION (relative) of the true ones.
-    If every b >= 1 is feasible (length <= 2), both bounds are 1. Head dim 2 has B_m = cos m at every base: from length 3 on no base
-    is feasible and both bounds are infinite. ValueError for an odd or non-positive head dim or length < 1.
+
+def base_bounds(head_dim: int, lengths: Sequence[int]) -> list[BaseBound]:
+    """The feasible bases b >= 1 for each length, d = head_dim; the lengths share the work, which is that of the
+    longest.
+
+    What is reported as feasible is so but for gaps below RESOLUTION, which are not seen, and its edges lie within a
+    few RESOLUTION (relative) of the true ones. If every b >= 1 is feasible (length <= 2) both bounds are 1. With d = 2,
+    B_m = cos m whatever the base: from length 3 on no base is feasible and both bounds are infinite. Time grows about
+    as length^1.5; d = 128 and 32768 tokens take seconds.
+    ValueError for a head dim that is odd or not positive, or a length < 1.
     """
     exponents = _exponents(head_dim)
-    if length < 1:
-        raise ValueError(f"length must be at least 1, not {length}")
+    bounds: dict[int, BaseBound] = {}
     feasible = [(0.0, np.inf)]
-    for start, stop in _blocks(length):
-        ray = _certified_ray(exponents, stop)
-        pieces = [(ray, np.inf)] if ray < np.inf else []
-        for low, high in feasible:
-            if low < ray:
-                pieces += _sweep(low, min(high, ray), exponents, start, stop)
-        feasible = _merge(pieces)
-    if not feasible:
-        return BaseBound(infimum=np.inf, largest_infeasible=np.inf, islands=[])
-    islands = [(float(np.exp(low)), float(np.exp(high))) for low, high in feasible[:-1]]
-    return BaseBound(float(np.exp(feasible[0][0])), float(np.exp(feasible[-1][0])), islands)
+    done = 1  # B_0 = d/2 needs no check
+    for length in sorted(_checked(length) for length in lengths):
+        for start, stop in _blocks(done, length):
+            feasible = _restricted(feasible, exponents, start, stop)
+        done = max(done, length)
+        edges = [(float(np.exp(low)), float(np.exp(high))) for low, high in feasible] or [(np.inf, np.inf)]
+        bounds[length] = BaseBound(infimum=edges[0][0], largest_infeasible=edges[-1][0], islands=edges[:-1])
+    return [bounds[length] for length in lengths]
 
 
 def _exponents(head_dim: int) -> Float64[np.ndarray, " pairs"]:
@@ -107,104 +122,165 @@ def _exponents(head_dim: int) -> Float64[np.ndarray, " pairs"]:
     return np.arange(0, head_dim, 2) / head_dim
 
 
-def _blocks(length: int) -> Iterator[tuple[int, int]]:
-    start, stop = 1, min(FIRST_BLOCK, length)
-    while start < length:
+def _checked(length: int) -> int:
+    if length < 1:
+        raise ValueError(f"length must be at least 1, not {length}")
+    return length
+
+
+def _blocks(start: int, end: int) -> Iterator[tuple[int, int]]:
+    while start < end:
+        stop = min(max(2 * start, FIRST_BLOCK), start + LAST_BLOCK, end)
         yield start, stop
-        start, stop = stop, min(2 * stop, length)
+        start = stop
 
 
-def _certified_ray(exponents: np.ndarray, stop: int) -> float:
-    """A ln b from which on B_m > 0 for every 1 <= m < stop; infinite if there is none (head dim 2).
+def _restricted(feasible: list[Interval], exponents: np.ndarray, start: int, stop: int) -> list[Interval]:
+    """The parts of the intervals of ln b in which B_m >= 0 for every start <= m < stop as well."""
+    ray = _certified_ray(exponents, start, stop)
+    if np.isinf(ray):
+        return []
+    pieces = [(max(low, ray), high) for low, high in feasible if high > ray]
+    for low, high in feasible:
+        if low < ray:
+            pieces += _sweep(low, min(high, ray), exponents, start, stop)
+    return _merged(pieces)
 
-    Pair 0 turns by one radian a token at every base: its worst cosine is known. Any other pair contributes at least
-    cos(N w_i) if N w_i <= pi and -1 if not, which rises with b: so bisection is allowed here, and only here.
+
+def _certified_ray(exponents: np.ndarray, start: int, stop: int) -> float:
+    """A ln b above which B_m > 0 for every start <= m < stop; infinite if there is none, which is the case for head
+    dim 2 only.
+
+    Pair 0 turns by one radian a token at every base, so its smallest cosine is known. Any other pair contributes at
+    least cos(N w_i) if N w_i <= pi and -1 if not. That rises with b: here, and only here, bisection finds the right
+    thing.
     """
-    worst = np.cos(np.arange(1, stop)).min()
+    worst = np.cos(np.arange(start, stop)).min()
 
     def margin(u: float) -> float:
         return worst + np.cos(np.minimum(stop * np.exp(-exponents[1:] * u), np.pi)).sum()
 
+    if worst + len(exponents) - 1 <= 0:
+        return np.inf
     low, high = 0.0, 1.0
     while margin(high) <= 0:
         low, high = high, 2 * high
-        if high > 1e4:
-            return np.inf
     while high - low > 1e-3:
         middle = (low + high) / 2
         low, high = (low, middle) if margin(middle) > 0 else (middle, high)
     return high
 
 
-def _sweep(low: float, high: float, exponents: np.ndarray, start: int, stop: int) -> list[tuple[float, float]]:
-    """The parts of low <= ln b <= high where B_m >= 0 for every start <= m < stop, in any order and possibly adjacent."""
+def _sweep(low: float, high: float, exponents: np.ndarray, start: int, stop: int) -> list[Interval]:
+    """The parts of [low, high] in ln b where B_m >= 0 for every start <= m < stop; unordered, some of them adjacent."""
     feasible = []
-    everything = np.arange(start, stop, dtype=np.float64)
-    pending = [(low, high, everything)]
+    pending = [(low, high, np.arange(start, stop, dtype=np.float64))]
     while pending:
         low, high, distances = pending.pop()
-        half = (high - low) / 2
-        if half < RESOLUTION / 2:
-            continue
-        center = low + half
-        negative, left, right = _certified(center, half, distances, exponents, start, stop)
-        if negative.any():
-            reach_left, reach_right = left[negative].max(), right[negative].max()
-        else:
-            reach_left, reach_right = left.min(), right.min()
-            feasible.append((center - reach_left, center + reach_right))
-        if reach_left < half:
-            pending.append((low, center - reach_left, distances[left < half]))
-        if reach_right < half:
-            pending.append((center + reach_right, high, distances[right < half]))
-    return feasible
+        if distances.size == 0:
+            feasible.append((low, high))
+        elif high - low >= RESOLUTION:
+            is_feasible, middle, open_left, open_right = _decided_middle(low, high, distances, exponents, start, stop)
+            if is_feasible:
+                feasible.append(middle)
+            if low < middle[0]:
+                pending.append((low, middle[0], distances[open_left]))
+            if middle[1] < high:
+                pending.append((middle[1], high, distances[open_right]))
+    return [(low, high) for low, high in feasible if low < high]
 
 
-def _certified(center, half, distances, exponents, start, stop):
-    """Sign of B_m at ln b = center and how far to the left and to the right, at most `half`, it certainly stays."""
+def _decided_middle(
+    low: float, high: float, distances: np.ndarray, exponents: np.ndarray, start: int, stop: int
+) -> tuple[bool, Interval, np.ndarray, np.ndarray]:
+    """Is the middle of [low, high] feasible; how far around it that is certain; and for which of `distances` (as
+    indices) it is not certain that they stay positive down to low, and up to high."""
+    half = (high - low) / 2
+    center = low + half
     value, slope = _value_and_slope(center, distances, exponents, start, stop)
-    decay = exponents * np.exp(-exponents * (center - half))
-    curvature = distances**2 * (decay @ decay) + np.minimum(distances * (decay @ exponents), exponents @ exponents / 2)
-    frequencies = np.exp(-exponents * center)
-    rounding = 1e-15 * (len(exponents) + distances * (frequencies @ (exponents * center)))
-    margin = np.maximum(np.abs(value) - rounding, 0.0)
-    outward = np.where(value < 0, -slope, slope)
-    left = np.full(value.shape, half)
-    right = np.full(value.shape, half)
-    open_ = np.flatnonzero(margin <= (np.abs(slope) + curvature * (half / 2)) * half)
-    if open_.size:
-        m, o, k = margin[open_], outward[open_], curvature[open_]
-        root = np.sqrt(o * o + 2 * k * m)
-        # larger root t of m + o t - k t^2/2 = 0
-        left[open_] = np.minimum(half, (root - o) / k)
-        right[open_] = np.minimum(half, (root + o) / k)
-    return value < 0, left, right
+    margin = np.abs(value) - _rounding(center, distances, exponents)
+    curvature = _curvature(low, distances, exponents)
+    negative = value < 0
+    certain = margin > (np.abs(slope) + curvature * (half / 2)) * half
+    if (certain & negative).any():
+        return False, (low, high), np.arange(0), np.arange(0)
+    rest = np.flatnonzero(~certain)
+    if rest.size == 0:
+        return True, (low, high), rest, rest
+    margin, curvature, negative = np.maximum(margin[rest], 0.0), curvature[rest], negative[rest]
+    growth = np.where(negative, -slope[rest], slope[rest])  # of |B_m| with u
+    feasible = not negative.any()
+    deciding = np.full(rest.size, True) if feasible else negative
+    furthest = np.min if feasible else np.max
+    to_left = furthest(_reach(margin[deciding], -growth[deciding], curvature[deciding]))
+    to_right = furthest(_reach(margin[deciding], growth[deciding], curvature[deciding]))
+    middle = (low if to_left >= half else center - to_left, high if to_right >= half else center + to_right)
+    open_left = rest[negative | (margin <= (curvature * (half / 2) + growth) * half)]
+    open_right = rest[negative | (margin <= (curvature * (half / 2) - growth) * half)]
+    return feasible, middle, open_left, open_right
 
 
-def _value_and_slope(u, distances, exponents, start, stop):
+def _reach(margin: np.ndarray, growth: np.ndarray, curvature: np.ndarray) -> np.ndarray:
+    """The t up to which margin + growth t - curvature t^2 / 2 >= 0."""
+    return (growth + np.sqrt(growth * growth + 2 * curvature * margin)) / curvature
+
+
+def _rounding(u: float, distances: np.ndarray, exponents: np.ndarray) -> np.ndarray:
+    """More than the rounding error of B_m: some units in the last place of every cosine, and those of c_i u in its
+    phase."""
+    return 4e-15 * (len(exponents) + distances * (np.exp(-exponents * u) @ exponents * u))
+
+
+def _curvature(u: float, distances: np.ndarray, exponents: np.ndarray) -> np.ndarray:
+    """K_m, with the minimum in it taken once for all distances and pairs: valid, if a little larger."""
+    decay = exponents * np.exp(-exponents * u)
+    quadratic, linear, constant = decay @ decay, decay @ exponents, exponents @ exponents / 2
+    if distances[0] * linear > constant:
+        return quadratic * distances * distances + constant
+    return distances * (quadratic * distances + linear)
+
+
+def _value_and_slope(
+    u: float, distances: np.ndarray, exponents: np.ndarray, start: int, stop: int
+) -> tuple[np.ndarray, np.ndarray]:
+    """B_m and dB_m/du for `distances`, a subset of start ... stop - 1."""
     frequencies = np.exp(-exponents * u)
-    if len(distances) * 16 < stop - start:
-        phase = np.outer(distances, frequencies)
-        return np.cos(phase).sum(axis=1), distances * (np.sin(phase) @ (exponents * frequencies))
-    coarse, fine = _phases(frequencies, start, stop)
-    cos, sin = np.cos(coarse), np.sin(coarse)
-    rate = exponents * frequencies
-    left = np.vstack([np.hstack([cos, -sin]), np.hstack([rate * sin, rate * cos])])
-    both = (left @ np.hstack([np.cos(fine), np.sin(fine)]).T).reshape(2, -1)
-    index = distances.astype(np.int64) - start
-    return both[0, index], distances * both[1, index]
+    rates = exponents * frequencies
+    if len(distances) * DIRECT_SHARE < stop - start:
+        phases = np.outer(distances, frequencies)
+        return np.cos(phases).sum(axis=1), distances * (np.sin(phases) @ rates)
+    coarse, fine = _turns(frequencies, start, stop)
+    cos, sin = coarse.real, coarse.imag
+    left = np.vstack([np.hstack([cos, -sin]), np.hstack([rates * sin, rates * cos])])
+    cosines, sines = (left @ np.hstack([fine.real, fine.imag]).T).reshape(2, -1)
+    index = slice(stop - start) if len(distances) == stop - start else distances.astype(np.int64) - start
+    return cosines[index], distances * sines[index]
 
 
-def _phases(frequencies, start: int, stop: int):
-    """Angles of the coarse and the fine part of every distance: m = start + stride * a + c."""
+def _turns(frequencies: np.ndarray, start: int, stop: int) -> tuple[Complex, Complex]:
+    """exp(i m w), [distances, pairs], of start, start + stride, ... and of 0 ... stride - 1; stride^2 >= stop - start.
+
+    Row a + c of their products, in this order, belongs to the distance start + stride a + c; the last few are beyond
+    stop.
+    """
     stride = int(np.ceil(np.sqrt(stop - start)))
-    coarse = np.arange(start, stop, stride)
-    return np.outer(coarse, frequencies), np.outer(np.arange(stride), frequencies)
+    coarse = _powers(stride * frequencies, -(-(stop - start) // stride)) * np.exp(1j * start * frequencies)
+    return coarse, _powers(frequencies, stride)
 
 
-def _merge(pieces: list[tuple[float, float]]) -> list[tuple[float, float]]:
-    """Sorted pieces, joined where they touch."""
-    merged: list[tuple[float, float]] = []
+def _powers(angles: np.ndarray, count: int) -> Complex:
+    """exp(i k angle) for 0 <= k < count, [count, pairs]. The rows are doubled by one product each time, which is
+    cheaper than as many cosines; each factor comes from its own angle, so that errors add up over log2(count)
+    products only."""
+    powers = np.ones((1, len(angles)), dtype=np.complex128)
+    while len(powers) < count:
+        powers = np.concatenate([powers, powers * np.exp(1j * len(powers) * angles)])
+    return powers[:count]
+
+
+def _merged(pieces: list[Interval]) -> list[Interval]:
+    """Sorted, and joined where the gap is below the resolution."""
+    merged: list[Interval] = []
     for low, high in sorted(pieces):
         if merged and low - merged[-1][1] <= 2 * RESOLUTION:
             merged[-1] = (merged[-1][0], max(merged[-1][1], high))
