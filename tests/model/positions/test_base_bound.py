@@ -129,6 +129,15 @@ def test_agrees_with_a_dense_grid(pairs, length):
     np.testing.assert_array_equal(claimed[clear], worst[clear] >= 0)
 
 
+@pytest.mark.parametrize(("head_dim", "stop"), [(64, 2000), (128, 1500)])
+def test_lowered_ray_is_feasible_and_lower(head_dim, stop):
+    exponents = bounds._exponents(head_dim)
+    ray = bounds._certified_ray(exponents, 1, stop)
+    lowered = bounds._lowered_ray(ray, 0.0, exponents, 1, stop)
+    assert math.log(base_bound(head_dim, stop).largest_infeasible) <= lowered < ray
+    assert all(is_feasible(math.exp(u), head_dim, stop) for u in np.linspace(lowered, ray + 1, 200))
+
+
 def test_lengths_share_one_sweep():
     lengths = [512, 100, 1024]
     together = base_bounds(64, lengths)
