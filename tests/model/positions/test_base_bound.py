@@ -1,0 +1,201 @@
+"""The exact bound of the RoPE base against naive sums, dense grids and the figures of the literature."""
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from model.positions import base_bound as bounds
+from model.positions.base_bound import (
+    base_bound,
+    base_bounds,
+    first_violation,
+    geometric_frequencies,
+    similarity_sums,
+    violations,
+)
+
+
+def naive_sum(base: float, m: int, head_dim: int) -> float:
+    return sum(math.cos(m * base ** (-2 * i / head_dim)) for i in range(head_dim // 2))
+
+
+def is_feasible(base: float, head_dim: int, length: int) -> bool:
+    return first_violation(base, head_dim, length) is None
+
+
+@given(st.floats(1, 1e7), st.sampled_from([2, 4, 6, 32, 128]), st.integers(1, 700))
+@settings(max_examples=40, deadline=None)
+def test_sums_equal_naive_cosines(base, head_dim, length):
+    expected = [naive_sum(base, m, head_dim) for m in range(length)]
+    np.testing.assert_allclose(similarity_sums(geometric_frequencies(base, head_dim), length), expected, atol=1e-10)
+
+
+def test_sums_keep_their_phase_at_a_million_tokens():
+    sums = similarity_sums(geometric_frequencies(6.5e7, 128), 2**20)
+    for m in (1, 77_293, 999_999, 2**20 - 1):
+        assert sums[m] == pytest.approx(naive_sum(6.5e7, m, 128), abs=1e-7)
+
+
+@pytest.mark.parametrize("chosen", [slice(None), slice(0, 400, 3), slice(3, 5)], ids=["all", "subset", "few"])
+def test_slope_is_the_derivative_and_curvature_bounds_the_second(chosen):
+    exponents, u, step = bounds._exponents(32), math.log(3e3), 1e-5
+    distances = np.arange(100, 500, dtype=np.float64)[chosen]
+    below, here, above = (bounds._value_and_slope(x, distances, exponents, 100, 500) for x in (u - step, u, u + step))
+    expected = [naive_sum(3e3, int(m), 32) for m in distances]
+    np.testing.assert_allclose(here[0], expected, atol=1e-10)
+    np.testing.assert_allclose(here[1], (above[0] - below[0]) / (2 * step), atol=1e-4)
+    second = (above[1] - below[1]) / (2 * step)
+    assert (np.abs(second) <= bounds._curvature(u, distances, exponents)).all()
+
+
+def test_curvature_bound_falls_as_the_base_grows():
+    exponents, distances = bounds._exponents(128), np.arange(1.0, 300.0)
+    first, second = (bounds._curvature(u, distances, exponents) for u in (3.0, 3.1))
+    assert (second < first).all()
+
+
+# Independent searches on a logarithmic grid of relative step 1e-5 or finer, hence the tolerances.
+@pytest.mark.parametrize(
+    ("length", "infimum", "largest_infeasible"),
+    [(1024, 4293.44, 6.02e3), (2048, 11587.3, 2.28e4), (4096, 26952.4, 58789), (8192, 83763.9, 3.94e5)],
+)
+def test_bound_of_head_dim_128(length, infimum, largest_infeasible):
+    bound = base_bound(128, length)
+    assert bound.infimum == pytest.approx(infimum, rel=1e-5)
+    assert bound.largest_infeasible == pytest.approx(largest_infeasible, rel=2e-3)
+
+
+def test_islands_of_4096_tokens():
+    bound = base_bound(128, 4096)
+    assert len(bound.islands) + 1 == 16
+    assert [tuple(round(edge) for edge in island) for island in bound.islands[:4]] == [
+        (26952, 26973),
+        (28629, 29080),
+        (30127, 30200),
+        (39206, 39307),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("head_dim", "length", "infimum", "largest_infeasible"),
+    [
+        (32, 128, 1029, 1218),
+        (32, 512, 1.25e4, 1.88e4),
+        (32, 1024, 5.8e4, 1.5e5),
+        (32, 2048, 2.0e5, 1.7e6),
+        (64, 128, 463, 463),
+        (64, 256, 1412, 1951),
+        (64, 1024, 7753, 2.3e4),
+        (64, 4096, 1.0e5, 9.8e5),
+        (256, 128, 218, 218),
+        (256, 512, 1281, 1577),
+        (256, 2048, 6564, 1.03e4),
+    ],
+)
+def test_bound_of_other_head_dims(head_dim, length, infimum, largest_infeasible):
+    bound = base_bound(head_dim, length)
+    assert bound.infimum == pytest.approx(infimum, rel=3e-2)
+    assert bound.largest_infeasible == pytest.approx(largest_infeasible, rel=3e-2)
+
+
+@pytest.mark.parametrize(("head_dim", "length"), [(128, 8192), (32, 4096), (64, 2048), (8, 1024), (6, 400)])
+def test_edges_are_edges(head_dim, length):
+    """Just inside every interval all distances hold, just outside one does not."""
+    bound = base_bound(head_dim, length)
+    lows = [low for low, _ in bound.islands] + [bound.largest_infeasible]
+    for low in lows:
+        assert is_feasible(low * (1 + 1e-8), head_dim, length)
+        assert not is_feasible(low * (1 - 1e-7), head_dim, length)
+    for _, high in bound.islands:
+        assert is_feasible(high * (1 - 1e-8), head_dim, length)
+        assert not is_feasible(high * (1 + 1e-7), head_dim, length)
+
+
+@given(st.integers(2, 16), st.integers(3, 200))
+@settings(max_examples=40, deadline=None)
+def test_agrees_with_a_dense_grid(pairs, length):
+    bound = base_bound(2 * pairs, length)
+    grid = np.geomspace(1.0, bound.largest_infeasible * 50, 3000)
+    frequencies = np.exp(-np.log(grid)[:, None] * np.arange(pairs) / pairs)
+    worst = np.min([np.cos(m * frequencies).sum(axis=1) for m in range(length)], axis=0)
+    claimed = grid >= bound.largest_infeasible
+    for low, high in bound.islands:
+        claimed |= (grid >= low) & (grid <= high)
+    edges = np.array([bound.largest_infeasible, *np.ravel(bound.islands)])
+    clear = np.abs(grid[:, None] / edges - 1).min(axis=1) > 1e-7
+    np.testing.assert_array_equal(claimed[clear], worst[clear] >= 0)
+
+
+@pytest.mark.parametrize(("head_dim", "stop"), [(64, 2000), (128, 1500)])
+def test_lowered_ray_is_feasible_and_lower(head_dim, stop):
+    exponents = bounds._exponents(head_dim)
+    ray = bounds._certified_ray(exponents, 1, stop)
+    lowered = bounds._lowered_ray(ray, 0.0, exponents, 1, stop)
+    assert math.log(base_bound(head_dim, stop).largest_infeasible) <= lowered < ray
+    assert all(is_feasible(math.exp(u), head_dim, stop) for u in np.linspace(lowered, ray + 1, 200))
+
+
+def test_lengths_share_one_sweep():
+    lengths = [512, 100, 1024]
+    together = base_bounds(64, lengths)
+    for length, bound in zip(lengths, together, strict=True):
+        alone = base_bound(64, length)
+        np.testing.assert_allclose(np.ravel(bound.islands), np.ravel(alone.islands), rtol=1e-8)
+        assert bound.infimum == pytest.approx(alone.infimum, rel=1e-8)
+        assert bound.largest_infeasible == pytest.approx(alone.largest_infeasible, rel=1e-8)
+
+
+@pytest.mark.parametrize("head_dim", [2, 4, 128])
+@pytest.mark.parametrize("length", [1, 2])
+def test_every_base_holds_for_two_tokens(head_dim, length):
+    assert base_bound(head_dim, length) == (1.0, 1.0, [])
+
+
+@pytest.mark.parametrize("length", [3, 64, 1000])
+def test_no_base_holds_for_a_single_pair(length):
+    assert base_bound(2, length) == (math.inf, math.inf, [])
+
+
+def test_two_pairs_have_a_ray_set_by_the_best_approximation_of_pi():
+    """d = 4: B_355 = cos 355 + cos(355 / sqrt b) >= 0 needs 355 / sqrt b <= |355 - 113 pi|, as 355/113 is nearly pi."""
+    bound = base_bound(4, 400)
+    assert bound.largest_infeasible == pytest.approx((355 / (355 - 113 * math.pi)) ** 2, rel=1e-5)
+
+
+def test_counts_of_men_table_4():
+    """Frequencies of 5e6, and those of 1e4 with a slow part divided by 8 and the rest of the base that joins it.
+
+    Men et al. 2024, Table 4, distances up to and including 15 * 1024 and 30 * 1024; printed as counts of B_m >= 0.
+    """
+    pairs = np.arange(64)
+    mixed = np.where(pairs >= 44, 1e4 ** (-pairs / 64) / 8, (1e4 * 8 ** (128 / 88)) ** (-pairs / 64))
+    for length, expected in [(15 * 1024 + 1, 97), (30 * 1024 + 1, 2554)]:
+        assert violations(geometric_frequencies(5e6, 128), length) is None
+        found = violations(mixed, length)
+        assert found is not None
+        assert (found.first, found.number) == (10264, expected)
+
+
+def test_reach_of_the_usual_base():
+    """b = 1e4 at d = 128 holds for m <= 1706; at 4096 tokens about a tenth of the distances is negative."""
+    found = first_violation(1e4, 128, 4096)
+    assert found is not None
+    assert found.first == 1707
+    assert found.number == sum(naive_sum(1e4, m, 128) < 0 for m in range(4096))
+    assert 0.10 < found.number / 4096 < 0.105
+    assert found.minimum < 0
+    assert is_feasible(1e4, 128, 1707)
+
+
+def test_wrong_arguments_are_named():
+    with pytest.raises(ValueError, match="head_dim must be even and positive, not 3"):
+        base_bound(3, 8)
+    with pytest.raises(ValueError, match="length must be at least 1, not 0"):
+        base_bound(4, 0)
+    with pytest.raises(ValueError, match="base must be positive"):
+        first_violation(0.0, 4, 8)
+    with pytest.raises(ValueError, match="length must be at least 1"):
+        similarity_sums(geometric_frequencies(10.0, 4), 0)
