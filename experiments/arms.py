@@ -1,9 +1,8 @@
 """A study's arms × seeds, grouped into compiled programs, trained, measured and recorded; what is recorded is not run again."""
 
 import itertools
-import json
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -22,7 +21,6 @@ from experiments.measure.layers import UNITS, as_number
 from experiments.population import population_mesh
 from experiments.progress import Progress
 from experiments.record import RECORD, Measurement, Record, record_folder, write_record
-from model.decoder import Decoder
 
 
 @dataclass(frozen=True)
@@ -74,25 +72,22 @@ def _member(arm: Arm, seed: int, code: str, folder: Path, progress: Progress) ->
     return Member(arm, seed, code, folder, step or 0)
 
 
+def structure(arm: Arm, vocabulary: int) -> tuple[Any, ...]:
+    """All of an arm that is compiled in. Arms that agree in it differ in values only: tables, logits, rates, decay, clip."""
+    train = arm.train
+    compiled_in = (train.steps, train.batch, train.beta1, train.beta2, train.epsilon, train.diverged, train.checkpoint_every)
+    return decoder_config(arm.model, vocabulary, arm.data.length), arm.data, compiled_in, arm.measure
+
+
 def _groups(study: str, members: Sequence[Member], sources: dict[Any, Source]) -> list[Group]:
-    """Members that differ in values only, and stand at the same step, together; in the order in which they came."""
+    """Members of one structure that stand at the same step together, in the order in which they came."""
     found: dict[Any, list[Member]] = {}
     for member in members:
-        arm = member.arm
-        model = decoder_config(arm.model, sources[arm.data].vocabulary, arm.data.length)
-        # What of the training is compiled in; learning rate, schedule, weight decay and clip are values.
-        train = (
-            arm.train.steps,
-            arm.train.batch,
-            arm.train.beta1,
-            arm.train.beta2,
-            arm.train.epsilon,
-            arm.train.diverged,
-        )
-        found.setdefault((model, arm.data, train, arm.measure, member.start), []).append(member)
+        key = (structure(member.arm, sources[member.arm.data].vocabulary), member.start)
+        found.setdefault(key, []).append(member)
     return [
         Group(study, tuple(group), sources[key[1]], key[0], population_mesh(len(group), group[0].arm.train.batch))
-        for key, group in found.items()
+        for (key, _), group in found.items()
     ]
 
 
@@ -115,9 +110,7 @@ def _record(group: Group, member: Member, end: Trained, beyond: Point) -> None:
         seconds=end.seconds,
         flops=tokens * training_flops(group.model, arm.data.length, arm.model.window),
         parameters=sum(leaf.size for leaf in jax.tree.leaves(end.params)),
-        measurements={
-            name: Measurement(value=as_number(name, found), unit=unit(name)) for name, found in point.items()
-        },
+        measurements={name: Measurement(value=as_number(name, found), unit=unit(name)) for name, found in point.items()},
         **provenance(),
     )
     write_record(member.folder, record, end.curve, {name: found for name, found in point.items() if np.ndim(found)})

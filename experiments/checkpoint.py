@@ -33,9 +33,7 @@ def save(folder: Path, step: int, state: Any, extra: dict[str, Any]) -> None:
             manager.save(step, args=ocp.args.StandardSave(state))
         _write_manifest(folder, step, {"files": _sums(folder / str(step)), "arrays": _described(state), "extra": extra})
     except OSError as error:
-        raise UserError(
-            f"{folder}: the checkpoint of step {step} cannot be written ({error}); free the disk"
-        ) from error
+        raise UserError(f"{folder}: the checkpoint of step {step} cannot be written ({error}); free the disk") from error
     for stale in folder.glob("manifest-*.json"):
         if not (folder / stale.stem.removeprefix("manifest-")).is_dir():
             stale.unlink()
@@ -66,9 +64,7 @@ def restore(folder: Path, step: int, template: Any) -> tuple[Any, dict[str, Any]
 
 
 def _manager(folder: Path) -> ocp.CheckpointManager:
-    options = ocp.CheckpointManagerOptions(
-        max_to_keep=KEPT, enable_async_checkpointing=False, cleanup_tmp_directories=True
-    )
+    options = ocp.CheckpointManagerOptions(max_to_keep=KEPT, enable_async_checkpointing=False, cleanup_tmp_directories=True)
     return ocp.CheckpointManager(folder.absolute(), options=options)
 
 

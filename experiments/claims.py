@@ -198,9 +198,7 @@ EXTRAPOLATION = (
         "bloc97 2023, NTK-aware scaled RoPE; Peng et al. 2023, arXiv:2309.00071",
         "longer contexts without fine-tuning at little perplexity",
         extrapolation.STUDY,
-        trained(
-            lambda none, ntk: none - ntk, _perplexity("rope", "none", 1024), _perplexity("rope", "ntk", 1024), digits=2
-        ),
+        trained(lambda none, ntk: none - ntk, _perplexity("rope", "none", 1024), _perplexity("rope", "ntk", 1024), digits=2),
     ),
     Claim(
         "yarn-pi",
@@ -208,9 +206,7 @@ EXTRAPOLATION = (
         _LLAMA_CPP,
         "6.60 against 54.48, stretched 8×",
         extrapolation.STUDY,
-        trained(
-            lambda pi, yarn: pi - yarn, _perplexity("rope", "pi", 1024), _perplexity("rope", "yarn", 1024), digits=2
-        ),
+        trained(lambda pi, yarn: pi - yarn, _perplexity("rope", "pi", 1024), _perplexity("rope", "yarn", 1024), digits=2),
     ),
     Claim(
         "yarn-ntk-far",
@@ -218,9 +214,7 @@ EXTRAPOLATION = (
         f"{_YARN_19}; {_LLAMA_CPP}",
         "YaRN better in longer windows; 6.60 against 9.70",
         extrapolation.STUDY,
-        trained(
-            lambda ntk, yarn: ntk - yarn, _perplexity("rope", "ntk", 1024), _perplexity("rope", "yarn", 1024), digits=2
-        ),
+        trained(lambda ntk, yarn: ntk - yarn, _perplexity("rope", "ntk", 1024), _perplexity("rope", "yarn", 1024), digits=2),
     ),
     Claim(
         "yarn-ntk-near",
@@ -228,9 +222,7 @@ EXTRAPOLATION = (
         _YARN_19,
         "NTK-aware better in shorter windows",
         extrapolation.STUDY,
-        trained(
-            lambda ntk, yarn: yarn - ntk, _perplexity("rope", "ntk", 256), _perplexity("rope", "yarn", 256), digits=2
-        ),
+        trained(lambda ntk, yarn: yarn - ntk, _perplexity("rope", "ntk", 256), _perplexity("rope", "yarn", 256), digits=2),
     ),
 )
 

@@ -133,9 +133,7 @@ class ModelConfig(Frozen):
         if self.head_dim is None and self.width % self.heads:
             raise ValueError(f"width {self.width} does not divide into {self.heads} heads: change one, or set head_dim")
         if (self.head_dim or self.width // self.heads) % 2:
-            raise ValueError(
-                f"the head dimension {self.head_dim or self.width // self.heads} is odd: RoPE rotates pairs"
-            )
+            raise ValueError(f"the head dimension {self.head_dim or self.width // self.heads} is odd: RoPE rotates pairs")
         if self.kv_heads is not None and self.heads % self.kv_heads:
             raise ValueError(f"kv_heads {self.kv_heads} does not divide heads {self.heads}")
         return self
@@ -162,6 +160,7 @@ class BackcopyData(Frozen):
     triggers: Positive = 3
     length: int = Field(default=64, ge=16)
     task_seed: int = Field(default=0, ge=0)
+    zipf: float = Field(default=0.9, ge=0)  # token frequencies fall as rank^-zipf; 0.9 is about that of text
 
     @model_validator(mode="after")
     def _some_token_is_no_trigger(self) -> "BackcopyData":

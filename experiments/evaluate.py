@@ -4,6 +4,7 @@ from collections.abc import Callable
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Float, Int
 
 from model.block import LayerTrace
@@ -23,7 +24,7 @@ def evaluate(
     of_layer: Callable[[LayerTrace, Int[Array, "B T"]], Statistics],
     of_losses: Callable[[Float[Array, "B T"], Int[Array, "B T"]], Statistics],
 ) -> Statistics:
-    """`of_layer` for each layer, stacked to [L, …], and `of_losses` (token losses and the T + 1 ids), as means over C batches."""
+    """`of_layer` for each layer, stacked to [L, …], and `of_losses` (of token losses and ids): means over C batches."""
 
     def one(tokens: Int[Array, "B T"]) -> Statistics:
         scores, layers = apply_decoder(
@@ -32,3 +33,10 @@ def evaluate(
         return layers | of_losses(token_losses(scores, tokens[:, 1:]), tokens)
 
     return jax.tree.map(lambda found: jnp.mean(found, axis=0), jax.lax.map(one, batches))
+
+
+def in_batches(windows: Int[np.ndarray, "W T"], tokens_at_once: int) -> Int[np.ndarray, "C B T"]:
+    """All windows in equal batches of at most `tokens_at_once` tokens (or one window, if that is longer)."""
+    fitting = range(1, max(1, tokens_at_once // windows.shape[1]) + 1)
+    batch = max(size for size in fitting if len(windows) % size == 0)
+    return windows.reshape(-1, batch, windows.shape[1])

@@ -4,7 +4,7 @@ import signal
 from types import FrameType, TracebackType
 
 
-class Interrupted(Exception):
+class Interrupted(Exception):  # noqa: N818  # it is no error
     """The work stopped where it was asked to, with everything kept; the text says how to go on."""
 
 
@@ -19,9 +19,7 @@ class Interruption:
         self._before = {number: signal.signal(number, self._note) for number in (signal.SIGINT, signal.SIGTERM)}
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
         for number, handler in self._before.items():
             signal.signal(number, handler)
 

@@ -25,7 +25,7 @@ def load_studies(path: Path, words: Sequence[str] = ()) -> list[Any]:
     """
     tree = _read_toml(path)
     if "studies" not in tree:
-        return [_validated(_overridden(tree, words, path), str(path))]
+        return [_validated(_overridden(tree, words), str(path))]
     unknown = sorted(set(tree) - {"studies"})
     if unknown:
         raise UserError(f"{path}: a suite has the key 'studies' only, not {', '.join(map(repr, unknown))}")
@@ -34,11 +34,9 @@ def load_studies(path: Path, words: Sequence[str] = ()) -> list[Any]:
     names = [str(tree.get("study")) for tree in trees]
     for word in words:
         if word.split(".")[0] not in names:
-            raise UserError(
-                f"{word!r}: in a suite a key begins with its study, {' or '.join(names)}: {names[0]}.{word}"
-            )
+            raise UserError(f"{word!r}: in a suite a key begins with its study, {' or '.join(names)}: {names[0]}.{word}")
     own = [[w.split(".", 1)[1] for w in words if w.split(".")[0] == name] for name in names]
-    return [_validated(_overridden(t, w, p), str(p)) for t, w, p in zip(trees, own, members, strict=True)]
+    return [_validated(_overridden(t, w), str(p)) for t, w, p in zip(trees, own, members, strict=True)]
 
 
 def arms_of(study: TrainingStudy, path: Path) -> list[Arm]:
@@ -70,7 +68,7 @@ def _read_toml(path: Path) -> Tree:
         raise UserError(f"{path}: not TOML: {error}") from None
 
 
-def _overridden(tree: Tree, words: Sequence[str], path: Path) -> Tree:
+def _overridden(tree: Tree, words: Sequence[str]) -> Tree:
     for word in words:
         key, equals, text = word.partition("=")
         if not equals or not key:
@@ -94,9 +92,7 @@ def _merged(tree: Tree, changes: Tree) -> Tree:
     result = dict(tree)
     for key, value in changes.items():
         old = result.get(key)
-        same = (
-            isinstance(old, dict) and isinstance(value, dict) and value.get("kind", old.get("kind")) == old.get("kind")
-        )
+        same = isinstance(old, dict) and isinstance(value, dict) and value.get("kind", old.get("kind")) == old.get("kind")
         result[key] = _merged(old, value) if same else value  # pyright: ignore[reportArgumentType]
     return result
 

@@ -44,7 +44,7 @@ def over_arms(function: Callable[[Tree, Tree, Tree], Tree], *, donate: bool = Fa
 
 
 def compiled(name: str, function: Callable[..., Tree], programs: list[str], *arguments: Tree) -> Callable[..., Tree]:
-    """Compiles ahead of time for these arguments and adds `name` to `programs`; another shape will be an error, not a compile."""
+    """Compiles for these arguments and adds `name` to `programs`; another shape will be an error, not a compile."""
     programs.append(name)
     return function.lower(*arguments).compile()  # pyright: ignore[reportFunctionMemberAccess]
 

@@ -81,7 +81,7 @@ def train_step(
 
 
 def learning_rates(cfg: TrainConfig) -> np.ndarray:
-    """The learning rate of every step, float32 [steps]: linear warm-up, then constant, half a cosine, or constant and linear."""
+    """The rate of every step, float32 [steps]: linear warm-up, then constant, half a cosine, or constant and linear."""
     peak, steps, warmup = cfg.learning_rate, cfg.steps, min(cfg.warmup, cfg.steps)
     match cfg.schedule:
         case Cosine(final=final):

@@ -37,9 +37,7 @@ class BlockConfig:
 
     def __post_init__(self) -> None:
         if self.heads % self.kv_heads:
-            raise ValueError(
-                f"{self.heads} query heads cannot share {self.kv_heads} key/value heads: it must divide them"
-            )
+            raise ValueError(f"{self.heads} query heads cannot share {self.kv_heads} key/value heads: it must divide them")
         if self.head_dim % 2:
             raise ValueError(f"RoPE rotates pairs of channels: the head dimension {self.head_dim} must be even")
 
@@ -70,7 +68,7 @@ class LayerTrace:
 
 
 def init_block(key: Array, cfg: BlockConfig, *, extra_logit: float, depth: int) -> Block:
-    """Matrices at 1/sqrt(fan-in); those that write to the residual stream at 1/sqrt(2 · depth) of that (Radford et al. 2019)."""
+    """Matrices at 1/sqrt(fan-in); those that write to the residual stream 1/sqrt(2 · depth) of it (Radford et al. 2019)."""
     D, N, K, H = cfg.width, cfg.heads, cfg.kv_heads, cfg.head_dim
     keys = iter(jax.random.split(key, 6))
     gain = (2 * depth) ** -0.5
@@ -120,9 +118,7 @@ def apply_block(
     gate = None if p.gate is None else gate_scores(h, p.gate)
     if gate is not None and cfg.gate.startswith("value"):
         v = apply_gate(v, gate)
-    o, statistics = attention(
-        q, k, v, extra_logit=p.extra_logit, slopes=tables.slopes, window=tables.window, padding=padding
-    )
+    o, statistics = attention(q, k, v, extra_logit=p.extra_logit, slopes=tables.slopes, window=tables.window, padding=padding)
     if gate is not None and cfg.gate.startswith("output"):
         o = apply_gate(o, gate)
     x = x + project(o, p.output, contract=2, out_sharding=RESIDUAL)

@@ -19,8 +19,6 @@ def gate_scores(
     return jax.nn.sigmoid(project(x, w, out_sharding=sharding).astype(jnp.float32))
 
 
-def apply_gate(
-    y: Float[Array, "B T N H"], scores: Float[Array, "B T N"] | Float[Array, "B T N H"]
-) -> Float[Array, "B T N H"]:
+def apply_gate(y: Float[Array, "B T N H"], scores: Float[Array, "B T N"] | Float[Array, "B T N H"]) -> Float[Array, "B T N H"]:
     """y ⊙ gate, a gate a head being broadcast over its channels."""
     return y * (scores if scores.ndim == y.ndim else scores[..., None]).astype(y.dtype)

@@ -8,9 +8,7 @@ from jax.sharding import PartitionSpec as P
 from jaxtyping import Array, Float
 
 
-def project(
-    x: Float[Array, "..."], w: Float[Array, "..."], *, contract: int = 1, out_sharding: P
-) -> Float[Array, "..."]:
+def project(x: Float[Array, "..."], w: Float[Array, "..."], *, contract: int = 1, out_sharding: P) -> Float[Array, "..."]:
     """Contracts the last `contract` axes of x with the first of w: [B, T, *in] × [*in, *out] → [B, T, *out].
 
     Both operands are flattened to matrices first: the weight gradient of a three-axis product is two to five times slower

@@ -17,7 +17,5 @@ def make_mesh(*, arm: int = 1, data: int = 1, model: int = 1, devices: Sequence[
     available = jax.devices() if devices is None else devices
     wanted = arm * data * model
     if wanted > len(available):
-        raise ValueError(
-            f"the mesh (arm={arm}, data={data}, model={model}) needs {wanted} devices, {len(available)} here"
-        )
+        raise ValueError(f"the mesh (arm={arm}, data={data}, model={model}) needs {wanted} devices, {len(available)} here")
     return jax.make_mesh((arm, data, model), AXES, axis_types=(AxisType.Explicit,) * 3, devices=available[:wanted])

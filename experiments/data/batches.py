@@ -92,9 +92,7 @@ def held_out_windows(
 def _stretch(tokens: Integer[np.ndarray, "corpus"], length: int, bos: Int32[np.ndarray, "candidates"]) -> int:
     stretch = length + 1 - min(1, len(bos))
     if stretch > len(tokens):
-        raise UserError(
-            f"a window of {length} takes {stretch} tokens and the text has {len(tokens)}; shorten it or add text"
-        )
+        raise UserError(f"a window of {length} takes {stretch} tokens and the text has {len(tokens)}; shorten it or add text")
     return stretch
 
 

@@ -52,7 +52,7 @@ class TextSource:
 
     @property
     def vocabulary(self) -> int:
-        return ByteTokenizer().vocabulary_size
+        return vocabulary_size(self.data)
 
     @property
     def shared(self) -> None:
@@ -88,7 +88,7 @@ class BackcopySource:
 
     @property
     def vocabulary(self) -> int:
-        return self.data.vocabulary + 1  # BOS
+        return vocabulary_size(self.data)
 
     @property
     def shared(self) -> Backcopy:
@@ -114,6 +114,11 @@ class BackcopySource:
 def open_source(data: TextData | BackcopyData, cache: Path) -> TextSource | BackcopySource:
     """Reads the corpus and its tokens (from `cache` where they are), or draws the task. UserError for what cannot be read."""
     if isinstance(data, BackcopyData):
-        return BackcopySource(data, make_task(data.vocabulary, data.triggers, data.task_seed))
+        return BackcopySource(data, make_task(data.vocabulary, data.triggers, data.task_seed, data.zipf))
     documents = stdlib_documents() if data.corpus == "stdlib" else text_documents(data.corpus)
     return TextSource(data, token_files(documents, ByteTokenizer(), cache, data.held_out))
+
+
+def vocabulary_size(data: TextData | BackcopyData) -> int:
+    """Ids that a model of this data needs, known without reading any; Bigram-Backcopy has BOS besides its own."""
+    return data.vocabulary + 1 if isinstance(data, BackcopyData) else ByteTokenizer().vocabulary_size

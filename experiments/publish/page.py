@@ -56,9 +56,7 @@ def inline_svg(drawing: Drawing) -> Markup:
     return Markup(text)
 
 
-def render(
-    sections: Sequence[Section], verdicts: Sequence[Verdict], records: Sequence[Record], notes: Sequence[str]
-) -> str:
+def render(sections: Sequence[Section], verdicts: Sequence[Verdict], records: Sequence[Record], notes: Sequence[str]) -> str:
     """The page as one self-contained HTML text: style and figures inline, no script, no address to fetch."""
     environment = Environment(
         loader=FileSystemLoader(TEMPLATES),

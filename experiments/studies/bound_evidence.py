@@ -25,9 +25,7 @@ def printed_base(arm: str, author: str) -> Callable[[Sequence[Record]], Evidence
             least, value = _number(entry.get("minimum")), _number(entry.get("value"))
             if source.startswith(author) and least is not None and value is not None:
                 where = f", first at m = {entry['first_violation']}" if least < 0 else ""
-                measured = (
-                    f"base {value:g}: least B {least:.4g}, negative at {entry.get('violations')} distances{where}"
-                )
+                measured = f"base {value:g}: least B {least:.4g}, negative at {entry.get('violations')} distances{where}"
                 return Evidence(measured, (least,), exact=True)
         return None
 

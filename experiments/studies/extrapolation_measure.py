@@ -1,19 +1,18 @@
 """Perplexity and sinks of a language model by evaluation length and context extension."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int
 
 from experiments.build import extended, tables
 from experiments.config import Arm, ExtrapolationMeasure
 from experiments.data.source import TextSource
-from experiments.evaluate import Statistics, evaluate
+from experiments.evaluate import Statistics, evaluate, in_batches
 from experiments.loop import Point
-from experiments.measure.layers import layer_statistics
+from experiments.measure.layers import layer_statistics, sink_statistics
 from experiments.measure.perplexity import last_loss, mean_loss
 from experiments.population import compiled, over_arms, population_mesh, share, stack, unstack
 from model.block import LayerTrace
@@ -21,7 +20,7 @@ from model.decoder import Decoder, DecoderConfig
 from model.positions.tables import PositionTables
 
 # Tokens of one forward pass: enough to fill a core, few enough that a block of scores stays small.
-TOKENS_AT_ONCE = 4096
+TOKENS_AT_ONCE = 5000
 
 
 class ExtrapolationMeasurer:
@@ -29,7 +28,7 @@ class ExtrapolationMeasurer:
 
     def batches(self, source: TextSource, measure: ExtrapolationMeasure) -> Int[np.ndarray, "C B T"]:
         length = measure.sink.length
-        return _in_batches(source.held_out(length, measure.sequences * length), length)
+        return in_batches(source.held_out(length, measure.sequences * length), TOKENS_AT_ONCE)
 
     def point(
         self,
@@ -40,7 +39,7 @@ class ExtrapolationMeasurer:
         model: DecoderConfig,
         measure: ExtrapolationMeasure,
     ) -> Statistics:
-        return _statistics(params, tables, batches, model, measure)
+        return _statistics(params, tables, batches, model, measure, layer_statistics)
 
     def final(
         self,
@@ -80,14 +79,15 @@ def _measured(
     programs: list[str],
 ) -> list[Point]:
     measure: Any = arms[0].measure
-    mesh = population_mesh(len(jobs), TOKENS_AT_ONCE // length or 1)
+    windows = in_batches(source.held_out(length, measure.tokens), TOKENS_AT_ONCE)
+    mesh = population_mesh(len(jobs), windows.shape[1])
     with jax.set_mesh(mesh):
-        batches = share(_in_batches(source.held_out(length, measure.tokens), length), mesh)
+        batches = share(windows, mesh)
         models = stack([params[i] for i, _ in jobs], mesh)
         rows = stack([_tables(arms[i], extension, length) for i, extension in jobs], mesh)
 
         def job(params: Decoder, row: PositionTables, batches: Int[Array, "C B T"]) -> Statistics:
-            return _statistics(params, row, batches, model, measure)
+            return _statistics(params, row, batches, model, measure, sink_statistics)
 
         program = compiled(f"measure at {length}", over_arms(job), programs, models, rows, batches)
         return unstack(program(models, rows, batches), len(jobs))
@@ -106,9 +106,10 @@ def _statistics(
     batches: Int[Array, "C B T"],
     model: DecoderConfig,
     measure: ExtrapolationMeasure,
+    of_trace: Callable[..., Statistics],
 ) -> Statistics:
     def of_layer(trace: LayerTrace, tokens: Int[Array, "B T"]) -> Statistics:  # noqa: ARG001
-        return layer_statistics(trace, token=measure.sink.token, epsilon=measure.sink.epsilon)
+        return of_trace(trace, token=measure.sink.token, epsilon=measure.sink.epsilon)
 
     def of_losses(losses: Float[Array, "B T"], tokens: Int[Array, "B T"]) -> Statistics:  # noqa: ARG001
         return {"loss": mean_loss(losses), "last_loss": last_loss(losses, min(measure.last, losses.shape[1]))}
@@ -125,9 +126,3 @@ def _named(result: Point, extension: str, length: int) -> Point:
     if extension == "none":
         named |= {f"{name}.{length}": result[name] for name in ("sink_rate", "first_token_mass", "logit_mass")}
     return named
-
-
-def _in_batches(windows: Int[np.ndarray, "W T"], length: int) -> Int[np.ndarray, "C B T"]:
-    """Windows in equal batches of about TOKENS_AT_ONCE tokens; the last windows that fill no batch are left out."""
-    at_once = max(1, min(TOKENS_AT_ONCE // length, len(windows)))
-    return windows[: len(windows) // at_once * at_once].reshape(-1, at_once, windows.shape[1])

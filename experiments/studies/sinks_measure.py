@@ -10,7 +10,7 @@ from jaxtyping import Array, Float, Int
 from experiments.config import Arm, SinksMeasure
 from experiments.data.backcopy import Backcopy, bigram_queries, oracle_loss, trigger_queries
 from experiments.data.source import BackcopySource
-from experiments.evaluate import Statistics, evaluate
+from experiments.evaluate import Statistics, evaluate, in_batches
 from experiments.loop import Point
 from experiments.measure.layers import layer_statistics
 from experiments.measure.perplexity import mean_loss
@@ -21,16 +21,14 @@ from model.positions.tables import PositionTables
 
 # Queries before this one see too few keys to show where a head likes to rest.
 FIRST_QUERY = 8
-SEQUENCES_AT_ONCE = 64
+TOKENS_AT_ONCE = 5000
 
 
 class SinksMeasurer:
     """Attention to BOS where nothing is to be copied, the norm of its value, and the loss on either kind of token."""
 
     def batches(self, source: BackcopySource, measure: SinksMeasure) -> Int[np.ndarray, "C B T"]:
-        tokens = np.asarray(source.held_out(measure.sequences))
-        at_once = min(SEQUENCES_AT_ONCE, measure.sequences)
-        return tokens[: len(tokens) // at_once * at_once].reshape(-1, at_once, tokens.shape[1])
+        return in_batches(np.asarray(source.held_out(measure.sequences)), TOKENS_AT_ONCE)
 
     def point(
         self,

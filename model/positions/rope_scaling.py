@@ -13,7 +13,7 @@ Table = NDArray[np.float64]
 
 
 def inverse_frequencies(head_dim: int, base: float) -> Table:
-    """w_i = b^(-2i/d) (Su et al. 2021, arXiv 2104.09864). ValueError for an odd head dimension or a base that is not positive."""
+    """w_i = b^(-2i/d) (Su et al. 2021, arXiv 2104.09864). ValueError for an odd head dimension or a base <= 0."""
     if head_dim < 2 or head_dim % 2:
         raise ValueError(f"RoPE rotates pairs of channels: head dimension {head_dim} must be even and at least 2")
     if not base > 0:
@@ -55,8 +55,7 @@ def yarn(
         raise ValueError(f"YaRN needs a training length >= 1 and a base > 1, got {original_length} and {base}")
     table = inverse_frequencies(head_dim, base)
     low, high = (
-        head_dim * math.log(original_length / (2 * math.pi * turns)) / (2 * math.log(base))
-        for turns in (beta_fast, beta_slow)
+        head_dim * math.log(original_length / (2 * math.pi * turns)) / (2 * math.log(base)) for turns in (beta_fast, beta_slow)
     )
     if truncate:
         low, high = math.floor(low), math.ceil(high)

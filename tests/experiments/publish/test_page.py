@@ -10,8 +10,8 @@ import pytest
 from experiments.errors import UserError
 from experiments.publish.figures import Drawing, b_m
 from experiments.record import StoredRecord, read_records, record_folder, write_record
-from experiments.studies.all import publish_all, sections
 from experiments.studies.drawings import extrapolation_drawings, rope_base_drawings, sink_drawings
+from experiments.studies.publish import publish_all, sections
 from tests.experiments.synthetic_records import measured, record
 
 HOSTILE = '<img src=x onerror="alert(1)">&_%'

@@ -7,8 +7,8 @@ import sys
 import pytest
 
 from experiments.errors import UserError
-from experiments.studies.published_bases import BLOG, HEAD_DIM, MEN, SU
 from experiments.studies.bound import bound_report
+from experiments.studies.published_bases import BLOG, HEAD_DIM, MEN, SU
 from model.positions.base_bound import first_violation
 
 
@@ -68,9 +68,7 @@ def test_report_of_no_feasible_base_is_valid_json():
     assert (report["infimum"], report["largest_infeasible"], report["islands"]) == (None, None, [])
 
 
-@pytest.mark.parametrize(
-    ("head_dim", "length", "message"), [(127, 64, "head dim"), (0, 64, "head dim"), (64, 0, "length")]
-)
+@pytest.mark.parametrize(("head_dim", "length", "message"), [(127, 64, "head dim"), (0, 64, "head dim"), (64, 0, "length")])
 def test_report_names_a_wrong_argument(head_dim, length, message):
     with pytest.raises(UserError, match=message):
         bound_report(head_dim, length)

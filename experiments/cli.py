@@ -1,0 +1,201 @@
+"""The command line: arguments in, one table or one JSON object out. What needs JAX is imported by the command that needs it."""
+
+import json
+import os
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from experiments.errors import UserError
+
+MISTAKE, FAILURE, STOPPED = 2, 1, 130
+
+app = typer.Typer(
+    name="leadline",
+    help="Position encodings, attention sinks and length extrapolation of small language models, trained and measured.",
+    no_args_is_help=True,
+    add_completion=False,
+    rich_markup_mode=None,
+    pretty_exceptions_enable=False,
+)
+
+Results = Annotated[Path, typer.Option("--results", metavar="DIR", help="Where records, tables and the page are kept.")]
+Folder = Annotated[Path, typer.Argument(metavar="[DIR]", help="The results folder.")]
+AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else.")]
+
+
+@app.command()
+def run(
+    config: Annotated[Path, typer.Argument(metavar="CONFIG", help="A study, or a suite of studies, in TOML.")],
+    overrides: Annotated[list[str] | None, typer.Argument(metavar="[KEY=VALUE]...", help="As in train.steps=100.")] = None,
+    results: Results = Path("results"),
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Print what would run: parameters, tokens, FLOPs.")] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Run a study: every arm and seed that has no record yet; then publish tables, figures, page and verdicts."""
+    _one_device_a_core()
+    from rich.console import Console
+
+    from experiments.interrupt import Interrupted
+    from experiments.progress import Progress
+    from experiments.studies.plan import described
+    from experiments.studies.run import planned
+    from experiments.studies.run import run as run_plan
+
+    plan = planned(config, overrides or [])
+    if dry_run:
+        rows = described(plan)
+        _print({"arms": rows}) if as_json else _show_rows(rows)
+        return
+    try:
+        with Progress(Console(stderr=True)) as progress:
+            ran = run_plan(plan, results, progress)
+    except Interrupted as stopped:
+        _complain(f"{stopped}; to go on, run the same command again")
+        raise typer.Exit(STOPPED) from None
+    if as_json:
+        _print(ran.as_json(results))
+        return
+    _show_verdicts(ran.published.verdicts)
+    typer.echo(
+        f"\n{ran.trained} models trained, {ran.found} records found, {len(ran.programs)} programs compiled, "
+        f"{ran.seconds:.0f} s\npage: {ran.published.page}"
+    )
+
+
+@app.command()
+def report(folder: Folder = Path("results"), as_json: AsJson = False) -> None:
+    """Rebuild tables (Markdown, CSV, LaTeX), figures and the page from the records."""
+    from experiments.studies.publish import publish_all
+
+    published = publish_all(_existing(folder))
+    if as_json:
+        files = {"tables": published.tables, "figures": published.figures}
+        _print({"page": str(published.page), **{kind: [str(path) for path in paths] for kind, paths in files.items()}})
+        return
+    typer.echo(f"{len(published.tables)} tables, {len(published.figures)} figures\npage: {published.page}")
+
+
+@app.command()
+def claims(folder: Folder = Path("results"), as_json: AsJson = False) -> None:
+    """The ledger: published statements with their verdicts on the records."""
+    from dataclasses import asdict
+
+    from experiments.claims import verdicts
+    from experiments.publish.summary import current
+    from experiments.record import read_records
+
+    kept, _ = current(read_records(_existing(folder)))
+    judged = verdicts([stored.record for stored in kept])
+    _print({"claims": [asdict(verdict) for verdict in judged]}) if as_json else _show_verdicts(judged)
+
+
+@app.command()
+def bound(
+    head_dim: Annotated[int, typer.Option("--head-dim", help="Channels that RoPE rotates.")],
+    length: Annotated[int, typer.Option("--length", help="Context length in tokens.")],
+    as_json: AsJson = False,
+) -> None:
+    """The smallest RoPE base whose B_m is never negative below a length, and the base beyond which none's is."""
+    from experiments.studies.bound import bound_report
+
+    found = bound_report(head_dim, length)
+    if as_json:
+        _print(found)
+        return
+    typer.echo(f"smallest base      {_base(found['infimum'])}\nlargest that fails {_base(found['largest_infeasible'])}")
+    for low, high in found["islands"]:
+        typer.echo(f"island             {low:.8g} to {high:.8g}")
+    for source, entry in found["published"].items():
+        state = "holds" if entry["feasible"] else f"fails first at m = {entry['first_violation']}"
+        typer.echo(f"published          {entry['value']:g} {state} ({source})")
+
+
+@app.command()
+def doctor(as_json: AsJson = False) -> None:
+    """Versions and devices, and what is missing."""
+    _one_device_a_core()
+    from experiments.identity import provenance
+
+    found = provenance()
+    if as_json:
+        _print(found)
+        return
+    for name, version in found["versions"].items():
+        typer.echo(f"{name:18} {version}")
+    device = found["device"]
+    typer.echo(f"{'devices':18} {device['count']} x {device['kind']} ({device['platform']})")
+    if device["platform"] == "cpu":
+        typer.echo(f"{'accelerator':18} none; for one, install the extra that fits it: .[cuda13], .[cuda12] or .[tpu]")
+    typer.echo(f"{'commit':18} {found['commit'] or 'not in a git checkout'}")
+
+
+def main() -> None:
+    """Errors are one line on standard error: exit 2 for the user's mistakes, 1 for failures, 130 when stopped."""
+    try:
+        status = app(standalone_mode=False)
+    except typer.TyperException as error:
+        _complain(error.format_message())
+        sys.exit(MISTAKE)
+    except UserError as error:
+        _complain(str(error))
+        sys.exit(MISTAKE)
+    except (KeyboardInterrupt, typer.Abort):
+        _complain("stopped")
+        sys.exit(STOPPED)
+    except OSError as error:
+        _complain(f"{error.filename or 'a file'}: {error.strerror or error}")
+        sys.exit(FAILURE)
+    sys.exit(status or 0)
+
+
+def _one_device_a_core() -> None:
+    """Before JAX starts: on a CPU every core is a device, so that the models of a population train side by side."""
+    import jax
+
+    jax.config.update("jax_num_cpu_devices", len(os.sched_getaffinity(0)) if sys.platform == "linux" else os.cpu_count() or 1)
+
+
+def _existing(folder: Path) -> Path:
+    if not folder.is_dir():
+        raise UserError(f"{folder}: there is no such results folder; leadline run makes one")
+    return folder
+
+
+def _print(content: dict[str, Any]) -> None:
+    typer.echo(json.dumps(content, allow_nan=False))
+
+
+def _complain(line: str) -> None:
+    typer.echo(f"leadline: {' '.join(line.split())}", err=True)
+
+
+def _base(base: float | None) -> str:
+    return "none: every base fails" if base is None else f"{base:.8g}"
+
+
+def _show_verdicts(verdicts: Any) -> None:
+    from rich.table import Table
+
+    table = Table("claim", "published", "measured", "verdict", box=None, pad_edge=False)
+    for row in verdicts:
+        table.add_row(row.id, row.published, row.measured, row.verdict)
+    _console()(table)
+
+
+def _show_rows(rows: list[dict[str, Any]]) -> None:
+    from rich.table import Table
+
+    table = Table(*rows[0], box=None, pad_edge=False)
+    for row in rows:
+        table.add_row(*(f"{value:.3g}" if isinstance(value, float) else str(value) for value in row.values()))
+    _console()(table)
+
+
+def _console() -> Callable[[Any], None]:
+    from rich.console import Console
+
+    return Console(width=None if sys.stdout.isatty() else 160, markup=False, highlight=False).print

@@ -1,0 +1,51 @@
+"""What a run would do, without doing it: arms, parameters, tokens, FLOPs, and the programs that they share."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+
+from experiments.arms import structure
+from experiments.build import training_flops
+from experiments.config import Arm, RopeBaseStudy
+from experiments.data.source import vocabulary_size
+from experiments.studies.run import Study
+from model.decoder import DecoderConfig, init_decoder
+from model.mesh import make_mesh
+
+
+def described(plan: Sequence[tuple[Study, Sequence[Arm]]]) -> list[dict[str, Any]]:
+    """One row an arm. `program` numbers the structures: arms of one number are trained by one program."""
+    rows = []
+    for study, arms in plan:
+        if isinstance(study, RopeBaseStudy):
+            rows += [_row(study.study, str(length), 1, 0, 0, 0.0, None) for length in study.lengths]
+            continue
+        structures = list(dict.fromkeys(structure(arm, vocabulary_size(arm.data)) for arm in arms))
+        for arm in arms:
+            own = structure(arm, vocabulary_size(arm.data))
+            model, seeds = own[0], len(study.seeds)
+            tokens = seeds * arm.train.steps * arm.train.batch * arm.data.length
+            flops = tokens * training_flops(model, arm.data.length, arm.model.window)
+            rows.append(_row(study.study, arm.name, seeds, parameters(model), tokens, flops, structures.index(own) + 1))
+    return rows
+
+
+def parameters(model: DecoderConfig) -> int:
+    """Weights of a decoder, counted without making any."""
+    with jax.set_mesh(make_mesh()):
+        shapes = jax.eval_shape(lambda: init_decoder(jax.random.key(0), model, extra_logit=jnp.float32(0)))
+    return sum(leaf.size for leaf in jax.tree.leaves(shapes))
+
+
+def _row(study: str, arm: str, seeds: int, parameters: int, tokens: int, flops: float, program: int | None) -> dict[str, Any]:
+    return {
+        "study": study,
+        "arm": arm,
+        "seeds": seeds,
+        "parameters": parameters,
+        "tokens": tokens,
+        "flops": flops,
+        "program": program,
+    }
