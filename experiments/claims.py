@@ -278,6 +278,12 @@ def verdicts(records: Sequence[Record], ledger: Sequence[Claim] = LEDGER) -> lis
     return [judge(claim, records) for claim in ledger]
 
 
+def verdicts_table(judged: Sequence[Verdict]) -> Table:
+    """The ledger at a glance: what was said, what was measured, and whether it holds here."""
+    rows = tuple((row.statement, row.published, row.measured or MISSING, row.verdict) for row in judged)
+    return Table("Verdicts", "verdicts", ("published claim", "published", "measured here", "verdict"), rows, ())
+
+
 def claims_table(judged: Sequence[Verdict]) -> Table:
     """The ledger as a table, for Markdown, CSV and LaTeX."""
     rows = tuple(

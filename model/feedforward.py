@@ -43,7 +43,7 @@ def feedforward(p: FeedForward, x: Float[Array, "B T D"], activation: Activation
                 raise ValueError("swiglu needs a gate matrix: initialise the feed-forward with activation='swiglu'")
             h = jax.nn.silu(project(x, p.gate, out_sharding=wide)) * h
         case "gelu":
-            h = jax.nn.gelu(h, approximate=False)
+            h = 0.5 * h * (1 + jax.lax.erf(h * 0.5**0.5))
         case "relu":
             h = jnp.maximum(h, 0)
     return project(h, p.down, out_sharding=P("data", None, None))

@@ -21,6 +21,8 @@ from model.positions.tables import PositionTables
 
 # Tokens of one forward pass: enough to fill a core, few enough that a block of scores stays small.
 TOKENS_AT_ONCE = 5000
+# Over the last positions of a window; short windows, which the curves are measured on, have no others.
+LAST = "last_loss"
 
 
 class ExtrapolationMeasurer:
@@ -39,7 +41,8 @@ class ExtrapolationMeasurer:
         model: DecoderConfig,
         measure: ExtrapolationMeasure,
     ) -> Statistics:
-        return _statistics(params, tables, batches, model, measure, layer_statistics)
+        found = _statistics(params, tables, batches, model, measure, layer_statistics)
+        return {name: value for name, value in found.items() if name != LAST}
 
     def final(
         self,
@@ -112,7 +115,7 @@ def _statistics(
         return of_trace(trace, token=measure.sink.token, epsilon=measure.sink.epsilon)
 
     def of_losses(losses: Float[Array, "B T"], tokens: Int[Array, "B T"]) -> Statistics:  # noqa: ARG001
-        return {"loss": mean_loss(losses), "last_loss": last_loss(losses, min(measure.last, losses.shape[1]))}
+        return {"loss": mean_loss(losses), LAST: last_loss(losses, measure.last)}
 
     return evaluate(params, tables, batches, model, of_layer=of_layer, of_losses=of_losses)
 
@@ -121,7 +124,7 @@ def _named(result: Point, extension: str, length: int) -> Point:
     """A result under the names of the record; the sinks only of the model as it was trained."""
     named = {
         f"perplexity.{extension}.{length}": np.exp(result["loss"]),
-        f"perplexity_last64.{extension}.{length}": np.exp(result["last_loss"]),
+        f"perplexity_last64.{extension}.{length}": np.exp(result[LAST]),
     }
     if extension == "none":
         named |= {f"{name}.{length}": result[name] for name in ("sink_rate", "first_token_mass", "logit_mass")}
