@@ -8,6 +8,7 @@ from typing import Any
 
 from experiments.arms import run_arms
 from experiments.config import Arm, ExtrapolationStudy, RopeBaseStudy, SinksStudy
+from experiments.identity import provenance
 from experiments.interrupt import Interruption
 from experiments.load import arms_of, load_studies
 from experiments.progress import Progress
@@ -54,12 +55,13 @@ def run(plan: Sequence[tuple[Study, Sequence[Arm]]], results: Path, progress: Pr
     began = time.monotonic()
     hashes: dict[tuple[str, str], str] = {}
     programs: list[str] = []
+    origin = provenance()
     trained, found = 0, 0
     with Interruption() as interruption:
         for study, arms in plan:
             match study:
                 case RopeBaseStudy():
-                    own, already = run_rope_base(study, results)
+                    own, already = run_rope_base(study, results, origin)
                     hashes |= own
                     found += already
                     continue
@@ -67,7 +69,7 @@ def run(plan: Sequence[tuple[Study, Sequence[Arm]]], results: Path, progress: Pr
                     measurer = SinksMeasurer()
                 case ExtrapolationStudy():
                     measurer = ExtrapolationMeasurer()
-            outcome = run_arms(study.study, arms, study.seeds, results, measurer, progress, interruption)
+            outcome = run_arms(study.study, arms, study.seeds, results, measurer, progress, interruption, origin)
             hashes |= outcome.hashes
             programs += outcome.programs
             trained += outcome.trained
