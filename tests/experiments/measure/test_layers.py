@@ -11,7 +11,7 @@ def test_one_number_of_all_heads() -> None:
     values = np.array([[0.1, 0.3], [0.5, 0.7]], np.float32)
     assert as_number("sink_rate", values) == pytest.approx(0.4)
     assert as_number("activation_ratio", np.array([3, 90, 4], np.float32)) == 90
-    assert as_number("loss", np.float32(2.5)) == 2.5
+    assert as_number("loss", np.array(2.5, np.float32)) == 2.5
 
 
 def test_the_mean_is_taken_in_float64() -> None:
