@@ -3,10 +3,11 @@
 Mechanisms are tagged values (`kind`). Every class is frozen and refuses keys that it does not know.
 """
 
+import math
 import re
 from typing import Annotated, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
 from experiments.errors import UserError
 
@@ -15,7 +16,7 @@ Share = Annotated[float, Field(ge=0, le=1)]
 
 
 class Frozen(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid", protected_namespaces=())
+    model_config = ConfigDict(frozen=True, extra="forbid", protected_namespaces=(), allow_inf_nan=False)
 
 
 # Position encodings and the context extensions of RoPE (model/positions).
@@ -45,6 +46,12 @@ class Yarn(Frozen):
     beta_slow: float = Field(default=1.0, gt=0)
     truncate: bool = True
     attention_factor: float | None = Field(default=None, gt=0)
+
+    @model_validator(mode="after")
+    def _ramp_has_two_ends(self) -> "Yarn":
+        if self.beta_fast <= self.beta_slow:
+            raise ValueError(f"beta_fast {self.beta_fast} must be above beta_slow {self.beta_slow}")
+        return self
 
 
 Scaling = Annotated[NoScaling | PositionInterpolation | NtkAware | Yarn, Field(discriminator="kind")]
@@ -80,10 +87,10 @@ class NoSink(Frozen):
 
 
 class FixedSink(Frozen):
-    """Logit 0 is the softmax off by one."""
+    """Logit 0 is the softmax off by one, -inf the plain softmax."""
 
     kind: Literal["fixed"] = "fixed"
-    logit: float
+    logit: float = Field(lt=math.inf, allow_inf_nan=True)
 
 
 class LearnedSink(Frozen):
@@ -136,17 +143,35 @@ class ModelConfig(Frozen):
             raise ValueError(f"the head dimension {self.head_dim or self.width // self.heads} is odd: RoPE rotates pairs")
         if self.kv_heads is not None and self.heads % self.kv_heads:
             raise ValueError(f"kv_heads {self.kv_heads} does not divide heads {self.heads}")
+        if isinstance(self.position, Rope):
+            self.check_scaling(self.position.scaling.kind)
         return self
+
+    def check_scaling(self, kind: str) -> None:
+        """ValueError where the RoPE of this model cannot be scaled in that way."""
+        if not isinstance(self.position, Rope):
+            return
+        if kind == "yarn" and self.position.base <= 1:
+            raise ValueError(f"YaRN needs a RoPE base above 1, not {self.position.base}")
+        if kind == "ntk" and (self.head_dim or self.width // self.heads) < 4:
+            raise ValueError("NTK-aware scaling needs a head dimension of 4 or more, not the head dimension 2")
 
 
 # Data.
+
+
+def _files(corpus: object) -> object:
+    """Said here because a union would say it of its first member only."""
+    if corpus != "stdlib" and not (isinstance(corpus, list | tuple) and all(isinstance(path, str) for path in corpus)):
+        raise ValueError(f'{corpus!r} is neither "stdlib" nor a list of files and folders, as in ["book.txt"]')
+    return corpus
 
 
 class TextData(Frozen):
     """`corpus` is "stdlib" (sources and documentation topics of the running Python) or a list of files and folders."""
 
     kind: Literal["text"] = "text"
-    corpus: Literal["stdlib"] | tuple[str, ...] = "stdlib"
+    corpus: Annotated[Literal["stdlib"] | tuple[str, ...], BeforeValidator(_files)] = "stdlib"
     length: Positive
     bos: Literal["fixed", "absent", "random"] = "absent"
     held_out: float = Field(default=0.05, gt=0, lt=1)
@@ -218,6 +243,12 @@ class SinkRate(Frozen):
     epsilon: float = Field(default=0.3, gt=0, lt=1)
     length: Positive = 64
 
+    @model_validator(mode="after")
+    def _token_is_in_the_text(self) -> "SinkRate":
+        if self.token > self.length:
+            raise ValueError(f"token {self.token} is not within a text of length {self.length}")
+        return self
+
 
 class SinksMeasure(Frozen):
     every: Positive = 50  # steps between points of the curves
@@ -237,7 +268,16 @@ class ExtrapolationMeasure(Frozen):
 
 # Studies.
 
-Seeds = Annotated[tuple[Annotated[int, Field(ge=0)], ...], Field(min_length=1)]
+
+def _distinct(seeds: tuple[int, ...]) -> tuple[int, ...]:
+    for place, seed in enumerate(seeds):
+        if seed in seeds[:place]:
+            raise ValueError(f"{seed} is there twice: a seed is one member of a study")
+    return seeds
+
+
+Seed = Annotated[int, Field(ge=0, lt=2**32 - 1)]  # uint32 on the device; the last one draws what is held out
+Seeds = Annotated[tuple[Seed, ...], Field(min_length=1), AfterValidator(_distinct)]
 Overrides = dict[str, object]
 
 
@@ -248,7 +288,7 @@ class Training(Frozen):
     model: ModelConfig
     train: TrainConfig
     arms: dict[str, Overrides] = {}
-    sweep: dict[str, tuple[object, ...]] = {}
+    sweep: dict[str, Annotated[tuple[object, ...], Field(min_length=1)]] = {}
 
 
 class SinksStudy(Training):
@@ -261,6 +301,15 @@ class ExtrapolationStudy(Training):
     study: Literal["extrapolation"] = "extrapolation"
     data: TextData
     measure: ExtrapolationMeasure
+
+    @model_validator(mode="after")
+    def _can_be_measured(self) -> "ExtrapolationStudy":
+        longest = max(*self.measure.lengths, self.measure.sink.length)
+        if isinstance(self.model.position, LearnedPositions) and longest > self.data.length:
+            raise ValueError(f"learned positions end at data.length = {self.data.length}: nothing is measured at {longest}")
+        for extension in self.measure.extensions:
+            self.model.check_scaling(extension)
+        return self
 
 
 class RopeBaseStudy(Frozen):

@@ -29,13 +29,16 @@ def load_studies(path: Path, words: Sequence[str] = ()) -> list[Any]:
     unknown = sorted(set(tree) - {"studies"})
     if unknown:
         raise UserError(f"{path}: a suite has the key 'studies' only, not {', '.join(map(repr, unknown))}")
-    members = [path.parent / name for name in tree["studies"]]
+    files = tree["studies"]
+    if not isinstance(files, list) or not files or not all(isinstance(name, str) for name in files):
+        raise UserError(f'{path}: studies: a list of TOML files, as in studies = ["sinks.toml"]')
+    members = [path.parent / name for name in files]
     trees = [_read_toml(member) for member in members]
     names = [str(tree.get("study")) for tree in trees]
     for word in words:
-        if word.split(".")[0] not in names:
+        if word.partition(".")[0] not in names or "." not in word:
             raise UserError(f"{word!r}: in a suite a key begins with its study, {' or '.join(names)}: {names[0]}.{word}")
-    own = [[w.split(".", 1)[1] for w in words if w.split(".")[0] == name] for name in names]
+    own = [[w.partition(".")[2] for w in words if w.partition(".")[0] == name] for name in names]
     return [_validated(_overridden(t, w), str(p)) for t, w, p in zip(trees, own, members, strict=True)]
 
 

@@ -6,7 +6,7 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 import jax.numpy as jnp
 import numpy as np
@@ -50,6 +50,7 @@ class Member:
         return self.folder / "checkpoint"
 
 
+@runtime_checkable
 class Measurer(Protocol):
     """What a study measures."""
 

@@ -65,4 +65,4 @@ def share(tree: Tree, mesh: Mesh) -> Tree:
 def unstack(tree: Tree, members: int) -> list[Tree]:
     """The members' trees on the host, as numpy arrays, without those that only filled the axis."""
     host = jax.device_get(tree)
-    return [jax.tree.map(lambda leaf, i=i: leaf[i], host) for i in range(members)]
+    return [jax.tree.map(lambda leaf, i=i: leaf[i, ...], host) for i in range(members)]

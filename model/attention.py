@@ -2,6 +2,8 @@
 
 import functools
 import math
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -13,17 +15,26 @@ from model.softmax import softmax_terms
 
 # Rows of scores that exist at once. 128 keeps a block of scores in the cache of a CPU core at contexts of a few thousand.
 BLOCK = 128
-# Query chunks with a static number of visible keys each: at most 1/16 of the score work is wasted on masked keys.
+# Query chunks that see a static number of keys each: with 8 of them 1/16 of all T² scores are computed only to be masked.
 CHUNKS = 8
 
 
 @struct.dataclass
 class AttentionStatistics:
-    """What is known of the attention probabilities p [B, N, T, S] without keeping them."""
+    """What is known of the attention probabilities p [B, N, T, S] without keeping them. `*L` is empty for one layer."""
 
-    first: Float[Array, "B N T"]  # p[..., 0]: what each query gives to the first token
-    extra: Float[Array, "B N T"]  # probability that each query gives to the extra logit
-    received: Float[Array, "B N S"]  # Σ over queries of p: what each key receives
+    first: Float[Array, "*L B N T"]  # p[..., 0]: what each query gives to the first token
+    extra: Float[Array, "*L B N T"]  # probability that each query gives to the extra logit
+    received: Float[Array, "*L B N S"]  # Σ over queries of p: what each key receives
+
+
+class _Rows(NamedTuple):
+    """What a block of query rows gives; heads are grouped, G to a key/value head."""
+
+    out: Float[Array, "B K G q H"]
+    first: Float[Array, "B K G q"]
+    extra: Float[Array, "B K G q"]
+    received: Float[Array, "B K G S"]
 
 
 def attention(
@@ -49,16 +60,15 @@ def attention(
     per_head = functools.partial(jnp.reshape, shape=(groups, heads // groups), out_sharding=P("model", None))
     rows = functools.partial(_attend_rows, extra_logit=per_head(extra_logit), slopes=per_head(slopes), window=window)
     chunk = BLOCK * math.ceil(tokens / (BLOCK * CHUNKS))
-    outputs, statistics = [], []
+    chunks = []
     for start in range(0, tokens, chunk):
         stop = min(start + chunk, tokens)
         real_keys = None if padding is None else padding[:, :stop]
         visible = functools.partial(rows, k=k[:, :, :stop], v=v[:, :, :stop], real_keys=real_keys)
         real_queries = None if padding is None else padding[:, start:stop]
-        out, found = _map_blocks(visible, q[:, :, :, start:stop], jnp.arange(start, stop), real_queries)
-        outputs.append(out)
-        statistics.append(found.replace(received=jnp.pad(found.received, [(0, 0)] * 3 + [(0, tokens - stop)])))
-    return _join_heads(outputs, statistics)
+        found = _map_blocks(visible, q[:, :, :, start:stop], jnp.arange(start, stop), real_queries)
+        chunks.append(found._replace(received=jnp.pad(found.received, [(0, 0)] * 3 + [(0, tokens - stop)])))
+    return _join_heads(chunks)
 
 
 def _attend_rows(
@@ -72,8 +82,8 @@ def _attend_rows(
     extra_logit: Float[Array, "K G"],
     slopes: Float[Array, "K G"],
     window: Int[Array, ""],
-) -> tuple[Float[Array, "B K G q H"], AttentionStatistics]:
-    """One block of query rows at positions i against the keys at 0 … S - 1. Heads stay grouped, in the statistics too.
+) -> _Rows:
+    """One block of query rows at positions i against the keys at 0 … S - 1.
 
     The G heads that share a key are rows of one matrix product, which is half as fast again as an axis of their own.
     """
@@ -99,10 +109,12 @@ def _attend_rows(
     )
     # A sum over queries as a product: XLA's CPU back end reduces the columns of a fused softmax 100 times slower.
     received = jnp.einsum("BKGqS,BKGq->BKGS", numerators, share)
-    return out, AttentionStatistics(first=first, extra=extra, received=received)
+    return _Rows(out, first=first, extra=extra, received=received)
 
 
-def _map_blocks(attend, q, i, real_queries):
+def _map_blocks(
+    attend: Callable[..., _Rows], q: Float[Array, "B K G C H"], i: Int[Array, " C"], real_queries: Bool[Array, "B C"]
+) -> _Rows:
     """`attend` over blocks of BLOCK rows, one after the other; a single block needs no loop."""
     count = i.shape[0]
     if count <= BLOCK:
@@ -110,34 +122,36 @@ def _map_blocks(attend, q, i, real_queries):
     blocks = math.ceil(count / BLOCK)
     surplus = blocks * BLOCK - count  # rows at position -1, which see no key
 
-    def split(x, axis, spec, fill=0):
+    def split(x: Array, axis: int, spec: P, fill: int = 0) -> Array:
         x = jnp.pad(x, [(0, surplus if a == axis else 0) for a in range(x.ndim)], constant_values=fill)
         x = x.reshape(*x.shape[:axis], blocks, BLOCK, *x.shape[axis + 1 :], out_sharding=spec)
         return jnp.moveaxis(x, axis, 0)
 
-    def merge(x, axis):
+    def merge(x: Array, axis: int = 3) -> Array:
         x = jnp.moveaxis(x, 0, axis)
         x = x.reshape(*x.shape[:axis], blocks * BLOCK, *x.shape[axis + 2 :], out_sharding=_heads(x.ndim - 1))
         return jax.lax.slice_in_dim(x, 0, count, axis=axis)
 
     real_blocks = None if real_queries is None else split(real_queries, 1, P("data", None, None), False)
     mapped = split(q, 3, _heads(6)), split(i, 0, P(None, None), -1), real_blocks
-    out, found = jax.lax.map(lambda block: attend(*block), mapped)
-    return merge(out, 3), AttentionStatistics(
-        first=merge(found.first, 3), extra=merge(found.extra, 3), received=jnp.sum(found.received, axis=0)
-    )
+    found = jax.lax.map(lambda block: attend(*block), mapped)
+    received = jnp.sum(found.received, axis=0)
+    return _Rows(merge(found.out), first=merge(found.first), extra=merge(found.extra), received=received)
 
 
-def _join_heads(outputs, statistics):
+def _join_heads(chunks: Sequence[_Rows]) -> tuple[Float[Array, "B T N H"], AttentionStatistics]:
     """Chunks of rows joined, grouped heads merged, heads after tokens in the output."""
 
-    def merge(x):
+    def merge(x: Array) -> Array:
         return x.reshape(x.shape[0], -1, *x.shape[3:], out_sharding=_heads(x.ndim - 1))
 
-    return jnp.swapaxes(merge(jnp.concatenate(outputs, axis=3)), 1, 2), AttentionStatistics(
-        first=merge(jnp.concatenate([s.first for s in statistics], axis=3)),
-        extra=merge(jnp.concatenate([s.extra for s in statistics], axis=3)),
-        received=merge(functools.reduce(jnp.add, [s.received for s in statistics])),
+    def joined(rows: Sequence[Array]) -> Array:
+        return merge(jnp.concatenate(rows, axis=3))
+
+    return jnp.swapaxes(joined([c.out for c in chunks]), 1, 2), AttentionStatistics(
+        first=joined([c.first for c in chunks]),
+        extra=joined([c.extra for c in chunks]),
+        received=merge(functools.reduce(jnp.add, [c.received for c in chunks])),
     )
 
 

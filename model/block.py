@@ -59,12 +59,12 @@ class Block:
 
 @struct.dataclass
 class LayerTrace:
-    """What one layer did, for measurements; whatever a measurement does not use is never computed."""
+    """What one layer did, for measurements; whatever a measurement does not use is never computed. `*L` is empty for one."""
 
     attention: AttentionStatistics
-    value_norm: Float[Array, "B T K"]  # |v|, behind a gate on the values
-    gate: Float[Array, "B T heads"] | Float[Array, "B T heads H"] | None
-    residual: Float[Array, "B T D"]  # behind the layer
+    value_norm: Float[Array, "*L B T K"]  # |v|, behind a gate on the values
+    gate: Float[Array, "*L B T heads"] | Float[Array, "*L B T heads H"] | None
+    residual: Float[Array, "*L B T D"]  # behind the layer
 
 
 def init_block(key: Array, cfg: BlockConfig, *, extra_logit: float, depth: int) -> Block:

@@ -44,5 +44,5 @@ def normalise(norm: Norm, x: Float[Array, "*B D"]) -> Float[Array, "*B D"]:
     return rms_norm(x, norm.scale) if norm.bias is None else layer_norm(x, norm.scale, norm.bias)
 
 
-def _along_last(vector: Float[Array, " D"], like: Float[Array, "*B D"]) -> Float[Array, "*B D"]:
+def _along_last(vector: Float[Array, " D"], like: Float[Array, "*B D"]) -> Float[Array, "*#B D"]:
     return jax.lax.broadcast_in_dim(vector, (1,) * (like.ndim - 1) + vector.shape, (like.ndim - 1,))

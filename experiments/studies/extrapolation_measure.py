@@ -123,8 +123,8 @@ def _statistics(
 def _named(result: Point, extension: str, length: int) -> Point:
     """A result under the names of the record; the sinks only of the model as it was trained."""
     named = {
-        f"perplexity.{extension}.{length}": np.exp(result["loss"]),
-        f"perplexity_last64.{extension}.{length}": np.exp(result[LAST]),
+        f"perplexity.{extension}.{length}": np.asarray(np.exp(result["loss"])),
+        f"perplexity_last64.{extension}.{length}": np.asarray(np.exp(result[LAST])),
     }
     if extension == "none":
         named |= {f"{name}.{length}": result[name] for name in ("sink_rate", "first_token_mass", "logit_mass")}

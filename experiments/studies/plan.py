@@ -35,8 +35,8 @@ def described(plan: Sequence[tuple[Study, Sequence[Arm]]]) -> list[dict[str, Any
 def parameters(model: DecoderConfig) -> int:
     """Weights of a decoder, counted without making any."""
     with jax.set_mesh(make_mesh()):
-        shapes = jax.eval_shape(lambda: init_decoder(jax.random.key(0), model, extra_logit=jnp.float32(0)))
-    return sum(leaf.size for leaf in jax.tree.leaves(shapes))
+        shapes = jax.eval_shape(lambda: jax.tree.leaves(init_decoder(jax.random.key(0), model, extra_logit=jnp.float32(0))))
+    return sum(leaf.size for leaf in shapes)
 
 
 def _row(study: str, arm: str, seeds: int, parameters: int, tokens: int, flops: float, program: int | None) -> dict[str, Any]:

@@ -1,0 +1,163 @@
+"""From configuration to structure, tables and counts."""
+
+import math
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from jax.sharding import Mesh
+
+from experiments.build import decoder_config, extended, extra_logit, matmul_parameters, tables, training_flops
+from experiments.config import (
+    Alibi,
+    FixedSink,
+    LearnedPositions,
+    LearnedSink,
+    ModelConfig,
+    NoGate,
+    Nope,
+    NtkAware,
+    OutputGate,
+    PositionInterpolation,
+    Rope,
+    ValueGate,
+    Yarn,
+)
+from model.decoder import Decoder, apply_decoder, init_decoder
+from model.embedding import token_losses
+from model.positions import rope_scaling
+from model.positions.alibi import alibi_slopes
+from model.positions.tables import NO_WINDOW
+
+SMALL = ModelConfig(layers=3, width=16, heads=4, kv_heads=2, hidden=24, position=Rope(base=100.0))
+V, T = 11, 32
+GATES = [NoGate(), *(kind(per=per) for kind in (OutputGate, ValueGate) for per in ("head", "channel"))]
+
+
+def _matrices(model: ModelConfig) -> list[jax.ShapeDtypeStruct]:
+    """Shapes of the matrices of the blocks, then of the unembedding."""
+
+    def leaves() -> list[jax.Array]:
+        params = init_decoder(jax.random.key(0), decoder_config(model, V, T))
+        head = params.embedding if params.unembedding is None else params.unembedding
+        return [leaf for leaf in jax.tree.leaves(params.blocks) if leaf.ndim >= 3] + [head]  # a layer axis and two more
+
+    return jax.eval_shape(leaves)
+
+
+@pytest.mark.parametrize("gate", GATES, ids=lambda gate: f"{gate.kind}-{getattr(gate, 'per', '')}")
+@pytest.mark.parametrize("feedforward", ["swiglu", "gelu", "relu"])
+@pytest.mark.parametrize("tied", [True, False])
+def test_matmul_parameters_are_the_entries_of_the_matrices(mesh: Mesh, gate, feedforward: str, tied: bool) -> None:  # noqa: ARG001
+    model = SMALL.model_copy(update={"gate": gate, "feedforward": feedforward, "tied": tied})
+    assert matmul_parameters(decoder_config(model, V, T)) == sum(matrix.size for matrix in _matrices(model))
+    assert decoder_config(model, V, T).tied == tied
+
+
+@pytest.mark.parametrize(
+    "model",
+    [
+        SMALL.model_copy(update={"width": 64, "feedforward": "relu"}),
+        SMALL.model_copy(update={"width": 64, "gate": OutputGate(per="channel"), "tied": False, "head_dim": 16}),
+    ],
+    ids=["relu", "gated"],
+)
+def test_flops_are_those_that_the_compiler_counts(mesh: Mesh, model: ModelConfig) -> None:  # noqa: ARG001
+    cfg = decoder_config(model, 97, T)
+    params = jax.jit(lambda: init_decoder(jax.random.key(0), cfg))()
+    table = tables(model, T)
+
+    def loss(params: Decoder, tokens: jax.Array) -> jax.Array:
+        return jnp.mean(token_losses(apply_decoder(params, tokens[:, :-1], table, cfg)[0], tokens[:, 1:]))
+
+    arguments = (params, jax.ShapeDtypeStruct((2, T + 1), jnp.int32))
+    forward, both = (
+        jax.jit(f).lower(*arguments).compile().cost_analysis()["flops"] / (2 * T)  # pyright: ignore[reportOptionalSubscript]
+        for f in (loss, jax.value_and_grad(loss))
+    )
+    # The compiler also counts keys behind the mask, which the formula leaves out, and element-wise work: a few percent.
+    hidden_keys = cfg.layers * cfg.block.heads * cfg.block.head_dim * (T - (T + 1) / 2)
+    assert 1.0 < forward / (training_flops(cfg, T) / 3 + 4 * hidden_keys) < 1.06
+    assert 1.0 < both / (training_flops(cfg, T) + 12 * hidden_keys) < 1.06
+
+
+def test_a_window_bounds_the_keys_that_are_seen() -> None:
+    cfg = decoder_config(SMALL, V, T)
+    a_key = 12 * cfg.layers * cfg.block.heads * cfg.block.head_dim
+    assert training_flops(cfg, 8) - 6 * matmul_parameters(cfg) == pytest.approx(a_key * 4.5)
+    assert training_flops(cfg, 8, 3) - 6 * matmul_parameters(cfg) == pytest.approx(a_key * (1 + 2 + 3 * 6) / 8)
+    assert training_flops(cfg, 8, 100) == training_flops(cfg, 8)
+
+
+def test_structure_of_a_model() -> None:
+    cfg = decoder_config(SMALL, V, T)
+    assert (cfg.block.head_dim, cfg.block.kv_heads, cfg.learned_positions) == (4, 2, 0)
+    plain = ModelConfig(width=16, heads=2, position=LearnedPositions())
+    assert decoder_config(plain, V, T).learned_positions == T
+    assert (decoder_config(plain, V, T).block.hidden, decoder_config(plain, V, T).block.kv_heads) == (64, 2)
+    gates = {decoder_config(SMALL.model_copy(update={"gate": gate}), V, T).block.gate for gate in GATES}
+    assert gates == {"none", "output_headwise", "output_elementwise", "value_headwise", "value_elementwise"}
+
+
+def test_what_is_a_value_leaves_the_structure_alone() -> None:
+    positions = (Rope(base=7.0), Rope(base=100.0, scaling=Yarn(factor=2.0)), Alibi(), Nope())
+    changes = [{"position": position} for position in positions] + [{"sink": LearnedSink()}, {"window": 4}]
+    assert {decoder_config(SMALL.model_copy(update=change), V, T) for change in changes} == {decoder_config(SMALL, V, T)}
+
+
+def test_extra_logits() -> None:
+    assert extra_logit(SMALL) == (-math.inf, False)
+    assert extra_logit(SMALL.model_copy(update={"sink": FixedSink(logit=0.5)})) == (0.5, False)
+    assert extra_logit(SMALL.model_copy(update={"sink": LearnedSink(logit=-1.0)})) == (-1.0, True)
+
+
+def test_rope_tables_are_those_of_their_scaling() -> None:
+    cases = [
+        (Rope(base=50.0), rope_scaling.inverse_frequencies(4, 50.0), 1.0),
+        (
+            Rope(base=50.0, scaling=PositionInterpolation(factor=4.0)),
+            rope_scaling.position_interpolation(4, 50.0, 4.0),
+            1.0,
+        ),
+        (Rope(base=50.0, scaling=NtkAware(factor=4.0)), rope_scaling.ntk_aware(4, 50.0, 4.0), 1.0),
+        (
+            Rope(base=50.0, scaling=Yarn(factor=4.0)),
+            rope_scaling.yarn(4, 50.0, 4.0, 128),
+            0.1 * math.log(4) + 1,
+        ),
+        (
+            Rope(base=50.0, scaling=Yarn(factor=4.0, original_length=999, attention_factor=1.5, truncate=False)),
+            rope_scaling.yarn(4, 50.0, 4.0, 999, truncate=False),
+            1.5,
+        ),
+    ]
+    found = []
+    for position, frequencies, factor in cases:
+        table = tables(SMALL.model_copy(update={"position": position}), 128)
+        assert table.inverse_frequencies.shape == (3, 2)
+        np.testing.assert_array_equal(table.inverse_frequencies, np.tile(frequencies, (3, 1)).astype(np.float32))
+        np.testing.assert_allclose(table.attention_factor, factor, rtol=1e-7)
+        np.testing.assert_array_equal(table.slopes, 0)
+        found.append(np.asarray(table.inverse_frequencies).tobytes())
+    assert len(set(found)) == len(cases)
+
+
+def test_tables_without_rotation() -> None:
+    for position, slopes in ((Alibi(), alibi_slopes(4)), (Nope(), np.zeros(4)), (LearnedPositions(), np.zeros(4))):
+        table = tables(SMALL.model_copy(update={"position": position}), 128)
+        np.testing.assert_array_equal(table.inverse_frequencies, 0)
+        np.testing.assert_array_equal(table.slopes, np.tile(slopes, (3, 1)).astype(np.float32))
+        assert table.window.tolist() == [NO_WINDOW] * 3
+    assert tables(SMALL.model_copy(update={"window": 5}), 128).window.tolist() == [5] * 3
+
+
+def test_extended_replaces_the_scaling_of_rope_only() -> None:
+    alibi = SMALL.model_copy(update={"position": Alibi()})
+    assert extended(SMALL, "none", 8.0) is SMALL
+    assert extended(alibi, "none", 8.0) is alibi
+    for extension, scaling in (("pi", PositionInterpolation), ("ntk", NtkAware), ("yarn", Yarn)):
+        assert extended(alibi, extension, 8.0) is None
+        assert extended(SMALL, extension, 1.0) is None
+        longer = extended(SMALL, extension, 8.0)
+        assert longer == SMALL.model_copy(update={"position": Rope(base=100.0, scaling=scaling(factor=8.0))})

@@ -1,0 +1,294 @@
+"""Configuration files, overrides and arms, and what is said of each mistake in them."""
+
+import itertools
+import math
+from pathlib import Path
+
+import pytest
+
+from experiments.config import Alibi, Arm, FixedSink, ModelConfig, RopeBaseStudy, SinksStudy, Yarn
+from experiments.errors import UserError
+from experiments.load import arms_of, load_studies
+
+CONFIGS = sorted(Path(__file__).parents[2].joinpath("configs").rglob("*.toml"))
+
+SINKS = """
+study = "sinks"
+seeds = [0, 1]
+[model]
+width = 32
+heads = 2
+position = { kind = "rope", base = 10000.0 }
+[data]
+kind = "backcopy"
+[train]
+steps = 10
+batch = 4
+learning_rate = 1e-3
+"""
+
+EXTRAPOLATION = """
+study = "extrapolation"
+[model]
+position = { kind = "rope", base = 100.0 }
+[data]
+kind = "text"
+length = 16
+[train]
+steps = 10
+batch = 4
+learning_rate = 1e-3
+[measure]
+lengths = [16, 32]
+"""
+
+
+def _written(folder: Path, text: str, name: str = "study.toml") -> Path:
+    path = folder / name
+    path.write_text(text, encoding="utf-8")
+    return path
+
+
+def _arms(folder: Path, text: str, *words: str) -> list[Arm]:
+    path = _written(folder, text)
+    return arms_of(load_studies(path, words)[0], path)
+
+
+def _message(folder: Path, text: str, *words: str) -> str:
+    with pytest.raises(UserError) as raised:
+        _arms(folder, text, *words)
+    message = str(raised.value)
+    assert "\n" not in message
+    return message
+
+
+def test_what_is_not_written_has_its_default(tmp_path: Path) -> None:
+    (study,) = load_studies(_written(tmp_path, SINKS))
+    assert isinstance(study, SinksStudy)
+    assert study.seeds == (0, 1)
+    assert study.data.zipf == 0.9
+    assert study.train.clip == 1.0
+    assert study.model.sink.kind == "none"
+
+
+@pytest.mark.parametrize(
+    ("word", "expected"),
+    [
+        ("model.widht=64", "model.widht: unknown key; did you mean 'width'?"),
+        ("model.position.bass=1.0", "model.position.bass: unknown key; did you mean 'base'?"),
+        ("model.gate={kind='output', pre='head'}", "model.gate.per: this key is required"),
+        ("trian.steps=3", "trian: unknown key; did you mean 'train'?"),
+        ("train.schedule={kind='cosine', last=0.1}", "train.schedule.last: unknown key; valid here: final, kind"),
+        ("measure.sink.epsilom=0.2", "measure.sink.epsilom: unknown key; did you mean 'epsilon'?"),
+        ("data.lenght=32", "data.lenght: unknown key; did you mean 'length'?"),
+    ],
+)
+def test_unknown_key_names_itself_its_file_and_its_neighbour(tmp_path: Path, word: str, expected: str) -> None:
+    assert _message(tmp_path, SINKS, word) == f"{tmp_path / 'study.toml'}: {expected}"
+
+
+@pytest.mark.parametrize(
+    ("word", "parts"),
+    [
+        ("model.layers=0", ("model.layers = 0", "greater than 0")),
+        ("train.learning_rate=0.0", ("train.learning_rate = 0.0", "greater than 0")),
+        ("train.learning_rate=nan", ("train.learning_rate = nan", "finite")),
+        ("train.learning_rate=inf", ("train.learning_rate = inf", "finite")),
+        ("model.position.base=inf", ("model.position.base = inf", "finite")),
+        ("train.beta2=1.0", ("train.beta2 = 1.0", "less than 1")),
+        ("train.steps=2.5", ("train.steps = 2.5", "integer")),
+        ("train.steps=many", ("train.steps = 'many'", "integer")),
+        ("data.length=8", ("data.length = 8", "greater than or equal to 16")),
+        ("measure.sink.epsilon=1.0", ("measure.sink.epsilon = 1.0", "less than 1")),
+        ("measure.sink.token=65", ("measure.sink", "token 65", "length 64")),
+        ("seeds=[]", ("seeds", "at least 1")),
+        ("seeds=[-1]", ("seeds.0 = -1", "greater than or equal to 0")),
+        ("seeds=[1, 0, 1]", ("seeds", "1 is there twice")),
+        ("data.triggers=64", ("data", "triggers = 64", "vocabulary of 64")),
+        ("model.norm=batch", ("model.norm = 'batch'", "'rms' or 'layer'")),
+    ],
+)
+def test_value_out_of_range_names_the_range(tmp_path: Path, word: str, parts: tuple[str, ...]) -> None:
+    message = _message(tmp_path, SINKS, word)
+    assert message.startswith(str(tmp_path / "study.toml"))
+    for part in parts:
+        assert part in message
+
+
+@pytest.mark.parametrize(
+    ("words", "parts"),
+    [
+        (("model.width=36", "model.heads=4"), ("model", "head dimension 9 is odd")),
+        (("model.head_dim=7",), ("model", "head dimension 7 is odd")),
+        (("model.heads=3",), ("model", "width 32 does not divide into 3 heads")),
+        (("model.kv_heads=4",), ("model", "kv_heads 4 does not divide heads 2")),
+        (("model.position.kind=ropr",), ("model.position.kind = 'ropr': unknown; did you mean 'rope'?",)),
+        (("data.kind=texts",), ("data", "'texts'")),
+        (("study=sink",), ("study = 'sink': unknown; did you mean 'sinks'?",)),
+        (("model.position.scaling={kind='yarn', factor=0.5}",), ("model.position.scaling.factor = 0.5", "or equal to 1")),
+        (("model.position.scaling={kind='yarn', factor=2.0, beta_fast=1.0}",), ("beta_fast 1.0", "beta_slow 1.0")),
+        (("model.position.base=1.0", "model.position.scaling={kind='yarn', factor=2.0}"), ("YaRN", "base")),
+        (("model.head_dim=2", "model.position.scaling={kind='ntk', factor=2.0}"), ("head dimension 2", "NTK")),
+    ],
+)
+def test_settings_that_do_not_fit_each_other(tmp_path: Path, words: tuple[str, ...], parts: tuple[str, ...]) -> None:
+    message = _message(tmp_path, SINKS, *words)
+    for part in parts:
+        assert part in message
+
+
+@pytest.mark.parametrize(("table", "missing"), [("{ kind = 'rope' }", "base"), ("{ base = 10.0 }", "kind")])
+def test_rope_without_its_base_or_kind(tmp_path: Path, table: str, missing: str) -> None:
+    text = SINKS.replace('{ kind = "rope", base = 10000.0 }', table)
+    assert _message(tmp_path, text).endswith(f"model.position.{missing}: this key is required")
+
+
+def test_head_dim_of_its_own_needs_no_division(tmp_path: Path) -> None:
+    (arm,) = _arms(tmp_path, SINKS, "model.heads=3", "model.head_dim=8")
+    assert (arm.model.heads, arm.model.head_dim) == (3, 8)
+
+
+def test_corpus_that_is_no_list_names_the_key_as_it_is_written(tmp_path: Path) -> None:
+    message = _message(tmp_path, EXTRAPOLATION, "data.corpus=book.txt")
+    assert message.startswith(f"{tmp_path / 'study.toml'}: data.corpus: 'book.txt' is neither ")
+    assert "stdlib" in message
+
+
+def test_learned_positions_are_not_measured_beyond_their_table(tmp_path: Path) -> None:
+    learned = "learned positions end at data.length = 16: nothing is measured at"
+    assert f"{learned} 64" in _message(tmp_path, EXTRAPOLATION, "model.position={kind='learned'}")
+    words = ("model.position={kind='learned'}", "measure.sink.length=16")
+    assert f"{learned} 32" in _message(tmp_path, EXTRAPOLATION, *words)
+    assert _arms(tmp_path, EXTRAPOLATION, "model.position={kind='learned'}", "measure.lengths=[16]", "measure.sink.length=16")
+
+
+def test_extensions_that_the_rope_does_not_have_are_said_before_training(tmp_path: Path) -> None:
+    yarn = ("measure.extensions=['yarn']", "model.position.base=1.0")
+    assert "YaRN" in _message(tmp_path, EXTRAPOLATION, *yarn)
+    ntk = ("measure.extensions=['ntk']", "model.head_dim=2")
+    assert "NTK" in _message(tmp_path, EXTRAPOLATION, *ntk)
+
+
+def test_minus_infinity_is_a_logit(tmp_path: Path) -> None:
+    (arm,) = _arms(tmp_path, SINKS, "model.sink={kind='fixed', logit=-inf}")
+    assert arm.model.sink == FixedSink(logit=-math.inf)
+    assert "nan" in _message(tmp_path, SINKS, "model.sink={kind='fixed', logit=nan}")
+
+
+def test_file_errors_name_the_file(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match=r"missing\.toml: there is no such file"):
+        load_studies(tmp_path / "missing.toml")
+    with pytest.raises(UserError, match="is a folder"):
+        load_studies(tmp_path)
+    with pytest.raises(UserError, match="line 2"):
+        load_studies(_written(tmp_path, 'study = "sinks"\nseeds = [0,,1]\n'))
+    latin = tmp_path / "latin.toml"
+    latin.write_bytes(b'study = "caf\xe9"')
+    with pytest.raises(UserError, match=r"latin\.toml: not UTF-8 at byte 12"):
+        load_studies(latin)
+
+
+def test_words_override_the_file(tmp_path: Path) -> None:
+    (arm,) = _arms(tmp_path, SINKS, "train.steps=7", "model.position={kind='alibi'}", "model.norm=layer")
+    assert (arm.train.steps, arm.model.position, arm.model.norm) == (7, Alibi(), "layer")
+
+
+@pytest.mark.parametrize("word", ["train.steps", "=3", ""])
+def test_word_that_is_no_assignment(tmp_path: Path, word: str) -> None:
+    assert "key=value" in _message(tmp_path, SINKS, word)
+
+
+def test_words_of_a_suite_begin_with_their_study(tmp_path: Path) -> None:
+    _written(tmp_path, SINKS, "sinks.toml")
+    _written(tmp_path, 'study = "rope_base"\nlengths = [64]\n', "base.toml")
+    suite = _written(tmp_path, 'studies = ["sinks.toml", "base.toml"]', "suite.toml")
+    sinks, base = load_studies(suite, ["sinks.train.steps=3", "rope_base.head_dim=8"])
+    assert sinks.train.steps == 3
+    assert base == RopeBaseStudy(head_dim=8, lengths=(64,))
+    for word in ("train.steps=3", "sinks", "sinks=3", "rope.lengths=[1]"):
+        with pytest.raises(UserError, match="in a suite a key begins with its study, sinks or rope_base"):
+            load_studies(suite, [word])
+    with pytest.raises(UserError, match=r"base\.toml: lengths"):
+        load_studies(suite, ["rope_base.lengths=[]"])
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ('studies = ["sinks.toml"]\nseeds = [1]', "'seeds'"),
+        ('studies = "sinks.toml"', "list"),
+        ("studies = []", "list"),
+        ("studies = [3]", "list"),
+        ('studies = ["nowhere.toml"]', r"nowhere\.toml: there is no such file"),
+    ],
+)
+def test_suite_that_is_none(tmp_path: Path, text: str, expected: str) -> None:
+    _written(tmp_path, SINKS, "sinks.toml")
+    with pytest.raises(UserError, match=expected):
+        load_studies(_written(tmp_path, text, "suite.toml"), ["sinks.train.steps=1"])
+
+
+def test_arm_merges_tables_of_its_kind_and_replaces_others(tmp_path: Path) -> None:
+    text = SINKS + '[arms.other_base]\nmodel.position = { base = 7.0 }\n[arms.alibi]\nmodel.position = { kind = "alibi" }\n'
+    text += '[arms.yarn]\nmodel.position.scaling = { kind = "yarn", factor = 4.0 }\ntrain.steps = 3\n'
+    other, alibi, yarn = _arms(tmp_path, text, "model.position.interleaved=true")
+    assert other.model.position.model_dump() == {
+        "kind": "rope",
+        "base": 7.0,
+        "scaling": {"kind": "none"},
+        "interleaved": True,
+    }
+    assert alibi.model.position == Alibi()
+    assert yarn.model.position.scaling == Yarn(factor=4.0)  # pyright: ignore[reportAttributeAccessIssue]
+    assert yarn.model.position.base == 10000.0  # pyright: ignore[reportAttributeAccessIssue]
+    assert [arm.train.steps for arm in (other, alibi, yarn)] == [10, 10, 3]
+
+
+def test_without_arms_there_is_one(tmp_path: Path) -> None:
+    assert [arm.name for arm in _arms(tmp_path, SINKS)] == ["base"]
+
+
+def test_sweep_is_the_cross_product(tmp_path: Path) -> None:
+    sweep = (
+        '[sweep]\n"model.position.base" = [1e2, 1e4, 1e6]\n"train.steps" = [5, 6]\n[arms.a]\n[arms.b]\nmodel.norm = "layer"\n'
+    )
+    arms = _arms(tmp_path, SINKS + sweep)
+    wanted = list(itertools.product("ab", (1e2, 1e4, 1e6), (5, 6)))
+    assert [arm.name for arm in arms] == [f"{arm}_base={base}_steps={steps}" for arm, base, steps in wanted]
+    found = [(arm.name[0], arm.model.position.base, arm.train.steps) for arm in arms]  # pyright: ignore[reportAttributeAccessIssue]
+    assert found == wanted
+    assert [arm.model.norm for arm in arms] == ["rms"] * 6 + ["layer"] * 6
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("[arms.odd]\nmodel.head_dim = 3\n", "arms.odd: model: the head dimension 3 is odd"),
+        ("[arms.lost]\nmodel.widht = 3\n", "arms.lost: model.widht: unknown key; did you mean 'width'?"),
+        ("[arms.lost]\nmodl.width = 4\n", "arms.lost.modl: unknown key; did you mean 'model'?"),
+        ('[arms."a/b"]\n', "'a/b' names a folder"),
+        ('[arms.".hidden"]\n', "'.hidden' names a folder"),
+        ('[sweep]\n"model.head_dim" = [4, 5]\n', "arms.base_head_dim=5: model: the head dimension 5 is odd"),
+        ('[sweep]\n"train.steps" = []\n', "sweep.train.steps"),
+        ("arms.a = 3\n", "arms.a = 3"),
+    ],
+)
+def test_mistake_in_an_arm_names_the_arm(tmp_path: Path, text: str, expected: str) -> None:
+    where, _, top = ("", "", text) if text.startswith("arms.") else (text, "", "")
+    assert expected in _message(tmp_path, top + SINKS + where)
+
+
+@pytest.mark.parametrize("path", CONFIGS, ids=lambda path: path.name)
+def test_every_config_loads_and_resolves(path: Path) -> None:
+    assert path.read_text(encoding="utf-8").startswith("# ")
+    for study in load_studies(path):
+        if not isinstance(study, RopeBaseStudy):
+            arms = arms_of(study, path)
+            assert len({arm.name for arm in arms}) == len(arms) >= 1
+
+
+def test_a_config_is_frozen_and_hashable() -> None:
+    model = ModelConfig(position=Alibi())
+    assert hash(model) == hash(ModelConfig(position=Alibi()))
+    with pytest.raises(ValueError, match="frozen"):
+        model.width = 3  # pyright: ignore[reportAttributeAccessIssue]

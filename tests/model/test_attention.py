@@ -1,0 +1,165 @@
+"""Attention in blocks against whole matrices in float64, and its invariants."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from jax.test_util import check_grads
+
+from model.attention import BLOCK, CHUNKS, attention
+from model.positions.alibi import alibi_slopes
+from tests.model.naive import naive_attention, plain, random_heads
+
+pytestmark = pytest.mark.usefixtures("mesh")
+attend = jax.jit(attention)
+
+# A chunk of queries is looped over in blocks from here on; 1200 also leaves the last block of a chunk half empty.
+LOOPED = BLOCK * CHUNKS + 1
+
+
+def assert_equal_to_naive(q, k, v, arguments, atol=1e-5):
+    """Output and statistics; what padded queries give is no statistic."""
+    out, found = attend(q, k, v, **arguments)
+    expected = naive_attention(q, k, v, **arguments)
+    padding = arguments.get("padding")
+    real = np.ones(q.shape[:2]) if padding is None else np.asarray(padding, float)
+    real = real[:, None, :]
+    np.testing.assert_allclose(out, expected.output, atol=atol)
+    np.testing.assert_allclose(found.first, expected.probabilities[..., 0] * real, atol=atol)
+    np.testing.assert_allclose(found.extra, expected.extra * real, atol=atol)
+    received = (expected.probabilities * real[..., None]).sum(axis=2)
+    np.testing.assert_allclose(found.received, received, atol=atol * 10, rtol=1e-5)
+
+
+@pytest.mark.parametrize("tokens", [1, 2, 127, 128, 129, 300])
+@pytest.mark.parametrize("groups", [1, 2, 4])
+def test_equals_whole_matrices(tokens, groups):
+    q, k, v = random_heads(tokens, 2, tokens, 4, groups, 8)
+    extra_logit = jnp.asarray([-jnp.inf, 0.0, 1.5, -2.0])
+    assert_equal_to_naive(q, k, v, plain(4, extra_logit=extra_logit))
+
+
+@pytest.mark.parametrize("tokens", [LOOPED, 1100, 1200])
+@pytest.mark.parametrize("window", [1, 100, 129, 2**30])
+def test_equals_whole_matrices_where_chunks_are_looped_over(tokens, window):
+    q, k, v = random_heads(tokens, 1, tokens, 2, 1, 4)
+    slopes = jnp.asarray(alibi_slopes(2), jnp.float32)
+    padding = jnp.arange(tokens)[None] < tokens - 70
+    arguments = plain(2, slopes=slopes, window=jnp.int32(window), extra_logit=jnp.asarray([0.5, -jnp.inf]), padding=padding)
+    assert_equal_to_naive(q, k, v, arguments)
+
+
+@pytest.mark.parametrize("tokens", [5, 140])
+def test_padding_on_either_side(tokens):
+    q, k, v = random_heads(3, 2, tokens, 2, 2, 4)
+    padding = jnp.stack([jnp.arange(tokens) >= 3, jnp.arange(tokens) < tokens - 2])
+    assert_equal_to_naive(q, k, v, plain(2, padding=padding))
+
+
+def test_tokens_behind_padding_change_nothing_before_it():
+    q, k, v = random_heads(4, 1, 9, 2, 1, 4)
+    padding = (jnp.arange(9) < 6)[None]
+    out, _ = attend(q, k, v, **plain(2, padding=padding))
+    short, _ = attend(q[:, :6], k[:, :6], v[:, :6], **plain(2))
+    np.testing.assert_allclose(out[:, :6], short, atol=1e-6)
+
+
+@pytest.mark.parametrize("tokens", [6, 1100])
+def test_queries_that_see_no_key_give_zeros_and_finite_gradients(tokens):
+    q, k, v = random_heads(5, 1, tokens, 2, 2, 4)
+    padding = (jnp.arange(tokens) >= 4)[None]
+
+    def loss(q, k, v, b):
+        out, _ = attention(q, k, v, **plain(2, extra_logit=b, padding=padding))
+        return jnp.sum(jnp.sin(out))
+
+    b = jnp.full(2, -jnp.inf)
+    out, found = attend(q, k, v, **plain(2, padding=padding))
+    np.testing.assert_array_equal(out[:, :4], 0)
+    np.testing.assert_array_equal(found.extra, 0)
+    np.testing.assert_array_equal(found.received[..., :4], 0)
+    gradients = jax.jit(jax.grad(loss, (0, 1, 2, 3)))(q, k, v, b)
+    for gradient in gradients:
+        assert np.isfinite(gradient).all()
+    np.testing.assert_array_equal(gradients[0][:, :4], 0)
+    np.testing.assert_array_equal(gradients[3], 0)
+    assert np.abs(gradients[1][:, 4:]).max() > 0
+
+
+@pytest.mark.parametrize("logit", [-jnp.inf, 0.0, 2.0])
+def test_received_and_extra_count_every_query_once(logit):
+    q, k, v = random_heads(6, 2, 150, 4, 2, 8)
+    _, found = attend(q, k, v, **plain(4, extra_logit=jnp.full(4, logit)))
+    np.testing.assert_allclose(found.received.sum(axis=-1) + found.extra.sum(axis=-1), 150, rtol=1e-5)
+
+
+def test_extra_logit_of_minus_infinity_is_the_plain_softmax_and_zero_is_off_by_one():
+    """With v = 1 the output is the sum of a row's probabilities: 1, and Σ e^s / (1 + Σ e^s)."""
+    q, k, v = random_heads(7, 1, 20, 1, 1, 4)
+    out, _ = attend(q, k, jnp.ones_like(v), **plain(1))
+    np.testing.assert_allclose(out, 1, rtol=1e-6)
+    out, _ = attend(q, k, jnp.ones_like(v), **plain(1, extra_logit=jnp.zeros(1)))
+    scores = np.asarray(q[0, :, 0] @ k[0, :, 0].T, np.float64) / 2
+    sums = np.tril(np.exp(scores)).sum(axis=1)
+    np.testing.assert_allclose(out[0, :, 0, 0], sums / (1 + sums), rtol=1e-5)
+
+
+@pytest.mark.parametrize("tokens", [7, 1100])
+def test_window_of_one_returns_the_values(tokens):
+    q, k, v = random_heads(8, 1, tokens, 4, 2, 4)
+    out, _ = attend(q, k, v, **plain(4, window=jnp.int32(1)))
+    np.testing.assert_allclose(out, jnp.repeat(v, 2, axis=2), atol=1e-6)
+
+
+def test_alibi_is_translation_invariant():
+    """Behind keys that nobody may see, the same tokens give the same outputs: only differences of positions count."""
+    q, k, v = random_heads(9, 1, 12, 4, 4, 8)
+    slopes = jnp.asarray(alibi_slopes(4), jnp.float32)
+    here, _ = attend(q, k, v, **plain(4, slopes=slopes))
+    moved = [jnp.pad(x, ((0, 0), (30, 0), (0, 0), (0, 0)), constant_values=1.0) for x in (q, k, v)]
+    there, _ = attend(*moved, **plain(4, slopes=slopes, padding=(jnp.arange(42) >= 30)[None]))
+    np.testing.assert_allclose(there[:, 30:], here, atol=1e-5)
+
+
+def test_alibi_prefers_what_is_near():
+    """Equal keys: probabilities fall by e^-slope a token."""
+    q, k, v = jnp.zeros((1, 5, 1, 2)), jnp.ones((1, 5, 1, 2)), jnp.zeros((1, 5, 1, 2))
+    _, found = attend(q, k, v, **plain(1, slopes=jnp.asarray([0.7])))
+    expected = np.exp(-0.7 * np.arange(5))
+    np.testing.assert_allclose(found.first[0, 0], expected / np.cumsum(expected), rtol=1e-6)
+
+
+@pytest.mark.parametrize("tokens", [4, 130])
+def test_gradients_equal_finite_differences(tokens):
+    q, k, v = random_heads(10, 1, tokens, 2, 1, 4)
+    slopes = jnp.asarray([0.0, 0.3])
+
+    def outputs(q, k, v, b, slopes):
+        out, found = attention(q, k, v, **plain(2, extra_logit=b, slopes=slopes, window=jnp.int32(100)))
+        return out, found.first, found.extra
+
+    order = 2 if tokens < 10 else 1
+    modes = ("fwd", "rev") if order == 2 else ("rev",)
+    arguments = (q, k, v, jnp.asarray([0.4, -1.0]), slopes)
+    check_grads(jax.jit(outputs), arguments, order=order, modes=modes, atol=2e-2, rtol=2e-2)
+
+
+def test_every_output_depends_on_all_that_it_sees_and_on_nothing_else():
+    q, k, v = random_heads(11, 1, 6, 1, 1, 4)
+    window = 3
+
+    def rows(v):
+        return attention(q, k, v, **plain(1, window=jnp.int32(window)))[0][0, :, 0, 0]
+
+    depends = np.abs(jax.jit(jax.jacrev(rows))(v)[:, 0, :, 0, 0]) > 0
+    distance = np.arange(6)[:, None] - np.arange(6)[None, :]
+    np.testing.assert_array_equal(depends, (distance >= 0) & (distance < window))
+
+
+def test_bfloat16_stays_near_float32():
+    q, k, v = random_heads(12, 1, 140, 4, 2, 16)
+    exact, _ = attend(q, k, v, **plain(4))
+    out, found = attend(*(x.astype(jnp.bfloat16) for x in (q, k, v)), **plain(4))
+    assert out.dtype == jnp.bfloat16
+    assert found.first.dtype == found.extra.dtype == found.received.dtype == jnp.float32
+    np.testing.assert_allclose(out.astype(jnp.float32), exact, atol=3e-2)

@@ -1,0 +1,53 @@
+"""The matrix product of every projection, and the initial matrices."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from jax.sharding import PartitionSpec as P
+
+from model.linear import init_matrix, project
+
+pytestmark = pytest.mark.usefixtures("mesh")
+RESIDUAL = P("data", None, None)
+
+
+def draw(seed: int, *shape: int) -> jax.Array:
+    return jnp.asarray(np.random.default_rng(seed).standard_normal(shape), jnp.float32)
+
+
+def test_one_axis_to_one():
+    x, w = draw(0, 2, 3, 5), draw(1, 5, 4)
+    np.testing.assert_allclose(project(x, w, out_sharding=P("data", None, "model")), np.asarray(x) @ np.asarray(w), atol=1e-5)
+
+
+def test_one_axis_to_heads_and_back():
+    x, w, back = draw(2, 2, 3, 5), draw(3, 5, 4, 6), draw(4, 4, 6, 5)
+    heads = project(x, w, out_sharding=P("data", None, "model", None))
+    np.testing.assert_allclose(heads, np.einsum("btd,dnh->btnh", x, w), atol=1e-5)
+    merged = project(heads, back, contract=2, out_sharding=RESIDUAL)
+    np.testing.assert_allclose(merged, np.einsum("btnh,nhd->btd", heads, back), atol=1e-4)
+
+
+def test_gradients_are_those_of_the_plain_product():
+    x, w, weights = draw(5, 2, 3, 4, 6), draw(6, 4, 6, 5), draw(7, 2, 3, 5)
+    found = jax.grad(lambda x, w: jnp.sum(weights * project(x, w, contract=2, out_sharding=RESIDUAL)), (0, 1))(x, w)
+    np.testing.assert_allclose(found[0], np.einsum("bto,nho->btnh", weights, w), atol=1e-5)
+    np.testing.assert_allclose(found[1], np.einsum("btnh,bto->nho", x, weights), atol=1e-5)
+
+
+def test_bfloat16_products_are_summed_in_float32():
+    """4096 ones: a sum in bfloat16 would stop at 256."""
+    y = project(jnp.ones((1, 1, 4096), jnp.bfloat16), jnp.ones((4096, 1)), out_sharding=RESIDUAL)
+    assert y.dtype == jnp.bfloat16
+    assert y.item() == 4096
+
+
+def test_initial_matrices_have_the_stated_scale_and_are_cut_at_three_of_it():
+    w = init_matrix(jax.random.key(0), (256, 512), P("data", "model"), 256, gain=0.5)
+    scale = 0.5 / 16
+    assert w.dtype == jnp.float32
+    assert jnp.abs(w).max() <= 3 * scale * 1.0001
+    assert jnp.mean(w).item() == pytest.approx(0, abs=5 * scale / 362)
+    # The standard deviation of a normal cut at ±3 is 0.9866.
+    assert jnp.std(w).item() == pytest.approx(0.9866 * scale, rel=0.01)
