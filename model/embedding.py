@@ -12,7 +12,7 @@ RESIDUAL = P("data", None, None)
 
 def embed(table: Float[Array, "V D"], tokens: Int[Array, "B T"], *, scaled: bool) -> Float[Array, "B T D"]:
     """table[tokens], times sqrt(D) if `scaled` (Vaswani et al. 2017). Tokens outside 0 … V - 1 are clipped."""
-    x = table.at[tokens].get(mode="clip", out_sharding=RESIDUAL)
+    x = table.at[tokens].get(mode="clip", wrap_negative_indices=False, out_sharding=RESIDUAL)
     return x * table.shape[1] ** 0.5 if scaled else x
 
 
