@@ -1,6 +1,7 @@
 """One model's training: its state, its values and the step. `experiments.arms` runs many of them in one program."""
 
 import math
+from typing import no_type_check
 
 import jax
 import jax.numpy as jnp
@@ -24,6 +25,7 @@ class TrainState:
     optimizer: optax.OptState
 
 
+@no_type_check  # JAX rebuilds trees from whatever a transformation leaves: shapes, host arrays, norms
 @struct.dataclass
 class Values:
     """What distinguishes the members of one compiled program."""

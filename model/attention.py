@@ -3,7 +3,7 @@
 import functools
 import math
 from collections.abc import Callable, Sequence
-from typing import NamedTuple
+from typing import NamedTuple, no_type_check
 
 import jax
 import jax.numpy as jnp
@@ -19,6 +19,7 @@ BLOCK = 128
 CHUNKS = 8
 
 
+@no_type_check  # JAX rebuilds trees from whatever a transformation leaves: shapes, host arrays, norms
 @struct.dataclass
 class AttentionStatistics:
     """What is known of the attention probabilities p [B, N, T, S] without keeping them. `*L` is empty for one layer."""

@@ -1,6 +1,7 @@
 """One pre-norm transformer block: its weights, how they are sharded, and the function that applies them."""
 
 from dataclasses import dataclass
+from typing import no_type_check
 
 import jax
 import jax.numpy as jnp
@@ -42,6 +43,7 @@ class BlockConfig:
             raise ValueError(f"RoPE rotates pairs of channels: the head dimension {self.head_dim} must be even")
 
 
+@no_type_check  # JAX rebuilds trees from whatever a transformation leaves: shapes, host arrays, norms
 @struct.dataclass
 class Block:
     """Weights. `*L` is empty for one block and the layer axis for a stack."""
@@ -57,6 +59,7 @@ class Block:
     feedforward: FeedForward
 
 
+@no_type_check
 @struct.dataclass
 class LayerTrace:
     """What one layer did, for measurements; whatever a measurement does not use is never computed. `*L` is empty for one."""
@@ -67,7 +70,7 @@ class LayerTrace:
     residual: Float[Array, "*L B T D"]  # behind the layer
 
 
-def init_block(key: Array, cfg: BlockConfig, *, extra_logit: float, depth: int) -> Block:
+def init_block(key: Array, cfg: BlockConfig, *, extra_logit: float | Float[Array, ""], depth: int) -> Block:
     """Matrices at 1/sqrt(fan-in); those that write to the residual stream 1/sqrt(2 · depth) of it (Radford et al. 2019)."""
     D, N, K, H = cfg.width, cfg.heads, cfg.kv_heads, cfg.head_dim
     keys = iter(jax.random.split(key, 6))

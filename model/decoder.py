@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, no_type_check
 
 import jax
 import jax.numpy as jnp
@@ -34,6 +34,7 @@ class DecoderConfig:
     compute: Literal["float32", "bfloat16"] = "float32"
 
 
+@no_type_check  # JAX rebuilds trees from whatever a transformation leaves: shapes, host arrays, norms
 @struct.dataclass
 class Decoder:
     """Weights, float32. `unembedding` is None if tied to `embedding`, `positions` if none are learned."""
@@ -45,7 +46,7 @@ class Decoder:
     unembedding: Float[Array, "V D"] | None
 
 
-def init_decoder(key: Array, cfg: DecoderConfig, *, extra_logit: float = -jnp.inf) -> Decoder:
+def init_decoder(key: Array, cfg: DecoderConfig, *, extra_logit: float | Float[Array, ""] = -jnp.inf) -> Decoder:
     """Embeddings N(0, 1/D), so that a tied unembedding starts at unit scale; blocks as `init_block`. Needs a mesh."""
     embedding, positions, blocks, unembedding = jax.random.split(key, 4)
     V, D = cfg.vocabulary, cfg.block.width

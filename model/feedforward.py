@@ -1,6 +1,6 @@
 """Feed-forward layers: SwiGLU, GELU, ReLU."""
 
-from typing import Literal
+from typing import Literal, no_type_check
 
 import jax
 import jax.numpy as jnp
@@ -13,6 +13,7 @@ from model.linear import init_matrix, project
 Activation = Literal["swiglu", "gelu", "relu"]
 
 
+@no_type_check  # JAX rebuilds trees from whatever a transformation leaves: shapes, host arrays, norms
 @struct.dataclass
 class FeedForward:
     """Weights; `gate` only for the gated kind."""
