@@ -79,7 +79,7 @@ def train_step(
     grads = grads.replace(blocks=blocks)
     updates, moments = optimizer(values, cfg, learning_rate).update(grads, state.optimizer, state.params)
     params = optax.apply_updates(state.params, updates)
-    return TrainState(params=params, optimizer=moments), {"loss": loss, "gradient_norm": optax.global_norm(grads)}
+    return TrainState(params=params, optimizer=moments), {"loss": loss, "gradient_norm": optax.tree.norm(grads)}
 
 
 def learning_rates(cfg: TrainConfig) -> np.ndarray:
