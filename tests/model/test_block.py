@@ -1,6 +1,5 @@
 """One block: its structure, its gates, and what it reports."""
 
-import math
 from dataclasses import replace
 from typing import get_args
 
@@ -14,6 +13,7 @@ from model.gating import Gate
 from model.norm import Norm
 from model.positions.rope_scaling import inverse_frequencies
 from model.positions.tables import PositionTables, position_tables
+from tests.model.weights import drawn
 
 pytestmark = pytest.mark.usefixtures("mesh")
 
@@ -35,9 +35,7 @@ def draw(seed: int = 1) -> jax.Array:
 
 
 def block(cfg: BlockConfig, seed: int = 0) -> Block:
-    """Weights on one device, unsharded, so that they can be edited."""
-    p = init_block(jax.random.key(seed), cfg, extra_logit=-math.inf, depth=2)
-    return jax.tree.map(jnp.asarray, jax.device_get(p))
+    return drawn(lambda: init_block(jax.random.key(0), cfg, extra_logit=0.0, depth=2), seed)
 
 
 def apply(p: Block, x: jax.Array, cfg: BlockConfig):
@@ -128,7 +126,8 @@ def test_layouts_of_rope_are_equal_up_to_a_permutation_of_the_query_and_key_chan
 def test_initial_matrices_that_write_to_the_residual_stream_are_smaller():
     """By 1 / sqrt(2 · depth)."""
     wide = BlockConfig(width=64, heads=8, kv_heads=8, head_dim=8, hidden=64)
-    shallow, deep = (init_block(jax.random.key(0), wide, extra_logit=0.5, depth=depth) for depth in (1, 9))
+    init = jax.jit(init_block, static_argnames=("cfg", "depth"))
+    shallow, deep = (init(jax.random.key(0), wide, extra_logit=0.5, depth=depth) for depth in (1, 9))
     np.testing.assert_allclose(deep.output, shallow.output / 3, rtol=1e-5)
     np.testing.assert_allclose(deep.feedforward.down, shallow.feedforward.down / 3, rtol=1e-5)
     np.testing.assert_array_equal(deep.query, shallow.query)

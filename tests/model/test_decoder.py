@@ -12,6 +12,7 @@ from model.decoder import UNROLLED, Decoder, DecoderConfig, apply_decoder, init_
 from model.positions.alibi import alibi_slopes
 from model.positions.rope_scaling import inverse_frequencies
 from model.positions.tables import PositionTables, position_tables
+from tests.model.weights import drawn
 
 pytestmark = pytest.mark.usefixtures("mesh")
 
@@ -32,10 +33,12 @@ def alibi(layers: int = 2) -> PositionTables:
     return nope(layers, slopes=alibi_slopes(4))
 
 
-def weights(cfg: DecoderConfig = CONFIG, seed: int = 0, extra_logit: float = -jnp.inf) -> Decoder:
-    """Weights on one device, unsharded, so that they can be edited."""
-    p = jax.jit(init_decoder, static_argnames="cfg")(jax.random.key(seed), cfg, extra_logit=extra_logit)
-    return jax.tree.map(jnp.asarray, jax.device_get(p))
+def weights(cfg: DecoderConfig = CONFIG) -> Decoder:
+    return drawn(lambda: init_decoder(jax.random.key(0), cfg))
+
+
+def initial(cfg: DecoderConfig, extra_logit: float) -> Decoder:
+    return jax.jit(init_decoder, static_argnames="cfg")(jax.random.key(0), cfg, extra_logit=extra_logit)
 
 
 def forward(p: Decoder, tokens, tables: PositionTables, cfg: DecoderConfig = CONFIG, **options):
@@ -202,18 +205,15 @@ def test_bfloat16_compute_keeps_float32_weights_and_logits():
     assert found.dtype == jnp.float32
     assert trace.residual.dtype == jnp.bfloat16
     assert trace.attention.first.dtype == trace.value_norm.dtype == jnp.float32
-    np.testing.assert_allclose(found, exact, atol=0.02 * float(jnp.abs(exact).max()))
+    np.testing.assert_allclose(found, exact, atol=0.05 * float(jnp.abs(exact).max()))
     gradients = jax.jit(jax.grad(lambda p: jnp.mean(apply_decoder(p, text, rope(), low)[0] ** 2)))(p)
     assert all(leaf.dtype == jnp.float32 and np.isfinite(leaf).all() for leaf in jax.tree.leaves(gradients))
 
 
-def test_initial_logits_of_a_tied_model_have_about_unit_scale():
+def test_initial_logits_of_a_tied_model_have_about_unit_scale_and_layers_start_different():
     cfg = replace(CONFIG, vocabulary=300, tied=True, block=replace(BLOCK, width=64))
-    scores, _ = forward(weights(cfg), [np.arange(100)], rope(), cfg)
+    p = initial(cfg, 0.25)
+    scores, _ = forward(p, [np.arange(100)], rope(), cfg)
     assert 0.5 < jnp.std(scores) < 2
-
-
-def test_layers_start_different():
-    blocks = weights().blocks
-    assert np.abs(blocks.query[0] - blocks.query[1]).max() > 0.1
-    np.testing.assert_array_equal(weights(extra_logit=0.25).blocks.extra_logit, np.full((2, 4), 0.25))
+    assert np.abs(np.subtract(*np.asarray(p.blocks.query))).max() > 0.1
+    np.testing.assert_array_equal(p.blocks.extra_logit, np.full((2, 4), 0.25))

@@ -31,7 +31,7 @@ def assert_value_and_gradients(
     weights: jax.Array | None = None,
     tolerance: float = 1e-5,
 ) -> None:
-    """Equal outputs, and equal gradients of a randomly weighted sum of them in every argument. `weights` replace random ones."""
+    """Equal outputs, and equal gradients of their sum with `weights` (absent: random ones) in every argument."""
     value = jax.jit(ours)(*arguments)
     rng = np.random.default_rng(7)
     w = jnp.asarray(rng.standard_normal(value.shape), jnp.float32) if weights is None else weights
