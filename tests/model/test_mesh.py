@@ -62,7 +62,7 @@ def on_mesh(state: TrainState, cfg: DecoderConfig, data: int, model: int) -> dic
     mesh = make_mesh(data=data, model=model)
     with jax.set_mesh(mesh), jax.numpy_dtype_promotion("standard"):
         shapes = jax.eval_shape(lambda: initial(cfg))
-        shardings = jax.tree.map(lambda leaf: NamedSharding(mesh, leaf.sharding.spec), shapes)
+        shardings = jax.tree.map(lambda leaf: NamedSharding(mesh, leaf.sharding.spec if leaf.sharding else P()), shapes)
         arguments = jax.device_put(state, shardings), jax.device_put(tokens, P("data", None))
         found = jax.jit(forward_and_step, static_argnames="cfg")(*arguments, cfg)
         for leaf, sharding in zip(jax.tree.leaves(found["after"]), jax.tree.leaves(shardings), strict=True):

@@ -83,9 +83,7 @@ def test_default_and_linear_tables(size, base, factor):
 
 
 @settings(max_examples=40, **DETERMINISTIC)
-@given(
-    SIZES, BASES, FACTORS, st.sampled_from([128, 1000, 4096, 2**15]), st.booleans(), st.sampled_from([(32, 1), (16, 2), (8, 4)])
-)
+@given(SIZES, BASES, FACTORS, st.sampled_from([128, 1000, 4096, 2**15]), st.booleans(), TURNS)
 def test_yarn_tables_and_attention_factor(size, base, factor, length, truncate, turns):
     fast, slow = turns
     parameters = {"factor": factor, "original_max_position_embeddings": length, "truncate": truncate}
