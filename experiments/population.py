@@ -34,7 +34,7 @@ def over_arms(function: Callable[[Tree, Tree, Tree], Tree], *, donate: bool = Fa
 
     def local(state: Tree, own: Tree, shared: Tree) -> Tree:
         if jax.default_backend() == "cpu":
-            return jax.lax.map(lambda member: function(*member, shared), (state, own))
+            return jax.lax.map(lambda member: function(member[0], member[1], shared), (state, own))
         return jax.vmap(function, in_axes=(0, 0, None))(state, own, shared)
 
     # Members never meet, so there is no replication over "arm" to check, and a scan need not say that its carry varies.

@@ -114,7 +114,7 @@ def _attend_rows(
 
 
 def _map_blocks(
-    attend: Callable[..., _Rows], q: Float[Array, "B K G C H"], i: Int[Array, " C"], real_queries: Bool[Array, "B C"]
+    attend: Callable[..., _Rows], q: Float[Array, "B K G C H"], i: Int[Array, " C"], real_queries: Bool[Array, "B C"] | None
 ) -> _Rows:
     """`attend` over blocks of BLOCK rows, one after the other; a single block needs no loop."""
     count = i.shape[0]
