@@ -3,7 +3,7 @@
 import json
 import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -172,7 +172,7 @@ def _existing(folder: Path) -> Path:
     return folder
 
 
-def _print(content: dict[str, Any]) -> None:
+def _print(content: Mapping[str, Any]) -> None:
     typer.echo(json.dumps(content, allow_nan=False))
 
 

@@ -16,6 +16,6 @@ jax.config.update("jax_numpy_rank_promotion", "raise")
 @pytest.fixture
 def mesh() -> Iterator[Mesh]:
     """The mesh of one device, set for the test."""
-    mesh = make_mesh()
-    with jax.set_mesh(mesh):
-        yield mesh
+    one = make_mesh()
+    with jax.set_mesh(one):
+        yield one
