@@ -84,7 +84,7 @@ def train_step(
     params = optax.apply_updates(params, updates)
     return TrainState(params=params, optimizer=moments), {
         "loss": loss,
-        "gradient_norm": optax.global_norm(grads),
+        "gradient_norm": optax.tree.norm(grads),
     }
 
 

@@ -53,7 +53,7 @@ def influences(cfg: DecoderConfig, tables: PositionTables, tokens: int) -> np.nd
     @jax.jit
     @jax.grad
     def gradient(embedding, row):
-        scores, _ = apply_decoder(p.replace(embedding=embedding), text, tables, cfg)
+        scores, _ = apply_decoder(replace(p, embedding=embedding), text, tables, cfg)
         return jnp.sum(scores * row[None, :, None] * direction[None, None])
 
     rows = np.eye(tokens, dtype=np.float32)
@@ -139,13 +139,13 @@ def test_scanned_layers_equal_unrolled_ones():
     deep = replace(CONFIG, layers=UNROLLED + 2)
     p, text = weights(shallow), [[1, 2, 3, 4]]
     silent = jax.tree.map(lambda leaf: jnp.concatenate([leaf, jnp.zeros_like(leaf[:1]), jnp.zeros_like(leaf[:1])]), p.blocks)
-    found, _ = forward(p.replace(blocks=silent), text, rope(UNROLLED + 2), deep)
+    found, _ = forward(replace(p, blocks=silent), text, rope(UNROLLED + 2), deep)
     np.testing.assert_allclose(found, forward(p, text, rope(UNROLLED), shallow)[0], atol=1e-5)
 
 
 def test_layers_have_their_own_tables():
     """A window in one layer only: each row of the tables reaches its own layer."""
-    one, other = (rope().replace(window=jnp.asarray(w, jnp.int32)) for w in ([1, 2**30], [2**30, 1]))
+    one, other = (replace(rope(), window=jnp.asarray(w, jnp.int32)) for w in ([1, 2**30], [2**30, 1]))
     for windowed, tables in ((0, one), (1, other)):
         _, first = forward(weights(), [[1, 2, 3]], tables, measure=lambda trace: trace.attention.first)
         np.testing.assert_array_equal(first[windowed, :, :, 1:], 0)
@@ -163,7 +163,7 @@ def test_tables_and_logits_are_values_of_one_program():
     p, text = weights(), jnp.asarray([[1, 2, 3, 4, 5, 6, 7, 8]])
     tables = (rope(), rope(base=10.0), rope(window=3), alibi(), nope())
     found = [compiled(p, text, t) for t in tables]
-    found.append(compiled(p.replace(blocks=p.blocks.replace(extra_logit=jnp.zeros((2, 4)))), text, rope()))
+    found.append(compiled(replace(p, blocks=replace(p.blocks, extra_logit=jnp.zeros((2, 4)))), text, rope()))
     assert len(traced) == 1
     for i, logits in enumerate(found):
         assert all(np.abs(logits - other).max() > 1e-4 for other in found[:i])
@@ -174,7 +174,7 @@ def test_a_tied_unembedding_is_the_embedding(tied):
     cfg = replace(CONFIG, tied=tied)
     p = weights(cfg)
     assert (p.unembedding is None) == tied
-    untied = p.replace(unembedding=p.embedding)
+    untied = replace(p, unembedding=p.embedding)
     same = np.allclose(forward(p, [[1, 2, 3]], rope(), cfg)[0], forward(untied, [[1, 2, 3]], rope(), cfg)[0], atol=1e-6)
     assert same == tied
 
@@ -182,7 +182,7 @@ def test_a_tied_unembedding_is_the_embedding(tied):
 def test_a_scaled_embedding_equals_a_longer_table():
     scaled, p = replace(CONFIG, scaled_embedding=True), weights()
     found, _ = forward(p, [[1, 2, 3]], rope(), scaled)
-    longer, _ = forward(p.replace(embedding=4 * p.embedding), [[1, 2, 3]], rope())
+    longer, _ = forward(replace(p, embedding=4 * p.embedding), [[1, 2, 3]], rope())
     np.testing.assert_allclose(found, longer, atol=1e-5)
     assert np.abs(found - forward(p, [[1, 2, 3]], rope())[0]).max() > 1e-3
 

@@ -74,8 +74,8 @@ def drawn_state(cfg: DecoderConfig) -> TrainState:
     with jax.set_mesh(make_mesh()):
         state = jax.tree.map(lambda shape: np.zeros(shape.shape, shape.dtype), jax.eval_shape(lambda: initial(cfg)))
         params = drawn(lambda: initial(cfg).params)
-    blocks = params.blocks.replace(extra_logit=np.zeros(params.blocks.extra_logit.shape, np.float32))
-    return state.replace(params=jax.device_get(params.replace(blocks=blocks)))
+    blocks = replace(params.blocks, extra_logit=np.zeros(params.blocks.extra_logit.shape, np.float32))
+    return replace(state, params=jax.device_get(replace(params, blocks=blocks)))
 
 
 def assert_close(found: Any, expected: Any, atol: float) -> None:

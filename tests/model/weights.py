@@ -1,7 +1,7 @@
 """Weights for tests, drawn by numpy: to compile the random numbers of an initialiser takes seconds for every shape."""
 
 from collections.abc import Callable
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import jax
 import jax.numpy as jnp
@@ -15,8 +15,9 @@ def drawn(init: Callable[[], Tree], seed: int = 0) -> Tree:
     rng = np.random.default_rng(seed)
     fixed = {"scale": 1.0, "bias": 0.0, "extra_logit": -np.inf}
 
-    def leaf(path: tuple[jax.tree_util.GetAttrKey, ...], shape: jax.ShapeDtypeStruct) -> jax.Array:
-        numbers = fixed.get(path[-1].name, 0.25 * rng.standard_normal(shape.shape))
-        return jnp.asarray(np.broadcast_to(numbers, shape.shape), jnp.float32)
+    def leaf(path: tuple[Any, ...], shape: jax.ShapeDtypeStruct) -> jax.Array:
+        name = path[-1].name
+        numbers = np.full(shape.shape, fixed[name]) if name in fixed else 0.25 * rng.standard_normal(shape.shape)
+        return jnp.asarray(numbers, jnp.float32)
 
     return jax.tree_util.tree_map_with_path(leaf, jax.eval_shape(init))
