@@ -138,10 +138,9 @@ def test_gradients_equal_finite_differences(tokens):
         out, found = attention(q, k, v, **plain(2, extra_logit=b, slopes=slopes, window=jnp.int32(100)))
         return out, found.first, found.extra
 
-    order = 2 if tokens < 10 else 1
-    modes = ("fwd", "rev") if order == 2 else ("rev",)
+    modes = ("fwd", "rev") if tokens < 10 else ("rev",)
     arguments = (q, k, v, jnp.asarray([0.4, -1.0]), slopes)
-    check_grads(jax.jit(outputs), arguments, order=order, modes=modes, atol=2e-2, rtol=2e-2)
+    check_grads(jax.jit(outputs), arguments, order=1, modes=modes, atol=2e-2, rtol=2e-2)
 
 
 def test_every_output_depends_on_all_that_it_sees_and_on_nothing_else():

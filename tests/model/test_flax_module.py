@@ -17,24 +17,20 @@ from model.positions.tables import position_tables
 pytestmark = pytest.mark.usefixtures("mesh")
 
 CONFIG = DecoderConfig(
-    vocabulary=11, layers=2, block=BlockConfig(width=16, heads=4, kv_heads=2, head_dim=8, hidden=32, gate="output_headwise")
+    vocabulary=11, layers=1, block=BlockConfig(width=16, heads=4, kv_heads=2, head_dim=8, hidden=32, gate="output_headwise")
 )
 
 
-def module() -> DecoderModule:
-    return nnx.jit(lambda: DecoderModule(CONFIG, rngs=nnx.Rngs(params=0), extra_logit=0.0))()
-
-
 def tables():
-    return position_tables(2, 4, 8, inverse_frequencies=inverse_frequencies(8, 1e3))
+    return position_tables(1, 4, 8, inverse_frequencies=inverse_frequencies(8, 1e3))
 
 
 def text():
     return jax.random.randint(jax.random.key(1), (2, 9), 0, 11)
 
 
-def test_module_and_functions_give_equal_logits_and_measurements():
-    decoder = module()
+def test_module_equals_functions_and_trains():
+    decoder = nnx.jit(lambda: DecoderModule(CONFIG, rngs=nnx.Rngs(params=0), extra_logit=0.0))()
     found = nnx.jit(lambda m, x: m(x, tables(), measure=lambda trace: trace.attention.extra))(decoder, text())
     expected = jax.jit(lambda p, x: apply_decoder(p, x, tables(), CONFIG, measure=lambda trace: trace.attention.extra))(
         decoder.weights.get_value(), text()
@@ -42,10 +38,11 @@ def test_module_and_functions_give_equal_logits_and_measurements():
     for ours, theirs in zip(found, expected, strict=True):
         np.testing.assert_array_equal(ours, theirs)
     assert jnp.all(found[1] > 0)
+    check_training(decoder)
 
 
-def test_padding_reaches_the_attention_and_optimisers_of_nnx_every_weight():
-    decoder = module()
+def check_training(decoder: DecoderModule) -> None:
+    """Padding reaches the attention, and the optimisers of nnx every weight."""
     before = jax.device_get(decoder.weights.get_value())
     optimizer = nnx.Optimizer(decoder, optax.sgd(0.1), wrt=nnx.Param)
     padding = jnp.broadcast_to(jnp.arange(8) >= 4, (2, 8))
