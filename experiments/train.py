@@ -77,7 +77,7 @@ def train_step(
     grads = grads.replace(blocks=blocks)
     updates, moments = optimizer(values, cfg, learning_rate).update(grads, state.optimizer, state.params)
     params = optax.apply_updates(state.params, updates)
-    return TrainState(params=params, optimizer=moments), {"loss": loss, "gradient_norm": optax.global_norm(grads)}
+    return TrainState(params=params, optimizer=moments), {"loss": loss, "gradient_norm": optax.tree.norm(grads)}
 
 
 def learning_rates(cfg: TrainConfig) -> np.ndarray:
@@ -96,4 +96,4 @@ def learning_rates(cfg: TrainConfig) -> np.ndarray:
     # The first step of a warm-up of n is peak / n, not 0: a step that changes nothing would be wasted.
     warm = optax.linear_schedule(peak / max(warmup, 1), peak, max(warmup - 1, 1))
     schedule = optax.join_schedules([warm, after], [warmup])
-    return np.asarray(jax.vmap(schedule)(jnp.arange(steps)), np.float32)
+    return np.asarray(jax.vmap(schedule)(jnp.arange(steps, dtype=jnp.float32)), np.float32)

@@ -67,7 +67,7 @@ class LayerTrace:
     residual: Float[Array, "*L B T D"]  # behind the layer
 
 
-def init_block(key: Array, cfg: BlockConfig, *, extra_logit: float, depth: int) -> Block:
+def init_block(key: Array, cfg: BlockConfig, *, extra_logit: float | Float[Array, ""], depth: int) -> Block:
     """Matrices at 1/sqrt(fan-in); those that write to the residual stream 1/sqrt(2 · depth) of it (Radford et al. 2019)."""
     D, N, K, H = cfg.width, cfg.heads, cfg.kv_heads, cfg.head_dim
     keys = iter(jax.random.split(key, 6))

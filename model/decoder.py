@@ -45,7 +45,7 @@ class Decoder:
     unembedding: Float[Array, "V D"] | None
 
 
-def init_decoder(key: Array, cfg: DecoderConfig, *, extra_logit: float = -jnp.inf) -> Decoder:
+def init_decoder(key: Array, cfg: DecoderConfig, *, extra_logit: float | Float[Array, ""] = -jnp.inf) -> Decoder:
     """Embeddings N(0, 1/D), so that a tied unembedding starts at unit scale; blocks as `init_block`. Needs a mesh."""
     embedding, positions, blocks, unembedding = jax.random.split(key, 4)
     V, D = cfg.vocabulary, cfg.block.width

@@ -27,6 +27,8 @@ class ExtrapolationMeasurer:
     """Sinks on short windows along the way; at the end perplexity at every length, as trained and with every extension."""
 
     def batches(self, source: TextSource, measure: ExtrapolationMeasure) -> Int[np.ndarray, "C B T"]:
+        for longest in measure.lengths:
+            source.held_out(longest, measure.tokens)  # what is too short for the end is said at the beginning
         length = measure.sink.length
         return in_batches(source.held_out(length, measure.sequences * length), TOKENS_AT_ONCE)
 
@@ -80,7 +82,7 @@ def _measured(
 ) -> list[Point]:
     measure: Any = arms[0].measure
     windows = in_batches(source.held_out(length, measure.tokens), TOKENS_AT_ONCE)
-    mesh = population_mesh(len(jobs), windows.shape[1])
+    mesh = population_mesh(len(jobs), windows.shape[1], model.block.width)
     with jax.set_mesh(mesh):
         batches = share(windows, mesh)
         models = stack([params[i] for i, _ in jobs], mesh)
