@@ -14,7 +14,7 @@ def synthetic(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return synthetic_results(tmp_path_factory.mktemp("synthetic") / "results")
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def in_use() -> Iterator[None]:
     """Weight trees also hold what is no weight: norms in an optimiser, numpy arrays on the host, shapes in a lowered program.
 
