@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: install reproduce test oracles lint lock clean
+.PHONY: install reproduce test oracles lint lock publish clean
 
 install: .venv/installed
 reproduce: install
@@ -36,6 +36,12 @@ lock: .venv/installed
 	$(BIN)/python -m pip install --quiet uv
 	$(BIN)/uv pip compile pyproject.toml $(LOCK) --output-file requirements.lock
 	$(BIN)/uv pip compile pyproject.toml $(LOCK) --extra dev --constraint requirements.lock --output-file requirements-dev.lock
+
+# The records of results/, without checkpoints, as the README shows them.
+publish: install
+	rm -rf docs/results && mkdir -p docs/results
+	cd results && tar --create --exclude=checkpoint sinks extrapolation rope_base | tar --extract --directory=../docs/results
+	$(BIN)/leadline report docs/results --into README.md
 
 clean:
 	rm -rf .venv build *.egg-info .pytest_cache .ruff_cache .hypothesis

@@ -14,7 +14,7 @@ from experiments import checkpoint
 from experiments.build import decoder_config, training_flops
 from experiments.config import Arm
 from experiments.data.source import open_source
-from experiments.identity import arm_hash, provenance
+from experiments.identity import Origin, arm_hash, now
 from experiments.interrupt import Interruption
 from experiments.loop import Group, Measurer, Member, Point, Source, Trained, train_group
 from experiments.measure.layers import UNITS, as_number
@@ -41,6 +41,7 @@ def run_arms(
     measurer: Measurer,
     progress: Progress,
     interruption: Interruption,
+    origin: Origin,
 ) -> Outcome:
     """Trains what `results` has no record of. Members whose structure and step agree share their programs."""
     sources = {data: open_source(data, results / ".cache") for data in dict.fromkeys(arm.data for arm in arms)}
@@ -60,7 +61,7 @@ def run_arms(
                 [m.arm for m in group.members], [t.params for t in trained], group.source, group.model, programs
             )
             for member, end, beyond in zip(group.members, trained, final, strict=True):
-                _record(group, member, end, beyond)
+                _record(group, member, end, beyond, origin)
             _tell(group, progress, time.monotonic() - began)
     return Outcome(hashes, tuple(programs), len(members), len(arms) * len(seeds) - len(members))
 
@@ -98,7 +99,7 @@ def _groups(study: str, members: Sequence[Member], sources: dict[Any, Source], m
     return groups
 
 
-def _record(group: Group, member: Member, end: Trained, beyond: Point) -> None:
+def _record(group: Group, member: Member, end: Trained, beyond: Point, origin: Origin) -> None:
     arm = member.arm
     point = end.point | beyond
     if end.message:  # how long the others of its program went on says nothing of it
@@ -115,11 +116,12 @@ def _record(group: Group, member: Member, end: Trained, beyond: Point) -> None:
         data=group.source.described,
         steps=end.steps,
         tokens=tokens,
-        seconds=end.seconds,
+        seconds=end.seconds / len(group.members),  # its share of the time that the whole program took
         flops=tokens * training_flops(group.model, arm.data.length, arm.model.window),
         parameters=sum(leaf.size for leaf in jax.tree.leaves(end.params)),
         measurements={name: Measurement(value=as_number(name, found), unit=unit(name)) for name, found in point.items()},
-        **provenance(),
+        created=now(),
+        **origin,
     )
     write_record(member.folder, record, end.curve, {name: found for name, found in point.items() if np.ndim(found)})
 

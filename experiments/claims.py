@@ -18,7 +18,7 @@ _QIU = "Qiu et al. 2025, arXiv:2505.06708 (15A2B, 400B tokens)"
 _ZUHRI = "Zuhri et al. 2025, arXiv:2504.20966, Table 3 (340M, 10k steps)"
 _PRESS = "Press et al. 2022, arXiv:2108.12409"
 _CHEN = "Chen et al. 2023, arXiv:2306.15595, section 3.2"
-_LLAMA_CPP = "llama.cpp pull request 2268 (Llama-2 7B at 16384, not fine-tuned)"
+_PENG = "Peng et al. 2023, arXiv:2309.00071, Table 1 (Llama-2 7B fine-tuned to 8192)"
 _YARN_19 = "jquesnelle/yarn issue 19"
 _MEN = "Men et al. 2024, arXiv:2405.14591, Table 2"
 
@@ -203,16 +203,16 @@ EXTRAPOLATION = (
     Claim(
         "yarn-pi",
         "At 8 times the training length, without fine-tuning, YaRN's perplexity is below PI's",
-        _LLAMA_CPP,
-        "6.60 against 54.48, stretched 8×",
+        _PENG,
+        "6.04 against 8.07 at 10240",
         extrapolation.STUDY,
         trained(lambda pi, yarn: pi - yarn, _perplexity("rope", "pi", 1024), _perplexity("rope", "yarn", 1024), digits=2),
     ),
     Claim(
         "yarn-ntk-far",
         "At 8 times the training length, without fine-tuning, YaRN's perplexity is below NTK-aware scaling's",
-        f"{_YARN_19}; {_LLAMA_CPP}",
-        "YaRN better in longer windows; 6.60 against 9.70",
+        f"{_YARN_19}; {_PENG}",
+        "YaRN better in longer windows; 6.04 against 6.24 at 10240",
         extrapolation.STUDY,
         trained(lambda ntk, yarn: ntk - yarn, _perplexity("rope", "ntk", 1024), _perplexity("rope", "yarn", 1024), digits=2),
     ),
@@ -276,6 +276,12 @@ LEDGER: tuple[Claim, ...] = (*SINKS, *EXTRAPOLATION, *ROPE_BASE)
 def verdicts(records: Sequence[Record], ledger: Sequence[Claim] = LEDGER) -> list[Verdict]:
     """The verdict on every claim of a ledger, in its order."""
     return [judge(claim, records) for claim in ledger]
+
+
+def verdicts_table(judged: Sequence[Verdict]) -> Table:
+    """The ledger at a glance: what was said, what was measured, and whether it holds here."""
+    rows = tuple((row.statement, row.published, row.measured or MISSING, row.verdict) for row in judged)
+    return Table("Verdicts", "verdicts", ("published claim", "published", "measured here", "verdict"), rows, ())
 
 
 def claims_table(judged: Sequence[Verdict]) -> Table:

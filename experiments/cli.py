@@ -3,7 +3,7 @@
 import json
 import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -67,11 +67,18 @@ def run(
 
 
 @app.command()
-def report(folder: Folder = Path("results"), as_json: AsJson = False) -> None:
+def report(
+    folder: Folder = Path("results"),
+    into: Annotated[Path | None, typer.Option("--into", metavar="FILE", help="Also fill this file's table blocks.")] = None,
+    as_json: AsJson = False,
+) -> None:
     """Rebuild tables (Markdown, CSV, LaTeX), figures and the page from the records."""
+    from experiments.publish.readme import rewrite
     from experiments.studies.publish import publish_all
 
     published = publish_all(_existing(folder))
+    if into is not None:
+        rewrite(into, {path.stem: path.read_text(encoding="utf-8") for path in published.tables if path.suffix == ".md"})
     if as_json:
         files = {"tables": published.tables, "figures": published.figures}
         _print({"page": str(published.page), **{kind: [str(path) for path in paths] for kind, paths in files.items()}})
@@ -165,7 +172,7 @@ def _existing(folder: Path) -> Path:
     return folder
 
 
-def _print(content: dict[str, Any]) -> None:
+def _print(content: Mapping[str, Any]) -> None:
     typer.echo(json.dumps(content, allow_nan=False))
 
 

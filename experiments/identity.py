@@ -7,9 +7,9 @@ import subprocess
 from datetime import UTC, datetime
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any
 
 import jax
+from typing_extensions import TypedDict
 
 from experiments.config import Frozen
 from experiments.record import Device, strict_json
@@ -28,17 +28,30 @@ def arm_hash(study: str, config: Frozen, data_digest: str | None) -> str:
     return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()[:12]
 
 
-def provenance() -> dict[str, Any]:
-    """The fields of a record that describe the machine and the code, at this moment."""
+class Origin(TypedDict):
+    """The fields of a record that describe the code and the machine, as they were when the run began."""
+
+    commit: str | None
+    dirty: bool | None
+    versions: dict[str, str]
+    device: Device
+
+
+def provenance() -> Origin:
+    """What runs now, and where."""
     commit, dirty = _commit()
     device = jax.devices()[0]
-    return {
-        "commit": commit,
-        "dirty": dirty,
-        "created": datetime.now(UTC).isoformat(timespec="seconds"),
-        "versions": {"python": platform.python_version(), "leadline": version("leadline"), **_versions()},
-        "device": Device(platform=device.platform, kind=device.device_kind, count=jax.device_count()),
-    }
+    return Origin(
+        commit=commit,
+        dirty=dirty,
+        versions={"python": platform.python_version(), "leadline": version("leadline"), **_versions()},
+        device=Device(platform=device.platform, kind=device.device_kind, count=jax.device_count()),
+    )
+
+
+def now() -> str:
+    """ISO 8601, UTC, to the second."""
+    return datetime.now(UTC).isoformat(timespec="seconds")
 
 
 def _versions() -> dict[str, str]:

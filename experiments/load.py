@@ -31,7 +31,7 @@ def load_studies(path: Path, words: Sequence[str] = ()) -> list[Any]:
         raise UserError(f"{path}: a suite has the key 'studies' only, not {', '.join(map(repr, unknown))}")
     files = tree["studies"]
     if not isinstance(files, list) or not files or not all(isinstance(name, str) for name in files):
-        raise UserError(f"{path}: studies: a list of TOML files, as in studies = [\"sinks.toml\"]")
+        raise UserError(f'{path}: studies: a list of TOML files, as in studies = ["sinks.toml"]')
     members = [path.parent / name for name in files]
     trees = [_read_toml(member) for member in members]
     names = [str(tree.get("study")) for tree in trees]

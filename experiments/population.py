@@ -27,16 +27,20 @@ def population_mesh(members: int, *divided: int) -> Mesh:
     return make_mesh(arm=arm, data=math.gcd(devices // arm, *divided))
 
 
-def over_arms(function: Callable[[Tree, Tree, Tree], Tree], *, donate: bool = False) -> Callable[..., Tree]:
+def over_arms(
+    function: Callable[[Tree, Tree, Tree], Tree], *, donate: bool = False, together: bool | None = None
+) -> Callable[..., Tree]:
     """jit of `function(state, own, shared)` for every member: the first two have an arm axis, `shared` has none.
 
-    Needs the mesh of `population_mesh`. `donate` gives up the buffers of `state`.
+    Needs the mesh of `population_mesh`. `donate` gives up the buffers of `state`. `together` runs the members of a device under
+    `vmap`, else one after the other; None is what this backend is faster at.
     """
+    vmapped = jax.default_backend() != "cpu" if together is None else together
 
     def local(state: Tree, own: Tree, shared: Tree) -> Tree:
-        if jax.default_backend() == "cpu":
-            return jax.lax.map(lambda member: function(*member, shared), (state, own))
-        return jax.vmap(function, in_axes=(0, 0, None))(state, own, shared)
+        if vmapped:
+            return jax.vmap(function, in_axes=(0, 0, None))(state, own, shared)
+        return jax.lax.map(lambda member: function(member[0], member[1], shared), (state, own))
 
     # Members never meet, so there is no replication over "arm" to check, and a scan need not say that its carry varies.
     specs = {"in_specs": (P("arm"), P("arm"), P()), "out_specs": P("arm")}

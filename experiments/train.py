@@ -1,19 +1,23 @@
 """One model's training: its state, its values and the step. `experiments.arms` runs many of them in one program."""
 
+import dataclasses
 import math
+from typing import Any, no_type_check
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 import optax
 from flax import struct
-from jaxtyping import Array, Float, Int, UInt32
+from jaxtyping import Array, Float, Int, UInt
 
 from experiments.config import Cosine, TrainConfig, WarmupStableDecay
 from model.decoder import Decoder, DecoderConfig, apply_decoder, init_decoder
 from model.embedding import token_losses
 from model.positions.tables import PositionTables
 
+# Of weights, gradients or moments, as optax sees them.
+Tree = Any
 # Fields of weight trees that decay never shrinks.
 UNDECAYED = frozenset({"scale", "bias", "extra_logit"})
 
@@ -21,9 +25,10 @@ UNDECAYED = frozenset({"scale", "bias", "extra_logit"})
 @struct.dataclass
 class TrainState:
     params: Decoder
-    optimizer: optax.OptState
+    optimizer: Any  # what optax keeps
 
 
+@no_type_check  # JAX rebuilds trees from whatever a transformation leaves: shapes, host arrays, norms
 @struct.dataclass
 class Values:
     """What distinguishes the members of one compiled program."""
@@ -45,16 +50,16 @@ def optimizer(values: Values, cfg: TrainConfig, learning_rate: Float[Array, ""])
     )
 
 
-def _decay(updates: Decoder, params: Decoder | None, weight_decay: Float[Array, ""]) -> Decoder:
-    def leaf(path: tuple[jax.tree_util.GetAttrKey, ...], update: Array, weight: Array) -> Array:
+def _decay(updates: Tree, params: Tree, weight_decay: Float[Array, ""]) -> Tree:
+    def leaf(path: Any, update: Array, weight: Array) -> Array:
         return update if path[-1].name in UNDECAYED else update + weight_decay * weight
 
     return jax.tree_util.tree_map_with_path(leaf, updates, params)
 
 
-def init_state(seed: UInt32[Array, ""], values: Values, model: DecoderConfig, cfg: TrainConfig) -> TrainState:
+def init_state(seed: UInt[Array, ""], values: Values, model: DecoderConfig, cfg: TrainConfig) -> TrainState:
     """Weights from the seed, moments zero. Needs a mesh."""
-    params = init_decoder(jax.random.key(seed), model, extra_logit=values.extra_logit)
+    params: Tree = init_decoder(jax.random.key(seed), model, extra_logit=values.extra_logit)
     return TrainState(params=params, optimizer=optimizer(values, cfg, jnp.float32(0)).init(params))
 
 
@@ -73,11 +78,17 @@ def train_step(
         return jnp.mean(token_losses(scores, tokens[:, 1:]))
 
     loss, grads = jax.value_and_grad(mean_loss)(state.params)
-    blocks = grads.blocks.replace(extra_logit=grads.blocks.extra_logit * values.train_extra_logit)
-    grads = grads.replace(blocks=blocks)
-    updates, moments = optimizer(values, cfg, learning_rate).update(grads, state.optimizer, state.params)
-    params = optax.apply_updates(state.params, updates)
+    grads: Tree = _frozen_logit(grads, values.train_extra_logit)
+    params: Tree = state.params
+    updates, moments = optimizer(values, cfg, learning_rate).update(grads, state.optimizer, params)
+    params = optax.apply_updates(params, updates)
     return TrainState(params=params, optimizer=moments), {"loss": loss, "gradient_norm": optax.tree.norm(grads)}
+
+
+def _frozen_logit(grads: Decoder, trained: Float[Array, ""]) -> Decoder:
+    """Without the gradient of the extra logit where it is not trained, so that the clip does not see it either."""
+    blocks = dataclasses.replace(grads.blocks, extra_logit=grads.blocks.extra_logit * trained)
+    return dataclasses.replace(grads, blocks=blocks)
 
 
 def learning_rates(cfg: TrainConfig) -> np.ndarray:

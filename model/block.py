@@ -1,6 +1,7 @@
 """One pre-norm transformer block: its weights, how they are sharded, and the function that applies them."""
 
 from dataclasses import dataclass
+from typing import no_type_check
 
 import jax
 import jax.numpy as jnp
@@ -42,6 +43,7 @@ class BlockConfig:
             raise ValueError(f"RoPE rotates pairs of channels: the head dimension {self.head_dim} must be even")
 
 
+@no_type_check  # JAX rebuilds trees from whatever a transformation leaves: shapes, host arrays, norms
 @struct.dataclass
 class Block:
     """Weights. `*L` is empty for one block and the layer axis for a stack."""
@@ -57,6 +59,7 @@ class Block:
     feedforward: FeedForward
 
 
+@no_type_check
 @struct.dataclass
 class LayerTrace:
     """What one layer did, for measurements; whatever a measurement does not use is never computed. `*L` is empty for one."""

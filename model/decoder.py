@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, no_type_check
 
 import jax
 import jax.numpy as jnp
@@ -34,6 +34,7 @@ class DecoderConfig:
     compute: Literal["float32", "bfloat16"] = "float32"
 
 
+@no_type_check  # JAX rebuilds trees from whatever a transformation leaves: shapes, host arrays, norms
 @struct.dataclass
 class Decoder:
     """Weights, float32. `unembedding` is None if tied to `embedding`, `positions` if none are learned."""

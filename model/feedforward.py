@@ -1,6 +1,6 @@
 """Feed-forward layers: SwiGLU, GELU, ReLU."""
 
-from typing import Literal
+from typing import Literal, no_type_check
 
 import jax
 import jax.numpy as jnp
@@ -13,6 +13,7 @@ from model.linear import init_matrix, project
 Activation = Literal["swiglu", "gelu", "relu"]
 
 
+@no_type_check  # JAX rebuilds trees from whatever a transformation leaves: shapes, host arrays, norms
 @struct.dataclass
 class FeedForward:
     """Weights; `gate` only for the gated kind."""
@@ -43,7 +44,7 @@ def feedforward(p: FeedForward, x: Float[Array, "B T D"], activation: Activation
                 raise ValueError("swiglu needs a gate matrix: initialise the feed-forward with activation='swiglu'")
             h = jax.nn.silu(project(x, p.gate, out_sharding=wide)) * h
         case "gelu":
-            h = jax.nn.gelu(h, approximate=False)
+            h = 0.5 * h * (1 + jax.lax.erf(h * 0.5**0.5))
         case "relu":
             h = jnp.maximum(h, 0)
     return project(h, p.down, out_sharding=P("data", None, None))

@@ -5,6 +5,7 @@ population of models (experiments.train) and never meets the other two inside a 
 """
 
 from collections.abc import Sequence
+from typing import Any
 
 import jax
 from jax.sharding import AxisType, Mesh
@@ -12,7 +13,7 @@ from jax.sharding import AxisType, Mesh
 AXES = ("arm", "data", "model")
 
 
-def make_mesh(*, arm: int = 1, data: int = 1, model: int = 1, devices: Sequence[jax.Device] | None = None) -> Mesh:
+def make_mesh(*, arm: int = 1, data: int = 1, model: int = 1, devices: Sequence[Any] | None = None) -> Mesh:
     """The explicit-mode mesh over the first arm * data * model devices. ValueError if there are fewer."""
     available = jax.devices() if devices is None else devices
     wanted = arm * data * model

@@ -1,5 +1,7 @@
 """RMSNorm and LayerNorm, in float32 whatever the compute type."""
 
+from typing import no_type_check
+
 import jax
 import jax.numpy as jnp
 from flax import struct
@@ -7,6 +9,7 @@ from jax.sharding import PartitionSpec as P
 from jaxtyping import Array, Float
 
 
+@no_type_check  # JAX rebuilds trees from whatever a transformation leaves: shapes, host arrays, norms
 @struct.dataclass
 class Norm:
     """Weights of one norm, or of a stack of them. LayerNorm has a bias, RMSNorm has none."""

@@ -26,6 +26,6 @@ def pytest_configure(config: pytest.Config) -> None:
 @pytest.fixture
 def mesh() -> Iterator[Mesh]:
     """The mesh of one device, set for the test."""
-    mesh = make_mesh()
-    with jax.set_mesh(mesh):
-        yield mesh
+    one = make_mesh()
+    with jax.set_mesh(one):
+        yield one

@@ -13,19 +13,20 @@ ARMS = {"rope": "RoPE", "alibi": "ALiBi"}
 EXTENSIONS = {"none": "as it is", "pi": "PI", "ntk": "NTK-aware", "yarn": "YaRN"}
 POSITIONS = {"perplexity": "all", "perplexity_last64": "last 64"}
 
-# Published at the papers' own scale; only figures of models that were not fine-tuned at the longer length. The rows of
-# the last 64 positions have no counterpart in print.
+_PENG = "Peng et al. 2023, arXiv:2309.00071, Table 1"
+# At the papers' own scale, and for NTK-aware and YaRN of fine-tuned models: without fine-tuning they are not in print. Nor is
+# any counterpart of the last 64 positions.
 PUBLISHED = {
     ("rope", "none"): (
         "above 1000 at 4×, LLaMA 7B trained at 2048",
         "Chen et al. 2023, arXiv:2306.15595, section 3.2",
     ),
     ("rope", "pi"): (
-        "below 20 at 4×, LLaMA 7B; 54.5 at 16384, Llama-2 7B trained at 4096, stretched 8×",
-        "Chen et al. 2023, section 3.2; llama.cpp pull request 2268",
+        "below 20 at 4×, LLaMA 7B trained at 2048",
+        "Chen et al. 2023, arXiv:2306.15595, section 3.2",
     ),
-    ("rope", "ntk"): ("9.70 at 16384, base 57200, Llama-2 7B", "llama.cpp pull request 2268"),
-    ("rope", "yarn"): ("6.60 at 16384, Llama-2 7B, stretched 8×", "llama.cpp pull request 2268"),
+    ("rope", "ntk"): ("6.24 at 10240, Llama-2 7B fine-tuned to 8192", _PENG),
+    ("rope", "yarn"): ("6.04 at 10240, Llama-2 7B fine-tuned to 8192", _PENG),
     ("alibi", "none"): ("19.73 at 512 → 18.40 at 3072, 247M trained at 512", "Press et al. 2022, arXiv:2108.12409"),
 }
 

@@ -21,6 +21,8 @@ from model.positions.tables import PositionTables
 
 # Tokens of one forward pass: enough to fill a core, few enough that a block of scores stays small.
 TOKENS_AT_ONCE = 5000
+# Over the last positions of a window; short windows, which the curves are measured on, have no others.
+LAST = "last_loss"
 
 
 class ExtrapolationMeasurer:
@@ -41,7 +43,7 @@ class ExtrapolationMeasurer:
         model: DecoderConfig,
         measure: ExtrapolationMeasure,
     ) -> Statistics:
-        return _statistics(params, tables, batches, model, measure, layer_statistics)
+        return _statistics(params, tables, batches, model, measure, layer_statistics, last=None)
 
     def final(
         self,
@@ -89,7 +91,7 @@ def _measured(
         rows = stack([_tables(arms[i], extension, length) for i, extension in jobs], mesh)
 
         def job(params: Decoder, row: PositionTables, batches: Int[Array, "C B T"]) -> Statistics:
-            return _statistics(params, row, batches, model, measure, sink_statistics)
+            return _statistics(params, row, batches, model, measure, sink_statistics, last=measure.last)
 
         program = compiled(f"measure at {length}", over_arms(job), programs, models, rows, batches)
         return unstack(program(models, rows, batches), len(jobs))
@@ -109,12 +111,13 @@ def _statistics(
     model: DecoderConfig,
     measure: ExtrapolationMeasure,
     of_trace: Callable[..., Statistics],
+    last: int | None,
 ) -> Statistics:
     def of_layer(trace: LayerTrace, tokens: Int[Array, "B T"]) -> Statistics:  # noqa: ARG001
         return of_trace(trace, token=measure.sink.token, epsilon=measure.sink.epsilon)
 
     def of_losses(losses: Float[Array, "B T"], tokens: Int[Array, "B T"]) -> Statistics:  # noqa: ARG001
-        return {"loss": mean_loss(losses), "last_loss": last_loss(losses, min(measure.last, losses.shape[1]))}
+        return {"loss": mean_loss(losses)} | ({} if last is None else {LAST: last_loss(losses, last)})
 
     return evaluate(params, tables, batches, model, of_layer=of_layer, of_losses=of_losses)
 
@@ -123,7 +126,7 @@ def _named(result: Point, extension: str, length: int) -> Point:
     """A result under the names of the record; the sinks only of the model as it was trained."""
     named = {
         f"perplexity.{extension}.{length}": np.asarray(np.exp(result["loss"])),
-        f"perplexity_last64.{extension}.{length}": np.asarray(np.exp(result["last_loss"])),
+        f"perplexity_last64.{extension}.{length}": np.asarray(np.exp(result[LAST])),
     }
     if extension == "none":
         named |= {f"{name}.{length}": result[name] for name in ("sink_rate", "first_token_mass", "logit_mass")}

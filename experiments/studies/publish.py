@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from experiments.claims import claims_table, verdicts
+from experiments.claims import claims_table, verdicts, verdicts_table
 from experiments.publish.figures import Drawing
 from experiments.publish.page import Published, Section, publish
 from experiments.publish.summary import current
@@ -62,4 +62,11 @@ def publish_all(results: Path, hashes: Mapping[tuple[str, str], str] | None = No
     stored, notes = current(read_records(results), hashes)
     records = [entry.record for entry in stored]
     judged = verdicts(records)
-    return publish(results, sections(stored), judged, records, extra_tables=(claims_table(judged),), notes=tuple(notes))
+    return publish(
+        results,
+        sections(stored),
+        judged,
+        records,
+        extra_tables=(claims_table(judged), verdicts_table(judged)),
+        notes=tuple(notes),
+    )

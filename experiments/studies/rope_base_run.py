@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 
 from experiments.config import Frozen, RopeBaseStudy
-from experiments.identity import arm_hash, provenance
+from experiments.identity import Origin, arm_hash, now
 from experiments.record import RECORD, Measurement, Record, record_folder, write_record
 from experiments.studies.bound import bound_report
 
@@ -19,7 +19,7 @@ class LengthArm(Frozen):
     length: int
 
 
-def run_rope_base(study: RopeBaseStudy, results: Path) -> tuple[dict[tuple[str, str], str], int]:
+def run_rope_base(study: RopeBaseStudy, results: Path, origin: Origin) -> tuple[dict[tuple[str, str], str], int]:
     """Records the bound of each length that has no record yet. Returns the hash of each arm and how many were found."""
     hashes, found = {}, 0
     for length in study.lengths:
@@ -30,11 +30,11 @@ def run_rope_base(study: RopeBaseStudy, results: Path) -> tuple[dict[tuple[str, 
         if (folder / RECORD).exists():
             found += 1
         else:
-            _record(study.study, arm, code, folder)
+            _record(study.study, arm, code, folder, origin)
     return hashes, found
 
 
-def _record(study: str, arm: LengthArm, code: str, folder: Path) -> None:
+def _record(study: str, arm: LengthArm, code: str, folder: Path, origin: Origin) -> None:
     began = time.monotonic()
     report = bound_report(arm.head_dim, arm.length)
     islands = np.array(report["islands"], np.float64).reshape(-1, 2)
@@ -56,7 +56,8 @@ def _record(study: str, arm: LengthArm, code: str, folder: Path) -> None:
             "largest_infeasible": Measurement(value=report["largest_infeasible"], unit="base"),
             "islands": Measurement(value=len(islands), unit="count"),
         },
-        **provenance(),
+        created=now(),
+        **origin,
     )
     write_record(folder, record, [], {"islands": islands})
 

@@ -10,6 +10,7 @@ from typing import Any
 from experiments.arms import run_arms
 from experiments.config import Arm, ExtrapolationStudy, RopeBaseStudy, SinksStudy
 from experiments.errors import UserError
+from experiments.identity import provenance
 from experiments.interrupt import Interruption
 from experiments.load import arms_of, load_studies
 from experiments.progress import Progress
@@ -62,12 +63,13 @@ def run(plan: Sequence[tuple[Study, Sequence[Arm]]], results: Path, progress: Pr
     read_records(results)
     hashes: dict[tuple[str, str], str] = {}
     programs: list[str] = []
+    origin = provenance()
     trained, found = 0, 0
     with Interruption() as interruption:
         for study, arms in plan:
             match study:
                 case RopeBaseStudy():
-                    own, already = run_rope_base(study, results)
+                    own, already = run_rope_base(study, results, origin)
                     hashes |= own
                     found += already
                     continue
@@ -75,7 +77,7 @@ def run(plan: Sequence[tuple[Study, Sequence[Arm]]], results: Path, progress: Pr
                     measurer = SinksMeasurer()
                 case ExtrapolationStudy():
                     measurer = ExtrapolationMeasurer()
-            outcome = run_arms(study.study, arms, study.seeds, results, measurer, progress, interruption)
+            outcome = run_arms(study.study, arms, study.seeds, results, measurer, progress, interruption, origin)
             hashes |= outcome.hashes
             programs += outcome.programs
             trained += outcome.trained

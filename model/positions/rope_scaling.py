@@ -47,8 +47,8 @@ def yarn(
 
     r_i = clip((i - low) / (high - low), 0, 1); low and high are the pairs that turn beta_fast and beta_slow times within L0,
     d ln(L0 / (2π beta)) / (2 ln b), rounded outwards if `truncate` and kept within [0, d - 1]. The paper's ramp is linear in
-    the number of turns instead; the published models use this one. Where no pair turns between beta_slow and beta_fast times the
-    ramp is a step; the published code lets it run backwards there. Multiply cos and sin by `yarn_attention_factor`.
+    the number of turns instead; the published models use this one. Where no pair turns between beta_slow and beta_fast
+    times the ramp is a step; the published code lets it run backwards there. Multiply cos and sin by `yarn_attention_factor`.
     """
     if not beta_fast > beta_slow > 0:
         raise ValueError(f"YaRN needs beta_fast > beta_slow > 0, got {beta_fast} and {beta_slow}")

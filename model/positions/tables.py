@@ -1,5 +1,7 @@
 """The positions of a model as values: what is swept, and never compiled in."""
 
+from typing import no_type_check
+
 import jax.numpy as jnp
 import numpy as np
 from flax import struct
@@ -9,6 +11,7 @@ from jaxtyping import Array, Float, Int
 NO_WINDOW = 2**30
 
 
+@no_type_check  # JAX rebuilds trees from whatever a transformation leaves: shapes, host arrays, norms
 @struct.dataclass
 class PositionTables:
     """One row a layer: a RoPE variant, NoPE, ALiBi and a sliding window differ in these numbers only."""

@@ -2,7 +2,6 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import jax
-import jaxtyping
 import pytest
 
 from tests.experiments.synthetic_records import synthetic_results
@@ -16,12 +15,6 @@ def synthetic(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def in_use() -> Iterator[None]:
-    """Weight trees also hold what is no weight: norms in an optimiser, numpy arrays on the host, shapes in a lowered program.
-
-    The annotations of their fields are checked wherever a tree is put together, so none is while this is used. optax
-    takes powers of a float by an integer, which strict promotion forbids.
-    """
-    jaxtyping.config.update("jaxtyping_disable", True)
+    """optax raises a float to the power of an integer, which strict promotion forbids."""
     with jax.numpy_dtype_promotion("standard"):
         yield
-    jaxtyping.config.update("jaxtyping_disable", False)

@@ -14,7 +14,7 @@ from rich.console import Console
 from experiments.arms import Outcome, run_arms
 from experiments.config import Arm, BackcopyData, LearnedSink, ModelConfig, OutputGate, Rope, SinksMeasure, TrainConfig
 from experiments.errors import UserError
-from experiments.identity import arm_hash
+from experiments.identity import arm_hash, provenance
 from experiments.interrupt import Interrupted, Interruption
 from experiments.progress import Progress
 from experiments.record import read_arrays, read_curves, read_records
@@ -75,7 +75,7 @@ def _run(
     measurer: SinksMeasurer | None = None,
 ) -> Outcome:
     watched = progress or _Watched()
-    return run_arms("sinks", arms, seeds, results, measurer or SinksMeasurer(), watched, watched.interruption)
+    return run_arms("sinks", arms, seeds, results, measurer or SinksMeasurer(), watched, watched.interruption, provenance())
 
 
 def _kept(results: Path) -> dict[tuple[str, int], Any]:

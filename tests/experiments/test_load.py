@@ -40,6 +40,7 @@ batch = 4
 learning_rate = 1e-3
 [measure]
 lengths = [16, 32]
+last = 8
 """
 
 
@@ -162,6 +163,11 @@ def test_learned_positions_are_not_measured_beyond_their_table(tmp_path: Path) -
     assert _arms(tmp_path, EXTRAPOLATION, "model.position={kind='learned'}", "measure.lengths=[16]", "measure.sink.length=16")
 
 
+def test_the_last_positions_are_within_every_window(tmp_path: Path) -> None:
+    message = _message(tmp_path, EXTRAPOLATION, "measure.last=17")
+    assert message.endswith("measure.last = 17 is more than the 16 tokens of a window")
+
+
 def test_extensions_that_the_rope_does_not_have_are_said_before_training(tmp_path: Path) -> None:
     yarn = ("measure.extensions=['yarn']", "model.position.base=1.0")
     assert "YaRN" in _message(tmp_path, EXTRAPOLATION, *yarn)
@@ -249,7 +255,9 @@ def test_without_arms_there_is_one(tmp_path: Path) -> None:
 
 
 def test_sweep_is_the_cross_product(tmp_path: Path) -> None:
-    sweep = '[sweep]\n"model.position.base" = [1e2, 1e4, 1e6]\n"train.steps" = [5, 6]\n[arms.a]\n[arms.b]\nmodel.norm = "layer"\n'
+    sweep = (
+        '[sweep]\n"model.position.base" = [1e2, 1e4, 1e6]\n"train.steps" = [5, 6]\n[arms.a]\n[arms.b]\nmodel.norm = "layer"\n'
+    )
     arms = _arms(tmp_path, SINKS + sweep)
     wanted = list(itertools.product("ab", (1e2, 1e4, 1e6), (5, 6)))
     assert [arm.name for arm in arms] == [f"{arm}_base={base}_steps={steps}" for arm, base, steps in wanted]

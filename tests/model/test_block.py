@@ -1,0 +1,144 @@
+"""One block: its structure, its gates, and what it reports."""
+
+import math
+from dataclasses import replace
+from typing import get_args
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from model.block import Block, BlockConfig, apply_block, init_block
+from model.gating import Gate
+from model.norm import Norm
+from model.positions.rope_scaling import inverse_frequencies
+from model.positions.tables import PositionTables, position_tables
+
+pytestmark = pytest.mark.usefixtures("mesh")
+
+CONFIG = BlockConfig(width=16, heads=4, kv_heads=2, head_dim=8, hidden=32)
+GATES = pytest.mark.parametrize("gate", [gate for gate in get_args(Gate) if gate != "none"])
+TOKENS = 7
+
+
+def row(tables: PositionTables) -> PositionTables:
+    return jax.tree.map(lambda leaf: leaf[0], tables)
+
+
+def rope() -> PositionTables:
+    return row(position_tables(1, 4, 8, inverse_frequencies=inverse_frequencies(8, 100.0)))
+
+
+def draw(seed: int = 1) -> jax.Array:
+    return jax.random.normal(jax.random.key(seed), (2, TOKENS, CONFIG.width))
+
+
+def block(cfg: BlockConfig, seed: int = 0) -> Block:
+    """Weights on one device, unsharded, so that they can be edited."""
+    p = init_block(jax.random.key(seed), cfg, extra_logit=-math.inf, depth=2)
+    return jax.tree.map(jnp.asarray, jax.device_get(p))
+
+
+def apply(p: Block, x: jax.Array, cfg: BlockConfig):
+    return jax.jit(apply_block, static_argnames="cfg")(p, x, rope(), jnp.arange(TOKENS), cfg)
+
+
+def with_gate_at(value: float, cfg: BlockConfig) -> Block:
+    """A block all of whose gates are σ(value): LayerNorm makes channel 0 one, and only that channel feeds the gate."""
+    p = block(cfg)
+    bias = p.attention_norm.bias
+    assert bias is not None
+    assert p.gate is not None
+    norm = Norm(scale=p.attention_norm.scale.at[0].set(0), bias=bias.at[0].set(1))
+    return p.replace(attention_norm=norm, gate=jnp.zeros_like(p.gate).at[0].set(value))
+
+
+@GATES
+def test_an_open_gate_is_no_gate(gate):
+    """σ(40) is one in float32."""
+    cfg = replace(CONFIG, layer_norm=True, gate=gate)
+    p = with_gate_at(40.0, cfg)
+    gated, trace = apply(p, draw(), cfg)
+    plain, _ = apply(p.replace(gate=None), draw(), replace(cfg, gate="none"))
+    np.testing.assert_array_equal(trace.gate, 1)
+    np.testing.assert_allclose(gated, plain, atol=1e-6)
+
+
+@GATES
+def test_a_closed_gate_lets_nothing_through(gate):
+    cfg = replace(CONFIG, layer_norm=True, gate=gate)
+    p = with_gate_at(-100.0, cfg)
+    gated, trace = apply(p, draw(), cfg)
+    silent, _ = apply(p.replace(output=jnp.zeros_like(p.output)), draw(), cfg)
+    assert trace.gate.max() < 1e-30
+    np.testing.assert_allclose(gated, silent, atol=1e-6)
+
+
+@GATES
+def test_gates_have_the_shape_of_what_they_gate(gate):
+    cfg = replace(CONFIG, gate=gate)
+    _, trace = apply(block(cfg), draw(), cfg)
+    assert trace.gate is not None
+    heads = cfg.kv_heads if gate.startswith("value") else cfg.heads
+    assert trace.gate.shape == (2, TOKENS, heads, 8)[: 4 if gate.endswith("elementwise") else 3]
+
+
+def test_a_gate_on_the_values_is_not_the_gate_on_the_output():
+    """With equal weights: the one is that of the key's token, the other that of the query's."""
+    outputs = {}
+    for gate in ("value_headwise", "output_headwise"):
+        cfg = replace(CONFIG, kv_heads=4, gate=gate)
+        outputs[gate], _ = apply(block(cfg), draw(), cfg)
+    first, second = outputs.values()
+    np.testing.assert_allclose(first[:, 0], second[:, 0], atol=1e-5)  # the first token sees itself only
+    assert np.abs(first[:, 1:] - second[:, 1:]).max() > 1e-2
+
+
+def test_value_norms_are_those_behind_a_gate_on_the_values():
+    cfg = replace(CONFIG, layer_norm=True, gate="value_headwise")
+    p = with_gate_at(0.0, cfg)  # σ(0) = 1/2
+    _, gated = apply(p, draw(), cfg)
+    _, plain = apply(p.replace(gate=None), draw(), replace(cfg, gate="none"))
+    np.testing.assert_allclose(gated.value_norm, plain.value_norm / 2, rtol=1e-5)
+
+
+def test_the_trace_holds_the_residual_stream_behind_the_layer():
+    y, trace = apply(block(CONFIG), draw(), CONFIG)
+    np.testing.assert_array_equal(trace.residual, y)
+    assert trace.gate is None
+
+
+@pytest.mark.parametrize("kv_heads", [1, 2, 4])
+def test_grouped_heads_equal_copied_ones(kv_heads):
+    cfg = replace(CONFIG, kv_heads=kv_heads)
+    p = block(cfg)
+    copies = p.replace(**{name: jnp.repeat(getattr(p, name), 4 // kv_heads, axis=1) for name in ("key", "value")})
+    np.testing.assert_allclose(apply(p, draw(), cfg)[0], apply(copies, draw(), replace(cfg, kv_heads=4))[0], atol=1e-6)
+
+
+def test_layouts_of_rope_are_equal_up_to_a_permutation_of_the_query_and_key_channels():
+    p, order = block(CONFIG), np.arange(8).reshape(2, -1).T.ravel()
+    permuted = p.replace(query=p.query[..., order], key=p.key[..., order])
+    halves, _ = apply(p, draw(), CONFIG)
+    interleaved, _ = apply(permuted, draw(), replace(CONFIG, interleaved=True))
+    np.testing.assert_allclose(interleaved, halves, atol=1e-6)
+
+
+def test_initial_matrices_that_write_to_the_residual_stream_are_smaller():
+    """By 1 / sqrt(2 · depth)."""
+    wide = BlockConfig(width=64, heads=8, kv_heads=8, head_dim=8, hidden=64)
+    shallow, deep = (init_block(jax.random.key(0), wide, extra_logit=0.5, depth=depth) for depth in (1, 9))
+    np.testing.assert_allclose(deep.output, shallow.output / 3, rtol=1e-5)
+    np.testing.assert_allclose(deep.feedforward.down, shallow.feedforward.down / 3, rtol=1e-5)
+    np.testing.assert_array_equal(deep.query, shallow.query)
+    np.testing.assert_array_equal(deep.extra_logit, 0.5)
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [({"kv_heads": 3}, "4 query heads cannot share 3"), ({"head_dim": 7}, "head dimension 7 must be even")],
+)
+def test_impossible_shapes_are_named(changes, message):
+    with pytest.raises(ValueError, match=message):
+        replace(CONFIG, **changes)

@@ -1,0 +1,219 @@
+"""The whole decoder: who influences whom, what is measured, and what is a value."""
+
+from dataclasses import replace
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from model.block import BlockConfig
+from model.decoder import UNROLLED, Decoder, DecoderConfig, apply_decoder, init_decoder
+from model.positions.alibi import alibi_slopes
+from model.positions.rope_scaling import inverse_frequencies
+from model.positions.tables import PositionTables, position_tables
+
+pytestmark = pytest.mark.usefixtures("mesh")
+
+BLOCK = BlockConfig(width=16, heads=4, kv_heads=2, head_dim=8, hidden=32)
+CONFIG = DecoderConfig(vocabulary=11, layers=2, block=BLOCK, tied=False)
+LAYERS = pytest.mark.parametrize("layers", [UNROLLED, UNROLLED + 1], ids=["unrolled", "scanned"])
+
+
+def nope(layers: int = 2, **changes) -> PositionTables:
+    return position_tables(layers, 4, 8, **changes)
+
+
+def rope(layers: int = 2, base: float = 1e3, **changes) -> PositionTables:
+    return nope(layers, inverse_frequencies=inverse_frequencies(8, base), **changes)
+
+
+def alibi(layers: int = 2) -> PositionTables:
+    return nope(layers, slopes=alibi_slopes(4))
+
+
+def weights(cfg: DecoderConfig = CONFIG, seed: int = 0, extra_logit: float = -jnp.inf) -> Decoder:
+    """Weights on one device, unsharded, so that they can be edited."""
+    p = jax.jit(init_decoder, static_argnames="cfg")(jax.random.key(seed), cfg, extra_logit=extra_logit)
+    return jax.tree.map(jnp.asarray, jax.device_get(p))
+
+
+def forward(p: Decoder, tokens, tables: PositionTables, cfg: DecoderConfig = CONFIG, **options):
+    return jax.jit(lambda p, tokens, tables: apply_decoder(p, tokens, tables, cfg, **options))(p, jnp.asarray(tokens), tables)
+
+
+def influences(cfg: DecoderConfig, tables: PositionTables, tokens: int) -> np.ndarray:
+    """[t, s]: does the embedding of token s change the logits at t? Every token of the text is another one."""
+    text, p = jnp.arange(tokens)[None], weights(cfg)
+    direction = jax.random.normal(jax.random.key(5), (cfg.vocabulary,))
+
+    @jax.jit
+    @jax.grad
+    def gradient(embedding, row):
+        scores, _ = apply_decoder(p.replace(embedding=embedding), text, tables, cfg)
+        return jnp.sum(scores * row[None, :, None] * direction[None, None])
+
+    rows = np.eye(tokens, dtype=np.float32)
+    return np.stack([np.abs(gradient(p.embedding, row))[:tokens].max(axis=1) for row in rows])
+
+
+@LAYERS
+@pytest.mark.parametrize("positions", [rope, alibi, nope])
+def test_later_tokens_have_no_gradient_and_earlier_ones_have(positions, layers):
+    found = influences(replace(CONFIG, layers=layers), positions(layers), 6)
+    np.testing.assert_array_equal(found[np.triu_indices(6, 1)], 0)
+    assert found[np.tril_indices(6)].min() > 1e-6
+
+
+def test_a_window_reaches_back_by_its_width_once_a_layer():
+    found = influences(CONFIG, rope(window=2), 6)
+    distance = np.arange(6)[:, None] - np.arange(6)[None, :]
+    np.testing.assert_array_equal(found > 0, (distance >= 0) & (distance <= 2))
+
+
+def test_logits_before_a_token_do_not_depend_on_the_length_of_the_text():
+    text = jax.random.randint(jax.random.key(1), (2, 150), 0, 11)
+    p = weights()
+    whole, _ = forward(p, text, rope())
+    start, _ = forward(p, text[:, :40], rope())
+    np.testing.assert_allclose(whole[:, :40], start, atol=1e-5)
+
+
+def test_padded_tokens_change_nothing_before_them():
+    p, text = weights(), jax.random.randint(jax.random.key(2), (1, 9), 0, 11)
+    padding = jnp.asarray([[True] * 6 + [False] * 3])
+    padded, _ = forward(p, text, rope(), padding=padding)
+    short, _ = forward(p, text[:, :6], rope())
+    np.testing.assert_allclose(padded[:, :6], short, atol=1e-5)
+
+
+def test_left_padding_changes_no_logits_under_relative_positions():
+    p, text = weights(), jax.random.randint(jax.random.key(3), (1, 6), 0, 11)
+    shifted = jnp.concatenate([jnp.zeros((1, 3), text.dtype), text], axis=1)
+    padding = jnp.asarray([[False] * 3 + [True] * 6])
+    for tables in (rope(), alibi(), nope()):
+        padded, _ = forward(p, shifted, tables, padding=padding)
+        alone, _ = forward(p, text, tables)
+        np.testing.assert_allclose(padded[:, 3:], alone, atol=1e-4)
+
+
+def test_without_positions_one_layer_does_not_know_the_order_of_what_it_has_read():
+    cfg = replace(CONFIG, layers=1)
+    p, text, shuffled = weights(cfg), [[3, 1, 4, 1, 5, 9]], [[4, 5, 1, 1, 3, 9]]
+    last = [forward(p, tokens, nope(1), cfg)[0][0, -1] for tokens in (text, shuffled)]
+    np.testing.assert_allclose(last[0], last[1], atol=1e-5)
+    for tables in (rope(1), alibi(1)):
+        last = [forward(p, tokens, tables, cfg)[0][0, -1] for tokens in (text, shuffled)]
+        assert np.abs(last[0] - last[1]).max() > 1e-3
+
+
+@LAYERS
+def test_a_repeated_token_without_positions_gives_the_first_its_even_share(layers):
+    """All keys are equal, so query t gives 1 / t to each of t tokens, in every layer and head."""
+    cfg = replace(CONFIG, layers=layers)
+    _, first = forward(weights(cfg), [[7] * 20], nope(layers), cfg, measure=lambda trace: trace.attention.first)
+    assert first.shape == (layers, 1, 4, 20)
+    np.testing.assert_allclose(first, np.broadcast_to(1 / np.arange(1, 21), first.shape), rtol=1e-5)
+    assert jnp.mean(first).item() == pytest.approx(np.mean(1 / np.arange(1, 21)), rel=1e-5)
+
+
+def test_whole_traces_are_stacked_over_layers():
+    cfg = replace(CONFIG, layers=3, block=replace(BLOCK, gate="output_elementwise"))
+    _, trace = forward(weights(cfg), [[1, 2, 3, 4, 5]], rope(3), cfg, measure=lambda trace: trace)
+    assert trace.attention.received.shape == (3, 1, 4, 5)
+    assert trace.value_norm.shape == (3, 1, 5, 2)
+    assert trace.gate.shape == (3, 1, 5, 4, 8)
+    assert trace.residual.shape == (3, 1, 5, 16)
+
+
+def test_without_measure_nothing_is_measured():
+    assert forward(weights(), [[1, 2]], rope())[1] is None
+
+
+def test_scanned_layers_equal_unrolled_ones():
+    """Layers that add nothing, above the scanning depth, change nothing."""
+    shallow = replace(CONFIG, layers=UNROLLED)
+    deep = replace(CONFIG, layers=UNROLLED + 2)
+    p, text = weights(shallow), [[1, 2, 3, 4]]
+    silent = jax.tree.map(lambda leaf: jnp.concatenate([leaf, jnp.zeros_like(leaf[:1]), jnp.zeros_like(leaf[:1])]), p.blocks)
+    found, _ = forward(p.replace(blocks=silent), text, rope(UNROLLED + 2), deep)
+    np.testing.assert_allclose(found, forward(p, text, rope(UNROLLED), shallow)[0], atol=1e-5)
+
+
+def test_layers_have_their_own_tables():
+    """A window in one layer only: each row of the tables reaches its own layer."""
+    one, other = (rope().replace(window=jnp.asarray(w, jnp.int32)) for w in ([1, 2**30], [2**30, 1]))
+    for windowed, tables in ((0, one), (1, other)):
+        _, first = forward(weights(), [[1, 2, 3]], tables, measure=lambda trace: trace.attention.first)
+        np.testing.assert_array_equal(first[windowed, :, :, 1:], 0)
+        assert first[1 - windowed].min() > 0
+
+
+def test_tables_and_logits_are_values_of_one_program():
+    traced = []
+
+    @jax.jit
+    def compiled(p, text, tables):
+        traced.append(tables)
+        return apply_decoder(p, text, tables, CONFIG)[0]
+
+    p, text = weights(), jnp.asarray([[1, 2, 3, 4, 5, 6, 7, 8]])
+    tables = (rope(), rope(base=10.0), rope(window=3), alibi(), nope())
+    found = [compiled(p, text, t) for t in tables]
+    found.append(compiled(p.replace(blocks=p.blocks.replace(extra_logit=jnp.zeros((2, 4)))), text, rope()))
+    assert len(traced) == 1
+    for i, logits in enumerate(found):
+        assert all(np.abs(logits - other).max() > 1e-4 for other in found[:i])
+
+
+@pytest.mark.parametrize("tied", [True, False])
+def test_a_tied_unembedding_is_the_embedding(tied):
+    cfg = replace(CONFIG, tied=tied)
+    p = weights(cfg)
+    assert (p.unembedding is None) == tied
+    untied = p.replace(unembedding=p.embedding)
+    same = np.allclose(forward(p, [[1, 2, 3]], rope(), cfg)[0], forward(untied, [[1, 2, 3]], rope(), cfg)[0], atol=1e-6)
+    assert same == tied
+
+
+def test_a_scaled_embedding_equals_a_longer_table():
+    scaled, p = replace(CONFIG, scaled_embedding=True), weights()
+    found, _ = forward(p, [[1, 2, 3]], rope(), scaled)
+    longer, _ = forward(p.replace(embedding=4 * p.embedding), [[1, 2, 3]], rope())
+    np.testing.assert_allclose(found, longer, atol=1e-5)
+    assert np.abs(found - forward(p, [[1, 2, 3]], rope())[0]).max() > 1e-3
+
+
+def test_learned_positions_tell_places_apart_and_end():
+    cfg = replace(CONFIG, learned_positions=6)
+    p = weights(cfg)
+    assert p.positions is not None
+    found, _ = forward(p, [[7] * 6], nope(), cfg)
+    assert np.abs(found[0, 1:] - found[0, :1]).max(axis=1).min() > 1e-3
+    with pytest.raises(ValueError, match="learned positions end at 6"):
+        forward(p, [[7] * 7], nope(), cfg)
+
+
+def test_bfloat16_compute_keeps_float32_weights_and_logits():
+    low, p, text = replace(CONFIG, compute="bfloat16"), weights(), jax.random.randint(jax.random.key(4), (2, 20), 0, 11)
+    assert all(leaf.dtype == jnp.float32 for leaf in jax.tree.leaves(p))
+    exact, _ = forward(p, text, rope())
+    found, trace = forward(p, text, rope(), low, measure=lambda trace: trace)
+    assert found.dtype == jnp.float32
+    assert trace.residual.dtype == jnp.bfloat16
+    assert trace.attention.first.dtype == trace.value_norm.dtype == jnp.float32
+    np.testing.assert_allclose(found, exact, atol=0.02 * float(jnp.abs(exact).max()))
+    gradients = jax.jit(jax.grad(lambda p: jnp.mean(apply_decoder(p, text, rope(), low)[0] ** 2)))(p)
+    assert all(leaf.dtype == jnp.float32 and np.isfinite(leaf).all() for leaf in jax.tree.leaves(gradients))
+
+
+def test_initial_logits_of_a_tied_model_have_about_unit_scale():
+    cfg = replace(CONFIG, vocabulary=300, tied=True, block=replace(BLOCK, width=64))
+    scores, _ = forward(weights(cfg), [np.arange(100)], rope(), cfg)
+    assert 0.5 < jnp.std(scores) < 2
+
+
+def test_layers_start_different():
+    blocks = weights().blocks
+    assert np.abs(blocks.query[0] - blocks.query[1]).max() > 0.1
+    np.testing.assert_array_equal(weights(extra_logit=0.25).blocks.extra_logit, np.full((2, 4), 0.25))
