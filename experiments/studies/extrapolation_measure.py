@@ -116,7 +116,7 @@ def _statistics(
     def of_layer(trace: LayerTrace, tokens: Int[Array, "B T"]) -> Statistics:  # noqa: ARG001
         return of_trace(trace, token=measure.sink.token, epsilon=measure.sink.epsilon)
 
-    def of_losses(losses: Float[Array, "B T"], tokens: Int[Array, "B T"]) -> Statistics:  # noqa: ARG001
+    def of_losses(losses: Float[Array, "B T"], tokens: Int[Array, "B T+1"]) -> Statistics:  # noqa: ARG001
         return {"loss": mean_loss(losses)} | ({} if last is None else {LAST: last_loss(losses, last)})
 
     return evaluate(params, tables, batches, model, of_layer=of_layer, of_losses=of_losses)

@@ -63,7 +63,7 @@ class _Watched(Progress):
 
 
 class _FailingAtTheEnd(SinksMeasurer):
-    def final(self, *arguments: Any) -> list[dict[str, np.ndarray]]:
+    def final(self, arms: Any, params: Any, source: Any, model: Any, programs: Any) -> list[Any]:  # noqa: ARG002
         raise RuntimeError("the power failed")
 
 
@@ -102,7 +102,11 @@ def whole(in_use: None, tmp_path_factory: pytest.TempPathFactory) -> Path:  # no
 def compilations() -> Iterator[list[str]]:
     """Names of the events that JAX reports while it compiles."""
     events: list[str] = []
-    jax.monitoring.register_event_duration_secs_listener(lambda event, seconds, **_: events.append(event))  # noqa: ARG005
+
+    def _heard(event: str, duration_secs: float, **_: str | int) -> None:  # noqa: ARG001
+        events.append(event)
+
+    jax.monitoring.register_event_duration_secs_listener(_heard)
     yield events
     jax.monitoring.clear_event_listeners()
 

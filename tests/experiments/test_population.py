@@ -16,7 +16,14 @@ pytestmark = pytest.mark.usefixtures("in_use")
 
 @pytest.mark.parametrize(
     ("members", "divided", "arm", "data"),
-    [(1, (16, 8), 1, 8), (1, (12, 8), 1, 4), (1, (16, 9), 1, 1), (2, (16, 16), 2, 4), (3, (16, 16), 3, 2), (20, (16, 16), 8, 1)],
+    [
+        (1, (16, 8), 1, 8),
+        (1, (12, 8), 1, 4),
+        (1, (16, 9), 1, 1),
+        (2, (16, 16), 2, 4),
+        (3, (16, 16), 3, 2),
+        (20, (16, 16), 8, 1),
+    ],
 )
 def test_mesh_of_a_population(members: int, divided: tuple[int, ...], arm: int, data: int) -> None:
     mesh = population_mesh(members, *divided)

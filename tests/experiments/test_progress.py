@@ -25,7 +25,15 @@ def _shown(terminal: bool) -> str:
 
 def test_a_terminal_shows_steps_loss_rate_and_utilisation() -> None:
     shown = _shown(terminal=True)
-    for part in ("sinks: softmax x 3", "40/100", "loss 3.000", "tokens/s", "% of the matmul ceiling", "sinks: gated x 3", "1/50"):
+    for part in (
+        "sinks: softmax x 3",
+        "40/100",
+        "loss 3.000",
+        "tokens/s",
+        "% of the matmul ceiling",
+        "sinks: gated x 3",
+        "1/50",
+    ):
         assert part in shown
     assert "checkpoint [passed] over" in shown
 

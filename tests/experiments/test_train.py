@@ -2,6 +2,7 @@
 
 import dataclasses
 import math
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -31,9 +32,9 @@ V, T = 13, 8
 pytestmark = pytest.mark.usefixtures("in_use", "mesh")
 
 
-def _train(schedule: Schedule, steps: int = 100, warmup: int = 10, **changes: float) -> TrainConfig:
-    settings = {"learning_rate": 0.5, "weight_decay": 0.3, "clip": 0.05} | changes
-    return TrainConfig(steps=steps, batch=3, schedule=schedule, warmup=warmup, **settings)
+def _train(schedule: Schedule, steps: int = 100, warmup: int = 10) -> TrainConfig:
+    values = {"learning_rate": 0.5, "weight_decay": 0.3, "clip": 0.05}
+    return TrainConfig.model_validate({"steps": steps, "batch": 3, "schedule": schedule, "warmup": warmup} | values)
 
 
 def test_warm_up_ends_at_the_peak_and_wastes_no_step() -> None:
@@ -91,9 +92,10 @@ def _oracle(state: TrainState, tokens: jax.Array, values: Values, model: ModelCo
         optax.clip_by_global_norm(cfg.clip),
         optax.adamw(0.01, b1=cfg.beta1, b2=cfg.beta2, eps=cfg.epsilon, weight_decay=cfg.weight_decay, mask=mask),
     )
-    weights = jax.tree.leaves(state.params)
+    weights: Any = jax.tree.leaves(state.params)
     updates, _ = adamw.update(leaves, adamw.init(weights), weights)
-    return jax.tree.unflatten(tree, optax.apply_updates(weights, updates))
+    new: Any = optax.apply_updates(weights, updates)
+    return jax.tree.unflatten(tree, new)
 
 
 @pytest.mark.parametrize("sink", [FixedSink(logit=0.0), LearnedSink()], ids=["fixed", "learned"])
@@ -104,9 +106,7 @@ def test_a_step_is_adamw_with_a_mask(sink: Sink) -> None:
     found, metrics = step(state, tokens, values, jnp.float32(0.01), decoder_config(model, V, T), cfg)
     assert metrics["gradient_norm"] > cfg.clip  # the clip is at work
     expected = jax.jit(_oracle, static_argnames=("model", "cfg"))(state, tokens, values, model=model, cfg=cfg)
-    for (path, own), other in zip(
-        jax.tree_util.tree_leaves_with_path(found.params), jax.tree.leaves(expected), strict=True
-    ):
+    for (path, own), other in zip(jax.tree_util.tree_leaves_with_path(found.params), jax.tree.leaves(expected), strict=True):
         np.testing.assert_allclose(own, other, rtol=1e-5, atol=1e-6, err_msg=jax.tree_util.keystr(path))
     moved = not np.array_equal(found.params.blocks.extra_logit, state.params.blocks.extra_logit)
     assert moved == isinstance(sink, LearnedSink)
