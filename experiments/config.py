@@ -307,6 +307,10 @@ class ExtrapolationStudy(Training):
         longest = max(*self.measure.lengths, self.measure.sink.length)
         if isinstance(self.model.position, LearnedPositions) and longest > self.data.length:
             raise ValueError(f"learned positions end at data.length = {self.data.length}: nothing is measured at {longest}")
+        if self.measure.last > min(self.measure.lengths):
+            raise ValueError(
+                f"measure.last = {self.measure.last} is more than the {min(self.measure.lengths)} tokens of a window"
+            )
         for extension in self.measure.extensions:
             self.model.check_scaling(extension)
         return self
