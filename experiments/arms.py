@@ -127,8 +127,8 @@ def _record(group: Group, member: Member, end: Trained, beyond: Point, origin: O
 
 
 def unit(name: str) -> str:
-    """Of a measurement, with or without a length behind its name."""
-    return UNITS[name] if name in UNITS else UNITS[name.split(".")[0]]
+    """Of a measurement, whose name may go on with a number of positions, an extension, a length."""
+    return UNITS[name] if name in UNITS else UNITS[name.split(".")[0].rstrip("0123456789")]
 
 
 def _tell(group: Group, progress: Progress, seconds: float) -> None:

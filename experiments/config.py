@@ -296,6 +296,15 @@ class SinksStudy(Training):
     data: BackcopyData
     measure: SinksMeasure = SinksMeasure()
 
+    @model_validator(mode="after")
+    def _sinks_are_of_whole_sequences(self) -> "SinksStudy":
+        if self.measure.sink.length != self.data.length:
+            raise ValueError(
+                f"measure.sink.length = {self.measure.sink.length}: this study measures sinks on whole sequences, of "
+                f"data.length = {self.data.length}; make them equal"
+            )
+        return self
+
 
 class ExtrapolationStudy(Training):
     study: Literal["extrapolation"] = "extrapolation"

@@ -59,7 +59,7 @@ class ExtrapolationMeasurer:
             jobs = _jobs(arms, length)
             results = _measured(arms, params, source, model, length, jobs, programs)
             for (i, extension), result in zip(jobs, results, strict=True):
-                found[i] |= _named(result, extension, length)
+                found[i] |= _named(result, extension, length, arms[i].measure.last)  # pyright: ignore[reportAttributeAccessIssue]
         return found
 
 
@@ -122,11 +122,11 @@ def _statistics(
     return evaluate(params, tables, batches, model, of_layer=of_layer, of_losses=of_losses)
 
 
-def _named(result: Point, extension: str, length: int) -> Point:
+def _named(result: Point, extension: str, length: int, last: int) -> Point:
     """A result under the names of the record; the sinks only of the model as it was trained."""
     named = {
         f"perplexity.{extension}.{length}": np.asarray(np.exp(result["loss"])),
-        f"perplexity_last64.{extension}.{length}": np.asarray(np.exp(result[LAST])),
+        f"perplexity_last{last}.{extension}.{length}": np.asarray(np.exp(result[LAST])),
     }
     if extension == "none":
         named |= {f"{name}.{length}": result[name] for name in ("sink_rate", "first_token_mass", "logit_mass")}

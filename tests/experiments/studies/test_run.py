@@ -134,7 +134,7 @@ def test_records_hold_every_measurement(ran: tuple[Path, Path, Ran]) -> None:
     rope = next(entry for entry in stored if entry.record.arm == "rope")
     measured = rope.record.measurements
     ways = [("none", 16), ("none", 32), ("pi", 32), ("yarn", 32)]  # at the training length nothing is extended
-    for quantity in ("perplexity", "perplexity_last64"):
+    for quantity in ("perplexity", "perplexity_last8"):
         assert {name for name in measured if name.startswith(f"{quantity}.")} == {f"{quantity}.{way}.{n}" for way, n in ways}
     assert all(entry.value is not None for entry in measured.values())
     assert measured["perplexity.none.16"].value > 1  # pyright: ignore[reportOptionalOperand]
