@@ -1,6 +1,5 @@
 """One block: its structure, its gates, and what it reports."""
 
-import math
 from dataclasses import replace
 from typing import get_args
 
@@ -14,6 +13,7 @@ from model.gating import Gate
 from model.norm import Norm
 from model.positions.rope_scaling import inverse_frequencies
 from model.positions.tables import PositionTables, position_tables
+from tests.model.weights import drawn
 
 pytestmark = pytest.mark.usefixtures("mesh")
 
@@ -35,9 +35,7 @@ def draw(seed: int = 1) -> jax.Array:
 
 
 def block(cfg: BlockConfig, seed: int = 0) -> Block:
-    """Weights on one device, unsharded, so that they can be edited."""
-    p = init_block(jax.random.key(seed), cfg, extra_logit=-math.inf, depth=2)
-    return jax.tree.map(jnp.asarray, jax.device_get(p))
+    return drawn(lambda: init_block(jax.random.key(0), cfg, extra_logit=0.0, depth=2), seed)
 
 
 def apply(p: Block, x: jax.Array, cfg: BlockConfig):
@@ -51,7 +49,7 @@ def with_gate_at(value: float, cfg: BlockConfig) -> Block:
     assert bias is not None
     assert p.gate is not None
     norm = Norm(scale=p.attention_norm.scale.at[0].set(0), bias=bias.at[0].set(1))
-    return p.replace(attention_norm=norm, gate=jnp.zeros_like(p.gate).at[0].set(value))
+    return replace(p, attention_norm=norm, gate=jnp.zeros_like(p.gate).at[0].set(value))
 
 
 @GATES
@@ -60,7 +58,7 @@ def test_an_open_gate_is_no_gate(gate):
     cfg = replace(CONFIG, layer_norm=True, gate=gate)
     p = with_gate_at(40.0, cfg)
     gated, trace = apply(p, draw(), cfg)
-    plain, _ = apply(p.replace(gate=None), draw(), replace(cfg, gate="none"))
+    plain, _ = apply(replace(p, gate=None), draw(), replace(cfg, gate="none"))
     np.testing.assert_array_equal(trace.gate, 1)
     np.testing.assert_allclose(gated, plain, atol=1e-6)
 
@@ -70,7 +68,7 @@ def test_a_closed_gate_lets_nothing_through(gate):
     cfg = replace(CONFIG, layer_norm=True, gate=gate)
     p = with_gate_at(-100.0, cfg)
     gated, trace = apply(p, draw(), cfg)
-    silent, _ = apply(p.replace(output=jnp.zeros_like(p.output)), draw(), cfg)
+    silent, _ = apply(replace(p, output=jnp.zeros_like(p.output)), draw(), cfg)
     assert trace.gate.max() < 1e-30
     np.testing.assert_allclose(gated, silent, atol=1e-6)
 
@@ -99,7 +97,7 @@ def test_value_norms_are_those_behind_a_gate_on_the_values():
     cfg = replace(CONFIG, layer_norm=True, gate="value_headwise")
     p = with_gate_at(0.0, cfg)  # σ(0) = 1/2
     _, gated = apply(p, draw(), cfg)
-    _, plain = apply(p.replace(gate=None), draw(), replace(cfg, gate="none"))
+    _, plain = apply(replace(p, gate=None), draw(), replace(cfg, gate="none"))
     np.testing.assert_allclose(gated.value_norm, plain.value_norm / 2, rtol=1e-5)
 
 
@@ -113,13 +111,13 @@ def test_the_trace_holds_the_residual_stream_behind_the_layer():
 def test_grouped_heads_equal_copied_ones(kv_heads):
     cfg = replace(CONFIG, kv_heads=kv_heads)
     p = block(cfg)
-    copies = p.replace(**{name: jnp.repeat(getattr(p, name), 4 // kv_heads, axis=1) for name in ("key", "value")})
+    copies = replace(p, **{name: jnp.repeat(getattr(p, name), 4 // kv_heads, axis=1) for name in ("key", "value")})
     np.testing.assert_allclose(apply(p, draw(), cfg)[0], apply(copies, draw(), replace(cfg, kv_heads=4))[0], atol=1e-6)
 
 
 def test_layouts_of_rope_are_equal_up_to_a_permutation_of_the_query_and_key_channels():
     p, order = block(CONFIG), np.arange(8).reshape(2, -1).T.ravel()
-    permuted = p.replace(query=p.query[..., order], key=p.key[..., order])
+    permuted = replace(p, query=p.query[..., order], key=p.key[..., order])
     halves, _ = apply(p, draw(), CONFIG)
     interleaved, _ = apply(permuted, draw(), replace(CONFIG, interleaved=True))
     np.testing.assert_allclose(interleaved, halves, atol=1e-6)
@@ -128,7 +126,8 @@ def test_layouts_of_rope_are_equal_up_to_a_permutation_of_the_query_and_key_chan
 def test_initial_matrices_that_write_to_the_residual_stream_are_smaller():
     """By 1 / sqrt(2 · depth)."""
     wide = BlockConfig(width=64, heads=8, kv_heads=8, head_dim=8, hidden=64)
-    shallow, deep = (init_block(jax.random.key(0), wide, extra_logit=0.5, depth=depth) for depth in (1, 9))
+    init = jax.jit(init_block, static_argnames=("cfg", "depth"))
+    shallow, deep = (init(jax.random.key(0), wide, extra_logit=0.5, depth=depth) for depth in (1, 9))
     np.testing.assert_allclose(deep.output, shallow.output / 3, rtol=1e-5)
     np.testing.assert_allclose(deep.feedforward.down, shallow.feedforward.down / 3, rtol=1e-5)
     np.testing.assert_array_equal(deep.query, shallow.query)

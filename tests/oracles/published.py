@@ -1,0 +1,161 @@
+"""Random tiny models of transformers and their weights in our trees."""
+
+from collections.abc import Callable
+
+import numpy as np
+import torch
+from transformers import GPT2Config, GPT2LMHeadModel, LlamaConfig, LlamaForCausalLM, MptConfig, MptForCausalLM, PreTrainedModel
+
+from model.block import Block, BlockConfig
+from model.decoder import Decoder, DecoderConfig
+from model.feedforward import FeedForward
+from model.norm import Norm
+
+Tensors = dict[str, np.ndarray]
+VOCABULARY, WIDTH, HEADS, SIZE, HIDDEN, LAYERS, CONTEXT = 23, 32, 4, 8, 64, 3, 64
+
+
+def magnified(model: PreTrainedModel) -> PreTrainedModel:
+    """In float64 with large random weights, norms included: those of the library's own initialiser are so small that a wrong
+    rotation or scale would hide behind them. Biases that our layers do not have are zero; LayerNorm's are not."""
+    generator = torch.Generator().manual_seed(0)
+    model = model.double().eval()
+    for name, weight in model.named_parameters():
+        noise = torch.randn(weight.shape, generator=generator, dtype=torch.float64)
+        is_norm = any(part in name for part in ("norm", "ln_"))
+        with torch.no_grad():
+            if weight.ndim == 2:
+                weight.copy_(noise * (1.0 if "wpe" in name or "wte" in name or "embed" in name else 2 * WIDTH**-0.5))
+            elif is_norm:
+                weight.copy_(0.3 * noise + (0 if name.endswith("bias") else 1))
+            else:
+                weight.zero_()
+    return model
+
+
+def llama(**rope: object) -> PreTrainedModel:
+    config = LlamaConfig(
+        vocab_size=VOCABULARY,
+        hidden_size=WIDTH,
+        intermediate_size=HIDDEN,
+        num_hidden_layers=LAYERS,
+        num_attention_heads=HEADS,
+        num_key_value_heads=HEADS // 2,
+        head_dim=SIZE,
+        max_position_embeddings=CONTEXT,
+        rms_norm_eps=1e-6,
+        tie_word_embeddings=False,
+        rope_parameters={"rope_type": "default", "rope_theta": 100.0, **rope},
+        attn_implementation="eager",
+    )
+    return magnified(LlamaForCausalLM(config))
+
+
+def gpt2() -> PreTrainedModel:
+    sizes = {"n_embd": WIDTH, "n_layer": LAYERS, "n_head": HEADS, "n_inner": HIDDEN, "n_positions": CONTEXT}
+    config = GPT2Config(vocab_size=VOCABULARY, activation_function="gelu", attn_implementation="eager", **sizes)
+    return magnified(GPT2LMHeadModel(config))
+
+
+def mpt() -> PreTrainedModel:
+    sizes = {"d_model": WIDTH, "n_layers": LAYERS, "n_heads": HEADS, "expansion_ratio": HIDDEN // WIDTH}
+    return magnified(MptForCausalLM(MptConfig(vocab_size=VOCABULARY, max_seq_len=CONTEXT, **sizes)))
+
+
+def configuration(kind: str) -> DecoderConfig:
+    block = {"width": WIDTH, "heads": HEADS, "head_dim": SIZE, "hidden": HIDDEN}
+    if kind == "llama":
+        return DecoderConfig(VOCABULARY, LAYERS, BlockConfig(kv_heads=HEADS // 2, activation="swiglu", **block), tied=False)
+    positions = CONTEXT if kind == "gpt2" else 0
+    layers = BlockConfig(kv_heads=HEADS, activation="gelu", layer_norm=True, **block)
+    return DecoderConfig(VOCABULARY, LAYERS, layers, tied=True, learned_positions=positions)
+
+
+def _stacked(tensors: Tensors, name: str) -> np.ndarray:
+    """One weight of every layer; `#` stands for the layer."""
+    return np.stack([tensors[name.replace("#", str(layer))] for layer in range(LAYERS)])
+
+
+def _transposed(tensors: Tensors, name: str) -> np.ndarray:
+    """torch keeps [out, in], we [in, out]."""
+    return _stacked(tensors, name).swapaxes(1, 2)
+
+
+def from_llama(t: Tensors) -> Decoder:
+    layer = "model.layers.#."
+    heads = {ours: _transposed(t, f"{layer}self_attn.{ours[0]}_proj.weight") for ours in ("query", "key", "value")}
+    return Decoder(
+        embedding=t["model.embed_tokens.weight"],
+        positions=None,
+        blocks=Block(
+            attention_norm=Norm(_stacked(t, layer + "input_layernorm.weight"), None),
+            **{name: w.reshape(LAYERS, WIDTH, -1, SIZE) for name, w in heads.items()},
+            gate=None,
+            extra_logit=np.full((LAYERS, HEADS), -np.inf),
+            output=_transposed(t, layer + "self_attn.o_proj.weight").reshape(LAYERS, HEADS, SIZE, WIDTH),
+            feedforward_norm=Norm(_stacked(t, layer + "post_attention_layernorm.weight"), None),
+            feedforward=FeedForward(
+                up=_transposed(t, layer + "mlp.up_proj.weight"),
+                gate=_transposed(t, layer + "mlp.gate_proj.weight"),
+                down=_transposed(t, layer + "mlp.down_proj.weight"),
+            ),
+        ),
+        final_norm=Norm(t["model.norm.weight"], None),
+        unembedding=t["lm_head.weight"],
+    )
+
+
+def _fused(t: Tensors, layer: str, names: dict[str, str], norms: Callable[[str], Norm], matrix, **rest) -> Decoder:
+    """A model whose query, key and value are one matrix, side by side in this order."""
+    q, k, v = np.split(matrix(t, layer + names["qkv"]), 3, axis=2)
+    return Decoder(
+        blocks=Block(
+            attention_norm=norms(layer + names["attention_norm"]),
+            query=q.reshape(LAYERS, WIDTH, HEADS, SIZE),
+            key=k.reshape(LAYERS, WIDTH, HEADS, SIZE),
+            value=v.reshape(LAYERS, WIDTH, HEADS, SIZE),
+            gate=None,
+            extra_logit=np.full((LAYERS, HEADS), -np.inf),
+            output=matrix(t, layer + names["output"]).reshape(LAYERS, HEADS, SIZE, WIDTH),
+            feedforward_norm=norms(layer + names["feedforward_norm"]),
+            feedforward=FeedForward(up=matrix(t, layer + names["up"]), gate=None, down=matrix(t, layer + names["down"])),
+        ),
+        unembedding=None,
+        **rest,
+    )
+
+
+def from_gpt2(t: Tensors) -> Decoder:
+    """Its matrices are [in, out] already."""
+    names = {"qkv": "attn.c_attn.weight", "output": "attn.c_proj.weight", "up": "mlp.c_fc.weight", "down": "mlp.c_proj.weight"}
+    return _fused(
+        t,
+        "transformer.h.#.",
+        names | {"attention_norm": "ln_1", "feedforward_norm": "ln_2"},
+        lambda name: Norm(_stacked(t, name + ".weight"), _stacked(t, name + ".bias")),
+        _stacked,
+        embedding=t["transformer.wte.weight"],
+        positions=t["transformer.wpe.weight"],
+        final_norm=Norm(t["transformer.ln_f.weight"], t["transformer.ln_f.bias"]),
+    )
+
+
+def from_mpt(t: Tensors) -> Decoder:
+    """Its LayerNorm has no bias."""
+    names = {
+        "qkv": "attn.Wqkv.weight",
+        "output": "attn.out_proj.weight",
+        "up": "ffn.up_proj.weight",
+        "down": "ffn.down_proj.weight",
+    }
+    final = t["transformer.norm_f.weight"]
+    return _fused(
+        t,
+        "transformer.blocks.#.",
+        names | {"attention_norm": "norm_1", "feedforward_norm": "norm_2"},
+        lambda name: Norm(_stacked(t, name + ".weight"), np.zeros((LAYERS, WIDTH))),
+        _transposed,
+        embedding=t["transformer.wte.weight"],
+        positions=None,
+        final_norm=Norm(final, np.zeros_like(final)),
+    )
