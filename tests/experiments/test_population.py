@@ -42,7 +42,7 @@ def test_three_members_on_two_devices_are_each_alone() -> None:
     with jax.set_mesh(mesh):
         held = stack(members, mesh)
         assert held.shape == (4, 4, 4)
-        np.testing.assert_array_equal(held[3], members[2])  # the last one fills the axis
+        np.testing.assert_array_equal(np.asarray(held)[3], members[2])  # the last one fills the axis
         programs: list[str] = []
         arguments = (held, stack(gains, mesh), share(weights, mesh))
         program = compiled("power", over_arms(power), programs, *arguments)
@@ -88,7 +88,7 @@ def alone(in_use: None) -> TrainState:  # noqa: ARG001
     return _trained(1, 1, [5])[0]
 
 
-@pytest.mark.parametrize(("arm", "data", "seeds"), [(2, 1, [5, 6, 7]), (1, 2, [5]), (1, 4, [5, 6])])
+@pytest.mark.parametrize(("arm", "data", "seeds"), [(2, 1, [5, 6, 7]), (1, 2, [5])])
 def test_devices_and_neighbours_change_nothing(alone: TrainState, arm: int, data: int, seeds: list[int]) -> None:
     found = _trained(arm, data, seeds)
     for (path, own), expected in zip(
