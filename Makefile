@@ -9,7 +9,7 @@ reproduce: install
 	$(BIN)/leadline run configs/reproduce.toml
 
 test: .venv/developing
-	$(BIN)/python -m pytest -n 2 -m "not oracle"
+	$(BIN)/python -m pytest -n 2 --dist loadfile -m "not oracle"
 oracles: .venv/comparing
 	$(BIN)/python -m pytest -m oracle
 lint: .venv/developing

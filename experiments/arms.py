@@ -53,7 +53,7 @@ def run_arms(
         if not (folder / RECORD).exists():
             members.append(_member(arm, seed, code, folder, progress))
     programs: list[str] = []
-    for group in _groups(study, members, sources):
+    for group in _groups(study, members, sources, measurer):
         with jax.set_mesh(group.mesh):
             began = time.monotonic()
             trained = train_group(group, measurer, programs, progress, interruption)
@@ -80,23 +80,31 @@ def structure(arm: Arm, vocabulary: int) -> tuple[Any, ...]:
     return decoder_config(arm.model, vocabulary, arm.data.length), arm.data, compiled_in, arm.measure
 
 
-def _groups(study: str, members: Sequence[Member], sources: dict[Any, Source]) -> list[Group]:
-    """Members of one structure that stand at the same step together, in the order in which they came."""
+def _groups(study: str, members: Sequence[Member], sources: dict[Any, Source], measurer: Measurer) -> list[Group]:
+    """Members of one structure that stand at the same step together, in the order in which they came.
+
+    UserError where the data do not suffice for a group, before any of them is trained.
+    """
     found: dict[Any, list[Member]] = {}
     for member in members:
         key = (structure(member.arm, sources[member.arm.data].vocabulary), member.start)
         found.setdefault(key, []).append(member)
-    return [
-        Group(study, tuple(group), sources[key[1]], key[0], population_mesh(len(group), group[0].arm.train.batch))
-        for (key, _), group in found.items()
-    ]
+    groups = []
+    for (key, _), group in found.items():
+        arm, source = group[0].arm, sources[key[1]]
+        source.inputs(group[0].seed, 0, arm.train.batch)
+        batches = measurer.batches(source, arm.measure)
+        mesh = population_mesh(len(group), arm.train.batch, batches.shape[1], arm.model.width)
+        groups.append(Group(study, tuple(group), source, key[0], batches, mesh))
+    return groups
 
 
 def _record(group: Group, member: Member, end: Trained, beyond: Point, origin: Origin) -> None:
-    arm, steps = member.arm, member.arm.train.steps
+    arm = member.arm
     point = end.point | beyond
-    done = end.curve[-1]["step"] if end.message else steps
-    tokens = done * arm.train.batch * arm.data.length
+    if end.message:  # how long the others of its program went on says nothing of it
+        point = {name: np.full_like(found, np.nan) for name, found in point.items()}
+    tokens = end.steps * arm.train.batch * arm.data.length
     record = Record(
         study=group.study,
         arm=arm.name,
@@ -106,7 +114,7 @@ def _record(group: Group, member: Member, end: Trained, beyond: Point, origin: O
         message=end.message,
         config=arm.model_dump(mode="json"),
         data=group.source.described,
-        steps=done,
+        steps=end.steps,
         tokens=tokens,
         seconds=end.seconds / len(group.members),  # its share of the time that the whole program took
         flops=tokens * training_flops(group.model, arm.data.length, arm.model.window),
@@ -119,8 +127,8 @@ def _record(group: Group, member: Member, end: Trained, beyond: Point, origin: O
 
 
 def unit(name: str) -> str:
-    """Of a measurement, with or without a length behind its name."""
-    return UNITS[name] if name in UNITS else UNITS[name.split(".")[0]]
+    """Of a measurement, whose name may go on with a number of positions, an extension, a length."""
+    return UNITS[name] if name in UNITS else UNITS[name.split(".")[0].rstrip("0123456789")]
 
 
 def _tell(group: Group, progress: Progress, seconds: float) -> None:

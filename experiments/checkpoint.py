@@ -26,10 +26,11 @@ def save(folder: Path, step: int, state: Any, extra: dict[str, Any]) -> None:
     """
     try:
         with _manager(folder) as manager:
-            if step in manager.all_steps():
-                if _problem(folder / str(step), _manifest(folder, step)) is None:
-                    return
-                manager.delete(step)
+            if step in manager.all_steps() and _problem(folder / str(step), _manifest(folder, step)) is None:
+                return
+            # Only a checkpoint that was passed over can be at this step or beyond it, and Orbax would save nothing before it.
+            for passed_over in [found for found in manager.all_steps() if found >= step]:
+                manager.delete(passed_over)
             manager.save(step, args=ocp.args.StandardSave(state))
         _write_manifest(folder, step, {"files": _sums(folder / str(step)), "arrays": _described(state), "extra": extra})
     except OSError as error:

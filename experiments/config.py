@@ -296,6 +296,15 @@ class SinksStudy(Training):
     data: BackcopyData
     measure: SinksMeasure = SinksMeasure()
 
+    @model_validator(mode="after")
+    def _sinks_are_of_whole_sequences(self) -> "SinksStudy":
+        if self.measure.sink.length != self.data.length:
+            raise ValueError(
+                f"measure.sink.length = {self.measure.sink.length}: this study measures sinks on whole sequences, of "
+                f"data.length = {self.data.length}; make them equal"
+            )
+        return self
+
 
 class ExtrapolationStudy(Training):
     study: Literal["extrapolation"] = "extrapolation"
@@ -307,6 +316,10 @@ class ExtrapolationStudy(Training):
         longest = max(*self.measure.lengths, self.measure.sink.length)
         if isinstance(self.model.position, LearnedPositions) and longest > self.data.length:
             raise ValueError(f"learned positions end at data.length = {self.data.length}: nothing is measured at {longest}")
+        if self.measure.last > min(self.measure.lengths):
+            raise ValueError(
+                f"measure.last = {self.measure.last} is more than the {min(self.measure.lengths)} tokens of a window"
+            )
         for extension in self.measure.extensions:
             self.model.check_scaling(extension)
         return self

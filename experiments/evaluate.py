@@ -22,7 +22,7 @@ def evaluate(
     cfg: DecoderConfig,
     *,
     of_layer: Callable[[LayerTrace, Int[Array, "B T"]], Statistics],
-    of_losses: Callable[[Float[Array, "B T"], Int[Array, "B T"]], Statistics],
+    of_losses: Callable[[Float[Array, "B T"], Int[Array, "B T+1"]], Statistics],
 ) -> Statistics:
     """`of_layer` for each layer, stacked to [L, …], and `of_losses` (of token losses and ids): means over C batches."""
 

@@ -15,8 +15,8 @@ from experiments.config import Frozen
 from experiments.record import Device, strict_json
 
 PACKAGES = ("jax", "jaxlib", "flax", "optax", "numpy", "orbax-checkpoint")
-# Settings that change how a run is kept, and no number of it.
-WITHOUT_EFFECT = {"train": {"checkpoint_every"}}
+# Settings that change how a run is kept, and no number of it; what a corpus says is in its digest, wherever it lies.
+WITHOUT_EFFECT = {"train": {"checkpoint_every"}, "data": {"corpus"}}
 # Raised when the same configuration would give other numbers than before.
 NUMBERS = 1
 

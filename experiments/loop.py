@@ -90,6 +90,7 @@ class Group:
     members: tuple[Member, ...]
     source: Source
     model: DecoderConfig
+    held_out: Int[np.ndarray, "C B T"]  # what a point of the curves is measured on
     mesh: Mesh
 
     @property
@@ -123,17 +124,18 @@ class Behind:
     """What the members have behind them, one entry a member."""
 
     curves: list[list[dict[str, Any]]]
-    diverged: list[str | None]
+    diverged: list[tuple[int, str] | None]  # at which step, and how
     seconds: float
 
 
 @dataclass(frozen=True)
 class Trained:
-    """A member at the end of its training. `message` says why it diverged, None if it did not."""
+    """A member at the end of its training, at its last step or where it diverged; `message` says how, None if it did not."""
 
     params: Decoder
     point: Point
     curve: list[dict[str, Any]]
+    steps: int
     message: str | None
     seconds: float
 
@@ -175,8 +177,12 @@ def train_group(
             break
     behind.seconds = earlier + time.monotonic() - began
     points, params = population.point(state), unstack(state.params, count)
-    rows = zip(params, points, behind.curves, behind.diverged, strict=True)
-    return [Trained(*row, seconds=behind.seconds) for row in rows]
+    trained = []
+    for own, point, curve, diverged in zip(params, points, behind.curves, behind.diverged, strict=True):
+        steps, message = diverged or (cfg.steps, None)
+        until = [row for row in curve if row["step"] <= steps]
+        trained.append(Trained(own, point, until, steps, message, behind.seconds))
+    return trained
 
 
 def _prepare(group: Group, measurer: Measurer, programs: list[str]) -> tuple[Population, TrainState, Behind]:
@@ -185,7 +191,7 @@ def _prepare(group: Group, measurer: Measurer, programs: list[str]) -> tuple[Pop
     values = stack([_values(member.arm) for member in members], mesh)
     seeds = stack([np.uint32(member.seed) for member in members], mesh)
     rates = np.stack([learning_rates(member.arm.train) for member in members])
-    batches, shared = share(measurer.batches(group.source, arm.measure), mesh), share(group.source.shared, mesh)
+    batches, shared = share(group.held_out, mesh), share(group.source.shared, mesh)
 
     def initialise(seed: Array, own: Values, shared: None) -> TrainState:  # noqa: ARG001
         return init_state(seed, own, group.model, arm.train)
@@ -264,7 +270,8 @@ def _note_divergence(behind: Behind, group: Group, losses: np.ndarray, step: int
     limit = group.arm.train.diverged * math.log(group.model.vocabulary)
     for i, loss in enumerate(losses):
         if behind.diverged[i] is None and not loss <= limit:  # also true of NaN
-            behind.diverged[i] = f"the loss was {loss:g} at step {step}; it counts as diverged above {limit:.2f} nats"
+            message = f"the loss was {loss:g} at step {step}; it counts as diverged above {limit:.2f} nats"
+            behind.diverged[i] = (step, message)
 
 
 def _reporter(group: Group, progress: Progress) -> Callable[[int, np.ndarray], None]:

@@ -4,6 +4,7 @@ A population is a tree with a leading arm axis A, sharded over the mesh axis "ar
 run under `vmap`; on a CPU they run one after the other with a core each, because batched small products gain nothing there.
 """
 
+import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -18,12 +19,12 @@ from model.mesh import make_mesh
 Tree = Any
 
 
-def population_mesh(members: int, batch: int) -> Mesh:
-    """As many devices as there are members on the arm axis; what is left splits each member's batch, where it divides."""
+def population_mesh(members: int, *divided: int) -> Mesh:
+    """As many devices as there are members on the arm axis; of what is left, as many on the data axis as divide all sizes
+    that it shards: batches, and the width of the model."""
     devices = len(jax.devices())
     arm = min(devices, members)
-    data = devices // arm
-    return make_mesh(arm=arm, data=data if batch % data == 0 else 1)
+    return make_mesh(arm=arm, data=math.gcd(devices // arm, *divided))
 
 
 def over_arms(

@@ -82,10 +82,7 @@ def train_step(
     params: Tree = state.params
     updates, moments = optimizer(values, cfg, learning_rate).update(grads, state.optimizer, params)
     params = optax.apply_updates(params, updates)
-    return TrainState(params=params, optimizer=moments), {
-        "loss": loss,
-        "gradient_norm": optax.tree.norm(grads),
-    }
+    return TrainState(params=params, optimizer=moments), {"loss": loss, "gradient_norm": optax.tree.norm(grads)}
 
 
 def _frozen_logit(grads: Decoder, trained: Float[Array, ""]) -> Decoder:
@@ -110,4 +107,4 @@ def learning_rates(cfg: TrainConfig) -> np.ndarray:
     # The first step of a warm-up of n is peak / n, not 0: a step that changes nothing would be wasted.
     warm = optax.linear_schedule(peak / max(warmup, 1), peak, max(warmup - 1, 1))
     schedule = optax.join_schedules([warm, after], [warmup])
-    return np.asarray(jax.vmap(schedule)(jnp.arange(steps)), np.float32)
+    return np.asarray(jax.vmap(schedule)(jnp.arange(steps, dtype=jnp.float32)), np.float32)

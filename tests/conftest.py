@@ -1,5 +1,6 @@
 """Settings of every test: nothing is promoted or broadcast silently, and eight fake devices stand for a machine."""
 
+import tempfile
 from collections.abc import Iterator
 
 import jax
@@ -11,6 +12,15 @@ from model.mesh import make_mesh
 jax.config.update("jax_num_cpu_devices", 8)
 jax.config.update("jax_numpy_dtype_promotion", "strict")
 jax.config.update("jax_numpy_rank_promotion", "raise")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """A program that several tests need is compiled once a process; XLA's answers are kept until the run ends."""
+    folder = tempfile.TemporaryDirectory(prefix="leadline-tests-")
+    config.add_cleanup(folder.cleanup)
+    jax.config.update("jax_compilation_cache_dir", folder.name)
+    jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.0)
+    jax.config.update("jax_persistent_cache_min_entry_size_bytes", -1)
 
 
 @pytest.fixture

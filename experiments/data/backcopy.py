@@ -7,6 +7,8 @@ Guo, Pai, Bai, Jiao, Jordan and Mei, "Active-Dormant Attention Heads" (2024), ar
 x_1 is no trigger, so what a trigger repeats is neither a trigger nor BOS, and two triggers never follow each other.
 """
 
+from typing import no_type_check
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -18,6 +20,7 @@ from scipy.special import ndtri
 from experiments.errors import UserError
 
 
+@no_type_check  # JAX rebuilds trees from whatever a transformation leaves
 @struct.dataclass
 class Backcopy:
     """One task over V tokens. BOS is id V, so a model of it has V + 1 ids. `*S` is empty, or an axis of tasks."""

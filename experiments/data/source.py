@@ -16,8 +16,9 @@ from jaxtyping import Array, Int, Int32, UInt32
 from experiments.config import BackcopyData, TextData
 from experiments.data.backcopy import Backcopy, make_task, sample
 from experiments.data.batches import first_tokens, held_out_windows, text_batch
-from experiments.data.corpus import stdlib_documents, text_documents
+from experiments.data.corpus import Split, split, stdlib_documents, text_documents
 from experiments.data.tokens import TokenFiles, token_files
+from experiments.errors import UserError
 from tokenization.byte import ByteTokenizer
 
 # Keeps what a task is measured on apart from what it is trained on: no training seed reaches it.
@@ -116,7 +117,18 @@ def open_source(data: TextData | BackcopyData, cache: Path) -> TextSource | Back
     if isinstance(data, BackcopyData):
         return BackcopySource(data, make_task(data.vocabulary, data.triggers, data.task_seed, data.zipf))
     documents = stdlib_documents() if data.corpus == "stdlib" else text_documents(data.corpus)
+    _check_length(data, split(documents, data.held_out))
     return TextSource(data, token_files(documents, ByteTokenizer(), cache, data.held_out))
+
+
+def _check_length(data: TextData, divided: Split) -> None:
+    """UserError where no window fits into the training text, before any of it is written."""
+    tokens = sum(len(document.text) + 1 for document in divided.train)  # bytes, and EOS
+    if data.length >= tokens:
+        raise UserError(
+            f"data.length = {data.length}: a window and its last target take {data.length + 1} tokens, and the training text "
+            f"has {tokens}; shorten it or add text"
+        )
 
 
 def vocabulary_size(data: TextData | BackcopyData) -> int:

@@ -18,7 +18,7 @@ UNITS: Mapping[str, str] = {
     "bigram_excess": "nats",
     "backcopy_loss": "nats",
     "perplexity": "per token",
-    "perplexity_last64": "per token",
+    "perplexity_last": "per token",
     "bos_mass": "share",
     "bos_value_ratio": "ratio",
     "value_ratio": "ratio",

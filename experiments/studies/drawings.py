@@ -71,12 +71,12 @@ def _length_band(stored: Sequence[StoredRecord], quantity: str, arm: str, extens
 
 
 def extrapolation_drawings(stored: Sequence[StoredRecord]) -> list[Drawing]:
-    """Perplexity by evaluation length, over whole windows and over their last 64 positions."""
+    """Perplexity by evaluation length, over whole windows and over their last positions."""
     kept = _finished(stored)
     pairs = extrapolation.extension_arms([entry.record for entry in kept])
-    titles = {"perplexity": "whole windows", "perplexity_last64": "last 64 positions"}
     panels = {}
-    for quantity, title in titles.items():
+    for quantity, counted in extrapolation.quantities([entry.record for entry in kept]).items():
+        title = "whole windows" if quantity == extrapolation.WHOLE else f"{counted} positions"
         bands = [_length_band(kept, quantity, arm, extension) for arm, extension in pairs]
         if drawn := [band for band in bands if band is not None]:
             panels[title] = drawn

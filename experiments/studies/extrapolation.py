@@ -1,5 +1,6 @@
 """What happens to perplexity past the training length, and which extension of RoPE helps without fine-tuning?"""
 
+import re
 from collections.abc import Sequence
 
 from experiments.publish.summary import arms, cell, trained_notes
@@ -11,7 +12,7 @@ QUESTION = "What happens to perplexity past the training length, and which exten
 
 ARMS = {"rope": "RoPE", "alibi": "ALiBi"}
 EXTENSIONS = {"none": "as it is", "pi": "PI", "ntk": "NTK-aware", "yarn": "YaRN"}
-POSITIONS = {"perplexity": "all", "perplexity_last64": "last 64"}
+WHOLE = "perplexity"
 
 _PENG = "Peng et al. 2023, arXiv:2309.00071, Table 1"
 # At the papers' own scale, and for NTK-aware and YaRN of fine-tuned models: without fine-tuning they are not in print. Nor is
@@ -54,17 +55,24 @@ def lengths(records: Sequence[Record], quantity: str = "perplexity.none") -> lis
     return sorted(int(length) for length in found)
 
 
+def quantities(records: Sequence[Record]) -> dict[str, str]:
+    """The perplexities that occur and the positions that each counts: all of a window, or its last K."""
+    found = {re.match(rf"{WHOLE}_last(\d+)\.", name) for record in records for name in record.measurements}
+    last = sorted({int(match[1]) for match in found if match})
+    return {WHOLE: "all"} | {f"{WHOLE}_last{count}": f"last {count}" for count in last}
+
+
 def table(records: Sequence[Record]) -> Table:
-    """Byte perplexity by length, over whole windows and over their last 64 positions, beside what was published."""
+    """Byte perplexity by length, over whole windows and over their last positions, beside what was published."""
     spans = lengths(records)
     rows = tuple(
         (
             label(arm, extension),
             counted,
             *(cell(records, arm, f"{quantity}.{extension}.{span}", 2) for span in spans),
-            *(PUBLISHED.get((arm, extension), (MISSING, MISSING)) if quantity == "perplexity" else (MISSING, MISSING)),
+            *(PUBLISHED.get((arm, extension), (MISSING, MISSING)) if quantity == WHOLE else (MISSING, MISSING)),
         )
-        for quantity, counted in POSITIONS.items()
+        for quantity, counted in quantities(records).items()
         for arm, extension in extension_arms(records)
     )
     columns = ("position encoding", "positions", *(f"{span} tokens" for span in spans), "published", "source")

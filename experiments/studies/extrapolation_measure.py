@@ -29,6 +29,8 @@ class ExtrapolationMeasurer:
     """Sinks on short windows along the way; at the end perplexity at every length, as trained and with every extension."""
 
     def batches(self, source: TextSource, measure: ExtrapolationMeasure) -> Int[np.ndarray, "C B T"]:
+        for longest in measure.lengths:
+            source.held_out(longest, measure.tokens)  # what is too short for the end is said at the beginning
         length = measure.sink.length
         return in_batches(source.held_out(length, measure.sequences * length), TOKENS_AT_ONCE)
 
@@ -41,8 +43,7 @@ class ExtrapolationMeasurer:
         model: DecoderConfig,
         measure: ExtrapolationMeasure,
     ) -> Statistics:
-        found = _statistics(params, tables, batches, model, measure, layer_statistics)
-        return {name: value for name, value in found.items() if name != LAST}
+        return _statistics(params, tables, batches, model, measure, layer_statistics, last=None)
 
     def final(
         self,
@@ -58,7 +59,7 @@ class ExtrapolationMeasurer:
             jobs = _jobs(arms, length)
             results = _measured(arms, params, source, model, length, jobs, programs)
             for (i, extension), result in zip(jobs, results, strict=True):
-                found[i] |= _named(result, extension, length)
+                found[i] |= _named(result, extension, length, arms[i].measure.last)  # pyright: ignore[reportAttributeAccessIssue]
         return found
 
 
@@ -83,14 +84,14 @@ def _measured(
 ) -> list[Point]:
     measure: Any = arms[0].measure
     windows = in_batches(source.held_out(length, measure.tokens), TOKENS_AT_ONCE)
-    mesh = population_mesh(len(jobs), windows.shape[1])
+    mesh = population_mesh(len(jobs), windows.shape[1], model.block.width)
     with jax.set_mesh(mesh):
         batches = share(windows, mesh)
         models = stack([params[i] for i, _ in jobs], mesh)
         rows = stack([_tables(arms[i], extension, length) for i, extension in jobs], mesh)
 
         def job(params: Decoder, row: PositionTables, batches: Int[Array, "C B T"]) -> Statistics:
-            return _statistics(params, row, batches, model, measure, sink_statistics)
+            return _statistics(params, row, batches, model, measure, sink_statistics, last=measure.last)
 
         program = compiled(f"measure at {length}", over_arms(job), programs, models, rows, batches)
         return unstack(program(models, rows, batches), len(jobs))
@@ -110,21 +111,22 @@ def _statistics(
     model: DecoderConfig,
     measure: ExtrapolationMeasure,
     of_trace: Callable[..., Statistics],
+    last: int | None,
 ) -> Statistics:
     def of_layer(trace: LayerTrace, tokens: Int[Array, "B T"]) -> Statistics:  # noqa: ARG001
         return of_trace(trace, token=measure.sink.token, epsilon=measure.sink.epsilon)
 
-    def of_losses(losses: Float[Array, "B T"], tokens: Int[Array, "B T"]) -> Statistics:  # noqa: ARG001
-        return {"loss": mean_loss(losses), LAST: last_loss(losses, measure.last)}
+    def of_losses(losses: Float[Array, "B T"], tokens: Int[Array, "B T+1"]) -> Statistics:  # noqa: ARG001
+        return {"loss": mean_loss(losses)} | ({} if last is None else {LAST: last_loss(losses, last)})
 
     return evaluate(params, tables, batches, model, of_layer=of_layer, of_losses=of_losses)
 
 
-def _named(result: Point, extension: str, length: int) -> Point:
+def _named(result: Point, extension: str, length: int, last: int) -> Point:
     """A result under the names of the record; the sinks only of the model as it was trained."""
     named = {
         f"perplexity.{extension}.{length}": np.asarray(np.exp(result["loss"])),
-        f"perplexity_last64.{extension}.{length}": np.asarray(np.exp(result[LAST])),
+        f"perplexity_last{last}.{extension}.{length}": np.asarray(np.exp(result[LAST])),
     }
     if extension == "none":
         named |= {f"{name}.{length}": result[name] for name in ("sink_rate", "first_token_mass", "logit_mass")}

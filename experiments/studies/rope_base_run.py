@@ -23,7 +23,7 @@ def run_rope_base(study: RopeBaseStudy, results: Path, origin: Origin) -> tuple[
     """Records the bound of each length that has no record yet. Returns the hash of each arm and how many were found."""
     hashes, found = {}, 0
     for length in study.lengths:
-        arm = LengthArm(name=_name(length), head_dim=study.head_dim, length=length)
+        arm = LengthArm(name=length_name(length), head_dim=study.head_dim, length=length)
         code = arm_hash(study.study, arm, None)
         hashes[study.study, arm.name] = code
         folder = record_folder(results, study.study, arm.name, code, 0)
@@ -62,5 +62,5 @@ def _record(study: str, arm: LengthArm, code: str, folder: Path, origin: Origin)
     write_record(folder, record, [], {"islands": islands})
 
 
-def _name(length: int) -> str:
+def length_name(length: int) -> str:
     return f"{length // 1024}k" if length % 1024 == 0 else str(length)

@@ -1,5 +1,6 @@
 """Runs studies: the one place that knows which code answers which configuration."""
 
+import os
 import time
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
@@ -8,11 +9,13 @@ from typing import Any
 
 from experiments.arms import run_arms
 from experiments.config import Arm, ExtrapolationStudy, RopeBaseStudy, SinksStudy
+from experiments.errors import UserError
 from experiments.identity import provenance
 from experiments.interrupt import Interruption
 from experiments.load import arms_of, load_studies
 from experiments.progress import Progress
 from experiments.publish.page import Published
+from experiments.record import read_records
 from experiments.studies.extrapolation_measure import ExtrapolationMeasurer
 from experiments.studies.publish import publish_all
 from experiments.studies.rope_base_run import run_rope_base
@@ -51,8 +54,13 @@ def planned(config: Path, words: Sequence[str]) -> list[tuple[Study, list[Arm]]]
 
 
 def run(plan: Sequence[tuple[Study, Sequence[Arm]]], results: Path, progress: Progress) -> Ran:
-    """Runs what has no record yet and publishes what is recorded. Interrupted when asked to stop."""
+    """Runs what has no record yet and publishes what is recorded. Interrupted when asked to stop.
+
+    UserError before anything is trained if the results folder cannot be written or holds what cannot be read.
+    """
     began = time.monotonic()
+    _check_folder(results)
+    read_records(results)
     hashes: dict[tuple[str, str], str] = {}
     programs: list[str] = []
     origin = provenance()
@@ -75,3 +83,11 @@ def run(plan: Sequence[tuple[Study, Sequence[Arm]]], results: Path, progress: Pr
             trained += outcome.trained
             found += outcome.found
     return Ran(publish_all(results, hashes), tuple(programs), time.monotonic() - began, trained, found)
+
+
+def _check_folder(results: Path) -> None:
+    """UserError where the folder, or the nearest folder above it that there is, cannot be written."""
+    nearest = next(path for path in (results.absolute(), *results.absolute().parents) if path.exists())
+    if not nearest.is_dir() or not os.access(nearest, os.W_OK | os.X_OK):
+        reason = "cannot be written" if nearest.is_dir() else "is no folder"
+        raise UserError(f"{results}: cannot write results ({nearest} {reason}); choose another folder with --results")

@@ -46,7 +46,7 @@ class SinksMeasurer:
                 "bos_value_ratio": first_value_ratio(trace.value_norm, start=FIRST_QUERY),
             }
 
-        def of_losses(losses: Float[Array, "B T"], tokens: Int[Array, "B T"]) -> Statistics:
+        def of_losses(losses: Float[Array, "B T"], tokens: Int[Array, "B T+1"]) -> Statistics:
             copied, drawn = trigger_queries(tokens[:, :-1], shared), bigram_queries(tokens[:, :-1], shared)
             least = jnp.where(drawn, oracle_loss(tokens, shared), 0)
             bigram = mean_loss(losses, drawn)

@@ -58,12 +58,13 @@ def test_matmul_parameters_are_the_entries_of_the_matrices(mesh: Mesh, gate, fee
 @pytest.mark.parametrize(
     "model",
     [
-        SMALL.model_copy(update={"width": 64, "feedforward": "relu"}),
-        SMALL.model_copy(update={"width": 64, "gate": OutputGate(per="channel"), "tied": False, "head_dim": 16}),
+        SMALL.model_copy(update={"layers": 1, "width": 64, "feedforward": "relu"}),
+        SMALL.model_copy(update={"layers": 1, "width": 64, "gate": OutputGate(per="channel"), "tied": False}),
     ],
     ids=["relu", "gated"],
 )
-def test_flops_are_those_that_the_compiler_counts(mesh: Mesh, model: ModelConfig) -> None:  # noqa: ARG001
+@pytest.mark.usefixtures("in_use", "mesh")
+def test_flops_are_those_that_the_compiler_counts(model: ModelConfig) -> None:
     cfg = decoder_config(model, 97, T)
     params = jax.jit(lambda: init_decoder(jax.random.key(0), cfg))()
     table = tables(model, T)
@@ -72,14 +73,10 @@ def test_flops_are_those_that_the_compiler_counts(mesh: Mesh, model: ModelConfig
         return jnp.mean(token_losses(apply_decoder(params, tokens[:, :-1], table, cfg)[0], tokens[:, 1:]))
 
     arguments = (params, jax.ShapeDtypeStruct((2, T + 1), jnp.int32))
-    forward, both = (
-        jax.jit(f).lower(*arguments).compile().cost_analysis()["flops"] / (2 * T)  # pyright: ignore[reportOptionalSubscript]
-        for f in (loss, jax.value_and_grad(loss))
-    )
+    found = jax.jit(jax.value_and_grad(loss)).lower(*arguments).compile().cost_analysis() or {}
     # The compiler also counts keys behind the mask, which the formula leaves out, and element-wise work: a few percent.
     hidden_keys = cfg.layers * cfg.block.heads * cfg.block.head_dim * (T - (T + 1) / 2)
-    assert 1.0 < forward / (training_flops(cfg, T) / 3 + 4 * hidden_keys) < 1.06
-    assert 1.0 < both / (training_flops(cfg, T) + 12 * hidden_keys) < 1.06
+    assert 1.0 < found["flops"] / (2 * T) / (training_flops(cfg, T) + 12 * hidden_keys) < 1.06
 
 
 def test_a_window_bounds_the_keys_that_are_seen() -> None:

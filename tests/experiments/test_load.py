@@ -40,6 +40,7 @@ batch = 4
 learning_rate = 1e-3
 [measure]
 lengths = [16, 32]
+last = 8
 """
 
 
@@ -160,6 +161,11 @@ def test_learned_positions_are_not_measured_beyond_their_table(tmp_path: Path) -
     words = ("model.position={kind='learned'}", "measure.sink.length=16")
     assert f"{learned} 32" in _message(tmp_path, EXTRAPOLATION, *words)
     assert _arms(tmp_path, EXTRAPOLATION, "model.position={kind='learned'}", "measure.lengths=[16]", "measure.sink.length=16")
+
+
+def test_the_last_positions_are_within_every_window(tmp_path: Path) -> None:
+    message = _message(tmp_path, EXTRAPOLATION, "measure.last=17")
+    assert message.endswith("measure.last = 17 is more than the 16 tokens of a window")
 
 
 def test_extensions_that_the_rope_does_not_have_are_said_before_training(tmp_path: Path) -> None:
