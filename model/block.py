@@ -1,18 +1,17 @@
 """One pre-norm transformer block: its weights, how they are sharded, and the function that applies them."""
 
 from dataclasses import dataclass
-from typing import no_type_check
+from typing import Any, no_type_check
 
-import jax
 import jax.numpy as jnp
 from flax import struct
 from jax.sharding import PartitionSpec as P
 from jaxtyping import Array, Bool, Float, Int
 
 from model.attention import AttentionStatistics, attention
-from model.feedforward import Activation, FeedForward, feedforward, init_feedforward
+from model.feedforward import Activation, FeedForward, feedforward, feedforward_weights
 from model.gating import Gate, apply_gate, gate_scores
-from model.linear import init_matrix, project
+from model.linear import draw, matrix, project
 from model.norm import Norm, init_norm, normalise
 from model.positions.rope import rotate
 from model.positions.tables import PositionTables
@@ -73,34 +72,34 @@ class LayerTrace:
 def init_block(key: Array, cfg: BlockConfig, *, extra_logit: float | Float[Array, ""], depth: int) -> Block:
     """Matrices at 1/sqrt(fan-in); those that write to the residual stream 1/sqrt(2 · depth) of it (Radford et al. 2019)."""
     D, N, K, H = cfg.width, cfg.heads, cfg.kv_heads, cfg.head_dim
-    keys = iter(jax.random.split(key, 6))
     gain = (2 * depth) ** -0.5
-    return Block(
+    block = Block(
         attention_norm=init_norm(D, bias=cfg.layer_norm),
-        query=init_matrix(next(keys), (D, N, H), P("data", "model", None), D),
-        key=init_matrix(next(keys), (D, K, H), P("data", "model", None), D),
-        value=init_matrix(next(keys), (D, K, H), P("data", "model", None), D),
-        gate=_init_gate(next(keys), cfg),
+        query=matrix((D, N, H), P("data", "model", None), D),
+        key=matrix((D, K, H), P("data", "model", None), D),
+        value=matrix((D, K, H), P("data", "model", None), D),
+        gate=_gate(cfg),
         extra_logit=jnp.full(N, extra_logit, jnp.float32, out_sharding=P("model")),
-        output=init_matrix(next(keys), (N, H, D), P("model", None, "data"), N * H, gain),
+        output=matrix((N, H, D), P("model", None, "data"), N * H, gain),
         feedforward_norm=init_norm(D, bias=cfg.layer_norm),
-        feedforward=init_feedforward(next(keys), D, cfg.hidden, cfg.activation, gain),
+        feedforward=feedforward_weights(D, cfg.hidden, cfg.activation, gain),
     )
+    return draw(key, block)
 
 
-def _init_gate(key: Array, cfg: BlockConfig) -> Float[Array, "D heads"] | Float[Array, "D heads H"] | None:
+def _gate(cfg: BlockConfig) -> Any:
     D, N, K, H = cfg.width, cfg.heads, cfg.kv_heads, cfg.head_dim
     match cfg.gate:
         case "none":
             return None
         case "output_headwise":
-            return init_matrix(key, (D, N), P("data", "model"), D)
+            return matrix((D, N), P("data", "model"), D)
         case "output_elementwise":
-            return init_matrix(key, (D, N, H), P("data", "model", None), D)
+            return matrix((D, N, H), P("data", "model", None), D)
         case "value_headwise":
-            return init_matrix(key, (D, K), P("data", "model"), D)
+            return matrix((D, K), P("data", "model"), D)
         case "value_elementwise":
-            return init_matrix(key, (D, K, H), P("data", "model", None), D)
+            return matrix((D, K, H), P("data", "model", None), D)
 
 
 def apply_block(

@@ -12,7 +12,7 @@ from jaxtyping import Array, Bool, Float, Int
 
 from model.block import Block, BlockConfig, LayerTrace, apply_block, init_block
 from model.embedding import embed, logits
-from model.linear import init_matrix
+from model.linear import draw, matrix
 from model.norm import Norm, init_norm, normalise
 from model.positions.absolute import add_positions
 from model.positions.tables import PositionTables
@@ -48,17 +48,18 @@ class Decoder:
 
 def init_decoder(key: Array, cfg: DecoderConfig, *, extra_logit: float | Float[Array, ""] = -jnp.inf) -> Decoder:
     """Embeddings N(0, 1/D), so that a tied unembedding starts at unit scale; blocks as `init_block`. Needs a mesh."""
-    embedding, positions, blocks, unembedding = jax.random.split(key, 4)
+    outside, inside = jax.random.split(key)
     V, D = cfg.vocabulary, cfg.block.width
     whole = P(None, None)  # a sharded look-up table costs a rematerialisation and these are small
     init = jax.vmap(lambda k: init_block(k, cfg.block, extra_logit=extra_logit, depth=cfg.layers))
-    return Decoder(
-        embedding=init_matrix(embedding, (V, D), whole, D),
-        positions=init_matrix(positions, (cfg.learned_positions, D), whole, D) if cfg.learned_positions else None,
-        blocks=init(jax.random.split(blocks, cfg.layers)),
+    decoder = Decoder(
+        embedding=matrix((V, D), whole, D),
+        positions=matrix((cfg.learned_positions, D), whole, D) if cfg.learned_positions else None,
+        blocks=init(jax.random.split(inside, cfg.layers)),
         final_norm=init_norm(D, bias=cfg.block.layer_norm),
-        unembedding=None if cfg.tied else init_matrix(unembedding, (V, D), whole, D),
+        unembedding=None if cfg.tied else matrix((V, D), whole, D),
     )
+    return draw(outside, decoder)
 
 
 def apply_decoder(

@@ -8,7 +8,7 @@ from flax import struct
 from jax.sharding import PartitionSpec as P
 from jaxtyping import Array, Float
 
-from model.linear import init_matrix, project
+from model.linear import matrix, project
 
 Activation = Literal["swiglu", "gelu", "relu"]
 
@@ -23,14 +23,12 @@ class FeedForward:
     down: Float[Array, "*L F D"]
 
 
-def init_feedforward(key: Array, width: int, hidden: int, activation: Activation, gain: float) -> FeedForward:
-    """`gain` multiplies the scale of the output matrix."""
-    up, gate, down = jax.random.split(key, 3)
-    gated = activation == "swiglu"
+def feedforward_weights(width: int, hidden: int, activation: Activation, gain: float) -> FeedForward:
+    """Its matrices, still to be drawn (model.linear.draw); `gain` multiplies the scale of the output matrix."""
     return FeedForward(
-        up=init_matrix(up, (width, hidden), P("data", "model"), width),
-        gate=init_matrix(gate, (width, hidden), P("data", "model"), width) if gated else None,
-        down=init_matrix(down, (hidden, width), P("model", "data"), hidden, gain),
+        up=matrix((width, hidden), P("data", "model"), width),
+        gate=matrix((width, hidden), P("data", "model"), width) if activation == "swiglu" else None,
+        down=matrix((hidden, width), P("model", "data"), hidden, gain),
     )
 
 

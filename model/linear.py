@@ -1,9 +1,12 @@
 """The matrix product of every projection, written so that its gradient is fast and its sharding is explicit."""
 
 import math
+from dataclasses import dataclass
+from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax.sharding import PartitionSpec as P
 from jaxtyping import Array, Float
 
@@ -30,6 +33,32 @@ def _as_matrix(x: Float[Array, "..."], rows: int) -> Float[Array, "rows columns"
     return x.reshape(math.prod(x.shape[:rows]), -1, out_sharding=P(spec[0], spec[rows]))
 
 
-def init_matrix(key: Array, shape: tuple[int, ...], spec: P, fan_in: int, gain: float = 1.0) -> Float[Array, "..."]:
-    """Truncated normal (at three standard deviations) with standard deviation gain / sqrt(fan_in), float32."""
-    return gain * fan_in**-0.5 * jax.random.truncated_normal(key, -3.0, 3.0, shape, out_sharding=spec)
+@dataclass(frozen=True)
+class Matrix:
+    """A weight that is still to be drawn: its shape, its sharding, and the standard deviation gain / sqrt(fan-in)."""
+
+    shape: tuple[int, ...]
+    spec: P
+    fan_in: int
+    gain: float
+
+
+def matrix(shape: tuple[int, ...], spec: P, fan_in: int, gain: float = 1.0) -> Any:
+    """A `Matrix`, in the place of the array that `draw` will put there."""
+    return Matrix(shape, spec, fan_in, gain)
+
+
+def draw(key: Array, tree: Any) -> Any:
+    """The tree with every `Matrix` drawn: truncated normal at three standard deviations, float32. Needs a mesh.
+
+    One draw serves all of them: XLA takes longer to compile a random number generator for each than the rest of a small model.
+    """
+    leaves, structure = jax.tree.flatten(tree)
+    sizes = [math.prod(leaf.shape) for leaf in leaves if isinstance(leaf, Matrix)]
+    numbers = jax.random.truncated_normal(key, -3.0, 3.0, (sum(sizes),))
+    parts = iter(jnp.split(numbers, np.cumsum(sizes)[:-1]))
+
+    def drawn(weight: Matrix) -> Float[Array, "..."]:
+        return jax.reshard(weight.gain * weight.fan_in**-0.5 * next(parts).reshape(weight.shape), weight.spec)
+
+    return structure.unflatten([drawn(leaf) if isinstance(leaf, Matrix) else leaf for leaf in leaves])

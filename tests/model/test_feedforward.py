@@ -8,7 +8,8 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from model.feedforward import Activation, feedforward, init_feedforward
+from model.feedforward import Activation, feedforward, feedforward_weights
+from model.linear import draw
 
 pytestmark = pytest.mark.usefixtures("mesh")
 
@@ -21,7 +22,7 @@ def functions(up: np.ndarray, gate: np.ndarray | None) -> dict[str, np.ndarray]:
 
 @pytest.mark.parametrize("activation", get_args(Activation))
 def test_equals_its_equation(activation):
-    p = init_feedforward(jax.random.key(0), 6, 10, activation, 1.0)
+    p = draw(jax.random.key(0), feedforward_weights(6, 10, activation, 1.0))
     x = 3 * jax.random.normal(jax.random.key(1), (2, 5, 6))
     exact = jax.tree.map(lambda leaf: np.asarray(leaf, np.float64), [p.up, p.gate, p.down])
     up, gate, down = exact
@@ -32,11 +33,11 @@ def test_equals_its_equation(activation):
 
 @pytest.mark.parametrize("activation", get_args(Activation))
 def test_only_the_gated_kind_has_a_gate_matrix(activation):
-    p = init_feedforward(jax.random.key(0), 6, 10, activation, 0.25)
+    p = draw(jax.random.key(0), feedforward_weights(6, 10, activation, 0.25))
     assert (p.gate is not None) == (activation == "swiglu")
     assert jnp.abs(p.down).max() <= 3 * 0.25 / math.sqrt(10)
 
 
 def test_swiglu_without_its_gate_matrix_is_an_error():
     with pytest.raises(ValueError, match="swiglu needs a gate matrix"):
-        feedforward(init_feedforward(jax.random.key(0), 4, 8, "relu", 1.0), jnp.zeros((1, 2, 4)), "swiglu")
+        feedforward(draw(jax.random.key(0), feedforward_weights(4, 8, "relu", 1.0)), jnp.zeros((1, 2, 4)), "swiglu")

@@ -6,23 +6,23 @@ import numpy as np
 import pytest
 from jax.sharding import PartitionSpec as P
 
-from model.linear import init_matrix, project
+from model.linear import draw, matrix, project
 
 pytestmark = pytest.mark.usefixtures("mesh")
 RESIDUAL = P("data", None, None)
 
 
-def draw(seed: int, *shape: int) -> jax.Array:
+def numbers(seed: int, *shape: int) -> jax.Array:
     return jnp.asarray(np.random.default_rng(seed).standard_normal(shape), jnp.float32)
 
 
 def test_one_axis_to_one():
-    x, w = draw(0, 2, 3, 5), draw(1, 5, 4)
+    x, w = numbers(0, 2, 3, 5), numbers(1, 5, 4)
     np.testing.assert_allclose(project(x, w, out_sharding=P("data", None, "model")), np.asarray(x) @ np.asarray(w), atol=1e-5)
 
 
 def test_one_axis_to_heads_and_back():
-    x, w, back = draw(2, 2, 3, 5), draw(3, 5, 4, 6), draw(4, 4, 6, 5)
+    x, w, back = numbers(2, 2, 3, 5), numbers(3, 5, 4, 6), numbers(4, 4, 6, 5)
     heads = project(x, w, out_sharding=P("data", None, "model", None))
     np.testing.assert_allclose(heads, np.einsum("btd,dnh->btnh", x, w), atol=1e-5)
     merged = project(heads, back, contract=2, out_sharding=RESIDUAL)
@@ -30,7 +30,7 @@ def test_one_axis_to_heads_and_back():
 
 
 def test_gradients_are_those_of_the_plain_product():
-    x, w, weights = draw(5, 2, 3, 4, 6), draw(6, 4, 6, 5), draw(7, 2, 3, 5)
+    x, w, weights = numbers(5, 2, 3, 4, 6), numbers(6, 4, 6, 5), numbers(7, 2, 3, 5)
     found = jax.grad(lambda x, w: jnp.sum(weights * project(x, w, contract=2, out_sharding=RESIDUAL)), (0, 1))(x, w)
     np.testing.assert_allclose(found[0], np.einsum("bto,nho->btnh", weights, w), atol=1e-5)
     np.testing.assert_allclose(found[1], np.einsum("btnh,bto->nho", x, weights), atol=1e-5)
@@ -44,10 +44,19 @@ def test_bfloat16_products_are_summed_in_float32():
 
 
 def test_initial_matrices_have_the_stated_scale_and_are_cut_at_three_of_it():
-    w = init_matrix(jax.random.key(0), (256, 512), P("data", "model"), 256, gain=0.5)
+    w = draw(jax.random.key(0), matrix((256, 512), P("data", "model"), 256, gain=0.5))
     scale = 0.5 / 16
     assert w.dtype == jnp.float32
     assert jnp.abs(w).max() <= 3 * scale * 1.0001
     assert jnp.mean(w).item() == pytest.approx(0, abs=5 * scale / 362)
     # The standard deviation of a normal cut at ±3 is 0.9866.
     assert jnp.std(w).item() == pytest.approx(0.9866 * scale, rel=0.01)
+
+
+def test_every_matrix_of_a_tree_has_numbers_and_a_place_of_its_own_and_the_rest_is_kept(mesh):  # noqa: ARG001
+    tree = {"a": matrix((3, 4), P("data", None), 3), "b": None, "c": jnp.ones(2), "d": matrix((4, 3), P(None, "model"), 4)}
+    found = draw(jax.random.key(1), tree)
+    assert found["b"] is None
+    assert found["c"].tolist() == [1, 1]
+    assert not set(found["a"].ravel().tolist()) & set(found["d"].ravel().tolist())
+    assert [jax.typeof(found[name]).sharding.spec for name in "ad"] == [P("data", None), P(None, "model")]
