@@ -33,8 +33,9 @@ def save(folder: Path, step: int, state: Any, extra: dict[str, Any]) -> None:
                 manager.delete(passed_over)
             manager.save(step, args=ocp.args.StandardSave(state))
         _write_manifest(folder, step, {"files": _sums(folder / str(step)), "arrays": _described(state), "extra": extra})
-    except OSError as error:
-        raise UserError(f"{folder}: the checkpoint of step {step} cannot be written ({error}); free the disk") from error
+    except (OSError, ValueError) as error:  # Orbax says ValueError of a full disk
+        reason = str(error).split("\n")[0]
+        raise UserError(f"{folder}: the checkpoint of step {step} cannot be written ({reason}); free the disk") from error
     for stale in folder.glob("manifest-*.json"):
         if not (folder / stale.stem.removeprefix("manifest-")).is_dir():
             stale.unlink()

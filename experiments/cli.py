@@ -1,8 +1,11 @@
 """The command line: arguments in, one table or one JSON object out. What needs JAX is imported by the command that needs it."""
 
 import json
+import logging
 import os
 import sys
+import tempfile
+import traceback
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Annotated, Any
@@ -142,6 +145,7 @@ def doctor(as_json: AsJson = False) -> None:
 
 def main() -> None:
     """Errors are one line on standard error: exit 2 for the user's mistakes, 1 for failures, 130 when stopped."""
+    logging.getLogger("absl").setLevel(logging.CRITICAL)  # what Orbax logs as an error it raises too
     try:
         status = app(standalone_mode=False)
     except typer.TyperException as error:
@@ -156,7 +160,17 @@ def main() -> None:
     except OSError as error:
         _complain(f"{error.filename or 'a file'}: {error.strerror or error}")
         sys.exit(FAILURE)
+    except Exception as error:  # the last one who can say it in one line
+        _complain(f"{type(error).__name__}: {error} (this is a defect; {_kept_traceback()} has the traceback)")
+        sys.exit(FAILURE)
     sys.exit(status or 0)
+
+
+def _kept_traceback() -> str:
+    number, name = tempfile.mkstemp(prefix="leadline-", suffix=".log", text=True)
+    with os.fdopen(number, "w", encoding="utf-8") as file:
+        traceback.print_exc(file=file)
+    return name
 
 
 def _one_device_a_core() -> None:

@@ -176,10 +176,15 @@ def train_group(
         if all(behind.diverged):
             break
     behind.seconds = earlier + time.monotonic() - began
-    points, params = population.point(state), unstack(state.params, count)
-    trained = []
+    return _trained(population, state, behind)
+
+
+def _trained(population: Population, state: TrainState, behind: Behind) -> list[Trained]:
+    """What became of every member; the curve of one that diverged ends there, whatever its neighbours did."""
+    group, trained = population.group, []
+    points, params = population.point(state), unstack(state.params, len(group.members))
     for own, point, curve, diverged in zip(params, points, behind.curves, behind.diverged, strict=True):
-        steps, message = diverged or (cfg.steps, None)
+        steps, message = diverged or (group.arm.train.steps, None)
         until = [row for row in curve if row["step"] <= steps]
         trained.append(Trained(own, point, until, steps, message, behind.seconds))
     return trained

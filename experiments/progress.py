@@ -10,6 +10,8 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemainingColumn
 from rich.progress import Progress as RichProgress
 
+from model.mesh import make_mesh
+
 
 class Progress:
     """A bar of training steps on standard error: loss, tokens/s, model FLOP utilisation, time left. Silent off a terminal."""
@@ -58,14 +60,15 @@ class Progress:
 
 def matmul_ceiling(size: int = 1024, rounds: int = 3) -> float:
     """FLOP/s of this machine's own float32 matrix product on all its devices: what utilisation is measured against."""
-    a = jnp.ones((size, size), jnp.float32)
-    product = jax.jit(jnp.matmul)
-    product(a, a).block_until_ready()
     seconds = []
-    for _ in range(rounds):
-        began = time.monotonic()
+    with jax.set_mesh(make_mesh()):
+        a = jnp.ones((size, size), jnp.float32)
+        product = jax.jit(jnp.matmul)
         product(a, a).block_until_ready()
-        seconds.append(time.monotonic() - began)
-    # On a CPU one product already uses the cores that the other devices stand for.
+        for _ in range(rounds):
+            began = time.monotonic()
+            product(a, a).block_until_ready()
+            seconds.append(time.monotonic() - began)
+    # On a CPU the product of one device already uses the cores that the others stand for.
     devices = 1 if jax.default_backend() == "cpu" else jax.device_count()
     return devices * 2 * size**3 / min(seconds)

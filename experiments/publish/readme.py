@@ -20,7 +20,7 @@ def with_tables(text: str, tables: Mapping[str, str], where: str = "the text") -
     for name in names:
         if name not in tables:
             raise UserError(f"{where}: there is no table {name!r}; there are {', '.join(sorted(tables))}")
-    return BLOCK.sub(lambda match: f"{match[1]}\n{tables[match['name']]}\n{match[3]}", text)
+    return BLOCK.sub(lambda match: f"{match[1]}\n{tables[match['name']].strip()}\n\n{match[3]}", text)
 
 
 def rewrite(path: Path, tables: Mapping[str, str]) -> None:

@@ -157,6 +157,18 @@ def test_a_disk_that_refuses_leaves_the_checkpoint_before(tmp_path: Path, monkey
     _equal(checkpoint.restore(tmp_path, 2, _state())[0], _state(2))
 
 
+def test_orbax_on_a_full_disk_is_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    checkpoint.save(tmp_path, 2, _state(2), EXTRA)
+
+    def refuse(*_: object, **__: object) -> bool:
+        raise ValueError('RESOURCE_EXHAUSTED: Error writing "a/0": No space left on device\nand more lines')
+
+    monkeypatch.setattr(checkpoint.ocp.CheckpointManager, "save", refuse)
+    with pytest.raises(UserError, match=r"step 4 cannot be written \(RESOURCE_EXHAUSTED.*left on device\); free the disk$"):
+        checkpoint.save(tmp_path, 4, _state(4), EXTRA)
+    assert checkpoint.latest(tmp_path)[0] == 2
+
+
 def test_the_manifest_names_every_file(tmp_path: Path) -> None:
     checkpoint.save(tmp_path, 2, _state(), EXTRA)
     manifest = json.loads((tmp_path / "manifest-2.json").read_text())

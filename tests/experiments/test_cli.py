@@ -5,6 +5,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 from pathlib import Path
 from typing import Any
@@ -251,3 +252,22 @@ def test_an_interrupt_keeps_the_last_step_and_says_how_to_go_on(tmp_path: Path) 
     step = int(line.split("step ")[1].split()[0])
     assert len(list(results.glob(f"sinks/*/s*/checkpoint/manifest-{step}.json"))) == 2
     assert not list(results.rglob("record.json"))
+
+
+def test_a_defect_is_one_line_and_keeps_its_traceback(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    def broken(**_: object) -> int:
+        raise RuntimeError("no such luck")
+
+    monkeypatch.setattr(cli, "app", broken)
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    with pytest.raises(SystemExit) as stopped:
+        cli.main()
+    line = capsys.readouterr().err
+    assert stopped.value.code == cli.FAILURE
+    assert line.startswith("leadline: RuntimeError: no such luck")
+    assert line.count("\n") == 1
+    [log] = tmp_path.glob("leadline-*.log")
+    assert "no such luck" in log.read_text()
+    assert str(log) in line
