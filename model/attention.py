@@ -57,7 +57,8 @@ def attention(
     tokens, heads, groups = q.shape[1], q.shape[2], k.shape[2]
     q = jnp.swapaxes(q * q.shape[-1] ** -0.5, 1, 2)
     q = q.reshape(q.shape[0], groups, heads // groups, *q.shape[2:], out_sharding=_heads(5))
-    k, v = jnp.swapaxes(k, 1, 2), jnp.swapaxes(v, 1, 2)
+    k, v = (jax.reshard(jnp.swapaxes(x, 1, 2), _heads(4)) for x in (k, v))
+    padding = None if padding is None else jax.reshard(padding, P("data", None))
     per_head = functools.partial(jnp.reshape, shape=(groups, heads // groups), out_sharding=P("model", None))
     rows = functools.partial(_attend_rows, extra_logit=per_head(extra_logit), slopes=per_head(slopes), window=window)
     chunk = BLOCK * math.ceil(tokens / (BLOCK * CHUNKS))
