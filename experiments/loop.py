@@ -15,7 +15,7 @@ from jaxtyping import Array, Int
 
 from experiments import checkpoint
 from experiments.build import extra_logit, tables, training_flops
-from experiments.config import Arm, ExtrapolationMeasure, SinksMeasure
+from experiments.config import Arm
 from experiments.data.source import BackcopySource, TextSource
 from experiments.evaluate import Statistics
 from experiments.interrupt import Interrupted, Interruption
@@ -31,7 +31,6 @@ from model.positions.tables import PositionTables
 IN_FLIGHT = 2
 
 Source = BackcopySource | TextSource
-Measure = SinksMeasure | ExtrapolationMeasure
 Point = dict[str, np.ndarray]
 
 

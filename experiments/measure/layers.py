@@ -21,7 +21,6 @@ UNITS: Mapping[str, str] = {
     "perplexity_last": "per token",
     "bos_mass": "share",
     "bos_value_ratio": "ratio",
-    "value_ratio": "ratio",
     "sink_rate": "share",
     "first_token_mass": "share",
     "logit_mass": "share",
