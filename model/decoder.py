@@ -16,6 +16,7 @@ from model.embedding import embed, logits
 from model.linear import draw, matrix
 from model.norm import Norm, init_norm, normalise
 from model.positions.absolute import add_positions
+from model.positions.sections import grid_positions
 from model.positions.sinusoidal import sinusoidal
 from model.positions.tables import PositionTables
 
@@ -26,7 +27,8 @@ UNROLLED = 2
 @dataclass(frozen=True)
 class DecoderConfig:
     """The structure of a decoder. `learned_positions` is the length of a learned absolute table, 0 for none; `sinusoidal` adds
-    the fixed one."""
+    the fixed one. `grid` has the sizes of all axes but the first of a raster on which the tokens stand (model.positions.sections);
+    () is a text, where every coordinate of a position is its number."""
 
     vocabulary: int
     layers: int
@@ -35,6 +37,7 @@ class DecoderConfig:
     scaled_embedding: bool = False
     learned_positions: int = 0
     sinusoidal: bool = False
+    grid: tuple[int, ...] = ()
     compute: Literal["float32", "bfloat16"] = "float32"
 
 
@@ -78,11 +81,11 @@ def apply_decoder(
 ) -> tuple[Float[Array, "B T V"], Any]:
     """Logits (float32) and what `measure` returns for each layer, stacked over L (None without it).
 
-    `tables` holds a row a layer; `positions` are 0, 1, 2, … where they are not given; `padding` is True for real tokens.
-    Needs a mesh (jax.set_mesh).
+    `tables` holds a row a layer; `positions` are those of the text or grid where they are not given; `padding` is True for
+    real tokens. Needs a mesh (jax.set_mesh).
     """
     places = jnp.arange(tokens.shape[1])
-    positions = places[:, None] if positions is None else positions
+    positions = _positions(tokens.shape[1], tables, cfg) if positions is None else positions
 
     def layer(x: Float[Array, "B T D"], row: tuple[Block, PositionTables]) -> tuple[Float[Array, "B T D"], Any]:
         block, table = row
@@ -108,7 +111,7 @@ def extend(
     capacity = cache.key.shape[2]
     if p.positions is not None and capacity > p.positions.shape[0]:
         raise ValueError(f"learned positions end at {p.positions.shape[0]}, the cache has room for {capacity} tokens")
-    positions = jnp.arange(capacity)[:, None] if positions is None else positions
+    positions = _positions(capacity, tables, cfg) if positions is None else positions
 
     def layer(x: Float[Array, "B T D"], row: tuple[Block, PositionTables, Cache]) -> tuple[Float[Array, "B T D"], Cache]:
         block, table, own = row
@@ -119,6 +122,12 @@ def extend(
     x = _embedded(p, tokens, cache.length[0] + jnp.arange(tokens.shape[1]), cfg)
     x, cache = jax.lax.scan(layer, x, (p.blocks, tables, cache))
     return _logits(p, x), cache
+
+
+def _positions(tokens: int, tables: PositionTables, cfg: DecoderConfig) -> Int[Array, "T coordinates"]:
+    raster = jnp.asarray(grid_positions(tokens, cfg.grid))
+    coordinates = tables.frequencies.units.shape[-2]
+    return raster if cfg.grid else jnp.tile(raster, (1, coordinates))
 
 
 def _embedded(p: Decoder, tokens: Int[Array, "B T"], places: Int[Array, " T"], cfg: DecoderConfig) -> Float[Array, "B T D"]:
