@@ -23,7 +23,7 @@ from experiments.config import (
 from model.block import BlockConfig
 from model.decoder import DecoderConfig
 from model.gating import Gate
-from model.positions import rope_scaling
+from model.positions import rope_scaling, yarn
 from model.positions.alibi import alibi_slopes
 from model.positions.tables import NO_WINDOW, PositionTables, position_tables
 
@@ -105,17 +105,17 @@ def rope_table(size: int, base: float, scaling: Scaling, train_length: int) -> t
             return rope_scaling.position_interpolation(size, base, factor), 1.0
         case NtkAware(factor=factor):
             return rope_scaling.ntk_aware(size, base, factor), 1.0
-        case Yarn(factor=factor) as yarn:
-            table = rope_scaling.yarn(
+        case Yarn(factor=factor):
+            table = yarn.yarn(
                 size,
                 base,
                 factor,
-                yarn.original_length or train_length,
-                beta_fast=yarn.beta_fast,
-                beta_slow=yarn.beta_slow,
-                truncate=yarn.truncate,
+                scaling.original_length or train_length,
+                beta_fast=scaling.beta_fast,
+                beta_slow=scaling.beta_slow,
+                truncate=scaling.truncate,
             )
-            return table, yarn.attention_factor or rope_scaling.yarn_attention_factor(factor)
+            return table, scaling.attention_factor or yarn.yarn_attention_factor(factor)
 
 
 def extended(model: ModelConfig, extension: str, factor: float) -> ModelConfig | None:

@@ -201,8 +201,8 @@ def _prepare(group: Group, measurer: Measurer, programs: list[str]) -> tuple[Pop
         return init_state(seed, own, group.model, arm.train)
 
     def step(state: TrainState, own: tuple[Array, Values, Array], shared: Any) -> tuple[TrainState, dict[str, Array]]:
-        tokens = group.source.tokens(own[0], shared, arm.train.batch)
-        return train_step(state, tokens, own[1], own[2], group.model, arm.train)
+        sample = group.source.sample(own[0], shared, arm.train.batch)
+        return train_step(state, sample, own[1], own[2], group.model, arm.train)
 
     def point(params: Decoder, own: Values, shared: tuple[Array, Any]) -> Statistics:
         return measurer.point(params, own.tables, *shared, group.model, arm.measure)

@@ -9,9 +9,11 @@ import jax.numpy as jnp
 import numpy as np
 import optax
 from flax import struct
-from jaxtyping import Array, Float, Int, UInt
+from jaxtyping import Array, Float, UInt
 
 from experiments.config import Cosine, TrainConfig, WarmupStableDecay
+from experiments.data.sample import Sample
+from experiments.measure.perplexity import mean_loss
 from model.decoder import Decoder, DecoderConfig, apply_decoder, init_decoder
 from model.embedding import token_losses
 from model.positions.tables import PositionTables
@@ -65,19 +67,23 @@ def init_state(seed: UInt[Array, ""], values: Values, model: DecoderConfig, cfg:
 
 def train_step(
     state: TrainState,
-    tokens: Int[Array, "B T"],
+    sample: Sample,
     values: Values,
     learning_rate: Float[Array, ""],
     model: DecoderConfig,
     cfg: TrainConfig,
 ) -> tuple[TrainState, dict[str, Float[Array, ""]]]:
-    """One AdamW step on the mean loss of predicting tokens[:, 1:] from tokens[:, :-1]; the loss [nats] and gradient norm."""
+    """One AdamW step on the mean loss of predicting tokens[:, 1:] from tokens[:, :-1]; the loss [nats] and gradient norm.
 
-    def mean_loss(params: Decoder) -> Float[Array, ""]:
+    The mean is weighted where the sample has weights, over all of its targets.
+    """
+    tokens, weights = sample.tokens, sample.weights
+
+    def loss_of(params: Decoder) -> Float[Array, ""]:
         scores, _ = apply_decoder(params, tokens[:, :-1], values.tables, model)
-        return jnp.mean(token_losses(scores, tokens[:, 1:]))
+        return mean_loss(token_losses(scores, tokens[:, 1:]), weights)
 
-    loss, grads = jax.value_and_grad(mean_loss)(state.params)
+    loss, grads = jax.value_and_grad(loss_of)(state.params)
     grads: Tree = _frozen_logit(grads, values.train_extra_logit)
     params: Tree = state.params
     updates, moments = optimizer(values, cfg, learning_rate).update(grads, state.optimizer, params)

@@ -1,6 +1,6 @@
 """Where a step's tokens come from: a stretch of text, or a task that the device draws for itself.
 
-A source splits the work in two: `inputs(seed, step)` on the host, small arrays that depend on nothing else; `tokens(inputs,
+A source splits the work in two: `inputs(seed, step)` on the host, small arrays that depend on nothing else; `sample(inputs,
 shared)` inside the compiled step, the ids [B, T + 1] that they stand for.
 """
 
@@ -17,6 +17,7 @@ from experiments.config import BackcopyData, TextData
 from experiments.data.backcopy import Backcopy, make_task, sample
 from experiments.data.batches import first_tokens, held_out_windows, text_batch
 from experiments.data.corpus import Split, split, stdlib_documents, text_documents
+from experiments.data.sample import Sample
 from experiments.data.tokens import TokenFiles, token_files
 from experiments.errors import UserError
 from tokenization.byte import ByteTokenizer
@@ -33,7 +34,7 @@ class Source(Protocol):
 
     @property
     def shared(self) -> Any:
-        """Arrays that every member's `tokens` gets."""
+        """Arrays that every member's `sample` gets."""
         ...
 
     @property
@@ -43,7 +44,7 @@ class Source(Protocol):
 
     def inputs(self, seed: int, step: int, batch: int) -> np.ndarray: ...
 
-    def tokens(self, inputs: Array, shared: Any, batch: int) -> Int[Array, "B T"]: ...
+    def sample(self, inputs: Array, shared: Any, batch: int) -> Sample: ...
 
 
 @dataclass(frozen=True)
@@ -73,8 +74,8 @@ class TextSource:
         first = first_tokens(self.data.bos, ByteTokenizer())
         return text_batch(self.files.train, seed, step, batch, self.data.length, first)
 
-    def tokens(self, inputs: Int[Array, "B T"], shared: None, batch: int) -> Int[Array, "B T"]:  # noqa: ARG002
-        return inputs
+    def sample(self, inputs: Int[Array, "B T"], shared: None, batch: int) -> Sample:  # noqa: ARG002
+        return Sample(inputs)
 
     def held_out(self, length: int, count_tokens: int) -> Int32[np.ndarray, "B T"]:
         """Non-overlapping windows [count // length, length + 1], the same for every arm and seed."""
@@ -102,14 +103,14 @@ class BackcopySource:
     def inputs(self, seed: int, step: int, batch: int) -> UInt32[np.ndarray, "2"]:  # noqa: ARG002
         return np.array([seed, step], np.uint32)
 
-    def tokens(self, inputs: UInt32[Array, "2"], shared: Backcopy, batch: int) -> Int[Array, "B T"]:
+    def sample(self, inputs: UInt32[Array, "2"], shared: Backcopy, batch: int) -> Sample:
         key = jax.random.fold_in(jax.random.key(inputs[0]), inputs[1])
-        return sample(key, shared, batch, self.data.length + 1)
+        return Sample(sample(key, shared, batch, self.data.length + 1))
 
     def held_out(self, sequences: int) -> Int[Array, "B T"]:
         """Sequences [sequences, length + 1] that no training seed draws, the same for every arm and seed."""
         inputs = jnp.array([HELD_OUT_SEED, 0], jnp.uint32)
-        return jax.jit(self.tokens, static_argnums=2)(inputs, self.task, sequences)
+        return jax.jit(self.sample, static_argnums=2)(inputs, self.task, sequences).tokens
 
 
 def open_source(data: TextData | BackcopyData, cache: Path) -> TextSource | BackcopySource:

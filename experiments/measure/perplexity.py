@@ -4,12 +4,12 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float
 
 
-def mean_loss(losses: Float[Array, "B T"], positions: Bool[Array, "B T"] | None = None) -> Float[Array, ""]:
-    """Token-weighted mean loss [nats] over all positions, or over those chosen; exp of it is the perplexity."""
-    if positions is None:
+def mean_loss(losses: Float[Array, "B T"], weights: Bool[Array, "B T"] | Float[Array, "B T"] | None = None) -> Float[Array, ""]:
+    """Token-weighted mean loss [nats] over all positions, over those chosen, or weighted; exp of it is the perplexity."""
+    if weights is None:
         return jnp.mean(losses)
-    chosen = positions.astype(losses.dtype)
-    return jnp.sum(losses * chosen) / jnp.sum(chosen)
+    weights = weights.astype(losses.dtype)
+    return jnp.sum(losses * weights) / jnp.sum(weights)
 
 
 def last_loss(losses: Float[Array, "B T"], last: int) -> Float[Array, ""]:

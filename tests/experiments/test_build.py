@@ -26,7 +26,7 @@ from experiments.config import (
 )
 from model.decoder import Decoder, apply_decoder, init_decoder
 from model.embedding import token_losses
-from model.positions import rope_scaling
+from model.positions import rope_scaling, yarn
 from model.positions.alibi import alibi_slopes
 from model.positions.tables import NO_WINDOW
 
@@ -120,12 +120,12 @@ def test_rope_tables_are_those_of_their_scaling() -> None:
         (Rope(base=50.0, scaling=NtkAware(factor=4.0)), rope_scaling.ntk_aware(4, 50.0, 4.0), 1.0),
         (
             Rope(base=50.0, scaling=Yarn(factor=4.0)),
-            rope_scaling.yarn(4, 50.0, 4.0, 128),
+            yarn.yarn(4, 50.0, 4.0, 128),
             0.1 * math.log(4) + 1,
         ),
         (
             Rope(base=50.0, scaling=Yarn(factor=4.0, original_length=999, attention_factor=1.5, truncate=False)),
-            rope_scaling.yarn(4, 50.0, 4.0, 999, truncate=False),
+            yarn.yarn(4, 50.0, 4.0, 999, truncate=False),
             1.5,
         ),
     ]

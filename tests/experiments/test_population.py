@@ -7,6 +7,7 @@ import pytest
 
 from experiments.build import decoder_config, tables
 from experiments.config import ModelConfig, Rope, TrainConfig
+from experiments.data.sample import Sample
 from experiments.population import compiled, over_arms, population_mesh, share, stack, unstack
 from experiments.train import TrainState, Values, init_state, train_step
 from model.mesh import make_mesh
@@ -74,7 +75,7 @@ def _trained(arm: int, data: int, seeds: list[int]) -> list[TrainState]:
         state = init(stack([np.uint32(seed) for seed in seeds], mesh), own, None)
 
         def one(state: TrainState, own: tuple[jax.Array, Values], shared: None) -> TrainState:  # noqa: ARG001
-            return train_step(state, own[0], own[1], jnp.float32(1e-2), structure, cfg)[0]
+            return train_step(state, Sample(own[0]), own[1], jnp.float32(1e-2), structure, cfg)[0]
 
         step = over_arms(one, donate=True)
         for number in range(3):

@@ -23,6 +23,7 @@ from experiments.config import (
     TrainConfig,
     WarmupStableDecay,
 )
+from experiments.data.sample import Sample
 from experiments.train import TrainState, Values, init_state, learning_rates, train_step
 from model.decoder import Decoder, apply_decoder
 from model.embedding import token_losses
@@ -103,7 +104,7 @@ def test_a_step_is_adamw_with_a_mask(sink: Sink) -> None:
     model, state, values, cfg = _prepared(sink)
     tokens = jnp.asarray(np.random.default_rng(0).integers(0, V, (3, T + 1)), jnp.int32)
     step = jax.jit(train_step, static_argnames=("model", "cfg"))
-    found, metrics = step(state, tokens, values, jnp.float32(0.01), decoder_config(model, V, T), cfg)
+    found, metrics = step(state, Sample(tokens), values, jnp.float32(0.01), decoder_config(model, V, T), cfg)
     assert metrics["gradient_norm"] > cfg.clip  # the clip is at work
     expected = jax.jit(_oracle, static_argnames=("model", "cfg"))(state, tokens, values, model=model, cfg=cfg)
     for (path, own), other in zip(jax.tree_util.tree_leaves_with_path(found.params), jax.tree.leaves(expected), strict=True):
@@ -116,7 +117,7 @@ def test_a_logit_of_minus_infinity_stays() -> None:
     model, state, values, cfg = _prepared(FixedSink(logit=-math.inf))
     tokens = jnp.zeros((3, T + 1), jnp.int32)
     step = jax.jit(train_step, static_argnames=("model", "cfg"))
-    found, metrics = step(state, tokens, values, jnp.float32(0.01), decoder_config(model, V, T), cfg)
+    found, metrics = step(state, Sample(tokens), values, jnp.float32(0.01), decoder_config(model, V, T), cfg)
     assert np.all(np.asarray(found.params.blocks.extra_logit) == -np.inf)
     assert np.isfinite(metrics["gradient_norm"])
     assert all(np.all(np.isfinite(leaf)) for leaf in jax.tree.leaves(found.params.blocks.query))
@@ -132,7 +133,7 @@ def test_without_a_gradient_only_matrices_shrink() -> None:
         # A clip of 0 takes the whole gradient away.
         none = dataclasses.replace(values, clip=jnp.float32(0))
         start = TrainState(params=params, optimizer=moments)
-        return train_step(start, tokens, none, jnp.float32(0.1), decoder_config(model, V, T), cfg)[0].params
+        return train_step(start, Sample(tokens), none, jnp.float32(0.1), decoder_config(model, V, T), cfg)[0].params
 
     found = jax.jit(decayed)(params, state.optimizer)
     for (path, own), before in zip(jax.tree_util.tree_leaves_with_path(found), jax.tree.leaves(params), strict=True):
@@ -140,3 +141,20 @@ def test_without_a_gradient_only_matrices_shrink() -> None:
         kept = any(part in name for part in ("norm", "extra_logit"))
         expected = before if kept else before * (1 - 0.1 * cfg.weight_decay)
         np.testing.assert_allclose(own, expected, rtol=1e-6, err_msg=name)
+
+
+def test_weights_choose_the_targets_of_the_loss() -> None:
+    """A step on rows of which only the first targets count equals a step on those targets alone."""
+    model, state, values, cfg = _prepared(FixedSink(logit=0.0))
+    tokens = jnp.asarray(np.random.default_rng(0).integers(0, V, (3, T + 1)), jnp.int32)
+    half = T // 2
+    weights = jnp.tile((jnp.arange(T) < half).astype(jnp.float32), (3, 1))
+    step = jax.jit(train_step, static_argnames=("model", "cfg"))
+    structure = decoder_config(model, V, T)
+    weighted, whole = (
+        step(state, sample, values, jnp.float32(0.01), structure, cfg)
+        for sample in (Sample(tokens, weights), Sample(tokens[:, : half + 1]))
+    )
+    np.testing.assert_allclose(weighted[1]["loss"], whole[1]["loss"], rtol=1e-6)
+    for own, other in zip(jax.tree.leaves(weighted[0].params), jax.tree.leaves(whole[0].params), strict=True):
+        np.testing.assert_allclose(own, other, rtol=1e-4, atol=1e-6)

@@ -11,6 +11,7 @@ from jax.sharding import NamedSharding
 from jax.sharding import PartitionSpec as P
 
 from experiments.config import TrainConfig
+from experiments.data.sample import Sample
 from experiments.train import TrainState, Values, init_state, train_step
 from model.block import BlockConfig
 from model.decoder import DecoderConfig, apply_decoder
@@ -47,7 +48,7 @@ def forward_and_step(state: TrainState, tokens: jax.Array, cfg: DecoderConfig) -
     """Logits and attention statistics, and what one step of training makes of the state."""
     v = values(cfg)
     logits, measured = apply_decoder(state.params, tokens[:, :-1], v.tables, cfg, measure=lambda trace: trace.attention)
-    after, metrics = train_step(state, tokens, v, jnp.float32(1e-2), cfg, TRAIN)
+    after, metrics = train_step(state, Sample(tokens), v, jnp.float32(1e-2), cfg, TRAIN)
     return {"logits": logits, "measured": measured, "after": after, **metrics}
 
 
