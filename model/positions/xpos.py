@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 HEADROOM = 16
 
 
-def xpos_decay(head_dim: int, *, gamma: float = 0.4, scale_base: float = 512) -> NDArray[np.float64]:
+def xpos_decay(head_dim: int, *, gamma: float = 0.4, scale_base: float = 512.0) -> NDArray[np.float64]:
     """ln(zeta_i) / scale_base per token, zeta_i = (2i/d + gamma) / (1 + gamma), i = 0 … d/2 - 1 (Sun et al. 2022, arXiv 2212.10554).
 
     Pair i of a query at position t is multiplied by e^(decay_i t), that of a key at s by e^(-decay_i s), so that their product
@@ -27,7 +27,7 @@ def xpos_decay(head_dim: int, *, gamma: float = 0.4, scale_base: float = 512) ->
     return np.log(zeta) / scale_base
 
 
-def xpos_longest(head_dim: int, *, gamma: float = 0.4, scale_base: float = 512) -> int:
+def xpos_longest(head_dim: int, *, gamma: float = 0.4, scale_base: float = 512.0) -> int:
     """Tokens that a text may have: both factors stay within float32's normal range, 2^`HEADROOM` from either end.
 
     Beyond it a scaled query falls to zero and a scaled key to infinity, and their product is a NaN. ValueError as `xpos_decay`.

@@ -40,7 +40,7 @@ def test_open_gates_count_tokens_up_to_the_last_embedding():
 
 def test_shut_gates_count_nothing_and_open_ones_only_themselves():
     q = numbers(2, B, K, 1, H)
-    scores = jnp.asarray([SHUT, OPEN, SHUT, SHUT, OPEN, SHUT]) * jnp.ones((B, K, 1, 1))
+    scores = jnp.broadcast_to(jnp.asarray([SHUT, OPEN, SHUT, SHUT, OPEN, SHUT]), (B, K, 1, 6))
     found = cope_bias(embedding(), q, scores, jnp.ones((1, 6), bool))
     counted = np.broadcast_to([2, 2, 1, 1, 1, 0], found.shape)
     np.testing.assert_allclose(found, at_positions(embedding(), q, counted), atol=1e-5)

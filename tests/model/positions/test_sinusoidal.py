@@ -31,5 +31,5 @@ def test_far_positions_keep_their_phase():
 
 
 def test_an_odd_width_is_an_error():
-    with pytest.raises(ValueError, match="must be even"):
+    with pytest.raises(ValueError, match="width 5 must be even"):
         sinusoidal(jnp.arange(3), 5)
