@@ -50,16 +50,16 @@ def filled(entry, *shape: int) -> torch.Tensor:
     return torch.stack(rows, dim=-2)
 
 
-@settings(max_examples=60, **DETERMINISTIC)
-@given(st.integers(2, 64), st.integers(1, 2048))
+@settings(max_examples=40, **DETERMINISTIC)
+@given(st.sampled_from([2, 3, 8, 31, 32, 64]), st.integers(1, 2048))
 def test_t5_buckets(buckets, beyond):
     furthest = buckets // 2 + beyond
-    distance = np.arange(2 * furthest)
+    distance = np.arange(4200)
     theirs = T5Attention._relative_position_bucket(-torch.from_numpy(distance), False, buckets, furthest)
     np.testing.assert_array_equal(t5_buckets(jnp.asarray(distance), buckets=buckets, furthest=furthest), theirs.numpy())
 
 
-@settings(max_examples=15, **DETERMINISTIC)
+@settings(max_examples=8, **DETERMINISTIC)
 @given(st.integers(2, 40), st.integers(1, 200), st.integers(1, 6), st.integers(1, 40), st.integers(0, 150))
 def test_t5_bias_and_the_gradient_of_its_table(buckets, beyond, heads, rows, start):
     """The same queries as T5 with so many tokens cached."""
@@ -82,19 +82,19 @@ def test_t5_bias_and_the_gradient_of_its_table(buckets, beyond, heads, rows, sta
     assert_value_and_gradients(ours, theirs, (numbers(buckets, buckets, heads),))
 
 
-@settings(max_examples=30, **DETERMINISTIC)
-@given(st.integers(1, 70), st.integers(1, 40))
+@settings(max_examples=8, **DETERMINISTIC)
+@given(st.integers(1, 70), st.integers(2, 40))
 def test_alibi_by_distance_is_that_of_bloom_and_mpt(heads, tokens):
     """Theirs is slope · j, which differs from -slope · (i - j) by a number a row; MPT has its heads in another order."""
-    slopes = jnp.asarray(alibi_slopes(heads), jnp.float32)
-    bias = np.asarray(by_distance(-slopes[:, None] * jnp.arange(tokens, dtype=jnp.float32)[None], jnp.arange(tokens)))
+    slopes = alibi_slopes(heads)
+    line = jnp.asarray(-slopes[:, None] * np.arange(tokens), jnp.float32)
+    bias = np.asarray(jax.jit(by_distance)(line, jnp.arange(tokens)))
     i, j = np.tril_indices(tokens)
     bloom = build_alibi_tensor(torch.ones(1, tokens, dtype=torch.int64), heads, torch.float64)[:, 0].numpy()
     np.testing.assert_allclose(bias[:, i, j], bloom[:, j] - bloom[:, i], atol=1e-4)
     mpt = build_mpt_alibi_tensor(heads, tokens)[:, 0].double().numpy()
     order, theirs = np.argsort(-slopes), np.argsort(mpt[:, 0], kind="stable")
-    if tokens > 1:
-        np.testing.assert_allclose(bias[order][:, i, j], (mpt[:, j] - mpt[:, i])[theirs], atol=1e-4)
+    np.testing.assert_allclose(bias[order][:, i, j], (mpt[:, j] - mpt[:, i])[theirs], atol=1e-4)
 
 
 @pytest.mark.parametrize("power", [False, True])
@@ -158,8 +158,8 @@ def test_cope(positions):
     assert_value_and_gradients(ours, theirs, arguments)
 
 
-@settings(max_examples=15, **DETERMINISTIC)
-@given(st.integers(1, 16), st.floats(0.1, 2.0), st.floats(16.0, 1024.0), st.integers(0, 3000))
+@settings(max_examples=8, **DETERMINISTIC)
+@given(st.sampled_from([1, 3, 16]), st.floats(0.1, 2.0), st.floats(16.0, 1024.0), st.integers(0, 3000))
 def test_xpos_scores(pairs, gamma, scale_base, start):
     """As complex numbers: Re(sum_i q_i conj(k_i) zeta_i^((t-s)/scale_base) e^(i (t-s) w_i)), pairs interleaved."""
     size = 2 * pairs
@@ -190,8 +190,8 @@ def test_xpos_scores(pairs, gamma, scale_base, start):
     assert_value_and_gradients(ours, theirs, (numbers(0, 2, TOKENS, HEADS, size), numbers(1, 2, TOKENS, HEADS, size)))
 
 
-@settings(max_examples=15, **DETERMINISTIC)
-@given(st.integers(1, 16), st.floats(10.0, 1e6), st.integers(0, 3000))
+@settings(max_examples=8, **DETERMINISTIC)
+@given(st.sampled_from([1, 5, 16]), st.floats(10.0, 1e6), st.integers(0, 3000))
 def test_pope_scores(size, base, start):
     """sum_c softplus(q_c) softplus(k_c) cos((t - s) theta_c - delta_c), with some deltas beyond their bounds."""
     i = start + np.arange(TOKENS)
@@ -216,7 +216,7 @@ def test_pope_scores(size, base, start):
 
 
 @settings(max_examples=20, **DETERMINISTIC)
-@given(st.integers(1, 64), st.lists(st.integers(0, 2**20), min_size=1, max_size=9))
+@given(st.sampled_from([1, 7, 64]), st.lists(st.integers(0, 2**20), min_size=9, max_size=9))
 def test_sinusoidal_positions(pairs, positions):
     """Against the equation in float64, up to a million tokens."""
     t, width = torch.tensor(positions, dtype=torch.float64), 2 * pairs

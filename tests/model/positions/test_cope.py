@@ -5,10 +5,13 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from model.positions.cope import Cope, cope_bias, init_cope
+from model.mesh import make_mesh
+from model.positions.cope import Cope, init_cope
+from model.positions.cope import cope_bias as eager_cope_bias
 
 B, K, ROWS, KEYS, H, POSITIONS = 2, 3, 4, 9, 5, 6
 OPEN, SHUT = 1e4, -1e4  # scores whose gates are 1 and 0
+cope_bias = jax.jit(eager_cope_bias)
 
 
 def numbers(seed: int, *shape: int) -> jax.Array:
@@ -67,7 +70,7 @@ def test_an_embedding_of_zeros_is_no_position(mesh):  # noqa: ARG001
     p = init_cope(H, POSITIONS)
     q, scores = numbers(6, B, K, ROWS, H), numbers(7, B, K, ROWS, KEYS)
     assert not cope_bias(p, q, scores, causal()).any()
-    gradient = jax.grad(lambda p: jnp.sum(q[..., :1] * cope_bias(p, q, scores, causal())))(p)
+    gradient = jax.jit(jax.grad(lambda p: jnp.sum(q[..., :1] * cope_bias(p, q, scores, causal()))))(p)
     assert np.abs(gradient.embedding).max() > 0
 
 
@@ -84,6 +87,23 @@ def test_value_and_gradients_are_finite_jitted_and_mapped(size):
     mapped = jax.jit(jax.vmap(jax.value_and_grad(total, (0, 1, 2)), in_axes=(0, None, None)))
     for leaf in jax.tree.leaves(mapped(both, q, scores)):
         assert np.isfinite(leaf).all()
+
+
+def test_a_sharded_batch_and_sharded_heads_give_the_same_value_and_gradients():
+    q, scores = numbers(10, 2, 4, ROWS, H), numbers(11, 2, 4, ROWS, KEYS)
+
+    @jax.jit
+    def value_and_gradients(p, q, scores):
+        return jax.value_and_grad(lambda *x: jnp.sum(cope_bias(*x, causal()) ** 2), (0, 1, 2))(p, q, scores)
+
+    alone = value_and_gradients(embedding(), q, scores)
+    spec = jax.P("data", "model", None, None)
+    with jax.set_mesh(make_mesh(data=2, model=2)):
+        p = Cope(embedding=jax.reshard(embedding().embedding, jax.P(None, None)))
+        spread = value_and_gradients(p, jax.reshard(q, spec), jax.reshard(scores, spec))
+    assert spread[1][1].sharding.spec == spec
+    for found, expected in zip(jax.tree.leaves(spread), jax.tree.leaves(alone), strict=True):
+        np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-4)
 
 
 def test_bfloat16_queries_give_a_float32_bias():
