@@ -29,9 +29,9 @@ def cope_bias(
 ) -> Float[Array, "B K q S"]:
     """q_i · e[p_ij], p_ij = sum of the gates sigmoid(q_i · k_l) over l = j … i (Golovneva et al. 2024, arXiv 2405.18719).
 
-    To be added to `scores`, of which the gates are made: both they and q are scaled by 1/sqrt(H) already, as in the authors' code.
-    Keys that are not visible count nothing; a window counts from its oldest key. Positions end at the last
-    embedding, and between whole positions the products q · e are interpolated. Rows may be those of several heads. float32 out.
+    To be added to `scores`, of which the gates are made; both they and q are scaled by 1/sqrt(H) already, as in the authors'
+    code. Keys that are not visible count nothing. Positions end at the last embedding; between whole positions the products
+    q · e are interpolated. Rows may be those of several heads. float32 out.
     """
     last = p.embedding.shape[-1] - 1
     gates = jnp.where(visible[None, None], jax.nn.sigmoid(scores.astype(jnp.float32)), 0)

@@ -8,10 +8,10 @@ from jaxtyping import Array, Float, Int
 def by_distance(bias: Float[Array, "N S"], i: Int[Array, " q"]) -> Float[Array, "N q S"]:
     """Row r, column j gets bias[:, i[r] - j]; where j > i[r] it gets zero or any other number of `bias`.
 
-    The queries are consecutive, i[r] = i[0] + r with 0 <= i[0] < S, and only i[0] is read: surplus rows behind the last query may
-    hold any position. One row is one query against a cache. The rows are windows into the reversed vector, each one step left of
-    the row above: copies of one window, flattened and cut again one number shorter, so that neither the value gathers nor
-    the gradient scatters, which are slow on a CPU.
+    The queries are consecutive, i[r] = i[0] + r with 0 <= i[0] < S, and only i[0] is read: surplus rows behind the last query
+    may hold any position. One row is one query against a cache. The rows are windows into the reversed vector, each one step
+    left of the row above: copies of one window, flattened and cut again one number shorter. So the value gathers nothing, and
+    the gradient is a sum, not a scatter.
     """
     rows, keys = i.shape[0], bias.shape[1]
     reversed_bias = jnp.pad(bias[:, ::-1], [(0, 0), (rows, keys)])

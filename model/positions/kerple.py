@@ -21,8 +21,10 @@ class Kerple:
 
 
 def init_kerple(key: Array, heads: int, *, power: bool = False) -> Kerple:
-    """The published draw: the factor p ~ U(0, 2) and the rate a ~ U(0, 1) of the logarithm; the exponent p ~ U(0, 2) and the factor
-    a ~ U(0, 1) of the power; all kept from 0 by `LEAST`, as the authors' code clamps them. Needs a mesh.
+    """The published draws, p ~ U(0, 2) and a ~ U(0, 1) of either kernel, kept from 0 by `LEAST` as the authors' code does.
+
+    p is the factor of the logarithm and the exponent of the power, a the rate of the one and the factor of the other.
+    Needs a mesh.
     """
     first, second = jax.random.uniform(key, (2, heads))
     if power:

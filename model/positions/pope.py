@@ -32,9 +32,9 @@ def polar(
 ) -> Float[Array, "B T N 2*H"]:
     """x → (mu cos(angle + delta), mu sin(angle + delta)), mu = softplus(x) (Gopalakrishnan et al. 2025, arXiv 2509.10534).
 
-    `angles` are position · `polar_frequencies` [rad]; `phase` is delta, for keys only, and is clamped to [-2π, 0]. The score of a
-    query at t and a key at s is then sum_c mu_q mu_k cos((t - s) theta_c - delta_c). It has 2H channels to sum but H magnitudes:
-    scale it by H^-0.5, as PoPE-pytorch does by default (ports that read the size off the doubled vectors take (2H)^-0.5).
+    `angles` are position · `polar_frequencies` [rad]; `phase` is delta, for keys only, and is clamped to [-2π, 0]. The score
+    of a query at t and a key at s is then sum_c mu_q mu_k cos((t - s) theta_c - delta_c). It sums over 2H channels but H
+    magnitudes: scale it by H^-0.5, the default of PoPE-pytorch (a port that counts the doubled channels takes (2H)^-0.5).
 
     Within the bounds, ends included, delta has its full gradient; beyond them none, as with torch.clamp: a delta that a step
     has carried past 0 stays there. float32 inside, the type of x out.

@@ -30,22 +30,20 @@ def t5_buckets(distance: Int[Array, "*d"], *, buckets: int = 32, furthest: int =
     """The causal bucket of each distance i - j (Raffel et al. 2020, arXiv 1910.10683); negative ones fall into bucket 0.
 
     With e = buckets // 2, distances below e have a bucket each; beyond, d falls into e + floor((buckets - e) ln(d / e) /
-    ln(furthest / e)), and from `furthest` on into the last. The edges of the buckets are found in whole numbers on the host, so that
-    no rounded logarithm decides. ValueError for fewer than two buckets or `furthest` <= e.
+    ln(furthest / e)), and from `furthest` on into the last. The edges of the buckets are found in whole numbers on the host,
+    so that no rounded logarithm decides. ValueError for fewer than two buckets or `furthest` <= e.
     """
     exact = buckets // 2
-    distance = jnp.maximum(distance, 0)
-    found = jnp.minimum(distance, exact)
-    for edge in _edges(buckets, furthest):
-        found = found + (distance >= edge).astype(found.dtype)
-    return found
+    edges = jnp.asarray(_edges(buckets, furthest), distance.dtype).reshape((1,) * distance.ndim + (-1,))
+    passed = jnp.sum(distance[..., None] >= edges, axis=-1, dtype=distance.dtype)
+    return jnp.clip(distance, 0, exact) + passed
 
 
 def t5_bias(p: T5Bias, keys: int, *, furthest: int = 128) -> Float[Array, "N S"]:
     """The bias of each head at distances 0 … keys - 1, to be laid out by `by_distance`.
 
-    T5 adds it to q·k without the factor 1/sqrt(H), which its initialisation of the query projection holds; added to scores
-    that are divided by sqrt(H) it is the bias of T5 as others use it.
+    T5 adds it to q·k, which it does not divide by sqrt(H): its query projection is drawn that much smaller instead. The bias
+    itself is the same number whichever of the two scores it is added to.
     """
     buckets = p.table.shape[0]
     chosen = t5_buckets(jnp.arange(keys), buckets=buckets, furthest=furthest)

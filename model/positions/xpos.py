@@ -9,13 +9,14 @@ from numpy.typing import NDArray
 HEADROOM = 16
 
 
-def xpos_decay(head_dim: int, *, gamma: float = 0.4, scale_base: float = 512) -> NDArray[np.float64]:
-    """ln(zeta_i) / scale_base per token, zeta_i = (2i/d + gamma) / (1 + gamma), i = 0 … d/2 - 1 (Sun et al. 2022, arXiv 2212.10554).
+def xpos_decay(head_dim: int, *, gamma: float = 0.4, scale_base: float = 512.0) -> NDArray[np.float64]:
+    """ln(zeta_i) / scale_base per token, zeta_i = (2i/d + gamma) / (1 + gamma), i = 0 … d/2 - 1.
 
-    Pair i of a query at position t is multiplied by e^(decay_i t), that of a key at s by e^(-decay_i s), so that their product
-    fades by zeta_i^((t - s) / scale_base): scores depend on t - s only. Public implementations count positions from the middle of
-    the call, which keeps the numbers small but makes a cached key that was scaled in a shorter call wrong in a longer one. Here
-    positions count from 0 and nothing depends on the length; `xpos_longest` says how far that goes.
+    Sun et al. 2022 (arXiv 2212.10554). Pair i of a query at position t is multiplied by e^(decay_i t), that of a key at s by
+    e^(-decay_i s), so that their product fades by zeta_i^((t - s) / scale_base): scores depend on t - s only. Public
+    implementations count positions from the middle of the call, which keeps the numbers small but makes a cached key that was
+    scaled in a shorter call wrong in a longer one. Here positions count from 0 and nothing depends on the length of the call;
+    `xpos_longest` says how far that goes.
 
     Returns float64 [d/2], all negative. ValueError for an odd head dimension, or gamma or scale_base that is not positive.
     """
@@ -27,7 +28,7 @@ def xpos_decay(head_dim: int, *, gamma: float = 0.4, scale_base: float = 512) ->
     return np.log(zeta) / scale_base
 
 
-def xpos_longest(head_dim: int, *, gamma: float = 0.4, scale_base: float = 512) -> int:
+def xpos_longest(head_dim: int, *, gamma: float = 0.4, scale_base: float = 512.0) -> int:
     """Tokens that a text may have: both factors stay within float32's normal range, 2^`HEADROOM` from either end.
 
     Beyond it a scaled query falls to zero and a scaled key to infinity, and their product is a NaN. ValueError as `xpos_decay`.
