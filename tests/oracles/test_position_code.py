@@ -1,7 +1,6 @@
 """The position code of published models: scores of rotated queries and keys, value and gradient, on random configurations.
 
-Here the tables of leadline are turned into angles and the pairs are turned as by a complex phase; there the whole code of the
-model runs, in float32 where it says so. Scores do not depend on where a rotation leaves its channels.
+Tables, angles and rotation are those of leadline; on the other side runs the code of the model, in float32 where it says so.
 """
 
 from collections.abc import Sequence
@@ -26,6 +25,7 @@ from transformers.models.qwen3_vl import modeling_qwen3_vl as qwen3
 
 from model.positions.partial import partial
 from model.positions.phase import angles, fixed_point
+from model.positions.rope import rotate
 from model.positions.rope_scaling import inverse_frequencies
 from model.positions.sections import axial, grid_positions, interleaved_sections, sectioned
 from model.positions.temperature import query_scale
@@ -45,29 +45,23 @@ SEEDS = st.integers(0, 10)
 TOLERANCE = 2e-4
 
 
-def pairs(x, interleaved: bool):
-    return (x[..., 0::2], x[..., 1::2]) if interleaved else jnp.split(x, 2, axis=-1)
-
-
 def scores_of(
     table, positions, *, interleaved: bool = False, factor: float | np.ndarray = 1.0, order: Sequence[int] | None = None
 ):
     """q, k [B, T, N, H] → [B, N, T, S], by a table [coordinates, d/2] or [d/2] and positions [T, coordinates] or [T]."""
     tables = np.atleast_2d(table)
-    phases = angles(jnp.asarray(np.reshape(positions, (-1, len(tables))), jnp.int32), fixed_point(tables))[None, :, None, :]
-    factors = jnp.broadcast_to(jnp.asarray(factor, jnp.float32), phases.shape)
+    theta = angles(jnp.asarray(np.reshape(positions, (-1, len(tables))), jnp.int32), fixed_point(tables))
+    factors = jnp.asarray(np.broadcast_to(factor, (1, tables.shape[-1])), jnp.float32)
 
     def turned(x: jax.Array) -> jax.Array:
-        a, b = pairs(x if order is None else x[..., jnp.asarray(order)], interleaved)
-        cos, sin = factors * jnp.cos(phases), factors * jnp.sin(phases)
-        return jnp.concatenate([a * cos - b * sin, a * sin + b * cos], axis=-1)
+        return rotate(x if order is None else x[..., jnp.asarray(order)], theta, factor=factors, interleaved=interleaved)
 
     return lambda q, k: jnp.einsum("BTNH,BSNH->BNTS", turned(q), turned(k))
 
 
-def scores_by(rotate):
-    """The scores of queries and keys that `rotate` turns together."""
-    return lambda q, k: torch.einsum("btnh,bsnh->bnts", *rotate(q, k))
+def scores_by(turned):
+    """The scores of queries and keys that `turned` rotates together."""
+    return lambda q, k: torch.einsum("btnh,bsnh->bnts", *turned(q, k))
 
 
 def queries_and_keys(seed: int, size: int):
@@ -85,11 +79,11 @@ def test_llama(size, base, positions, seed):
     rope = {"rope_type": "yarn", "rope_theta": base, "factor": 4.0, "original_max_position_embeddings": 64}
     embedding = llama.LlamaRotaryEmbedding(LlamaConfig(head_dim=size, max_position_embeddings=256, rope_parameters=rope))
 
-    def rotate(q, k):
+    def theirs(q, k):
         return llama.apply_rotary_pos_emb(q, k, *embedding(q, ids(positions)), unsqueeze_dim=2)
 
     ours = scores_of(yarn(size, base, 4.0, 64), positions, factor=yarn_attention_factor(4.0))
-    assert_value_and_gradients(ours, scores_by(rotate), queries_and_keys(seed, size), tolerance=TOLERANCE)
+    assert_value_and_gradients(ours, scores_by(theirs), queries_and_keys(seed, size), tolerance=TOLERANCE)
 
 
 def channels_of_half_split(size: int, rotary: int) -> list[int]:
@@ -108,13 +102,13 @@ def test_gpt_neox(size, share, base, positions, seed, factor):
     embedding = neox.GPTNeoXRotaryEmbedding(config)
     embedding.attention_scaling = factor
 
-    def rotate(q, k):
+    def theirs(q, k):
         return neox.apply_rotary_pos_emb(q, k, *embedding(q, ids(positions)), unsqueeze_dim=2)
 
     table, rotated = partial(size, share, lambda rotary: inverse_frequencies(rotary, base))
     order = channels_of_half_split(size, 2 * int(rotated.sum()))
     ours = scores_of(table, positions, factor=np.where(rotated, factor, 1.0), order=order)
-    assert_value_and_gradients(ours, scores_by(rotate), queries_and_keys(seed, size), tolerance=TOLERANCE)
+    assert_value_and_gradients(ours, scores_by(theirs), queries_and_keys(seed, size), tolerance=TOLERANCE)
 
 
 @settings(max_examples=8, **DETERMINISTIC)
@@ -123,11 +117,11 @@ def test_llama_4_turns_interleaved_pairs(size, base, positions, seed):
     rope = {"rope_type": "default", "rope_theta": base}
     embedding = llama4.Llama4TextRotaryEmbedding(Llama4TextConfig(head_dim=size, rope_parameters=rope))
 
-    def rotate(q, k):
+    def theirs(q, k):
         return llama4.apply_rotary_emb(q, k, embedding(q, ids(positions)))
 
     ours = scores_of(inverse_frequencies(size, base), positions, interleaved=True)
-    assert_value_and_gradients(ours, scores_by(rotate), queries_and_keys(seed, size), tolerance=TOLERANCE)
+    assert_value_and_gradients(ours, scores_by(theirs), queries_and_keys(seed, size), tolerance=TOLERANCE)
 
 
 @pytest.mark.parametrize("layer", [0, 3])
@@ -178,12 +172,12 @@ def test_qwen2_vl(sections, base, grid, seed):
     config = Qwen2VLTextConfig(hidden_size=32, num_attention_heads=2, rope_parameters=rope)
     embedding = qwen2.Qwen2VLRotaryEmbedding(config)
 
-    def rotate(q, k):
+    def theirs(q, k):
         positions = torch.tensor(grid).T[:, None, :].expand(3, 2, TOKENS)
         return qwen2.apply_rotary_pos_emb(q, k, *embedding(q, positions), unsqueeze_dim=2)
 
     ours = scores_of(sectioned(inverse_frequencies(16, base), sections), grid)
-    assert_value_and_gradients(ours, scores_by(rotate), queries_and_keys(seed, 16), tolerance=TOLERANCE)
+    assert_value_and_gradients(ours, scores_by(theirs), queries_and_keys(seed, 16), tolerance=TOLERANCE)
 
 
 @settings(max_examples=8, **DETERMINISTIC)
@@ -193,12 +187,12 @@ def test_qwen3_vl(sections, base, grid, seed):
     config = Qwen3VLTextConfig(hidden_size=32, num_attention_heads=2, head_dim=16, rope_parameters=rope)
     embedding = qwen3.Qwen3VLTextRotaryEmbedding(config)
 
-    def rotate(q, k):
+    def theirs(q, k):
         positions = torch.tensor(grid).T[:, None, :].expand(3, 2, TOKENS)
         return qwen3.apply_rotary_pos_emb(q, k, *embedding(q, positions), unsqueeze_dim=2)
 
     ours = scores_of(interleaved_sections(inverse_frequencies(16, base), sections), grid)
-    assert_value_and_gradients(ours, scores_by(rotate), queries_and_keys(seed, 16), tolerance=TOLERANCE)
+    assert_value_and_gradients(ours, scores_by(theirs), queries_and_keys(seed, 16), tolerance=TOLERANCE)
 
 
 @settings(max_examples=8, **DETERMINISTIC)
@@ -208,12 +202,12 @@ def test_axial_rotation_is_that_of_the_vision_models_of_qwen2_vl(size, base, gri
     embedding = qwen2.Qwen2VLVisionRotaryEmbedding(Qwen2VLVisionConfig(embed_dim=2 * size, num_heads=2, rope_parameters=rope))
     rows_and_columns = np.array(grid)[:, :2]
 
-    def rotate(q, k):
+    def theirs(q, k):
         cos, sin = embedding(q, torch.from_numpy(rows_and_columns))
         return llama.apply_rotary_pos_emb(q, k, cos[None], sin[None], unsqueeze_dim=2)
 
     ours = scores_of(axial(size, base, 2), rows_and_columns)
-    assert_value_and_gradients(ours, scores_by(rotate), queries_and_keys(seed, size), tolerance=TOLERANCE)
+    assert_value_and_gradients(ours, scores_by(theirs), queries_and_keys(seed, size), tolerance=TOLERANCE)
 
 
 @settings(max_examples=8, **DETERMINISTIC)
@@ -224,13 +218,13 @@ def test_rotation_of_pixtral_has_the_even_frequencies_for_rows_and_the_odd_ones_
     embedding = PixtralVisionRotaryEmbedding(config)
     rows_and_columns = np.array(grid)[:, :2]
 
-    def rotate(q, k):
+    def theirs(q, k):
         cos, sin = embedding(q, torch.from_numpy(rows_and_columns))
         return llama.apply_rotary_pos_emb(q, k, cos[None], sin[None], unsqueeze_dim=2)
 
     table = inverse_frequencies(size, base)
     ours = scores_of(sectioned(np.concatenate([table[0::2], table[1::2]]), [size // 4, size // 4]), rows_and_columns)
-    assert_value_and_gradients(ours, scores_by(rotate), queries_and_keys(seed, size), tolerance=TOLERANCE)
+    assert_value_and_gradients(ours, scores_by(theirs), queries_and_keys(seed, size), tolerance=TOLERANCE)
 
 
 @pytest.mark.parametrize(("size", "side", "base"), [(16, 3, 100.0), (32, 4, 1e4)])
