@@ -273,8 +273,15 @@ class RopeBaseStudy(Frozen):
     lengths: tuple[Positive, ...] = Field(min_length=1)
 
 
+class PrecisionStudy(Frozen):
+    study: Literal["precision"] = "precision"
+    head_dim: int = Field(default=128, ge=2, multiple_of=2)
+    base: float = Field(default=10000.0, gt=0)
+    lengths: tuple[Positive, ...] = Field(min_length=1)
+
+
 TrainingStudy = SinksStudy | ExtrapolationStudy
-Study = Annotated[SinksStudy | ExtrapolationStudy | RopeBaseStudy, Field(discriminator="study")]
+Study = Annotated[SinksStudy | ExtrapolationStudy | RopeBaseStudy | PrecisionStudy, Field(discriminator="study")]
 
 
 class Arm(Frozen):
