@@ -62,8 +62,8 @@ def plain_cases(records: Sequence[Record], head_dim: int) -> list[Case]:
 
 def growth(found: Sequence[Case], quantity: str) -> PowerLaw | None:
     """The power law of a bound over the context length; None for fewer than three lengths with a bound."""
-    points = [(case.length, base) for case in found if (base := case.base(quantity))]
-    return fitted(*zip(*points, strict=True)) if len(points) >= 3 else None
+    points = {case.length: base for case in found if (base := case.base(quantity))}
+    return fitted(points) if len(points) >= 3 else None
 
 
 def published_entries(record: Record) -> list[tuple[str, Mapping[str, object]]]:
@@ -173,7 +173,7 @@ def growth_table(records: Sequence[Record]) -> Table:
     if rows:
         head = str(PUBLISHED_HEAD_DIM)
         for printed in (MEN, SU):
-            law = fitted(*zip(*printed.bases.items(), strict=True))
+            law = fitted(printed.bases)
             rows.append(_fit_row("printed bases", head, law, list(printed.bases), f"fitted here to {printed.source}"))
         men = Statistic(1.628, None, 1, 3)
         rows.append(("lower bound", head, MISSING, men, MISSING, MISSING, "0.0424", "Men et al. 2024, Figure 1"))

@@ -35,10 +35,11 @@ class TableArm(Frozen):
     head_dim: int
 
 
-def arms_of(study: RopeBaseStudy) -> list[LengthArm]:
-    """The arms of a study, by head dim and then by length: each goes on where the one before it ended."""
+def arms_of(study: RopeBaseStudy) -> list[LengthArm | TableArm]:
+    """The arms of a study, by head dim and then by length, each of which goes on where the one before it ended; and Men
+    et al.'s Table 4 with its head dim."""
     inclusive, every = study.inclusive, study.every
-    return [
+    lengths: list[LengthArm | TableArm] = [
         LengthArm(
             name=arm_name(head_dim, length, inclusive=inclusive, every=every),
             head_dim=head_dim,
@@ -46,9 +47,11 @@ def arms_of(study: RopeBaseStudy) -> list[LengthArm]:
             inclusive=inclusive,
             every=every,
         )
-        for head_dim in study.head_dims
+        for head_dim in dict.fromkeys(study.head_dims)
         for length in sorted(set(study.lengths))
     ]
+    tables = [TableArm(name=MEN_TABLE_4, head_dim=men_table_4.HEAD_DIM)] if men_table_4.HEAD_DIM in study.head_dims else []
+    return [*lengths, *tables]
 
 
 def run_rope_base(
@@ -65,22 +68,18 @@ def run_rope_base(
         code = arm_hash(study.study, arm, None)
         hashes[study.study, arm.name] = code
         folder = record_folder(results, study.study, arm.name, code, 0)
-        if bases is None or bases.head_dim != arm.head_dim:
-            bases = start(arm.head_dim, arm.length, arm.every)
-        if (folder / RECORD).exists():
-            bases = _recorded(arm, folder)
-            found += 1
-        else:
-            bases = _search(study.study, arm, code, folder, bases, origin, progress, interruption)
-    if men_table_4.HEAD_DIM in study.head_dims:
-        table = TableArm(name=MEN_TABLE_4, head_dim=men_table_4.HEAD_DIM)
-        code = arm_hash(study.study, table, None)
-        hashes[study.study, table.name] = code
-        folder = record_folder(results, study.study, table.name, code, 0)
-        if (folder / RECORD).exists():
-            found += 1
-        else:
-            _record_table(study.study, table, code, folder, origin)
+        recorded = (folder / RECORD).exists()
+        found += recorded
+        match arm:
+            case LengthArm():
+                if bases is None or bases.head_dim != arm.head_dim:
+                    bases = start(arm.head_dim, arm.length, arm.every)
+                if recorded:
+                    bases = _recorded(arm, folder)
+                else:
+                    bases = _search(study.study, arm, code, folder, bases, origin, progress, interruption)
+            case TableArm() if not recorded:
+                _record_table(study.study, arm, code, folder, origin)
     return hashes, found
 
 
