@@ -1,7 +1,7 @@
 """The power law y = factor * x^exponent that fits best on two logarithmic axes, and how far its exponent is known."""
 
 from collections.abc import Mapping
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy import stats
@@ -23,7 +23,9 @@ def fitted(points: Mapping[int, float]) -> PowerLaw:
     """Least squares of ln y on ln x, given y by x. ValueError for fewer than three points, about which there is no scatter."""
     if len(points) < 3:
         raise ValueError(f"{len(points)} points: a power law with an error needs three or more")
-    line = stats.linregress(np.log(list(points)), np.log(list(points.values())))
+    line: Any = stats.linregress(  # a named tuple whose names scipy does not declare
+        np.log(list(points)), np.log(list(points.values()))
+    )
     half = float(stats.t.ppf((1 + CONFIDENCE) / 2, len(points) - 2)) * float(line.stderr)
     exponent = float(line.slope)
     return PowerLaw(float(np.exp(line.intercept)), exponent, float(line.stderr), (exponent - half, exponent + half))
