@@ -10,8 +10,8 @@ from collections.abc import Sequence
 from experiments.evidence import Claim, Verdict, judge, trained
 from experiments.publish.table import MISSING, Table
 from experiments.record import Record
-from experiments.studies import extrapolation, rope_base, sinks
-from experiments.studies.bound_evidence import printed_base, printed_infimum, threshold
+from experiments.studies import extrapolation, sinks
+from experiments.studies.rope_base_claims import ROPE_BASE
 
 _GUO = "Guo et al. 2024, arXiv:2410.13835"
 _QIU = "Qiu et al. 2025, arXiv:2505.06708 (15A2B, 400B tokens)"
@@ -20,7 +20,6 @@ _PRESS = "Press et al. 2022, arXiv:2108.12409"
 _CHEN = "Chen et al. 2023, arXiv:2306.15595, section 3.2"
 _PENG = "Peng et al. 2023, arXiv:2309.00071, Table 1 (Llama-2 7B fine-tuned to 8192)"
 _YARN_19 = "jquesnelle/yarn issue 19"
-_MEN = "Men et al. 2024, arXiv:2405.14591, Table 2"
 
 
 def _perplexity(arm: str, extension: str, length: int, last64: bool = False) -> tuple[str, str]:
@@ -226,49 +225,6 @@ EXTRAPOLATION = (
     ),
 )
 
-
-ROPE_BASE = (
-    Claim(
-        "men-4k",
-        "The base printed for a context of 4k, 2.7e4, keeps B_m non-negative at every distance below it",
-        _MEN,
-        "2.7e4",
-        rope_base.STUDY,
-        printed_base("4k", "Men"),
-    ),
-    Claim(
-        "men-8k",
-        "The base printed for a context of 8k, 8.4e4, keeps B_m non-negative at every distance below it",
-        _MEN,
-        "8.4e4",
-        rope_base.STUDY,
-        printed_base("8k", "Men"),
-    ),
-    Claim(
-        "men-2k-smallest",
-        "The base printed for a context of 2k, 1.6e4, is the smallest that meets the condition, to its two digits",
-        _MEN,
-        "1.6e4",
-        rope_base.STUDY,
-        printed_infimum("2k", "Men"),
-    ),
-    Claim(
-        "su-2k-smallest",
-        "The base printed for a context of 2k, 1.2e4, is the smallest that meets the condition, to its two digits",
-        "Su 2024, kexue.fm/archives/10122",
-        "1.2e4",
-        rope_base.STUDY,
-        printed_infimum("2k", "Su"),
-    ),
-    Claim(
-        "men-threshold",
-        "The lower bound is a threshold: every base above the smallest one meets the condition",
-        "Men et al. 2024, arXiv:2405.14591 (a lower bound for the base)",
-        "one bound a context length",
-        rope_base.STUDY,
-        threshold,
-    ),
-)
 
 LEDGER: tuple[Claim, ...] = (*SINKS, *EXTRAPOLATION, *ROPE_BASE)
 

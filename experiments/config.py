@@ -267,10 +267,17 @@ class ExtrapolationStudy(Training):
         return self
 
 
+HeadDim = Annotated[int, Field(ge=4, multiple_of=2)]
+
+
 class RopeBaseStudy(Frozen):
+    """Distances m = 0, every, 2 · every, … below each length, or up to it if `inclusive`."""
+
     study: Literal["rope_base"] = "rope_base"
-    head_dim: int = Field(default=128, ge=4, multiple_of=2)
+    head_dims: tuple[HeadDim, ...] = Field(default=(128,), min_length=1)
     lengths: tuple[Positive, ...] = Field(min_length=1)
+    inclusive: bool = False
+    every: Positive = 1
 
 
 class PrecisionStudy(Frozen):

@@ -11,12 +11,13 @@ from experiments.publish.summary import current
 from experiments.publish.table import Table
 from experiments.record import Record, StoredRecord, read_records
 from experiments.studies import extrapolation, rope_base, sinks
-from experiments.studies.drawings import extrapolation_drawings, rope_base_drawings, sink_drawings
+from experiments.studies.drawings import extrapolation_drawings, sink_drawings
+from experiments.studies.rope_base_drawings import rope_base_drawings
 
 
 @dataclass(frozen=True)
 class Study:
-    """How the records of one study become a section of the page."""
+    """How the records of one study become a section of the page; tables after the first are left out while empty."""
 
     name: str
     question: str
@@ -32,7 +33,12 @@ STUDIES = (
         (extrapolation.table, extrapolation.sink_table),
         extrapolation_drawings,
     ),
-    Study(rope_base.STUDY, rope_base.QUESTION, (rope_base.table,), rope_base_drawings),
+    Study(
+        rope_base.STUDY,
+        rope_base.QUESTION,
+        (rope_base.table, rope_base.heads_table, rope_base.growth_table, rope_base.men_table),
+        rope_base_drawings,
+    ),
 )
 
 
@@ -43,7 +49,8 @@ def sections(stored: Sequence[StoredRecord]) -> list[Section]:
         own = [entry for entry in stored if entry.record.study == study.name]
         if own:
             records = [entry.record for entry in own]
-            tables = tuple(table(records) for table in study.tables)
+            first, *others = (table(records) for table in study.tables)
+            tables = (first, *(table for table in others if table.rows))
             shown.append(Section(study.name, study.question, tables, tuple(study.drawings(own))))
     return shown
 
