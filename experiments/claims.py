@@ -11,6 +11,7 @@ from experiments.evidence import Claim, Verdict, judge, trained
 from experiments.publish.table import MISSING, Table
 from experiments.record import Record
 from experiments.studies import extrapolation, sinks
+from experiments.studies.precision import PRECISION
 from experiments.studies.rope_base_claims import ROPE_BASE
 
 _GUO = "Guo et al. 2024, arXiv:2410.13835"
@@ -226,7 +227,7 @@ EXTRAPOLATION = (
 )
 
 
-LEDGER: tuple[Claim, ...] = (*SINKS, *EXTRAPOLATION, *ROPE_BASE)
+LEDGER: tuple[Claim, ...] = (*SINKS, *EXTRAPOLATION, *ROPE_BASE, *PRECISION)
 
 
 def verdicts(records: Sequence[Record], ledger: Sequence[Claim] = LEDGER) -> list[Verdict]:

@@ -288,7 +288,8 @@ class PrecisionStudy(Frozen):
 
 
 TrainingStudy = SinksStudy | ExtrapolationStudy
-Study = Annotated[SinksStudy | ExtrapolationStudy | RopeBaseStudy | PrecisionStudy, Field(discriminator="study")]
+ExactStudy = RopeBaseStudy | PrecisionStudy  # nothing is trained
+Study = Annotated[TrainingStudy | ExactStudy, Field(discriminator="study")]
 
 
 class Arm(Frozen):
