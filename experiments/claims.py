@@ -12,6 +12,7 @@ from experiments.publish.table import MISSING, Table
 from experiments.record import Record
 from experiments.studies import extrapolation, rope_base, sinks
 from experiments.studies.bound_evidence import printed_base, printed_infimum, threshold
+from experiments.studies.retrieval_claims import RETRIEVAL
 
 _GUO = "Guo et al. 2024, arXiv:2410.13835"
 _QIU = "Qiu et al. 2025, arXiv:2505.06708 (15A2B, 400B tokens)"
@@ -270,7 +271,7 @@ ROPE_BASE = (
     ),
 )
 
-LEDGER: tuple[Claim, ...] = (*SINKS, *EXTRAPOLATION, *ROPE_BASE)
+LEDGER: tuple[Claim, ...] = (*SINKS, *EXTRAPOLATION, *RETRIEVAL, *ROPE_BASE)
 
 
 def verdicts(records: Sequence[Record], ledger: Sequence[Claim] = LEDGER) -> list[Verdict]:

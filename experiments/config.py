@@ -9,6 +9,7 @@ from typing import Annotated, Literal
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
+from experiments.data.retrieval.vocabulary import DIGITS, TASKS, Task
 from experiments.errors import UserError
 
 Positive = Annotated[int, Field(gt=0)]
@@ -194,6 +195,31 @@ class BackcopyData(Frozen):
         return self
 
 
+class RetrievalData(Frozen):
+    """A mixture of retrieval tasks (experiments/data/retrieval); `shares` are their probabilities, up to a factor."""
+
+    kind: Literal["retrieval"] = "retrieval"
+    tasks: tuple[Task, ...] = Field(default=TASKS, min_length=1)
+    shares: tuple[Annotated[float, Field(gt=0)], ...] | None = None  # absent: equal
+    length: Positive
+    keys: Positive = 128  # ids that name things
+    values: int = Field(default=32, ge=DIGITS)  # ids that are looked up, copied, added
+    fillers: Positive = 8  # ids of the noise
+    symbols: Positive = 1  # of a passkey, or of the value of a key
+    needles: Positive = 4  # of multi_key
+    answers: Positive = 4  # of multi_value
+    chains: Positive = 2  # of variable_tracking
+    hops: Positive = 2
+
+    @model_validator(mode="after")
+    def _one_share_a_task(self) -> "RetrievalData":
+        if len(set(self.tasks)) < len(self.tasks):
+            raise ValueError(f"tasks = {list(self.tasks)}: each is there once; give it a larger share instead")
+        if self.shares is not None and len(self.shares) != len(self.tasks):
+            raise ValueError(f"{len(self.shares)} shares for {len(self.tasks)} tasks: give one a task, or none")
+        return self
+
+
 # Training.
 
 
@@ -266,6 +292,16 @@ class ExtrapolationMeasure(Frozen):
     sink: SinkRate = SinkRate()
 
 
+class RetrievalMeasure(Frozen):
+    """At every length each task is asked `rows` times at each of `depths` depths, or sizes of copy and addition."""
+
+    every: Positive = 250
+    sequences: Positive = 512  # of the mixture, for the curves
+    lengths: tuple[Positive, ...] = Field(min_length=1)
+    depths: int = Field(default=16, ge=8)
+    rows: Positive = 16
+
+
 # Studies.
 
 
@@ -325,14 +361,27 @@ class ExtrapolationStudy(Training):
         return self
 
 
+class RetrievalStudy(Training):
+    study: Literal["retrieval"] = "retrieval"
+    data: RetrievalData
+    measure: RetrievalMeasure
+
+    @model_validator(mode="after")
+    def _can_be_measured(self) -> "RetrievalStudy":
+        longest = max(self.measure.lengths)
+        if isinstance(self.model.position, LearnedPositions) and longest > self.data.length:
+            raise ValueError(f"learned positions end at data.length = {self.data.length}: nothing is measured at {longest}")
+        return self
+
+
 class RopeBaseStudy(Frozen):
     study: Literal["rope_base"] = "rope_base"
     head_dim: int = Field(default=128, ge=4, multiple_of=2)
     lengths: tuple[Positive, ...] = Field(min_length=1)
 
 
-TrainingStudy = SinksStudy | ExtrapolationStudy
-Study = Annotated[SinksStudy | ExtrapolationStudy | RopeBaseStudy, Field(discriminator="study")]
+TrainingStudy = SinksStudy | ExtrapolationStudy | RetrievalStudy
+Study = Annotated[SinksStudy | ExtrapolationStudy | RetrievalStudy | RopeBaseStudy, Field(discriminator="study")]
 
 
 class Arm(Frozen):
@@ -340,9 +389,9 @@ class Arm(Frozen):
 
     name: str
     model: ModelConfig
-    data: TextData | BackcopyData
+    data: TextData | BackcopyData | RetrievalData
     train: TrainConfig
-    measure: SinksMeasure | ExtrapolationMeasure
+    measure: SinksMeasure | ExtrapolationMeasure | RetrievalMeasure
 
 
 def checked_arm_name(name: str) -> str:

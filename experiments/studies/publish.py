@@ -10,8 +10,8 @@ from experiments.publish.page import Published, Section, publish
 from experiments.publish.summary import current
 from experiments.publish.table import Table
 from experiments.record import Record, StoredRecord, read_records
-from experiments.studies import extrapolation, rope_base, sinks
-from experiments.studies.drawings import extrapolation_drawings, rope_base_drawings, sink_drawings
+from experiments.studies import extrapolation, retrieval, rope_base, sinks
+from experiments.studies.drawings import extrapolation_drawings, retrieval_drawings, rope_base_drawings, sink_drawings
 
 
 @dataclass(frozen=True)
@@ -32,6 +32,7 @@ STUDIES = (
         (extrapolation.table, extrapolation.sink_table),
         extrapolation_drawings,
     ),
+    Study(retrieval.STUDY, retrieval.QUESTION, (retrieval.table, retrieval.depth_table), retrieval_drawings),
     Study(rope_base.STUDY, rope_base.QUESTION, (rope_base.table,), rope_base_drawings),
 )
 
