@@ -207,6 +207,7 @@ class RetrievalData(Frozen):
     fillers: Positive = 8  # ids of the noise
     symbols: Positive = 1  # of a passkey, or of the value of a key
     needles: Positive = 4  # of multi_key
+    queries: Positive = 8  # pairs of multi_query
     answers: Positive = 4  # of multi_value
     chains: Positive = 2  # of variable_tracking
     hops: Positive = 2

@@ -57,7 +57,8 @@ def in_batches(windows: Int[np.ndarray, "W T"], tokens_at_once: int) -> Int[np.n
 
 def sample_in_batches(sample: Sample, tokens_at_once: int) -> Sample:
     """The same of the rows of a sample, as arrays [C, B, …] on the host."""
-    batch = _batch(*sample.tokens.shape, tokens_at_once)
+    rows, ids = sample.tokens.shape
+    batch = _batch(rows, ids, tokens_at_once)
     return jax.tree.map(lambda leaf: np.asarray(leaf).reshape(-1, batch, leaf.shape[1]), sample)
 
 

@@ -34,11 +34,9 @@ def hits(logits: Float[Array, "B T V"], tokens: Int[Array, "B T+1"]) -> Bool[Arr
     return jnp.argmax(logits, axis=-1) == tokens[:, 1:]
 
 
-def right_answers(
-    hit: Bool[Array | np.ndarray, "*C B T"], weights: Float[Array | np.ndarray, "*C B T"]
-) -> Bool[Array | np.ndarray, "*C B"]:
+def right_answers(hit: Bool[Array | np.ndarray, "*C B T"], weights: Float[Array | np.ndarray, "*C B T"]) -> Bool[Array, "*C B"]:
     """The rows all of whose targets (weight above 0) are hit."""
-    return (hit | (weights <= 0)).all(axis=-1)
+    return jnp.all(hit | (weights <= 0), axis=-1)
 
 
 def depths(evidence: Int[np.ndarray, "B T"]) -> Float64[np.ndarray, "B T"]:

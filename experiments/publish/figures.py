@@ -160,7 +160,10 @@ def shares_grid(
     ylabel: str,
     trained: Mapping[str, float] | None = None,
 ) -> Drawing:
-    """Shares in [0, 1] with their intervals, a panel for each row and column; `trained` marks an x in each row."""
+    """Shares in [0, 1] with their intervals, a panel for each row and column.
+
+    x is a share too, unless `trained` marks one in each row: the end of what was trained.
+    """
     width = max(len(panels) for panels in rows.values())
     with mpl.rc_context(STYLE):
         figure = Figure(figsize=(2.2 + 2.6 * width, 1.3 + 1.75 * len(rows)), layout="constrained")
@@ -174,7 +177,9 @@ def shares_grid(
                     axes.fill_between(one.x, one.low, one.high, color=colour, alpha=0.15, lw=0)
                 axes.set(title=f"{title}, {heading}" if heading else title, ylim=(-0.03, 1.03))
                 axes.title.set_fontsize(9.5)
-                if trained is not None:
+                if trained is None:
+                    axes.set_xlim(-0.03, 1.03)
+                else:
                     axes.axvline(trained[title], color="#888888", linestyle=":", linewidth=1.2)
             for axes in line[len(panels) :]:
                 axes.set_visible(False)

@@ -131,8 +131,8 @@ def rope_base_drawings(stored: Sequence[StoredRecord]) -> list[Drawing]:
 
 
 _INTERVALS = (
-    "Lines: mean of the seeds; areas: from the lowest to the highest end of the seeds' own 95 % intervals (Wilson), so that both "
-    "the draw of the questions and the spread of the seeds are in them."
+    "Lines: mean of the seeds; areas: from the lowest to the highest end of the seeds' own 95 % intervals (Wilson), which "
+    "holds both the draw of the questions and the spread of the seeds."
 )
 
 
@@ -157,7 +157,7 @@ def retrieval_drawings(stored: Sequence[StoredRecord]) -> list[Drawing]:
     if by_depth:
         caption = (
             "Accuracy by the depth of what is asked for (0: first token, 1: last). Tasks with one needle count answers, "
-            f"multi-value and variable tracking tokens of answers. {_INTERVALS}"
+            f"the others tokens of answers. {_INTERVALS}"
         )
         drawings.append(shares_grid("retrieval_by_depth", caption, by_depth, "depth", "right (share)"))
     return [*drawings, *_by_size_drawing(kept, names)]
@@ -193,7 +193,10 @@ def _by_size_drawing(stored: Sequence[StoredRecord], names: Sequence[str]) -> li
     if not isinstance(length, int):
         return []
     rows, marks = {}, {}
-    for task in (task for task in OF_A_SIZE if retrieval.lengths(records, task)):
+    task: Task
+    for task in OF_A_SIZE:
+        if not retrieval.lengths(records, task):
+            continue
         lines = [_by_size(stored, arm, task, length, retrieval.lengths(records, task)) for arm in names]
         rows[retrieval.TITLES[task]] = {"": [line for line in lines if line is not None]}
         marks[retrieval.TITLES[task]] = float(largest_size(task, length) or 0)

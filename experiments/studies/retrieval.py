@@ -26,6 +26,7 @@ ARMS = {
 TITLES = {
     "passkey": "passkey",
     "multi_key": "multi-key",
+    "multi_query": "multi-query",
     "multi_value": "multi-value",
     "variable_tracking": "variable tracking",
     "key_value": "key-value lookup",
@@ -48,7 +49,8 @@ _MEANING = (
 
 def lengths(records: Sequence[Record], task: str) -> list[int]:
     """The lengths at which a task was measured, ascending."""
-    found = {re.fullmatch(rf"accuracy\.{task}\.(\d+)", name) for record in records for name in record.measurements}
+    names = {name for record in records for name in record.measurements}
+    found = (re.fullmatch(rf"accuracy\.{task}\.(\d+)", name) for name in names)
     return sorted(int(match[1]) for match in found if match)
 
 
@@ -112,11 +114,6 @@ def _interval_note(records: Sequence[Record]) -> tuple[str, ...]:
     if not counts:
         return ()
     least = min(counts)
-    low, high = wilson(*_half(least))
-    return (
-        f"n ≥ {least} answers a seed: the 95 % interval (Wilson) of one seed's accuracy is within ± {(high - low) / 2:.3f}",
-    )
-
-
-def _half(count: int) -> tuple[np.ndarray, np.ndarray]:
-    return np.asarray(count / 2), np.asarray(count)
+    low, high = wilson(np.asarray(least / 2), np.asarray(least))
+    half = float(high - low) / 2
+    return (f"{least} answers or more a seed: the 95 % interval (Wilson) of one seed's accuracy is within ± {half:.3f}",)

@@ -48,7 +48,7 @@ class RetrievalMeasurer:
         weights = jnp.asarray(batches.weights)
         return {
             "loss": mean_loss(losses.reshape(-1, losses.shape[2]), weights.reshape(-1, losses.shape[2])),
-            "accuracy": jnp.mean(jnp.asarray(right_answers(hit, weights)), dtype=jnp.float32),
+            "accuracy": jnp.mean(right_answers(hit, weights), dtype=jnp.float32),
         }
 
     def final(
@@ -65,7 +65,11 @@ class RetrievalMeasurer:
             raise TypeError(f"arm {arms[0].name} is no arm of this study: its measure is {type(measure).__name__}")
         found: list[Point] = [{} for _ in arms]
         for length in measure.lengths:
-            asked = {task: source.questions(task, length, measure.depths, measure.rows) for task in source.data.tasks}
+            asked: dict[Task, Sample] = {}
+            for task in source.data.tasks:
+                asked[task] = source.questions(task, length, measure.depths, measure.rows)
+                task: source.questions(task, length, measure.depths, measure.rows) for task in source.data.tasks
+            }
             for point, hit in zip(found, _answered(arms, params, model, length, asked, programs), strict=True):
                 for task, sample in asked.items():
                     found_here = accuracies(task, hit[task], jax.device_get(sample), measure)
@@ -104,26 +108,30 @@ def accuracies(task: Task, hit: Bool[np.ndarray, "R T"], sample: Sample, measure
     is read from; copy and addition by their size.
     """
     weights, evidence = np.asarray(sample.weights), np.asarray(sample.evidence)
-    right, target = right_answers(hit, weights), weights > 0
+    right, target = np.asarray(right_answers(hit, weights)), weights > 0
     found: Point = {
-        "accuracy": np.mean(right, dtype=np.float64),
-        "token_accuracy": np.mean(hit[target], dtype=np.float64),
-        "count": np.float64(len(right)),
+        "accuracy": _mean(right),
+        "token_accuracy": _mean(hit[target]),
+        "count": np.asarray(float(len(right))),
     }
     at, edges = grid(measure.depths, measure.rows), grid_edges(measure.depths)
     if task in OF_A_SIZE:
-        found |= _named("accuracy_by_size", "count_by_size", *by_bin(np.asarray(right), at, edges))
+        found |= _named("accuracy_by_size", "count_by_size", *by_bin(right, at, edges))
     elif task in AT_A_DEPTH:
-        found |= _named("accuracy_by_depth", "count_by_depth", *by_bin(np.asarray(right), at, edges))
+        found |= _named("accuracy_by_depth", "count_by_depth", *by_bin(right, at, edges))
         where = {"first": at <= 1 / ENDS, "middle": np.abs(at - 0.5) <= 1 / ENDS, "last": at >= 1 - 1 / ENDS}
-        found |= {f"accuracy_{name}": np.mean(right[rows], dtype=np.float64) for name, rows in where.items()}
+        found |= {f"accuracy_{name}": _mean(right[rows]) for name, rows in where.items()}
     else:
         equal = np.linspace(0.0, 1.0, measure.depths + 1)
         found |= _named("token_accuracy_by_depth", "token_count_by_depth", *by_bin(hit, depths(evidence), equal))
     if (evidence >= 0).any():
         equal = np.linspace(0.0, evidence.shape[1], measure.depths + 1)
         found |= _named("accuracy_by_distance", "count_by_distance", *by_bin(hit, distances(evidence), equal))
-    return {name: np.asarray(value) for name, value in found.items()}
+    return found
+
+
+def _mean(right: Bool[np.ndarray, "N"]) -> np.ndarray:
+    return np.asarray(np.mean(right, dtype=np.float64))
 
 
 def _named(share_name: str, count_name: str, shares: np.ndarray, counts: np.ndarray) -> Point:

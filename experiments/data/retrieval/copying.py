@@ -25,10 +25,10 @@ def copying(
 ) -> Sample:
     """[s_1 … s_n, ASK, s_1 … s_n, END]; what is left of the row repeats END and is no target.
 
-    The copy task of Kazemnejad et al. 2023 (arXiv:2305.19466): all lengths up to a bound in training, longer ones in evaluation.
-    Its strings are words in a sentence; here they are values, uniform and independent. END is part of the answer, as the
-    end of the text is there, and is read from ASK, which stands behind s_n. n is uniform from `smallest` to the longest that
-    fits, or at the share `at` of that range.
+    The copy task of Kazemnejad et al. 2023 (arXiv:2305.19466): all lengths up to a bound in training, longer ones in
+    evaluation. Its strings are words in a sentence; here they are values, uniform and independent. END is part of the
+    answer, as the end of the text is there, and is read from ASK, which stands behind s_n. n is uniform from `smallest` to
+    the longest that fits, or at the share `at` of that range.
 
     Raises UserError where `smallest` symbols do not fit into `length`.
     """

@@ -1,8 +1,8 @@
 """Needles in a haystack: pieces of equal width at random places of a row of fillers, none over another.
 
-A context of C tokens with n pieces of width w is a sequence of C - n (w - 1) slots, each of which holds one filler or one piece.
-Every choice of n slots is equally likely, so there is nothing to try again: RULER draws until a sample fits, which never
-ends where none can.
+A context of C tokens with n pieces of width w is a sequence of C - n (w - 1) slots, each of which holds one filler or one
+piece. Every choice of n slots is equally likely, so there is nothing to try again: RULER draws until a sample fits, which
+never ends where none can.
 """
 
 from dataclasses import dataclass

@@ -9,7 +9,7 @@ from jaxtyping import Array, Float, PRNGKeyArray
 
 from experiments.data.retrieval.addition import addition, longest_addition
 from experiments.data.retrieval.copying import copying, longest_copy
-from experiments.data.retrieval.multi_key import key_value, multi_key
+from experiments.data.retrieval.multi_key import key_value, multi_key, multi_query
 from experiments.data.retrieval.multi_value import multi_value
 from experiments.data.retrieval.passkey import passkey
 from experiments.data.retrieval.variable_tracking import variable_tracking
@@ -24,6 +24,7 @@ class Tasks:
     vocabulary: Vocabulary
     symbols: int = 1  # of a passkey or a value
     needles: int = 4  # of multi_key
+    queries: int = 8  # of multi_query
     answers: int = 4  # of multi_value
     chains: int = 2  # of variable_tracking
     hops: int = 2
@@ -59,8 +60,8 @@ def task_sample(
         batch: rows B.
         length: targets T of a row, which has T + 1 ids.
         smallest: size of copy and addition from which on rows are drawn.
-        at: for each row, the depth of what is asked for, or for copy and addition its size in the range of sizes; from 0 to 1.
-            Tasks with several needles for one question (multi_value, variable_tracking) draw their places all the same.
+        at: for each row, the depth of what is asked for, or for copy and addition its size in the range of sizes; from 0 to
+            1. Tasks that ask for several needles (multi_query, multi_value, variable_tracking) draw their places all the same.
 
     Raises:
         UserError: where the task does not fit into the length, with the smallest that it fits into.
@@ -71,6 +72,8 @@ def task_sample(
             return passkey(key, vocabulary, batch, length, symbols=tasks.symbols, at=at)
         case "multi_key":
             return multi_key(key, vocabulary, batch, length, needles=tasks.needles, symbols=tasks.symbols, at=at)
+        case "multi_query":
+            return multi_query(key, vocabulary, batch, length, needles=tasks.queries)
         case "multi_value":
             return multi_value(key, vocabulary, batch, length, answers=tasks.answers)
         case "variable_tracking":
@@ -96,10 +99,3 @@ def mixture(key: PRNGKeyArray, tasks: Tasks, names: Sequence[Task], shares: Sequ
     chosen = jax.random.categorical(which, odds, shape=(batch,))
     rows = jnp.arange(batch)
     return jax.tree.map(lambda arrays: arrays[chosen, rows], stacked)
-
-
-def rows_alike(sample: Sample) -> Sample:
-    """The sample with weights that sum to 1 in every row, so that a copy of many symbols counts no more than one passkey."""
-    if sample.weights is None:
-        raise ValueError("a sample without weights has the same for every target: there is nothing to balance")
-    return sample.replace(weights=sample.weights / sample.weights.sum(axis=1, keepdims=True))

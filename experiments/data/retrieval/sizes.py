@@ -21,6 +21,7 @@ def draw_sizes(
     return smallest + jnp.round(at * (largest - smallest)).astype(jnp.int32)
 
 
-def read(tokens: Int32[Array, "B N"], index: Int32[Array, "B P"]) -> Int32[Array, "B P"]:
-    """tokens[b, index[b, p]], the nearest end for an index outside."""
-    return jnp.take_along_axis(tokens, jnp.clip(index, 0, tokens.shape[1] - 1), axis=1)
+def read(tokens: Int32[Array, "B N"], index: Int32[Array, "#B P"]) -> Int32[Array, "B P"]:
+    """tokens[b, index[b, p]], the nearest end for an index outside; one row of indices serves all rows."""
+    whole = jnp.broadcast_to(index, (tokens.shape[0], index.shape[1]))
+    return jnp.take_along_axis(tokens, jnp.clip(whole, 0, tokens.shape[1] - 1), axis=1)

@@ -9,7 +9,7 @@ import numpy as np
 from jaxtyping import Array, Float64, UInt32
 
 from experiments.config import RetrievalData
-from experiments.data.retrieval.mixture import Tasks, largest_size, mixture, rows_alike, task_sample
+from experiments.data.retrieval.mixture import Tasks, largest_size, mixture, task_sample
 from experiments.data.retrieval.vocabulary import TASKS, Task, Vocabulary
 from experiments.data.sample import HELD_OUT_SEED, Sample
 
@@ -17,7 +17,7 @@ from experiments.data.sample import HELD_OUT_SEED, Sample
 def retrieval_tasks(data: RetrievalData) -> Tasks:
     """The sizes of a configuration as the tasks take them."""
     vocabulary = Vocabulary(data.keys, data.values, data.fillers)
-    return Tasks(vocabulary, data.symbols, data.needles, data.answers, data.chains, data.hops)
+    return Tasks(vocabulary, data.symbols, data.needles, data.queries, data.answers, data.chains, data.hops)
 
 
 def grid(depths: int, rows: int) -> Float64[np.ndarray, "R"]:
@@ -63,11 +63,14 @@ class RetrievalSource:
         return np.array([seed, step], np.uint32)
 
     def sample(self, inputs: UInt32[Array, "2"], shared: None, batch: int) -> Sample:  # noqa: ARG002
-        """Rows of the mixture, each of which counts alike. UserError where a task does not fit into the length."""
+        """Rows of the mixture, every target of which counts alike: the many of a copy teach what the one of a lookup needs.
+
+        UserError where a task does not fit into the length.
+        """
         data = self.data
         key = jax.random.fold_in(jax.random.key(inputs[0]), inputs[1])
         shares = data.shares or (1.0,) * len(data.tasks)
-        return rows_alike(mixture(key, retrieval_tasks(data), data.tasks, shares, batch, data.length))
+        return mixture(key, retrieval_tasks(data), data.tasks, shares, batch, data.length)
 
     def held_out(self, sequences: int) -> Sample:
         """Rows of the mixture that no training seed draws, the same for every arm and seed."""

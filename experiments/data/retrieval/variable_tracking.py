@@ -14,11 +14,11 @@ def variable_tracking(
 ) -> Sample:
     """Fillers with statements [x_1, =, v], [x_2, =, x_1], … among them, then [ASK, v, x_1, x_2 …] for one chain.
 
-    RULER's variable tracking (Hsieh et al. 2024, arXiv:2404.06654): `chains` chains of 1 + hops statements each, whose statements
-    mix but keep their order within a chain, and all variables of one value are asked for. It has one chain of four hops and
-    counts the share of the variables that are named in any order; here they come in the order of the chain, and all have to
-    be right. To ask for all is one step of the chain a token; to ask for the last value alone would be all steps in one
-    token, which measures depth of the model rather than reach.
+    RULER's variable tracking (Hsieh et al. 2024, arXiv:2404.06654): `chains` chains of 1 + hops statements each, whose
+    statements mix but keep their order within a chain, and all variables of one value are asked for. It has one chain of
+    four hops and counts the share of the variables that are named in any order; here they come in the order of the chain,
+    and all have to be right. To ask for all is one step of the chain a token; to ask for the last value alone would be all
+    steps in one token, which measures depth of the model rather than reach.
 
     Raises UserError where the statements do not fit into `length`, or keys or values do not suffice.
     """

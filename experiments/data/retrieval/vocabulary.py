@@ -1,9 +1,7 @@
 """The ids that all retrieval tasks share, so that one model can learn a mixture of them.
 
-    0 … 6   one id a task, which begins its rows
-    7 … 11  AT_A_DEPTH: tuple[Task, ...] = ("passkey", "multi_key", "key_value")  # one needle is asked for, and can be put anywhere
-OF_A_SIZE: tuple[Task, ...] = ("copy", "addition")  # rows of one length hold problems of different sizes
-NEEDLE, EQUALS, PLUS, ASK, END
+    0 … 7   one id a task, which begins its rows
+    8 … 12  NEEDLE, EQUALS, PLUS, ASK, END
     then    `fillers` ids that mean nothing, `keys` ids that name things, `values` ids that are looked up
 
 Keys and values have ids of their own, as RULER's keys are words and its values numbers (Hsieh et al. 2024, arXiv:2404.06654):
@@ -15,7 +13,7 @@ from typing import Literal, get_args
 
 from experiments.errors import UserError
 
-Task = Literal["passkey", "multi_key", "multi_value", "variable_tracking", "key_value", "copy", "addition"]
+Task = Literal["passkey", "multi_key", "multi_query", "multi_value", "variable_tracking", "key_value", "copy", "addition"]
 TASKS: tuple[Task, ...] = get_args(Task)
 AT_A_DEPTH: tuple[Task, ...] = ("passkey", "multi_key", "key_value")  # one needle is asked for, and can be put anywhere
 OF_A_SIZE: tuple[Task, ...] = ("copy", "addition")  # rows of one length hold problems of different sizes
