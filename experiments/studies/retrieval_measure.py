@@ -68,8 +68,6 @@ class RetrievalMeasurer:
             asked: dict[Task, Sample] = {}
             for task in source.data.tasks:
                 asked[task] = source.questions(task, length, measure.depths, measure.rows)
-                task: source.questions(task, length, measure.depths, measure.rows) for task in source.data.tasks
-            }
             for point, hit in zip(found, _answered(arms, params, model, length, asked, programs), strict=True):
                 for task, sample in asked.items():
                     found_here = accuracies(task, hit[task], jax.device_get(sample), measure)
