@@ -7,14 +7,16 @@ import jax
 import numpy as np
 from jaxtyping import Array, Float, Int
 
-from experiments.build import extended, tables
+from experiments.build import extended
 from experiments.config import Arm, ExtrapolationMeasure
+from experiments.config_position import Extension
 from experiments.data.source import TextSource
 from experiments.evaluate import Statistics, evaluate, in_batches
 from experiments.loop import Point
 from experiments.measure.layers import layer_statistics, sink_statistics
 from experiments.measure.perplexity import last_loss, mean_loss
 from experiments.population import compiled, over_arms, population_mesh, share, stack, unstack
+from experiments.position_tables import tables
 from model.block import LayerTrace
 from model.decoder import Decoder, DecoderConfig
 from model.positions.tables import PositionTables
@@ -63,7 +65,7 @@ class ExtrapolationMeasurer:
         return found
 
 
-def _jobs(arms: Sequence[Arm], length: int) -> list[tuple[int, str]]:
+def _jobs(arms: Sequence[Arm], length: int) -> list[tuple[int, Extension]]:
     """(index of the model, extension) for each that there is; at the training length there is nothing to extend."""
     return [
         (i, extension)
@@ -79,7 +81,7 @@ def _measured(
     source: TextSource,
     model: DecoderConfig,
     length: int,
-    jobs: Sequence[tuple[int, str]],
+    jobs: Sequence[tuple[int, Extension]],
     programs: list[str],
 ) -> list[Point]:
     measure: Any = arms[0].measure
@@ -97,11 +99,11 @@ def _measured(
         return unstack(program(models, rows, batches), len(jobs))
 
 
-def _tables(arm: Arm, extension: str, length: int) -> PositionTables:
+def _tables(arm: Arm, extension: Extension, length: int) -> PositionTables:
     longer = extended(arm.model, extension, length / arm.data.length)
     if longer is None:
         raise ValueError(f"arm {arm.name} has no extension {extension!r} to {length} tokens")
-    return tables(longer, arm.data.length)
+    return tables(longer, arm.data.length, length)
 
 
 def _statistics(

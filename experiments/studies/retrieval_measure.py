@@ -7,7 +7,6 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool
 
-from experiments.build import tables
 from experiments.config import Arm, RetrievalMeasure
 from experiments.data.retrieval.source import RetrievalSource, grid
 from experiments.data.retrieval.vocabulary import AT_A_DEPTH, OF_A_SIZE, Task
@@ -17,6 +16,7 @@ from experiments.loop import Point
 from experiments.measure.perplexity import mean_loss
 from experiments.measure.retrieval import by_bin, depths, distances, grid_edges, right_answers
 from experiments.population import compiled, over_arms, population_mesh, share, stack, unstack
+from experiments.position_tables import tables
 from model.decoder import Decoder, DecoderConfig
 from model.positions.tables import PositionTables
 
@@ -89,7 +89,7 @@ def _answered(
     mesh = population_mesh(len(arms), rows.tokens.shape[1], model.block.width)
     with jax.set_mesh(mesh):
         batches, models = share(rows, mesh), stack(list(params), mesh)
-        own = stack([tables(arm.model, arm.data.length) for arm in arms], mesh)
+        own = stack([tables(arm.model, arm.data.length, length) for arm in arms], mesh)
 
         def job(params: Decoder, row: PositionTables, batches: Sample) -> Bool[Array, "C B T"]:
             return evaluate_answers(params, row, batches, model)[0]

@@ -161,7 +161,7 @@ def test_what_is_kept_follows_the_hits(task: Task) -> None:
         ("data.shares=[1.0]", "1 shares for 8 tasks"),
         ("data.tasks=['copy', 'copy']", "each is there once"),
         ("data.tasks=['copi']", "data.tasks"),
-        ("model.position={kind='learned'}", "learned positions end at data.length = 36"),
+        ("model.position={kind='learned'}", "learned positions end at 36 tokens: nothing is measured at 72"),
     ],
 )
 def test_mistakes_are_said_before_training(tmp_path: Path, word: str, message: str) -> None:
