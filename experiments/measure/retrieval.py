@@ -61,7 +61,7 @@ def by_bin(
     return np.divide(hit, counts, out=np.full(len(counts), np.nan), where=counts > 0), counts
 
 
-def grid_edges(points: int) -> Float64[np.ndarray, "points+1"]:
+def grid_edges(points: int) -> Float64[np.ndarray, "{points}+1"]:
     """Edges of the bins around the points of a grid from 0 to 1, each in a bin of its own.
 
     Raises ValueError for fewer than two points.
