@@ -114,6 +114,6 @@ def _interval_note(records: Sequence[Record]) -> tuple[str, ...]:
     if not counts:
         return ()
     least = min(counts)
-    low, high = wilson(np.asarray(least / 2), np.asarray(least))
-    half = float(high - low) / 2
+    low, high = wilson(np.array([least / 2]), np.array([least]))
+    half = float(high[0] - low[0]) / 2
     return (f"{least} answers or more a seed: the 95 % interval (Wilson) of one seed's accuracy is within ± {half:.3f}",)
