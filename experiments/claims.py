@@ -12,6 +12,7 @@ from experiments.publish.table import MISSING, Table
 from experiments.record import Record
 from experiments.studies import extrapolation, sinks
 from experiments.studies.precision import PRECISION
+from experiments.studies.retrieval_claims import RETRIEVAL
 from experiments.studies.rope_base_claims import ROPE_BASE
 
 _GUO = "Guo et al. 2024, arXiv:2410.13835"
@@ -227,7 +228,7 @@ EXTRAPOLATION = (
 )
 
 
-LEDGER: tuple[Claim, ...] = (*SINKS, *EXTRAPOLATION, *ROPE_BASE, *PRECISION)
+LEDGER: tuple[Claim, ...] = (*SINKS, *EXTRAPOLATION, *RETRIEVAL, *ROPE_BASE, *PRECISION)
 
 
 def verdicts(records: Sequence[Record], ledger: Sequence[Claim] = LEDGER) -> list[Verdict]:

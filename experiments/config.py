@@ -20,6 +20,7 @@ from experiments.config_position import (
     longest_text,
     spectrum,
 )
+from experiments.data.retrieval.vocabulary import DIGITS, TASKS, Task
 from experiments.errors import UserError
 
 # The extra softmax logit (model/softmax.py) and the gates (model/gating.py).
@@ -133,6 +134,32 @@ class BackcopyData(Frozen):
         return self
 
 
+class RetrievalData(Frozen):
+    """A mixture of retrieval tasks (experiments/data/retrieval); `shares` are their probabilities, up to a factor."""
+
+    kind: Literal["retrieval"] = "retrieval"
+    tasks: tuple[Task, ...] = Field(default=TASKS, min_length=1)
+    shares: tuple[Annotated[float, Field(gt=0)], ...] | None = None  # absent: equal
+    length: Positive
+    keys: Positive = 128  # ids that name things
+    values: int = Field(default=32, ge=DIGITS)  # ids that are looked up, copied, added
+    fillers: Positive = 8  # ids of the noise
+    symbols: Positive = 1  # of a passkey, or of the value of a key
+    needles: Positive = 4  # of multi_key
+    queries: Positive = 8  # pairs of multi_query
+    answers: Positive = 4  # of multi_value
+    chains: Positive = 2  # of variable_tracking
+    hops: Positive = 2
+
+    @model_validator(mode="after")
+    def _one_share_a_task(self) -> "RetrievalData":
+        if len(set(self.tasks)) < len(self.tasks):
+            raise ValueError(f"tasks = {list(self.tasks)}: each is there once; give it a larger share instead")
+        if self.shares is not None and len(self.shares) != len(self.tasks):
+            raise ValueError(f"{len(self.shares)} shares for {len(self.tasks)} tasks: give one a task, or none")
+        return self
+
+
 # Training.
 
 
@@ -205,6 +232,16 @@ class ExtrapolationMeasure(Frozen):
     sink: SinkRate = SinkRate()
 
 
+class RetrievalMeasure(Frozen):
+    """At every length each task is asked `rows` times at each of `depths` depths, or sizes of copy and addition."""
+
+    every: Positive = 250
+    sequences: Positive = 512  # of the mixture, for the curves
+    lengths: tuple[Positive, ...] = Field(min_length=1)
+    depths: int = Field(default=16, ge=8)
+    rows: Positive = 16
+
+
 # Studies.
 
 
@@ -267,6 +304,20 @@ class ExtrapolationStudy(Training):
         return self
 
 
+class RetrievalStudy(Training):
+    study: Literal["retrieval"] = "retrieval"
+    data: RetrievalData
+    measure: RetrievalMeasure
+
+    @model_validator(mode="after")
+    def _can_be_measured(self) -> "RetrievalStudy":
+        longest = max(self.measure.lengths)
+        end, why = longest_text(self.model.position, self.model.head_width, self.data.length)
+        if longest > end:
+            raise ValueError(f"{why} at {end:.0f} tokens: nothing is measured at {longest}")
+        return self
+
+
 HeadDim = Annotated[int, Field(ge=4, multiple_of=2)]
 
 
@@ -287,7 +338,7 @@ class PrecisionStudy(Frozen):
     lengths: tuple[Positive, ...] = Field(min_length=1)
 
 
-TrainingStudy = SinksStudy | ExtrapolationStudy
+TrainingStudy = SinksStudy | ExtrapolationStudy | RetrievalStudy
 ExactStudy = RopeBaseStudy | PrecisionStudy  # nothing is trained
 Study = Annotated[TrainingStudy | ExactStudy, Field(discriminator="study")]
 
@@ -297,9 +348,9 @@ class Arm(Frozen):
 
     name: str
     model: ModelConfig
-    data: TextData | BackcopyData
+    data: TextData | BackcopyData | RetrievalData
     train: TrainConfig
-    measure: SinksMeasure | ExtrapolationMeasure
+    measure: SinksMeasure | ExtrapolationMeasure | RetrievalMeasure
 
 
 def checked_arm_name(name: str) -> str:

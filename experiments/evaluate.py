@@ -5,8 +5,10 @@ from collections.abc import Callable
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float, Int
+from jaxtyping import Array, Bool, Float, Int
 
+from experiments.data.sample import Sample
+from experiments.measure.retrieval import hits
 from model.block import LayerTrace
 from model.decoder import Decoder, DecoderConfig, apply_decoder
 from model.embedding import token_losses
@@ -35,8 +37,31 @@ def evaluate(
     return jax.tree.map(lambda found: jnp.mean(found, axis=0), jax.lax.map(one, batches))
 
 
+def evaluate_answers(
+    params: Decoder, tables: PositionTables, batches: Sample, cfg: DecoderConfig
+) -> tuple[Bool[Array, "C B T"], Float[Array, "C B T"]]:
+    """Which targets of C batches have the largest logit, and their losses [nats]."""
+
+    def one(sample: Sample) -> tuple[Bool[Array, "B T"], Float[Array, "B T"]]:
+        scores, _ = apply_decoder(params, sample.tokens[:, :-1], tables, cfg)
+        return hits(scores, sample.tokens), token_losses(scores, sample.tokens[:, 1:])
+
+    return jax.lax.map(one, batches)
+
+
 def in_batches(windows: Int[np.ndarray, "W T"], tokens_at_once: int) -> Int[np.ndarray, "C B T"]:
     """All windows in equal batches of at most `tokens_at_once` tokens (or one window, if that is longer)."""
-    fitting = range(1, max(1, tokens_at_once // windows.shape[1]) + 1)
-    batch = max(size for size in fitting if len(windows) % size == 0)
+    batch = _batch(len(windows), windows.shape[1], tokens_at_once)
     return windows.reshape(-1, batch, windows.shape[1])
+
+
+def sample_in_batches(sample: Sample, tokens_at_once: int) -> Sample:
+    """The same of the rows of a sample, as arrays [C, B, …] on the host."""
+    rows, ids = sample.tokens.shape
+    batch = _batch(rows, ids, tokens_at_once)
+    return jax.tree.map(lambda leaf: np.asarray(leaf).reshape(-1, batch, leaf.shape[1]), sample)
+
+
+def _batch(rows: int, length: int, tokens_at_once: int) -> int:
+    fitting = range(1, max(1, tokens_at_once // length) + 1)
+    return max(size for size in fitting if rows % size == 0)

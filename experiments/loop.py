@@ -11,12 +11,13 @@ from typing import Any, Protocol, runtime_checkable
 import jax.numpy as jnp
 import numpy as np
 from jax.sharding import Mesh
-from jaxtyping import Array, Int
+from jaxtyping import Array
 
 from experiments import checkpoint
 from experiments.build import extra_logit, training_flops
 from experiments.config import Arm
 from experiments.config_position import Rope
+from experiments.data.retrieval.source import RetrievalSource
 from experiments.data.source import BackcopySource, TextSource
 from experiments.evaluate import Statistics
 from experiments.interrupt import Interrupted, Interruption
@@ -32,7 +33,7 @@ from model.positions.tables import PositionTables
 # deadlock when many steps with collectives wait, and a device should not wait for the host.
 IN_FLIGHT = 2
 
-Source = BackcopySource | TextSource
+Source = BackcopySource | TextSource | RetrievalSource
 Point = dict[str, np.ndarray]
 
 
@@ -55,15 +56,15 @@ class Member:
 class Measurer(Protocol):
     """What a study measures."""
 
-    def batches(self, source: Any, measure: Any) -> Int[np.ndarray, "C B T"]:
-        """The held-out ids that a point of the curves is measured on."""
+    def batches(self, source: Any, measure: Any) -> Any:
+        """What a point of the curves is measured on: held-out ids [C, B, T + 1], or a `Sample` of them."""
         ...
 
     def point(
         self,
         params: Decoder,
         tables: PositionTables,
-        batches: Int[Array, "C B T"],
+        batches: Any,
         shared: Any,
         model: DecoderConfig,
         measure: Any,
@@ -91,7 +92,7 @@ class Group:
     members: tuple[Member, ...]
     source: Source
     model: DecoderConfig
-    held_out: Int[np.ndarray, "C B T"]  # what a point of the curves is measured on
+    held_out: Any  # what a point of the curves is measured on: ids [C, B, T + 1], or a Sample
     mesh: Mesh
 
     @property
@@ -107,7 +108,7 @@ class Population:
     group: Group
     phases: tuple[tuple[int, Values], ...]  # the step from which on they hold, ascending
     rates: np.ndarray  # learning rates [A, steps]
-    batches: Array
+    batches: Any
     shared: Any
     step_program: Callable[..., tuple[TrainState, dict[str, Array]]]
     point_program: Callable[..., Statistics]
@@ -211,7 +212,7 @@ def _prepare(group: Group, measurer: Measurer, programs: list[str]) -> tuple[Pop
         sample = group.source.sample(own[0], shared, arm.train.batch)
         return train_step(state, sample, own[1], own[2], group.model, arm.train)
 
-    def point(params: Decoder, own: Values, shared: tuple[Array, Any]) -> Statistics:
+    def point(params: Decoder, own: Values, shared: tuple[Any, Any]) -> Statistics:
         return measurer.point(params, own.tables, *shared, group.model, arm.measure)
 
     init = compiled("initialise", over_arms(initialise), programs, seeds, values, None)

@@ -6,6 +6,7 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from experiments.measure.activations import activation_ratio, gate_mean, gate_share_under
+from experiments.measure.retrieval import UNITS as RETRIEVAL_UNITS
 from experiments.measure.sinks import mean_mass, sink_rate
 from model.block import LayerTrace
 
@@ -27,6 +28,7 @@ UNITS: Mapping[str, str] = {
     "activation_ratio": "ratio",
     "gate_mean": "share",
     "gate_under_0.1": "share",
+    **RETRIEVAL_UNITS,
 }
 
 

@@ -57,6 +57,17 @@ class Points:
 
 
 @dataclass(frozen=True)
+class Interval:
+    """One line of a figure with the interval around each of its points; what is NaN is not drawn."""
+
+    label: str
+    x: Float[np.ndarray, " X"]
+    y: Float[np.ndarray, " X"]
+    low: Float[np.ndarray, " X"]
+    high: Float[np.ndarray, " X"]
+
+
+@dataclass(frozen=True)
 class Drawing:
     """A finished figure: its file name without ending, what it shows, and its two encodings."""
 
@@ -147,6 +158,44 @@ def by_length(name: str, caption: str, panels: Mapping[str, Sequence[Band]], tra
         row[0].set_ylabel("byte perplexity")
         handles, labels = row[0].get_legend_handles_labels()
         figure.legend(handles, labels, loc="outside lower center", ncols=min(5, max(1, len(labels))))
+        return _encode(name, caption, figure)
+
+
+def shares_grid(
+    name: str,
+    caption: str,
+    rows: Mapping[str, Mapping[str, Sequence[Interval]]],
+    xlabel: str,
+    ylabel: str,
+    trained: Mapping[str, float] | None = None,
+) -> Drawing:
+    """Shares in [0, 1] with their intervals, a panel for each row and column.
+
+    x is a share too, unless `trained` marks one in each row: the end of what was trained.
+    """
+    width = max(len(panels) for panels in rows.values())
+    with mpl.rc_context(STYLE):
+        figure = Figure(figsize=(2.2 + 2.6 * width, 1.3 + 1.75 * len(rows)), layout="constrained")
+        grid = figure.subplots(len(rows), width, sharey=True, squeeze=False)
+        labelled: dict[str, Any] = {}
+        for line, (title, panels) in zip(grid, rows.items(), strict=True):
+            for axes, (heading, intervals) in zip(line, panels.items(), strict=False):
+                for index, one in enumerate(intervals):
+                    colour, shape = PALETTE[index % len(PALETTE)], MARKERS[index % len(MARKERS)]
+                    (labelled[one.label],) = axes.plot(one.x, one.y, color=colour, marker=shape, markersize=3.0, linewidth=1.3)
+                    axes.fill_between(one.x, one.low, one.high, color=colour, alpha=0.15, lw=0)
+                axes.set(title=f"{title}, {heading}" if heading else title, ylim=(-0.03, 1.03))
+                axes.title.set_fontsize(9.5)
+                if trained is None:
+                    axes.set_xlim(-0.03, 1.03)
+                else:
+                    axes.axvline(trained[title], color="#888888", linestyle=":", linewidth=1.2)
+            for axes in line[len(panels) :]:
+                axes.set_visible(False)
+            line[0].set_ylabel(ylabel)
+        for axes in grid[-1]:
+            axes.set_xlabel(xlabel)
+        figure.legend(labelled.values(), labelled, loc="outside lower center", ncols=min(5, len(labelled)))
         return _encode(name, caption, figure)
 
 

@@ -10,11 +10,12 @@ from experiments.record import StoredRecord, read_arrays, read_curves
 from experiments.studies import extrapolation, sinks
 
 
-def _finished(stored: Sequence[StoredRecord]) -> list[StoredRecord]:
+def finished(stored: Sequence[StoredRecord]) -> list[StoredRecord]:
+    """Without those that diverged."""
     return [entry for entry in stored if entry.record.status == "finished"]
 
 
-def _curve_band(stored: Sequence[StoredRecord], arm: str, name: str, label: str) -> Band | None:
+def curve_band(stored: Sequence[StoredRecord], arm: str, name: str, label: str) -> Band | None:
     """The curves of an arm's seeds on the steps that all of them measured; None if there is no such step."""
     seeds: list[dict[int, float]] = []
     for entry in stored:
@@ -32,7 +33,7 @@ def _curve_band(stored: Sequence[StoredRecord], arm: str, name: str, label: str)
     return Band(label, np.array(steps, float), np.array([[points[step] for step in steps] for points in seeds]))
 
 
-def _by_head(stored: Sequence[StoredRecord], name: str, labels: Mapping[str, str]) -> list[Drawing]:
+def by_head(stored: Sequence[StoredRecord], name: str, labels: Mapping[str, str]) -> list[Drawing]:
     """The map of attention to the first token, averaged over seeds; no drawing where no record has the array."""
     grids = {}
     for arm in arms([entry.record for entry in stored], tuple(labels)):
@@ -46,14 +47,14 @@ def _by_head(stored: Sequence[StoredRecord], name: str, labels: Mapping[str, str
 
 def sink_drawings(stored: Sequence[StoredRecord]) -> list[Drawing]:
     """The mass on BOS over training, and the mass on the first token by layer and head at the end."""
-    kept = _finished(stored)
+    kept = finished(stored)
     names = arms([entry.record for entry in kept], tuple(sinks.LABELS))
-    bands = [_curve_band(kept, arm, "bos_mass", sinks.LABELS.get(arm, arm)) for arm in names]
+    bands = [curve_band(kept, arm, "bos_mass", sinks.LABELS.get(arm, arm)) for arm in names]
     drawings = []
     if drawn := [band for band in bands if band is not None]:
         caption = "Attention to BOS from queries that are no triggers, over training: mean and range of the seeds."
         drawings.append(over_training("sink_over_training", caption, "attention on BOS (share)", drawn))
-    return drawings + _by_head(kept, "sink_by_head", sinks.LABELS)
+    return drawings + by_head(kept, "sink_by_head", sinks.LABELS)
 
 
 def _length_band(stored: Sequence[StoredRecord], quantity: str, arm: str, extension: str) -> Band | None:
@@ -72,7 +73,7 @@ def _length_band(stored: Sequence[StoredRecord], quantity: str, arm: str, extens
 
 def extrapolation_drawings(stored: Sequence[StoredRecord]) -> list[Drawing]:
     """Perplexity by evaluation length, over whole windows and over their last positions."""
-    kept = _finished(stored)
+    kept = finished(stored)
     pairs = extrapolation.extension_arms([entry.record for entry in kept])
     panels = {}
     for quantity, counted in extrapolation.quantities([entry.record for entry in kept]).items():
@@ -80,7 +81,7 @@ def extrapolation_drawings(stored: Sequence[StoredRecord]) -> list[Drawing]:
         bands = [_length_band(kept, quantity, arm, extension) for arm, extension in pairs]
         if drawn := [band for band in bands if band is not None]:
             panels[title] = drawn
-    by_head = _by_head(kept, "extrapolation_by_head", extrapolation.ARMS)
+    by_head = by_head(kept, "extrapolation_by_head", extrapolation.ARMS)
     if not panels:
         return by_head
     data = kept[0].record.config.get("data")

@@ -10,8 +10,9 @@ from experiments.publish.page import Published, Section, publish
 from experiments.publish.summary import current
 from experiments.publish.table import Table
 from experiments.record import Record, StoredRecord, read_records
-from experiments.studies import extrapolation, precision, rope_base, sinks
+from experiments.studies import extrapolation, precision, retrieval, rope_base, sinks
 from experiments.studies.drawings import extrapolation_drawings, sink_drawings
+from experiments.studies.retrieval_drawings import retrieval_drawings
 from experiments.studies.rope_base_drawings import rope_base_drawings
 
 
@@ -39,6 +40,7 @@ STUDIES = (
         (rope_base.table, rope_base.heads_table, rope_base.growth_table, rope_base.men_table),
         rope_base_drawings,
     ),
+    Study(retrieval.STUDY, retrieval.QUESTION, (retrieval.table, retrieval.depth_table), retrieval_drawings),
     Study(precision.STUDY, precision.QUESTION, (precision.table,), lambda stored: []),  # noqa: ARG005
 )
 

@@ -8,7 +8,16 @@ from pathlib import Path
 from typing import Any
 
 from experiments.arms import run_arms
-from experiments.config import Arm, ExactStudy, ExtrapolationStudy, PrecisionStudy, RopeBaseStudy, SinksStudy, TrainingStudy
+from experiments.config import (
+    Arm,
+    ExactStudy,
+    ExtrapolationStudy,
+    PrecisionStudy,
+    RetrievalStudy,
+    RopeBaseStudy,
+    SinksStudy,
+    TrainingStudy,
+)
 from experiments.errors import UserError
 from experiments.identity import Origin, provenance
 from experiments.interrupt import Interruption
@@ -20,6 +29,7 @@ from experiments.record import read_records
 from experiments.studies.extrapolation_measure import ExtrapolationMeasurer
 from experiments.studies.precision import run_precision
 from experiments.studies.publish import publish_all
+from experiments.studies.retrieval_measure import RetrievalMeasurer
 from experiments.studies.rope_base_run import run_rope_base
 from experiments.studies.sinks_measure import SinksMeasurer
 
@@ -99,6 +109,8 @@ def _measurer(study: TrainingStudy) -> Measurer:
             return SinksMeasurer()
         case ExtrapolationStudy():
             return ExtrapolationMeasurer()
+        case RetrievalStudy():
+            return RetrievalMeasurer()
 
 
 def _check_folder(results: Path) -> None:

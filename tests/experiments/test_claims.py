@@ -38,6 +38,17 @@ TRAINED: dict[str, tuple[Sequence[tuple[str, str]], tuple[float, ...], tuple[flo
     "yarn-ntk-far": ([("rope", f"{_PPL}.ntk.1024"), ("rope", f"{_PPL}.yarn.1024")], (9, 8), (8, 9)),
     "yarn-ntk-near": ([("rope", f"{_PPL}.ntk.256"), ("rope", f"{_PPL}.yarn.256")], (5, 6), (6, 5)),
 }
+_DEPTHS = ("first", "middle", "last")
+for _length in (64, 256):
+    TRAINED[f"liu-middle-rope-{_length}"] = (
+        [("rope", f"accuracy_{where}.key_value.{_length}") for where in _DEPTHS],
+        (0.9, 0.5, 0.8),
+        (0.9, 0.8, 0.5),
+    )
+for _task in ("copy", "addition"):
+    for _arm in ("rope", "alibi"):
+        pair = [("nope", f"accuracy.{_task}.128"), (_arm, f"accuracy.{_task}.128")]
+        TRAINED[f"kazemnejad-{_task}-{_arm}"] = (pair, (0.6, 0.2), (0.2, 0.6))
 CLAIMS = {claim.id: claim for claim in LEDGER}
 
 

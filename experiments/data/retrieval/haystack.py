@@ -1,0 +1,73 @@
+"""Needles in a haystack: pieces of equal width at random places of a row of fillers, none over another.
+
+A context of C tokens with n pieces of width w is a sequence of C - n (w - 1) slots, each of which holds one filler or one
+piece. Every choice of n slots is equally likely, so there is nothing to try again: RULER draws until a sample fits, which
+never ends where none can.
+"""
+
+from dataclasses import dataclass
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float, Int32, PRNGKeyArray
+
+from experiments.data.retrieval.vocabulary import Vocabulary
+from experiments.data.sample import Sample
+
+
+@dataclass(frozen=True)
+class Haystack:
+    """A context [B, C] and where each of its pieces starts, [B, n]: positions of the context, from 0."""
+
+    context: Int32[Array, "B C"]
+    starts: Int32[Array, "B n"]
+
+
+def place(
+    key: PRNGKeyArray, batch: int, slots: int, pieces: int, at: Float[Array, "B"] | None = None
+) -> Int32[Array, "{batch} {pieces}"]:
+    """Different slots for the pieces, uniformly; with `at`, piece 0 is at slot round(at · (slots - 1))."""
+    order = jax.random.uniform(key, (batch, slots))
+    if at is not None:
+        chosen = jnp.round(at * (slots - 1)).astype(jnp.int32)
+        order = jnp.where(jnp.arange(slots)[None] == chosen[:, None], -1.0, order)
+    return jnp.argsort(order, axis=1)[:, :pieces].astype(jnp.int32)
+
+
+def fillers(key: PRNGKeyArray, vocabulary: Vocabulary, batch: int, count: int) -> Int32[Array, "{batch} {count}"]:
+    """Uniform and independent: there is nothing to learn from them, and no sentence to recognise as RULER's."""
+    return jax.random.randint(key, (batch, count), vocabulary.first_filler, vocabulary.first_key, jnp.int32)
+
+
+def haystack(hay: Int32[Array, "B C"], needles: Int32[Array, "B n w"], slots: Int32[Array, "B n"]) -> Haystack:
+    """Fillers with the needles written over them, each at its slot: w - 1 tokens later for every needle before it."""
+    batch, _, width = needles.shape
+    before = (slots[:, None, :] < slots[:, :, None]).sum(axis=2, dtype=jnp.int32)
+    starts = slots + (width - 1) * before
+    positions = starts[:, :, None] + jnp.arange(width, dtype=jnp.int32)[None, None]
+    rows = jnp.arange(batch, dtype=jnp.int32)[:, None, None]
+    return Haystack(hay.at[rows, positions].set(needles), starts)
+
+
+def distinct(key: PRNGKeyArray, batch: int, first: int, among: int, count: int) -> Int32[Array, "{batch} {count}"]:
+    """`count` different ids of first … first + among - 1 a row, uniformly and in random order."""
+    return first + place(key, batch, among, count)
+
+
+def answered(
+    task: int,
+    context: Int32[Array, "B C"],
+    question: Int32[Array, "B Q"],
+    answer: Int32[Array, "B A"],
+    evidence: Int32[Array, "B A"],
+) -> Sample:
+    """Rows [task, context, question, answer]: every token of the answer is a target, read from `evidence` (of the context)."""
+    batch, count = answer.shape
+    begin = jnp.full((batch, 1), task, jnp.int32)
+    tokens = jnp.concatenate([begin, context, question, answer], axis=1)
+    rest = tokens.shape[1] - 1 - count
+    return Sample(
+        tokens=tokens,
+        weights=jnp.broadcast_to(jnp.arange(rest + count) >= rest, (batch, rest + count)).astype(jnp.float32),
+        evidence=jnp.concatenate([jnp.full((batch, rest), -1, jnp.int32), evidence + 1], axis=1),
+    )

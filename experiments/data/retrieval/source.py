@@ -1,0 +1,95 @@
+"""The mixture of retrieval tasks as a source of training steps, and the questions that its models are measured on."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float64, UInt32
+
+from experiments.config import RetrievalData
+from experiments.data.retrieval.mixture import Tasks, largest_size, mixture, task_sample
+from experiments.data.retrieval.vocabulary import TASKS, Task, Vocabulary
+from experiments.data.sample import HELD_OUT_SEED, Sample
+
+
+def retrieval_tasks(data: RetrievalData) -> Tasks:
+    """The sizes of a configuration as the tasks take them."""
+    vocabulary = Vocabulary(data.keys, data.values, data.fillers)
+    return Tasks(vocabulary, data.symbols, data.needles, data.queries, data.answers, data.chains, data.hops)
+
+
+def grid(depths: int, rows: int) -> Float64[np.ndarray, "R"]:
+    """Depths (or sizes) from 0 to 1 at equal steps, `rows` of each in turn: R = depths · rows."""
+    return np.repeat(np.linspace(0.0, 1.0, depths), rows)
+
+
+def smallest_asked(task: Task, trained: int, length: int) -> int:
+    """Beyond the training length only problems larger than any in training are asked, up to it those of every size."""
+    largest = largest_size(task, trained)
+    return 1 if largest is None or length <= trained else largest + 1
+
+
+def sizes_asked(task: Task, trained: int, length: int, depths: int) -> Float64[np.ndarray, "depths"]:
+    """The sizes of copy or addition at the points of the grid, as `task_sample` rounds them.
+
+    Raises ValueError for a task that comes in one size.
+    """
+    largest = largest_size(task, length)
+    if largest is None:
+        raise ValueError(f"{task} has no sizes")
+    smallest = smallest_asked(task, trained, length)
+    return smallest + np.round(np.linspace(0.0, 1.0, depths) * (largest - smallest))
+
+
+@dataclass(frozen=True)
+class RetrievalSource:
+    data: RetrievalData
+
+    @property
+    def vocabulary(self) -> int:
+        return retrieval_tasks(self.data).vocabulary.size
+
+    @property
+    def shared(self) -> None:
+        return None
+
+    @property
+    def described(self) -> dict[str, Any]:
+        return {"name": "retrieval", "digest": None}  # wholly drawn from the configuration and the seed
+
+    def inputs(self, seed: int, step: int, batch: int) -> UInt32[np.ndarray, "2"]:  # noqa: ARG002
+        return np.array([seed, step], np.uint32)
+
+    def sample(self, inputs: UInt32[Array, "2"], shared: None, batch: int) -> Sample:  # noqa: ARG002
+        """Rows of the mixture, every target of which counts alike: the many of a copy teach what the one of a lookup needs.
+
+        UserError where a task does not fit into the length.
+        """
+        data = self.data
+        key = jax.random.fold_in(jax.random.key(inputs[0]), inputs[1])
+        shares = data.shares or (1.0,) * len(data.tasks)
+        return mixture(key, retrieval_tasks(data), data.tasks, shares, batch, data.length)
+
+    def held_out(self, sequences: int) -> Sample:
+        """Rows of the mixture that no training seed draws, the same for every arm and seed."""
+        inputs = jnp.array([HELD_OUT_SEED, 0], jnp.uint32)
+        return jax.jit(self.sample, static_argnums=(1, 2))(inputs, None, sequences)
+
+    def questions(self, task: Task, length: int, depths: int, rows: int) -> Sample:
+        """`rows` rows of one task at each of `depths` depths, the same for every arm and seed.
+
+        Copy and addition come in sizes instead: all that fit at a length up to the trained one, and beyond it those that are
+        larger than any in training. UserError where the task does not fit into the length.
+        """
+        smallest = smallest_asked(task, self.data.length, length)
+
+        def draw(key: Array) -> Sample:
+            at = jnp.asarray(grid(depths, rows), jnp.float32)
+            tasks = retrieval_tasks(self.data)
+            return task_sample(key, tasks, task, depths * rows, length, smallest=smallest, at=at)
+
+        # Step 0 of the held-out seed is the mixture's.
+        key = jax.random.fold_in(jax.random.key(HELD_OUT_SEED), 1 + TASKS.index(task))
+        return jax.jit(draw)(jax.random.fold_in(key, length))
