@@ -81,11 +81,11 @@ def extrapolation_drawings(stored: Sequence[StoredRecord]) -> list[Drawing]:
         bands = [_length_band(kept, quantity, arm, extension) for arm, extension in pairs]
         if drawn := [band for band in bands if band is not None]:
             panels[title] = drawn
-    by_head = by_head(kept, "extrapolation_by_head", extrapolation.ARMS)
+    maps = by_head(kept, "extrapolation_by_head", extrapolation.ARMS)
     if not panels:
-        return by_head
+        return maps
     data = kept[0].record.config.get("data")
     length = data.get("length") if isinstance(data, dict) else None
     trained = int(length) if isinstance(length, int | float) else None
     caption = "Byte perplexity against evaluation length, without fine-tuning: mean and range of the seeds."
-    return [by_length("perplexity_by_length", caption, panels, trained), *by_head]
+    return [by_length("perplexity_by_length", caption, panels, trained), *maps]
