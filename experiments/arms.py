@@ -17,7 +17,7 @@ from experiments.data.source import open_source
 from experiments.identity import Origin, arm_hash, now
 from experiments.interrupt import Interruption
 from experiments.loop import Group, Measurer, Member, Point, Source, Trained, train_group
-from experiments.measure.layers import UNITS, as_number
+from experiments.measure.layers import ARRAYS, UNITS, as_number
 from experiments.population import population_mesh
 from experiments.progress import Progress
 from experiments.record import RECORD, Measurement, Record, record_folder, write_record
@@ -119,7 +119,11 @@ def _record(group: Group, member: Member, end: Trained, beyond: Point, origin: O
         seconds=end.seconds / len(group.members),  # its share of the time that the whole program took
         flops=tokens * training_flops(group.model, arm.data.length, arm.model.window),
         parameters=sum(leaf.size for leaf in jax.tree.leaves(end.params)),
-        measurements={name: Measurement(value=as_number(name, found), unit=unit(name)) for name, found in point.items()},
+        measurements={
+            name: Measurement(value=as_number(name, found), unit=unit(name))
+            for name, found in point.items()
+            if name.split(".")[0] not in ARRAYS
+        },
         created=now(),
         **origin,
     )

@@ -257,10 +257,13 @@ class SinksMeasure(Frozen):
 
 
 class ExtrapolationMeasure(Frozen):
+    """Windows do not overlap, or with a stride they slide: of each one after the first only its last tokens count."""
+
     every: Positive = 100
     sequences: Positive = 100  # of sink.length tokens, for the sinks
     tokens: Positive = 65536  # held-out tokens that each perplexity is measured on
     lengths: tuple[Positive, ...] = Field(min_length=1)
+    stride: Positive | None = None  # tokens from one window to the next; absent: the whole window
     last: Positive = 64
     extensions: tuple[Literal["none", "pi", "ntk", "yarn"], ...] = Field(default=("none",), min_length=1)
     sink: SinkRate = SinkRate()
@@ -320,6 +323,11 @@ class ExtrapolationStudy(Training):
             raise ValueError(
                 f"measure.last = {self.measure.last} is more than the {min(self.measure.lengths)} tokens of a window"
             )
+        if self.measure.stride is not None and self.measure.stride >= min(self.measure.lengths):
+            raise ValueError(
+                f"measure.stride = {self.measure.stride} is not below the {min(self.measure.lengths)} tokens of a window: "
+                "leave it out for windows that do not overlap"
+            )
         for extension in self.measure.extensions:
             self.model.check_scaling(extension)
         return self
@@ -335,6 +343,14 @@ TrainingStudy = SinksStudy | ExtrapolationStudy
 Study = Annotated[SinksStudy | ExtrapolationStudy | RopeBaseStudy, Field(discriminator="study")]
 
 
+class Start(Frozen):
+    """Where the training of an arm goes on: from the last weights of another arm of its study, of the same seed."""
+
+    arm: str
+    length: Positive  # that the first weights were trained at, before any arm between: what scalings are relative to
+    steps: Positive  # made before, by that arm and those that it started from: the data go on where they stopped
+
+
 class Arm(Frozen):
     """One row of a table: a name and everything that training and measuring it needs."""
 
@@ -343,6 +359,12 @@ class Arm(Frozen):
     data: TextData | BackcopyData
     train: TrainConfig
     measure: SinksMeasure | ExtrapolationMeasure
+    start: Start | None = None  # absent: from fresh weights
+
+    @property
+    def original_length(self) -> int:
+        """The training length to which the factors of scalings relate: that of the arm at the beginning of all."""
+        return self.data.length if self.start is None else self.start.length
 
 
 def checked_arm_name(name: str) -> str:

@@ -4,7 +4,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from experiments.measure.perplexity import last_loss, mean_loss
+from experiments.measure.perplexity import mean_loss
 
 LOSSES = np.random.default_rng(0).gamma(2.0, size=(3, 10)).astype(np.float32)
 
