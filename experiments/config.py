@@ -333,14 +333,20 @@ class ExtrapolationStudy(Training):
         return self
 
 
+class EncodingsStudy(ExtrapolationStudy):
+    """The same study with every encoding, under a name of its own: both may lie in one results folder."""
+
+    study: Literal["encodings"] = "encodings"  # pyright: ignore[reportIncompatibleVariableOverride]
+
+
 class RopeBaseStudy(Frozen):
     study: Literal["rope_base"] = "rope_base"
     head_dim: int = Field(default=128, ge=4, multiple_of=2)
     lengths: tuple[Positive, ...] = Field(min_length=1)
 
 
-TrainingStudy = SinksStudy | ExtrapolationStudy
-Study = Annotated[SinksStudy | ExtrapolationStudy | RopeBaseStudy, Field(discriminator="study")]
+TrainingStudy = SinksStudy | ExtrapolationStudy | EncodingsStudy
+Study = Annotated[SinksStudy | ExtrapolationStudy | EncodingsStudy | RopeBaseStudy, Field(discriminator="study")]
 
 
 class Start(Frozen):

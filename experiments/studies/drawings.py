@@ -4,13 +4,14 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from experiments.publish.figures import Band, Drawing, b_m, base_curves, by_length, head_map, over_training
+from experiments.publish.figures import Band, Drawing, b_m, base_curves, head_map, over_training
 from experiments.publish.summary import arms
 from experiments.record import StoredRecord, read_arrays, read_curves
-from experiments.studies import extrapolation, rope_base, sinks
+from experiments.studies import rope_base, sinks
 
 
-def _finished(stored: Sequence[StoredRecord]) -> list[StoredRecord]:
+def finished(stored: Sequence[StoredRecord]) -> list[StoredRecord]:
+    """Without those that diverged."""
     return [entry for entry in stored if entry.record.status == "finished"]
 
 
@@ -32,7 +33,7 @@ def _curve_band(stored: Sequence[StoredRecord], arm: str, name: str, label: str)
     return Band(label, np.array(steps, float), np.array([[points[step] for step in steps] for points in seeds]))
 
 
-def _by_head(stored: Sequence[StoredRecord], name: str, labels: Mapping[str, str]) -> list[Drawing]:
+def by_head(stored: Sequence[StoredRecord], name: str, labels: Mapping[str, str]) -> list[Drawing]:
     """The map of attention to the first token, averaged over seeds; no drawing where no record has the array."""
     grids = {}
     for arm in arms([entry.record for entry in stored], tuple(labels)):
@@ -46,48 +47,14 @@ def _by_head(stored: Sequence[StoredRecord], name: str, labels: Mapping[str, str
 
 def sink_drawings(stored: Sequence[StoredRecord]) -> list[Drawing]:
     """The mass on BOS over training, and the mass on the first token by layer and head at the end."""
-    kept = _finished(stored)
+    kept = finished(stored)
     names = arms([entry.record for entry in kept], tuple(sinks.LABELS))
     bands = [_curve_band(kept, arm, "bos_mass", sinks.LABELS.get(arm, arm)) for arm in names]
     drawings = []
     if drawn := [band for band in bands if band is not None]:
         caption = "Attention to BOS from queries that are no triggers, over training: mean and range of the seeds."
         drawings.append(over_training("sink_over_training", caption, "attention on BOS (share)", drawn))
-    return drawings + _by_head(kept, "sink_by_head", sinks.LABELS)
-
-
-def _length_band(stored: Sequence[StoredRecord], quantity: str, arm: str, extension: str) -> Band | None:
-    records = [entry.record for entry in stored if entry.record.arm == arm]
-    spans = extrapolation.lengths(records, f"{quantity}.{extension}")
-    table = []
-    for record in records:
-        found = [record.measurements.get(f"{quantity}.{extension}.{span}") for span in spans]
-        values = [entry.value for entry in found if entry is not None and entry.value is not None]
-        if len(values) == len(spans):
-            table.append(values)
-    if not table or not spans:
-        return None
-    return Band(extrapolation.label(arm, extension), np.array(spans, float), np.array(table, float))
-
-
-def extrapolation_drawings(stored: Sequence[StoredRecord]) -> list[Drawing]:
-    """Perplexity by evaluation length, over whole windows and over their last positions."""
-    kept = _finished(stored)
-    pairs = extrapolation.extension_arms([entry.record for entry in kept])
-    panels = {}
-    for quantity, counted in extrapolation.quantities([entry.record for entry in kept]).items():
-        title = "whole windows" if quantity == extrapolation.WHOLE else f"{counted} positions"
-        bands = [_length_band(kept, quantity, arm, extension) for arm, extension in pairs]
-        if drawn := [band for band in bands if band is not None]:
-            panels[title] = drawn
-    by_head = _by_head(kept, "extrapolation_by_head", extrapolation.ARMS)
-    if not panels:
-        return by_head
-    data = kept[0].record.config.get("data")
-    length = data.get("length") if isinstance(data, dict) else None
-    trained = int(length) if isinstance(length, int | float) else None
-    caption = "Byte perplexity against evaluation length, without fine-tuning: mean and range of the seeds."
-    return [by_length("perplexity_by_length", caption, panels, trained), *by_head]
+    return drawings + by_head(kept, "sink_by_head", sinks.LABELS)
 
 
 # The context at which published bases, the infimum and the bases between differ most within the study.
@@ -97,7 +64,7 @@ _SHOWN = ("4k", 4096)
 def rope_base_drawings(stored: Sequence[StoredRecord]) -> list[Drawing]:
     """B_m at a context of 4k: of RoPE's default base, of the published ones and of one in the first island."""
     arm, length = _SHOWN
-    found = [entry for entry in _finished(stored) if entry.record.arm == arm]
+    found = [entry for entry in finished(stored) if entry.record.arm == arm]
     head_dim = found[0].record.config.get("head_dim") if found else None
     if not isinstance(head_dim, int):
         return []

@@ -10,8 +10,9 @@ from experiments.publish.page import Published, Section, publish
 from experiments.publish.summary import current
 from experiments.publish.table import Table
 from experiments.record import Record, StoredRecord, read_records
-from experiments.studies import extrapolation, rope_base, sinks
-from experiments.studies.drawings import extrapolation_drawings, rope_base_drawings, sink_drawings
+from experiments.studies import extrapolation, extrapolation_encodings, rope_base, sinks
+from experiments.studies.drawings import rope_base_drawings, sink_drawings
+from experiments.studies.extrapolation_drawings import encodings_drawings, extrapolation_drawings
 
 
 @dataclass(frozen=True)
@@ -32,6 +33,17 @@ STUDIES = (
         (extrapolation.table, extrapolation.sink_table),
         extrapolation_drawings,
     ),
+    Study(
+        extrapolation_encodings.STUDY,
+        extrapolation_encodings.QUESTION,
+        (
+            extrapolation_encodings.table,
+            extrapolation_encodings.extensions_table,
+            extrapolation_encodings.tuned_table,
+            extrapolation_encodings.sink_table,
+        ),
+        encodings_drawings,
+    ),
     Study(rope_base.STUDY, rope_base.QUESTION, (rope_base.table,), rope_base_drawings),
 )
 
@@ -43,7 +55,8 @@ def sections(stored: Sequence[StoredRecord]) -> list[Section]:
         own = [entry for entry in stored if entry.record.study == study.name]
         if own:
             records = [entry.record for entry in own]
-            tables = tuple(table(records) for table in study.tables)
+            first, *others = (table(records) for table in study.tables)
+            tables = (first, *(table for table in others if table.rows))
             shown.append(Section(study.name, study.question, tables, tuple(study.drawings(own))))
     return shown
 

@@ -62,7 +62,8 @@ class _Watched(Progress):
         self.interruption, self.notes, self._stop_at = Interruption(), [], stop_at
 
     def step(self, done: int, losses: np.ndarray, tokens_a_step: int, flops_a_token: float) -> None:  # noqa: ARG002
-        self.interruption.requested = done == self._stop_at and tokens_a_step == 2 * 3 * 32  # while the two tuned ones train
+        if done == self._stop_at and tokens_a_step == 2 * 3 * 32:  # while the two tuned ones train
+            self.interruption.requested = True
 
     def note(self, line: str) -> None:
         self.notes.append(line)
