@@ -85,9 +85,7 @@ def _train_and_record(
     with jax.set_mesh(group.mesh):
         began = time.monotonic()
         trained = train_group(group, measurer, programs, progress, interruption)
-        final = measurer.final(
-            [m.arm for m in group.members], [t.params for t in trained], group.source, group.model, programs
-        )
+        final = measurer.final([m.arm for m in group.members], [t.params for t in trained], group.source, group.model, programs)
         for member, end, beyond in zip(group.members, trained, final, strict=True):
             _record(group, member, end, beyond, origin)
         _tell(group, progress, time.monotonic() - began)

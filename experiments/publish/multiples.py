@@ -26,7 +26,7 @@ def small_multiples(
     xlabel: str,
     ylabel: str,
     behind: Sequence[Band] = (),
-    marks: Mapping[str, float] | None = None,
+    marks: Mapping[str, int] | None = None,
     ceiling: float | None = None,
 ) -> Drawing:
     """Panels of bands on two logarithmic axes that all share; a label has the same line in every panel.
@@ -78,9 +78,7 @@ def _line(axes: Axes, band: Band, index: int) -> None:
     look = _look(index)
     axes.plot(band.x, np.nanmean(band.y, axis=0), linewidth=1.5, **look)
     if len(band.y) > 1:
-        axes.fill_between(
-            band.x, np.nanmin(band.y, axis=0), np.nanmax(band.y, axis=0), color=look["color"], alpha=0.15, lw=0
-        )
+        axes.fill_between(band.x, np.nanmin(band.y, axis=0), np.nanmax(band.y, axis=0), color=look["color"], alpha=0.15, lw=0)
 
 
 def _scales(axes: Axes, bands: Sequence[Band], ceiling: float | None) -> None:

@@ -101,9 +101,7 @@ def _by_length(
     ]
 
 
-def _by_position(
-    name: str, stored: Sequence[StoredRecord], shown: dict[str, list[tuple[str, str, str]]]
-) -> list[Drawing]:
+def _by_position(name: str, stored: Sequence[StoredRecord], shown: dict[str, list[tuple[str, str, str]]]) -> list[Drawing]:
     """The same panels at the longest length: perplexity against the number of tokens that a position sees."""
     spans = lengths(_records(stored))
     if not spans:
@@ -118,7 +116,9 @@ def _by_position(
                 marks[title] = length
     if not panels:
         return []
-    caption = f"Byte perplexity against position in windows of {spans[-1]} tokens, in bins of half an octave: mean and range of the"
+    caption = (
+        f"Byte perplexity against position in windows of {spans[-1]} tokens, in bins of half an octave: mean and range of the"
+    )
     caption += " seeds. Dotted: the length trained at."
     return [
         small_multiples(

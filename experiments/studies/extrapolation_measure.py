@@ -114,9 +114,7 @@ def _measured(
     size = math.ceil(len(jobs) / rounds)
     mesh = population_mesh(size, windows.shape[1], model.block.width)
 
-    def job(
-        params: Decoder, row: PositionTables, batches: Int[Array, "C B T"]
-    ) -> tuple[Statistics, Float[Array, "C B T-1"]]:
+    def job(params: Decoder, row: PositionTables, batches: Int[Array, "C B T"]) -> tuple[Statistics, Float[Array, "C B T-1"]]:
         def of_layer(trace: LayerTrace, tokens: Int[Array, "B T"]) -> Statistics:  # noqa: ARG001
             return sink_statistics(trace, token=measure.sink.token, epsilon=measure.sink.epsilon)
 

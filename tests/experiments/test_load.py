@@ -300,7 +300,9 @@ def test_a_config_is_frozen_and_hashable() -> None:
         model.width = 3  # pyright: ignore[reportAttributeAccessIssue]
 
 
-TUNED = SINKS + """
+TUNED = (
+    SINKS
+    + """
 [arms.gated]
 model.gate = { kind = "output", per = "head" }
 train.steps = 20
@@ -312,6 +314,7 @@ measure.sink.length = 128
 start = "tuned"
 train.learning_rate = 1e-5
 """
+)
 
 
 def test_an_arm_that_starts_from_another_has_its_settings_and_its_own(tmp_path: Path) -> None:
@@ -328,7 +331,12 @@ def test_an_arm_that_starts_from_another_has_its_settings_and_its_own(tmp_path: 
 def test_in_a_sweep_an_arm_starts_from_the_one_of_equal_values(tmp_path: Path) -> None:
     text = SINKS + '[sweep]\n"model.position.base" = [1e2, 1e4]\n[arms.a]\n[arms.b]\nstart = "a"\n'
     starts = {arm.name: arm.start and arm.start.arm for arm in _arms(tmp_path, text)}
-    assert starts == {"a_base=100.0": None, "a_base=10000.0": None, "b_base=100.0": "a_base=100.0", "b_base=10000.0": "a_base=10000.0"}
+    assert starts == {
+        "a_base=100.0": None,
+        "a_base=10000.0": None,
+        "b_base=100.0": "a_base=100.0",
+        "b_base=10000.0": "a_base=10000.0",
+    }
 
 
 @pytest.mark.parametrize(
@@ -347,6 +355,8 @@ def test_a_start_that_is_none_is_one_line(tmp_path: Path, text: str, expected: s
 
 def test_a_stride_is_below_every_window(tmp_path: Path) -> None:
     message = _message(tmp_path, EXTRAPOLATION, "measure.stride=16")
-    assert message.endswith("measure.stride = 16 is not below the 16 tokens of a window: leave it out for windows that do not overlap")
+    assert message.endswith(
+        "measure.stride = 16 is not below the 16 tokens of a window: leave it out for windows that do not overlap"
+    )
     (arm,) = _arms(tmp_path, EXTRAPOLATION, "measure.stride=8")
     assert arm.measure.stride == 8  # pyright: ignore[reportAttributeAccessIssue]
