@@ -5,31 +5,26 @@ from typing import cast
 
 import numpy as np
 
-from experiments.config import (
-    Alibi,
-    FixedSink,
+from experiments.config import FixedSink, LearnedSink, ModelConfig, OutputGate, ValueGate
+from experiments.config_position import (
+    T5,
+    Axial,
+    Cope,
+    Extension,
+    Fire,
+    Kerple,
     LearnedPositions,
-    LearnedSink,
-    ModelConfig,
-    NoScaling,
-    NtkAware,
-    OutputGate,
-    PositionInterpolation,
+    Pope,
     Rope,
-    Scaling,
-    ValueGate,
-    Yarn,
+    Rotating,
+    Sinusoidal,
+    extension_of,
 )
+from experiments.position_tables import table_per
 from model.block import BlockConfig
 from model.decoder import DecoderConfig
 from model.gating import Gate
-from model.positions import rope_scaling
-from model.positions.alibi import alibi_slopes
-from model.positions.tables import NO_WINDOW, PositionTables, position_tables
-
-
-def head_dim(model: ModelConfig) -> int:
-    return model.head_dim or model.width // model.heads
+from model.positions.bias import BiasConfig
 
 
 def decoder_config(model: ModelConfig, vocabulary: int, length: int) -> DecoderConfig:
@@ -41,16 +36,21 @@ def decoder_config(model: ModelConfig, vocabulary: int, length: int) -> DecoderC
             width=model.width,
             heads=model.heads,
             kv_heads=model.kv_heads or model.heads,
-            head_dim=head_dim(model),
+            head_dim=model.head_width,
             hidden=model.hidden or 4 * model.width,
             activation=model.feedforward,
             layer_norm=model.norm == "layer",
             gate=_gate(model),
-            interleaved=isinstance(model.position, Rope) and model.position.interleaved,
+            interleaved=isinstance(model.position, Rope | Axial) and model.position.interleaved,
+            polar=isinstance(model.position, Pope),
+            table_per=table_per(model),
+            position_bias=_position_bias(model),
         ),
         tied=model.tied,
         scaled_embedding=model.scaled_embedding,
-        learned_positions=length if isinstance(model.position, LearnedPositions) else 0,
+        learned_positions=(model.position.capacity or length) if isinstance(model.position, LearnedPositions) else 0,
+        sinusoidal=isinstance(model.position, Sinusoidal),
+        grid=model.position.grid if isinstance(model.position, Rope | Axial) else (),
         compute=model.compute,
     )
 
@@ -61,6 +61,22 @@ def _gate(model: ModelConfig) -> Gate:
             return cast(Gate, f"{model.gate.kind}_{'headwise' if per == 'head' else 'elementwise'}")
         case _:
             return "none"
+
+
+def _position_bias(model: ModelConfig) -> BiasConfig | None:
+    match model.position:
+        case T5(buckets=buckets, furthest=furthest):
+            return BiasConfig("t5", buckets=buckets, furthest=furthest)
+        case Kerple(form="logarithmic"):
+            return BiasConfig("kerple_logarithmic")
+        case Kerple():
+            return BiasConfig("kerple_power")
+        case Fire(hidden=hidden):
+            return BiasConfig("fire", hidden=hidden)
+        case Cope(positions=positions):
+            return BiasConfig("cope", positions=positions)
+        case _:
+            return None
 
 
 def extra_logit(model: ModelConfig) -> tuple[float, bool]:
@@ -74,61 +90,18 @@ def extra_logit(model: ModelConfig) -> tuple[float, bool]:
             return -math.inf, False
 
 
-def tables(model: ModelConfig, train_length: int) -> PositionTables:
-    """The tables of a model, as float32 [L, …]."""
-    size = head_dim(model)
-    window = model.window or NO_WINDOW
-    match model.position:
-        case Rope(base=base, scaling=scaling):
-            frequencies, factor = rope_table(size, base, scaling, train_length)
-            return position_tables(
-                model.layers,
-                model.heads,
-                size,
-                inverse_frequencies=frequencies,
-                attention_factor=factor,
-                window=window,
-            )
-        case Alibi():
-            slopes = alibi_slopes(model.heads)
-            return position_tables(model.layers, model.heads, size, slopes=slopes, window=window)
-        case _:
-            return position_tables(model.layers, model.heads, size, window=window)
-
-
-def rope_table(size: int, base: float, scaling: Scaling, train_length: int) -> tuple[np.ndarray, float]:
-    """Inverse frequencies, float64 [H/2], and the final factor of cos and sin."""
-    match scaling:
-        case NoScaling():
-            return rope_scaling.inverse_frequencies(size, base), 1.0
-        case PositionInterpolation(factor=factor):
-            return rope_scaling.position_interpolation(size, base, factor), 1.0
-        case NtkAware(factor=factor):
-            return rope_scaling.ntk_aware(size, base, factor), 1.0
-        case Yarn(factor=factor) as yarn:
-            table = rope_scaling.yarn(
-                size,
-                base,
-                factor,
-                yarn.original_length or train_length,
-                beta_fast=yarn.beta_fast,
-                beta_slow=yarn.beta_slow,
-                truncate=yarn.truncate,
-            )
-            return table, yarn.attention_factor or rope_scaling.yarn_attention_factor(factor)
-
-
-def extended(model: ModelConfig, extension: str, factor: float) -> ModelConfig | None:
+def extended(model: ModelConfig, extension: Extension, factor: float) -> ModelConfig | None:
     """The model with its context extended by `factor` in another way than it was trained; None where there is no such way.
 
-    "none" is every model as it is. The others replace the scaling of RoPE, and only there.
+    "none" is every model as it is. The others replace the scaling of frequencies, where there are any left.
     """
     if extension == "none":
         return model
-    if not isinstance(model.position, Rope) or factor <= 1:
+    position = model.position
+    if not isinstance(position, Rotating) or factor <= 1 or (isinstance(position, Rope) and position.drop_after is not None):
         return None
-    scaling = {"pi": PositionInterpolation, "ntk": NtkAware, "yarn": Yarn}[extension](factor=factor)
-    return model.model_copy(update={"position": model.position.model_copy(update={"scaling": scaling})})
+    scaling = extension_of(extension, factor)
+    return model.model_copy(update={"position": position.model_copy(update={"scaling": scaling})})
 
 
 def matmul_parameters(cfg: DecoderConfig) -> int:
@@ -144,7 +117,9 @@ def matmul_parameters(cfg: DecoderConfig) -> int:
 def training_flops(cfg: DecoderConfig, length: int, window: int | None = None) -> float:
     """Matmul FLOPs of one token's forward and backward pass: 6 a parameter, and attention over the keys that are visible.
 
-    Causal and window-limited: query i of T sees min(i, window) keys, at 4 · N · H FLOPs forward and twice that backward.
+    Causal and window-limited: query i of T sees min(i, window) keys, at 4 · N · H FLOPs forward and twice that backward; the
+    scores of PoPE have twice the channels. Position biases are not counted: they are no products of the weights.
     """
     seen = np.minimum(np.arange(1, length + 1), window or length).mean()
-    return 6.0 * matmul_parameters(cfg) + 12.0 * cfg.layers * cfg.block.heads * cfg.block.head_dim * float(seen)
+    channels = cfg.block.heads * cfg.block.head_dim * (1.5 if cfg.block.polar else 1.0)
+    return 6.0 * matmul_parameters(cfg) + 12.0 * cfg.layers * channels * float(seen)

@@ -7,77 +7,20 @@ import math
 import re
 from typing import Annotated, Literal
 
-from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, model_validator
+from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
+from experiments.config_base import Frozen, Positive, Share
+from experiments.config_position import (
+    Extension,
+    Position,
+    Rotating,
+    check_position,
+    check_scaling,
+    extension_of,
+    longest_text,
+    spectrum,
+)
 from experiments.errors import UserError
-
-Positive = Annotated[int, Field(gt=0)]
-Share = Annotated[float, Field(ge=0, le=1)]
-
-
-class Frozen(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid", protected_namespaces=(), allow_inf_nan=False)
-
-
-# Position encodings and the context extensions of RoPE (model/positions).
-
-
-class NoScaling(Frozen):
-    kind: Literal["none"] = "none"
-
-
-class PositionInterpolation(Frozen):
-    kind: Literal["pi"] = "pi"
-    factor: float = Field(ge=1)
-
-
-class NtkAware(Frozen):
-    kind: Literal["ntk"] = "ntk"
-    factor: float = Field(ge=1)
-
-
-class Yarn(Frozen):
-    """`attention_factor` is the final multiplier of cos and sin; absent, it is 0.1 ln(factor) + 1."""
-
-    kind: Literal["yarn"] = "yarn"
-    factor: float = Field(ge=1)
-    original_length: Positive | None = None  # absent: the training length
-    beta_fast: float = Field(default=32.0, gt=0)
-    beta_slow: float = Field(default=1.0, gt=0)
-    truncate: bool = True
-    attention_factor: float | None = Field(default=None, gt=0)
-
-    @model_validator(mode="after")
-    def _ramp_has_two_ends(self) -> "Yarn":
-        if self.beta_fast <= self.beta_slow:
-            raise ValueError(f"beta_fast {self.beta_fast} must be above beta_slow {self.beta_slow}")
-        return self
-
-
-Scaling = Annotated[NoScaling | PositionInterpolation | NtkAware | Yarn, Field(discriminator="kind")]
-
-
-class Rope(Frozen):
-    kind: Literal["rope"] = "rope"
-    base: float = Field(gt=0)  # no default: a base that is missing must be noticed
-    scaling: Scaling = NoScaling()
-    interleaved: bool = False
-
-
-class Alibi(Frozen):
-    kind: Literal["alibi"] = "alibi"
-
-
-class Nope(Frozen):
-    kind: Literal["nope"] = "nope"
-
-
-class LearnedPositions(Frozen):
-    kind: Literal["learned"] = "learned"
-
-
-Position = Annotated[Rope | Alibi | Nope | LearnedPositions, Field(discriminator="kind")]
-
 
 # The extra softmax logit (model/softmax.py) and the gates (model/gating.py).
 
@@ -135,26 +78,22 @@ class ModelConfig(Frozen):
     scaled_embedding: bool = False
     compute: Literal["float32", "bfloat16"] = "float32"
 
+    @property
+    def head_width(self) -> int:
+        """Channels of a head."""
+        return self.head_dim or self.width // self.heads
+
     @model_validator(mode="after")
     def _heads_fit(self) -> "ModelConfig":
+        size = self.head_width
         if self.head_dim is None and self.width % self.heads:
             raise ValueError(f"width {self.width} does not divide into {self.heads} heads: change one, or set head_dim")
-        if (self.head_dim or self.width // self.heads) % 2:
-            raise ValueError(f"the head dimension {self.head_dim or self.width // self.heads} is odd: RoPE rotates pairs")
+        if size % 2:
+            raise ValueError(f"the head dimension {size} is odd: RoPE rotates pairs")
         if self.kv_heads is not None and self.heads % self.kv_heads:
             raise ValueError(f"kv_heads {self.kv_heads} does not divide heads {self.heads}")
-        if isinstance(self.position, Rope):
-            self.check_scaling(self.position.scaling.kind)
+        check_position(self.position, size)
         return self
-
-    def check_scaling(self, kind: str) -> None:
-        """ValueError where the RoPE of this model cannot be scaled in that way."""
-        if not isinstance(self.position, Rope):
-            return
-        if kind == "yarn" and self.position.base <= 1:
-            raise ValueError(f"YaRN needs a RoPE base above 1, not {self.position.base}")
-        if kind == "ntk" and (self.head_dim or self.width // self.heads) < 4:
-            raise ValueError("NTK-aware scaling needs a head dimension of 4 or more, not the head dimension 2")
 
 
 # Data.
@@ -265,7 +204,7 @@ class ExtrapolationMeasure(Frozen):
     lengths: tuple[Positive, ...] = Field(min_length=1)
     stride: Positive | None = None  # tokens from one window to the next; absent: the whole window
     last: Positive = 64
-    extensions: tuple[Literal["none", "pi", "ntk", "yarn"], ...] = Field(default=("none",), min_length=1)
+    extensions: tuple[Extension, ...] = Field(default=("none",), min_length=1)
     sink: SinkRate = SinkRate()
 
 
@@ -290,8 +229,8 @@ class Training(Frozen):
     seeds: Seeds = (0, 1, 2)
     model: ModelConfig
     train: TrainConfig
-    arms: dict[str, Overrides] = {}
-    sweep: dict[str, Annotated[tuple[object, ...], Field(min_length=1)]] = {}
+    arms: dict[str, Overrides] = Field(default_factory=dict)
+    sweep: dict[str, Annotated[tuple[object, ...], Field(min_length=1)]] = Field(default_factory=dict)
 
 
 class SinksStudy(Training):
@@ -317,8 +256,9 @@ class ExtrapolationStudy(Training):
     @model_validator(mode="after")
     def _can_be_measured(self) -> "ExtrapolationStudy":
         longest = max(*self.measure.lengths, self.measure.sink.length)
-        if isinstance(self.model.position, LearnedPositions) and longest > self.data.length:
-            raise ValueError(f"learned positions end at data.length = {self.data.length}: nothing is measured at {longest}")
+        end, why = longest_text(self.model.position, self.model.head_width, self.data.length)
+        if longest > end:
+            raise ValueError(f"{why} at {end} tokens: nothing is measured at {longest}")
         if self.measure.last > min(self.measure.lengths):
             raise ValueError(
                 f"measure.last = {self.measure.last} is more than the {min(self.measure.lengths)} tokens of a window"
@@ -329,7 +269,9 @@ class ExtrapolationStudy(Training):
                 "leave it out for windows that do not overlap"
             )
         for extension in self.measure.extensions:
-            self.model.check_scaling(extension)
+            if isinstance(self.model.position, Rotating):
+                size = spectrum(self.model.position, self.model.head_width)
+                check_scaling(extension_of(extension, 1.0), self.model.position.base, size)
         return self
 
 

@@ -14,13 +14,15 @@ from jax.sharding import Mesh
 from jaxtyping import Array, Int
 
 from experiments import checkpoint
-from experiments.build import extra_logit, tables, training_flops
+from experiments.build import extra_logit, training_flops
 from experiments.config import Arm
+from experiments.config_position import Rope
 from experiments.data.source import BackcopySource, TextSource
 from experiments.evaluate import Statistics
 from experiments.interrupt import Interrupted, Interruption
 from experiments.measure.layers import as_number
 from experiments.population import compiled, over_arms, share, stack, unstack
+from experiments.position_tables import tables
 from experiments.progress import Progress
 from experiments.train import TrainState, Values, init_state, learning_rates, train_step
 from model.decoder import Decoder, DecoderConfig
@@ -117,7 +119,7 @@ class Population:
     """A group on its devices: the compiled programs and what they take besides the state."""
 
     group: Group
-    values: Values
+    phases: tuple[tuple[int, Values], ...]  # the step from which on they hold, ascending
     rates: np.ndarray  # learning rates [A, steps]
     batches: Array
     shared: Any
@@ -125,11 +127,15 @@ class Population:
     point_program: Callable[..., Statistics]
 
     def step(self, state: TrainState, step: int) -> tuple[TrainState, dict[str, Array]]:
-        return self.step_program(state, _own(self.group, self.values, self.rates, step), self.shared)
+        return self.step_program(state, _own(self.group, self.values_at(step), self.rates, step), self.shared)
 
-    def point(self, state: TrainState) -> list[Point]:
-        found = self.point_program(state.params, self.values, (self.batches, self.shared))
+    def point(self, state: TrainState, step: int) -> list[Point]:
+        found = self.point_program(state.params, self.values_at(step), (self.batches, self.shared))
         return unstack(found, len(self.group.members))
+
+    def values_at(self, step: int) -> Values:
+        """What distinguishes the members at a step: positions may be dropped on the way."""
+        return next(values for start, values in reversed(self.phases) if start <= step)
 
 
 @dataclass
@@ -165,7 +171,7 @@ def train_group(
     report = _reporter(group, progress)
     began, earlier = time.monotonic(), behind.seconds
     if start == 0:
-        _add_points(behind, 0, population.point(state), None)
+        _add_points(behind, 0, population.point(state, 0), None)
     in_flight: deque[tuple[int, dict[str, Array]]] = deque()
     for done in range(start + 1, cfg.steps + 1):
         state, metrics = population.step(state, done - 1)
@@ -180,7 +186,7 @@ def train_group(
             _note_divergence(behind, group, losses, at)
             report(at, losses)
         if measured:
-            _add_points(behind, done, population.point(state), losses)
+            _add_points(behind, done, population.point(state, done), losses)
         if kept or stopping:
             behind.seconds = earlier + time.monotonic() - began
             _save(group, behind, done, unstack(state, count))
@@ -195,7 +201,7 @@ def train_group(
 def _trained(population: Population, state: TrainState, behind: Behind) -> list[Trained]:
     """What became of every member; the curve of one that diverged ends there, whatever its neighbours did."""
     group, trained = population.group, []
-    points, params = population.point(state), unstack(state.params, len(group.members))
+    points, params = population.point(state, group.arm.train.steps), unstack(state.params, len(group.members))
     for own, point, curve, diverged in zip(params, points, behind.curves, behind.diverged, strict=True):
         steps, message = diverged or (group.arm.train.steps, None)
         until = [row for row in curve if row["step"] <= steps]
@@ -206,7 +212,8 @@ def _trained(population: Population, state: TrainState, behind: Behind) -> list[
 def _prepare(group: Group, measurer: Measurer, programs: list[str]) -> tuple[Population, TrainState, Behind]:
     """Compiles the three programs of a group and restores its members where they have a checkpoint."""
     arm, mesh, members = group.arm, group.mesh, group.members
-    values = stack([_values(member.arm) for member in members], mesh)
+    phases = _phases(group)
+    values = phases[0][1]
     seeds = stack([np.uint32(member.seed) for member in members], mesh)
     rates = np.stack([learning_rates(member.arm.train) for member in members])
     batches, shared = share(group.held_out, mesh), share(group.source.shared, mesh)
@@ -226,7 +233,7 @@ def _prepare(group: Group, measurer: Measurer, programs: list[str]) -> tuple[Pop
     own = _own(group, values, rates, min(members[0].start, arm.train.steps - 1))
     population = Population(
         group=group,
-        values=values,
+        phases=phases,
         rates=rates,
         batches=batches,
         shared=shared,
@@ -236,12 +243,23 @@ def _prepare(group: Group, measurer: Measurer, programs: list[str]) -> tuple[Pop
     return population, state, behind
 
 
-def _values(arm: Arm) -> Values:
-    logit, trained = extra_logit(arm.model)
+def _phases(group: Group) -> tuple[tuple[int, Values], ...]:
+    """The members' values from the beginning, and anew from each step at which one of them drops its positions."""
+    steps = group.arm.train.steps
+    positions = [member.arm.model.position for member in group.members]
+    drops = {math.ceil(p.drop_after * steps) for p in positions if isinstance(p, Rope) and p.drop_after is not None}
+    return tuple(
+        (step, stack([_values(member.arm, step / steps) for member in group.members], group.mesh))
+        for step in sorted({0} | drops)
+    )
+
+
+def _values(arm: Arm, trained: float) -> Values:
+    logit, trains = extra_logit(arm.model)
     return Values(
-        tables=tables(arm.model, arm.original_length),
+        tables=tables(arm.model, arm.original_length, arm.data.length, trained=trained),
         extra_logit=jnp.float32(logit),
-        train_extra_logit=jnp.float32(trained),
+        train_extra_logit=jnp.float32(trains),
         weight_decay=jnp.float32(arm.train.weight_decay),
         clip=jnp.float32(arm.train.clip),
     )

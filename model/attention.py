@@ -1,9 +1,9 @@
-"""Causal scaled dot-product attention with grouped heads, ALiBi, a window and an extra softmax logit, block by block."""
+"""Causal dot-product attention with grouped heads, position biases, a window and an extra softmax logit, block by block."""
 
 import functools
 import math
 from collections.abc import Callable, Sequence
-from typing import NamedTuple, no_type_check
+from typing import Any, Literal, NamedTuple, no_type_check
 
 import jax
 import jax.numpy as jnp
@@ -29,6 +29,12 @@ class AttentionStatistics:
     received: Float[Array, "*L B N S"]  # Σ over queries of p: what each key receives
 
 
+# What a position encoding adds to the scores of a block of query rows: a function of the scaled queries [B, K, R, H], their
+# scores [B, K, R, S], the positions [q] of q consecutive queries (-1 where there is none) and what is visible [q, S]. The rows of
+# the G heads of a group come one after the other, R = G · q. Finite wherever nothing is visible too; [B or 1, K, R, S].
+ScoreBias = Callable[[Array, Array, Array, Array], Array]
+
+
 class _Rows(NamedTuple):
     """What a block of query rows gives; heads are grouped, G to a key/value head."""
 
@@ -41,26 +47,28 @@ class _Rows(NamedTuple):
 def attention(
     q: Float[Array, "B T N H"],
     k: Float[Array, "B T K H"],
-    v: Float[Array, "B T K H"],
+    v: Float[Array, "B T K Hv"],
     *,
     extra_logit: Float[Array, " N"],
     slopes: Float[Array, " N"],
     window: Int[Array, ""],
+    scale: float | None = None,
+    bias: ScoreBias | None = None,
     padding: Bool[Array, "B T"] | None = None,
-) -> tuple[Float[Array, "B T N H"], AttentionStatistics]:
-    """softmax(q·k / sqrt(H) - slope · (i - j), with e^extra_logit in the denominator) · v over keys i - window < j <= i.
+) -> tuple[Float[Array, "B T N Hv"], AttentionStatistics]:
+    """softmax(scale · q·k - slope · (i - j) + bias, with e^extra_logit in the denominator) · v over keys i - window < j <= i.
 
-    Query head n reads key/value head n // (N / K). `slopes` 0 is no ALiBi, `window` >= T no window, `extra_logit` -inf the
-    plain softmax (model.softmax). `padding` is True for real tokens; a query that sees no key gives zeros, and padded queries
-    count in no statistic. Memory is linear in T: BLOCK rows of scores exist at once. Scores and sums are float32.
+    Query head n reads key/value head n // (N / K). `scale` is 1/sqrt(H) where it is None. `slopes` 0 is no ALiBi, `window` >= T
+    no window, `extra_logit` -inf the plain softmax (model.softmax). `padding` is True for real tokens; a query that sees no key
+    gives zeros, and padded queries count in no statistic. Memory is linear in T: BLOCK rows of scores exist at once. Scores and
+    sums are float32.
     """
     tokens, heads, groups = q.shape[1], q.shape[2], k.shape[2]
-    q = jnp.swapaxes(q * q.shape[-1] ** -0.5, 1, 2)
-    q = q.reshape(q.shape[0], groups, heads // groups, *q.shape[2:], out_sharding=_heads(5))
-    k, v = (jax.reshard(jnp.swapaxes(x, 1, 2), _heads(4)) for x in (k, v))
+    q, k, v = _grouped(q, k, v, scale)
     padding = None if padding is None else jax.reshard(padding, P("data", None))
-    per_head = functools.partial(jnp.reshape, shape=(groups, heads // groups), out_sharding=P("model", None))
-    rows = functools.partial(_attend_rows, extra_logit=per_head(extra_logit), slopes=per_head(slopes), window=window)
+    per_head = functools.partial(_per_head, groups=groups, heads=heads)
+    values = {"extra_logit": per_head(extra_logit), "slopes": per_head(slopes), "window": window, "bias": bias}
+    rows = functools.partial(_attend_rows, **values)
     chunk = BLOCK * math.ceil(tokens / (BLOCK * CHUNKS))
     chunks = []
     for start in range(0, tokens, chunk):
@@ -73,17 +81,76 @@ def attention(
     return _join_heads(chunks)
 
 
+def attend(
+    q: Float[Array, "B T N H"],
+    k: Float[Array, "B S K H"],
+    v: Float[Array, "B S K Hv"],
+    i: Int[Array, " T"],
+    *,
+    extra_logit: Float[Array, " N"],
+    slopes: Float[Array, " N"],
+    window: Int[Array, ""],
+    scale: float | None = None,
+    bias: ScoreBias | None = None,
+) -> tuple[Float[Array, "B T N Hv"], AttentionStatistics]:
+    """`attention` of T consecutive queries at positions `i` over keys at 0 … S - 1, of which those behind i are not seen: what
+    a step of decoding computes. All T · S scores of a head exist at once."""
+    heads, groups = q.shape[2], k.shape[2]
+    q, k, v = _grouped(q, k, v, scale)
+    per_head = functools.partial(_per_head, groups=groups, heads=heads)
+    values = {"extra_logit": per_head(extra_logit), "slopes": per_head(slopes), "window": window, "bias": bias}
+    return _join_heads([_attend_rows(q, i, None, k=k, v=v, real_keys=None, **values)])
+
+
+def attention_by_query(
+    q: Float[Array, "B T N H"],
+    k: Float[Array, "B S K H"],
+    v: Float[Array, "B S K Hv"],
+    i: Int[Array, " T"],
+    turn: Callable[[Array, Int[Array, " T"], Int[Array, ""], Literal["query", "key"]], Array],
+    **values: Any,
+) -> tuple[Float[Array, "B T N Hv"], AttentionStatistics]:
+    """`attend` one query at a time, each of which turns all keys anew: `turn(x, places, i, side)` is x at its
+    places, turned as query i sees it. For tables that depend on the length so far; T times the rotations of `attention`."""
+    places = jnp.arange(k.shape[1])
+
+    def one(row: tuple[Array, Array]) -> tuple[Array, AttentionStatistics]:
+        query, at = row
+        return attend(turn(query[:, None], at[None], at, "query"), turn(k, places, at, "key"), v, at[None], **values)
+
+    out, statistics = jax.lax.map(one, (jnp.swapaxes(q, 0, 1), i))
+    return jnp.swapaxes(out[:, :, 0], 0, 1), AttentionStatistics(
+        first=jnp.moveaxis(statistics.first[..., 0], 0, 2),
+        extra=jnp.moveaxis(statistics.extra[..., 0], 0, 2),
+        received=jnp.sum(statistics.received, axis=0),
+    )
+
+
+def _grouped(q: Array, k: Array, v: Array, scale: float | None) -> tuple[Array, Array, Array]:
+    """Heads before tokens, the scaled queries by key/value head: [B, K, G, T, H], [B, K, S, H] twice."""
+    groups = k.shape[2]
+    q = jnp.swapaxes(q * (q.shape[-1] ** -0.5 if scale is None else scale), 1, 2)
+    q = q.reshape(q.shape[0], groups, q.shape[1] // groups, *q.shape[2:], out_sharding=_heads(5))
+    k, v = (jax.reshard(jnp.swapaxes(x, 1, 2), _heads(4)) for x in (k, v))
+    return q, k, v
+
+
+def _per_head(values: Float[Array, " N"], groups: int, heads: int) -> Float[Array, "K G"]:
+    return values.reshape(groups, heads // groups, out_sharding=P("model", None))
+
+
 def _attend_rows(
     q: Float[Array, "B K G q H"],
     i: Int[Array, " q"],
     real_queries: Bool[Array, "B q"] | None,
     *,
     k: Float[Array, "B K S H"],
-    v: Float[Array, "B K S H"],
+    v: Float[Array, "B K S Hv"],
     real_keys: Bool[Array, "B S"] | None,
     extra_logit: Float[Array, "K G"],
     slopes: Float[Array, "K G"],
     window: Int[Array, ""],
+    bias: ScoreBias | None,
 ) -> _Rows:
     """One block of query rows at positions i against the keys at 0 … S - 1.
 
@@ -92,10 +159,12 @@ def _attend_rows(
     B, K, G, rows, _ = q.shape
     distance = i[:, None] - jnp.arange(k.shape[2])[None, :]
     visible = (distance >= 0) & (distance < window)
-    bias = jnp.where(visible[None, None], -slopes[:, :, None, None] * distance.astype(jnp.float32)[None, None], -jnp.inf)
+    seen = jnp.where(visible[None, None], -slopes[:, :, None, None] * distance.astype(jnp.float32)[None, None], -jnp.inf)
     merged = q.reshape(B, K, G * rows, -1, out_sharding=_heads(4))
     scores = jnp.einsum("BKqH,BKSH->BKqS", merged, k, preferred_element_type=jnp.float32)
-    scores = scores + bias.reshape(1, K, G * rows, -1, out_sharding=P(None, "model", None, None))
+    if bias is not None:
+        scores = scores + bias(merged, scores, i, visible)
+    scores = scores + seen.reshape(1, K, G * rows, -1, out_sharding=P(None, "model", None, None))
     if real_keys is not None:
         scores = jnp.where(real_keys[:, None, None], scores, -jnp.inf)
     logits = jnp.repeat(extra_logit, rows, axis=1, total_repeat_length=G * rows)[None]
@@ -115,12 +184,12 @@ def _attend_rows(
 
 
 def _map_blocks(
-    attend: Callable[..., _Rows], q: Float[Array, "B K G C H"], i: Int[Array, " C"], real_queries: Bool[Array, "B C"] | None
+    rows: Callable[..., _Rows], q: Float[Array, "B K G C H"], i: Int[Array, " C"], real_queries: Bool[Array, "B C"] | None
 ) -> _Rows:
-    """`attend` over blocks of BLOCK rows, one after the other; a single block needs no loop."""
+    """`rows` of blocks of BLOCK rows, one after the other; a single block needs no loop."""
     count = i.shape[0]
     if count <= BLOCK:
-        return attend(q, i, real_queries)
+        return rows(q, i, real_queries)
     blocks = math.ceil(count / BLOCK)
     surplus = blocks * BLOCK - count  # rows at position -1, which see no key
 
@@ -136,7 +205,7 @@ def _map_blocks(
 
     real_blocks = None if real_queries is None else split(real_queries, 1, P("data", None, None), False)
     mapped = split(q, 3, _heads(6)), split(i, 0, P(None, None), -1), real_blocks
-    found = jax.lax.map(lambda block: attend(*block), mapped)
+    found = jax.lax.map(lambda block: rows(*block), mapped)
     received = jnp.sum(found.received, axis=0)
     return _Rows(merge(found.out), first=merge(found.first), extra=merge(found.extra), received=received)
 

@@ -1,20 +1,24 @@
 """One pre-norm transformer block: its weights, how they are sharded, and the function that applies them."""
 
 from dataclasses import dataclass
-from typing import Any, no_type_check
+from typing import Any, Literal, no_type_check
 
+import jax
 import jax.numpy as jnp
 from flax import struct
 from jax.sharding import PartitionSpec as P
 from jaxtyping import Array, Bool, Float, Int
 
-from model.attention import AttentionStatistics, attention
+from model.attention import AttentionStatistics, attend, attention, attention_by_query
+from model.cache import Cache, remember
 from model.feedforward import Activation, FeedForward, feedforward, feedforward_weights
 from model.gating import Gate, apply_gate, gate_scores
 from model.linear import draw, matrix, project
 from model.norm import Norm, init_norm, normalise
-from model.positions.rope import rotate
+from model.positions.bias import Bias, BiasConfig, init_bias, score_bias
+from model.positions.pope import init_polar_phase
 from model.positions.tables import PositionTables
+from model.positions.turn import Side, at_places, polarised, turned
 
 # Axes:  B batch  T query  S key  D model  N query heads  K key/value heads  H head  F hidden  L layers
 HEADS = P("data", None, "model", None)
@@ -23,7 +27,11 @@ RESIDUAL = P("data", None, None)
 
 @dataclass(frozen=True)
 class BlockConfig:
-    """The structure of a block: what decides shapes, and so is compiled in."""
+    """The structure of a block: what decides shapes, and so is compiled in.
+
+    `polar` is PoPE in the place of RoPE. `table_per` says what the rows of the tables depend on: one table for the whole
+    sequence; one for each query, which turns every key by it anew; or one for each token, query or key, by its own position.
+    """
 
     width: int
     heads: int
@@ -34,6 +42,9 @@ class BlockConfig:
     layer_norm: bool = False
     gate: Gate = "none"
     interleaved: bool = False
+    polar: bool = False
+    table_per: Literal["sequence", "query", "token"] = "sequence"
+    position_bias: BiasConfig | None = None
 
     def __post_init__(self) -> None:
         if self.heads % self.kv_heads:
@@ -53,6 +64,8 @@ class Block:
     value: Float[Array, "*L D K H"]
     gate: Float[Array, "*L D heads"] | Float[Array, "*L D heads H"] | None
     extra_logit: Float[Array, "*L N"]
+    position_bias: Bias | None
+    phase: Float[Array, "*L K H"] | None  # of PoPE
     output: Float[Array, "*L N H D"]
     feedforward_norm: Norm
     feedforward: FeedForward
@@ -64,14 +77,16 @@ class LayerTrace:
     """What one layer did, for measurements; whatever a measurement does not use is never computed. `*L` is empty for one."""
 
     attention: AttentionStatistics
-    value_norm: Float[Array, "*L B T K"]  # |v|, behind a gate on the values
+    key: Float[Array, "*L B T K H"]  # before it is turned
+    value: Float[Array, "*L B T K H"]  # behind a gate on the values
+    value_norm: Float[Array, "*L B T K"]  # |v|
     gate: Float[Array, "*L B T heads"] | Float[Array, "*L B T heads H"] | None
     residual: Float[Array, "*L B T D"]  # behind the layer
 
 
 def init_block(key: Array, cfg: BlockConfig, *, extra_logit: float | Float[Array, ""], depth: int) -> Block:
     """Matrices at 1/sqrt(fan-in); those that write to the residual stream 1/sqrt(2 · depth) of it (Radford et al. 2019)."""
-    D, N, K, H = cfg.width, cfg.heads, cfg.kv_heads, cfg.head_dim
+    D, N, K, H, bias = cfg.width, cfg.heads, cfg.kv_heads, cfg.head_dim, cfg.position_bias
     gain = (2 * depth) ** -0.5
     block = Block(
         attention_norm=init_norm(D, bias=cfg.layer_norm),
@@ -80,6 +95,8 @@ def init_block(key: Array, cfg: BlockConfig, *, extra_logit: float | Float[Array
         value=matrix((D, K, H), P("data", "model", None), D),
         gate=_gate(cfg),
         extra_logit=jnp.full(N, extra_logit, jnp.float32, out_sharding=P("model")),
+        position_bias=bias and init_bias(jax.random.fold_in(key, 1), bias, D, N, H),
+        phase=init_polar_phase(K, H) if cfg.polar else None,
         output=matrix((N, H, D), P("model", None, "data"), N * H, gain),
         feedforward_norm=init_norm(D, bias=cfg.layer_norm),
         feedforward=feedforward_weights(D, cfg.hidden, cfg.activation, gain),
@@ -106,24 +123,66 @@ def apply_block(
     p: Block,
     x: Float[Array, "B T D"],
     tables: PositionTables,
-    positions: Int[Array, " T"],
+    positions: Int[Array, "S coordinates"],
     cfg: BlockConfig,
     padding: Bool[Array, "B T"] | None = None,
-) -> tuple[Float[Array, "B T D"], LayerTrace]:
-    """x + attention(norm(x)), then + feedforward(norm(·)). `tables` is one layer's row. Needs a mesh."""
+    cache: Cache | None = None,
+) -> tuple[Float[Array, "B T D"], LayerTrace, Cache | None]:
+    """x + attention(norm(x)), then + feedforward(norm(·)). `tables` is one layer's row. Needs a mesh.
+
+    `positions` are those of every token from the first of the text; with a cache, also of those that it remembers and of
+    those that it has room for.
+    """
     h = normalise(p.attention_norm, x)
     q, k, v = (project(h, w, out_sharding=HEADS) for w in (p.query, p.key, p.value))
-    q, k = (
-        rotate(y, positions, tables.inverse_frequencies, factor=tables.attention_factor, interleaved=cfg.interleaved)
-        for y in (q, k)
-    )
     gate = None if p.gate is None else gate_scores(h, p.gate)
     if gate is not None and cfg.gate.startswith("value"):
         v = apply_gate(v, gate)
-    o, statistics = attention(q, k, v, extra_logit=p.extra_logit, slopes=tables.slopes, window=tables.window, padding=padding)
+    later = None if cache is None else remember(cache, k, v)
+    o, statistics = _attention(p, q, k, v, tables, positions, cfg, padding, later)
     if gate is not None and cfg.gate.startswith("output"):
         o = apply_gate(o, gate)
     x = x + project(o, p.output, contract=2, out_sharding=RESIDUAL)
     x = x + feedforward(p.feedforward, normalise(p.feedforward_norm, x), cfg.activation)
     norm = jnp.linalg.norm(v.astype(jnp.float32), axis=-1)
-    return x, LayerTrace(attention=statistics, value_norm=norm, gate=gate, residual=x)
+    trace = LayerTrace(attention=statistics, key=k, value=v, value_norm=norm, gate=gate, residual=x)
+    return x, trace, later
+
+
+def _attention(
+    p: Block,
+    q: Float[Array, "B T N H"],
+    k: Float[Array, "B T K H"],
+    v: Float[Array, "B T K H"],
+    tables: PositionTables,
+    positions: Int[Array, "S coordinates"],
+    cfg: BlockConfig,
+    padding: Bool[Array, "B T"] | None,
+    cache: Cache | None,
+) -> tuple[Float[Array, "B T N H"], AttentionStatistics]:
+    """Queries and keys turned to their positions; keys and values of the whole text where there is a cache."""
+    i = jnp.arange(q.shape[1])
+    if cache is not None:
+        i = cache.length - q.shape[1] + i
+        k, v = cache.key.astype(k.dtype), cache.value.astype(v.dtype)
+    places = jnp.arange(k.shape[1])
+    values = {
+        "extra_logit": p.extra_logit,
+        "slopes": tables.slopes,
+        "window": tables.window,
+        "scale": cfg.head_dim**-0.5,
+        "bias": None if cfg.position_bias is None else score_bias(p.position_bias, cfg.position_bias, k.shape[1]),
+    }
+
+    def turn(x: Array, i: Int[Array, " T"], own: PositionTables, side: Side) -> Array:
+        if p.phase is not None:
+            return polarised(x, i, positions[i], own, side, p.phase)
+        return turned(x, i, positions[i], own, side, interleaved=cfg.interleaved)
+
+    if cfg.table_per == "query":
+        return attention_by_query(q, k, v, i, lambda x, i, at, side: turn(x, i, at_places(tables, at), side), **values)
+    of_queries, of_keys = (tables, tables) if cfg.table_per == "sequence" else (at_places(tables, i), at_places(tables, places))
+    q, k = turn(q, i, of_queries, "query"), turn(k, places, of_keys, "key")
+    if cache is not None:
+        return attend(q, k, v, i, **values)
+    return attention(q, k, v, padding=padding, **values)

@@ -11,10 +11,13 @@ from jax.sharding import PartitionSpec as P
 from jaxtyping import Array, Bool, Float, Int
 
 from model.block import Block, BlockConfig, LayerTrace, apply_block, init_block
+from model.cache import Cache
 from model.embedding import embed, logits
 from model.linear import draw, matrix
 from model.norm import Norm, init_norm, normalise
 from model.positions.absolute import add_positions
+from model.positions.sections import grid_positions
+from model.positions.sinusoidal import sinusoidal
 from model.positions.tables import PositionTables
 
 # Up to this depth a loop's stacks of saved activations cost more (15 % of a step on a CPU) than compiling it unrolled.
@@ -23,7 +26,9 @@ UNROLLED = 2
 
 @dataclass(frozen=True)
 class DecoderConfig:
-    """The structure of a decoder. `learned_positions` is the length of a learned absolute table, 0 for none."""
+    """The structure of a decoder. `learned_positions` is the length of a learned absolute table, 0 for none; `sinusoidal` adds
+    the fixed one. `grid` has the sizes of all axes but the first of a raster on which the tokens stand (model.positions.sections);
+    () is a text, where every coordinate of a position is its number."""
 
     vocabulary: int
     layers: int
@@ -31,6 +36,8 @@ class DecoderConfig:
     tied: bool = True
     scaled_embedding: bool = False
     learned_positions: int = 0
+    sinusoidal: bool = False
+    grid: tuple[int, ...] = ()
     compute: Literal["float32", "bfloat16"] = "float32"
 
 
@@ -68,23 +75,70 @@ def apply_decoder(
     tables: PositionTables,
     cfg: DecoderConfig,
     *,
+    positions: Int[Array, "T coordinates"] | None = None,
     padding: Bool[Array, "B T"] | None = None,
     measure: Callable[[LayerTrace], Any] | None = None,
 ) -> tuple[Float[Array, "B T V"], Any]:
     """Logits (float32) and what `measure` returns for each layer, stacked over L (None without it).
 
-    `tables` holds a row a layer; `padding` is True for real tokens. Needs a mesh (jax.set_mesh).
+    `tables` holds a row a layer; `positions` are those of the text or grid where they are not given; `padding` is True for
+    real tokens. Needs a mesh (jax.set_mesh).
     """
-    positions = jnp.arange(tokens.shape[1])
-    x = embed(p.embedding, tokens, scaled=cfg.scaled_embedding).astype(cfg.compute)
-    if p.positions is not None:
-        x = add_positions(x, p.positions, positions)
+    places = jnp.arange(tokens.shape[1])
+    positions = _positions(tokens.shape[1], tables, cfg) if positions is None else positions
 
     def layer(x: Float[Array, "B T D"], row: tuple[Block, PositionTables]) -> tuple[Float[Array, "B T D"], Any]:
         block, table = row
-        x, trace = apply_block(block, x, table, positions, cfg.block, padding)
+        x, trace, _ = apply_block(block, x, table, positions, cfg.block, padding)
         return x, None if measure is None else measure(trace)
 
+    x = _embedded(p, tokens, places, cfg)
     x, measured = jax.lax.scan(layer, x, (p.blocks, tables), unroll=cfg.layers <= UNROLLED)
+    return _logits(p, x), measured
+
+
+def extend(
+    p: Decoder,
+    cache: Cache,
+    tokens: Int[Array, "B T"],
+    tables: PositionTables,
+    cfg: DecoderConfig,
+    *,
+    positions: Int[Array, "S coordinates"] | None = None,
+) -> tuple[Float[Array, "B T V"], Cache]:
+    """Logits of T more tokens behind those that the cache remembers, and the cache with them: `apply_decoder` of the whole text
+    gives the same. `positions` are those of all S tokens that there is room for. Needs a mesh."""
+    capacity = cache.key.shape[2]
+    if p.positions is not None and capacity > p.positions.shape[0]:
+        raise ValueError(f"learned positions end at {p.positions.shape[0]}, the cache has room for {capacity} tokens")
+    positions = _positions(capacity, tables, cfg) if positions is None else positions
+
+    def layer(x: Float[Array, "B T D"], row: tuple[Block, PositionTables, Cache]) -> tuple[Float[Array, "B T D"], Cache]:
+        block, table, own = row
+        x, _, later = apply_block(block, x, table, positions, cfg.block, cache=own)
+        assert later is not None
+        return x, later
+
+    x = _embedded(p, tokens, cache.length[0] + jnp.arange(tokens.shape[1]), cfg)
+    x, cache = jax.lax.scan(layer, x, (p.blocks, tables, cache))
+    return _logits(p, x), cache
+
+
+def _positions(tokens: int, tables: PositionTables, cfg: DecoderConfig) -> Int[Array, "T coordinates"]:
+    raster = jnp.asarray(grid_positions(tokens, cfg.grid))
+    coordinates = tables.frequencies.units.shape[-2]
+    return raster if cfg.grid else jnp.tile(raster, (1, coordinates))
+
+
+def _embedded(p: Decoder, tokens: Int[Array, "B T"], places: Int[Array, " T"], cfg: DecoderConfig) -> Float[Array, "B T D"]:
+    x = embed(p.embedding, tokens, scaled=cfg.scaled_embedding).astype(cfg.compute)
+    if p.positions is not None:
+        x = add_positions(x, p.positions, places)
+    if cfg.sinusoidal:
+        x = x + sinusoidal(places, x.shape[-1])[None].astype(x.dtype)
+    return x
+
+
+def _logits(p: Decoder, x: Float[Array, "B T D"]) -> Float[Array, "B T V"]:
     x = normalise(p.final_norm, x)
-    return logits(x, p.embedding if p.unembedding is None else p.unembedding), measured
+    return logits(x, p.embedding if p.unembedding is None else p.unembedding)

@@ -8,8 +8,9 @@ import jax
 import numpy as np
 from jaxtyping import Array, Float, Int
 
-from experiments.build import extended, tables
-from experiments.config import Arm, ExtrapolationMeasure
+from experiments.build import decoder_config, extended
+from experiments.config import Arm, ExtrapolationMeasure, ModelConfig
+from experiments.config_position import Extension
 from experiments.data.held_out import HeldOut
 from experiments.data.source import TextSource
 from experiments.evaluate import Statistics, evaluate, evaluate_tokens, in_batches
@@ -25,6 +26,7 @@ from experiments.measure.perplexity import (
     window_perplexity,
 )
 from experiments.population import compiled, over_arms, population_mesh, share, stack, unstack
+from experiments.position_tables import tables
 from model.block import LayerTrace
 from model.decoder import Decoder, DecoderConfig
 from model.positions.tables import PositionTables
@@ -33,6 +35,8 @@ from model.positions.tables import PositionTables
 TOKENS_AT_ONCE = 5000
 # Models with their tables on one device at once, so that a long list of them needs no more memory than a short one.
 JOBS_A_DEVICE = 8
+
+Job = tuple[int, Extension]  # the index of a model, and how its context is extended
 
 
 class ExtrapolationMeasurer:
@@ -69,21 +73,21 @@ class ExtrapolationMeasurer:
         model: DecoderConfig,
         programs: list[str],
     ) -> list[Point]:
-        """One program a length serves all models, seeds and position tables; a job is a model with one table."""
+        """One program a length serves all models, seeds and position tables of one structure; a job is a model with one table."""
         found: list[Point] = [{} for _ in arms]
         measure: Any = arms[0].measure
         for length in measure.lengths:
-            jobs = _jobs(arms, length)
             text = source.scored(length, measure.tokens, measure.stride)
-            results = _measured(arms, params, text, model, length, jobs, programs)
-            for (i, extension), (statistics, losses) in zip(jobs, results, strict=True):
-                found[i] |= _named(losses, text, extension, length, measure.last)
-                if extension == "none":  # the sinks only of the model as it was trained
-                    found[i] |= {f"{name}.{length}": value for name, value in statistics.items()}
+            for structure, jobs in _by_structure(arms, _jobs(arms, length), model.vocabulary, length).items():
+                results = _measured(arms, params, text, structure, length, jobs, programs)
+                for (i, extension), (statistics, losses) in zip(jobs, results, strict=True):
+                    found[i] |= _named(losses, text, extension, length, measure.last)
+                    if extension == "none":  # the sinks only of the model as it was trained
+                        found[i] |= {f"{name}.{length}": value for name, value in statistics.items()}
         return found
 
 
-def _jobs(arms: Sequence[Arm], length: int) -> list[tuple[int, str]]:
+def _jobs(arms: Sequence[Arm], length: int) -> list[Job]:
     """(index of the model, extension) for each that there is; at the training length there is nothing to extend."""
     return [
         (i, extension)
@@ -93,9 +97,25 @@ def _jobs(arms: Sequence[Arm], length: int) -> list[tuple[int, str]]:
     ]
 
 
-def _extended(arm: Arm, extension: str, length: int) -> Any:
+def _extended(arm: Arm, extension: Extension, length: int) -> ModelConfig | None:
     """The model at that length; a factor is relative to the length that its first weights were trained at."""
     return extended(arm.model, extension, length / arm.original_length)
+
+
+def _model(arm: Arm, extension: Extension, length: int) -> ModelConfig:
+    found = _extended(arm, extension, length)
+    if found is None:
+        raise ValueError(f"arm {arm.name} has no extension {extension!r} to {length} tokens")
+    return found
+
+
+def _by_structure(arms: Sequence[Arm], jobs: Sequence[Job], vocabulary: int, length: int) -> dict[DecoderConfig, list[Job]]:
+    """Jobs by what is compiled in: besides the model, whether its table changes within a text."""
+    found: dict[DecoderConfig, list[Job]] = {}
+    for i, extension in jobs:
+        structure = decoder_config(_model(arms[i], extension, length), vocabulary, arms[i].data.length)
+        found.setdefault(structure, []).append((i, extension))
+    return found
 
 
 def _measured(
@@ -104,7 +124,7 @@ def _measured(
     text: HeldOut,
     model: DecoderConfig,
     length: int,
-    jobs: Sequence[tuple[int, str]],
+    jobs: Sequence[Job],
     programs: list[str],
 ) -> list[tuple[Point, Float[np.ndarray, "W T"]]]:
     """Sinks and token losses of each job; the jobs go through the one program in rounds of equal size."""
@@ -134,11 +154,8 @@ def _measured(
     return results
 
 
-def _tables(arm: Arm, extension: str, length: int) -> PositionTables:
-    longer = _extended(arm, extension, length)
-    if longer is None:
-        raise ValueError(f"arm {arm.name} has no extension {extension!r} to {length} tokens")
-    return tables(longer, arm.original_length)
+def _tables(arm: Arm, extension: Extension, length: int) -> PositionTables:
+    return tables(_model(arm, extension, length), arm.original_length, length)
 
 
 def _named(losses: Float[np.ndarray, "W T"], text: HeldOut, extension: str, length: int, last: int) -> Point:

@@ -1,25 +1,24 @@
-"""Rotary position embedding from a table of inverse frequencies."""
+"""Rotary position embedding: pairs of channels turned by the angle of their position."""
 
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Float, Int
+from jaxtyping import Array, Float
 
 
 def rotate(
     x: Float[Array, "B T N H"],
-    positions: Int[Array, " T"],
-    inverse_frequencies: Float[Array, " half"],
+    angles: Float[Array, "T half"],
     *,
-    factor: Float[Array, ""],
+    factor: Float[Array, "#T half"] | Float[Array, ""],
     interleaved: bool = False,
 ) -> Float[Array, "B T N H"]:
     """(x_a, x_b) → factor · (x_a cos θ - x_b sin θ, x_a sin θ + x_b cos θ), θ = position · inverse frequency [rad].
 
-    Su et al. 2021 (arXiv 2104.09864). The pair (a, b) of frequency i is (i, i + H/2), or (2i, 2i + 1) if `interleaved`; the two
-    differ by a fixed permutation of the channels. A table of zeros with factor 1 is NoPE. `factor` is final: it multiplies cos
-    and sin, so scores are scaled by its square. Angles and rotation are float32; the result has x's type.
+    Su et al. 2021 (arXiv 2104.09864); the angles are those of model.positions.phase. The pair (a, b) of frequency i is
+    (i, i + H/2), or (2i, 2i + 1) if `interleaved`; the two differ by a fixed permutation of the channels. Angles of 0 with
+    factor 1 are NoPE. `factor` is final: it multiplies cos and sin, so scores are scaled by its square. The rotation is
+    float32; the result has x's type.
     """
-    angles = positions.astype(jnp.float32)[:, None] * inverse_frequencies[None, :]
     cos, sin = ((factor * f(angles))[None, :, None, :] for f in (jnp.cos, jnp.sin))
     half = x.shape[-1] // 2
     axis, split = (-1, (half, 2)) if interleaved else (-2, (2, half))

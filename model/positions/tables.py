@@ -2,10 +2,14 @@
 
 from typing import no_type_check
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 from flax import struct
 from jaxtyping import Array, Float, Int
+from numpy.typing import NDArray
+
+from model.positions.phase import Frequencies, fixed_point
 
 # Wider than any context, and int32 without overflow: a window of this width hides nothing.
 NO_WINDOW = 2**30
@@ -14,11 +18,17 @@ NO_WINDOW = 2**30
 @no_type_check  # JAX rebuilds trees from whatever a transformation leaves: shapes, host arrays, norms
 @struct.dataclass
 class PositionTables:
-    """One row a layer: a RoPE variant, NoPE, ALiBi and a sliding window differ in these numbers only."""
+    """One row a layer: every variant of RoPE, NoPE, xPos, ALiBi, a temperature and a window differ in these numbers only.
 
-    inverse_frequencies: Float[Array, "*L half"]  # rad per token; zeros are NoPE
-    attention_factor: Float[Array, "*L"]  # multiplies cos and sin
+    `*T` is empty, or the positions of a text where the table depends on them (model.block, `table_per`).
+    """
+
+    frequencies: Frequencies  # [*L, *T, coordinates, pairs], rad per token; zeros are NoPE
+    attention_factor: Float[Array, "*L pairs"]  # [*L, *T, pairs], multiplies cos and sin
+    decay: Float[Array, "*L pairs"]  # xPos: ln ζ per token; zeros are none
     slopes: Float[Array, "*L N"]  # ALiBi; zeros are none
+    temperature: Float[Array, "*L"]  # of queries, model.positions.temperature; 0 is none
+    temperature_span: Float[Array, "*L"]  # tokens
     window: Int[Array, "*L"]  # newest keys that a query sees, itself included
 
 
@@ -27,17 +37,44 @@ def position_tables(
     heads: int,
     head_dim: int,
     *,
-    inverse_frequencies: np.ndarray | None = None,
-    attention_factor: float = 1.0,
-    slopes: np.ndarray | None = None,
+    inverse_frequencies: NDArray[np.float64] | None = None,
+    attention_factor: float | NDArray[np.float64] = 1.0,
+    decay: NDArray[np.float64] | None = None,
+    slopes: NDArray[np.float64] | None = None,
     window: int = NO_WINDOW,
 ) -> PositionTables:
-    """The same row for every layer, float32 [L, …]; what is not given is absent (NoPE, no ALiBi, no window)."""
-    table = np.zeros(head_dim // 2) if inverse_frequencies is None else inverse_frequencies
-    slope = np.zeros(heads) if slopes is None else slopes
+    """The same row for every layer, [L, …]; what is not given is absent (NoPE, no ALiBi, no window).
+
+    `inverse_frequencies` is float64 [pairs], [coordinates, pairs] or [T, coordinates, pairs] in rad per token, and what
+    `attention_factor` broadcasts to is [pairs] or [T, pairs]. Layers that differ are rows of two tables: see `by_layer`.
+    """
+    table = np.zeros(head_dim // 2) if inverse_frequencies is None else np.asarray(inverse_frequencies, np.float64)
+    table = table[None] if table.ndim == 1 else table
+    factors = np.broadcast_to(np.asarray(attention_factor, np.float64), (*table.shape[:-2], table.shape[-1]))
     return PositionTables(
-        inverse_frequencies=jnp.asarray(np.tile(table, (layers, 1)), jnp.float32),
-        attention_factor=jnp.full(layers, attention_factor, jnp.float32),
-        slopes=jnp.asarray(np.tile(slope, (layers, 1)), jnp.float32),
+        frequencies=fixed_point(_stacked(table, layers)),
+        attention_factor=jnp.asarray(_stacked(factors, layers), jnp.float32),
+        decay=jnp.asarray(_stacked(np.zeros(table.shape[-1]) if decay is None else decay, layers), jnp.float32),
+        slopes=jnp.asarray(_stacked(np.zeros(heads) if slopes is None else slopes, layers), jnp.float32),
+        temperature=jnp.zeros(layers, jnp.float32),
+        temperature_span=jnp.ones(layers, jnp.float32),
         window=jnp.full(layers, window, jnp.int32),
     )
+
+
+def by_layer(with_positions: PositionTables, without: PositionTables, every: int) -> PositionTables:
+    """Layers every, 2 · every, … (counted from 1) take their row of `without`, the others theirs of `with_positions`.
+
+    With NoPE as the second table this is iRoPE (Llama 4, Meta 2025; SmolLM3 2025: every fourth layer).
+    """
+    layers = with_positions.window.shape[0]
+    without_here = (np.arange(layers) + 1) % every == 0
+
+    def chosen(a: Array, b: Array) -> Array:
+        return jnp.where(without_here.reshape(-1, *[1] * (a.ndim - 1)), b, a)
+
+    return jax.tree.map(chosen, with_positions, without)
+
+
+def _stacked(row: NDArray[np.float64], layers: int) -> NDArray[np.float64]:
+    return np.broadcast_to(row, (layers, *np.shape(row)))

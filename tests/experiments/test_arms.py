@@ -12,7 +12,8 @@ import pytest
 from rich.console import Console
 
 from experiments.arms import Outcome, run_arms
-from experiments.config import Arm, BackcopyData, LearnedSink, ModelConfig, OutputGate, Rope, SinksMeasure, TrainConfig
+from experiments.config import Arm, BackcopyData, LearnedSink, ModelConfig, OutputGate, SinksMeasure, TrainConfig
+from experiments.config_position import Rope
 from experiments.errors import UserError
 from experiments.identity import arm_hash, provenance
 from experiments.interrupt import Interrupted, Interruption

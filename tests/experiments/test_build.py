@@ -1,6 +1,7 @@
 """From configuration to structure, tables and counts."""
 
 import math
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -8,26 +9,15 @@ import numpy as np
 import pytest
 from jax.sharding import Mesh
 
-from experiments.build import decoder_config, extended, extra_logit, matmul_parameters, tables, training_flops
-from experiments.config import (
-    Alibi,
-    FixedSink,
-    LearnedPositions,
-    LearnedSink,
-    ModelConfig,
-    NoGate,
-    Nope,
-    NtkAware,
-    OutputGate,
-    PositionInterpolation,
-    Rope,
-    ValueGate,
-    Yarn,
-)
+from experiments.build import decoder_config, extended, extra_logit, matmul_parameters, training_flops
+from experiments.config import FixedSink, LearnedSink, ModelConfig, NoGate, OutputGate, ValueGate
+from experiments.config_position import Alibi, Extension, LearnedPositions, Nope, NtkAware, PositionInterpolation, Rope, Yarn
+from experiments.position_tables import tables
 from model.decoder import Decoder, apply_decoder, init_decoder
 from model.embedding import token_losses
-from model.positions import rope_scaling
+from model.positions import rope_scaling, yarn
 from model.positions.alibi import alibi_slopes
+from model.positions.phase import fixed_point
 from model.positions.tables import NO_WINDOW
 
 SMALL = ModelConfig(layers=3, width=16, heads=4, kv_heads=2, hidden=24, position=Rope(base=100.0))
@@ -120,30 +110,32 @@ def test_rope_tables_are_those_of_their_scaling() -> None:
         (Rope(base=50.0, scaling=NtkAware(factor=4.0)), rope_scaling.ntk_aware(4, 50.0, 4.0), 1.0),
         (
             Rope(base=50.0, scaling=Yarn(factor=4.0)),
-            rope_scaling.yarn(4, 50.0, 4.0, 128),
+            yarn.yarn(4, 50.0, 4.0, 128),
             0.1 * math.log(4) + 1,
         ),
         (
             Rope(base=50.0, scaling=Yarn(factor=4.0, original_length=999, attention_factor=1.5, truncate=False)),
-            rope_scaling.yarn(4, 50.0, 4.0, 999, truncate=False),
+            yarn.yarn(4, 50.0, 4.0, 999, truncate=False),
             1.5,
         ),
     ]
     found = []
     for position, frequencies, factor in cases:
         table = tables(SMALL.model_copy(update={"position": position}), 128)
-        assert table.inverse_frequencies.shape == (3, 2)
-        np.testing.assert_array_equal(table.inverse_frequencies, np.tile(frequencies, (3, 1)).astype(np.float32))
+        expected = fixed_point(np.tile(frequencies, (3, 1, 1)))
+        np.testing.assert_array_equal(table.frequencies.units, expected.units)
+        np.testing.assert_array_equal(table.frequencies.remainder, expected.remainder)
         np.testing.assert_allclose(table.attention_factor, factor, rtol=1e-7)
         np.testing.assert_array_equal(table.slopes, 0)
-        found.append(np.asarray(table.inverse_frequencies).tobytes())
+        found.append(np.asarray(table.frequencies.units).tobytes())
     assert len(set(found)) == len(cases)
 
 
 def test_tables_without_rotation() -> None:
     for position, slopes in ((Alibi(), alibi_slopes(4)), (Nope(), np.zeros(4)), (LearnedPositions(), np.zeros(4))):
         table = tables(SMALL.model_copy(update={"position": position}), 128)
-        np.testing.assert_array_equal(table.inverse_frequencies, 0)
+        assert not np.any(table.frequencies.units)
+        assert not np.any(table.frequencies.remainder)
         np.testing.assert_array_equal(table.slopes, np.tile(slopes, (3, 1)).astype(np.float32))
         assert table.window.tolist() == [NO_WINDOW] * 3
     assert tables(SMALL.model_copy(update={"window": 5}), 128).window.tolist() == [5] * 3
@@ -153,7 +145,8 @@ def test_extended_replaces_the_scaling_of_rope_only() -> None:
     alibi = SMALL.model_copy(update={"position": Alibi()})
     assert extended(SMALL, "none", 8.0) is SMALL
     assert extended(alibi, "none", 8.0) is alibi
-    for extension, scaling in (("pi", PositionInterpolation), ("ntk", NtkAware), ("yarn", Yarn)):
+    ways: tuple[tuple[Extension, Any], ...] = (("pi", PositionInterpolation), ("ntk", NtkAware), ("yarn", Yarn))
+    for extension, scaling in ways:
         assert extended(alibi, extension, 8.0) is None
         assert extended(SMALL, extension, 1.0) is None
         longer = extended(SMALL, extension, 8.0)

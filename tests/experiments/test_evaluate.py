@@ -6,11 +6,13 @@ import numpy as np
 import pytest
 from jax.sharding import Mesh
 
-from experiments.build import decoder_config, tables
-from experiments.config import ModelConfig, Rope
+from experiments.build import decoder_config
+from experiments.config import ModelConfig
+from experiments.config_position import Rope
 from experiments.evaluate import evaluate, in_batches
 from experiments.measure.layers import layer_statistics
 from experiments.measure.perplexity import mean_loss
+from experiments.position_tables import tables
 from model.decoder import init_decoder
 
 MODEL = ModelConfig(layers=1, width=16, heads=2, hidden=16, position=Rope(base=100.0))

@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from experiments.config import Alibi, Arm, FixedSink, ModelConfig, RopeBaseStudy, SinksStudy, Start, Yarn
+from experiments.config import Arm, FixedSink, ModelConfig, RopeBaseStudy, SinksStudy, Start
+from experiments.config_position import Alibi, Rope, Yarn
 from experiments.errors import UserError
 from experiments.load import arms_of, load_studies
 
@@ -130,6 +131,24 @@ def test_value_out_of_range_names_the_range(tmp_path: Path, word: str, parts: tu
         (("model.position.scaling={kind='yarn', factor=2.0, beta_fast=1.0}",), ("beta_fast 1.0", "beta_slow 1.0")),
         (("model.position.base=1.0", "model.position.scaling={kind='yarn', factor=2.0}"), ("YaRN", "base")),
         (("model.head_dim=2", "model.position.scaling={kind='ntk', factor=2.0}"), ("head dimension 2", "NTK")),
+        (("model.position={kind='learned', scaling={kind='pi', factor=2.0}}",), ('"learned" has no frequencies', '"rope"')),
+        (("model.position=[{kind='alibi'}, {kind='nope'}]",), ("model.position", "one position encoding at a time")),
+        (("model.position.sections=[4, 5]",), ("sections [4, 5] divide 9 pairs, a head has 8",)),
+        (("model.position.sections=[4, 4]", "model.position.grid=[2, 2]"), ("grid of 3 axes", "as many sections, not 2")),
+        (("model.position.partial=0.3",), ("partial = 0.3", "0.25 is")),
+        (("model.position.partial=0.5", "model.position.kept=0.5"), ("partial and kept",)),
+        (("model.position.temperature={}",), ("nope_every = 4",)),
+        (("model.position={kind='axial', grid=[2, 2]}",), ("3 axes", "head dimension 16", "multiple of 6")),
+        (
+            ("model.position.scaling={kind='longrope', factor=2.0, short=[1, 1], long=[2, 2]}",),
+            ("short has 2 factors", "one a pair, 8 in all"),
+        ),
+        (
+            ("model.position.scaling={kind='yarn', factor=2.0, attention_factor=1.1, attention_multiplier=1.1}",),
+            ("attention_factor is final", "give one"),
+        ),
+        (("model.position.scaling={kind='llama3', factor=2.0, high_frequency_factor=1.0}",), ("high_frequency_factor 1.0",)),
+        (("model.position={kind='t5', furthest=16}",), ("furthest = 16 must be above 16",)),
     ],
 )
 def test_settings_that_do_not_fit_each_other(tmp_path: Path, words: tuple[str, ...], parts: tuple[str, ...]) -> None:
@@ -156,11 +175,12 @@ def test_corpus_that_is_no_list_names_the_key_as_it_is_written(tmp_path: Path) -
 
 
 def test_learned_positions_are_not_measured_beyond_their_table(tmp_path: Path) -> None:
-    learned = "learned positions end at data.length = 16: nothing is measured at"
+    learned = "learned positions end at 16 tokens: nothing is measured at"
     assert f"{learned} 64" in _message(tmp_path, EXTRAPOLATION, "model.position={kind='learned'}")
     words = ("model.position={kind='learned'}", "measure.sink.length=16")
     assert f"{learned} 32" in _message(tmp_path, EXTRAPOLATION, *words)
     assert _arms(tmp_path, EXTRAPOLATION, "model.position={kind='learned'}", "measure.lengths=[16]", "measure.sink.length=16")
+    assert _arms(tmp_path, EXTRAPOLATION, "model.position={kind='learned', capacity=64}")
 
 
 def test_the_last_positions_are_within_every_window(tmp_path: Path) -> None:
@@ -238,12 +258,7 @@ def test_arm_merges_tables_of_its_kind_and_replaces_others(tmp_path: Path) -> No
     text = SINKS + '[arms.other_base]\nmodel.position = { base = 7.0 }\n[arms.alibi]\nmodel.position = { kind = "alibi" }\n'
     text += '[arms.yarn]\nmodel.position.scaling = { kind = "yarn", factor = 4.0 }\ntrain.steps = 3\n'
     other, alibi, yarn = _arms(tmp_path, text, "model.position.interleaved=true")
-    assert other.model.position.model_dump() == {
-        "kind": "rope",
-        "base": 7.0,
-        "scaling": {"kind": "none"},
-        "interleaved": True,
-    }
+    assert other.model.position == Rope(base=7.0, interleaved=True)
     assert alibi.model.position == Alibi()
     assert yarn.model.position.scaling == Yarn(factor=4.0)  # pyright: ignore[reportAttributeAccessIssue]
     assert yarn.model.position.base == 10000.0  # pyright: ignore[reportAttributeAccessIssue]

@@ -5,10 +5,12 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from experiments.build import decoder_config, tables
-from experiments.config import ModelConfig, Rope, TrainConfig
+from experiments.build import decoder_config
+from experiments.config import ModelConfig, TrainConfig
+from experiments.config_position import Rope
 from experiments.data.sample import Sample
 from experiments.population import compiled, over_arms, population_mesh, share, stack, unstack
+from experiments.position_tables import tables
 from experiments.train import TrainState, Values, init_state, train_step
 from model.mesh import make_mesh
 

@@ -10,20 +10,21 @@ import numpy as np
 import optax
 import pytest
 
-from experiments.build import decoder_config, extra_logit, tables
+from experiments.build import decoder_config, extra_logit
 from experiments.config import (
     Constant,
     Cosine,
     FixedSink,
     LearnedSink,
     ModelConfig,
-    Rope,
     Schedule,
     Sink,
     TrainConfig,
     WarmupStableDecay,
 )
+from experiments.config_position import Rope
 from experiments.data.sample import Sample
+from experiments.position_tables import tables
 from experiments.train import TrainState, Values, init_state, learning_rates, train_step
 from model.decoder import Decoder, apply_decoder
 from model.embedding import token_losses

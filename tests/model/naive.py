@@ -1,6 +1,6 @@
 """Attention as the equations print it: whole matrices in float64, one head after the other."""
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -23,7 +23,7 @@ def random_heads(seed: int, batch: int, tokens: int, heads: int, groups: int, si
     return tuple(jnp.asarray(rng.standard_normal(shape), jnp.float32) for shape in shapes)
 
 
-def plain(heads: int, **changes: jax.Array) -> dict[str, jax.Array]:
+def plain(heads: int, **changes: jax.Array) -> dict[str, Any]:
     """The arguments of attention that ask for nothing: no extra logit, no ALiBi, no window; but for `changes`."""
     nothing = {"extra_logit": jnp.full(heads, -jnp.inf), "slopes": jnp.zeros(heads), "window": jnp.int32(NO_WINDOW)}
     return nothing | changes

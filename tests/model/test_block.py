@@ -39,7 +39,7 @@ def block(cfg: BlockConfig, seed: int = 0) -> Block:
 
 
 def apply(p: Block, x: jax.Array, cfg: BlockConfig):
-    return jax.jit(apply_block, static_argnames="cfg")(p, x, rope(), jnp.arange(TOKENS), cfg)
+    return jax.jit(apply_block, static_argnames="cfg")(p, x, rope(), jnp.arange(TOKENS)[:, None], cfg)[:2]
 
 
 def with_gate_at(value: float, cfg: BlockConfig) -> Block:

@@ -14,8 +14,9 @@ from transformers import PreTrainedModel
 from model.decoder import Decoder, apply_decoder
 from model.embedding import token_losses
 from model.positions.alibi import alibi_slopes
-from model.positions.rope_scaling import inverse_frequencies, position_interpolation, yarn, yarn_attention_factor
+from model.positions.rope_scaling import inverse_frequencies, position_interpolation
 from model.positions.tables import PositionTables, position_tables
+from model.positions.yarn import yarn, yarn_attention_factor
 from tests.oracles import published
 from tests.oracles.compare import assert_close
 

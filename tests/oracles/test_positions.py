@@ -15,6 +15,7 @@ from transformers.models.llama.modeling_llama import apply_rotary_pos_emb as rot
 from transformers.models.mpt.modeling_mpt import build_mpt_alibi_tensor
 
 from model.positions.alibi import alibi_slopes
+from model.positions.phase import angles, fixed_point
 from model.positions.rope import rotate
 from model.positions.rope_scaling import inverse_frequencies, position_interpolation, yarn, yarn_attention_factor
 from tests.model.naive import random_heads
@@ -38,8 +39,8 @@ def config(size: int, base: float, **parameters: object) -> LlamaConfig:
 
 def turn(interleaved: bool, positions: np.ndarray, table: np.ndarray, factor: float):
     def ours(x):
-        arguments = {"factor": jnp.float32(factor), "interleaved": interleaved}
-        return rotate(x, jnp.asarray(positions), jnp.asarray(table, jnp.float32), **arguments)
+        theta = angles(jnp.asarray(positions)[:, None], fixed_point(table[None]))
+        return rotate(x, theta, factor=jnp.float32(factor), interleaved=interleaved)
 
     return ours
 

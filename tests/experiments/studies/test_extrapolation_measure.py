@@ -9,12 +9,14 @@ import numpy as np
 import pytest
 from jax.sharding import Mesh
 
-from experiments.build import decoder_config, extended, tables
-from experiments.config import Alibi, Arm, ExtrapolationMeasure, ModelConfig, Rope, Start, TextData, TrainConfig
+from experiments.build import decoder_config, extended
+from experiments.config import Arm, ExtrapolationMeasure, ModelConfig, Start, TextData, TrainConfig
+from experiments.config_position import Alibi, Rope
 from experiments.data.source import TextSource, open_source
 from experiments.evaluate import evaluate_tokens
 from experiments.measure.layers import sink_statistics
 from experiments.measure.perplexity import position_edges
+from experiments.position_tables import tables
 from experiments.studies.extrapolation_measure import JOBS_A_DEVICE, ExtrapolationMeasurer
 from model.decoder import Decoder, apply_decoder, init_decoder
 
@@ -58,7 +60,7 @@ def _window_by_window(params: Decoder, model: ModelConfig, source: TextSource, s
     count = 128 // LENGTH if stride is None else 1 + (128 - LENGTH) // stride
     for begin in range(0, count * step, step):
         window = text[begin : begin + LENGTH + 1]
-        scores, _ = apply_decoder(params, jnp.asarray(window[None, :-1]), tables(model, 16), decoder_config(model, 259, 16))
+        scores, _ = apply_decoder(params, jnp.asarray(window[None, :-1]), tables(model, 16, LENGTH), decoder_config(model, 259, 16))
         scores = np.asarray(scores, np.float64)[0]
         total = np.log(np.sum(np.exp(scores - scores.max(axis=1, keepdims=True)), axis=1)) + scores.max(axis=1)
         rows.append(total - scores[np.arange(LENGTH), window[1:]])
@@ -133,7 +135,7 @@ def test_memory_grows_linearly_with_the_length(mesh: Mesh) -> None:  # noqa: ARG
         def measured(params: Decoder, batches: jax.Array) -> object:
             return evaluate_tokens(
                 params,
-                tables(ROPE, 128),
+                tables(ROPE, 128, length),
                 batches,
                 cfg,
                 of_layer=lambda trace, tokens: sink_statistics(trace, token=1, epsilon=0.3),  # noqa: ARG005

@@ -5,6 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from model.positions.phase import Frequencies, angles, fixed_point
 from model.positions.rope import rotate
 from model.positions.rope_scaling import inverse_frequencies
 
@@ -12,8 +13,8 @@ SIZE = 16
 LAYOUTS = pytest.mark.parametrize("interleaved", [False, True], ids=["halves", "interleaved"])
 
 
-def table(base: float = 1e4) -> jax.Array:
-    return jnp.asarray(inverse_frequencies(SIZE, base), jnp.float32)
+def table(base: float = 1e4) -> Frequencies:
+    return fixed_point(inverse_frequencies(SIZE, base)[None])
 
 
 def vectors(seed: int, tokens: int = 6, heads: int = 3) -> jax.Array:
@@ -21,7 +22,8 @@ def vectors(seed: int, tokens: int = 6, heads: int = 3) -> jax.Array:
 
 
 def turned(x, positions, frequencies, factor=1.0, interleaved=False):
-    return rotate(x, jnp.asarray(positions), frequencies, factor=jnp.float32(factor), interleaved=interleaved)
+    theta = angles(jnp.asarray(positions)[:, None], frequencies)
+    return rotate(x, theta, factor=jnp.float32(factor), interleaved=interleaved)
 
 
 @LAYOUTS
@@ -64,7 +66,7 @@ def test_layouts_differ_by_a_permutation_of_the_channels():
 @LAYOUTS
 def test_a_table_of_zeros_is_no_position(interleaved):
     x = vectors(5)
-    np.testing.assert_array_equal(turned(x, np.arange(6), jnp.zeros(SIZE // 2), interleaved=interleaved), x)
+    np.testing.assert_array_equal(turned(x, np.arange(6), fixed_point(np.zeros((1, SIZE // 2))), interleaved=interleaved), x)
 
 
 def test_two_bases_differ_one_after_the_other():

@@ -1,4 +1,4 @@
-"""Tables of inverse frequencies: closed forms, limits, and the ramps of published models."""
+"""Tables of inverse frequencies: closed forms and limits."""
 
 import math
 
@@ -7,13 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from model.positions.rope_scaling import (
-    inverse_frequencies,
-    ntk_aware,
-    position_interpolation,
-    yarn,
-    yarn_attention_factor,
-)
+from model.positions.rope_scaling import dynamic_ntk, inverse_frequencies, ntk_aware, position_interpolation
 
 SIZES = st.integers(2, 128).map(lambda half: 2 * half)
 BASES = st.floats(10, 1e7)
@@ -39,61 +33,28 @@ def test_ntk_aware_keeps_the_fastest_pair_and_interpolates_the_slowest(size, bas
 
 
 @settings(max_examples=30, deadline=None, derandomize=True)
-@given(SIZES, BASES, FACTORS, st.integers(64, 2**17), st.booleans())
-def test_yarn_lies_between_the_table_and_its_interpolation(size, base, factor, length, truncate):
-    plain = inverse_frequencies(size, base)
-    table = yarn(size, base, factor, length, truncate=truncate)
-    assert (table <= plain * (1 + 1e-12)).all()
-    assert (table >= plain / factor * (1 - 1e-12)).all()
-    assert (np.diff(plain / table) >= -1e-9).all(), "slower pairs are interpolated more"
+@given(SIZES, BASES, FACTORS, st.integers(1, 4096), st.integers(1, 2**17))
+def test_dynamic_ntk_is_ntk_aware_by_the_length_of_the_text(size, base, factor, original, length):
+    table, plain = dynamic_ntk(size, base, factor, original, length), inverse_frequencies(size, base)
+    grown = max(length / original, 1.0)
+    assert plain[-1] / table[-1] == pytest.approx(1 + factor * (grown - 1), rel=1e-9)
+    np.testing.assert_allclose(dynamic_ntk(size, base, 1.0, original, length), ntk_aware(size, base, grown), rtol=1e-12)
 
 
-# Pairs where the ramp begins and ends, computed from the published formula for the shapes of known models.
-@pytest.mark.parametrize(
-    ("size", "base", "length", "low", "high"),
-    [
-        (128, 1e4, 2048, 16, 41),
-        (128, 1e4, 4096, 20, 46),
-        (128, 5e5, 8192, 18, 35),
-        (64, 1e4, 256, 0, 13),
-        (64, 1e4, 512, 3, 16),
-        (64, 1e4, 1024, 5, 18),
-        (32, 1e4, 128, 0, 6),
-        (32, 1e4, 256, 0, 7),
-    ],
-)
-def test_yarn_ramp_of_known_shapes(size, base, length, low, high):
-    ratio = inverse_frequencies(size, base) / yarn(size, base, 16.0, length)
-    assert np.isclose(ratio[: low + 1], 1).all()
-    assert np.isclose(ratio[high:], 16).all()
-    assert not np.isclose(ratio[low + 1 : high], 1).any()
-    assert not np.isclose(ratio[low + 1 : high], 16).any()
+@pytest.mark.parametrize(("length", "factor"), [(64, 1.0), (65, 1.03125), (128, 3.0), (256, 7.0)])
+def test_dynamic_ntk_by_two_overshoots(length, factor):
+    """Asked for the double, it extends threefold at twice and sevenfold at four times the training length."""
+    np.testing.assert_allclose(dynamic_ntk(32, 1e4, 2.0, 64, length), ntk_aware(32, 1e4, factor), rtol=1e-12)
 
 
-def test_yarn_without_truncation_has_the_ramp_of_gpt_oss():
-    """d = 64, b = 150000, L0 = 4096, s = 32: the ramp runs from pair 8.09 to pair 17.40."""
-    plain, table = inverse_frequencies(64, 150_000.0), yarn(64, 150_000.0, 32.0, 4096, truncate=False)
-    ramp = (1 - table / plain) / (1 - 1 / 32)
-    np.testing.assert_allclose(ramp, np.clip((np.arange(32) - 8.0929) / (17.3985 - 8.0929), 0, 1), atol=1e-4)
-    assert np.abs(table - yarn(64, 150_000.0, 32.0, 4096)).max() > 0
+@pytest.mark.parametrize("length", [1, 63, 64])
+def test_dynamic_ntk_leaves_short_texts_alone(length):
+    np.testing.assert_array_equal(dynamic_ntk(32, 1e4, 8.0, 64, length), inverse_frequencies(32, 1e4))
 
 
-def test_an_empty_ramp_is_a_step():
-    """A text so short that both ends of the ramp fall below pair 0."""
-    table = yarn(8, 1e4, 4.0, 2, truncate=False)
-    np.testing.assert_allclose(inverse_frequencies(8, 1e4) / table, [1, 4, 4, 4])
-
-
-@pytest.mark.parametrize("extend", [position_interpolation, ntk_aware, lambda d, b, s: yarn(d, b, s, 128)])
+@pytest.mark.parametrize("extend", [position_interpolation, ntk_aware])
 def test_the_factor_one_extends_nothing(extend):
     np.testing.assert_allclose(extend(32, 1e4, 1.0), inverse_frequencies(32, 1e4), rtol=1e-12)
-    assert yarn_attention_factor(1.0) == 1
-
-
-def test_attention_factor_of_sixteen():
-    assert yarn_attention_factor(16.0) == pytest.approx(1.2773, abs=1e-4)
-    assert yarn_attention_factor(16.0) ** 2 == pytest.approx(1.631, abs=1e-3)
-    assert yarn_attention_factor(math.e) == pytest.approx(1.1)
 
 
 @pytest.mark.parametrize(
@@ -103,13 +64,15 @@ def test_attention_factor_of_sixteen():
         (lambda: inverse_frequencies(0, 1e4), "0 must be even and at least 2"),
         (lambda: inverse_frequencies(8, 0.0), "base 0.0 must be positive"),
         (lambda: inverse_frequencies(8, math.nan), "base nan must be positive"),
+        (lambda: inverse_frequencies(8, math.inf), "base inf must be positive and finite"),
         (lambda: position_interpolation(8, 1e4, 0.5), "factor must be at least 1"),
+        (lambda: position_interpolation(8, 1e4, math.inf), "at least 1, and finite"),
         (lambda: ntk_aware(2, 1e4, 2.0), "2 must be at least 4"),
         (lambda: ntk_aware(8, 1e4, math.nan), "factor must be at least 1"),
-        (lambda: yarn(8, 1e4, 0.5, 128), "factor must be at least 1"),
-        (lambda: yarn(8, 1e4, 2.0, 128, beta_fast=1.0, beta_slow=32.0), "beta_fast > beta_slow > 0"),
-        (lambda: yarn(8, 1e4, 2.0, 0), "training length >= 1"),
-        (lambda: yarn(8, 1.0, 2.0, 128), "base > 1"),
+        (lambda: dynamic_ntk(8, 1e4, 0.5, 64, 128), "factor must be at least 1"),
+        (lambda: dynamic_ntk(2, 1e4, 2.0, 64, 128), "2 must be at least 4"),
+        (lambda: dynamic_ntk(8, 1e4, 2.0, 0, 128), "0 tokens has no positions"),
+        (lambda: dynamic_ntk(8, 1e4, 2.0, 64, 0), "0 tokens has no positions"),
     ],
 )
 def test_wrong_arguments_are_named(call, message):

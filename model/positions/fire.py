@@ -1,0 +1,57 @@
+"""FIRE: a small network of the distance relative to the query's position."""
+
+import math
+from typing import no_type_check
+
+import jax
+import jax.numpy as jnp
+from flax import struct
+from jax.sharding import PartitionSpec as P
+from jaxtyping import Array, Float, Int
+
+from model.linear import matrix
+
+
+@no_type_check  # JAX rebuilds trees from whatever a transformation leaves: shapes, host arrays, norms
+@struct.dataclass
+class Fire:
+    """Weights. `*L` is empty for one layer."""
+
+    log_c: Float[Array, "*L"]  # c = e^log_c bends the distance
+    log_threshold: Float[Array, "*L"]  # L = e^log_threshold [tokens]: up to it, positions are not normalised
+    hidden: Float[Array, "*L F"]
+    hidden_bias: Float[Array, "*L F"]
+    output: Float[Array, "*L F N"]
+    output_bias: Float[Array, "*L N"]
+
+
+def init_fire(heads: int, *, hidden: int = 32, c: float = 0.1, threshold: float = 512.0) -> Fire:
+    """The authors' sizes: 32 hidden units, c = 0.1, L = 512. ValueError for c or L that is not positive.
+
+    The network's matrices and hidden biases are to be drawn at 1/sqrt(fan-in): with biases of zero every hidden unit would have
+    its corner at distance 0, and the bias would be linear. An output bias moves all scores of a head alike: zero.
+    """
+    if not (c > 0 and threshold > 0):
+        raise ValueError(f"FIRE needs c > 0 and a threshold > 0, got {c} and {threshold}")
+    return Fire(
+        log_c=jnp.full((), math.log(c), jnp.float32, out_sharding=P()),
+        log_threshold=jnp.full((), math.log(threshold), jnp.float32, out_sharding=P()),
+        hidden=matrix((hidden,), P(None), 1),
+        hidden_bias=matrix((hidden,), P(None), 1),
+        output=matrix((hidden, heads), P(None, "model"), hidden),
+        output_bias=jnp.zeros(heads, out_sharding=P("model")),
+    )
+
+
+def fire_bias(p: Fire, i: Int[Array, " q"], keys: int) -> Float[Array, "N q S"]:
+    """f(psi(i - j) / psi(max(L, i))), psi(x) = ln(c x + 1), keys j = 0 … keys - 1 (Li et al. 2024, arXiv 2310.04418).
+
+    f is a network with one hidden layer of ReLU units. Its input lies in [0, 1]; where j > i it is 0. The authors' code takes
+    |c| and |m L0| of trained c and m; c = e^log_c and L = e^log_threshold are positive by their form. float32.
+    """
+    c = jnp.exp(p.log_c)
+    distance = jnp.maximum(i[:, None] - jnp.arange(keys)[None, :], 0).astype(jnp.float32)
+    furthest = jnp.maximum(jnp.exp(p.log_threshold), i.astype(jnp.float32))
+    x = jnp.log1p(c * distance) / jnp.log1p(c * furthest)[:, None]
+    units = jax.nn.relu(x[:, :, None] * p.hidden[None, None] + p.hidden_bias[None, None])
+    return jnp.einsum("qSF,FN->NqS", units, p.output) + p.output_bias[:, None, None]

@@ -1,0 +1,84 @@
+"""RoPE of several coordinates: tables [coordinates, d/2] in float64, [rad per unit of a coordinate].
+
+The angle of pair i is the sum over the coordinates c of position_c · table[c, i]. In all of these every pair listens to one
+coordinate. Where all coordinates of a token are equal, `sectioned` and `interleaved_sections` are the RoPE of one coordinate:
+so Qwen-VL's text, whose three coordinates count its tokens, is rotated as by a model of text.
+"""
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+from jaxtyping import Float64, Int32
+
+from model.positions.rope_scaling import Table, inverse_frequencies
+
+Tables = Float64[np.ndarray, "coordinates half"]
+
+
+def axial(head_dim: int, base: float, coordinates: int) -> Tables:
+    """The channels divided among the coordinates C, each with its own whole spectrum b^(-2jC/d), j = 0 … d/(2C) - 1.
+
+    Heo et al. 2024 (arXiv 2403.13298), who have C = 2 and b = 100. The first coordinate has the first d/(2C) pairs; theirs is
+    x, the last of `grid_positions`. ValueError for a head dimension that is not a multiple of 2 C.
+    """
+    if coordinates < 1:
+        raise ValueError(f"positions have at least one coordinate, not {coordinates}")
+    if head_dim < 1 or head_dim % (2 * coordinates):
+        lower = head_dim // (2 * coordinates) * 2 * coordinates
+        nearest = " or ".join(str(size) for size in (lower, lower + 2 * coordinates) if size > 0)
+        raise ValueError(f"{coordinates} coordinates share a head's pairs: head dimension {head_dim} must be {nearest}")
+    return np.kron(np.eye(coordinates), inverse_frequencies(head_dim // coordinates, base))
+
+
+def sectioned(table: Table, sections: Sequence[int]) -> Tables:
+    """One coordinate a section of consecutive pairs; every pair keeps its frequency.
+
+    M-RoPE of Qwen2-VL (Wang et al. 2024, arXiv 2409.12191): time, height and width with the sections 16, 24, 24 of 64 pairs.
+    So time has the fast pairs and width the slow ones. ValueError for sections that do not add up to the pairs.
+    """
+    sizes = _checked(table, sections)
+    return _of_one_coordinate_a_pair(table, np.repeat(np.arange(len(sizes)), sizes), len(sizes))
+
+
+def interleaved_sections(table: Table, sections: Sequence[int]) -> Tables:
+    """Pairs dealt in turns, THWTHW…, until a coordinate has its section; what is left is the first coordinate's.
+
+    Interleaved M-RoPE of Qwen3-VL (Bai et al. 2025, arXiv 2511.21631): sections 24, 20, 20 of 64 pairs, where the last four
+    pairs are T's. ValueError for sections that do not add up to the pairs, or of a later coordinate c that is larger than
+    the number of the pairs c, c + C, c + 2C, … (C coordinates): the published code gives it fewer than asked for.
+    """
+    _checked(table, sections)
+    owners = np.zeros(len(table), np.int64)
+    for c, section in enumerate(sections[1:], start=1):
+        turns = np.arange(c, len(table), len(sections))
+        if section > len(turns):
+            raise ValueError(
+                f"interleaved section {c} of {section} pairs is too large: one in {len(sections)} of {len(table)} pairs"
+                f" makes {len(turns)}; give the rest to the first coordinate"
+            )
+        owners[turns[:section]] = c
+    return _of_one_coordinate_a_pair(table, owners, len(sections))
+
+
+def grid_positions(tokens: int, shape: Sequence[int] = ()) -> Int32[np.ndarray, "tokens coordinates"]:
+    """The coordinates of the tokens of a raster, the last axis fastest; `shape` has the sizes of all axes but the first.
+
+    () is the running number of text; (width,) gives row and column, (height, width) frame, row and column.
+    """
+    if tokens < 0 or any(size < 1 for size in shape):
+        raise ValueError(f"a raster needs tokens >= 0 and axes >= 1, got {tokens} tokens and axes {list(shape)}")
+    first = math.ceil(tokens / math.prod(shape))
+    return np.stack(np.unravel_index(np.arange(tokens), (max(first, 1), *shape)), axis=1).astype(np.int32)
+
+
+def _checked(table: Table, sections: Sequence[int]) -> list[int]:
+    if not sections or any(section < 0 for section in sections):
+        raise ValueError(f"sections are numbers of pairs, one a coordinate and none negative, not {list(sections)}")
+    if sum(sections) != len(table):
+        raise ValueError(f"the sections {list(sections)} add up to {sum(sections)} pairs, the table has {len(table)}")
+    return list(sections)
+
+
+def _of_one_coordinate_a_pair(table: Table, owners: np.ndarray, coordinates: int) -> Tables:
+    return np.where(np.arange(coordinates)[:, None] == owners, table, 0.0)

@@ -1,0 +1,113 @@
+"""Tables of several coordinates: which pair listens to which, and the raster."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from model.positions.rope_scaling import inverse_frequencies
+from model.positions.sections import axial, grid_positions, interleaved_sections, sectioned
+
+TABLE = inverse_frequencies(128, 1e6)
+SECTIONS = st.lists(st.integers(0, 40), min_size=1, max_size=4).filter(any)
+
+
+def owners(tables):
+    """The coordinate of every pair; an error unless there is exactly one."""
+    assert ((tables != 0).sum(axis=0) == 1).all()
+    return np.argmax(tables != 0, axis=0)
+
+
+@pytest.mark.parametrize(("size", "coordinates"), [(64, 2), (48, 3), (64, 1)])
+def test_axial_gives_every_coordinate_a_whole_spectrum(size, coordinates):
+    tables = axial(size, 100.0, coordinates)
+    pairs = size // 2 // coordinates
+    np.testing.assert_array_equal(owners(tables), np.repeat(np.arange(coordinates), pairs))
+    for c in range(coordinates):
+        expected = [100.0 ** (-2 * j * coordinates / size) for j in range(pairs)]
+        np.testing.assert_allclose(tables[c, c * pairs : (c + 1) * pairs], expected, rtol=1e-12)
+
+
+@settings(max_examples=30, deadline=None, derandomize=True)
+@given(SECTIONS)
+def test_sections_are_consecutive_and_keep_frequencies(sections):
+    table = inverse_frequencies(2 * sum(sections), 1e4)
+    tables = sectioned(table, sections)
+    assert tables.shape == (len(sections), len(table))
+    np.testing.assert_array_equal(owners(tables), np.repeat(np.arange(len(sections)), sections))
+    np.testing.assert_array_equal(tables.sum(axis=0), table)
+
+
+def test_interleaved_sections_of_qwen3_vl():
+    """24, 20 and 20 of 64 pairs: twenty times THW, and four times T."""
+    tables = interleaved_sections(TABLE, [24, 20, 20])
+    np.testing.assert_array_equal(owners(tables), [0, 1, 2] * 20 + [0] * 4)
+    np.testing.assert_array_equal(tables.sum(axis=0), TABLE)
+
+
+@settings(max_examples=50, deadline=None, derandomize=True)
+@given(SECTIONS)
+def test_interleaved_sections_have_the_sizes_that_were_asked_for_or_are_refused(sections):
+    table = inverse_frequencies(2 * sum(sections), 1e4)
+    available = [len(table[c :: len(sections)]) for c in range(len(sections))]
+    if all(section <= most for section, most in list(zip(sections, available, strict=True))[1:]):
+        found = np.bincount(owners(interleaved_sections(table, sections)), minlength=len(sections))
+        np.testing.assert_array_equal(found, sections)
+    else:
+        with pytest.raises(ValueError, match="is too large"):
+            interleaved_sections(table, sections)
+
+
+@pytest.mark.parametrize("make", [sectioned, interleaved_sections])
+def test_equal_coordinates_are_text(make):
+    positions = np.repeat(np.arange(50)[:, None], 3, axis=1)
+    angles = positions @ make(TABLE, [24, 20, 20])
+    np.testing.assert_allclose(angles, np.arange(50)[:, None] * TABLE, rtol=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("tokens", "shape", "expected"),
+    [
+        (3, (), [[0], [1], [2]]),
+        (5, (2,), [[0, 0], [0, 1], [1, 0], [1, 1], [2, 0]]),
+        (4, (1, 3), [[0, 0, 0], [0, 0, 1], [0, 0, 2], [1, 0, 0]]),
+        (0, (3,), np.zeros((0, 2))),
+    ],
+)
+def test_grid_positions(tokens, shape, expected):
+    positions = grid_positions(tokens, shape)
+    assert positions.dtype == np.int32
+    np.testing.assert_array_equal(positions, expected)
+
+
+@settings(max_examples=30, deadline=None, derandomize=True)
+@given(st.integers(0, 300), st.lists(st.integers(1, 7), max_size=3))
+def test_a_raster_counts_its_tokens(tokens, shape):
+    strides = [int(np.prod(shape[i:])) for i in range(len(shape))] + [1]
+    positions = grid_positions(tokens, shape)
+    np.testing.assert_array_equal(positions @ np.array(strides), np.arange(tokens))
+    assert (positions[:, 1:] < np.array(shape, int)).all()
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: axial(64, 100.0, 3), "head dimension 64 must be 60 or 66"),
+        (lambda: axial(2, 100.0, 2), "head dimension 2 must be 4"),
+        (lambda: axial(64, 100.0, 0), "at least one coordinate, not 0"),
+        (lambda: axial(64, 0.0, 2), "base 0.0 must be positive"),
+        (lambda: sectioned(TABLE, [16, 24, 25]), "add up to 65 pairs, the table has 64"),
+        (lambda: sectioned(TABLE, []), "one a coordinate"),
+        (lambda: sectioned(TABLE, [65, -1]), "none negative"),
+        (lambda: interleaved_sections(TABLE, [16, 24, 25]), "add up to 65 pairs, the table has 64"),
+        (
+            lambda: interleaved_sections(TABLE, [16, 24, 24]),
+            "1 of 24 pairs is too large: one in 3 of 64 pairs makes 21",
+        ),
+        (lambda: grid_positions(4, (2, 0)), r"got 4 tokens and axes \[2, 0\]"),
+        (lambda: grid_positions(-1), "got -1 tokens"),
+    ],
+)
+def test_wrong_arguments_are_named(call, message):
+    with pytest.raises(ValueError, match=message):
+        call()
