@@ -113,8 +113,8 @@ def check_starts(arms: Sequence[Arm]) -> None:
         differing = sorted(name for name in own if own[name] != first[name])
         if differing:
             raise UserError(
-                f"arm {arm.name!r} starts from {arm.start.arm!r}, which has another {', '.join(differing)}: an arm goes on with "
-                "the weights of one of its own structure"
+                f"arm {arm.name!r} starts from {arm.start.arm!r}, which has another {', '.join(differing)}: an arm goes on "
+                "with the weights of one of its own structure"
             )
 
 

@@ -258,7 +258,7 @@ class ExtrapolationStudy(Training):
         longest = max(*self.measure.lengths, self.measure.sink.length)
         end, why = longest_text(self.model.position, self.model.head_width, self.data.length)
         if longest > end:
-            raise ValueError(f"{why} at {end} tokens: nothing is measured at {longest}")
+            raise ValueError(f"{why} at {end:.0f} tokens: nothing is measured at {longest}")
         if self.measure.last > min(self.measure.lengths):
             raise ValueError(
                 f"measure.last = {self.measure.last} is more than the {min(self.measure.lengths)} tokens of a window"

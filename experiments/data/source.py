@@ -16,8 +16,8 @@ from jaxtyping import Array, Int, Int32, UInt32
 from experiments.config import BackcopyData, TextData
 from experiments.data.backcopy import Backcopy, make_task, sample
 from experiments.data.batches import first_tokens, held_out_windows, text_batch
-from experiments.data.held_out import HeldOut, held_out_text
 from experiments.data.corpus import Split, split, stdlib_documents, text_documents
+from experiments.data.held_out import HeldOut, held_out_text
 from experiments.data.sample import Sample
 from experiments.data.tokens import TokenFiles, token_files
 from experiments.errors import UserError

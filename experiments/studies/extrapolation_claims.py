@@ -116,7 +116,8 @@ ENCODINGS = (
     ),
     Claim(
         "chen-pi-tuned",
-        "After fine-tuning at 4 times the training length, PI's perplexity there is at most 5 % above RoPE's at the training length",
+        "After fine-tuning at 4 times the training length, PI's perplexity there is at most 5 % above RoPE's at the training "
+        "length",
         _CHEN,
         "quality is kept after fine-tuning (within 1000 steps)",
         extrapolation_encodings.STUDY,
@@ -195,7 +196,8 @@ ENCODINGS = (
     ),
     Claim(
         "press-sinusoidal",
-        "Sinusoidal positions fail: the last 64 positions at 4 times the training length have at least twice their perplexity at it",
+        "Sinusoidal positions fail: the last 64 positions at 4 times the training length have at least twice their perplexity "
+        "at it",
         _PRESS,
         "sinusoidal, rotary and T5 models degrade past the training length, ALiBi's do not (Figure 1)",
         extrapolation_encodings.STUDY,
@@ -208,8 +210,8 @@ ENCODINGS = (
     ),
     Claim(
         "press-learned",
-        "Learned positions fail where none were trained: the last 64 positions at 4 times the training length have at least twice "
-        "their perplexity at it",
+        "Learned positions fail where none were trained: the last 64 positions at 4 times the training length have at least "
+        "twice their perplexity at it",
         "Press et al. 2022, arXiv:2108.12409, section 1",
         "a learned table has no positions past the training length",
         extrapolation_encodings.STUDY,
@@ -230,8 +232,8 @@ ENCODINGS = (
     ),
     Claim(
         "liu-small-base",
-        "Trained on at the training length, RoPE with base 20 has at 8 times the length a lower perplexity than with base 10000 "
-        "(at 20 every pair makes a turn within 128 tokens)",
+        "Trained on at the training length, RoPE with base 20 has at 8 times the length a lower perplexity than with base "
+        "10000 (at 20 every pair makes a turn within 128 tokens)",
         "Liu et al. 2023, arXiv:2310.05209",
         "fine-tuning at the training length with a smaller base improves extrapolation (Llama-2, base 500)",
         extrapolation_encodings.STUDY,
@@ -259,8 +261,8 @@ ENCODINGS = (
     ),
     Claim(
         "qiu-yarn",
-        "Extended by YaRN to 4 times the training length without fine-tuning, the perplexity of RoPE with an elementwise output gate "
-        "rises by a smaller factor than without a gate",
+        "Extended by YaRN to 4 times the training length without fine-tuning, the perplexity of RoPE with an elementwise output "
+        "gate rises by a smaller factor than without a gate",
         _QIU,
         "at 128k 31.65 without, 58.82 with a gate; at 32k 79.50 and 79.77 before YaRN, 37.94 and 72.88 after",
         extrapolation_encodings.STUDY,
@@ -277,7 +279,7 @@ ENCODINGS = (
         "gopalakrishnan-pope",
         "PoPE's perplexity rises by a smaller factor from the training length to 8 times it than RoPE's",
         "Gopalakrishnan et al. 2025, arXiv:2509.10534",
-        "PoPE extrapolates without fine-tuning, RoPE degrades (124M to 774M, trained at 1024, tested up to 10240)",
+        "PoPE extrapolates without fine-tuning, RoPE degrades (124M to 774M, 1024 → 10240)",
         extrapolation_encodings.STUDY,
         trained(
             lambda rope, rope_far, pope, pope_far: rope_far / rope - pope_far / pope,

@@ -73,7 +73,7 @@ class ExtrapolationMeasurer:
         model: DecoderConfig,
         programs: list[str],
     ) -> list[Point]:
-        """One program a length serves all models, seeds and position tables of one structure; a job is a model with one table."""
+        """One program a length serves all models, seeds and tables of one structure; a job is a model with one table."""
         found: list[Point] = [{} for _ in arms]
         measure: Any = arms[0].measure
         for length in measure.lengths:

@@ -97,7 +97,7 @@ def whole(in_use: None, tmp_path_factory: pytest.TempPathFactory) -> Path:  # no
 
 def _weights(results: Path, arm: str, step: int) -> Any:
     folder = _folder(results, arm) / "checkpoint"
-    manager = checkpoint._manager(folder)  # noqa: SLF001
+    manager = checkpoint._manager(folder)
     with manager:
         return manager.restore(step)["params"]
 

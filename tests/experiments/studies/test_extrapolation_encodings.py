@@ -70,7 +70,13 @@ def stored(in_use: None, tmp_path_factory: pytest.TempPathFactory) -> list[Store
     assert (ran.trained, ran.found) == (3, 0)
     # RoPE and ALiBi together, though they are extended in different ways; a table a token is a structure of its own.
     names = ("initialise", "train", "measure")
-    assert ran.programs == (*names, *("measure at 16", "measure at 32", "measure at 32"), *names, "measure at 16", "measure at 32")
+    assert ran.programs == (
+        *names,
+        *("measure at 16", "measure at 32", "measure at 32"),
+        *names,
+        "measure at 16",
+        "measure at 32",
+    )
     return read_records(folder / "results")
 
 

@@ -1,7 +1,7 @@
 """What the study of perplexity measures of models, against one window at a time; and the memory that it takes."""
 
+import itertools
 import math
-from pathlib import Path
 
 import jax
 import jax.numpy as jnp
@@ -60,7 +60,9 @@ def _window_by_window(params: Decoder, model: ModelConfig, source: TextSource, s
     count = 128 // LENGTH if stride is None else 1 + (128 - LENGTH) // stride
     for begin in range(0, count * step, step):
         window = text[begin : begin + LENGTH + 1]
-        scores, _ = apply_decoder(params, jnp.asarray(window[None, :-1]), tables(model, 16, LENGTH), decoder_config(model, 259, 16))
+        scores, _ = apply_decoder(
+            params, jnp.asarray(window[None, :-1]), tables(model, 16, LENGTH), decoder_config(model, 259, 16)
+        )
         scores = np.asarray(scores, np.float64)[0]
         total = np.log(np.sum(np.exp(scores - scores.max(axis=1, keepdims=True)), axis=1)) + scores.max(axis=1)
         rows.append(total - scores[np.arange(LENGTH), window[1:]])
@@ -147,6 +149,6 @@ def test_memory_grows_linearly_with_the_length(mesh: Mesh) -> None:  # noqa: ARG
         return found.temp_size_in_bytes
 
     sizes = [needed(length) for length in (4096, 8192, 16384)]
-    for near, far in zip(sizes, sizes[1:], strict=False):
+    for near, far in itertools.pairwise(sizes):
         assert far < 2.2 * near
     assert sizes[0] < 4096 * 4096  # bytes: not one byte a score of a single head
