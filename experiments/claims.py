@@ -10,14 +10,13 @@ from collections.abc import Sequence
 from experiments.evidence import Claim, Verdict, judge, trained
 from experiments.publish.table import MISSING, Table
 from experiments.record import Record
-from experiments.studies import rope_base, sinks
-from experiments.studies.bound_evidence import printed_base, printed_infimum, threshold
+from experiments.studies import sinks
 from experiments.studies.extrapolation_claims import ENCODINGS, EXTRAPOLATION
+from experiments.studies.rope_base_claims import ROPE_BASE
 
 _GUO = "Guo et al. 2024, arXiv:2410.13835"
 _QIU = "Qiu et al. 2025, arXiv:2505.06708 (15A2B, 400B tokens)"
 _ZUHRI = "Zuhri et al. 2025, arXiv:2504.20966, Table 3 (340M, 10k steps)"
-_MEN = "Men et al. 2024, arXiv:2405.14591, Table 2"
 
 
 SINKS = (
@@ -133,49 +132,6 @@ SINKS = (
             ("softmax", "sink_rate"),
             ("learned_logit", "sink_rate"),
         ),
-    ),
-)
-
-ROPE_BASE = (
-    Claim(
-        "men-4k",
-        "The base printed for a context of 4k, 2.7e4, keeps B_m non-negative at every distance below it",
-        _MEN,
-        "2.7e4",
-        rope_base.STUDY,
-        printed_base("4k", "Men"),
-    ),
-    Claim(
-        "men-8k",
-        "The base printed for a context of 8k, 8.4e4, keeps B_m non-negative at every distance below it",
-        _MEN,
-        "8.4e4",
-        rope_base.STUDY,
-        printed_base("8k", "Men"),
-    ),
-    Claim(
-        "men-2k-smallest",
-        "The base printed for a context of 2k, 1.6e4, is the smallest that meets the condition, to its two digits",
-        _MEN,
-        "1.6e4",
-        rope_base.STUDY,
-        printed_infimum("2k", "Men"),
-    ),
-    Claim(
-        "su-2k-smallest",
-        "The base printed for a context of 2k, 1.2e4, is the smallest that meets the condition, to its two digits",
-        "Su 2024, kexue.fm/archives/10122",
-        "1.2e4",
-        rope_base.STUDY,
-        printed_infimum("2k", "Su"),
-    ),
-    Claim(
-        "men-threshold",
-        "The lower bound is a threshold: every base above the smallest one meets the condition",
-        "Men et al. 2024, arXiv:2405.14591 (a lower bound for the base)",
-        "one bound a context length",
-        rope_base.STUDY,
-        threshold,
     ),
 )
 

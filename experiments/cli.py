@@ -106,13 +106,23 @@ def claims(folder: Folder = Path("results"), as_json: AsJson = False) -> None:
 @app.command()
 def bound(
     head_dim: Annotated[int, typer.Option("--head-dim", help="Channels that RoPE rotates.")],
-    length: Annotated[int, typer.Option("--length", help="Context length in tokens.")],
+    length: Annotated[int, typer.Option("--length", help="Context length N in tokens; every distance m < N is tested.")],
+    inclusive: Annotated[bool, typer.Option("--inclusive", help="Test m = N too.")] = False,
+    every: Annotated[int, typer.Option("--every", metavar="n", help="Test every n-th m only: 0, n, 2n, …")] = 1,
     as_json: AsJson = False,
 ) -> None:
     """The smallest RoPE base whose B_m is never negative below a length, and the base beyond which none's is."""
+    from rich.console import Console
+    from rich.progress import Progress
+
     from experiments.studies.bound import bound_report
 
-    found = bound_report(head_dim, length)
+    console = Console(stderr=True)
+    with Progress(console=console, disable=not console.is_terminal, transient=True) as progress:
+        task = progress.add_task(f"head dim {head_dim}, distances below {length}", total=length)
+        found = bound_report(
+            head_dim, length, inclusive=inclusive, every=every, tell=lambda tested: progress.update(task, completed=tested)
+        )
     if as_json:
         _print(found)
         return

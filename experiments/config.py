@@ -281,14 +281,30 @@ class EncodingsStudy(ExtrapolationStudy):
     study: Literal["encodings"] = "encodings"  # pyright: ignore[reportIncompatibleVariableOverride]
 
 
+HeadDim = Annotated[int, Field(ge=4, multiple_of=2)]
+
+
 class RopeBaseStudy(Frozen):
+    """Distances m = 0, every, 2 · every, … below each length, or up to it if `inclusive`."""
+
     study: Literal["rope_base"] = "rope_base"
-    head_dim: int = Field(default=128, ge=4, multiple_of=2)
+    head_dims: tuple[HeadDim, ...] = Field(default=(128,), min_length=1)
+    lengths: tuple[Positive, ...] = Field(min_length=1)
+    inclusive: bool = False
+    every: Positive = 1
+
+
+class PrecisionStudy(Frozen):
+    study: Literal["precision"] = "precision"
+    head_dim: int = Field(default=128, ge=2, multiple_of=2)
+    base: float = Field(default=10000.0, gt=0)
     lengths: tuple[Positive, ...] = Field(min_length=1)
 
 
 TrainingStudy = SinksStudy | ExtrapolationStudy | EncodingsStudy
-Study = Annotated[SinksStudy | ExtrapolationStudy | EncodingsStudy | RopeBaseStudy, Field(discriminator="study")]
+Study = Annotated[
+    SinksStudy | ExtrapolationStudy | EncodingsStudy | RopeBaseStudy | PrecisionStudy, Field(discriminator="study")
+]
 
 
 class Start(Frozen):

@@ -53,6 +53,11 @@ class Progress:
         status = f"loss {np.nanmean(losses):.3f}  {rate:,.0f} tokens/s  {used:.0%} of the matmul ceiling"
         self._bars.update(self._bars.task_ids[0], completed=done, status=status)
 
+    def reach(self, done: int, status: str) -> None:
+        """`done` of the steps of work that trains nothing are behind."""
+        if not self._bars.disable:
+            self._bars.update(self._bars.task_ids[0], completed=done, status=status)
+
     def note(self, line: str) -> None:
         """A line that stays, above the bar or in a log."""
         self._bars.console.print(line, highlight=False, markup=False, soft_wrap=True)

@@ -30,8 +30,9 @@ class AttentionStatistics:
 
 
 # What a position encoding adds to the scores of a block of query rows: a function of the scaled queries [B, K, R, H], their
-# scores [B, K, R, S], the positions [q] of q consecutive queries (-1 where there is none) and what is visible [q, S]. The rows of
-# the G heads of a group come one after the other, R = G · q. Finite wherever nothing is visible too; [B or 1, K, R, S].
+# scores [B, K, R, S] (-inf for padded keys), the positions [q] of q consecutive queries (-1 where there is none) and what is
+# visible [q, S]. The rows of the G heads of a group come one after the other, R = G · q. What it returns, [B or 1, K, R, S], is
+# finite where nothing is visible too.
 ScoreBias = Callable[[Array, Array, Array, Array], Array]
 
 
@@ -162,11 +163,11 @@ def _attend_rows(
     seen = jnp.where(visible[None, None], -slopes[:, :, None, None] * distance.astype(jnp.float32)[None, None], -jnp.inf)
     merged = q.reshape(B, K, G * rows, -1, out_sharding=_heads(4))
     scores = jnp.einsum("BKqH,BKSH->BKqS", merged, k, preferred_element_type=jnp.float32)
+    if real_keys is not None:
+        scores = jnp.where(real_keys[:, None, None], scores, -jnp.inf)
     if bias is not None:
         scores = scores + bias(merged, scores, i, visible)
     scores = scores + seen.reshape(1, K, G * rows, -1, out_sharding=P(None, "model", None, None))
-    if real_keys is not None:
-        scores = jnp.where(real_keys[:, None, None], scores, -jnp.inf)
     logits = jnp.repeat(extra_logit, rows, axis=1, total_repeat_length=G * rows)[None]
     numerators, total, extra = softmax_terms(scores, logits)
     out = jnp.einsum("BKqS,BKSH->BKqH", numerators.astype(v.dtype), v, preferred_element_type=jnp.float32)

@@ -8,6 +8,8 @@ from flax import struct
 from jax.sharding import PartitionSpec as P
 from jaxtyping import Array, Float, Int
 
+ENTRIES = P("data", None, "model", None)
+
 
 @no_type_check  # JAX rebuilds trees from whatever a transformation leaves: shapes, host arrays, norms
 @struct.dataclass
@@ -25,7 +27,7 @@ class Cache:
 
 def empty_cache(layers: int, batch: int, capacity: int, kv_heads: int, head_dim: int, dtype: str = "float32") -> Cache:
     """Room for `capacity` tokens in every layer. Needs a mesh."""
-    shape, spec = (layers, batch, capacity, kv_heads, head_dim), P(None, "data", None, "model", None)
+    shape, spec = (layers, batch, capacity, kv_heads, head_dim), P(None, *ENTRIES)
     return Cache(
         key=jnp.zeros(shape, dtype, out_sharding=spec),
         value=jnp.zeros(shape, dtype, out_sharding=spec),
@@ -35,9 +37,10 @@ def empty_cache(layers: int, batch: int, capacity: int, kv_heads: int, head_dim:
 
 def remember(cache: Cache, key: Float[Array, "B T K H"], value: Float[Array, "B T K H"]) -> Cache:
     """One layer's cache with T more tokens. Beyond its capacity the last ones would be overwritten: the caller makes room."""
+    key, value = (jax.reshard(x.astype(cache.key.dtype), ENTRIES) for x in (key, value))
     at = (0, cache.length, 0, 0)
     return Cache(
-        key=jax.lax.dynamic_update_slice(cache.key, key.astype(cache.key.dtype), at),
-        value=jax.lax.dynamic_update_slice(cache.value, value.astype(cache.value.dtype), at),
+        key=jax.lax.dynamic_update_slice(cache.key, key, at),
+        value=jax.lax.dynamic_update_slice(cache.value, value, at),
         length=cache.length + key.shape[1],
     )

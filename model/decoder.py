@@ -27,8 +27,8 @@ UNROLLED = 2
 @dataclass(frozen=True)
 class DecoderConfig:
     """The structure of a decoder. `learned_positions` is the length of a learned absolute table, 0 for none; `sinusoidal` adds
-    the fixed one. `grid` has the sizes of all axes but the first of a raster on which the tokens stand (model.positions.sections);
-    () is a text, where every coordinate of a position is its number."""
+    the fixed one. `grid` has the sizes of all axes but the first of a raster on which the tokens stand
+    (model.positions.sections); () is a text, where every coordinate of a position is its number."""
 
     vocabulary: int
     layers: int

@@ -48,6 +48,15 @@ class Band:
 
 
 @dataclass(frozen=True)
+class Points:
+    """One series of exact numbers: x, and y at each."""
+
+    label: str
+    x: Float[np.ndarray, " X"]
+    y: Float[np.ndarray, " X"]
+
+
+@dataclass(frozen=True)
 class Drawing:
     """A finished figure: its file name without ending, what it shows, and its two encodings."""
 
@@ -179,6 +188,34 @@ def base_curves(
             axes.set_title(f"{label}: {found}", loc="left")
         column[-1].set_xlabel("distance m (tokens)")
         return encode(name, caption, figure)
+
+
+def bases_by_length(
+    name: str,
+    caption: str,
+    bounds: tuple[Points, Points],
+    printed: Sequence[Points],
+    law: Points,
+    ticks: Mapping[float, str],
+) -> Drawing:
+    """RoPE bases against the context on two logarithmic axes: the two bounds as lines with the area between them, what
+    was printed as marks, a power law as a broken line."""
+    with mpl.rc_context(STYLE):
+        figure = Figure(figsize=(8.0, 5.2), layout="constrained")
+        axes = figure.subplots()
+        low, high = bounds
+        axes.fill_between(low.x, low.y, high.y, color=PALETTE[0], alpha=0.10, lw=0)
+        for index, line in enumerate((low, high)):
+            axes.plot(line.x, line.y, color=PALETTE[index], marker=MARKERS[index], label=line.label)
+        axes.plot(law.x, law.y, color=PALETTE[-1], linestyle="--", linewidth=1.2, label=law.label)
+        for index, points in enumerate(printed, start=2):
+            style = {"marker": MARKERS[index], "markersize": 7.0, "markerfacecolor": "none", "linestyle": "none"}
+            axes.plot(points.x, points.y, color=PALETTE[index], label=points.label, **style)
+        axes.set(xscale="log", yscale="log", xlabel="context N (tokens)", ylabel="RoPE base")
+        axes.set_xticks(list(ticks), list(ticks.values()))
+        axes.xaxis.set_minor_locator(NullLocator())
+        axes.legend(loc="upper left")
+        return _encode(name, caption, figure)
 
 
 def save(drawing: Drawing, folder: Path) -> list[Path]:

@@ -4,10 +4,10 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from experiments.publish.figures import Band, Drawing, b_m, base_curves, head_map, over_training
+from experiments.publish.figures import Band, Drawing, head_map, over_training
 from experiments.publish.summary import arms
 from experiments.record import StoredRecord, read_arrays, read_curves
-from experiments.studies import rope_base, sinks
+from experiments.studies import sinks
 
 
 def finished(stored: Sequence[StoredRecord]) -> list[StoredRecord]:
@@ -55,29 +55,3 @@ def sink_drawings(stored: Sequence[StoredRecord]) -> list[Drawing]:
         caption = "Attention to BOS from queries that are no triggers, over training: mean and range of the seeds."
         drawings.append(over_training("sink_over_training", caption, "attention on BOS (share)", drawn))
     return drawings + by_head(kept, "sink_by_head", sinks.LABELS)
-
-
-# The context at which published bases, the infimum and the bases between differ most within the study.
-_SHOWN = ("4k", 4096)
-
-
-def rope_base_drawings(stored: Sequence[StoredRecord]) -> list[Drawing]:
-    """B_m at a context of 4k: of RoPE's default base, of the published ones and of one in the first island."""
-    arm, length = _SHOWN
-    found = [entry for entry in finished(stored) if entry.record.arm == arm]
-    head_dim = found[0].record.config.get("head_dim") if found else None
-    if not isinstance(head_dim, int):
-        return []
-    bases = {"base 10000, RoPE's default": 10000.0}
-    for source, entry in rope_base.published_entries(found[0].record):
-        value = entry.get("value")
-        if isinstance(value, int | float) and float(value) not in bases.values():
-            bases[f"base {value:g}, {source}"] = float(value)
-    islands = read_arrays(found[0].folder).get("islands")
-    if islands is not None and len(islands):
-        # The middle of the first island: its lower edge is the infimum, where rounding decides.
-        middle = float(np.mean(islands[0]))
-        bases[f"base {middle:.0f}, amid the first island of bases that meet the condition"] = middle
-    curves = {label: b_m(base, head_dim, length) for label, base in bases.items()}
-    caption = f"B_m at every distance below {length}, head dim {head_dim}; red: distances at which it is negative."
-    return [base_curves("base_curves", caption, curves)]

@@ -261,8 +261,8 @@ ENCODINGS = (
     ),
     Claim(
         "qiu-yarn",
-        "Extended by YaRN to 4 times the training length without fine-tuning, the perplexity of RoPE with an elementwise output "
-        "gate rises by a smaller factor than without a gate",
+        "Extended by YaRN to 4 times the training length without fine-tuning, the perplexity of RoPE with an elementwise "
+        "output gate rises by a smaller factor than without a gate",
         _QIU,
         "at 128k 31.65 without, 58.82 with a gate; at 32k 79.50 and 79.77 before YaRN, 37.94 and 72.88 after",
         extrapolation_encodings.STUDY,

@@ -10,7 +10,7 @@ from experiments.arms import structure
 from experiments.build import training_flops
 from experiments.config import Arm, RopeBaseStudy
 from experiments.data.source import vocabulary_size
-from experiments.studies.rope_base_run import length_name
+from experiments.studies.rope_base_run import arms_of
 from experiments.studies.run import Study
 from model.decoder import DecoderConfig, init_decoder
 from model.mesh import make_mesh
@@ -22,7 +22,7 @@ def described(plan: Sequence[tuple[Study, Sequence[Arm]]]) -> list[dict[str, Any
     rows = []
     for study, arms in plan:
         if isinstance(study, RopeBaseStudy):
-            rows += [_row(study.study, length_name(length), None, 1, 0, 0, 0.0, None) for length in study.lengths]
+            rows += [_row(study.study, arm.name, None, 1, 0, 0, 0.0, None) for arm in arms_of(study)]
             continue
         structures = list(dict.fromkeys(structure(arm, vocabulary_size(arm.data)) for arm in arms))
         for arm in arms:

@@ -11,13 +11,14 @@ from experiments.publish.summary import current
 from experiments.publish.table import Table
 from experiments.record import Record, StoredRecord, read_records
 from experiments.studies import extrapolation, extrapolation_encodings, rope_base, sinks
-from experiments.studies.drawings import rope_base_drawings, sink_drawings
+from experiments.studies.drawings import sink_drawings
 from experiments.studies.extrapolation_drawings import encodings_drawings, extrapolation_drawings
+from experiments.studies.rope_base_drawings import rope_base_drawings
 
 
 @dataclass(frozen=True)
 class Study:
-    """How the records of one study become a section of the page."""
+    """How the records of one study become a section of the page; tables after the first are left out while empty."""
 
     name: str
     question: str
@@ -44,7 +45,12 @@ STUDIES = (
         ),
         encodings_drawings,
     ),
-    Study(rope_base.STUDY, rope_base.QUESTION, (rope_base.table,), rope_base_drawings),
+    Study(
+        rope_base.STUDY,
+        rope_base.QUESTION,
+        (rope_base.table, rope_base.heads_table, rope_base.growth_table, rope_base.men_table),
+        rope_base_drawings,
+    ),
 )
 
 

@@ -1,14 +1,21 @@
-"""Computes and records the exact bound of every length; nothing is trained, and there is no spread."""
+"""Computes and records the exact bound of every head dim and length; nothing is trained, and there is no spread."""
 
+import math
 import time
+from collections.abc import Mapping
 from pathlib import Path
 
 import numpy as np
 
 from experiments.config import Frozen, RopeBaseStudy
 from experiments.identity import Origin, arm_hash, now
-from experiments.record import RECORD, Measurement, Record, record_folder, write_record
-from experiments.studies.bound import bound_report
+from experiments.interrupt import Interrupted, Interruption
+from experiments.progress import Progress
+from experiments.record import RECORD, Measurement, Record, read_arrays, read_record, record_folder, write_record
+from experiments.studies import men_table_4
+from experiments.studies.bound import report_of, start
+from experiments.studies.rope_base import MEN_TABLE_4, arm_name
+from model.positions.base_bound import FeasibleBases, restrictions
 
 
 class LengthArm(Frozen):
@@ -17,50 +24,138 @@ class LengthArm(Frozen):
     name: str
     head_dim: int
     length: int
+    inclusive: bool
+    every: int
 
 
-def run_rope_base(study: RopeBaseStudy, results: Path, origin: Origin) -> tuple[dict[tuple[str, str], str], int]:
-    """Records the bound of each length that has no record yet. Returns the hash of each arm and how many were found."""
+class TableArm(Frozen):
+    """The row of a published table, which has nothing to choose."""
+
+    name: str
+    head_dim: int
+
+
+def arms_of(study: RopeBaseStudy) -> list[LengthArm | TableArm]:
+    """The arms of a study, by head dim and then by length, each of which goes on where the one before it ended; and Men
+    et al.'s Table 4 with its head dim."""
+    inclusive, every = study.inclusive, study.every
+    lengths: list[LengthArm | TableArm] = [
+        LengthArm(
+            name=arm_name(head_dim, length, inclusive=inclusive, every=every),
+            head_dim=head_dim,
+            length=length,
+            inclusive=inclusive,
+            every=every,
+        )
+        for head_dim in dict.fromkeys(study.head_dims)
+        for length in sorted(set(study.lengths))
+    ]
+    tables = [TableArm(name=MEN_TABLE_4, head_dim=men_table_4.HEAD_DIM)] if men_table_4.HEAD_DIM in study.head_dims else []
+    return [*lengths, *tables]
+
+
+def run_rope_base(
+    study: RopeBaseStudy, results: Path, origin: Origin, progress: Progress, interruption: Interruption
+) -> tuple[dict[tuple[str, str], str], int]:
+    """Records the bound of each head dim and length that has no record yet, and Men et al.'s Table 4.
+
+    Returns the hash of each arm and how many were found. Interrupted is raised when asked to stop, between two blocks
+    of distances: what is recorded is kept, and the next run goes on from the longest length that is.
+    """
     hashes, found = {}, 0
-    for length in study.lengths:
-        arm = LengthArm(name=length_name(length), head_dim=study.head_dim, length=length)
+    bases: FeasibleBases | None = None
+    for arm in arms_of(study):
         code = arm_hash(study.study, arm, None)
         hashes[study.study, arm.name] = code
         folder = record_folder(results, study.study, arm.name, code, 0)
-        if (folder / RECORD).exists():
-            found += 1
-        else:
-            _record(study.study, arm, code, folder, origin)
+        recorded = (folder / RECORD).exists()
+        found += recorded
+        match arm:
+            case LengthArm():
+                if bases is None or bases.head_dim != arm.head_dim:
+                    bases = start(arm.head_dim, arm.length, arm.every)
+                if recorded:
+                    bases = _recorded(arm, folder)
+                else:
+                    bases = _search(study.study, arm, code, folder, bases, origin, progress, interruption)
+            case TableArm() if not recorded:
+                _record_table(study.study, arm, code, folder, origin)
     return hashes, found
 
 
-def _record(study: str, arm: LengthArm, code: str, folder: Path, origin: Origin) -> None:
+def _recorded(arm: LengthArm, folder: Path) -> FeasibleBases:
+    """The feasible bases that a record holds, to go on from."""
+    record = read_record(folder)
+    ray = record.measurements["largest_infeasible"].value
+    if ray is None:
+        raise ValueError(f"{folder}: head dim {arm.head_dim} has no feasible base on record")
+    islands = np.log(read_arrays(folder)["islands"])
+    intervals = (*((float(low), float(high)) for low, high in islands), (math.log(ray), math.inf))
+    return FeasibleBases(arm.head_dim, arm.every, arm.length + arm.inclusive, intervals)
+
+
+def _search(
+    study: str,
+    arm: LengthArm,
+    code: str,
+    folder: Path,
+    bases: FeasibleBases,
+    origin: Origin,
+    progress: Progress,
+    interruption: Interruption,
+) -> FeasibleBases:
     began = time.monotonic()
-    report = bound_report(arm.head_dim, arm.length)
+    progress.start(f"{study}: {arm.name}, distances below", arm.length, min(bases.length, arm.length))
+    for further in restrictions(bases, arm.length + arm.inclusive):
+        bases = further
+        progress.reach(min(bases.length, arm.length), f"{len(bases.intervals) - 1} islands")
+        if interruption.requested:
+            raise Interrupted(f"{study}: stopped within {arm.name}; the lengths before it are kept")
+    report = report_of(bases, arm.length, inclusive=arm.inclusive)
     islands = np.array(report["islands"], np.float64).reshape(-1, 2)
-    record = Record(
+    measurements = {
+        "infimum": Measurement(value=report["infimum"], unit="base"),
+        "largest_infeasible": Measurement(value=report["largest_infeasible"], unit="base"),
+        "islands": Measurement(value=len(islands), unit="count"),
+    }
+    seconds = time.monotonic() - began  # beyond the length before it
+    data = {"name": "none", "published": report["published"]}
+    write_record(folder, _record(study, arm, code, data, measurements, seconds, origin), [], {"islands": islands})
+    return bases
+
+
+def _record_table(study: str, arm: TableArm, code: str, folder: Path, origin: Origin) -> None:
+    began = time.monotonic()
+    counts = men_table_4.counts()
+    measurements = {name: Measurement(value=number, unit="count") for name, (number, _) in counts.items()}
+    firsts = {name: first for name, (_, first) in counts.items()}
+    data = {"name": "none", "first_violation": firsts}
+    write_record(folder, _record(study, arm, code, data, measurements, time.monotonic() - began, origin), [], {})
+
+
+def _record(
+    study: str,
+    arm: LengthArm | TableArm,
+    code: str,
+    data: Mapping[str, object],
+    measurements: dict[str, Measurement],
+    seconds: float,
+    origin: Origin,
+) -> Record:
+    return Record(
         study=study,
         arm=arm.name,
         arm_hash=code,
         seed=0,
         status="finished",
         config=arm.model_dump(),
-        data={"name": "none", "published": report["published"]},
+        data=data,  # pyright: ignore[reportArgumentType]  # validated
         steps=0,
         tokens=0,
-        seconds=time.monotonic() - began,
+        seconds=seconds,
         flops=0,
         parameters=0,
-        measurements={
-            "infimum": Measurement(value=report["infimum"], unit="base"),
-            "largest_infeasible": Measurement(value=report["largest_infeasible"], unit="base"),
-            "islands": Measurement(value=len(islands), unit="count"),
-        },
+        measurements=measurements,
         created=now(),
         **origin,
     )
-    write_record(folder, record, [], {"islands": islands})
-
-
-def length_name(length: int) -> str:
-    return f"{length // 1024}k" if length % 1024 == 0 else str(length)

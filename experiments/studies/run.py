@@ -73,7 +73,7 @@ def run(plan: Sequence[tuple[Study, Sequence[Arm]]], results: Path, progress: Pr
         for study, arms in plan:
             match study:
                 case RopeBaseStudy():
-                    own, already = run_rope_base(study, results, origin)
+                    own, already = run_rope_base(study, results, origin, progress, interruption)
                     hashes |= own
                     found += already
                     continue

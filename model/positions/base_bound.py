@@ -5,22 +5,17 @@
 is, up to a factor, by how much more a query attends to a similar key than to a random one m tokens away (Men et al.
 2024, "Base of RoPE Bounds Context Length", arXiv:2405.14591, equations 10 and 11; Su, kexue.fm/archives/10122). A
 base b is feasible for N tokens if B_m(b) >= 0 for every integer 0 <= m < N. The feasible bases are a few islands and
-then a ray, so a grid or a bisection finds whatever its spacing lets it find. Here every interval of bases is decided
-by a Taylor bound instead.
+then a ray, so a grid or a bisection finds whatever its spacing lets it find. Here every interval of u = ln b is decided
+by the certificates of base_certificates.py instead.
 
-Let u = ln b, c_i = 2i/d, w_i = exp(-c_i u). Then
-
-    B_m'  = sum_i c_i m w_i sin(m w_i)
-    B_m'' = -sum_i c_i^2 (m w_i sin(m w_i) + (m w_i)^2 cos(m w_i)),
-    |B_m''| <= K_m = sum_i c_i^2 ((m w_i)^2 + min(m w_i, 1/2))
-
-(the last since |x sin x + x^2 cos x| <= x sqrt(1 + x^2)), and K_m only falls as u grows. So value and slope in the
-middle of an interval, with K_m at its low end, certify a neighbourhood of the middle: infeasible if one m stays
-negative in it, feasible if all stay positive. What is left on either side is bisected again with the distances that
-are still open. At the edge of an island the reach of the certificates grows as fast as the interval shrinks, so that
-convergence is quadratic. Float64 on the host.
+Distances are taken in blocks, each of which restricts the intervals that the blocks before it left. An interval is
+walked through in steps as wide as the arcs can decide but for a small share of the distances; that share is decided by
+Taylor bounds and bisection: infeasible where one distance stays negative, feasible where all stay positive. At the edge
+of an island the reach of those bounds grows as fast as the interval shrinks, so that convergence is quadratic. Float64
+on the host, and float32 where its rounding error is part of the bound.
 """
 
+import math
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
@@ -28,14 +23,14 @@ import numpy as np
 import numpy.typing as npt
 from jaxtyping import Float64
 
-RESOLUTION = 1e-9  # in ln b: islands and gaps narrower than this are not resolved
-# Distances are taken in blocks that double from the first to the last of these sizes. Small distances rule out most
-# bases at little cost, and a block of 16384 keeps its temporaries in the second-level cache.
-FIRST_BLOCK, LAST_BLOCK = 64, 16384
-DIRECT_SHARE = 64  # fewer than one in so many of a block: cosines one by one are cheaper than the block's product
+from model.positions.base_certificates import Pairs, decided, open_distances
 
-# Shares of the pairs that are given up, most first, where B_m is large enough to do without them: see _lowered_ray.
-SPARED = (3 / 8, 5 / 16, 1 / 4, 3 / 16, 1 / 8, 1 / 16)
+RESOLUTION = 1e-9  # in ln b: islands and gaps narrower than this are not resolved
+# Distances are taken in blocks that grow by half from the first to the last of these sizes: small distances rule out most
+# bases at little cost, and a step is as wide as the largest distance of a block allows.
+FIRST_BLOCK, LAST_BLOCK = 64, 131072
+# The share of a block that the arcs may leave open at balanced cost: one open distance costs as much as some 200 others.
+OPEN_SHARE = 0.005
 
 Interval = tuple[float, float]
 Complex = npt.NDArray[np.complex128]
@@ -48,6 +43,15 @@ class BaseBound(NamedTuple):
     infimum: float
     largest_infeasible: float
     islands: list[Interval]
+
+
+class FeasibleBases(NamedTuple):
+    """The intervals of ln b in which B_m >= 0 at every `every`-th distance 0 <= m < length."""
+
+    head_dim: int
+    every: int
+    length: int
+    intervals: tuple[Interval, ...]
 
 
 class Violations(NamedTuple):
@@ -77,46 +81,67 @@ def similarity_sums(frequencies: Float64[np.ndarray, " pairs"], length: int) -> 
     return sums.reshape(-1)[:length]
 
 
-def violations(frequencies: Float64[np.ndarray, " pairs"], length: int) -> Violations | None:
-    """The distances 0 <= m < length with B_m < 0, or None if there is none."""
-    sums = similarity_sums(frequencies, length)
+def violations(frequencies: Float64[np.ndarray, " pairs"], length: int, *, every: int = 1) -> Violations | None:
+    """The distances m = 0, every, 2 every, ... below length with B_m < 0, or None if there is none."""
+    sums = similarity_sums(every * frequencies, -(-length // every))
     negative = np.flatnonzero(sums < 0)
     if negative.size == 0:
         return None
-    return Violations(first=int(negative[0]), number=int(negative.size), minimum=float(sums.min()))
+    return Violations(first=every * int(negative[0]), number=int(negative.size), minimum=float(sums.min()))
 
 
-def first_violation(base: float, head_dim: int, length: int) -> Violations | None:
+def first_violation(base: float, head_dim: int, length: int, *, every: int = 1) -> Violations | None:
     """`violations` of the unscaled RoPE frequencies of one base; None says that the base is feasible."""
-    return violations(geometric_frequencies(base, head_dim), length)
+    return violations(geometric_frequencies(base, head_dim), length, every=every)
 
 
-def base_bound(head_dim: int, length: int) -> BaseBound:
-    """The feasible bases b >= 1 for a context of `length` tokens; see `base_bounds`."""
-    return base_bounds(head_dim, [length])[0]
+def base_bound(head_dim: int, length: int, *, every: int = 1) -> BaseBound:
+    """The feasible bases b >= 1 for a context of `length` tokens; see `restrictions`. Distances up to and including N,
+    as Men et al. write the condition, are those of length N + 1."""
+    return base_bounds(head_dim, [length], every=every)[0]
 
 
-def base_bounds(head_dim: int, lengths: Sequence[int]) -> list[BaseBound]:
-    """The feasible bases b >= 1 for each length, d = head_dim; the lengths share the work, which is that of the
-    longest.
+def base_bounds(head_dim: int, lengths: Sequence[int], *, every: int = 1) -> list[BaseBound]:
+    """The feasible bases b >= 1 for each length; the lengths share the work, which is that of the longest."""
+    bounds: dict[int, BaseBound] = {}
+    bases = all_bases(head_dim, every=every)
+    for length in sorted(_checked(length) for length in lengths):
+        for further in restrictions(bases, length):
+            bases = further
+        bounds[length] = bound_of(bases)
+    return [bounds[length] for length in lengths]
+
+
+def all_bases(head_dim: int, *, every: int = 1) -> FeasibleBases:
+    """Every b >= 1: where the search begins, with one token. ValueError for a head dim that is odd or not positive, or
+    an `every` that is not positive."""
+    _exponents(head_dim)
+    if every < 1:
+        raise ValueError(f"every must be at least 1, not {every}")
+    return FeasibleBases(head_dim, every, 1, ((0.0, np.inf),))
+
+
+def restrictions(bases: FeasibleBases, length: int) -> Iterator[FeasibleBases]:
+    """The bases that are feasible for more and more tokens, up to `length`, block by block.
 
     What is reported as feasible is so but for gaps below RESOLUTION, which are not seen, and its edges lie within a
     few RESOLUTION (relative) of the true ones. If every b >= 1 is feasible (length <= 2) both bounds are 1. With d = 2,
     B_m = cos m whatever the base: from length 3 on no base is feasible and both bounds are infinite. Time grows about
-    as length^1.5; d = 128 and 32768 tokens take seconds.
-    ValueError for a head dim that is odd or not positive, or a length < 1.
+    as length^1.4; d = 128 takes seconds to 131072 tokens, minutes to a million.
     """
-    exponents = _exponents(head_dim)
-    bounds: dict[int, BaseBound] = {}
-    feasible = [(0.0, np.inf)]
-    done = 1  # B_0 = d/2 needs no check
-    for length in sorted(_checked(length) for length in lengths):
-        for start, stop in _blocks(done, length):
-            feasible = _restricted(feasible, exponents, start, stop)
-        done = max(done, length)
-        edges = [(float(np.exp(low)), float(np.exp(high))) for low, high in feasible] or [(np.inf, np.inf)]
-        bounds[length] = BaseBound(infimum=edges[0][0], largest_infeasible=edges[-1][0], islands=edges[:-1])
-    return [bounds[length] for length in lengths]
+    head_dim, every, done, intervals = bases
+    pairs = Pairs(_exponents(head_dim), every)
+    for start, stop in _blocks(-(-done // every), -(-length // every)):
+        intervals = tuple(_restricted(intervals, start, stop, pairs))
+        yield FeasibleBases(head_dim, every, min(stop * every, length), intervals)
+    if length > done:
+        yield FeasibleBases(head_dim, every, length, intervals)
+
+
+def bound_of(bases: FeasibleBases) -> BaseBound:
+    """The bounds of feasible bases, as bases."""
+    edges = [(float(np.exp(low)), float(np.exp(high))) for low, high in bases.intervals] or [(np.inf, np.inf)]
+    return BaseBound(infimum=edges[0][0], largest_infeasible=edges[-1][0], islands=edges[:-1])
 
 
 def _exponents(head_dim: int) -> Float64[np.ndarray, " pairs"]:
@@ -133,38 +158,38 @@ def _checked(length: int) -> int:
 
 def _blocks(start: int, end: int) -> Iterator[tuple[int, int]]:
     while start < end:
-        stop = min(max(2 * start, FIRST_BLOCK), start + LAST_BLOCK, end)
+        stop = min(max(start * 3 // 2, FIRST_BLOCK), start + LAST_BLOCK, end)
         yield start, stop
         start = stop
 
 
-def _restricted(feasible: list[Interval], exponents: np.ndarray, start: int, stop: int) -> list[Interval]:
-    """The parts of the intervals of ln b in which B_m >= 0 for every start <= m < stop as well."""
-    ray = _certified_ray(exponents, start, stop)
+def _restricted(feasible: Sequence[Interval], start: int, stop: int, pairs: Pairs) -> list[Interval]:
+    """The parts of the intervals in which B_m >= 0 for every start <= m < stop as well."""
+    ray = _certified_ray(start, stop, pairs)
     if np.isinf(ray):
         return []
-    ray = _lowered_ray(ray, feasible[-1][0], exponents, start, stop)
     pieces = [(max(low, ray), high) for low, high in feasible if high > ray]
+    turn = 1.0
     for low, high in feasible:
         if low < ray:
-            pieces += _sweep(low, min(high, ray), exponents, start, stop)
+            found, turn = _walk(low, min(high, ray), turn, start, stop, pairs)
+            pieces += found
     return _merged(pieces)
 
 
-def _certified_ray(exponents: np.ndarray, start: int, stop: int) -> float:
+def _certified_ray(start: int, stop: int, pairs: Pairs) -> float:
     """A ln b above which B_m > 0 for every start <= m < stop; infinite if there is none, which is the case for head
     dim 2 only.
 
-    Pair 0 turns by one radian a token at every base, so its smallest cosine is known. Any other pair contributes at
-    least cos(N w_i) if N w_i <= pi and -1 if not. That rises with b: here, and only here, bisection finds the right
-    thing.
+    Pair 0 turns alike at every base, so its smallest cosine is known. Any other pair contributes at least cos(N w_i) if
+    N w_i <= pi and -1 if not. That rises with b: here, and only here, bisection finds the right thing.
     """
-    worst = np.cos(np.arange(start, stop)).min()
+    worst = np.cos(pairs.every * np.arange(start, stop)).min()
 
     def margin(u: float) -> float:
-        return worst + np.cos(np.minimum(stop * np.exp(-exponents[1:] * u), np.pi)).sum()
+        return worst + np.cos(np.minimum(stop * pairs.frequencies(u)[1:], np.pi)).sum()
 
-    if worst + len(exponents) - 1 <= 0:
+    if worst + len(pairs.exponents) - 1 <= 0:
         return np.inf
     low, high = 0.0, 1.0
     while margin(high) <= 0:
@@ -175,117 +200,43 @@ def _certified_ray(exponents: np.ndarray, start: int, stop: int) -> float:
     return high
 
 
-def _lowered_ray(ray: float, low: float, exponents: np.ndarray, start: int, stop: int) -> float:
-    """A smaller one, though not below `low`, by steps down with B_m >= -k + the sum over the pairs i >= k.
+def _walk(low: float, high: float, turn: float, start: int, stop: int, pairs: Pairs) -> tuple[list[Interval], float]:
+    """The parts of [low, high] in ln b where B_m >= 0 for every start <= m < stop, some of them adjacent; and the turn.
 
-    Far up B_m is large but its fast pairs bend so much that certified steps are short. Without them steps are long, and
-    the value can spare them: the further up, the more of them.
+    `turn` is how far, in radians, the pair that turns most may turn to either side within a step: d(m w_i)/du =
+    m c_i e^(-c_i u) is at most m / (e u). It follows the share of distances that the steps left open.
     """
-    distances = np.arange(start, stop, dtype=np.float64)
-    step = 0.1
-    for k in sorted({int(share * len(exponents)) for share in SPARED} - {0}, reverse=True):
-        shortest = 4 / np.sqrt(_curvature(ray, distances[-1:], exponents)[0])  # what the full sum gets by itself
-        step = max(step, 2 * shortest)
-        while low < ray and step > shortest:
-            below = max(low, ray - step)
-            is_feasible, reached, _, _ = _decided_middle(below, ray, distances, exponents[k:], start, stop, spared=k)
-            whole = is_feasible and reached == (below, ray)
-            ray, step = (below, 1.5 * step) if whole else (ray, step / 2)
-    return ray
-
-
-def _sweep(low: float, high: float, exponents: np.ndarray, start: int, stop: int) -> list[Interval]:
-    """The parts of [low, high] in ln b where B_m >= 0 for every start <= m < stop; unordered, some of them adjacent."""
     feasible = []
-    pending = [(low, high, np.arange(start, stop, dtype=np.float64))]
+    while low < high:
+        top = min(high, low + 2 * turn * math.e * max(low, 1.0) / (stop * pairs.every))
+        left = open_distances(low, top, start, stop, pairs)
+        feasible += _bisected(low, top, left, pairs) if left.size else [(low, top)]
+        share = left.size / (stop - start)
+        if share < OPEN_SHARE / 2:
+            turn *= 1.2
+        elif share > OPEN_SHARE:
+            turn = max(0.8 * turn, 0.1)  # where few bases are feasible, shorter steps leave no fewer distances open
+        low = top
+    return feasible, turn
+
+
+def _bisected(low: float, high: float, distances: Float64[np.ndarray, " open"], pairs: Pairs) -> list[Interval]:
+    """The parts of [low, high] in ln b where B_m >= 0 for all `distances`; unordered, some of them adjacent."""
+    feasible = []
+    pending = [(low, high, distances)]
     while pending:
         low, high, distances = pending.pop()
         if distances.size == 0:
             feasible.append((low, high))
         elif high - low >= RESOLUTION:
-            is_feasible, middle, open_left, open_right = _decided_middle(low, high, distances, exponents, start, stop)
-            if is_feasible:
-                feasible.append(middle)
-            if low < middle[0]:
-                pending.append((low, middle[0], distances[open_left]))
-            if middle[1] < high:
-                pending.append((middle[1], high, distances[open_right]))
+            found = decided(low, high, distances, pairs)
+            if found.feasible:
+                feasible.append(found.certain)
+            if low < found.certain[0]:
+                pending.append((low, found.certain[0], distances[found.open_below]))
+            if found.certain[1] < high:
+                pending.append((found.certain[1], high, distances[found.open_above]))
     return [(low, high) for low, high in feasible if low < high]
-
-
-def _decided_middle(
-    low: float,
-    high: float,
-    distances: np.ndarray,
-    exponents: np.ndarray,
-    start: int,
-    stop: int,
-    *,
-    spared: int = 0,
-) -> tuple[bool, Interval, np.ndarray, np.ndarray]:
-    """Is the middle of [low, high] feasible; how far around it that is certain; and for which of `distances` (as
-    indices) it is not certain that they stay positive down to low, and up to high. `spared` is taken off B_m."""
-    half = (high - low) / 2
-    center = low + half
-    value, slope = _value_and_slope(center, distances, exponents, start, stop)
-    value -= spared
-    margin = np.abs(value) - _rounding(center, distances, exponents)
-    curvature = _curvature(low, distances, exponents)
-    negative = value < 0
-    certain = margin > (np.abs(slope) + curvature * (half / 2)) * half
-    if (certain & negative).any():
-        return False, (low, high), np.arange(0), np.arange(0)
-    rest = np.flatnonzero(~certain)
-    if rest.size == 0:
-        return True, (low, high), rest, rest
-    margin, curvature, negative = np.maximum(margin[rest], 0.0), curvature[rest], negative[rest]
-    growth = np.where(negative, -slope[rest], slope[rest])  # of |B_m| with u
-    feasible = not negative.any()
-    deciding = np.full(rest.size, True) if feasible else negative
-    furthest = np.min if feasible else np.max
-    to_left = furthest(_reach(margin[deciding], -growth[deciding], curvature[deciding]))
-    to_right = furthest(_reach(margin[deciding], growth[deciding], curvature[deciding]))
-    middle = (low if to_left >= half else center - to_left, high if to_right >= half else center + to_right)
-    open_left = rest[negative | (margin <= (curvature * (half / 2) + growth) * half)]
-    open_right = rest[negative | (margin <= (curvature * (half / 2) - growth) * half)]
-    return feasible, middle, open_left, open_right
-
-
-def _reach(margin: np.ndarray, growth: np.ndarray, curvature: np.ndarray) -> np.ndarray:
-    """The t up to which margin + growth t - curvature t^2 / 2 >= 0."""
-    return (growth + np.sqrt(growth * growth + 2 * curvature * margin)) / curvature
-
-
-def _rounding(u: float, distances: np.ndarray, exponents: np.ndarray) -> np.ndarray:
-    """More than the rounding error of B_m: some units in the last place of every cosine, and those of c_i u in its
-    phase."""
-    return 4e-15 * (len(exponents) + distances * (np.exp(-exponents * u) @ exponents * u))
-
-
-def _curvature(u: float, distances: np.ndarray, exponents: np.ndarray) -> np.ndarray:
-    """K_m, with the minimum in it taken once for all distances and pairs: valid, if a little larger."""
-    decay = exponents * np.exp(-exponents * u)
-    quadratic, linear, constant = decay @ decay, decay @ exponents, exponents @ exponents / 2
-    if distances[0] * linear > constant:
-        return quadratic * distances * distances + constant
-    return distances * (quadratic * distances + linear)
-
-
-def _value_and_slope(
-    u: float, distances: np.ndarray, exponents: np.ndarray, start: int, stop: int
-) -> tuple[np.ndarray, np.ndarray]:
-    """B_m and dB_m/du for `distances`, a subset of start ... stop - 1."""
-    frequencies = np.exp(-exponents * u)
-    rates = exponents * frequencies
-    if len(distances) * DIRECT_SHARE < stop - start:
-        phases = np.outer(distances, frequencies)
-        return np.cos(phases).sum(axis=1), distances * (np.sin(phases) @ rates)
-    coarse, fine = _turns(frequencies, start, stop)
-    cos, sin = coarse.real, coarse.imag
-    left = np.vstack([np.hstack([cos, -sin]), np.hstack([rates * sin, rates * cos])])
-    cosines, sines = (left @ np.hstack([fine.real, fine.imag]).T).reshape(2, -1)
-    index = slice(stop - start) if len(distances) == stop - start else distances.astype(np.int64) - start
-    return cosines[index], distances * sines[index]
 
 
 def _turns(frequencies: np.ndarray, start: int, stop: int) -> tuple[Complex, Complex]:

@@ -36,9 +36,9 @@ def polarised(
     positions: Int[Array, "T coordinates"],
     tables: PositionTables,
     side: Side,
-    phase: Float[Array, "N H"],
+    phase: Float[Array, "K H"],
 ) -> Float[Array, "B T N H_2"]:
-    """As `turned` for PoPE (model.positions.pope): a magnitude and an angle a channel, and `phase` on the keys."""
+    """As `turned` for PoPE (model.positions.pope): a magnitude and an angle a channel, and `phase` on the keys alone."""
     y = polar(x, angles(positions, tables.frequencies), phase if side == "key" else None)
     amplitude = jnp.tile(_amplitude(i, tables, side), (1, 2))
     return y * amplitude[None, :, None].astype(y.dtype)

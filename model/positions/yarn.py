@@ -2,7 +2,7 @@
 
 The paper and the published code differ. A pair makes r_i = L0 w_i / 2π turns within the training length. The paper's ramp is
 linear in r_i, the code's is linear in i, that is in ln r_i; both have the same ends but for rounding. At d = 128, b = 1e4,
-L0 = 4096, s = 16 the code keeps 0.64 of the frequency of pair 30, the paper 0.29. Published models use the code's.
+L0 = 4096, s = 16 the code keeps 0.64 of the frequency of pair 30, the paper 0.30. Published models use the code's.
 """
 
 import math

@@ -123,22 +123,22 @@ def extrapolation(
     return record(study, arm, seed, measurements=measured(values, "1"), config=config), curves, arrays
 
 
-_BOUNDS = {  # arm: (infimum, largest_infeasible, islands), invented near the published size
-    "1k": (4293.0, 6018.0, 5),
-    "2k": (11587.0, 22800.0, 9),
-    "4k": (26952.0, 58800.0, 16),
-    "8k": (83764.0, 394000.0, 20),
+_BOUNDS = {  # length: (infimum, largest_infeasible, islands), invented near the published size
+    1024: (4293.0, 6018.0, 5),
+    2048: (11587.0, 22800.0, 9),
+    4096: (26952.0, 58800.0, 16),
+    8192: (83764.0, 394000.0, 20),
 }
-_PRINTED = {  # arm: {source: (value, first_violation, violations, minimum)}, the last three invented
-    "1k": {"Men et al. 2024, Table 2": (4.3e3, None, 0, 0.01), "Su 2024": (4.3e3, None, 0, 0.01)},
-    "2k": {"Men et al. 2024, Table 2": (1.6e4, None, 0, 0.2), "Su 2024": (1.2e4, 2000, 3, -0.1)},
-    "4k": {"Men et al. 2024, Table 2": (2.7e4, 4079, 2, -0.02), "Su 2024": (2.7e4, 4079, 2, -0.02)},
-    "8k": {"Men et al. 2024, Table 2": (8.4e4, None, 0, 0.03), "Su 2024": (8.4e4, None, 0, 0.03)},
+_PRINTED = {  # length: {source: (value, first_violation, violations, minimum)}, the last three invented
+    1024: {"Men et al. 2024, Table 2": (4.3e3, None, 0, 0.01), "Su 2024": (4.3e3, None, 0, 0.01)},
+    2048: {"Men et al. 2024, Table 2": (1.6e4, None, 0, 0.2), "Su 2024": (1.2e4, 2000, 3, -0.1)},
+    4096: {"Men et al. 2024, Table 2": (2.7e4, 4079, 2, -0.02), "Su 2024": (2.7e4, 4079, 2, -0.02)},
+    8192: {"Men et al. 2024, Table 2": (8.4e4, None, 0, 0.03), "Su 2024": (8.4e4, None, 0, 0.03)},
 }
 
 
-def rope_base(arm: str) -> tuple[Record, list[dict[str, object]], dict[str, np.ndarray]]:
-    infimum, largest, islands = _BOUNDS[arm]
+def rope_base(length: int) -> tuple[Record, list[dict[str, object]], dict[str, np.ndarray]]:
+    infimum, largest, islands = _BOUNDS[length]
     published = {
         source: {
             "value": value,
@@ -147,12 +147,13 @@ def rope_base(arm: str) -> tuple[Record, list[dict[str, object]], dict[str, np.n
             "violations": count,
             "minimum": least,
         }
-        for source, (value, first, count, least) in _PRINTED[arm].items()
+        for source, (value, first, count, least) in _PRINTED[length].items()
     }
     values = {"infimum": infimum, "largest_infeasible": largest, "islands": float(islands)}
-    changes = {"steps": 0, "tokens": 0, "parameters": 0, "config": {"head_dim": 128}, "data": {"published": published}}
+    config = {"head_dim": 128, "length": length, "inclusive": False, "every": 1}
+    changes = {"steps": 0, "tokens": 0, "parameters": 0, "config": config, "data": {"published": published}}
     arrays = {"islands": np.array([[infimum, infimum + 10.0], [largest, np.inf]])}
-    return record("rope_base", arm, measurements=measured(values, "1"), **changes), [], arrays
+    return record("rope_base", f"d128-{length // 1024}k", measurements=measured(values, "1"), **changes), [], arrays
 
 
 def synthetic_results(results: Path) -> Path:
@@ -161,7 +162,7 @@ def synthetic_results(results: Path) -> Path:
     runs += [extrapolation(arm, seed) for arm in ("rope", "alibi") for seed in range(3)]
     runs += [extrapolation(arm, seed, "encodings") for arm in ("rope", "alibi") for seed in range(3)]
     runs += [extrapolation("tuned_yarn", seed, "encodings", start="rope") for seed in range(3)]
-    runs += [rope_base(arm) for arm in _BOUNDS]
+    runs += [rope_base(length) for length in _BOUNDS]
     for made, curves, arrays in runs:
         folder = record_folder(results, made.study, made.arm, made.arm_hash, made.seed)
         write_record(folder, made, curves, arrays)

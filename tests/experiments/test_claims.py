@@ -9,6 +9,7 @@ from scipy import stats
 from experiments.claims import LEDGER, claims_table, verdicts
 from experiments.evidence import Claim, Evidence, judge, mean_interval
 from experiments.record import Record, read_records
+from experiments.studies.rope_base_claims import ROPE_BASE
 from tests.experiments.synthetic_records import measured, record
 
 # For each claim, invented (arm, measurement) values of one seed that support it and that contradict it.
@@ -85,7 +86,7 @@ def _jitter(row: tuple[float, ...]) -> list[tuple[float, ...]]:
 
 
 def test_every_claim_is_tried_below() -> None:
-    exact = {"men-4k", "men-8k", "men-2k-smallest", "su-2k-smallest", "men-threshold"}
+    exact = {claim.id for claim in ROPE_BASE}  # in studies/test_rope_base_claims.py
     assert set(CLAIMS) == set(TRAINED) | exact
     assert len(LEDGER) == len(CLAIMS)
 
@@ -99,30 +100,6 @@ def test_trained_claims_go_both_ways(claim: str) -> None:
     assert (disagreeing.verdict, disagreeing.n) == ("mixed", 3)
     single = judge(CLAIMS[claim], _records(claim, [supporting]))
     assert (single.verdict, single.reason) == ("mixed", "one seed")
-    assert judge(CLAIMS[claim], []).verdict == "not measured"
-
-
-def _bounds(claim: str, value: float, infimum: float, largest: float, minimum: float) -> list[Record]:
-    arm = "2k" if "2k" in claim else "8k" if "8k" in claim else "4k"
-    entry = {"value": value, "first_violation": 4079, "violations": 2, "minimum": minimum}
-    data = {"published": {"Men et al. 2024, Table 2": entry, "Su 2024": entry}}
-    values = measured({"infimum": infimum, "largest_infeasible": largest}, "1")
-    return [record("rope_base", arm, measurements=values, data=data, steps=0)]
-
-
-@pytest.mark.parametrize(
-    ("claim", "supporting", "contrary"),
-    [
-        ("men-4k", (2.7e4, 26952.4, 58789.0, 0.01), (2.7e4, 26952.4, 58789.0, -0.5)),
-        ("men-8k", (8.4e4, 83763.9, 394000.0, 0.0), (8.4e4, 83763.9, 394000.0, -1e-9)),
-        ("men-2k-smallest", (1.6e4, 15999.0, 22800.0, 0.1), (1.6e4, 11587.3, 22800.0, 0.1)),
-        ("su-2k-smallest", (1.2e4, 11587.3, 22800.0, 0.1), (1.2e4, 11400.0, 22800.0, 0.1)),
-        ("men-threshold", (311.0, 311.0, 311.0, 0.1), (2.7e4, 26952.4, 58789.0, 0.1)),
-    ],
-)
-def test_exact_claims_go_by_their_sign(claim: str, supporting: tuple[float, ...], contrary: tuple[float, ...]) -> None:
-    assert judge(CLAIMS[claim], _bounds(claim, *supporting)).verdict == "holds"
-    assert judge(CLAIMS[claim], _bounds(claim, *contrary)).verdict == "fails"
     assert judge(CLAIMS[claim], []).verdict == "not measured"
 
 

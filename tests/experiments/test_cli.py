@@ -165,6 +165,17 @@ def test_bound(called: _Called) -> None:
     assert code == 0
     assert f"{found['infimum']:.8g}" in out
     assert "head dim must be even" in called.mistake("bound", "--head-dim", "3", "--length", "8")
+    assert "every must be at least 1" in called.mistake("bound", "--head-dim", "4", "--length", "8", "--every", "0")
+
+
+def test_bound_of_another_convention(called: _Called) -> None:
+    """What holds at every distance up to N holds below N, and what holds there holds at every eighth distance."""
+    bases = [
+        called.json("bound", "--head-dim", "32", "--length", "128", *words)["infimum"]
+        for words in (("--inclusive",), (), ("--every", "8"))
+    ]
+    assert bases == sorted(bases, reverse=True)
+    assert bases[1] > bases[2]
 
 
 def test_report_and_claims_of_records(called: _Called, synthetic: Path, tmp_path: Path) -> None:

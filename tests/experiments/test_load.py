@@ -228,9 +228,9 @@ def test_words_of_a_suite_begin_with_their_study(tmp_path: Path) -> None:
     _written(tmp_path, SINKS, "sinks.toml")
     _written(tmp_path, 'study = "rope_base"\nlengths = [64]\n', "base.toml")
     suite = _written(tmp_path, 'studies = ["sinks.toml", "base.toml"]', "suite.toml")
-    sinks, base = load_studies(suite, ["sinks.train.steps=3", "rope_base.head_dim=8"])
+    sinks, base = load_studies(suite, ["sinks.train.steps=3", "rope_base.head_dims=[8]"])
     assert sinks.train.steps == 3
-    assert base == RopeBaseStudy(head_dim=8, lengths=(64,))
+    assert base == RopeBaseStudy(head_dims=(8,), lengths=(64,))
     for word in ("train.steps=3", "sinks", "sinks=3", "rope.lengths=[1]"):
         with pytest.raises(UserError, match="in a suite a key begins with its study, sinks or rope_base"):
             load_studies(suite, [word])

@@ -10,9 +10,10 @@ import pytest
 from experiments.errors import UserError
 from experiments.publish.figures import Drawing, b_m
 from experiments.record import StoredRecord, read_records, record_folder, write_record
-from experiments.studies.drawings import rope_base_drawings, sink_drawings
+from experiments.studies.drawings import sink_drawings
 from experiments.studies.extrapolation_drawings import encodings_drawings, extrapolation_drawings
 from experiments.studies.publish import publish_all, sections
+from experiments.studies.rope_base_drawings import rope_base_drawings
 from tests.experiments.synthetic_records import measured, record
 
 HOSTILE = '<img src=x onerror="alert(1)">&_%'
@@ -103,7 +104,7 @@ def test_studies_without_records_are_left_out(tmp_path: Path) -> None:
 
 
 def test_records_without_curves_or_measurements_still_publish(tmp_path: Path) -> None:
-    for study, arm in (("sinks", "softmax"), ("extrapolation", "rope"), ("encodings", "rope"), ("rope_base", "4k")):
+    for study, arm in (("sinks", "softmax"), ("extrapolation", "rope"), ("encodings", "rope"), ("rope_base", "d128-4k")):
         made = record(study, arm, status="diverged", message="loss is nan at step 3")
         write_record(record_folder(tmp_path, study, arm, made.arm_hash, 0), made, [], {})
     assert "1 diverged" in publish_all(tmp_path).page.read_text(encoding="utf-8")

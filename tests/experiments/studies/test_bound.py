@@ -4,6 +4,7 @@ import json
 import subprocess
 import sys
 
+import numpy as np
 import pytest
 
 from experiments.errors import UserError
@@ -42,7 +43,7 @@ def test_published_bases_that_hold(table, length):
 
 def test_report_of_4096_tokens():
     report = json.loads(json.dumps(bound_report(128, 4096), allow_nan=False))
-    assert list(report) == ["head_dim", "length", "infimum", "largest_infeasible", "islands", "published"]
+    assert list(report) == ["head_dim", "length", "infimum", "largest_infeasible", "islands", "published", "inclusive", "every"]
     assert (report["head_dim"], report["length"]) == (128, 4096)
     assert report["infimum"] == report["islands"][0][0] == pytest.approx(26952.34, rel=1e-6)
     assert report["islands"][-1][1] < report["largest_infeasible"]
@@ -63,6 +64,37 @@ def test_report_without_published_values(head_dim, length):
     assert bound_report(head_dim, length)["published"] == {}
 
 
+def test_report_of_distances_up_to_the_length():
+    """N itself is the distance that N + 1 tokens have and N do not."""
+    with_last, longer = bound_report(64, 512, inclusive=True), bound_report(64, 513)
+    assert with_last["infimum"] == longer["infimum"]
+    assert (with_last["length"], with_last["inclusive"]) == (512, True)
+
+
+def test_report_of_a_subsample_of_distances():
+    """Every 64th distance alone lets bases pass for 16k that are far below the exact bound of 2.3e5."""
+    report = bound_report(128, 16384, every=64)
+    distances = np.arange(0, 16384, 64.0)
+
+    def least(base):
+        return np.sum([np.cos(distances * base ** (-i / 64)) for i in range(64)], axis=0).min()
+
+    assert report["infimum"] < 2e5
+    assert least(report["infimum"] * (1 - 1e-7)) < 0 <= least(report["infimum"] * (1 + 1e-7))
+    assert least(report["largest_infeasible"] * (1 - 1e-7)) < 0 <= least(report["largest_infeasible"] * (1 + 1e-7))
+    verdict = report["published"][MEN.source]
+    assert verdict["minimum"] == pytest.approx(least(MEN.bases[16384]))
+    assert verdict["feasible"] == (verdict["minimum"] >= 0)
+
+
+def test_report_tells_how_far_it_is():
+    told = []
+    bound_report(32, 1000, inclusive=True, every=3, tell=told.append)
+    assert told == sorted(told)
+    assert told[-1] == 1000
+    assert len(told) > 2
+
+
 def test_report_of_no_feasible_base_is_valid_json():
     report = json.loads(json.dumps(bound_report(2, 16), allow_nan=False))
     assert (report["infimum"], report["largest_infeasible"], report["islands"]) == (None, None, [])
@@ -72,6 +104,11 @@ def test_report_of_no_feasible_base_is_valid_json():
 def test_report_names_a_wrong_argument(head_dim, length, message):
     with pytest.raises(UserError, match=message):
         bound_report(head_dim, length)
+
+
+def test_report_names_a_wrong_stride():
+    with pytest.raises(UserError, match="every must be at least 1"):
+        bound_report(64, 64, every=0)
 
 
 def test_report_does_not_import_jax():

@@ -77,7 +77,7 @@ sink.length = 16
 [arms.alibi]
 model.position = { kind = "alibi" }
 """
-ROPE_BASE = 'study = "rope_base"\nhead_dim = 128\nlengths = [64, 1024]\n'
+ROPE_BASE = 'study = "rope_base"\nhead_dims = [128]\nlengths = [64, 1024]\n'
 
 
 def suite(folder: Path) -> Path:
@@ -130,7 +130,7 @@ def test_every_claim_has_a_verdict(ran: tuple[Path, Path, Ran]) -> None:
 
 def test_records_hold_every_measurement(ran: tuple[Path, Path, Ran]) -> None:
     stored = read_records(ran[1])
-    assert len(stored) == 4 + 2 + 2
+    assert len(stored) == 4 + 2 + 3
     rope = next(entry for entry in stored if entry.record.arm == "rope")
     measured = rope.record.measurements
     ways = [("none", 16), ("none", 32), ("pi", 32), ("yarn", 32)]  # at the training length nothing is extended
@@ -151,7 +151,7 @@ def test_a_second_run_only_publishes(ran: tuple[Path, Path, Ran]) -> None:
     page = first.published.page.read_bytes()
     before = {path: path.stat().st_mtime_ns for path in results.glob(f"*/*/s*/{RECORD}")}
     again = _run(config, results)
-    assert (again.trained, again.found, again.programs) == (0, 8, ())
+    assert (again.trained, again.found, again.programs) == (0, 9, ())
     assert {path: path.stat().st_mtime_ns for path in results.glob(f"*/*/s*/{RECORD}")} == before
     assert again.published.summary == first.published.summary
     assert again.published.page.read_bytes() == page
@@ -201,8 +201,8 @@ def test_the_plan_counts_parameters_and_programs(ran: tuple[Path, Path, Ran]) ->
     config, results, _ = ran
     plan = planned(config, ())
     rows = {row["arm"]: row for row in described(plan)}
-    assert list(rows) == ["softmax", "headwise_gate", "rope", "alibi", "64", "1k"]
-    assert [rows[arm]["program"] for arm in rows] == [1, 2, 1, 1, None, None]
+    assert list(rows) == ["softmax", "headwise_gate", "rope", "alibi", "d128-64", "d128-1k", "men-table-4"]
+    assert [rows[arm]["program"] for arm in rows] == [1, 2, 1, 1, None, None, None]
     for entry in read_records(results):
         row = rows[entry.record.arm]
         assert row["parameters"] == entry.record.parameters

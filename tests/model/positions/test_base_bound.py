@@ -7,12 +7,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from model.positions import base_bound as bounds
 from model.positions.base_bound import (
+    all_bases,
     base_bound,
     base_bounds,
     first_violation,
     geometric_frequencies,
+    restrictions,
     similarity_sums,
     violations,
 )
@@ -37,24 +38,6 @@ def test_sums_keep_their_phase_at_a_million_tokens():
     sums = similarity_sums(geometric_frequencies(6.5e7, 128), 2**20)
     for m in (1, 77_293, 999_999, 2**20 - 1):
         assert sums[m] == pytest.approx(naive_sum(6.5e7, m, 128), abs=1e-7)
-
-
-@pytest.mark.parametrize("chosen", [slice(None), slice(0, 400, 3), slice(3, 5)], ids=["all", "subset", "few"])
-def test_slope_is_the_derivative_and_curvature_bounds_the_second(chosen):
-    exponents, u, step = bounds._exponents(32), math.log(3e3), 1e-5
-    distances = np.arange(100, 500, dtype=np.float64)[chosen]
-    below, here, above = (bounds._value_and_slope(x, distances, exponents, 100, 500) for x in (u - step, u, u + step))
-    expected = [naive_sum(3e3, int(m), 32) for m in distances]
-    np.testing.assert_allclose(here[0], expected, atol=1e-10)
-    np.testing.assert_allclose(here[1], (above[0] - below[0]) / (2 * step), atol=1e-4)
-    second = (above[1] - below[1]) / (2 * step)
-    assert (np.abs(second) <= bounds._curvature(u, distances, exponents)).all()
-
-
-def test_curvature_bound_falls_as_the_base_grows():
-    exponents, distances = bounds._exponents(128), np.arange(1.0, 300.0)
-    first, second = (bounds._curvature(u, distances, exponents) for u in (3.0, 3.1))
-    assert (second < first).all()
 
 
 # Independent searches on a logarithmic grid of relative step 1e-5 or finer, hence the tolerances.
@@ -114,28 +97,19 @@ def test_edges_are_edges(head_dim, length):
         assert not is_feasible(high * (1 + 1e-7), head_dim, length)
 
 
-@given(st.integers(2, 16), st.integers(3, 200))
+@given(st.integers(2, 16), st.integers(3, 200), st.integers(1, 5))
 @settings(max_examples=40, deadline=None)
-def test_agrees_with_a_dense_grid(pairs, length):
-    bound = base_bound(2 * pairs, length)
+def test_agrees_with_a_dense_grid(pairs, length, every):
+    bound = base_bound(2 * pairs, length, every=every)
     grid = np.geomspace(1.0, bound.largest_infeasible * 50, 3000)
     frequencies = np.exp(-np.log(grid)[:, None] * np.arange(pairs) / pairs)
-    worst = np.min([np.cos(m * frequencies).sum(axis=1) for m in range(length)], axis=0)
+    worst = np.min([np.cos(m * frequencies).sum(axis=1) for m in range(0, length, every)], axis=0)
     claimed = grid >= bound.largest_infeasible
     for low, high in bound.islands:
         claimed |= (grid >= low) & (grid <= high)
     edges = np.array([bound.largest_infeasible, *np.ravel(bound.islands)])
     clear = np.abs(grid[:, None] / edges - 1).min(axis=1) > 1e-7
     np.testing.assert_array_equal(claimed[clear], worst[clear] >= 0)
-
-
-@pytest.mark.parametrize(("head_dim", "stop"), [(64, 2000), (128, 1500)])
-def test_lowered_ray_is_feasible_and_lower(head_dim, stop):
-    exponents = bounds._exponents(head_dim)
-    ray = bounds._certified_ray(exponents, 1, stop)
-    lowered = bounds._lowered_ray(ray, 0.0, exponents, 1, stop)
-    assert math.log(base_bound(head_dim, stop).largest_infeasible) <= lowered < ray
-    assert all(is_feasible(math.exp(u), head_dim, stop) for u in np.linspace(lowered, ray + 1, 200))
 
 
 def test_lengths_share_one_sweep():
@@ -146,6 +120,32 @@ def test_lengths_share_one_sweep():
         np.testing.assert_allclose(np.ravel(bound.islands), np.ravel(alone.islands), rtol=1e-8)
         assert bound.infimum == pytest.approx(alone.infimum, rel=1e-8)
         assert bound.largest_infeasible == pytest.approx(alone.largest_infeasible, rel=1e-8)
+
+
+def test_a_search_goes_on_where_it_was_left():
+    """By blocks, in two parts, or with every third distance: the same bases, and it says how far it is."""
+    for every in (1, 3):
+        parts = all_bases(64, every=every)
+        seen = [parts.length]
+        for length in (700, 1024):
+            for further in restrictions(parts, length):
+                parts = further
+                seen.append(parts.length)
+        assert seen == sorted(seen)
+        assert seen[-1] == 1024
+        *_, whole = restrictions(all_bases(64, every=every), 1024)
+        np.testing.assert_allclose(parts.intervals, whole.intervals, rtol=1e-8)
+        assert list(restrictions(whole, 1024)) == []
+
+
+def test_every_nth_distance_alone():
+    """Of every second distance at d = 4 only 0, 2, ... count: cos 2 + cos(2 / sqrt b) >= 0 needs 2 / sqrt b <= pi - 2."""
+    assert base_bound(4, 3, every=2).infimum == pytest.approx((2 / (math.pi - 2)) ** 2, rel=1e-8)
+    assert base_bound(4, 2, every=2) == (1.0, 1.0, [])
+    found = first_violation(1e4, 128, 4096, every=7)
+    assert found is not None
+    negative = [m for m in range(0, 4096, 7) if naive_sum(1e4, m, 128) < 0]
+    assert (found.first, found.number) == (negative[0], len(negative))
 
 
 @pytest.mark.parametrize("head_dim", [2, 4, 128])
@@ -195,6 +195,8 @@ def test_wrong_arguments_are_named():
         base_bound(3, 8)
     with pytest.raises(ValueError, match="length must be at least 1, not 0"):
         base_bound(4, 0)
+    with pytest.raises(ValueError, match="every must be at least 1, not 0"):
+        base_bound(4, 8, every=0)
     with pytest.raises(ValueError, match="base must be positive"):
         first_violation(0.0, 4, 8)
     with pytest.raises(ValueError, match="length must be at least 1"):

@@ -1,0 +1,155 @@
+"""Every table of inverse frequencies against the function of transformers that makes it, on random configurations."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from transformers import LlamaConfig
+from transformers.modeling_rope_utils import ROPE_INIT_FUNCTIONS
+from transformers.models.deepseek_v3.modeling_deepseek_v3 import yarn_apply_mscale
+from transformers.models.gpt_neox.modeling_gpt_neox import GPTNeoXRotaryEmbedding
+from transformers.models.llama.modeling_llama import LlamaRotaryEmbedding
+
+from model.positions.llama3 import llama3
+from model.positions.longrope import longrope, longrope_attention_factor
+from model.positions.partial import p_rope, partial
+from model.positions.rope_scaling import dynamic_ntk, inverse_frequencies, position_interpolation
+from model.positions.yarn import deepseek_attention_factor, yarn, yarn_attention_factor
+from tests.oracles.compare import DETERMINISTIC
+
+pytestmark = pytest.mark.oracle
+
+SIZES = st.integers(2, 64).map(lambda half: 2 * half)
+BASES = st.floats(50, 1e7)
+TURNS = st.sampled_from([(32, 1), (16, 2), (8, 4)])
+FACTORS = st.floats(1, 64)
+LENGTHS = st.sampled_from([128, 1000, 4096, 2**15])
+ROTATED = st.integers(1, 64).flatmap(lambda pairs: st.tuples(st.just(pairs), st.integers(1, pairs)))
+# Their tables are float32 powers of a float32 base: about one unit in the last place, magnified by the exponent.
+ROUNDING = 5e-6
+
+
+def config(size: int, base: float, longest: int = 2**20, **parameters: object) -> LlamaConfig:
+    rope = {"rope_type": "default", "rope_theta": base, **parameters}
+    return LlamaConfig(
+        hidden_size=2 * size, num_attention_heads=2, head_dim=size, max_position_embeddings=longest, rope_parameters=rope
+    )
+
+
+def published(kind: str, size: int, base: float, *, length: int | None = None, longest: int = 2**20, **parameters: object):
+    """The table, float64 [d/2], and the attention factor."""
+    table, factor = ROPE_INIT_FUNCTIONS[kind](config(size, base, longest, rope_type=kind, **parameters), None, length)
+    return table.double().numpy(), factor
+
+
+def test_no_kind_of_theirs_is_left_out():
+    """Besides these, transformers has the plain table, and "axial" in the code of vision models."""
+    assert set(ROPE_INIT_FUNCTIONS) == {"linear", "dynamic", "yarn", "longrope", "llama3", "proportional"}
+
+
+@settings(max_examples=25, **DETERMINISTIC)
+@given(SIZES, BASES, FACTORS)
+def test_default_and_linear_tables(size, base, factor):
+    plain, _ = LlamaRotaryEmbedding.compute_default_rope_parameters(config(size, base))
+    np.testing.assert_allclose(inverse_frequencies(size, base), plain.numpy(), rtol=ROUNDING)
+    expected, scaling = published("linear", size, base, factor=factor)
+    np.testing.assert_allclose(position_interpolation(size, base, factor), expected, rtol=ROUNDING)
+    assert scaling == 1
+
+
+@settings(max_examples=40, **DETERMINISTIC)
+@given(SIZES.filter(lambda size: size > 2), BASES, FACTORS, LENGTHS, st.integers(1, 2**17))
+def test_dynamic_tables(size, base, factor, original, length):
+    expected, scaling = published("dynamic", size, base, length=length, longest=original, factor=factor)
+    # The base itself grows beyond 1e12 here, and with it the error of its float32 power.
+    np.testing.assert_allclose(dynamic_ntk(size, base, factor, original, length), expected, rtol=2 * ROUNDING)
+    assert scaling == 1
+
+
+@settings(max_examples=40, **DETERMINISTIC)
+@given(SIZES, BASES, FACTORS, LENGTHS, st.booleans(), TURNS)
+def test_yarn_tables_and_attention_factor(size, base, factor, length, truncate, turns):
+    fast, slow = turns
+    parameters = {"factor": factor, "original_max_position_embeddings": length, "truncate": truncate}
+    expected, scaling = published("yarn", size, base, beta_fast=fast, beta_slow=slow, **parameters)
+    table = yarn(size, base, factor, length, beta_fast=float(fast), beta_slow=float(slow), truncate=truncate)
+    plain = inverse_frequencies(size, base)
+    # Where their ramp nearly vanishes or is nearly one, float32 leaves an absolute error of the ramp, hence the share of w_i.
+    np.testing.assert_allclose(table, expected, rtol=ROUNDING, atol=ROUNDING * plain.max() * 1e-2)
+    np.testing.assert_allclose(table / plain, expected / plain, atol=1e-5)
+    assert scaling == pytest.approx(yarn_attention_factor(factor))
+
+
+def test_truncation_matters_in_what_is_compared():
+    tables = [yarn(64, 150_000.0, 32.0, 4096, truncate=truncate) for truncate in (True, False)]
+    assert np.abs(tables[0] / tables[1] - 1).max() > 0.05
+
+
+@settings(max_examples=40, **DETERMINISTIC)
+@given(FACTORS, st.floats(0.1, 2), st.floats(0.1, 2))
+def test_attention_factor_of_deepseek(factor, mscale, all_dim):
+    """On the rotated channels, and on the scores of the whole head."""
+    parameters = {"factor": factor, "mscale": mscale, "mscale_all_dim": all_dim}
+    _, scaling = published("yarn", 16, 1e4, original_max_position_embeddings=4096, **parameters)
+    assert deepseek_attention_factor(factor, mscale, all_dim) == pytest.approx(scaling)
+    quotient = yarn_attention_factor(factor) / deepseek_attention_factor(factor, 1.0, all_dim)
+    assert yarn_apply_mscale({"rope_type": "yarn", **parameters}, 1.0) == pytest.approx(quotient**2)
+
+
+@settings(max_examples=25, **DETERMINISTIC)
+@given(BASES, st.lists(st.tuples(st.floats(1, 4), st.floats(1, 64)), min_size=2, max_size=64), FACTORS, LENGTHS)
+def test_longrope_tables_and_attention_factor(base, factors, factor, original):
+    short, long = (list(column) for column in zip(*factors, strict=True))
+    parameters = {"short_factor": short, "long_factor": long, "original_max_position_embeddings": original}
+    for length, list_of_length in ((original, short), (original + 1, long)):
+        expected, scaling = published("longrope", 2 * len(factors), base, length=length, factor=factor, **parameters)
+        np.testing.assert_allclose(longrope(2 * len(factors), base, list_of_length), expected, rtol=ROUNDING)
+        assert longrope_attention_factor(factor, original) == pytest.approx(scaling)
+
+
+def test_attention_factor_of_longrope_without_a_factor_is_that_of_the_lengths():
+    lists = {"short_factor": [1.0] * 8, "long_factor": [2.0] * 8}
+    _, scaling = published("longrope", 16, 1e4, longest=131072, original_max_position_embeddings=4096, **lists)
+    assert longrope_attention_factor(131072 / 4096, 4096) == pytest.approx(scaling)
+
+
+@settings(max_examples=40, **DETERMINISTIC)
+@given(SIZES, BASES, FACTORS, LENGTHS, st.sampled_from([(1.0, 4.0), (0.5, 2.0), (1.0, 32.0)]))
+def test_llama3_tables(size, base, factor, length, turns):
+    low, high = turns
+    parameters = {"low_freq_factor": low, "high_freq_factor": high, "original_max_position_embeddings": length}
+    expected, scaling = published("llama3", size, base, factor=factor, **parameters)
+    table = llama3(size, base, factor, length, low_frequency_factor=low, high_frequency_factor=high)
+    # Near `low` turns the share is a small difference of float32 numbers: an absolute error of the ratio to the plain table.
+    plain = inverse_frequencies(size, base)
+    np.testing.assert_allclose(table / plain, expected / plain, atol=1e-5)
+    np.testing.assert_allclose(table, expected, rtol=1e-4)
+    assert scaling == 1
+
+
+@settings(max_examples=25, **DETERMINISTIC)
+@given(ROTATED, BASES)
+def test_proportional_tables_are_p_rope(numbers, base):
+    pairs, rotated = numbers
+    share = (rotated + 1e-9) / pairs  # their pairs are rounded down
+    expected, scaling = published("proportional", 2 * pairs, base, partial_rotary_factor=share)
+    np.testing.assert_allclose(p_rope(inverse_frequencies(2 * pairs, base), rotated / pairs), expected, rtol=ROUNDING)
+    assert scaling == 1
+
+
+@settings(max_examples=25, **DETERMINISTIC)
+@given(ROTATED, BASES, FACTORS)
+def test_partial_tables(numbers, base, factor):
+    """GPT-NeoX's, and that of any extension: the same key of the configuration as p-RoPE's, and another thing."""
+    pairs, rotated = numbers
+    share = (rotated + 1e-9) / pairs
+    theirs = config(2 * pairs, base, partial_rotary_factor=share)
+    expected, _ = GPTNeoXRotaryEmbedding.compute_default_rope_parameters(theirs)
+    table, mask = partial(2 * pairs, rotated / pairs, lambda size: inverse_frequencies(size, base))
+    np.testing.assert_allclose(table[mask], expected.numpy(), rtol=ROUNDING)
+    assert not table[~mask].any()
+
+    parameters = {"factor": factor, "original_max_position_embeddings": 4096}
+    extended, _ = published("yarn", 2 * pairs, base, partial_rotary_factor=share, **parameters)
+    table, mask = partial(2 * pairs, rotated / pairs, lambda size: yarn(size, base, factor, 4096))
+    np.testing.assert_allclose(table[mask] / expected.numpy(), extended / expected.numpy(), atol=1e-5)
