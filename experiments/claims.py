@@ -12,6 +12,7 @@ from experiments.publish.table import MISSING, Table
 from experiments.record import Record
 from experiments.studies import sinks
 from experiments.studies.extrapolation_claims import ENCODINGS, EXTRAPOLATION
+from experiments.studies.precision import PRECISION
 from experiments.studies.rope_base_claims import ROPE_BASE
 
 _GUO = "Guo et al. 2024, arXiv:2410.13835"
@@ -135,7 +136,7 @@ SINKS = (
     ),
 )
 
-LEDGER: tuple[Claim, ...] = (*SINKS, *EXTRAPOLATION, *ROPE_BASE, *ENCODINGS)
+LEDGER: tuple[Claim, ...] = (*SINKS, *EXTRAPOLATION, *ROPE_BASE, *PRECISION, *ENCODINGS)
 
 
 def verdicts(records: Sequence[Record], ledger: Sequence[Claim] = LEDGER) -> list[Verdict]:

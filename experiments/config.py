@@ -302,9 +302,8 @@ class PrecisionStudy(Frozen):
 
 
 TrainingStudy = SinksStudy | ExtrapolationStudy | EncodingsStudy
-Study = Annotated[
-    SinksStudy | ExtrapolationStudy | EncodingsStudy | RopeBaseStudy | PrecisionStudy, Field(discriminator="study")
-]
+ExactStudy = RopeBaseStudy | PrecisionStudy  # nothing is trained
+Study = Annotated[TrainingStudy | ExactStudy, Field(discriminator="study")]
 
 
 class Start(Frozen):

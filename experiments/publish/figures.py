@@ -215,7 +215,7 @@ def bases_by_length(
         axes.set_xticks(list(ticks), list(ticks.values()))
         axes.xaxis.set_minor_locator(NullLocator())
         axes.legend(loc="upper left")
-        return _encode(name, caption, figure)
+        return encode(name, caption, figure)
 
 
 def save(drawing: Drawing, folder: Path) -> list[Path]:

@@ -8,8 +8,9 @@ import jax.numpy as jnp
 
 from experiments.arms import structure
 from experiments.build import training_flops
-from experiments.config import Arm, RopeBaseStudy
+from experiments.config import Arm, PrecisionStudy, RopeBaseStudy
 from experiments.data.source import vocabulary_size
+from experiments.measure.phase import ARITHMETICS
 from experiments.studies.rope_base_run import arms_of
 from experiments.studies.run import Study
 from model.decoder import DecoderConfig, init_decoder
@@ -23,6 +24,9 @@ def described(plan: Sequence[tuple[Study, Sequence[Arm]]]) -> list[dict[str, Any
     for study, arms in plan:
         if isinstance(study, RopeBaseStudy):
             rows += [_row(study.study, arm.name, None, 1, 0, 0, 0.0, None) for arm in arms_of(study)]
+            continue
+        if isinstance(study, PrecisionStudy):
+            rows += [_row(study.study, arithmetic, None, 1, 0, 0, 0.0, None) for arithmetic in ARITHMETICS]
             continue
         structures = list(dict.fromkeys(structure(arm, vocabulary_size(arm.data)) for arm in arms))
         for arm in arms:

@@ -10,7 +10,7 @@ from experiments.publish.page import Published, Section, publish
 from experiments.publish.summary import current
 from experiments.publish.table import Table
 from experiments.record import Record, StoredRecord, read_records
-from experiments.studies import extrapolation, extrapolation_encodings, rope_base, sinks
+from experiments.studies import extrapolation, extrapolation_encodings, precision, rope_base, sinks
 from experiments.studies.drawings import sink_drawings
 from experiments.studies.extrapolation_drawings import encodings_drawings, extrapolation_drawings
 from experiments.studies.rope_base_drawings import rope_base_drawings
@@ -51,6 +51,7 @@ STUDIES = (
         (rope_base.table, rope_base.heads_table, rope_base.growth_table, rope_base.men_table),
         rope_base_drawings,
     ),
+    Study(precision.STUDY, precision.QUESTION, (precision.table,), lambda stored: []),  # noqa: ARG005
 )
 
 

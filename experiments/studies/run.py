@@ -8,20 +8,22 @@ from pathlib import Path
 from typing import Any
 
 from experiments.arms import check_starts, run_arms
-from experiments.config import Arm, ExtrapolationStudy, RopeBaseStudy, SinksStudy
+from experiments.config import Arm, ExactStudy, ExtrapolationStudy, PrecisionStudy, RopeBaseStudy, SinksStudy, TrainingStudy
 from experiments.errors import UserError
-from experiments.identity import provenance
+from experiments.identity import Origin, provenance
 from experiments.interrupt import Interruption
 from experiments.load import arms_of, load_studies
+from experiments.loop import Measurer
 from experiments.progress import Progress
 from experiments.publish.page import Published
 from experiments.record import read_records
 from experiments.studies.extrapolation_measure import ExtrapolationMeasurer
+from experiments.studies.precision import run_precision
 from experiments.studies.publish import publish_all
 from experiments.studies.rope_base_run import run_rope_base
 from experiments.studies.sinks_measure import SinksMeasurer
 
-Study = SinksStudy | ExtrapolationStudy | RopeBaseStudy
+Study = TrainingStudy | ExactStudy
 
 
 @dataclass(frozen=True)
@@ -51,7 +53,7 @@ def planned(config: Path, words: Sequence[str]) -> list[tuple[Study, list[Arm]]]
     """Every study of a configuration with its arms, checked before anything runs."""
     plan: list[tuple[Study, list[Arm]]] = []
     for study in load_studies(config, words):
-        arms = [] if isinstance(study, RopeBaseStudy) else arms_of(study, config)
+        arms = [] if isinstance(study, ExactStudy) else arms_of(study, config)
         check_starts(arms)
         plan.append((study, arms))
     return plan
@@ -71,22 +73,36 @@ def run(plan: Sequence[tuple[Study, Sequence[Arm]]], results: Path, progress: Pr
     trained, found = 0, 0
     with Interruption() as interruption:
         for study, arms in plan:
-            match study:
-                case RopeBaseStudy():
-                    own, already = run_rope_base(study, results, origin, progress, interruption)
-                    hashes |= own
-                    found += already
-                    continue
-                case SinksStudy():
-                    measurer = SinksMeasurer()
-                case ExtrapolationStudy():
-                    measurer = ExtrapolationMeasurer()
-            outcome = run_arms(study.study, arms, study.seeds, results, measurer, progress, interruption, origin)
+            if isinstance(study, ExactStudy):
+                own, already = _exact(study, results, origin, progress, interruption)
+                hashes |= own
+                found += already
+                continue
+            outcome = run_arms(study.study, arms, study.seeds, results, _measurer(study), progress, interruption, origin)
             hashes |= outcome.hashes
             programs += outcome.programs
             trained += outcome.trained
             found += outcome.found
     return Ran(publish_all(results, hashes), tuple(programs), time.monotonic() - began, trained, found)
+
+
+def _exact(
+    study: ExactStudy, results: Path, origin: Origin, progress: Progress, interruption: Interruption
+) -> tuple[dict[tuple[str, str], str], int]:
+    """Records what needs no training; the hash of each arm, and how many were found."""
+    match study:
+        case RopeBaseStudy():
+            return run_rope_base(study, results, origin, progress, interruption)
+        case PrecisionStudy():
+            return run_precision(study, results, origin, progress, interruption)
+
+
+def _measurer(study: TrainingStudy) -> Measurer:
+    match study:
+        case SinksStudy():
+            return SinksMeasurer()
+        case ExtrapolationStudy():
+            return ExtrapolationMeasurer()
 
 
 def _check_folder(results: Path) -> None:
