@@ -79,6 +79,6 @@ def loss_by_position(losses: Losses, edges: Int[np.ndarray, " E"]) -> Float[np.n
     return np.add.reduceat(means, edges[:-1]) / np.diff(edges)
 
 
-def _exp(loss: np.float64) -> float:
+def _exp(loss: np.floating) -> float:
     with np.errstate(over="ignore"):  # a model that broke down has no finite perplexity
         return float(np.exp(loss))

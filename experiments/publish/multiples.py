@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import matplotlib as mpl
 import numpy as np
@@ -64,11 +65,11 @@ def small_multiples(
         figure.supylabel(ylabel, fontsize=10)
         if len(labels) > 1:
             lines = [Line2D([], [], label=label, **_look(index)) for index, label in enumerate(labels)]
-            figure.legend(handles=lines, loc="outside lower center", ncols=min(5, len(lines)), fontsize=9)
+            figure.legend(handles=lines, loc="outside upper center", ncols=min(5, len(lines)), fontsize=9)
         return encode(name, caption, figure)
 
 
-def _look(index: int) -> dict[str, str]:
+def _look(index: int) -> dict[str, Any]:
     """The first label is black: it is what the others are compared with."""
     colours = (PALETTE[-1], *PALETTE[:-1])
     return {"color": colours[index % len(colours)], "linestyle": DASHES[index // len(colours) % len(DASHES)]}

@@ -143,10 +143,11 @@ def perplexity_table(
 
 def _windows(records: Sequence[Record]) -> str:
     measures = (record.config.get("measure") for record in records)
-    strides = {measure.get("stride") for measure in measures if isinstance(measure, dict)} - {None}
+    found = (measure.get("stride") for measure in measures if isinstance(measure, dict))
+    strides = sorted({stride for stride in found if isinstance(stride, int)})
     if not strides:
         return "non-overlapping windows"
-    return f"sliding windows, stride {', '.join(map(str, sorted(strides, key=str)))}, every token counted once"
+    return f"sliding windows, stride {', '.join(map(str, strides))}, every token counted once"
 
 
 def _means(records: Sequence[Record]) -> tuple[str, ...]:
