@@ -10,7 +10,8 @@ from collections.abc import Sequence
 from experiments.evidence import Claim, Verdict, judge, trained
 from experiments.publish.table import MISSING, Table
 from experiments.record import Record
-from experiments.studies import extrapolation, sinks
+from experiments.studies import sinks
+from experiments.studies.extrapolation_claims import ENCODINGS, EXTRAPOLATION
 from experiments.studies.precision import PRECISION
 from experiments.studies.retrieval_claims import RETRIEVAL
 from experiments.studies.rope_base_claims import ROPE_BASE
@@ -18,14 +19,6 @@ from experiments.studies.rope_base_claims import ROPE_BASE
 _GUO = "Guo et al. 2024, arXiv:2410.13835"
 _QIU = "Qiu et al. 2025, arXiv:2505.06708 (15A2B, 400B tokens)"
 _ZUHRI = "Zuhri et al. 2025, arXiv:2504.20966, Table 3 (340M, 10k steps)"
-_PRESS = "Press et al. 2022, arXiv:2108.12409"
-_CHEN = "Chen et al. 2023, arXiv:2306.15595, section 3.2"
-_PENG = "Peng et al. 2023, arXiv:2309.00071, Table 1 (Llama-2 7B fine-tuned to 8192)"
-_YARN_19 = "jquesnelle/yarn issue 19"
-
-
-def _perplexity(arm: str, extension: str, length: int, last64: bool = False) -> tuple[str, str]:
-    return arm, f"perplexity{'_last64' if last64 else ''}.{extension}.{length}"
 
 
 SINKS = (
@@ -144,91 +137,7 @@ SINKS = (
     ),
 )
 
-# Whole windows unless a statement says otherwise; the training length is 128: 256, 512, 1024 are 2, 4, 8 times it.
-EXTRAPOLATION = (
-    Claim(
-        "press-rope",
-        "RoPE's perplexity of the last 64 positions is at least twice as high at 8 times the training length as at it",
-        _PRESS,
-        "rotary perplexity degrades past the training length (Figure 1)",
-        extrapolation.STUDY,
-        trained(
-            lambda near, far: far - 2 * near,
-            _perplexity("rope", "none", 128, last64=True),
-            _perplexity("rope", "none", 1024, last64=True),
-            digits=2,
-        ),
-    ),
-    Claim(
-        "press-alibi-flat",
-        "ALiBi's perplexity is at most 5 % higher at 8 times the training length than at it",
-        _PRESS,
-        "19.73 at 512 → 18.40 at 3072, trained at 512",
-        extrapolation.STUDY,
-        trained(
-            lambda near, far: 1.05 - far / near,
-            _perplexity("alibi", "none", 128),
-            _perplexity("alibi", "none", 1024),
-            digits=2,
-        ),
-    ),
-    Claim(
-        "press-alibi-rope",
-        "At 8 times the training length ALiBi's perplexity is below RoPE's",
-        _PRESS,
-        "past the training length rotary degrades, ALiBi does not (Figure 1)",
-        extrapolation.STUDY,
-        trained(
-            lambda rope, alibi: rope - alibi,
-            _perplexity("rope", "none", 1024),
-            _perplexity("alibi", "none", 1024),
-            digits=2,
-        ),
-    ),
-    Claim(
-        "chen-pi",
-        "At 4 times the training length, without fine-tuning, PI's perplexity is below unscaled RoPE's",
-        _CHEN,
-        "below 20 against above 1000 (LLaMA 7B, 2048 → 8192)",
-        extrapolation.STUDY,
-        trained(lambda none, pi: none - pi, _perplexity("rope", "none", 512), _perplexity("rope", "pi", 512), digits=2),
-    ),
-    Claim(
-        "bloc97-ntk",
-        "At 8 times the training length, without fine-tuning, NTK-aware scaling's perplexity is below unscaled RoPE's",
-        "bloc97 2023, NTK-aware scaled RoPE; Peng et al. 2023, arXiv:2309.00071",
-        "longer contexts without fine-tuning at little perplexity",
-        extrapolation.STUDY,
-        trained(lambda none, ntk: none - ntk, _perplexity("rope", "none", 1024), _perplexity("rope", "ntk", 1024), digits=2),
-    ),
-    Claim(
-        "yarn-pi",
-        "At 8 times the training length, without fine-tuning, YaRN's perplexity is below PI's",
-        _PENG,
-        "6.04 against 8.07 at 10240",
-        extrapolation.STUDY,
-        trained(lambda pi, yarn: pi - yarn, _perplexity("rope", "pi", 1024), _perplexity("rope", "yarn", 1024), digits=2),
-    ),
-    Claim(
-        "yarn-ntk-far",
-        "At 8 times the training length, without fine-tuning, YaRN's perplexity is below NTK-aware scaling's",
-        f"{_YARN_19}; {_PENG}",
-        "YaRN better in longer windows; 6.04 against 6.24 at 10240",
-        extrapolation.STUDY,
-        trained(lambda ntk, yarn: ntk - yarn, _perplexity("rope", "ntk", 1024), _perplexity("rope", "yarn", 1024), digits=2),
-    ),
-    Claim(
-        "yarn-ntk-near",
-        "At twice the training length, without fine-tuning, NTK-aware scaling's perplexity is below YaRN's",
-        _YARN_19,
-        "NTK-aware better in shorter windows",
-        extrapolation.STUDY,
-        trained(lambda ntk, yarn: yarn - ntk, _perplexity("rope", "ntk", 256), _perplexity("rope", "yarn", 256), digits=2),
-    ),
-)
-
-
-LEDGER: tuple[Claim, ...] = (*SINKS, *EXTRAPOLATION, *RETRIEVAL, *ROPE_BASE, *PRECISION)
+LEDGER: tuple[Claim, ...] = (*SINKS, *EXTRAPOLATION, *ENCODINGS, *RETRIEVAL, *ROPE_BASE, *PRECISION)
 
 
 def verdicts(records: Sequence[Record], ledger: Sequence[Claim] = LEDGER) -> list[Verdict]:

@@ -223,10 +223,13 @@ class SinksMeasure(Frozen):
 
 
 class ExtrapolationMeasure(Frozen):
+    """Windows do not overlap, or with a stride they slide: of each one after the first only its last tokens count."""
+
     every: Positive = 100
     sequences: Positive = 100  # of sink.length tokens, for the sinks
     tokens: Positive = 65536  # held-out tokens that each perplexity is measured on
     lengths: tuple[Positive, ...] = Field(min_length=1)
+    stride: Positive | None = None  # tokens from one window to the next; absent: the whole window
     last: Positive = 64
     extensions: tuple[Extension, ...] = Field(default=("none",), min_length=1)
     sink: SinkRate = SinkRate()
@@ -292,16 +295,27 @@ class ExtrapolationStudy(Training):
         longest = max(*self.measure.lengths, self.measure.sink.length)
         end, why = longest_text(self.model.position, self.model.head_width, self.data.length)
         if longest > end:
-            raise ValueError(f"{why} at {end} tokens: nothing is measured at {longest}")
+            raise ValueError(f"{why} at {end:.0f} tokens: nothing is measured at {longest}")
         if self.measure.last > min(self.measure.lengths):
             raise ValueError(
                 f"measure.last = {self.measure.last} is more than the {min(self.measure.lengths)} tokens of a window"
+            )
+        if self.measure.stride is not None and self.measure.stride >= min(self.measure.lengths):
+            raise ValueError(
+                f"measure.stride = {self.measure.stride} is not below the {min(self.measure.lengths)} tokens of a window: "
+                "leave it out for windows that do not overlap"
             )
         for extension in self.measure.extensions:
             if isinstance(self.model.position, Rotating):
                 size = spectrum(self.model.position, self.model.head_width)
                 check_scaling(extension_of(extension, 1.0), self.model.position.base, size)
         return self
+
+
+class EncodingsStudy(ExtrapolationStudy):
+    """The same study with every encoding, under a name of its own: both may lie in one results folder."""
+
+    study: Literal["encodings"] = "encodings"  # pyright: ignore[reportIncompatibleVariableOverride]
 
 
 class RetrievalStudy(Training):
@@ -338,9 +352,17 @@ class PrecisionStudy(Frozen):
     lengths: tuple[Positive, ...] = Field(min_length=1)
 
 
-TrainingStudy = SinksStudy | ExtrapolationStudy | RetrievalStudy
+TrainingStudy = SinksStudy | ExtrapolationStudy | EncodingsStudy | RetrievalStudy
 ExactStudy = RopeBaseStudy | PrecisionStudy  # nothing is trained
 Study = Annotated[TrainingStudy | ExactStudy, Field(discriminator="study")]
+
+
+class Start(Frozen):
+    """Where the training of an arm goes on: from the last weights of another arm of its study, of the same seed."""
+
+    arm: str
+    length: Positive  # that the first weights were trained at, before any arm between: what scalings are relative to
+    steps: Positive  # made before, by that arm and those that it started from: the data go on where they stopped
 
 
 class Arm(Frozen):
@@ -351,6 +373,12 @@ class Arm(Frozen):
     data: TextData | BackcopyData | RetrievalData
     train: TrainConfig
     measure: SinksMeasure | ExtrapolationMeasure | RetrievalMeasure
+    start: Start | None = None  # absent: from fresh weights
+
+    @property
+    def original_length(self) -> int:
+        """The training length to which the factors of scalings relate: that of the arm at the beginning of all."""
+        return self.data.length if self.start is None else self.start.length
 
 
 def checked_arm_name(name: str) -> str:

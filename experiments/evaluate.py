@@ -27,6 +27,39 @@ def evaluate(
     of_losses: Callable[[Float[Array, "B T"], Int[Array, "B T+1"]], Statistics],
 ) -> Statistics:
     """`of_layer` for each layer, stacked to [L, …], and `of_losses` (of token losses and ids): means over C batches."""
+    return _averaged(_by_batch(params, tables, batches, cfg, of_layer, of_losses))
+
+
+def evaluate_tokens(
+    params: Decoder,
+    tables: PositionTables,
+    batches: Int[Array, "C B T"],
+    cfg: DecoderConfig,
+    *,
+    of_layer: Callable[[LayerTrace, Int[Array, "B T"]], Statistics],
+) -> tuple[Statistics, Float[Array, "C B T-1"]]:
+    """`of_layer` as `evaluate` gives it, and the loss [nats] of every target, float32: 4 bytes a token."""
+    found = _by_batch(params, tables, batches, cfg, of_layer, lambda losses, _: {_LOSSES: losses})
+    losses = found.pop(_LOSSES)
+    return _averaged(found), losses
+
+
+_LOSSES = "token losses"
+
+
+def _averaged(found: Statistics) -> Statistics:
+    return jax.tree.map(lambda statistic: jnp.mean(statistic, axis=0), found)
+
+
+def _by_batch(
+    params: Decoder,
+    tables: PositionTables,
+    batches: Int[Array, "C B T"],
+    cfg: DecoderConfig,
+    of_layer: Callable[[LayerTrace, Int[Array, "B T"]], Statistics],
+    of_losses: Callable[[Float[Array, "B T"], Int[Array, "B T+1"]], Statistics],
+) -> Statistics:
+    """Both of each batch, one after the other, stacked to [C, …]."""
 
     def one(tokens: Int[Array, "B T"]) -> Statistics:
         scores, layers = apply_decoder(
@@ -34,7 +67,7 @@ def evaluate(
         )
         return layers | of_losses(token_losses(scores, tokens[:, 1:]), tokens)
 
-    return jax.tree.map(lambda found: jnp.mean(found, axis=0), jax.lax.map(one, batches))
+    return jax.lax.map(one, batches)
 
 
 def evaluate_answers(

@@ -21,10 +21,14 @@ WITHOUT_EFFECT = {"train": {"checkpoint_every"}, "data": {"corpus"}}
 NUMBERS = 1
 
 
-def arm_hash(study: str, config: Frozen, data_digest: str | None) -> str:
-    """Twelve hexadecimal digits of all that can change the numbers of an arm: configuration and data, not its name."""
-    settings = config.model_dump(exclude={"name": True, **WITHOUT_EFFECT})
+def arm_hash(study: str, config: Frozen, data_digest: str | None, start: str | None = None) -> str:
+    """Twelve hexadecimal digits of all that can change the numbers of an arm: configuration and data, not its name.
+
+    `start` is the hash of the arm that it starts from: whatever changes that one's weights changes this one's.
+    """
+    settings = config.model_dump(exclude={"name": True, "start": True, **WITHOUT_EFFECT})
     content = {"numbers": NUMBERS, "study": study, "config": strict_json(settings), "data": data_digest}
+    content |= {} if start is None else {"start": start}
     return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()[:12]
 
 

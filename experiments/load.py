@@ -3,13 +3,13 @@
 import difflib
 import itertools
 import tomllib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, get_args
 
 from pydantic import BaseModel, TypeAdapter, ValidationError
 
-from experiments.config import Arm, Study, TrainingStudy, checked_arm_name
+from experiments.config import Arm, Start, Study, TrainingStudy, checked_arm_name
 from experiments.errors import UserError
 
 Tree = dict[str, Any]
@@ -43,19 +43,55 @@ def load_studies(path: Path, words: Sequence[str] = ()) -> list[Any]:
 
 
 def arms_of(study: TrainingStudy, path: Path) -> list[Arm]:
-    """The arms of a study, each merged with what the study shares, times the cross product of its sweep."""
+    """The arms of a study, each merged with what the study shares, times the cross product of its sweep.
+
+    An arm with a `start` is merged with the arm that it starts from too, and in a sweep starts from the one of equal values.
+    """
     shared = study.model_dump(exclude={"arms", "sweep"})
-    arms = []
-    for name, overrides in (study.arms or {"base": {}}).items():
+    written = study.arms or {"base": {}}
+    arms: dict[str, Arm] = {}
+    for name in written:
+        chain = _chain(name, written, path)
         for suffix, swept in _sweep(study.sweep):
             arm = checked_arm_name(name + suffix)
-            changes = _merged(dict(overrides), swept)
+            overrides: Tree = {}
+            for ancestor in reversed(chain):
+                overrides = _merged(overrides, {key: value for key, value in written[ancestor].items() if key != "start"})
+            changes = _merged(overrides, swept)
             for key in changes:
                 if key not in SECTIONS:
-                    raise UserError(f"{path}: arms.{arm}.{key}: unknown key{_nearest(key, list(SECTIONS))}")
+                    raise UserError(f"{path}: arms.{arm}.{key}: unknown key{_nearest(key, [*SECTIONS, 'start'])}")
             own = _validated(_merged(shared, changes), f"{path}: arms.{arm}")
-            arms.append(Arm(name=arm, **{section: getattr(own, section) for section in SECTIONS}))
-    return arms
+            arms[arm] = Arm(name=arm, **{section: getattr(own, section) for section in SECTIONS})
+    starts = {name: written[name]["start"] for name in written if "start" in written[name]}
+    suffixes = [suffix for suffix, _ in _sweep(study.sweep)]
+    links = {name + suffix: f"{start}{suffix}" for name, start in starts.items() for suffix in suffixes}
+    return [_started(arm, arms, links) for arm in arms.values()]
+
+
+def _chain(name: str, written: Mapping[str, Tree], path: Path) -> list[str]:
+    """An arm, the one that it starts from, the one that that one starts from … UserError for no such arm, or a circle."""
+    chain = [name]
+    while (start := written[chain[-1]].get("start")) is not None:
+        where = f"{path}: arms.{chain[-1]}.start"
+        if not isinstance(start, str) or start not in written:
+            others = [other for other in written if other != chain[-1]]
+            raise UserError(f"{where} = {start!r}: no arm of this study{_nearest(str(start), others)}")
+        if start in chain:
+            raise UserError(f"{where} = {start!r}: these arms start from each other in a circle: {', '.join(chain)}")
+        chain.append(start)
+    return chain
+
+
+def _started(arm: Arm, arms: Mapping[str, Arm], links: Mapping[str, str]) -> Arm:
+    """The arm with the length and the steps of those behind it."""
+    if arm.name not in links:
+        return arm
+    steps, root = 0, arm.name
+    while root in links:
+        root = links[root]
+        steps += arms[root].train.steps
+    return arm.model_copy(update={"start": Start(arm=links[arm.name], length=arms[root].data.length, steps=steps)})
 
 
 def _read_toml(path: Path) -> Tree:

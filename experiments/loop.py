@@ -38,6 +38,19 @@ Point = dict[str, np.ndarray]
 
 
 @dataclass(frozen=True)
+class Recorded:
+    """An arm and seed whose training has ended, or will have before it is needed: its folder, and its last step."""
+
+    arm: str
+    folder: Path
+    steps: int
+
+    @property
+    def checkpoints(self) -> Path:
+        return self.folder / "checkpoint"
+
+
+@dataclass(frozen=True)
 class Member:
     """One arm and seed that is still to be recorded, and the step of its last checkpoint (0: none)."""
 
@@ -46,6 +59,7 @@ class Member:
     hash: str
     folder: Path
     start: int
+    before: "Recorded | None" = None  # whose weights it starts from
 
     @property
     def checkpoints(self) -> Path:
@@ -244,7 +258,7 @@ def _phases(group: Group) -> tuple[tuple[int, Values], ...]:
 def _values(arm: Arm, trained: float) -> Values:
     logit, trains = extra_logit(arm.model)
     return Values(
-        tables=tables(arm.model, arm.data.length, trained=trained),
+        tables=tables(arm.model, arm.original_length, arm.data.length, trained=trained),
         extra_logit=jnp.float32(logit),
         train_extra_logit=jnp.float32(trains),
         weight_decay=jnp.float32(arm.train.weight_decay),
@@ -255,15 +269,17 @@ def _values(arm: Arm, trained: float) -> Values:
 def _own(group: Group, values: Values, rates: np.ndarray, step: int) -> tuple[Array, Values, Array]:
     """What a step takes for each member: its inputs, its values, its learning rate."""
     batch = group.arm.train.batch
-    inputs = stack([group.source.inputs(member.seed, step, batch) for member in group.members], group.mesh)
+    earlier = [0 if member.arm.start is None else member.arm.start.steps for member in group.members]
+    drawn = zip(group.members, earlier, strict=True)
+    inputs = stack([group.source.inputs(member.seed, before + step, batch) for member, before in drawn], group.mesh)
     return inputs, values, stack(list(rates[:, step]), group.mesh)
 
 
 def _resume(group: Group, state: TrainState) -> tuple[TrainState, Behind]:
-    """The members' last checkpoints in place of the fresh state; all members of a group stand at the same step."""
+    """The members' last checkpoints in place of their first state; all members of a group stand at the same step."""
     members = group.members
     if members[0].start == 0:
-        return state, Behind([[] for _ in members], [None] * len(members), 0.0)
+        return _begun(group, state), Behind([[] for _ in members], [None] * len(members), 0.0)
     template = unstack(state, 1)[0]
     restored = [checkpoint.restore(member.checkpoints, member.start, template) for member in members]
     behind = Behind(
@@ -272,6 +288,18 @@ def _resume(group: Group, state: TrainState) -> tuple[TrainState, Behind]:
         seconds=max(extra["seconds"] for _, extra in restored),
     )
     return stack([tree for tree, _ in restored], group.mesh), behind
+
+
+def _begun(group: Group, state: TrainState) -> TrainState:
+    """The state at step 0: fresh, or with the last weights of another arm. The optimiser begins anew in either case."""
+    fresh = unstack(state, len(group.members))
+    first = []
+    for member, own in zip(group.members, fresh, strict=True):
+        if member.before is not None:
+            trained, _ = checkpoint.restore(member.before.checkpoints, member.before.steps, own)
+            own = own.replace(params=trained.params)
+        first.append(own)
+    return state if all(member.before is None for member in group.members) else stack(first, group.mesh)
 
 
 def _save(group: Group, behind: Behind, done: int, states: Sequence[TrainState]) -> None:

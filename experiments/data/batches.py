@@ -6,7 +6,7 @@ A window of `length` inputs and their targets is one row of `length + 1` ids: in
 from typing import Literal
 
 import numpy as np
-from jaxtyping import Int32, Integer
+from jaxtyping import Int, Int32, Integer
 
 from experiments.data.permutation import keyed, mix, permute
 from experiments.errors import UserError
@@ -61,7 +61,7 @@ def text_batch(
     item = step * batch + np.arange(batch, dtype=np.int64)
     epoch, place = np.divmod(item, windows)
     window = permute(place, windows, keyed(seed, epoch))
-    return _rows(tokens, window, stretch, _draw(bos, seed, item))
+    return _rows(tokens, window, stretch, stretch, _draw(bos, seed, item))
 
 
 def held_out_windows(
@@ -69,24 +69,39 @@ def held_out_windows(
     length: int,
     count_tokens: int,
     bos: Int32[np.ndarray, "candidates"],
+    stride: int | None = None,
 ) -> Int32[np.ndarray, "W {length}+1"]:
-    """The first W = count_tokens // length windows of the held-out tokens, in order and without overlap.
+    """The first windows of the held-out tokens, in order.
 
-    They depend on no seed: all arms and all seeds are measured on the same rows, random first tokens included.
+    Without a stride they do not overlap and W = count_tokens // length; with one each begins `stride` tokens behind the
+    one before, and W = 1 + (count_tokens - length) // stride. They depend on no seed: all arms and all seeds are
+    measured on the same rows, random first tokens included.
 
     Raises UserError when count_tokens is below one window or the tokens do not suffice.
     """
     stretch = _stretch(tokens, length, bos)
-    windows = count_tokens // length
-    if windows < 1:
+    step = stretch if stride is None else stride
+    windows = count_tokens // length if stride is None else 1 + (count_tokens - length) // stride
+    if windows < 1 or count_tokens < length:
         raise UserError(f"{count_tokens} tokens to measure on are less than one window of {length}; measure on more")
-    if windows * stretch > len(tokens):
+    if (needed := (windows - 1) * step + stretch) > len(tokens):
+        fitting = 1 + (len(tokens) - stretch) // step
+        enough = fitting * length if stride is None else length + (fitting - 1) * stride
         raise UserError(
-            f"{windows} held-out windows of {length} need {windows * stretch} tokens, and the held-out text has "
-            f"{len(tokens)}; measure on {len(tokens) // stretch * length} tokens or fewer, or add text"
+            f"{windows} held-out windows of {length} need {needed} tokens, and the held-out text has "
+            f"{len(tokens)}; measure on {enough} tokens or fewer, or add text"
         )
     window = np.arange(windows, dtype=np.int64)
-    return _rows(tokens, window, stretch, _draw(bos, HELD_OUT_SEED, window))
+    return _rows(tokens, window, step, stretch, _draw(bos, HELD_OUT_SEED, window))
+
+
+def target_places(
+    windows: int, length: int, bos: Int32[np.ndarray, "candidates"], stride: int | None = None
+) -> Int[np.ndarray, "{windows} {length}"]:
+    """Where in the held-out tokens each target of `held_out_windows` stands."""
+    ahead = 1 - min(1, len(bos))
+    step = length + ahead if stride is None else stride
+    return (np.arange(windows) * step)[:, None] + np.arange(length) + ahead
 
 
 def _stretch(tokens: Integer[np.ndarray, "corpus"], length: int, bos: Int32[np.ndarray, "candidates"]) -> int:
@@ -110,8 +125,9 @@ def _draw(
 def _rows(
     tokens: Integer[np.ndarray, "corpus"],
     window: Integer[np.ndarray, "items"],
+    step: int,
     stretch: int,
     first: Int32[np.ndarray, "items first"],
 ) -> Int32[np.ndarray, "items T"]:
-    inside = window[:, None] * stretch + np.arange(stretch)
+    inside = window[:, None] * step + np.arange(stretch)
     return np.concatenate([first, tokens[inside].astype(np.int32)], axis=1)

@@ -17,6 +17,7 @@ from experiments.config import BackcopyData, RetrievalData, TextData
 from experiments.data.backcopy import Backcopy, make_task, sample
 from experiments.data.batches import first_tokens, held_out_windows, text_batch
 from experiments.data.corpus import Split, split, stdlib_documents, text_documents
+from experiments.data.held_out import HeldOut, held_out_text
 from experiments.data.retrieval.source import RetrievalSource, retrieval_tasks
 from experiments.data.sample import HELD_OUT_SEED, Sample
 from experiments.data.tokens import TokenFiles, token_files
@@ -79,6 +80,12 @@ class TextSource:
         """Non-overlapping windows [count // length, length + 1], the same for every arm and seed."""
         first = first_tokens(self.data.bos, ByteTokenizer())
         return held_out_windows(self.files.held_out, length, count_tokens, first)
+
+    def scored(self, length: int, count_tokens: int, stride: int | None = None) -> HeldOut:
+        """Those windows, or sliding ones, with which targets count and the document of each."""
+        tokenizer = ByteTokenizer()
+        first = first_tokens(self.data.bos, tokenizer)
+        return held_out_text(self.files.held_out, length, count_tokens, first, tokenizer.specials.eos, stride)
 
 
 @dataclass(frozen=True)

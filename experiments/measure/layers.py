@@ -19,6 +19,8 @@ UNITS: Mapping[str, str] = {
     "bigram_excess": "nats",
     "backcopy_loss": "nats",
     "perplexity": "per token",
+    "perplexity_windows": "per token",
+    "perplexity_documents": "per token",
     "perplexity_last": "per token",
     "bos_mass": "share",
     "bos_value_ratio": "ratio",
@@ -30,6 +32,9 @@ UNITS: Mapping[str, str] = {
     "gate_under_0.1": "share",
     **RETRIEVAL_UNITS,
 }
+
+# Measurements that no one number sums up: they are in a record's arrays only.
+ARRAYS = frozenset({"loss_by_position", "position_edges"})
 
 
 def sink_statistics(trace: LayerTrace, *, token: int, epsilon: float) -> dict[str, Float[Array, " N"]]:

@@ -77,7 +77,7 @@ class Drawing:
     svg: bytes
 
 
-def _encode(name: str, caption: str, figure: Figure) -> Drawing:
+def encode(name: str, caption: str, figure: Figure) -> Drawing:
     """Renders to PNG and SVG without the metadata that would differ from one day or machine to the next."""
     FigureCanvasAgg(figure)
     png, svg = io.BytesIO(), io.BytesIO()
@@ -105,7 +105,7 @@ def over_training(name: str, caption: str, ylabel: str, bands: Sequence[Band]) -
         axes.set(xlabel="training step", ylabel=ylabel, ylim=(0.0, 1.02))
         axes.set_xlim(left=0)
         axes.legend(loc="center left", bbox_to_anchor=(1.01, 0.5), title="line: mean, area: range of seeds")
-        return _encode(name, caption, figure)
+        return encode(name, caption, figure)
 
 
 def head_map(name: str, caption: str, rows: Mapping[str, Float[np.ndarray, "L N"]], unit: str) -> Drawing:
@@ -131,7 +131,7 @@ def head_map(name: str, caption: str, rows: Mapping[str, Float[np.ndarray, "L N"
         axes.tick_params(length=0)
         axes.spines[:].set_visible(False)
         figure.colorbar(image, ax=axes, label=unit)
-        return _encode(name, caption, figure)
+        return encode(name, caption, figure)
 
 
 def by_length(name: str, caption: str, panels: Mapping[str, Sequence[Band]], trained: int | None) -> Drawing:
@@ -158,7 +158,7 @@ def by_length(name: str, caption: str, panels: Mapping[str, Sequence[Band]], tra
         row[0].set_ylabel("byte perplexity")
         handles, labels = row[0].get_legend_handles_labels()
         figure.legend(handles, labels, loc="outside lower center", ncols=min(5, max(1, len(labels))))
-        return _encode(name, caption, figure)
+        return encode(name, caption, figure)
 
 
 def shares_grid(
@@ -196,7 +196,7 @@ def shares_grid(
         for axes in grid[-1]:
             axes.set_xlabel(xlabel)
         figure.legend(labelled.values(), labelled, loc="outside lower center", ncols=min(5, len(labelled)))
-        return _encode(name, caption, figure)
+        return encode(name, caption, figure)
 
 
 def b_m(base: float, head_dim: int, length: int) -> tuple[Int[np.ndarray, " M"], Float[np.ndarray, " M"]]:
@@ -236,7 +236,7 @@ def base_curves(
             found = f"negative at {count} distance{'s' if count > 1 else ''}" if count else "nowhere negative"
             axes.set_title(f"{label}: {found}", loc="left")
         column[-1].set_xlabel("distance m (tokens)")
-        return _encode(name, caption, figure)
+        return encode(name, caption, figure)
 
 
 def bases_by_length(
@@ -264,7 +264,7 @@ def bases_by_length(
         axes.set_xticks(list(ticks), list(ticks.values()))
         axes.xaxis.set_minor_locator(NullLocator())
         axes.legend(loc="upper left")
-        return _encode(name, caption, figure)
+        return encode(name, caption, figure)
 
 
 def save(drawing: Drawing, folder: Path) -> list[Path]:

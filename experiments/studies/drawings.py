@@ -4,10 +4,10 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from experiments.publish.figures import Band, Drawing, by_length, head_map, over_training
+from experiments.publish.figures import Band, Drawing, head_map, over_training
 from experiments.publish.summary import arms
 from experiments.record import StoredRecord, read_arrays, read_curves
-from experiments.studies import extrapolation, sinks
+from experiments.studies import sinks
 
 
 def finished(stored: Sequence[StoredRecord]) -> list[StoredRecord]:
@@ -55,37 +55,3 @@ def sink_drawings(stored: Sequence[StoredRecord]) -> list[Drawing]:
         caption = "Attention to BOS from queries that are no triggers, over training: mean and range of the seeds."
         drawings.append(over_training("sink_over_training", caption, "attention on BOS (share)", drawn))
     return drawings + by_head(kept, "sink_by_head", sinks.LABELS)
-
-
-def _length_band(stored: Sequence[StoredRecord], quantity: str, arm: str, extension: str) -> Band | None:
-    records = [entry.record for entry in stored if entry.record.arm == arm]
-    spans = extrapolation.lengths(records, f"{quantity}.{extension}")
-    table = []
-    for record in records:
-        found = [record.measurements.get(f"{quantity}.{extension}.{span}") for span in spans]
-        values = [entry.value for entry in found if entry is not None and entry.value is not None]
-        if len(values) == len(spans):
-            table.append(values)
-    if not table or not spans:
-        return None
-    return Band(extrapolation.label(arm, extension), np.array(spans, float), np.array(table, float))
-
-
-def extrapolation_drawings(stored: Sequence[StoredRecord]) -> list[Drawing]:
-    """Perplexity by evaluation length, over whole windows and over their last positions."""
-    kept = finished(stored)
-    pairs = extrapolation.extension_arms([entry.record for entry in kept])
-    panels = {}
-    for quantity, counted in extrapolation.quantities([entry.record for entry in kept]).items():
-        title = "whole windows" if quantity == extrapolation.WHOLE else f"{counted} positions"
-        bands = [_length_band(kept, quantity, arm, extension) for arm, extension in pairs]
-        if drawn := [band for band in bands if band is not None]:
-            panels[title] = drawn
-    maps = by_head(kept, "extrapolation_by_head", extrapolation.ARMS)
-    if not panels:
-        return maps
-    data = kept[0].record.config.get("data")
-    length = data.get("length") if isinstance(data, dict) else None
-    trained = int(length) if isinstance(length, int | float) else None
-    caption = "Byte perplexity against evaluation length, without fine-tuning: mean and range of the seeds."
-    return [by_length("perplexity_by_length", caption, panels, trained), *maps]

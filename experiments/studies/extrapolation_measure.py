@@ -1,20 +1,30 @@
 """Perplexity and sinks of a language model by evaluation length and context extension."""
 
-from collections.abc import Callable, Sequence
+import math
+from collections.abc import Sequence
 from typing import Any
 
 import jax
 import numpy as np
 from jaxtyping import Array, Float, Int
 
-from experiments.build import extended
-from experiments.config import Arm, ExtrapolationMeasure
+from experiments.build import decoder_config, extended
+from experiments.config import Arm, ExtrapolationMeasure, ModelConfig
 from experiments.config_position import Extension
+from experiments.data.held_out import HeldOut
 from experiments.data.source import TextSource
-from experiments.evaluate import Statistics, evaluate, in_batches
+from experiments.evaluate import Statistics, evaluate, evaluate_tokens, in_batches
 from experiments.loop import Point
 from experiments.measure.layers import layer_statistics, sink_statistics
-from experiments.measure.perplexity import last_loss, mean_loss
+from experiments.measure.perplexity import (
+    document_perplexity,
+    last_perplexity,
+    loss_by_position,
+    mean_loss,
+    position_edges,
+    token_perplexity,
+    window_perplexity,
+)
 from experiments.population import compiled, over_arms, population_mesh, share, stack, unstack
 from experiments.position_tables import tables
 from model.block import LayerTrace
@@ -23,8 +33,10 @@ from model.positions.tables import PositionTables
 
 # Tokens of one forward pass: enough to fill a core, few enough that a block of scores stays small.
 TOKENS_AT_ONCE = 5000
-# Over the last positions of a window; short windows, which the curves are measured on, have no others.
-LAST = "last_loss"
+# Models with their tables on one device at once, so that a long list of them needs no more memory than a short one.
+JOBS_A_DEVICE = 8
+
+Job = tuple[int, Extension]  # the index of a model, and how its context is extended
 
 
 class ExtrapolationMeasurer:
@@ -32,7 +44,7 @@ class ExtrapolationMeasurer:
 
     def batches(self, source: TextSource, measure: ExtrapolationMeasure) -> Int[np.ndarray, "C B T"]:
         for longest in measure.lengths:
-            source.held_out(longest, measure.tokens)  # what is too short for the end is said at the beginning
+            source.scored(longest, measure.tokens, measure.stride)  # what is too short for the end is said at the beginning
         length = measure.sink.length
         return in_batches(source.held_out(length, measure.sequences * length), TOKENS_AT_ONCE)
 
@@ -45,7 +57,13 @@ class ExtrapolationMeasurer:
         model: DecoderConfig,
         measure: ExtrapolationMeasure,
     ) -> Statistics:
-        return _statistics(params, tables, batches, model, measure, layer_statistics, last=None)
+        def of_layer(trace: LayerTrace, tokens: Int[Array, "B T"]) -> Statistics:  # noqa: ARG001
+            return layer_statistics(trace, token=measure.sink.token, epsilon=measure.sink.epsilon)
+
+        def of_losses(losses: Float[Array, "B T"], tokens: Int[Array, "B T+1"]) -> Statistics:  # noqa: ARG001
+            return {"loss": mean_loss(losses)}
+
+        return evaluate(params, tables, batches, model, of_layer=of_layer, of_losses=of_losses)
 
     def final(
         self,
@@ -55,81 +73,101 @@ class ExtrapolationMeasurer:
         model: DecoderConfig,
         programs: list[str],
     ) -> list[Point]:
-        """One program a length serves all models, seeds and frequency tables; a job is a model with one table."""
+        """One program a length serves all models, seeds and tables of one structure; a job is a model with one table."""
         found: list[Point] = [{} for _ in arms]
-        for length in arms[0].measure.lengths:  # pyright: ignore[reportAttributeAccessIssue]
-            jobs = _jobs(arms, length)
-            results = _measured(arms, params, source, model, length, jobs, programs)
-            for (i, extension), result in zip(jobs, results, strict=True):
-                found[i] |= _named(result, extension, length, arms[i].measure.last)  # pyright: ignore[reportAttributeAccessIssue]
+        measure: Any = arms[0].measure
+        for length in measure.lengths:
+            text = source.scored(length, measure.tokens, measure.stride)
+            for structure, jobs in _by_structure(arms, _jobs(arms, length), model.vocabulary, length).items():
+                results = _measured(arms, params, text, structure, length, jobs, programs)
+                for (i, extension), (statistics, losses) in zip(jobs, results, strict=True):
+                    found[i] |= _named(losses, text, extension, length, measure.last)
+                    if extension == "none":  # the sinks only of the model as it was trained
+                        found[i] |= {f"{name}.{length}": value for name, value in statistics.items()}
         return found
 
 
-def _jobs(arms: Sequence[Arm], length: int) -> list[tuple[int, Extension]]:
+def _jobs(arms: Sequence[Arm], length: int) -> list[Job]:
     """(index of the model, extension) for each that there is; at the training length there is nothing to extend."""
     return [
         (i, extension)
         for i, arm in enumerate(arms)
         for extension in arm.measure.extensions  # pyright: ignore[reportAttributeAccessIssue]
-        if extended(arm.model, extension, length / arm.data.length) is not None
+        if extension == "none" or (length > arm.data.length and _extended(arm, extension, length) is not None)
     ]
+
+
+def _extended(arm: Arm, extension: Extension, length: int) -> ModelConfig | None:
+    """The model at that length; a factor is relative to the length that its first weights were trained at."""
+    return extended(arm.model, extension, length / arm.original_length)
+
+
+def _model(arm: Arm, extension: Extension, length: int) -> ModelConfig:
+    found = _extended(arm, extension, length)
+    if found is None:
+        raise ValueError(f"arm {arm.name} has no extension {extension!r} to {length} tokens")
+    return found
+
+
+def _by_structure(arms: Sequence[Arm], jobs: Sequence[Job], vocabulary: int, length: int) -> dict[DecoderConfig, list[Job]]:
+    """Jobs by what is compiled in: besides the model, whether its table changes within a text."""
+    found: dict[DecoderConfig, list[Job]] = {}
+    for i, extension in jobs:
+        structure = decoder_config(_model(arms[i], extension, length), vocabulary, arms[i].data.length)
+        found.setdefault(structure, []).append((i, extension))
+    return found
 
 
 def _measured(
     arms: Sequence[Arm],
     params: Sequence[Decoder],
-    source: TextSource,
+    text: HeldOut,
     model: DecoderConfig,
     length: int,
-    jobs: Sequence[tuple[int, Extension]],
+    jobs: Sequence[Job],
     programs: list[str],
-) -> list[Point]:
+) -> list[tuple[Point, Float[np.ndarray, "W T"]]]:
+    """Sinks and token losses of each job; the jobs go through the one program in rounds of equal size."""
     measure: Any = arms[0].measure
-    windows = in_batches(source.held_out(length, measure.tokens), TOKENS_AT_ONCE)
-    mesh = population_mesh(len(jobs), windows.shape[1], model.block.width)
+    windows = in_batches(text.windows, TOKENS_AT_ONCE)
+    rounds = math.ceil(len(jobs) / (JOBS_A_DEVICE * len(jax.devices())))
+    size = math.ceil(len(jobs) / rounds)
+    mesh = population_mesh(size, windows.shape[1], model.block.width)
+
+    def job(params: Decoder, row: PositionTables, batches: Int[Array, "C B T"]) -> tuple[Statistics, Float[Array, "C B T-1"]]:
+        def of_layer(trace: LayerTrace, tokens: Int[Array, "B T"]) -> Statistics:  # noqa: ARG001
+            return sink_statistics(trace, token=measure.sink.token, epsilon=measure.sink.epsilon)
+
+        return evaluate_tokens(params, row, batches, model, of_layer=of_layer)
+
+    results, program = [], None
     with jax.set_mesh(mesh):
         batches = share(windows, mesh)
-        models = stack([params[i] for i, _ in jobs], mesh)
-        rows = stack([_tables(arms[i], extension, length) for i, extension in jobs], mesh)
-
-        def job(params: Decoder, row: PositionTables, batches: Int[Array, "C B T"]) -> Statistics:
-            return _statistics(params, row, batches, model, measure, sink_statistics, last=measure.last)
-
-        program = compiled(f"measure at {length}", over_arms(job), programs, models, rows, batches)
-        return unstack(program(models, rows, batches), len(jobs))
+        for start in range(0, len(jobs), size):
+            now = jobs[start : start + size]
+            filled = [*now, *[now[-1]] * (size - len(now))]
+            models = stack([params[i] for i, _ in filled], mesh)
+            rows = stack([_tables(arms[i], extension, length) for i, extension in filled], mesh)
+            program = program or compiled(f"measure at {length}", over_arms(job), programs, models, rows, batches)
+            found = unstack(program(models, rows, batches), len(now))
+            results += [(statistics, losses.reshape(-1, length)) for statistics, losses in found]
+    return results
 
 
 def _tables(arm: Arm, extension: Extension, length: int) -> PositionTables:
-    longer = extended(arm.model, extension, length / arm.data.length)
-    if longer is None:
-        raise ValueError(f"arm {arm.name} has no extension {extension!r} to {length} tokens")
-    return tables(longer, arm.data.length, length)
+    return tables(_model(arm, extension, length), arm.original_length, length)
 
 
-def _statistics(
-    params: Decoder,
-    tables: PositionTables,
-    batches: Int[Array, "C B T"],
-    model: DecoderConfig,
-    measure: ExtrapolationMeasure,
-    of_trace: Callable[..., Statistics],
-    last: int | None,
-) -> Statistics:
-    def of_layer(trace: LayerTrace, tokens: Int[Array, "B T"]) -> Statistics:  # noqa: ARG001
-        return of_trace(trace, token=measure.sink.token, epsilon=measure.sink.epsilon)
-
-    def of_losses(losses: Float[Array, "B T"], tokens: Int[Array, "B T+1"]) -> Statistics:  # noqa: ARG001
-        return {"loss": mean_loss(losses)} | ({} if last is None else {LAST: last_loss(losses, last)})
-
-    return evaluate(params, tables, batches, model, of_layer=of_layer, of_losses=of_losses)
-
-
-def _named(result: Point, extension: str, length: int, last: int) -> Point:
-    """A result under the names of the record; the sinks only of the model as it was trained."""
-    named = {
-        f"perplexity.{extension}.{length}": np.asarray(np.exp(result["loss"])),
-        f"perplexity_last{last}.{extension}.{length}": np.asarray(np.exp(result[LAST])),
+def _named(losses: Float[np.ndarray, "W T"], text: HeldOut, extension: str, length: int, last: int) -> Point:
+    """Every perplexity of one job, and its loss by position, under the names of the record."""
+    way, counted = f"{extension}.{length}", text.counted
+    edges = position_edges(length)
+    found = {
+        f"perplexity.{way}": token_perplexity(losses, counted),
+        f"perplexity_windows.{way}": window_perplexity(losses, counted),
+        f"perplexity_documents.{way}": document_perplexity(losses, counted, text.documents),
+        f"perplexity_last{last}.{way}": last_perplexity(losses, counted, last),
+        f"loss_by_position.{way}": loss_by_position(losses, edges),
+        f"position_edges.{length}": edges,
     }
-    if extension == "none":
-        named |= {f"{name}.{length}": result[name] for name in ("sink_rate", "first_token_mass", "logit_mass")}
-    return named
+    return {name: np.asarray(value) for name, value in found.items()}

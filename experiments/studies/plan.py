@@ -18,14 +18,15 @@ from model.mesh import make_mesh
 
 
 def described(plan: Sequence[tuple[Study, Sequence[Arm]]]) -> list[dict[str, Any]]:
-    """One row an arm. `program` numbers the structures: arms of one number are trained by one program."""
+    """One row an arm. `program` numbers the structures: arms of one number are trained by one program, those with a `start`
+    once the arm that they go on from has been."""
     rows = []
     for study, arms in plan:
         if isinstance(study, RopeBaseStudy):
-            rows += [_row(study.study, arm.name, 1, 0, 0, 0.0, None) for arm in arms_of(study)]
+            rows += [_row(study.study, arm.name, None, 1, 0, 0, 0.0, None) for arm in arms_of(study)]
             continue
         if isinstance(study, PrecisionStudy):
-            rows += [_row(study.study, arithmetic, 1, 0, 0, 0.0, None) for arithmetic in ARITHMETICS]
+            rows += [_row(study.study, arithmetic, None, 1, 0, 0, 0.0, None) for arithmetic in ARITHMETICS]
             continue
         structures = list(dict.fromkeys(structure(arm, vocabulary_size(arm.data)) for arm in arms))
         for arm in arms:
@@ -33,7 +34,8 @@ def described(plan: Sequence[tuple[Study, Sequence[Arm]]]) -> list[dict[str, Any
             model, seeds = own[0], len(study.seeds)
             tokens = seeds * arm.train.steps * arm.train.batch * arm.data.length
             flops = tokens * training_flops(model, arm.data.length, arm.model.window)
-            rows.append(_row(study.study, arm.name, seeds, parameters(model), tokens, flops, structures.index(own) + 1))
+            first = None if arm.start is None else arm.start.arm
+            rows.append(_row(study.study, arm.name, first, seeds, parameters(model), tokens, flops, structures.index(own) + 1))
     return rows
 
 
@@ -44,10 +46,20 @@ def parameters(model: DecoderConfig) -> int:
     return sum(leaf.size for leaf in shapes)
 
 
-def _row(study: str, arm: str, seeds: int, parameters: int, tokens: int, flops: float, program: int | None) -> dict[str, Any]:
+def _row(
+    study: str,
+    arm: str,
+    start: str | None,
+    seeds: int,
+    parameters: int,
+    tokens: int,
+    flops: float,
+    program: int | None,
+) -> dict[str, Any]:
     return {
         "study": study,
         "arm": arm,
+        "start": start,
         "seeds": seeds,
         "parameters": parameters,
         "tokens": tokens,

@@ -10,8 +10,9 @@ from experiments.publish.page import Published, Section, publish
 from experiments.publish.summary import current
 from experiments.publish.table import Table
 from experiments.record import Record, StoredRecord, read_records
-from experiments.studies import extrapolation, precision, retrieval, rope_base, sinks
-from experiments.studies.drawings import extrapolation_drawings, sink_drawings
+from experiments.studies import extrapolation, extrapolation_encodings, precision, retrieval, rope_base, sinks
+from experiments.studies.drawings import sink_drawings
+from experiments.studies.extrapolation_drawings import encodings_drawings, extrapolation_drawings
 from experiments.studies.retrieval_drawings import retrieval_drawings
 from experiments.studies.rope_base_drawings import rope_base_drawings
 
@@ -33,6 +34,17 @@ STUDIES = (
         extrapolation.QUESTION,
         (extrapolation.table, extrapolation.sink_table),
         extrapolation_drawings,
+    ),
+    Study(
+        extrapolation_encodings.STUDY,
+        extrapolation_encodings.QUESTION,
+        (
+            extrapolation_encodings.table,
+            extrapolation_encodings.extensions_table,
+            extrapolation_encodings.tuned_table,
+            extrapolation_encodings.sink_table,
+        ),
+        encodings_drawings,
     ),
     Study(
         rope_base.STUDY,

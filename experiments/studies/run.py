@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from experiments.arms import run_arms
+from experiments.arms import check_starts, run_arms
 from experiments.config import (
     Arm,
     ExactStudy,
@@ -61,8 +61,12 @@ class Ran:
 
 def planned(config: Path, words: Sequence[str]) -> list[tuple[Study, list[Arm]]]:
     """Every study of a configuration with its arms, checked before anything runs."""
-    studies = load_studies(config, words)
-    return [(study, [] if isinstance(study, ExactStudy) else arms_of(study, config)) for study in studies]
+    plan: list[tuple[Study, list[Arm]]] = []
+    for study in load_studies(config, words):
+        arms = [] if isinstance(study, ExactStudy) else arms_of(study, config)
+        check_starts(arms)
+        plan.append((study, arms))
+    return plan
 
 
 def run(plan: Sequence[tuple[Study, Sequence[Arm]]], results: Path, progress: Progress) -> Ran:

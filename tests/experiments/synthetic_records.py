@@ -5,6 +5,7 @@ from pathlib import Path
 
 import numpy as np
 
+from experiments.measure.perplexity import position_edges
 from experiments.record import Record, record_folder, write_record
 
 LENGTHS = (128, 256, 512, 1024)
@@ -94,19 +95,32 @@ def sinks(arm: str, seed: int) -> tuple[Record, list[dict[str, object]], dict[st
     return record("sinks", arm, seed, measurements=measurements), curves, arrays
 
 
-def extrapolation(arm: str, seed: int) -> tuple[Record, list[dict[str, object]], dict[str, np.ndarray]]:
+def extrapolation(
+    arm: str, seed: int, study: str = "extrapolation", start: str | None = None
+) -> tuple[Record, list[dict[str, object]], dict[str, np.ndarray]]:
+    """An arm of either study of perplexity; one that starts from another has the values of RoPE with that extension."""
     shift = float(np.random.default_rng([seed, len(arm)]).normal(0, 0.15))
     values: dict[str, float | None] = {"loss": 1.6, "activation_ratio": 20.0}
+    arrays: dict[str, np.ndarray] = {"first_token_mass": np.full((2, 4), 0.05, np.float32)}
     for (owner, extension), row in _PERPLEXITY.items():
-        if owner == arm:
+        if owner == (arm if start is None else start) and (start is None or extension == "none"):
             for length, perplexity in zip(LENGTHS, row, strict=True):
-                values[f"perplexity.{extension}.{length}"] = perplexity + shift
-                values[f"perplexity_last64.{extension}.{length}"] = perplexity**1.25 * 0.9 + shift
+                way = f"{extension}.{length}"
+                values[f"perplexity.{way}"] = perplexity + shift
+                values[f"perplexity_windows.{way}"] = perplexity + shift
+                values[f"perplexity_documents.{way}"] = perplexity + shift + 0.2
+                values[f"perplexity_last64.{way}"] = perplexity**1.25 * 0.9 + shift
+                edges = position_edges(length)
+                arrays[f"position_edges.{length}"] = edges
+                arrays[f"loss_by_position.{way}"] = np.linspace(2.5, np.log(perplexity + shift), len(edges) - 1)
     values |= {f"sink_rate.{length}": 0.01 for length in LENGTHS}
     values |= {f"first_token_mass.{length}": 4 / length for length in LENGTHS}
     curves: list[dict[str, object]] = [{"step": step, "loss": 5.0 - step / 150} for step in STEPS]
-    arrays = {"first_token_mass": np.full((2, 4), 0.05, np.float32)}
-    return record("extrapolation", arm, seed, measurements=measured(values, "1")), curves, arrays
+    config: dict[str, object] = {"model": {"layers": 1, "width": 64}, "data": {"length": 128 if start is None else 512}}
+    if start is not None:
+        config |= {"start": {"arm": start, "length": 128, "steps": 600}}
+        config["model"] = {"layers": 1, "width": 64, "position": {"kind": "rope", "scaling": {"kind": "yarn"}}}
+    return record(study, arm, seed, measurements=measured(values, "1"), config=config), curves, arrays
 
 
 _BOUNDS = {  # length: (infimum, largest_infeasible, islands), invented near the published size
@@ -143,9 +157,11 @@ def rope_base(length: int) -> tuple[Record, list[dict[str, object]], dict[str, n
 
 
 def synthetic_results(results: Path) -> Path:
-    """Writes synthetic records of all three studies, three seeds of each trained arm, and returns the folder."""
+    """Writes synthetic records of all studies, three seeds of each trained arm, and returns the folder."""
     runs = [sinks(arm, seed) for arm in SINK_ARMS for seed in range(3)]
     runs += [extrapolation(arm, seed) for arm in ("rope", "alibi") for seed in range(3)]
+    runs += [extrapolation(arm, seed, "encodings") for arm in ("rope", "alibi") for seed in range(3)]
+    runs += [extrapolation("tuned_yarn", seed, "encodings", start="rope") for seed in range(3)]
     runs += [rope_base(length) for length in _BOUNDS]
     for made, curves, arrays in runs:
         folder = record_folder(results, made.study, made.arm, made.arm_hash, made.seed)

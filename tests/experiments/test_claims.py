@@ -17,6 +17,19 @@ _FIRST = ("softmax", "first_token_mass"), ("headwise_gate", "first_token_mass")
 _ELEMENT = ("softmax", "first_token_mass"), ("elementwise_gate", "first_token_mass")
 _GATES = ("value_gate", "first_token_mass"), ("elementwise_gate", "first_token_mass")
 _PPL = "perplexity"
+_TRAINED_AT = ("rope", f"{_PPL}.none.128")
+_PI = [_TRAINED_AT, ("rope", f"{_PPL}.pi.512")]
+
+
+def _last64(arm: str, far: int) -> list[tuple[str, str]]:
+    return [(arm, f"{_PPL}_last64.none.{length}") for length in (128, far)]
+
+
+def _risen(*ways: tuple[str, str, int]) -> list[tuple[str, str]]:
+    """Of each (arm, extension, length) the perplexity as trained at 128, and there."""
+    return [(arm, name) for arm, way, far in ways for name in (f"{_PPL}.none.128", f"{_PPL}.{way}.{far}")]
+
+
 TRAINED: dict[str, tuple[Sequence[tuple[str, str]], tuple[float, ...], tuple[float, ...]]] = {
     "guo-sink": ([("softmax", "bos_mass")], (0.9,), (0.3,)),
     "guo-value-drain": ([("softmax", "bos_value_ratio")], (0.2,), (0.8,)),
@@ -36,6 +49,20 @@ TRAINED: dict[str, tuple[Sequence[tuple[str, str]], tuple[float, ...], tuple[flo
     "bloc97-ntk": ([("rope", f"{_PPL}.none.1024"), ("rope", f"{_PPL}.ntk.1024")], (11, 8), (8, 11)),
     "yarn-pi": ([("rope", f"{_PPL}.pi.1024"), ("rope", f"{_PPL}.yarn.1024")], (19, 8), (8, 19)),
     "yarn-ntk-far": ([("rope", f"{_PPL}.ntk.1024"), ("rope", f"{_PPL}.yarn.1024")], (9, 8), (8, 9)),
+    "chen-pi-alone": (_PI, (5, 9), (5, 5.1)),
+    "chen-pi-tuned": ([_TRAINED_AT, ("tuned_pi", f"{_PPL}.none.512")], (5, 5.1), (5, 6)),
+    "bloc97-ntk-alone": ([_TRAINED_AT, ("rope", f"{_PPL}.ntk.256")], (5, 5.1), (5, 6)),
+    "peng-temperature": ([("rope", f"{_PPL}.ntk_by_parts.1024"), ("rope", f"{_PPL}.yarn.1024")], (8, 7), (7, 8)),
+    "peng-tuned-within": ([("tuned_ntk", f"{_PPL}.none.512"), ("tuned_yarn", f"{_PPL}.none.512")], (6, 5), (5, 6)),
+    "peng-tuned-beyond": ([("tuned_pi", f"{_PPL}.none.1024"), ("tuned_yarn", f"{_PPL}.none.1024")], (8, 6), (6, 8)),
+    "press-alibi-flat-32": ([("alibi", f"{_PPL}.none.128"), ("alibi", f"{_PPL}.none.4096")], (6, 5.9), (6, 9)),
+    "press-sinusoidal": (_last64("sinusoidal", 512), (5, 19), (5, 6)),
+    "press-learned": (_last64("learned", 512), (5, 19), (5, 6)),
+    "press-t5": ([("rope", f"{_PPL}.none.512"), ("t5", f"{_PPL}.none.512")], (9, 6), (6, 9)),
+    "liu-small-base": ([("tuned_short", f"{_PPL}.none.1024"), ("tuned_base20", f"{_PPL}.none.1024")], (11, 6), (6, 11)),
+    "kazemnejad-nope": (_risen(("rope", "none", 1024), ("nope", "none", 1024)), (5, 11, 8, 9), (5, 6, 8, 16)),
+    "qiu-yarn": (_risen(("rope", "yarn", 512), ("rope_gated", "yarn", 512)), (5, 7, 5, 6), (5, 6, 5, 7)),
+    "gopalakrishnan-pope": (_risen(("rope", "none", 1024), ("pope", "none", 1024)), (5, 11, 5, 6), (5, 6, 5, 11)),
     "yarn-ntk-near": ([("rope", f"{_PPL}.ntk.256"), ("rope", f"{_PPL}.yarn.256")], (5, 6), (6, 5)),
 }
 _DEPTHS = ("first", "middle", "last")

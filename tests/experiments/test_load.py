@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from experiments.config import Arm, FixedSink, ModelConfig, RopeBaseStudy, SinksStudy
+from experiments.config import Arm, FixedSink, ModelConfig, RopeBaseStudy, SinksStudy, Start
 from experiments.config_position import Alibi, Rope, Yarn
 from experiments.errors import UserError
 from experiments.load import arms_of, load_studies
@@ -313,3 +313,65 @@ def test_a_config_is_frozen_and_hashable() -> None:
     assert hash(model) == hash(ModelConfig(position=Alibi()))
     with pytest.raises(ValueError, match="frozen"):
         model.width = 3  # pyright: ignore[reportAttributeAccessIssue]
+
+
+TUNED = (
+    SINKS
+    + """
+[arms.gated]
+model.gate = { kind = "output", per = "head" }
+train.steps = 20
+[arms.tuned]
+start = "gated"
+data.length = 128
+measure.sink.length = 128
+[arms.further]
+start = "tuned"
+train.learning_rate = 1e-5
+"""
+)
+
+
+def test_an_arm_that_starts_from_another_has_its_settings_and_its_own(tmp_path: Path) -> None:
+    arms = {arm.name: arm for arm in _arms(tmp_path, TUNED + "[measure]\nsink.length = 64\n")}
+    gated, tuned, further = arms["gated"], arms["tuned"], arms["further"]
+    assert gated.start is None
+    assert gated.original_length == 64
+    assert tuned.start == Start(arm="gated", length=64, steps=20)
+    assert (tuned.model, tuned.train.steps, tuned.data.length, tuned.original_length) == (gated.model, 20, 128, 64)
+    assert further.start == Start(arm="tuned", length=64, steps=40)
+    assert (further.data.length, further.train.learning_rate, tuned.train.learning_rate) == (128, 1e-5, 1e-3)
+
+
+def test_in_a_sweep_an_arm_starts_from_the_one_of_equal_values(tmp_path: Path) -> None:
+    text = SINKS + '[sweep]\n"model.position.base" = [1e2, 1e4]\n[arms.a]\n[arms.b]\nstart = "a"\n'
+    starts = {arm.name: arm.start and arm.start.arm for arm in _arms(tmp_path, text)}
+    assert starts == {
+        "a_base=100.0": None,
+        "a_base=10000.0": None,
+        "b_base=100.0": "a_base=100.0",
+        "b_base=10000.0": "a_base=10000.0",
+    }
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ('[arms.rope]\n[arms.b]\nstart = "rop"\n', "arms.b.start = 'rop': no arm of this study; did you mean 'rope'?"),
+        ("[arms.b]\nstart = 3\n", "arms.b.start = 3: no arm of this study"),
+        ('[arms.b]\nstart = "b"\n', "arms.b.start = 'b': these arms start from each other in a circle: b"),
+        ('[arms.b]\nstart = "c"\n[arms.c]\nstart = "b"\n', "these arms start from each other in a circle: b, c"),
+        ('[arms.b]\nstrat = "b"\n', "arms.b.strat: unknown key; did you mean 'start'?"),
+    ],
+)
+def test_a_start_that_is_none_is_one_line(tmp_path: Path, text: str, expected: str) -> None:
+    assert expected in _message(tmp_path, SINKS + text)
+
+
+def test_a_stride_is_below_every_window(tmp_path: Path) -> None:
+    message = _message(tmp_path, EXTRAPOLATION, "measure.stride=16")
+    assert message.endswith(
+        "measure.stride = 16 is not below the 16 tokens of a window: leave it out for windows that do not overlap"
+    )
+    (arm,) = _arms(tmp_path, EXTRAPOLATION, "measure.stride=8")
+    assert arm.measure.stride == 8  # pyright: ignore[reportAttributeAccessIssue]

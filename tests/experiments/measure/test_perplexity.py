@@ -1,12 +1,29 @@
-"""Losses of windows against numpy's means."""
+"""Perplexities against a loop over single tokens, closed forms, and each other."""
+
+import itertools
+import math
+from collections import defaultdict
 
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
-from experiments.measure.perplexity import last_loss, mean_loss
+from experiments.data.held_out import held_out_text
+from experiments.measure.perplexity import (
+    document_perplexity,
+    last_perplexity,
+    loss_by_position,
+    mean_loss,
+    position_edges,
+    token_perplexity,
+    window_perplexity,
+)
 
 LOSSES = np.random.default_rng(0).gamma(2.0, size=(3, 10)).astype(np.float32)
+EOS = 9
+ALL = np.ones(LOSSES.shape, bool)
 
 
 def test_mean_loss_weighs_tokens_equally() -> None:
@@ -17,8 +34,117 @@ def test_mean_loss_weighs_tokens_equally() -> None:
     assert mean_loss(jnp.asarray(LOSSES), jnp.asarray(chosen)) == pytest.approx(LOSSES[chosen].mean(), rel=1e-6)
 
 
-def test_last_loss_is_of_the_end_of_every_window() -> None:
-    assert last_loss(jnp.asarray(LOSSES), 4) == pytest.approx(LOSSES[:, 6:].mean(), rel=1e-6)
-    assert last_loss(jnp.asarray(LOSSES), 10) == pytest.approx(LOSSES.mean(), rel=1e-6)
-    with pytest.raises(ValueError, match="the last 11 positions of a window of 10"):
-        last_loss(jnp.asarray(LOSSES), 11)
+def _token_by_token(
+    loss_at: list[float], tokens: list[int], length: int, count: int, stride: int | None, first: int
+) -> dict[str, float]:
+    """Every convention from one walk over the text. `first` is the first target; a token's loss depends on its place alone."""
+    windows, begin, seen = [], 0, set()
+    while (stride is None and len(windows) < count // length) or (stride is not None and begin + length <= count):
+        targets = [begin + i + first for i in range(length)]
+        windows.append([place for place in targets if place not in seen])
+        seen.update(targets)
+        begin += stride or length + first
+    documents, number = defaultdict(list), 0
+    for place, token in enumerate(tokens):
+        if place in seen:
+            documents[number].append(loss_at[place])
+        if token == EOS:
+            number += 1
+    kept = [loss_at[place] for window in windows for place in window]
+    means = [sum(loss_at[place] for place in window) / len(window) for window in windows]
+    by_document = [sum(losses) / len(losses) for losses in documents.values()]
+    return {
+        "tokens": math.exp(sum(kept) / len(kept)),
+        "windows": math.exp(sum(means) / len(means)),
+        "documents": math.exp(sum(by_document) / len(by_document)),
+    }
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    seed=st.integers(0, 10_000),
+    length=st.integers(2, 12),
+    stride=st.one_of(st.none(), st.integers(1, 11)),
+    windows=st.integers(1, 6),
+    bos=st.booleans(),
+)
+def test_three_conventions_equal_a_walk_over_the_tokens(
+    seed: int, length: int, stride: int | None, windows: int, bos: bool
+) -> None:
+    stride = None if stride is None else min(stride, length - 1)
+    rng = np.random.default_rng(seed)
+    tokens = rng.choice([1, 2, 3, EOS], size=120, p=[0.3, 0.3, 0.25, 0.15])
+    loss_at = rng.gamma(2.0, size=120)
+    count = windows * length
+    first = np.array([7], np.int32) if bos else np.empty(0, np.int32)
+    text = held_out_text(tokens, length, count, first, EOS, stride)
+    # The loss of a target is that of its place in the text, which the id alone does not say: number the tokens instead.
+    places = held_out_text(np.arange(120), length, count, first, None, stride).windows[:, 1:]
+    losses = loss_at[places]
+    expected = _token_by_token(loss_at.tolist(), tokens.tolist(), length, count, stride, 0 if bos else 1)
+    assert token_perplexity(losses, text.counted) == pytest.approx(expected["tokens"], rel=1e-12)
+    assert window_perplexity(losses, text.counted) == pytest.approx(expected["windows"], rel=1e-12)
+    assert document_perplexity(losses, text.counted, text.documents) == pytest.approx(expected["documents"], rel=1e-12)
+    np.testing.assert_array_equal(text.windows[:, 1:], tokens[places])
+
+
+def test_the_three_agree_where_they_must_and_differ_where_they_may() -> None:
+    one = np.zeros(LOSSES.shape, np.int64)
+    whole = token_perplexity(LOSSES, ALL)
+    assert whole == pytest.approx(math.exp(LOSSES.astype(np.float64).mean()), rel=1e-12)
+    assert window_perplexity(LOSSES, ALL) == pytest.approx(whole, rel=1e-12)  # windows of one size
+    assert document_perplexity(LOSSES, ALL, one) == pytest.approx(whole, rel=1e-12)  # one document
+    # Two windows of losses 0 and 1, the second counted by half; a document of 3 tokens at loss 1 and one of 3 at 0.
+    losses = np.array([[0.0] * 4, [1.0] * 4])
+    counted = np.array([[True] * 4, [False, False, True, True]])
+    assert token_perplexity(losses, counted) == pytest.approx(math.exp(2 / 6))
+    assert window_perplexity(losses, counted) == pytest.approx(math.exp(1 / 2))
+    documents = np.array([[0, 0, 0, 1], [0, 0, 1, 1]])
+    assert document_perplexity(losses, counted, documents) == pytest.approx(math.exp((0 + 2 / 3) / 2))
+
+
+def test_an_even_guess_has_the_perplexity_of_its_alphabet() -> None:
+    losses, documents = np.full((3, 5), math.log(257)), np.arange(15).reshape(3, 5) // 4
+    counted = np.ones((3, 5), bool)
+    for found in (
+        token_perplexity(losses, counted),
+        window_perplexity(losses, counted),
+        document_perplexity(losses, counted, documents),
+        last_perplexity(losses, counted, 2),
+    ):
+        assert found == pytest.approx(257, rel=1e-12)
+
+
+def test_the_last_positions_are_those_that_count_among_them() -> None:
+    assert last_perplexity(LOSSES, ALL, 4) == pytest.approx(math.exp(LOSSES[:, 6:].astype(np.float64).mean()), rel=1e-12)
+    counted = ALL.copy()
+    counted[1:, :8] = False
+    expected = np.concatenate([LOSSES[0, 6:], LOSSES[1, 8:], LOSSES[2, 8:]]).astype(np.float64).mean()
+    assert last_perplexity(LOSSES, counted, 4) == pytest.approx(math.exp(expected), rel=1e-12)
+    for last in (0, 11):
+        with pytest.raises(ValueError, match=f"the last {last} positions of a window of 10"):
+            last_perplexity(LOSSES, ALL, last)
+
+
+def test_bins_are_half_octaves_that_hold_every_position_once() -> None:
+    assert position_edges(16).tolist() == [0, 1, 2, 3, 4, 6, 8, 11, 16]
+    assert position_edges(20).tolist() == [0, 1, 2, 3, 4, 6, 8, 11, 16, 20]
+    assert position_edges(1).tolist() == [0, 1]
+    for length in (2, 3, 7, 128, 1000, 4096):
+        edges = position_edges(length)
+        assert (edges[0], edges[-1]) == (0, length)
+        assert (np.diff(edges) > 0).all()
+
+
+def test_loss_by_position_is_the_mean_of_its_bin() -> None:
+    edges = position_edges(10)
+    expected = [LOSSES[:, low:high].astype(np.float64).mean() for low, high in itertools.pairwise(edges)]
+    np.testing.assert_allclose(loss_by_position(LOSSES, edges), expected, rtol=1e-12)
+    assert np.dot(loss_by_position(LOSSES, edges), np.diff(edges)) / 10 == pytest.approx(
+        LOSSES.astype(np.float64).mean(), rel=1e-12
+    )
+
+
+def test_what_broke_down_has_no_finite_perplexity() -> None:
+    assert token_perplexity(np.full((1, 2), 1e4), np.ones((1, 2), bool)) == math.inf
+    assert math.isnan(token_perplexity(np.array([[np.nan, 1.0]]), np.ones((1, 2), bool)))

@@ -10,7 +10,8 @@ import pytest
 from experiments.errors import UserError
 from experiments.publish.figures import Drawing, b_m
 from experiments.record import StoredRecord, read_records, record_folder, write_record
-from experiments.studies.drawings import extrapolation_drawings, sink_drawings
+from experiments.studies.drawings import sink_drawings
+from experiments.studies.extrapolation_drawings import encodings_drawings, extrapolation_drawings
 from experiments.studies.publish import publish_all, sections
 from experiments.studies.rope_base_drawings import rope_base_drawings
 from tests.experiments.synthetic_records import measured, record
@@ -92,7 +93,7 @@ def test_everything_is_written_and_rebuilt_equal(results: Path) -> None:
     assert all(len(content) > 100 for content in before.values())
     assert {path.suffix for path in written.figures} == {".png", ".svg"}
     assert {path.suffix for path in written.tables} == {".md", ".csv", ".tex"}
-    assert set(written.summary) == {"sinks", "extrapolation", "rope_base"}
+    assert set(written.summary) == {"sinks", "extrapolation", "encodings", "rope_base"}
 
 
 def test_studies_without_records_are_left_out(tmp_path: Path) -> None:
@@ -103,7 +104,7 @@ def test_studies_without_records_are_left_out(tmp_path: Path) -> None:
 
 
 def test_records_without_curves_or_measurements_still_publish(tmp_path: Path) -> None:
-    for study, arm in (("sinks", "softmax"), ("extrapolation", "rope"), ("rope_base", "d128-4k")):
+    for study, arm in (("sinks", "softmax"), ("extrapolation", "rope"), ("encodings", "rope"), ("rope_base", "d128-4k")):
         made = record(study, arm, status="diverged", message="loss is nan at step 3")
         write_record(record_folder(tmp_path, study, arm, made.arm_hash, 0), made, [], {})
     assert "1 diverged" in publish_all(tmp_path).page.read_text(encoding="utf-8")
@@ -117,7 +118,12 @@ def test_unwritable_folder_is_the_users_mistake(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("study", "draw"),
-    [("sinks", sink_drawings), ("extrapolation", extrapolation_drawings), ("rope_base", rope_base_drawings)],
+    [
+        ("sinks", sink_drawings),
+        ("extrapolation", extrapolation_drawings),
+        ("encodings", encodings_drawings),
+        ("rope_base", rope_base_drawings),
+    ],
 )
 def test_figures_are_equal_bytes_twice(
     synthetic: Path, study: str, draw: Callable[[Sequence[StoredRecord]], list[Drawing]]
@@ -134,7 +140,7 @@ def test_figures_are_equal_bytes_twice(
 
 def test_sections_follow_the_studies(synthetic: Path) -> None:
     shown = sections(read_records(synthetic))
-    assert [section.study for section in shown] == ["sinks", "extrapolation", "rope_base"]
+    assert [section.study for section in shown] == ["sinks", "extrapolation", "encodings", "rope_base"]
     names = [table.name for section in shown for table in section.tables]
     assert len(names) == len(set(names))
     for section in shown:
