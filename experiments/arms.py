@@ -94,7 +94,7 @@ def _groups(study: str, members: Sequence[Member], sources: dict[Any, Source], m
         arm, source = group[0].arm, sources[key[1]]
         source.inputs(group[0].seed, 0, arm.train.batch)
         batches = measurer.batches(source, arm.measure)
-        mesh = population_mesh(len(group), arm.train.batch, batches.shape[1], arm.model.width)
+        mesh = population_mesh(len(group), arm.train.batch, jax.tree.leaves(batches)[0].shape[1], arm.model.width)
         groups.append(Group(study, tuple(group), source, key[0], batches, mesh))
     return groups
 

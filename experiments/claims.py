@@ -11,6 +11,7 @@ from experiments.evidence import Claim, Verdict, judge, trained
 from experiments.publish.table import MISSING, Table
 from experiments.record import Record
 from experiments.studies import extrapolation, rope_base, sinks
+from experiments.studies.base_length_claims import BASE_VS_LENGTH
 from experiments.studies.bound_evidence import printed_base, printed_infimum, threshold
 
 _GUO = "Guo et al. 2024, arXiv:2410.13835"
@@ -270,7 +271,7 @@ ROPE_BASE = (
     ),
 )
 
-LEDGER: tuple[Claim, ...] = (*SINKS, *EXTRAPOLATION, *ROPE_BASE)
+LEDGER: tuple[Claim, ...] = (*SINKS, *EXTRAPOLATION, *ROPE_BASE, *BASE_VS_LENGTH)
 
 
 def verdicts(records: Sequence[Record], ledger: Sequence[Claim] = LEDGER) -> list[Verdict]:

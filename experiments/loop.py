@@ -11,11 +11,12 @@ from typing import Any, Protocol, runtime_checkable
 import jax.numpy as jnp
 import numpy as np
 from jax.sharding import Mesh
-from jaxtyping import Array, Int
+from jaxtyping import Array
 
 from experiments import checkpoint
 from experiments.build import extra_logit, tables, training_flops
 from experiments.config import Arm
+from experiments.data.mixed import MixedSource
 from experiments.data.source import BackcopySource, TextSource
 from experiments.evaluate import Statistics
 from experiments.interrupt import Interrupted, Interruption
@@ -30,7 +31,7 @@ from model.positions.tables import PositionTables
 # deadlock when many steps with collectives wait, and a device should not wait for the host.
 IN_FLIGHT = 2
 
-Source = BackcopySource | TextSource
+Source = BackcopySource | TextSource | MixedSource
 Point = dict[str, np.ndarray]
 
 
@@ -53,15 +54,15 @@ class Member:
 class Measurer(Protocol):
     """What a study measures."""
 
-    def batches(self, source: Any, measure: Any) -> Int[np.ndarray, "C B T"]:
-        """The held-out ids that a point of the curves is measured on."""
+    def batches(self, source: Any, measure: Any) -> Any:
+        """What a point of the curves is measured on: held-out ids [C, B, T + 1], or a `Sample` of them."""
         ...
 
     def point(
         self,
         params: Decoder,
         tables: PositionTables,
-        batches: Int[Array, "C B T"],
+        batches: Any,
         shared: Any,
         model: DecoderConfig,
         measure: Any,
@@ -89,7 +90,7 @@ class Group:
     members: tuple[Member, ...]
     source: Source
     model: DecoderConfig
-    held_out: Int[np.ndarray, "C B T"]  # what a point of the curves is measured on
+    held_out: Any  # what a point of the curves is measured on: ids [C, B, T + 1], or a Sample
     mesh: Mesh
 
     @property
@@ -105,7 +106,7 @@ class Population:
     group: Group
     values: Values
     rates: np.ndarray  # learning rates [A, steps]
-    batches: Array
+    batches: Any
     shared: Any
     step_program: Callable[..., tuple[TrainState, dict[str, Array]]]
     point_program: Callable[..., Statistics]
@@ -204,7 +205,7 @@ def _prepare(group: Group, measurer: Measurer, programs: list[str]) -> tuple[Pop
         sample = group.source.sample(own[0], shared, arm.train.batch)
         return train_step(state, sample, own[1], own[2], group.model, arm.train)
 
-    def point(params: Decoder, own: Values, shared: tuple[Array, Any]) -> Statistics:
+    def point(params: Decoder, own: Values, shared: tuple[Any, Any]) -> Statistics:
         return measurer.point(params, own.tables, *shared, group.model, arm.measure)
 
     init = compiled("initialise", over_arms(initialise), programs, seeds, values, None)

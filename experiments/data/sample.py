@@ -5,6 +5,9 @@ from typing import no_type_check
 from flax import struct
 from jaxtyping import Array, Float, Int
 
+# Keeps what a task is measured on apart from what it is trained on: no training seed reaches it.
+HELD_OUT_SEED = 2**32 - 1
+
 
 @no_type_check  # JAX rebuilds trees from whatever a transformation leaves: shapes, host arrays
 @struct.dataclass

@@ -57,7 +57,7 @@ class Drawing:
     svg: bytes
 
 
-def _encode(name: str, caption: str, figure: Figure) -> Drawing:
+def encode(name: str, caption: str, figure: Figure) -> Drawing:
     """Renders to PNG and SVG without the metadata that would differ from one day or machine to the next."""
     FigureCanvasAgg(figure)
     png, svg = io.BytesIO(), io.BytesIO()
@@ -66,7 +66,7 @@ def _encode(name: str, caption: str, figure: Figure) -> Drawing:
     return Drawing(name, caption, png.getvalue(), svg.getvalue())
 
 
-def _band(axes: Axes, band: Band, index: int, marker: bool) -> None:
+def draw_band(axes: Axes, band: Band, index: int, marker: bool) -> None:
     """The mean over seeds as a line, and the range from the least to the greatest seed as an area."""
     colour = PALETTE[index % len(PALETTE)]
     shape = MARKERS[index % len(MARKERS)] if marker else None
@@ -81,11 +81,11 @@ def over_training(name: str, caption: str, ylabel: str, bands: Sequence[Band]) -
         figure = Figure(figsize=(8.0, 4.2), layout="constrained")
         axes = figure.subplots()
         for index, band in enumerate(bands):
-            _band(axes, band, index, marker=True)
+            draw_band(axes, band, index, marker=True)
         axes.set(xlabel="training step", ylabel=ylabel, ylim=(0.0, 1.02))
         axes.set_xlim(left=0)
         axes.legend(loc="center left", bbox_to_anchor=(1.01, 0.5), title="line: mean, area: range of seeds")
-        return _encode(name, caption, figure)
+        return encode(name, caption, figure)
 
 
 def head_map(name: str, caption: str, rows: Mapping[str, Float[np.ndarray, "L N"]], unit: str) -> Drawing:
@@ -111,7 +111,7 @@ def head_map(name: str, caption: str, rows: Mapping[str, Float[np.ndarray, "L N"
         axes.tick_params(length=0)
         axes.spines[:].set_visible(False)
         figure.colorbar(image, ax=axes, label=unit)
-        return _encode(name, caption, figure)
+        return encode(name, caption, figure)
 
 
 def by_length(name: str, caption: str, panels: Mapping[str, Sequence[Band]], trained: int | None) -> Drawing:
@@ -121,7 +121,7 @@ def by_length(name: str, caption: str, panels: Mapping[str, Sequence[Band]], tra
         row = figure.subplots(1, len(panels), sharey=True, squeeze=False)[0]
         for axes, (title, bands) in zip(row, panels.items(), strict=True):
             for index, band in enumerate(bands):
-                _band(axes, band, index, marker=True)
+                draw_band(axes, band, index, marker=True)
             axes.set(title=title, xscale="log", yscale="log", xlabel="evaluation length (tokens)")
             spans = sorted({float(x) for band in bands for x in band.x})
             axes.set_xticks(spans, [f"{span:.0f}" for span in spans])
@@ -138,7 +138,7 @@ def by_length(name: str, caption: str, panels: Mapping[str, Sequence[Band]], tra
         row[0].set_ylabel("byte perplexity")
         handles, labels = row[0].get_legend_handles_labels()
         figure.legend(handles, labels, loc="outside lower center", ncols=min(5, max(1, len(labels))))
-        return _encode(name, caption, figure)
+        return encode(name, caption, figure)
 
 
 def b_m(base: float, head_dim: int, length: int) -> tuple[Int[np.ndarray, " M"], Float[np.ndarray, " M"]]:
@@ -178,7 +178,7 @@ def base_curves(
             found = f"negative at {count} distance{'s' if count > 1 else ''}" if count else "nowhere negative"
             axes.set_title(f"{label}: {found}", loc="left")
         column[-1].set_xlabel("distance m (tokens)")
-        return _encode(name, caption, figure)
+        return encode(name, caption, figure)
 
 
 def save(drawing: Drawing, folder: Path) -> list[Path]:

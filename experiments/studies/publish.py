@@ -10,7 +10,8 @@ from experiments.publish.page import Published, Section, publish
 from experiments.publish.summary import current
 from experiments.publish.table import Table
 from experiments.record import Record, StoredRecord, read_records
-from experiments.studies import extrapolation, rope_base, sinks
+from experiments.studies import base_vs_length, extrapolation, rope_base, sinks
+from experiments.studies.base_length_drawings import base_length_drawings
 from experiments.studies.drawings import extrapolation_drawings, rope_base_drawings, sink_drawings
 
 
@@ -31,6 +32,12 @@ STUDIES = (
         extrapolation.QUESTION,
         (extrapolation.table, extrapolation.sink_table),
         extrapolation_drawings,
+    ),
+    Study(
+        base_vs_length.STUDY,
+        base_vs_length.QUESTION,
+        (base_vs_length.table, base_vs_length.length_table),
+        base_length_drawings,
     ),
     Study(rope_base.STUDY, rope_base.QUESTION, (rope_base.table,), rope_base_drawings),
 )

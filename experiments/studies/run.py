@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from experiments.arms import run_arms
-from experiments.config import Arm, ExtrapolationStudy, RopeBaseStudy, SinksStudy
+from experiments.config import Arm, BaseLengthStudy, ExtrapolationStudy, RopeBaseStudy, SinksStudy
 from experiments.errors import UserError
 from experiments.identity import provenance
 from experiments.interrupt import Interruption
@@ -16,12 +16,13 @@ from experiments.load import arms_of, load_studies
 from experiments.progress import Progress
 from experiments.publish.page import Published
 from experiments.record import read_records
+from experiments.studies.base_length_measure import BaseLengthMeasurer
 from experiments.studies.extrapolation_measure import ExtrapolationMeasurer
 from experiments.studies.publish import publish_all
 from experiments.studies.rope_base_run import run_rope_base
 from experiments.studies.sinks_measure import SinksMeasurer
 
-Study = SinksStudy | ExtrapolationStudy | RopeBaseStudy
+Study = SinksStudy | ExtrapolationStudy | BaseLengthStudy | RopeBaseStudy
 
 
 @dataclass(frozen=True)
@@ -77,6 +78,8 @@ def run(plan: Sequence[tuple[Study, Sequence[Arm]]], results: Path, progress: Pr
                     measurer = SinksMeasurer()
                 case ExtrapolationStudy():
                     measurer = ExtrapolationMeasurer()
+                case BaseLengthStudy():
+                    measurer = BaseLengthMeasurer()
             outcome = run_arms(study.study, arms, study.seeds, results, measurer, progress, interruption, origin)
             hashes |= outcome.hashes
             programs += outcome.programs
