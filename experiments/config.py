@@ -212,7 +212,9 @@ class MixedData(Frozen):
     def check_keys(self, length: int) -> None:
         """ValueError where a row of this length may need more keys than there are."""
         if length // 2 > self.keys:
-            raise ValueError(f"keys = {self.keys}: a row of {length} tokens may need {length // 2}; raise keys or shorten the row")
+            raise ValueError(
+                f"keys = {self.keys}: a row of {length} tokens may need {length // 2}; raise keys or shorten the row"
+            )
 
 
 # Training.

@@ -201,7 +201,7 @@ def _prepare(group: Group, measurer: Measurer, programs: list[str]) -> tuple[Pop
     def initialise(seed: Array, own: Values, shared: None) -> TrainState:  # noqa: ARG001
         return init_state(seed, own, group.model, arm.train)
 
-    def step(state: TrainState, own: tuple[Array, Values, Array], shared: Any) -> tuple[TrainState, dict[str, Array]]:
+    def step(state: TrainState, own: tuple[Any, Values, Array], shared: Any) -> tuple[TrainState, dict[str, Array]]:
         sample = group.source.sample(own[0], shared, arm.train.batch)
         return train_step(state, sample, own[1], own[2], group.model, arm.train)
 
@@ -234,7 +234,7 @@ def _values(arm: Arm) -> Values:
     )
 
 
-def _own(group: Group, values: Values, rates: np.ndarray, step: int) -> tuple[Array, Values, Array]:
+def _own(group: Group, values: Values, rates: np.ndarray, step: int) -> tuple[Any, Values, Array]:
     """What a step takes for each member: its inputs, its values, its learning rate."""
     batch = group.arm.train.batch
     inputs = stack([group.source.inputs(member.seed, step, batch) for member in group.members], group.mesh)

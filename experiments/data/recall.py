@@ -104,7 +104,7 @@ def log_uniform(key: PRNGKeyArray, batch: int, slots: int) -> Int32[Array, "{bat
     return jnp.clip(jnp.exp(uniform * jnp.log(jnp.float32(slots))).astype(jnp.int32), 1, slots - 1)
 
 
-def _at_keys(of_slots: Float[Array, "B S"] | Int32[Array, "B S"], elsewhere: float) -> Array:
+def _at_keys(of_slots: Float[Array, "B S"] | Int32[Array, "B S"], elsewhere: int | float) -> Array:
     """A value a slot at the position of its key, `elsewhere` at the others: [B, 2 S]; key s stands at 2 s + 1."""
     other = jnp.full_like(of_slots, elsewhere)
     return jnp.stack([other, of_slots], axis=2).reshape(of_slots.shape[0], -1)

@@ -41,7 +41,7 @@ BASE_VS_LENGTH = (
     ),
     Claim(
         "men-superficial",
-        "A base too small for the length can have a perplexity within 5 % of the best and recall, beyond its reach, at most half",
+        "A base too small for the length can be within 5 % of the best perplexity and recall at most half beyond its reach",
         _MEN,
         "superficial long context: base 2e5 had the best perplexity and a poor Long-eval",
         STUDY,
@@ -49,7 +49,7 @@ BASE_VS_LENGTH = (
     ),
     Claim(
         "men-base-100",
-        "With base 100 recall from more than half the training length away is at most half of recall within the predicted reach",
+        "With base 100 recall from beyond half the training length is at most half of that within the predicted reach",
         _MEN,
         "2B model, base 100, trained at 4096: retrieves from about the 500 newest tokens only",
         STUDY,

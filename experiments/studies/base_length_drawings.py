@@ -20,7 +20,9 @@ def base_length_drawings(stored: Sequence[StoredRecord]) -> list[Drawing]:
     panels: dict[str, list[Curve]] = {}
     for where in arms:
         panels.setdefault(f"trained at {where.length} tokens", []).append(_curve(records, where))
-    distance = "Recall by distance: mean and range of the seeds; dashed: the first distance at which B_m of the base is negative."
+    distance = (
+        "Recall by distance: mean and range of the seeds; dashed: the first distance at which B_m of the base is negative."
+    )
     base = "Perplexity and recall at the training length by RoPE base: mean and range of the seeds."
     return [
         recall_by_distance("recall_by_distance", distance, panels, chance(records[0])),
@@ -43,9 +45,7 @@ def _known(measurement: object) -> bool:
     return getattr(measurement, "value", None) is not None
 
 
-def _panels(
-    records: Sequence[Record], arms: Sequence[Place]
-) -> dict[str, dict[str, tuple[np.ndarray, np.ndarray]]]:
+def _panels(records: Sequence[Record], arms: Sequence[Place]) -> dict[str, dict[str, tuple[np.ndarray, np.ndarray]]]:
     last = last_positions(records)
     quantities = {"byte perplexity": "perplexity", "recall (share of answers)": "recall_accuracy"}
     if last:
@@ -56,9 +56,7 @@ def _panels(
     }
 
 
-def _by_base(
-    records: Sequence[Record], arms: Sequence[Place], length: int, name: str
-) -> tuple[np.ndarray, np.ndarray]:
+def _by_base(records: Sequence[Record], arms: Sequence[Place], length: int, name: str) -> tuple[np.ndarray, np.ndarray]:
     """Bases, ascending, and the values of the seeds that finished under all of them, [R, X]."""
     own = [where for where in arms if where.length == length]
     columns = [values(records, where.arm, f"{name}.{length}") for where in own]

@@ -47,15 +47,18 @@ def beyond_is_below_within(records: Sequence[Record]) -> Evidence | None:
 
 
 def reach_is_bounded(records: Sequence[Record]) -> Evidence | None:
-    """The measured reach is at most twice the predicted one where that lies within the length; margins in octaves."""
+    """The measured reach is at most twice the predicted one where that lies within the length; margins in octaves.
+
+    A model that learned no recall has no reach to compare.
+    """
     margins: dict[int, list[float]] = defaultdict(list)
     for length, record in _short(records):
-        # A model that recalls nothing has reach 0; one token is as short as a distance can be.
-        ratio = max(_value(record, f"reach.{length}"), 1.0) / (predicted(record) or math.nan)
-        margins[record.seed].append(1 - math.log2(ratio))
-    found = {seed: 1 - float(np.mean(values)) for seed, values in margins.items()}
-    ratio = 2 ** float(np.mean(list(found.values()))) if found else math.nan
-    return _evidence(margins, f"measured / predicted reach {ratio:.2f} (geometric mean)")
+        reach, bound = _value(record, f"reach.{length}"), predicted(record)
+        if reach > 0 and bound is not None:
+            margins[record.seed].append(1 - math.log2(reach / bound))
+    octaves = [1 - float(np.mean(found)) for found in margins.values()]
+    text = f"measured / predicted reach {2 ** float(np.mean(octaves)):.2f} (geometric mean)" if octaves else ""
+    return _evidence(margins, text)
 
 
 def superficial(records: Sequence[Record]) -> Evidence | None:
@@ -98,8 +101,10 @@ def base_100_forgets(records: Sequence[Record]) -> Evidence | None:
         left = (_far(record, length) - chance(record)) / near if near > 0 else 1.0
         margins[seed] = [0.5 - left]
         lefts.append(left)
+    if not margins:
+        return None
     text = f"length {longest}: recall above chance beyond {longest // 2} tokens is {np.mean(lefts):.3f} of that within reach"
-    return _evidence(margins, text) if margins else None
+    return _evidence(margins, text)
 
 
 def _far(record: Record, length: int) -> float:

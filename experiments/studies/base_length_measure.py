@@ -75,7 +75,7 @@ class BaseLengthMeasurer:
         programs: list[str],
     ) -> list[Point]:
         """One program a length serves all models: their bases are values."""
-        found: list[Point] = [{"predicted_reach": np.float64(predicted_reach(arm))} for arm in arms]
+        found: list[Point] = [{"predicted_reach": np.asarray(predicted_reach(arm))} for arm in arms]
         measure: Any = arms[0].measure
         for length in measure.lengths:
             recall = source.held_out_recall(length, measure.rows)
@@ -121,9 +121,9 @@ def _measured(
 
 
 def _of_text(
-    params: Decoder, tables: PositionTables, batches: Int[Array, "C B T+1"], model: DecoderConfig, last: int
+    params: Decoder, tables: PositionTables, batches: Int[Array, "C B _"], model: DecoderConfig, last: int
 ) -> Statistics:
-    def one(tokens: Int[Array, "B T+1"]) -> Statistics:
+    def one(tokens: Int[Array, "B _"]) -> Statistics:
         losses, _ = _scored(params, tables, tokens, model)
         return {"loss": mean_loss(losses), "last_loss": last_loss(losses, last)}
 
@@ -131,12 +131,13 @@ def _of_text(
 
 
 def _of_recall(params: Decoder, tables: PositionTables, batches: Sample, model: DecoderConfig) -> Statistics:
-    """Whether the most probable token is the target, of every position [C, B, T]."""
-    return {"right": jax.lax.map(lambda batch: _scored(params, tables, batch.tokens, model)[1], batches)}
+    """1 where the most probable token is the target and 0 where it is not, of every position [C, B, T]."""
+    right = jax.lax.map(lambda batch: _scored(params, tables, batch.tokens, model)[1], batches)
+    return {"right": right.astype(jnp.float32)}
 
 
 def _scored(
-    params: Decoder, tables: PositionTables, tokens: Int[Array, "B T+1"], model: DecoderConfig
+    params: Decoder, tables: PositionTables, tokens: Int[Array, "B _"], model: DecoderConfig
 ) -> tuple[Float[Array, "B T"], Bool[Array, "B T"]]:
     """The loss of every target, and whether it is the most probable token."""
     scores, _ = apply_decoder(params, tokens[:, :-1], tables, model)
@@ -165,9 +166,7 @@ def _named(result: Point, recall: Sample, arm: Arm, length: int, last: int) -> P
     return {name: np.asarray(value, np.float64) for name, value in named.items()}
 
 
-def _by_distance(
-    recall: Sample, right: Bool[np.ndarray, "B T"]
-) -> tuple[Float[np.ndarray, " T"], Float[np.ndarray, " T"]]:
+def _by_distance(recall: Sample, right: Float[np.ndarray, "B T"]) -> tuple[Float[np.ndarray, " T"], Float[np.ndarray, " T"]]:
     """How many answers of the rows are at each distance d < T, and how many of them are right."""
     evidence = np.asarray(recall.evidence)
     asked = evidence >= 0

@@ -9,6 +9,7 @@ from scipy import stats
 from experiments.claims import LEDGER, claims_table, verdicts
 from experiments.evidence import Claim, Evidence, judge, mean_interval
 from experiments.record import Record, read_records
+from experiments.studies.base_length_claims import BASE_VS_LENGTH
 from tests.experiments.synthetic_records import measured, record
 
 # For each claim, invented (arm, measurement) values of one seed that support it and that contradict it.
@@ -59,7 +60,8 @@ def _jitter(row: tuple[float, ...]) -> list[tuple[float, ...]]:
 
 def test_every_claim_is_tried_below() -> None:
     exact = {"men-4k", "men-8k", "men-2k-smallest", "su-2k-smallest", "men-threshold"}
-    assert set(CLAIMS) == set(TRAINED) | exact
+    elsewhere = {claim.id for claim in BASE_VS_LENGTH}  # tests/experiments/studies/test_base_vs_length.py
+    assert set(CLAIMS) == set(TRAINED) | exact | elsewhere
     assert len(LEDGER) == len(CLAIMS)
 
 
