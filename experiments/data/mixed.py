@@ -65,7 +65,7 @@ class MixedSource:
         return MixedInputs(text, np.array([seed, step], np.uint32))
 
     def sample(self, inputs: MixedInputs, shared: None, batch: int) -> Sample:  # noqa: ARG002
-        recall = _recall(inputs.key, recall_task(self.data), batch - batch // 2, self.data.length)
+        recall = _recall(jnp.asarray(inputs.key), recall_task(self.data), batch - batch // 2, self.data.length)
         if recall.weights is None or recall.evidence is None:
             raise ValueError("a sample of recall has weights and evidence")
         of_text = jnp.full((batch // 2, self.data.length), 1 / max(1, batch // 2 * self.data.length))

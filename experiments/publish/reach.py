@@ -26,7 +26,7 @@ def recall_by_distance(name: str, caption: str, panels: Mapping[str, Sequence[Cu
         figure = Figure(figsize=(9.0, 4.6), layout="constrained")
         row = figure.subplots(1, len(panels), sharey=True, squeeze=False)[0]
         for axes, (title, curves) in zip(row, panels.items(), strict=True):
-            furthest = max(float(curve.band.x.max()) for curve in curves)
+            furthest = 2.0 ** np.ceil(np.log2(max(float(curve.band.x.max()) for curve in curves)))
             for index, curve in enumerate(curves):
                 draw_band(axes, curve.band, index, marker=True)
                 if curve.reach is not None and curve.reach <= furthest:
@@ -36,7 +36,7 @@ def recall_by_distance(name: str, caption: str, panels: Mapping[str, Sequence[Cu
                 "chance", (0.01, chance), xycoords=("axes fraction", "data"), va="bottom", fontsize=8, color="#666666"
             )
             axes.set(title=title, xscale="log", xlabel="distance (tokens)", ylim=(0.0, 1.04))
-            octaves = 2.0 ** np.arange(1, int(np.log2(furthest)) + 1)
+            octaves = 2.0 ** np.arange(0, int(np.log2(furthest)) + 1)
             axes.set_xticks(octaves, [f"{octave:.0f}" for octave in octaves])
             axes.xaxis.set_minor_locator(NullLocator())
         row[0].set_ylabel("recall (share of answers)")
@@ -58,7 +58,8 @@ def by_base(
                 axes.plot(bases, values.mean(axis=0), color=colour, marker=MARKERS[index % len(MARKERS)], label=label)
                 axes.fill_between(bases, values.min(axis=0), values.max(axis=0), color=colour, alpha=0.18, lw=0)
             axes.set(title=title, xscale="log", xlabel="RoPE base")
-            axes.set_ylim(bottom=0)
+            highest = max(float(values.max()) for _, values in lines.values())
+            axes.set_ylim(0.0, 1.08 * highest)
         handles, labels = row[0].get_legend_handles_labels()
         figure.legend(handles, labels, loc="outside lower center", ncols=min(5, max(1, len(labels))))
         return encode(name, caption, figure)

@@ -36,9 +36,10 @@ def _curve(records: Sequence[Record], where: Place) -> Curve:
     names = {name for record in own for name, found in record.measurements.items() if name.startswith(prefix) and _known(found)}
     edges = sorted(int(name.removeprefix(prefix)) for name in names)
     shares = np.array([[record.measurements[f"{prefix}{edge}"].value for edge in edges] for record in own], np.float64)
-    reach = predicted(own[0])
     label = f"base {where.base:g}"
-    return Curve(Band(label, np.minimum(edges, where.length).astype(np.float64), shares), reach)
+    lowest = np.array([0, *edges[:-1]]) + 1
+    middles = np.sqrt(lowest * np.minimum(edges, where.length))  # of the bins, on a logarithmic axis
+    return Curve(Band(label, middles, shares), predicted(own[0]))
 
 
 def _known(measurement: object) -> bool:

@@ -42,7 +42,7 @@ class BaseLengthMeasurer:
         nowhere = np.full((len(text), length), -1, np.int32)
         evidence = np.stack([nowhere, np.asarray(recall.evidence)], axis=1).reshape(-1, length)
         weights = np.stack([np.ones((len(text), length), np.float32), np.asarray(recall.weights)], axis=1).reshape(-1, length)
-        return _in_batches(Sample(rows, weights, evidence))
+        return _in_batches(Sample(rows, weights, evidence))  # pyright: ignore[reportArgumentType]  # host arrays serve
 
     def point(
         self,
