@@ -59,7 +59,7 @@ def by_base(
                 axes.fill_between(bases, values.min(axis=0), values.max(axis=0), color=colour, alpha=0.18, lw=0)
             axes.set(title=title, xscale="log", xlabel="RoPE base")
             highest = max(float(values.max()) for _, values in lines.values())
-            axes.set_ylim(0.0, 1.08 * highest)
+            axes.set_ylim(0.0, 1.08 * highest if highest > 0 else 1.0)
         handles, labels = row[0].get_legend_handles_labels()
         figure.legend(handles, labels, loc="outside lower center", ncols=min(5, max(1, len(labels))))
         return encode(name, caption, figure)
