@@ -11,6 +11,7 @@ from experiments.evidence import Claim, Verdict, judge, trained
 from experiments.publish.table import MISSING, Table
 from experiments.record import Record
 from experiments.studies import sinks
+from experiments.studies.base_length_claims import BASE_VS_LENGTH
 from experiments.studies.extrapolation_claims import ENCODINGS, EXTRAPOLATION
 from experiments.studies.precision import PRECISION
 from experiments.studies.retrieval_claims import RETRIEVAL
@@ -137,7 +138,7 @@ SINKS = (
     ),
 )
 
-LEDGER: tuple[Claim, ...] = (*SINKS, *EXTRAPOLATION, *ENCODINGS, *RETRIEVAL, *ROPE_BASE, *PRECISION)
+LEDGER: tuple[Claim, ...] = (*SINKS, *EXTRAPOLATION, *ENCODINGS, *BASE_VS_LENGTH, *RETRIEVAL, *ROPE_BASE, *PRECISION)
 
 
 def verdicts(records: Sequence[Record], ledger: Sequence[Claim] = LEDGER) -> list[Verdict]:

@@ -13,6 +13,7 @@ from experiments.config_base import Frozen, Positive, Share
 from experiments.config_position import (
     Extension,
     Position,
+    Rope,
     Rotating,
     check_position,
     check_scaling,
@@ -160,6 +161,29 @@ class RetrievalData(Frozen):
         return self
 
 
+class MixedData(Frozen):
+    """Half of the rows are text, half associative recall (experiments/data/recall.py), whose ids lie behind those of text."""
+
+    kind: Literal["mixed"] = "mixed"
+    corpus: Annotated[Literal["stdlib"] | tuple[str, ...], BeforeValidator(_files)] = "stdlib"
+    length: int = Field(ge=4, multiple_of=2)
+    held_out: float = Field(default=0.05, gt=0, lt=1)
+    keys: Positive = 128
+    values: int = Field(default=4, ge=2)  # of each key
+
+    @model_validator(mode="after")
+    def _keys_suffice(self) -> "MixedData":
+        self.check_keys(self.length)
+        return self
+
+    def check_keys(self, length: int) -> None:
+        """ValueError where a row of this length may need more keys than there are."""
+        if length // 2 > self.keys:
+            raise ValueError(
+                f"keys = {self.keys}: a row of {length} tokens may need {length // 2}; raise keys or shorten the row"
+            )
+
+
 # Training.
 
 
@@ -243,6 +267,17 @@ class RetrievalMeasure(Frozen):
     lengths: tuple[Positive, ...] = Field(min_length=1)
     depths: int = Field(default=16, ge=8)
     rows: Positive = 16
+
+
+class BaseLengthMeasure(Frozen):
+    """At every length, which has to be that of training for one of them: perplexity of text and recall by distance."""
+
+    every: Positive = 100
+    sequences: Positive = 64  # of text, and as many of recall, for the curves
+    tokens: Positive = 65536  # held-out tokens that each perplexity is measured on
+    rows: Positive = 512  # of recall that each accuracy is measured on
+    lengths: tuple[Annotated[int, Field(ge=4, multiple_of=2)], ...] = Field(min_length=1)
+    last: Positive = 32
 
 
 # Studies.
@@ -332,6 +367,26 @@ class RetrievalStudy(Training):
         return self
 
 
+class BaseLengthStudy(Training):
+    study: Literal["base_vs_length"] = "base_vs_length"
+    data: MixedData
+    measure: BaseLengthMeasure
+
+    @model_validator(mode="after")
+    def _can_be_measured(self) -> "BaseLengthStudy":
+        lengths = self.measure.lengths
+        if not isinstance(self.model.position, Rope):
+            raise ValueError(f"model.position.kind = {self.model.position.kind!r}: this study is about the base of RoPE")
+        if self.data.length not in lengths:
+            raise ValueError(f"measure.lengths = {list(lengths)} lacks data.length = {self.data.length}, what is trained on")
+        if self.train.batch % 2:
+            raise ValueError(f"train.batch = {self.train.batch} is odd: half of its rows are text, half recall")
+        if self.measure.last > min(lengths):
+            raise ValueError(f"measure.last = {self.measure.last} is more than the {min(lengths)} tokens of a window")
+        self.data.check_keys(max(lengths))
+        return self
+
+
 HeadDim = Annotated[int, Field(ge=4, multiple_of=2)]
 
 
@@ -352,7 +407,7 @@ class PrecisionStudy(Frozen):
     lengths: tuple[Positive, ...] = Field(min_length=1)
 
 
-TrainingStudy = SinksStudy | ExtrapolationStudy | EncodingsStudy | RetrievalStudy
+TrainingStudy = SinksStudy | ExtrapolationStudy | EncodingsStudy | RetrievalStudy | BaseLengthStudy
 ExactStudy = RopeBaseStudy | PrecisionStudy  # nothing is trained
 Study = Annotated[TrainingStudy | ExactStudy, Field(discriminator="study")]
 
@@ -370,9 +425,9 @@ class Arm(Frozen):
 
     name: str
     model: ModelConfig
-    data: TextData | BackcopyData | RetrievalData
+    data: TextData | BackcopyData | RetrievalData | MixedData
     train: TrainConfig
-    measure: SinksMeasure | ExtrapolationMeasure | RetrievalMeasure
+    measure: SinksMeasure | ExtrapolationMeasure | RetrievalMeasure | BaseLengthMeasure
     start: Start | None = None  # absent: from fresh weights
 
     @property

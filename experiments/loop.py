@@ -17,6 +17,7 @@ from experiments import checkpoint
 from experiments.build import extra_logit, training_flops
 from experiments.config import Arm
 from experiments.config_position import Rope
+from experiments.data.mixed import MixedSource
 from experiments.data.retrieval.source import RetrievalSource
 from experiments.data.source import BackcopySource, TextSource
 from experiments.evaluate import Statistics
@@ -33,7 +34,7 @@ from model.positions.tables import PositionTables
 # deadlock when many steps with collectives wait, and a device should not wait for the host.
 IN_FLIGHT = 2
 
-Source = BackcopySource | TextSource | RetrievalSource
+Source = BackcopySource | TextSource | RetrievalSource | MixedSource
 Point = dict[str, np.ndarray]
 
 
@@ -222,7 +223,7 @@ def _prepare(group: Group, measurer: Measurer, programs: list[str]) -> tuple[Pop
     def initialise(seed: Array, own: Values, shared: None) -> TrainState:  # noqa: ARG001
         return init_state(seed, own, group.model, arm.train)
 
-    def step(state: TrainState, own: tuple[Array, Values, Array], shared: Any) -> tuple[TrainState, dict[str, Array]]:
+    def step(state: TrainState, own: tuple[Any, Values, Array], shared: Any) -> tuple[TrainState, dict[str, Array]]:
         sample = group.source.sample(own[0], shared, arm.train.batch)
         return train_step(state, sample, own[1], own[2], group.model, arm.train)
 
@@ -266,7 +267,7 @@ def _values(arm: Arm, trained: float) -> Values:
     )
 
 
-def _own(group: Group, values: Values, rates: np.ndarray, step: int) -> tuple[Array, Values, Array]:
+def _own(group: Group, values: Values, rates: np.ndarray, step: int) -> tuple[Any, Values, Array]:
     """What a step takes for each member: its inputs, its values, its learning rate."""
     batch = group.arm.train.batch
     earlier = [0 if member.arm.start is None else member.arm.start.steps for member in group.members]

@@ -13,11 +13,12 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Int, Int32, UInt32
 
-from experiments.config import BackcopyData, RetrievalData, TextData
+from experiments.config import BackcopyData, MixedData, RetrievalData, TextData
 from experiments.data.backcopy import Backcopy, make_task, sample
 from experiments.data.batches import first_tokens, held_out_windows, text_batch
 from experiments.data.corpus import Split, split, stdlib_documents, text_documents
 from experiments.data.held_out import HeldOut, held_out_text
+from experiments.data.mixed import MixedSource, recall_task
 from experiments.data.retrieval.source import RetrievalSource, retrieval_tasks
 from experiments.data.sample import HELD_OUT_SEED, Sample
 from experiments.data.tokens import TokenFiles, token_files
@@ -41,9 +42,9 @@ class Source(Protocol):
         """Name, digest and sizes, for the record."""
         ...
 
-    def inputs(self, seed: int, step: int, batch: int) -> np.ndarray: ...
+    def inputs(self, seed: int, step: int, batch: int) -> Any: ...
 
-    def sample(self, inputs: Array, shared: Any, batch: int) -> Sample: ...
+    def sample(self, inputs: Any, shared: Any, batch: int) -> Sample: ...
 
 
 @dataclass(frozen=True)
@@ -118,7 +119,9 @@ class BackcopySource:
         return jax.jit(self.sample, static_argnums=2)(inputs, self.task, sequences).tokens
 
 
-def open_source(data: TextData | BackcopyData | RetrievalData, cache: Path) -> TextSource | BackcopySource | RetrievalSource:
+def open_source(
+    data: TextData | BackcopyData | RetrievalData | MixedData, cache: Path
+) -> TextSource | BackcopySource | RetrievalSource | MixedSource:
     """Reads the corpus and its tokens (from `cache` where they are), or draws the task. UserError for what cannot be read."""
     if isinstance(data, RetrievalData):
         return RetrievalSource(data)
@@ -126,10 +129,11 @@ def open_source(data: TextData | BackcopyData | RetrievalData, cache: Path) -> T
         return BackcopySource(data, make_task(data.vocabulary, data.triggers, data.task_seed, data.zipf))
     documents = stdlib_documents() if data.corpus == "stdlib" else text_documents(data.corpus)
     _check_length(data, split(documents, data.held_out))
-    return TextSource(data, token_files(documents, ByteTokenizer(), cache, data.held_out))
+    files = token_files(documents, ByteTokenizer(), cache, data.held_out)
+    return MixedSource(data, files) if isinstance(data, MixedData) else TextSource(data, files)
 
 
-def _check_length(data: TextData, divided: Split) -> None:
+def _check_length(data: TextData | MixedData, divided: Split) -> None:
     """UserError where no window fits into the training text, before any of it is written."""
     tokens = sum(len(document.text) + 1 for document in divided.train)  # bytes, and EOS
     if data.length >= tokens:
@@ -139,12 +143,14 @@ def _check_length(data: TextData, divided: Split) -> None:
         )
 
 
-def vocabulary_size(data: TextData | BackcopyData | RetrievalData) -> int:
+def vocabulary_size(data: TextData | BackcopyData | RetrievalData | MixedData) -> int:
     """Ids that a model of this data needs, known without reading any; Bigram-Backcopy has BOS besides its own."""
     match data:
         case BackcopyData():
             return data.vocabulary + 1
         case RetrievalData():
             return retrieval_tasks(data).vocabulary.size
+        case MixedData():
+            return ByteTokenizer().vocabulary_size + recall_task(data).size
         case _:
             return ByteTokenizer().vocabulary_size

@@ -86,7 +86,7 @@ def encode(name: str, caption: str, figure: Figure) -> Drawing:
     return Drawing(name, caption, png.getvalue(), svg.getvalue())
 
 
-def _band(axes: Axes, band: Band, index: int, marker: bool) -> None:
+def draw_band(axes: Axes, band: Band, index: int, marker: bool) -> None:
     """The mean over seeds as a line, and the range from the least to the greatest seed as an area."""
     colour = PALETTE[index % len(PALETTE)]
     shape = MARKERS[index % len(MARKERS)] if marker else None
@@ -101,7 +101,7 @@ def over_training(name: str, caption: str, ylabel: str, bands: Sequence[Band]) -
         figure = Figure(figsize=(8.0, 4.2), layout="constrained")
         axes = figure.subplots()
         for index, band in enumerate(bands):
-            _band(axes, band, index, marker=True)
+            draw_band(axes, band, index, marker=True)
         axes.set(xlabel="training step", ylabel=ylabel, ylim=(0.0, 1.02))
         axes.set_xlim(left=0)
         axes.legend(loc="center left", bbox_to_anchor=(1.01, 0.5), title="line: mean, area: range of seeds")
@@ -141,7 +141,7 @@ def by_length(name: str, caption: str, panels: Mapping[str, Sequence[Band]], tra
         row = figure.subplots(1, len(panels), sharey=True, squeeze=False)[0]
         for axes, (title, bands) in zip(row, panels.items(), strict=True):
             for index, band in enumerate(bands):
-                _band(axes, band, index, marker=True)
+                draw_band(axes, band, index, marker=True)
             axes.set(title=title, xscale="log", yscale="log", xlabel="evaluation length (tokens)")
             spans = sorted({float(x) for band in bands for x in band.x})
             axes.set_xticks(spans, [f"{span:.0f}" for span in spans])

@@ -10,7 +10,8 @@ from experiments.publish.page import Published, Section, publish
 from experiments.publish.summary import current
 from experiments.publish.table import Table
 from experiments.record import Record, StoredRecord, read_records
-from experiments.studies import extrapolation, extrapolation_encodings, precision, retrieval, rope_base, sinks
+from experiments.studies import base_vs_length, extrapolation, extrapolation_encodings, precision, retrieval, rope_base, sinks
+from experiments.studies.base_length_drawings import base_length_drawings
 from experiments.studies.drawings import sink_drawings
 from experiments.studies.extrapolation_drawings import encodings_drawings, extrapolation_drawings
 from experiments.studies.retrieval_drawings import retrieval_drawings
@@ -51,6 +52,12 @@ STUDIES = (
         rope_base.QUESTION,
         (rope_base.table, rope_base.heads_table, rope_base.growth_table, rope_base.men_table),
         rope_base_drawings,
+    ),
+    Study(
+        base_vs_length.STUDY,
+        base_vs_length.QUESTION,
+        (base_vs_length.table, base_vs_length.length_table),
+        base_length_drawings,
     ),
     Study(retrieval.STUDY, retrieval.QUESTION, (retrieval.table, retrieval.depth_table), retrieval_drawings),
     Study(precision.STUDY, precision.QUESTION, (precision.table,), lambda stored: []),  # noqa: ARG005

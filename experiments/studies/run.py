@@ -10,6 +10,7 @@ from typing import Any
 from experiments.arms import check_starts, run_arms
 from experiments.config import (
     Arm,
+    BaseLengthStudy,
     ExactStudy,
     ExtrapolationStudy,
     PrecisionStudy,
@@ -26,6 +27,7 @@ from experiments.loop import Measurer
 from experiments.progress import Progress
 from experiments.publish.page import Published
 from experiments.record import read_records
+from experiments.studies.base_length_measure import BaseLengthMeasurer
 from experiments.studies.extrapolation_measure import ExtrapolationMeasurer
 from experiments.studies.precision import run_precision
 from experiments.studies.publish import publish_all
@@ -115,6 +117,8 @@ def _measurer(study: TrainingStudy) -> Measurer:
             return ExtrapolationMeasurer()
         case RetrievalStudy():
             return RetrievalMeasurer()
+        case BaseLengthStudy():
+            return BaseLengthMeasurer()
 
 
 def _check_folder(results: Path) -> None:

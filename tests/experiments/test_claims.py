@@ -9,6 +9,7 @@ from scipy import stats
 from experiments.claims import LEDGER, claims_table, verdicts
 from experiments.evidence import Claim, Evidence, judge, mean_interval
 from experiments.record import Record, read_records
+from experiments.studies.base_length_claims import BASE_VS_LENGTH
 from experiments.studies.rope_base_claims import ROPE_BASE
 from tests.experiments.synthetic_records import measured, record
 
@@ -97,8 +98,8 @@ def _jitter(row: tuple[float, ...]) -> list[tuple[float, ...]]:
 
 
 def test_every_claim_is_tried_below() -> None:
-    exact = {claim.id for claim in ROPE_BASE}  # in studies/test_rope_base_claims.py
-    assert set(CLAIMS) == set(TRAINED) | exact
+    elsewhere = {claim.id for claim in (*ROPE_BASE, *BASE_VS_LENGTH)}  # in tests/experiments/studies
+    assert set(CLAIMS) == set(TRAINED) | elsewhere
     assert len(LEDGER) == len(CLAIMS)
 
 

@@ -1,0 +1,181 @@
+"""Perplexity of text and recall by distance of models that were trained on both."""
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Bool, Float, Int
+
+from experiments.config import Arm, BaseLengthMeasure
+from experiments.config_position import Rope
+from experiments.data.mixed import MixedSource
+from experiments.data.sample import Sample
+from experiments.evaluate import Statistics, in_batches
+from experiments.loop import Point
+from experiments.measure.perplexity import mean_loss
+from experiments.measure.reach import accuracy, binned, edges, measured_reach
+from experiments.population import compiled, over_arms, population_mesh, share, stack, unstack
+from experiments.position_tables import tables
+from model.decoder import Decoder, DecoderConfig, apply_decoder
+from model.embedding import token_losses
+from model.positions.base_bound import first_violation
+from model.positions.tables import PositionTables
+
+TOKENS_AT_ONCE = 5000
+# No context of these studies is longer: a base whose B_m is not negative below it has no reach worth a number.
+FURTHEST = 2**17
+
+
+class BaseLengthMeasurer:
+    """Loss on text and on answers along the way; at the end perplexity and accuracy by distance at every length."""
+
+    def batches(self, source: MixedSource, measure: BaseLengthMeasure) -> Sample:
+        for length in measure.lengths:
+            source.held_out_text(length, measure.tokens)  # what is too short for the end is said at the beginning
+        length = source.data.length
+        text = source.held_out_text(length, measure.sequences * length)
+        recall = source.held_out_recall(length, measure.sequences)
+        # One row of either kind after the other, so that every batch has both.
+        rows = np.stack([text, recall.tokens], axis=1).reshape(-1, length + 1)
+        nowhere = np.full((len(text), length), -1, np.int32)
+        evidence = np.stack([nowhere, np.asarray(recall.evidence)], axis=1).reshape(-1, length)
+        weights = np.stack([np.ones((len(text), length), np.float32), np.asarray(recall.weights)], axis=1).reshape(-1, length)
+        return _in_batches(Sample(rows, weights, evidence))  # pyright: ignore[reportArgumentType]  # host arrays serve
+
+    def point(
+        self,
+        params: Decoder,
+        tables: PositionTables,
+        batches: Sample,
+        shared: None,  # noqa: ARG002
+        model: DecoderConfig,
+        measure: BaseLengthMeasure,  # noqa: ARG002
+    ) -> Statistics:
+        def one(batch: Sample) -> Statistics:
+            losses, right = _scored(params, tables, batch.tokens, model)
+            asked: Any = batch.evidence >= 0  # pyright: ignore[reportOptionalOperand]
+            text: Any = (batch.weights > 0) & ~asked  # pyright: ignore[reportOptionalOperand]
+            return {
+                "loss": jnp.array([jnp.sum(losses * text), jnp.sum(text)]),
+                "recall_loss": jnp.array([jnp.sum(losses * asked), jnp.sum(asked)]),
+                "recall_accuracy": jnp.array([jnp.sum(right & asked), jnp.sum(asked)], jnp.float32),
+            }
+
+        sums = jax.tree.map(lambda found: found.sum(axis=0), jax.lax.map(one, batches))
+        return {name: total[0] / total[1] for name, total in sums.items()}
+
+    def final(
+        self,
+        arms: Sequence[Arm],
+        params: Sequence[Decoder],
+        source: MixedSource,
+        model: DecoderConfig,
+        programs: list[str],
+    ) -> list[Point]:
+        """One program a length serves all models: their bases are values."""
+        found: list[Point] = [{"predicted_reach": np.asarray(predicted_reach(arm))} for arm in arms]
+        measure: Any = arms[0].measure
+        for length in measure.lengths:
+            recall = source.held_out_recall(length, measure.rows)
+            results = _measured(arms, params, source.held_out_text(length, measure.tokens), recall, model, programs)
+            for arm, own, result in zip(arms, found, results, strict=True):
+                own |= _named(result, recall, arm, length, measure.last)
+        return found
+
+
+def predicted_reach(arm: Arm) -> float:
+    """The first distance at which B_m of the arm's base is negative; infinite where there is none below FURTHEST.
+
+    Raises ValueError for an arm without RoPE.
+    """
+    if not isinstance(arm.model.position, Rope):
+        raise ValueError(f"arm {arm.name} has no RoPE, so no base that could bound its reach")
+    found = first_violation(arm.model.position.base, arm.model.head_width, FURTHEST)
+    return math.inf if found is None else float(found.first)
+
+
+def _measured(
+    arms: Sequence[Arm],
+    params: Sequence[Decoder],
+    text: Int[np.ndarray, "W T"],
+    recall: Sample,
+    model: DecoderConfig,
+    programs: list[str],
+) -> list[Point]:
+    measure: Any = arms[0].measure
+    length = text.shape[1] - 1
+    held_out = in_batches(text, TOKENS_AT_ONCE), _in_batches(recall)
+    mesh = population_mesh(len(arms), held_out[0].shape[1], held_out[1].tokens.shape[1], model.block.width)
+    with jax.set_mesh(mesh):
+        shared = share(held_out, mesh)
+        models = stack(list(params), mesh)
+        rows = stack([tables(arm.model, arm.data.length) for arm in arms], mesh)
+
+        def job(params: Decoder, row: PositionTables, shared: tuple[Array, Sample]) -> Statistics:
+            return _of_text(params, row, shared[0], model, measure.last) | _of_recall(params, row, shared[1], model)
+
+        program = compiled(f"measure at {length}", over_arms(job), programs, models, rows, shared)
+        return unstack(program(models, rows, shared), len(arms))
+
+
+def _of_text(
+    params: Decoder, tables: PositionTables, batches: Int[Array, "C B _"], model: DecoderConfig, last: int
+) -> Statistics:
+    def one(tokens: Int[Array, "B _"]) -> Statistics:
+        losses, _ = _scored(params, tables, tokens, model)
+        return {"loss": mean_loss(losses), "last_loss": mean_loss(losses[:, -last:])}
+
+    return jax.tree.map(lambda found: jnp.mean(found, axis=0), jax.lax.map(one, batches))
+
+
+def _of_recall(params: Decoder, tables: PositionTables, batches: Sample, model: DecoderConfig) -> Statistics:
+    """1 where the most probable token is the target and 0 where it is not, of every position [C, B, T]."""
+    right = jax.lax.map(lambda batch: _scored(params, tables, batch.tokens, model)[1], batches)
+    return {"right": right.astype(jnp.float32)}
+
+
+def _scored(
+    params: Decoder, tables: PositionTables, tokens: Int[Array, "B _"], model: DecoderConfig
+) -> tuple[Float[Array, "B T"], Bool[Array, "B T"]]:
+    """The loss of every target, and whether it is the most probable token."""
+    scores, _ = apply_decoder(params, tokens[:, :-1], tables, model)
+    return token_losses(scores, tokens[:, 1:]), jnp.argmax(scores, axis=-1) == tokens[:, 1:]
+
+
+def _named(result: Point, recall: Sample, arm: Arm, length: int, last: int) -> Point:
+    """A result under the names of the record, as a quantity, an evaluation length and the upper edge of a bin."""
+    answers, recalled = _by_distance(recall, result["right"].reshape(-1, length))
+    shares, counts = accuracy(binned(recalled), binned(answers)), binned(answers)
+    named: dict[str, Any] = {
+        f"perplexity.{length}": np.exp(result["loss"]),
+        f"perplexity_last{last}.{length}": np.exp(result["last_loss"]),
+        f"recall_accuracy.{length}": recalled.sum() / answers.sum(),
+        f"reach.{length}": measured_reach(shares, 1 / arm.data.values, length),  # pyright: ignore[reportAttributeAccessIssue]
+        f"recalled_at_distance.{length}": recalled,
+        f"answers_at_distance.{length}": answers,
+    }
+    for edge, right, count in zip(edges(length), shares, counts, strict=True):
+        named |= {f"accuracy.{length}.{edge}": right, f"answers.{length}.{edge}": count}
+    reach = predicted_reach(arm)
+    within = np.arange(length) < reach
+    for name, chosen in (("within", within), ("beyond", ~within)):
+        if answers[chosen].sum():
+            named[f"accuracy_{name}.{length}"] = recalled[chosen].sum() / answers[chosen].sum()
+    return {name: np.asarray(value, np.float64) for name, value in named.items()}
+
+
+def _by_distance(recall: Sample, right: Float[np.ndarray, "B T"]) -> tuple[Float[np.ndarray, " T"], Float[np.ndarray, " T"]]:
+    """How many answers of the rows are at each distance d < T, and how many of them are right."""
+    evidence = np.asarray(recall.evidence)
+    asked = evidence >= 0
+    distance = (np.arange(evidence.shape[1])[None] - evidence)[asked]
+    answers, recalled = (np.bincount(distance, weights, evidence.shape[1]) for weights in (None, right[asked]))
+    return answers.astype(np.float64), recalled.astype(np.float64)
+
+
+def _in_batches(rows: Sample) -> Sample:
+    batches = len(in_batches(np.asarray(rows.tokens), TOKENS_AT_ONCE))
+    return jax.tree.map(lambda leaf: np.asarray(leaf).reshape(batches, -1, leaf.shape[-1]), rows)
