@@ -10,6 +10,8 @@ from experiments.claims import LEDGER, claims_table, verdicts
 from experiments.evidence import Claim, Evidence, judge, mean_interval
 from experiments.record import Record, read_records
 from experiments.studies.base_length_claims import BASE_VS_LENGTH
+from experiments.studies.precision import PRECISION
+from experiments.studies.retrieval_claims import RETRIEVAL
 from experiments.studies.rope_base_claims import ROPE_BASE
 from tests.experiments.synthetic_records import measured, record
 
@@ -98,7 +100,7 @@ def _jitter(row: tuple[float, ...]) -> list[tuple[float, ...]]:
 
 
 def test_every_claim_is_tried_below() -> None:
-    elsewhere = {claim.id for claim in (*ROPE_BASE, *BASE_VS_LENGTH)}  # in tests/experiments/studies
+    elsewhere = {claim.id for claim in (*ROPE_BASE, *BASE_VS_LENGTH, *PRECISION, *RETRIEVAL)}  # in tests/experiments/studies
     assert set(CLAIMS) == set(TRAINED) | elsewhere
     assert len(LEDGER) == len(CLAIMS)
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from experiments.config import Arm, FixedSink, ModelConfig, RopeBaseStudy, SinksStudy, Start
+from experiments.config import Arm, ExactStudy, FixedSink, ModelConfig, RopeBaseStudy, SinksStudy, Start
 from experiments.config_position import Alibi, Rope, Yarn
 from experiments.errors import UserError
 from experiments.load import arms_of, load_studies
@@ -303,7 +303,7 @@ def test_mistake_in_an_arm_names_the_arm(tmp_path: Path, text: str, expected: st
 def test_every_config_loads_and_resolves(path: Path) -> None:
     assert path.read_text(encoding="utf-8").startswith("# ")
     for study in load_studies(path):
-        if not isinstance(study, RopeBaseStudy):
+        if not isinstance(study, ExactStudy):
             arms = arms_of(study, path)
             assert len({arm.name for arm in arms}) == len(arms) >= 1
 
