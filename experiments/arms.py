@@ -12,7 +12,8 @@ import numpy as np
 
 from experiments import checkpoint
 from experiments.build import decoder_config, training_flops
-from experiments.config import Arm, ExtrapolationMeasure
+from experiments.config.measure import ExtrapolationMeasure
+from experiments.config.study import Arm
 from experiments.data.source import open_source, vocabulary_size
 from experiments.errors import UserError
 from experiments.identity import Origin, arm_hash, now

@@ -5,21 +5,9 @@ from typing import cast
 
 import numpy as np
 
-from experiments.config import FixedSink, LearnedSink, ModelConfig, OutputGate, ValueGate
-from experiments.config_position import (
-    T5,
-    Axial,
-    Cope,
-    Extension,
-    Fire,
-    Kerple,
-    LearnedPositions,
-    Pope,
-    Rope,
-    Rotating,
-    Sinusoidal,
-    extension_of,
-)
+from experiments.config.model import FixedSink, LearnedSink, ModelConfig, OutputGate, ValueGate
+from experiments.config.position import T5, Axial, Cope, Fire, Kerple, LearnedPositions, Pope, Rope, Rotating, Sinusoidal
+from experiments.config.scaling import Extension, extension_of
 from experiments.position_tables import table_per
 from model.block import BlockConfig
 from model.decoder import DecoderConfig

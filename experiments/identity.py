@@ -11,7 +11,7 @@ from pathlib import Path
 import jax
 from typing_extensions import TypedDict
 
-from experiments.config import Frozen
+from experiments.config.base import Frozen
 from experiments.record import Device, strict_json
 
 PACKAGES = ("jax", "jaxlib", "flax", "optax", "numpy", "orbax-checkpoint")

@@ -9,7 +9,7 @@ from typing import Any, get_args
 
 from pydantic import BaseModel, TypeAdapter, ValidationError
 
-from experiments.config import Arm, Start, Study, TrainingStudy, checked_arm_name
+from experiments.config.study import Arm, Start, Study, TrainingStudy, checked_arm_name
 from experiments.errors import UserError
 
 Tree = dict[str, Any]

@@ -15,8 +15,8 @@ from jaxtyping import Array
 
 from experiments import checkpoint
 from experiments.build import extra_logit, training_flops
-from experiments.config import Arm
-from experiments.config_position import Rope
+from experiments.config.position import Rope
+from experiments.config.study import Arm
 from experiments.data.mixed import MixedSource
 from experiments.data.retrieval.source import RetrievalSource
 from experiments.data.source import BackcopySource, TextSource

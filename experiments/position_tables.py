@@ -9,25 +9,19 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from experiments.config import ModelConfig
-from experiments.config_position import (
-    Alibi,
-    Axial,
+from experiments.config.model import ModelConfig
+from experiments.config.position import Alibi, Axial, Pope, Rope, XPos, longest_text, spectrum
+from experiments.config.scaling import (
     DynamicNtk,
     DynamicYarn,
     Llama3,
     LongRope,
     NtkAware,
     NtkByParts,
-    Pope,
     PositionInterpolation,
-    Rope,
     Scaling,
     TablePer,
-    XPos,
     Yarn,
-    longest_text,
-    spectrum,
 )
 from experiments.errors import UserError
 from model.positions import rope_scaling

@@ -11,7 +11,7 @@ import optax
 from flax import struct
 from jaxtyping import Array, Float, UInt
 
-from experiments.config import Cosine, TrainConfig, WarmupStableDecay
+from experiments.config.train import Cosine, TrainConfig, WarmupStableDecay
 from experiments.data.sample import Sample
 from experiments.measure.perplexity import mean_loss
 from model.decoder import Decoder, DecoderConfig, apply_decoder, init_decoder

@@ -21,7 +21,7 @@ FLOORS: list[set[str]] = [
     {f"experiments.{name}" for name in ("train", "population", "evaluate", "identity", "progress", "publish")},
     {f"experiments.{name}" for name in ("build", "data", "measure", "load", "record", "checkpoint")},
     {"experiments.position_tables"},
-    {"experiments.config", "experiments.config_position", "experiments.config_base"},
+    {"experiments.config"},
     {"experiments.data.retrieval.vocabulary"},  # the names of the tasks, which a configuration may say
     {"experiments.errors", "experiments.interrupt"},
     {"model.flax_module"},

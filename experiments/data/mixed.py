@@ -8,7 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Int32, UInt32
 
-from experiments.config import MixedData
+from experiments.config.data import MixedData
 from experiments.data.batches import first_tokens, held_out_windows, text_batch
 from experiments.data.recall import NEVER, Recall, sample
 from experiments.data.sample import HELD_OUT_SEED, Sample

@@ -13,7 +13,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Int, Int32, UInt32
 
-from experiments.config import BackcopyData, MixedData, RetrievalData, TextData
+from experiments.config.data import BackcopyData, MixedData, RetrievalData, TextData
 from experiments.data.backcopy import Backcopy, make_task, sample
 from experiments.data.batches import first_tokens, held_out_windows, text_batch
 from experiments.data.corpus import Split, split, stdlib_documents, text_documents

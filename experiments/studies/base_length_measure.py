@@ -9,8 +9,9 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, Int
 
-from experiments.config import Arm, BaseLengthMeasure
-from experiments.config_position import Rope
+from experiments.config.measure import BaseLengthMeasure
+from experiments.config.position import Rope
+from experiments.config.study import Arm
 from experiments.data.mixed import MixedSource
 from experiments.data.sample import Sample
 from experiments.evaluate import Statistics, in_batches

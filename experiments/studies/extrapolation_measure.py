@@ -9,8 +9,10 @@ import numpy as np
 from jaxtyping import Array, Float, Int
 
 from experiments.build import decoder_config, extended
-from experiments.config import Arm, ExtrapolationMeasure, ModelConfig
-from experiments.config_position import Extension
+from experiments.config.measure import ExtrapolationMeasure
+from experiments.config.model import ModelConfig
+from experiments.config.scaling import Extension
+from experiments.config.study import Arm
 from experiments.data.held_out import HeldOut
 from experiments.data.source import TextSource
 from experiments.evaluate import Statistics, evaluate, evaluate_tokens, in_batches

@@ -8,7 +8,7 @@ import jax.numpy as jnp
 
 from experiments.arms import structure
 from experiments.build import training_flops
-from experiments.config import Arm, PrecisionStudy, RopeBaseStudy
+from experiments.config.study import Arm, PrecisionStudy, RopeBaseStudy
 from experiments.data.source import vocabulary_size
 from experiments.measure.phase import ARITHMETICS
 from experiments.studies.rope_base_run import arms_of

@@ -4,7 +4,8 @@ import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from experiments.config import Frozen, PrecisionStudy
+from experiments.config.base import Frozen
+from experiments.config.study import PrecisionStudy
 from experiments.evidence import Claim, Evidence
 from experiments.identity import Origin, arm_hash, now
 from experiments.interrupt import Interrupted, Interruption

@@ -7,7 +7,8 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool
 
-from experiments.config import Arm, RetrievalMeasure
+from experiments.config.measure import RetrievalMeasure
+from experiments.config.study import Arm
 from experiments.data.retrieval.source import RetrievalSource, grid
 from experiments.data.retrieval.vocabulary import AT_A_DEPTH, OF_A_SIZE, Task
 from experiments.data.sample import Sample

@@ -7,7 +7,8 @@ from pathlib import Path
 
 import numpy as np
 
-from experiments.config import Frozen, RopeBaseStudy
+from experiments.config.base import Frozen
+from experiments.config.study import RopeBaseStudy
 from experiments.identity import Origin, arm_hash, now
 from experiments.interrupt import Interrupted, Interruption
 from experiments.progress import Progress

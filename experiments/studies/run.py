@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from experiments.arms import check_starts, run_arms
-from experiments.config import (
+from experiments.config.study import (
     Arm,
     BaseLengthStudy,
     ExactStudy,

@@ -7,7 +7,8 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int
 
-from experiments.config import Arm, SinksMeasure
+from experiments.config.measure import SinksMeasure
+from experiments.config.study import Arm
 from experiments.data.backcopy import Backcopy, bigram_queries, oracle_loss, trigger_queries
 from experiments.data.source import BackcopySource
 from experiments.evaluate import Statistics, evaluate, in_batches

@@ -12,8 +12,12 @@ import pytest
 from rich.console import Console
 
 from experiments.arms import Outcome, run_arms
-from experiments.config import Arm, BackcopyData, LearnedSink, ModelConfig, OutputGate, SinksMeasure, TrainConfig
-from experiments.config_position import Rope
+from experiments.config.data import BackcopyData
+from experiments.config.measure import SinksMeasure
+from experiments.config.model import LearnedSink, ModelConfig, OutputGate
+from experiments.config.position import Rope
+from experiments.config.study import Arm
+from experiments.config.train import TrainConfig
 from experiments.errors import UserError
 from experiments.identity import arm_hash, provenance
 from experiments.interrupt import Interrupted, Interruption

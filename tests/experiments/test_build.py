@@ -10,8 +10,9 @@ import pytest
 from jax.sharding import Mesh
 
 from experiments.build import decoder_config, extended, extra_logit, matmul_parameters, training_flops
-from experiments.config import FixedSink, LearnedSink, ModelConfig, NoGate, OutputGate, ValueGate
-from experiments.config_position import Alibi, Extension, LearnedPositions, Nope, NtkAware, PositionInterpolation, Rope, Yarn
+from experiments.config.model import FixedSink, LearnedSink, ModelConfig, NoGate, OutputGate, ValueGate
+from experiments.config.position import Alibi, LearnedPositions, Nope, Rope
+from experiments.config.scaling import Extension, NtkAware, PositionInterpolation, Yarn
 from experiments.position_tables import tables
 from model.decoder import Decoder, apply_decoder, init_decoder
 from model.embedding import token_losses

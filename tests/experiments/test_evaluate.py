@@ -7,8 +7,8 @@ import pytest
 from jax.sharding import Mesh
 
 from experiments.build import decoder_config
-from experiments.config import ModelConfig
-from experiments.config_position import Rope
+from experiments.config.model import ModelConfig
+from experiments.config.position import Rope
 from experiments.evaluate import evaluate, in_batches
 from experiments.measure.layers import layer_statistics
 from experiments.measure.perplexity import mean_loss

@@ -6,8 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from experiments.config import Arm, ExactStudy, FixedSink, ModelConfig, RopeBaseStudy, SinksStudy, Start
-from experiments.config_position import Alibi, Rope, Yarn
+from experiments.config.model import FixedSink, ModelConfig
+from experiments.config.position import Alibi, Rope
+from experiments.config.scaling import Yarn
+from experiments.config.study import Arm, ExactStudy, RopeBaseStudy, SinksStudy, Start
 from experiments.errors import UserError
 from experiments.load import arms_of, load_studies
 

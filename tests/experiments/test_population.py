@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 
 from experiments.build import decoder_config
-from experiments.config import ModelConfig, TrainConfig
-from experiments.config_position import Rope
+from experiments.config.model import ModelConfig
+from experiments.config.position import Rope
+from experiments.config.train import TrainConfig
 from experiments.data.sample import Sample
 from experiments.population import compiled, over_arms, population_mesh, share, stack, unstack
 from experiments.position_tables import tables

@@ -9,29 +9,31 @@ import numpy as np
 import pytest
 
 from experiments.build import decoder_config
-from experiments.config import ModelConfig
-from experiments.config_position import (
+from experiments.config.model import ModelConfig
+from experiments.config.position import (
     T5,
     Alibi,
     Axial,
     Cope,
-    DynamicNtk,
-    DynamicYarn,
     Fire,
     Kerple,
     LearnedPositions,
-    Llama3,
-    LongRope,
     Nope,
-    NtkAware,
-    NtkByParts,
     Pope,
-    PositionInterpolation,
     Rope,
-    Scaling,
     Sinusoidal,
     Temperature,
     XPos,
+)
+from experiments.config.scaling import (
+    DynamicNtk,
+    DynamicYarn,
+    Llama3,
+    LongRope,
+    NtkAware,
+    NtkByParts,
+    PositionInterpolation,
+    Scaling,
     Yarn,
 )
 from experiments.errors import UserError

@@ -12,17 +12,13 @@ from rich.console import Console
 
 from experiments import checkpoint
 from experiments.arms import Outcome, check_starts, run_arms
-from experiments.config import (
-    Arm,
-    BackcopyData,
-    FixedSink,
-    ModelConfig,
-    OutputGate,
-    SinksMeasure,
-    Start,
-    TrainConfig,
-)
-from experiments.config_position import Alibi, Rope, Yarn
+from experiments.config.data import BackcopyData
+from experiments.config.measure import SinksMeasure
+from experiments.config.model import FixedSink, ModelConfig, OutputGate
+from experiments.config.position import Alibi, Rope
+from experiments.config.scaling import Yarn
+from experiments.config.study import Arm, Start
+from experiments.config.train import TrainConfig
 from experiments.errors import UserError
 from experiments.identity import arm_hash, provenance
 from experiments.interrupt import Interrupted, Interruption

@@ -11,18 +11,9 @@ import optax
 import pytest
 
 from experiments.build import decoder_config, extra_logit
-from experiments.config import (
-    Constant,
-    Cosine,
-    FixedSink,
-    LearnedSink,
-    ModelConfig,
-    Schedule,
-    Sink,
-    TrainConfig,
-    WarmupStableDecay,
-)
-from experiments.config_position import Rope
+from experiments.config.model import FixedSink, LearnedSink, ModelConfig, Sink
+from experiments.config.position import Rope
+from experiments.config.train import Constant, Cosine, Schedule, TrainConfig, WarmupStableDecay
 from experiments.data.sample import Sample
 from experiments.position_tables import tables
 from experiments.train import TrainState, Values, init_state, learning_rates, train_step

@@ -10,7 +10,7 @@ import pytest
 from jax.sharding import NamedSharding
 from jax.sharding import PartitionSpec as P
 
-from experiments.config import TrainConfig
+from experiments.config.train import TrainConfig
 from experiments.data.sample import Sample
 from experiments.train import TrainState, Values, init_state, train_step
 from model.block import BlockConfig

@@ -8,7 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float64, UInt32
 
-from experiments.config import RetrievalData
+from experiments.config.data import RetrievalData
 from experiments.data.retrieval.mixture import Tasks, largest_size, mixture, task_sample
 from experiments.data.retrieval.vocabulary import TASKS, Task, Vocabulary
 from experiments.data.sample import HELD_OUT_SEED, Sample

@@ -6,7 +6,7 @@ import jax
 import numpy as np
 import pytest
 
-from experiments.config import MixedData, TextData
+from experiments.config.data import MixedData, TextData
 from experiments.data.mixed import MixedSource, recall_task
 from experiments.data.sample import Sample
 from experiments.data.source import TextSource, open_source, vocabulary_size

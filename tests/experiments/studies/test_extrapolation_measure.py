@@ -10,8 +10,12 @@ import pytest
 from jax.sharding import Mesh
 
 from experiments.build import decoder_config, extended
-from experiments.config import Arm, ExtrapolationMeasure, ModelConfig, Start, TextData, TrainConfig
-from experiments.config_position import Alibi, Rope
+from experiments.config.data import TextData
+from experiments.config.measure import ExtrapolationMeasure
+from experiments.config.model import ModelConfig
+from experiments.config.position import Alibi, Rope
+from experiments.config.study import Arm, Start
+from experiments.config.train import TrainConfig
 from experiments.data.source import TextSource, open_source
 from experiments.evaluate import evaluate_tokens
 from experiments.measure.layers import sink_statistics

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from experiments.config import PrecisionStudy
+from experiments.config.study import PrecisionStudy
 from experiments.identity import provenance
 from experiments.interrupt import Interruption
 from experiments.progress import Progress

@@ -8,7 +8,9 @@ import numpy as np
 import pytest
 from rich.console import Console
 
-from experiments.config import RetrievalData, RetrievalMeasure, RetrievalStudy
+from experiments.config.data import RetrievalData
+from experiments.config.measure import RetrievalMeasure
+from experiments.config.study import RetrievalStudy
 from experiments.data.retrieval.mixture import largest_size
 from experiments.data.retrieval.source import RetrievalSource, sizes_asked
 from experiments.data.retrieval.vocabulary import AT_A_DEPTH, OF_A_SIZE, TASKS, Task

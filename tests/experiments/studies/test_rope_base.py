@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from rich.console import Console
 
-from experiments.config import RopeBaseStudy
+from experiments.config.study import RopeBaseStudy
 from experiments.identity import Origin
 from experiments.interrupt import Interrupted, Interruption
 from experiments.progress import Progress

@@ -1,4 +1,8 @@
-"""What every class of a configuration shares."""
+"""What every class of a configuration shares.
+
+This folder says what a TOML file may say: every key, its range and its default. Nothing else in the project knows a default.
+Mechanisms are tagged values (`kind`).
+"""
 
 from typing import Annotated
 

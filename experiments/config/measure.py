@@ -1,0 +1,62 @@
+"""What a study measures, of how much, and how often."""
+
+from typing import Annotated
+
+from pydantic import Field, model_validator
+
+from experiments.config.base import Frozen, Positive
+from experiments.config.scaling import Extension
+
+
+class SinkRate(Frozen):
+    """Sink_k^ε of Gu et al. 2025: share of heads that give token k more than ε of their attention, at T = length."""
+
+    token: Positive = 1
+    epsilon: float = Field(default=0.3, gt=0, lt=1)
+    length: Positive = 64
+
+    @model_validator(mode="after")
+    def _token_is_in_the_text(self) -> "SinkRate":
+        if self.token > self.length:
+            raise ValueError(f"token {self.token} is not within a text of length {self.length}")
+        return self
+
+
+class SinksMeasure(Frozen):
+    every: Positive = 50  # steps between points of the curves
+    sequences: Positive = 256
+    sink: SinkRate = SinkRate()
+
+
+class ExtrapolationMeasure(Frozen):
+    """Windows do not overlap, or with a stride they slide: of each one after the first only its last tokens count."""
+
+    every: Positive = 100
+    sequences: Positive = 100  # of sink.length tokens, for the sinks
+    tokens: Positive = 65536  # held-out tokens that each perplexity is measured on
+    lengths: tuple[Positive, ...] = Field(min_length=1)
+    stride: Positive | None = None  # tokens from one window to the next; absent: the whole window
+    last: Positive = 64
+    extensions: tuple[Extension, ...] = Field(default=("none",), min_length=1)
+    sink: SinkRate = SinkRate()
+
+
+class RetrievalMeasure(Frozen):
+    """At every length each task is asked `rows` times at each of `depths` depths, or sizes of copy and addition."""
+
+    every: Positive = 250
+    sequences: Positive = 512  # of the mixture, for the curves
+    lengths: tuple[Positive, ...] = Field(min_length=1)
+    depths: int = Field(default=16, ge=8)
+    rows: Positive = 16
+
+
+class BaseLengthMeasure(Frozen):
+    """At every length, which has to be that of training for one of them: perplexity of text and recall by distance."""
+
+    every: Positive = 100
+    sequences: Positive = 64  # of text, and as many of recall, for the curves
+    tokens: Positive = 65536  # held-out tokens that each perplexity is measured on
+    rows: Positive = 512  # of recall that each accuracy is measured on
+    lengths: tuple[Annotated[int, Field(ge=4, multiple_of=2)], ...] = Field(min_length=1)
+    last: Positive = 32

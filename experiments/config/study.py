@@ -1,0 +1,177 @@
+"""A study: what its arms share, what each of them changes, and what does not fit together."""
+
+import re
+from typing import Annotated, Literal
+
+from pydantic import AfterValidator, Field, model_validator
+
+from experiments.config.base import Frozen, Positive
+from experiments.config.data import BackcopyData, MixedData, RetrievalData, TextData
+from experiments.config.measure import BaseLengthMeasure, ExtrapolationMeasure, RetrievalMeasure, SinksMeasure
+from experiments.config.model import ModelConfig
+from experiments.config.position import Rope, Rotating, longest_text, spectrum
+from experiments.config.scaling import check_scaling, extension_of
+from experiments.config.train import TrainConfig
+from experiments.errors import UserError
+
+
+def _distinct(seeds: tuple[int, ...]) -> tuple[int, ...]:
+    for place, seed in enumerate(seeds):
+        if seed in seeds[:place]:
+            raise ValueError(f"{seed} is there twice: a seed is one member of a study")
+    return seeds
+
+
+Seed = Annotated[int, Field(ge=0, lt=2**32 - 1)]  # uint32 on the device; the last one draws what is held out
+Seeds = Annotated[tuple[Seed, ...], Field(min_length=1), AfterValidator(_distinct)]
+Overrides = dict[str, object]
+
+
+class Training(Frozen):
+    """What the arms of a study share, and what each of them changes."""
+
+    seeds: Seeds = (0, 1, 2)
+    model: ModelConfig
+    train: TrainConfig
+    arms: dict[str, Overrides] = Field(default_factory=dict)
+    sweep: dict[str, Annotated[tuple[object, ...], Field(min_length=1)]] = Field(default_factory=dict)
+
+
+class SinksStudy(Training):
+    study: Literal["sinks"] = "sinks"
+    data: BackcopyData
+    measure: SinksMeasure = SinksMeasure()
+
+    @model_validator(mode="after")
+    def _sinks_are_of_whole_sequences(self) -> "SinksStudy":
+        if self.measure.sink.length != self.data.length:
+            raise ValueError(
+                f"measure.sink.length = {self.measure.sink.length}: this study measures sinks on whole sequences, of "
+                f"data.length = {self.data.length}; make them equal"
+            )
+        return self
+
+
+class ExtrapolationStudy(Training):
+    study: Literal["extrapolation"] = "extrapolation"
+    data: TextData
+    measure: ExtrapolationMeasure
+
+    @model_validator(mode="after")
+    def _can_be_measured(self) -> "ExtrapolationStudy":
+        longest = max(*self.measure.lengths, self.measure.sink.length)
+        end, why = longest_text(self.model.position, self.model.head_width, self.data.length)
+        if longest > end:
+            raise ValueError(f"{why} at {end:.0f} tokens: nothing is measured at {longest}")
+        if self.measure.last > min(self.measure.lengths):
+            raise ValueError(
+                f"measure.last = {self.measure.last} is more than the {min(self.measure.lengths)} tokens of a window"
+            )
+        if self.measure.stride is not None and self.measure.stride >= min(self.measure.lengths):
+            raise ValueError(
+                f"measure.stride = {self.measure.stride} is not below the {min(self.measure.lengths)} tokens of a window: "
+                "leave it out for windows that do not overlap"
+            )
+        for extension in self.measure.extensions:
+            if isinstance(self.model.position, Rotating):
+                size = spectrum(self.model.position, self.model.head_width)
+                check_scaling(extension_of(extension, 1.0), self.model.position.base, size)
+        return self
+
+
+class EncodingsStudy(ExtrapolationStudy):
+    """The same study with every encoding, under a name of its own: both may lie in one results folder."""
+
+    study: Literal["encodings"] = "encodings"  # pyright: ignore[reportIncompatibleVariableOverride]
+
+
+class RetrievalStudy(Training):
+    study: Literal["retrieval"] = "retrieval"
+    data: RetrievalData
+    measure: RetrievalMeasure
+
+    @model_validator(mode="after")
+    def _can_be_measured(self) -> "RetrievalStudy":
+        longest = max(self.measure.lengths)
+        end, why = longest_text(self.model.position, self.model.head_width, self.data.length)
+        if longest > end:
+            raise ValueError(f"{why} at {end:.0f} tokens: nothing is measured at {longest}")
+        return self
+
+
+class BaseLengthStudy(Training):
+    study: Literal["base_vs_length"] = "base_vs_length"
+    data: MixedData
+    measure: BaseLengthMeasure
+
+    @model_validator(mode="after")
+    def _can_be_measured(self) -> "BaseLengthStudy":
+        lengths = self.measure.lengths
+        if not isinstance(self.model.position, Rope):
+            raise ValueError(f"model.position.kind = {self.model.position.kind!r}: this study is about the base of RoPE")
+        if self.data.length not in lengths:
+            raise ValueError(f"measure.lengths = {list(lengths)} lacks data.length = {self.data.length}, what is trained on")
+        if self.train.batch % 2:
+            raise ValueError(f"train.batch = {self.train.batch} is odd: half of its rows are text, half recall")
+        if self.measure.last > min(lengths):
+            raise ValueError(f"measure.last = {self.measure.last} is more than the {min(lengths)} tokens of a window")
+        self.data.check_keys(max(lengths))
+        return self
+
+
+HeadDim = Annotated[int, Field(ge=4, multiple_of=2)]
+
+
+class RopeBaseStudy(Frozen):
+    """Distances m = 0, every, 2 · every, … below each length, or up to it if `inclusive`."""
+
+    study: Literal["rope_base"] = "rope_base"
+    head_dims: tuple[HeadDim, ...] = Field(default=(128,), min_length=1)
+    lengths: tuple[Positive, ...] = Field(min_length=1)
+    inclusive: bool = False
+    every: Positive = 1
+
+
+class PrecisionStudy(Frozen):
+    study: Literal["precision"] = "precision"
+    head_dim: int = Field(default=128, ge=2, multiple_of=2)
+    base: float = Field(default=10000.0, gt=0)
+    lengths: tuple[Positive, ...] = Field(min_length=1)
+
+
+TrainingStudy = SinksStudy | ExtrapolationStudy | EncodingsStudy | RetrievalStudy | BaseLengthStudy
+ExactStudy = RopeBaseStudy | PrecisionStudy  # nothing is trained
+Study = Annotated[TrainingStudy | ExactStudy, Field(discriminator="study")]
+
+
+class Start(Frozen):
+    """Where the training of an arm goes on: from the last weights of another arm of its study, of the same seed."""
+
+    arm: str
+    length: Positive  # that the first weights were trained at, before any arm between: what scalings are relative to
+    steps: Positive  # made before, by that arm and those that it started from: the data go on where they stopped
+
+
+class Arm(Frozen):
+    """One row of a table: a name and everything that training and measuring it needs."""
+
+    name: str
+    model: ModelConfig
+    data: TextData | BackcopyData | RetrievalData | MixedData
+    train: TrainConfig
+    measure: SinksMeasure | ExtrapolationMeasure | RetrievalMeasure | BaseLengthMeasure
+    start: Start | None = None  # absent: from fresh weights
+
+    @property
+    def original_length(self) -> int:
+        """The training length to which the factors of scalings relate: that of the arm at the beginning of all."""
+        return self.data.length if self.start is None else self.start.length
+
+
+def checked_arm_name(name: str) -> str:
+    """A name that can be a folder. UserError otherwise."""
+    if not re.fullmatch(r"[A-Za-z0-9_][A-Za-z0-9_.=+-]*", name):
+        raise UserError(
+            f"the arm {name!r} names a folder: use letters, digits and _ . = + - only, and begin with none of . = + -"
+        )
+    return name
