@@ -37,10 +37,12 @@ lock: .venv/installed
 	$(BIN)/uv pip compile pyproject.toml $(LOCK) --output-file requirements.lock
 	$(BIN)/uv pip compile pyproject.toml $(LOCK) --extra dev --constraint requirements.lock --output-file requirements-dev.lock
 
-# The records of results/, without checkpoints, as the README shows them.
+# The records of results/, without checkpoints, as the README shows them; studies that it does not hold stay as they are.
+STUDIES := $(filter-out tables figures,$(notdir $(patsubst %/,%,$(wildcard results/*/))))
 publish: install
-	rm -rf docs/results && mkdir -p docs/results
-	cd results && tar --create --exclude=checkpoint sinks extrapolation rope_base | tar --extract --directory=../docs/results
+	mkdir -p docs/results
+	cd docs/results && rm -rf $(STUDIES) tables figures
+	cd results && tar --create --exclude=checkpoint $(STUDIES) | tar --extract --directory=../docs/results
 	$(BIN)/leadline report docs/results --into README.md
 
 clean:
