@@ -12,6 +12,7 @@ from typing import Annotated, Any
 
 import typer
 
+from experiments.cores import cores
 from experiments.errors import UserError
 
 MISTAKE, FAILURE, STOPPED = 2, 1, 130
@@ -187,7 +188,7 @@ def _one_device_a_core() -> None:
     """Before JAX starts: on a CPU every core is a device, so that the models of a population train side by side."""
     import jax
 
-    jax.config.update("jax_num_cpu_devices", len(os.sched_getaffinity(0)) if sys.platform == "linux" else os.cpu_count() or 1)
+    jax.config.update("jax_num_cpu_devices", cores())
 
 
 def _existing(folder: Path) -> Path:

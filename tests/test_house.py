@@ -23,7 +23,7 @@ FLOORS: list[set[str]] = [
     {"experiments.position_tables"},
     {"experiments.config"},
     {"experiments.data.retrieval.vocabulary"},  # the names of the tasks, which a configuration may say
-    {"experiments.errors", "experiments.interrupt"},
+    {"experiments.errors", "experiments.interrupt", "experiments.cores"},
     {"model.flax_module"},
     {"model.decoder"},
     {"model.block"},

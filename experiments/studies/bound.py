@@ -1,9 +1,10 @@
 """Which RoPE bases suffice for a context: the exact bound, beside what has been published."""
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
+from experiments.cores import process_pool
 from experiments.errors import UserError
 from experiments.studies.published_bases import HEAD_DIM, PUBLISHED
 from model.positions.base_bound import (
@@ -12,11 +13,17 @@ from model.positions.base_bound import (
     bound_of,
     first_violation,
     geometric_frequencies,
+    joined,
+    parts,
+    restricted,
     restrictions,
     similarity_sums,
 )
 
 Tell = Callable[[int], None]
+# From this length on the bases are searched in so many pieces for so many tokens at a time, a process a core: below it, a
+# search takes no longer than the processes to start.
+FAR, PIECES, STAGE = 2**17, 16, 2**17
 
 
 def bound_report(
@@ -32,7 +39,7 @@ def bound_report(
     UserError for an odd head dim, a length < 1 or an `every` < 1.
     """
     bases = start(head_dim, length, every)
-    for further in restrictions(bases, length + inclusive):
+    for further in searched(bases, length + inclusive):
         bases = further
         if tell is not None:
             tell(min(bases.length, length))
@@ -48,6 +55,21 @@ def start(head_dim: int, length: int, every: int) -> FeasibleBases:
     if every < 1:
         raise UserError(f"every must be at least 1, which tests every distance, not {every}")
     return all_bases(head_dim, every=every)
+
+
+def searched(bases: FeasibleBases, length: int) -> Iterator[FeasibleBases]:
+    """The bases that are feasible for more and more tokens up to `length`; on all cores from FAR on."""
+    for further in restrictions(bases, min(length, FAR)):
+        bases = further
+        yield bases
+    if length <= FAR:
+        return
+    with process_pool() as pool:
+        while bases.length < length:
+            further = min(bases.length + STAGE, length)
+            pieces = parts(bases, further, PIECES)
+            bases = joined(list(pool.map(restricted, pieces, [further] * len(pieces))))
+            yield bases
 
 
 def report_of(bases: FeasibleBases, length: int, *, inclusive: bool) -> dict[str, Any]:

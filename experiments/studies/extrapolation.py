@@ -12,6 +12,7 @@ QUESTION = "What happens to perplexity past the training length, and which exten
 
 ARMS = {
     "rope": "RoPE",
+    "rope_dynamic": "RoPE, one table a text or many",
     "rope_gated": "RoPE, gated",
     "rope_base20": "RoPE, base 20",
     "partial": "partial RoPE, 1/4",
@@ -35,6 +36,7 @@ ARMS = {
     "tuned_yarn": "RoPE, YaRN, fine-tuned at 4×",
     "tuned_short": "RoPE, trained on at 1×",
     "tuned_base20": "RoPE, base 20, trained on at 1×",
+    "tuned_drope": "RoPE, positions dropped, trained on at 1×",
 }
 EXTENSIONS = {
     "none": "as it is",

@@ -14,9 +14,9 @@ from experiments.interrupt import Interrupted, Interruption
 from experiments.progress import Progress
 from experiments.record import RECORD, Measurement, Record, read_arrays, read_record, record_folder, write_record
 from experiments.studies import men_table_4
-from experiments.studies.bound import report_of, start
+from experiments.studies.bound import report_of, searched, start
 from experiments.studies.rope_base import MEN_TABLE_4, arm_name
-from model.positions.base_bound import FeasibleBases, restrictions
+from model.positions.base_bound import FeasibleBases
 
 
 class LengthArm(Frozen):
@@ -107,7 +107,7 @@ def _search(
 ) -> FeasibleBases:
     began = time.monotonic()
     progress.start(f"{study}: {arm.name}, distances below", arm.length, min(bases.length, arm.length))
-    for further in restrictions(bases, arm.length + arm.inclusive):
+    for further in searched(bases, arm.length + arm.inclusive):
         bases = further
         progress.reach(min(bases.length, arm.length), f"{len(bases.intervals) - 1} islands")
         if interruption.requested:

@@ -106,8 +106,7 @@ def base_bounds(head_dim: int, lengths: Sequence[int], *, every: int = 1) -> lis
     bounds: dict[int, BaseBound] = {}
     bases = all_bases(head_dim, every=every)
     for length in sorted(_checked(length) for length in lengths):
-        for further in restrictions(bases, length):
-            bases = further
+        bases = restricted(bases, length)
         bounds[length] = bound_of(bases)
     return [bounds[length] for length in lengths]
 
@@ -136,6 +135,37 @@ def restrictions(bases: FeasibleBases, length: int) -> Iterator[FeasibleBases]:
         yield FeasibleBases(head_dim, every, min(stop * every, length), intervals)
     if length > done:
         yield FeasibleBases(head_dim, every, length, intervals)
+
+
+def restricted(bases: FeasibleBases, length: int) -> FeasibleBases:
+    """The last of `restrictions`."""
+    for further in restrictions(bases, length):
+        bases = further
+    return bases
+
+
+def parts(bases: FeasibleBases, length: int, count: int) -> list[FeasibleBases]:
+    """The same bases in at most `count` pieces of about equal work up to `length`, for each to be restricted by itself."""
+    head_dim, every, done, intervals = bases
+    ray = _certified_ray(-(-done // every), -(-length // every), Pairs(_exponents(head_dim), every))
+    share = sum(max(min(high, ray) - low, 0) for low, high in intervals) / count
+    pieces: list[list[Interval]] = [[]]
+    room = share
+    for low, high in intervals:
+        while min(high, ray) - low > room and len(pieces) < count:
+            pieces[-1].append((low, low + room))
+            low += room
+            pieces.append([])
+            room = share
+        pieces[-1].append((low, high))
+        room -= min(high, ray) - low
+    return [FeasibleBases(head_dim, every, done, tuple(piece)) for piece in pieces if piece]
+
+
+def joined(pieces: Sequence[FeasibleBases]) -> FeasibleBases:
+    """The bases of `parts` in one again."""
+    merged = _merged([interval for piece in pieces for interval in piece.intervals])
+    return pieces[0]._replace(intervals=tuple(merged))
 
 
 def bound_of(bases: FeasibleBases) -> BaseBound:

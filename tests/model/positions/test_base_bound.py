@@ -13,6 +13,9 @@ from model.positions.base_bound import (
     base_bounds,
     first_violation,
     geometric_frequencies,
+    joined,
+    parts,
+    restricted,
     restrictions,
     similarity_sums,
     violations,
@@ -201,3 +204,14 @@ def test_wrong_arguments_are_named():
         first_violation(0.0, 4, 8)
     with pytest.raises(ValueError, match="length must be at least 1"):
         similarity_sums(geometric_frequencies(10.0, 4), 0)
+
+
+@pytest.mark.parametrize("count", [1, 3, 50])
+def test_pieces_are_restricted_as_the_whole_is(count):
+    bases = restricted(all_bases(64), 1000)
+    pieces = parts(bases, 3000, count)
+    assert len(pieces) <= count
+    assert joined(pieces) == bases
+    whole, found = restricted(bases, 3000), joined([restricted(piece, 3000) for piece in pieces])
+    assert found.length == whole.length
+    np.testing.assert_allclose(found.intervals, whole.intervals, rtol=0, atol=1e-8)
