@@ -134,7 +134,7 @@ sizes = st.builds(
 
 @pytest.mark.parametrize("task", TASKS)
 @given(tasks=sizes, extra=st.integers(0, 30), seed=st.integers(0, 2**32 - 1))
-@settings(max_examples=3, deadline=None)
+@settings(max_examples=2, deadline=None)
 def test_answers_are_what_a_reader_finds(task: Task, tasks: Tasks, extra: int, seed: int) -> None:
     length = SMALLEST[task](tasks) + extra
     _check(task, _drawn(task, tasks, 4, length, seed), tasks, length)
