@@ -197,7 +197,7 @@ def test_report_and_claims_of_records(called: _Called, synthetic: Path, tmp_path
 def test_dry_run_trains_nothing(called: _Called, tmp_path: Path) -> None:
     config = suite(tmp_path)
     rows = called.json("run", config, "--dry-run", "--results", tmp_path / "results")["arms"]
-    assert [row["arm"] for row in rows] == ["softmax", "headwise_gate", "rope", "alibi", "64", "1k"]
+    assert [row["arm"] for row in rows] == ["softmax", "headwise_gate", "rope", "alibi", "d128-64", "d128-1k", "men-table-4"]
     assert all(row["parameters"] > 0 and row["flops"] > 0 for row in rows if row["program"])
     code, out, _ = called("run", config, "--dry-run", "--results", tmp_path / "results")
     assert code == 0
