@@ -147,9 +147,12 @@ def verdicts(records: Sequence[Record], ledger: Sequence[Claim] = LEDGER) -> lis
 
 
 def verdicts_table(judged: Sequence[Verdict]) -> Table:
-    """The ledger at a glance: what was said, what was measured, and whether it holds here."""
-    rows = tuple((row.statement, row.published, row.measured or MISSING, row.verdict) for row in judged)
-    return Table("Verdicts", "verdicts", ("published claim", "published", "measured here", "verdict"), rows, ())
+    """The ledger at a glance: what was said, what was measured, whether it holds here; what no record speaks of is counted."""
+    measured = [row for row in judged if row.verdict != "not measured"]
+    rows = tuple((row.statement, row.published, row.measured, row.verdict) for row in measured)
+    left = len(judged) - len(measured)
+    notes = (f"{left} more claims of the ledger have no records here",) if left else ()
+    return Table("Verdicts", "verdicts", ("published claim", "published", "measured here", "verdict"), rows, notes)
 
 
 def claims_table(judged: Sequence[Verdict]) -> Table:

@@ -1,12 +1,13 @@
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 from scipy import stats
 
-from experiments.claims import LEDGER, claims_table, verdicts
+from experiments.claims import LEDGER, claims_table, verdicts, verdicts_table
 from experiments.evidence import Claim, Evidence, judge, mean_interval
 from experiments.record import Record, read_records
 from experiments.studies.base_length_claims import BASE_VS_LENGTH
@@ -169,3 +170,15 @@ def test_empty_ledger_is_all_unmeasured() -> None:
     judged = verdicts([])
     assert {v.verdict for v in judged} == {"not measured"}
     assert len(claims_table(judged).rows) == len(LEDGER)
+
+
+def test_the_table_of_verdicts_counts_what_no_record_speaks_of() -> None:
+    judged = verdicts([])
+    table = verdicts_table(judged)
+    assert table.rows == ()
+    assert table.notes == (f"{len(judged)} more claims of the ledger have no records here",)
+    measured = replace(judged[0], measured="1.0", verdict="holds")
+    table = verdicts_table([measured, *judged[1:]])
+    assert [row[0] for row in table.rows] == [measured.statement]
+    assert table.notes[0].startswith(f"{len(judged) - 1} more")
+    assert verdicts_table([measured]).notes == ()
