@@ -64,12 +64,10 @@ def attention(
     gives zeros, and padded queries count in no statistic. Memory is linear in T: BLOCK rows of scores exist at once. Scores and
     sums are float32.
     """
-    tokens, heads, groups = q.shape[1], q.shape[2], k.shape[2]
+    tokens, groups = q.shape[1], k.shape[2]
     q, k, v = _grouped(q, k, v, scale)
     padding = None if padding is None else jax.reshard(padding, P("data", None))
-    per_head = functools.partial(_per_head, groups=groups, heads=heads)
-    values = {"extra_logit": per_head(extra_logit), "slopes": per_head(slopes), "window": window, "bias": bias}
-    rows = functools.partial(_attend_rows, **values)
+    rows = _rows_of(groups, extra_logit, slopes, window, bias)
     chunk = BLOCK * math.ceil(tokens / (BLOCK * CHUNKS))
     chunks = []
     for start in range(0, tokens, chunk):
@@ -96,11 +94,9 @@ def attend(
 ) -> tuple[Float[Array, "B T N Hv"], AttentionStatistics]:
     """`attention` of T consecutive queries at positions `i` over keys at 0 … S - 1, of which those behind i are not seen: what
     a step of decoding computes. All T · S scores of a head exist at once."""
-    heads, groups = q.shape[2], k.shape[2]
+    rows = _rows_of(k.shape[2], extra_logit, slopes, window, bias)
     q, k, v = _grouped(q, k, v, scale)
-    per_head = functools.partial(_per_head, groups=groups, heads=heads)
-    values = {"extra_logit": per_head(extra_logit), "slopes": per_head(slopes), "window": window, "bias": bias}
-    return _join_heads([_attend_rows(q, i, None, k=k, v=v, real_keys=None, **values)])
+    return _join_heads([rows(q, i, None, k=k, v=v, real_keys=None)])
 
 
 def attention_by_query(
@@ -136,8 +132,12 @@ def _grouped(q: Array, k: Array, v: Array, scale: float | None) -> tuple[Array, 
     return q, k, v
 
 
-def _per_head(values: Float[Array, " N"], groups: int, heads: int) -> Float[Array, "K G"]:
-    return values.reshape(groups, heads // groups, out_sharding=P("model", None))
+def _rows_of(
+    groups: int, extra_logit: Float[Array, " N"], slopes: Float[Array, " N"], window: Int[Array, ""], bias: ScoreBias | None
+) -> Callable[..., _Rows]:
+    """`_attend_rows` with what does not depend on the block, by key/value head."""
+    extra, slope = (x.reshape(groups, -1, out_sharding=P("model", None)) for x in (extra_logit, slopes))
+    return functools.partial(_attend_rows, extra_logit=extra, slopes=slope, window=window, bias=bias)
 
 
 def _attend_rows(
