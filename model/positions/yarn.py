@@ -51,21 +51,8 @@ def ntk_by_parts(
     return table * (1 - share) + table / checked_factor(factor) * share
 
 
-def yarn(
-    head_dim: int,
-    base: float,
-    factor: float,
-    original_length: int,
-    *,
-    beta_fast: float = 32.0,
-    beta_slow: float = 1.0,
-    ramp: Ramp = "pairs",
-    truncate: bool = True,
-) -> Table:
-    """The table of `ntk_by_parts`; YaRN is this table together with the temperature of `yarn_attention_factor`."""
-    return ntk_by_parts(
-        head_dim, base, factor, original_length, beta_fast=beta_fast, beta_slow=beta_slow, ramp=ramp, truncate=truncate
-    )
+# YaRN is this table together with the temperature of `yarn_attention_factor`.
+yarn = ntk_by_parts
 
 
 def dynamic_yarn(
