@@ -37,6 +37,13 @@ class Training(Frozen):
     sweep: dict[str, Annotated[tuple[object, ...], Field(min_length=1)]] = Field(default_factory=dict)
 
 
+def _check_longest(model: ModelConfig, train_length: int, longest: int) -> None:
+    """ValueError where the positions of a model end before the longest text that it is measured on."""
+    end, why = longest_text(model.position, model.head_width, train_length)
+    if longest > end:
+        raise ValueError(f"{why} at {end:.0f} tokens: nothing is measured at {longest}")
+
+
 class SinksStudy(Training):
     study: Literal["sinks"] = "sinks"
     data: BackcopyData
@@ -60,9 +67,7 @@ class ExtrapolationStudy(Training):
     @model_validator(mode="after")
     def _can_be_measured(self) -> "ExtrapolationStudy":
         longest = max(*self.measure.lengths, self.measure.sink.length)
-        end, why = longest_text(self.model.position, self.model.head_width, self.data.length)
-        if longest > end:
-            raise ValueError(f"{why} at {end:.0f} tokens: nothing is measured at {longest}")
+        _check_longest(self.model, self.data.length, longest)
         if self.measure.last > min(self.measure.lengths):
             raise ValueError(
                 f"measure.last = {self.measure.last} is more than the {min(self.measure.lengths)} tokens of a window"
@@ -93,9 +98,7 @@ class RetrievalStudy(Training):
     @model_validator(mode="after")
     def _can_be_measured(self) -> "RetrievalStudy":
         longest = max(self.measure.lengths)
-        end, why = longest_text(self.model.position, self.model.head_width, self.data.length)
-        if longest > end:
-            raise ValueError(f"{why} at {end:.0f} tokens: nothing is measured at {longest}")
+        _check_longest(self.model, self.data.length, longest)
         return self
 
 

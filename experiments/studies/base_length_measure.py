@@ -7,21 +7,19 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Bool, Float, Int
+from jaxtyping import Array, Float, Int
 
 from experiments.config.measure import BaseLengthMeasure
 from experiments.config.position import Rope
 from experiments.config.study import Arm
 from experiments.data.mixed import MixedSource
 from experiments.data.sample import Sample
-from experiments.evaluate import Statistics, in_batches
+from experiments.evaluate import Statistics, evaluate_answers, in_batches, sample_in_batches
 from experiments.loop import Point
-from experiments.measure.perplexity import mean_loss
 from experiments.measure.reach import accuracy, binned, edges, measured_reach
 from experiments.population import compiled, over_arms, population_mesh, share, stack, unstack
 from experiments.position_tables import tables
-from model.decoder import Decoder, DecoderConfig, apply_decoder
-from model.embedding import token_losses
+from model.decoder import Decoder, DecoderConfig
 from model.positions.base_bound import first_violation
 from model.positions.tables import PositionTables
 
@@ -44,7 +42,7 @@ class BaseLengthMeasurer:
         nowhere = np.full((len(text), length), -1, np.int32)
         evidence = np.stack([nowhere, np.asarray(recall.evidence)], axis=1).reshape(-1, length)
         weights = np.stack([np.ones((len(text), length), np.float32), np.asarray(recall.weights)], axis=1).reshape(-1, length)
-        return _in_batches(Sample(rows, weights, evidence))  # pyright: ignore[reportArgumentType]  # host arrays serve
+        return sample_in_batches(Sample(rows, weights, evidence), TOKENS_AT_ONCE)  # pyright: ignore[reportArgumentType]  # host arrays serve
 
     def point(
         self,
@@ -55,18 +53,14 @@ class BaseLengthMeasurer:
         model: DecoderConfig,
         measure: BaseLengthMeasure,  # noqa: ARG002
     ) -> Statistics:
-        def one(batch: Sample) -> Statistics:
-            losses, right = _scored(params, tables, batch.tokens, model)
-            asked: Any = batch.evidence >= 0  # pyright: ignore[reportOptionalOperand]
-            text: Any = (batch.weights > 0) & ~asked  # pyright: ignore[reportOptionalOperand]
-            return {
-                "loss": jnp.array([jnp.sum(losses * text), jnp.sum(text)]),
-                "recall_loss": jnp.array([jnp.sum(losses * asked), jnp.sum(asked)]),
-                "recall_accuracy": jnp.array([jnp.sum(right & asked), jnp.sum(asked)], jnp.float32),
-            }
-
-        sums = jax.tree.map(lambda found: found.sum(axis=0), jax.lax.map(one, batches))
-        return {name: total[0] / total[1] for name, total in sums.items()}
+        right, losses = evaluate_answers(params, tables, batches, model)
+        asked: Any = batches.evidence >= 0  # pyright: ignore[reportOptionalOperand]
+        text: Any = (batches.weights > 0) & ~asked  # pyright: ignore[reportOptionalOperand]
+        return {
+            "loss": jnp.sum(losses * text) / jnp.sum(text),
+            "recall_loss": jnp.sum(losses * asked) / jnp.sum(asked),
+            "recall_accuracy": jnp.sum(right & asked) / jnp.sum(asked),
+        }
 
     def final(
         self,
@@ -108,7 +102,7 @@ def _measured(
 ) -> list[Point]:
     measure: Any = arms[0].measure
     length = text.shape[1] - 1
-    held_out = in_batches(text, TOKENS_AT_ONCE), _in_batches(recall)
+    held_out = in_batches(text, TOKENS_AT_ONCE), sample_in_batches(recall, TOKENS_AT_ONCE)
     mesh = population_mesh(len(arms), held_out[0].shape[1], held_out[1].tokens.shape[1], model.block.width)
     with jax.set_mesh(mesh):
         shared = share(held_out, mesh)
@@ -125,25 +119,13 @@ def _measured(
 def _of_text(
     params: Decoder, tables: PositionTables, batches: Int[Array, "C B _"], model: DecoderConfig, last: int
 ) -> Statistics:
-    def one(tokens: Int[Array, "B _"]) -> Statistics:
-        losses, _ = _scored(params, tables, tokens, model)
-        return {"loss": mean_loss(losses), "last_loss": mean_loss(losses[:, -last:])}
-
-    return jax.tree.map(lambda found: jnp.mean(found, axis=0), jax.lax.map(one, batches))
+    _, losses = evaluate_answers(params, tables, Sample(batches), model)
+    return {"loss": jnp.mean(losses), "last_loss": jnp.mean(losses[..., -last:])}
 
 
 def _of_recall(params: Decoder, tables: PositionTables, batches: Sample, model: DecoderConfig) -> Statistics:
     """1 where the most probable token is the target and 0 where it is not, of every position [C, B, T]."""
-    right = jax.lax.map(lambda batch: _scored(params, tables, batch.tokens, model)[1], batches)
-    return {"right": right.astype(jnp.float32)}
-
-
-def _scored(
-    params: Decoder, tables: PositionTables, tokens: Int[Array, "B _"], model: DecoderConfig
-) -> tuple[Float[Array, "B T"], Bool[Array, "B T"]]:
-    """The loss of every target, and whether it is the most probable token."""
-    scores, _ = apply_decoder(params, tokens[:, :-1], tables, model)
-    return token_losses(scores, tokens[:, 1:]), jnp.argmax(scores, axis=-1) == tokens[:, 1:]
+    return {"right": evaluate_answers(params, tables, batches, model)[0].astype(jnp.float32)}
 
 
 def _named(result: Point, recall: Sample, arm: Arm, length: int, last: int) -> Point:
@@ -175,8 +157,3 @@ def _by_distance(recall: Sample, right: Float[np.ndarray, "B T"]) -> tuple[Float
     distance = (np.arange(evidence.shape[1])[None] - evidence)[asked]
     answers, recalled = (np.bincount(distance, weights, evidence.shape[1]) for weights in (None, right[asked]))
     return answers.astype(np.float64), recalled.astype(np.float64)
-
-
-def _in_batches(rows: Sample) -> Sample:
-    batches = len(in_batches(np.asarray(rows.tokens), TOKENS_AT_ONCE))
-    return jax.tree.map(lambda leaf: np.asarray(leaf).reshape(batches, -1, leaf.shape[-1]), rows)
