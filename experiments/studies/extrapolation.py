@@ -36,7 +36,7 @@ ARMS = {
     "tuned_yarn": "RoPE, YaRN, fine-tuned at 4×",
     "tuned_short": "RoPE, trained on at 1×",
     "tuned_base20": "RoPE, base 20, trained on at 1×",
-    "tuned_drope": "RoPE, positions dropped, trained on at 1×",
+    "tuned_drope": "DroPE, trained on at 1×",
 }
 EXTENSIONS = {
     "none": "as it is",
