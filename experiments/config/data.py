@@ -51,6 +51,7 @@ class RetrievalData(Frozen):
     length: Positive
     keys: Positive = 128  # ids that name things
     values: int = Field(default=32, ge=DIGITS)  # ids that are looked up, copied, added
+    own_values: int = Field(default=0, ge=0)  # ids that are looked up by one key alone, of each; 0: all keys share the values
     fillers: Positive = 8  # ids of the noise
     symbols: Positive = 1  # of a passkey, or of the value of a key
     needles: Positive = 4  # of multi_key

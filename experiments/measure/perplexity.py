@@ -21,7 +21,9 @@ Losses = Float[np.ndarray, "W T"]
 Counted = Bool[np.ndarray, "W T"]
 
 
-def mean_loss(losses: Float[Array, "B T"], weights: Bool[Array, "B T"] | Float[Array, "B T"] | None = None) -> Float[Array, ""]:
+def mean_loss(
+    losses: Float[Array, "*C B T"], weights: Bool[Array, "*C B T"] | Float[Array, "*C B T"] | None = None
+) -> Float[Array, ""]:
     """Token-weighted mean loss [nats] over all positions, over those chosen, or weighted; inside a compiled program."""
     if weights is None:
         return jnp.mean(losses)

@@ -48,7 +48,7 @@ class RetrievalMeasurer:
         hit, losses = evaluate_answers(params, tables, batches, model)
         weights = jnp.asarray(batches.weights)
         return {
-            "loss": mean_loss(losses.reshape(-1, losses.shape[2]), weights.reshape(-1, losses.shape[2])),
+            "loss": mean_loss(losses, weights),
             "accuracy": jnp.mean(right_answers(hit, weights), dtype=jnp.float32),
         }
 

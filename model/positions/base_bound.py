@@ -242,10 +242,10 @@ def _walk(low: float, high: float, turn: float, start: int, stop: int, pairs: Pa
         left = open_distances(low, top, start, stop, pairs)
         feasible += _bisected(low, top, left, pairs) if left.size else [(low, top)]
         share = left.size / (stop - start)
-        if share < OPEN_SHARE / 2:
-            turn *= 1.2
-        elif share > OPEN_SHARE:
+        if share > OPEN_SHARE:
             turn = max(0.8 * turn, 0.1)  # where few bases are feasible, shorter steps leave no fewer distances open
+        elif share < OPEN_SHARE / 2 and top < high:  # a step cut short by the end of an island says nothing of a whole one
+            turn *= 1.2
         low = top
     return feasible, turn
 

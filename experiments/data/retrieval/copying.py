@@ -36,7 +36,7 @@ def copying(
     draw, size = jax.random.split(key)
     longest = longest_copy(length)
     n = draw_sizes(size, batch, longest, smallest, at)[:, None]
-    string = jax.random.randint(draw, (batch, longest), vocabulary.first_value, vocabulary.size, jnp.int32)
+    string = jax.random.randint(draw, (batch, longest), vocabulary.first_value, vocabulary.first_own_value, jnp.int32)
     place = jnp.arange(length + 1, dtype=jnp.int32)[None]
     again = place - n - 2  # index into the copy
     tokens = jnp.where(place <= n, read(string, place - 1), ASK)

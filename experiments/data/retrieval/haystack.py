@@ -54,6 +54,17 @@ def distinct(key: PRNGKeyArray, batch: int, first: int, among: int, count: int) 
     return first + place(key, batch, among, count)
 
 
+def values_of(
+    key: PRNGKeyArray, vocabulary: Vocabulary, keys: Int32[Array, "B n"], symbols: int
+) -> Int32[Array, "B n {symbols}"]:
+    """What is to be looked up by each key: uniform and independent, among its own values if keys have some."""
+    shape = (*keys.shape, symbols)
+    if vocabulary.own_values:
+        first = vocabulary.first_own_value + (keys - vocabulary.first_key) * vocabulary.own_values
+        return first[:, :, None] + jax.random.randint(key, shape, 0, vocabulary.own_values, jnp.int32)
+    return jax.random.randint(key, shape, vocabulary.first_value, vocabulary.first_own_value, jnp.int32)
+
+
 def answered(
     task: int,
     context: Int32[Array, "B C"],

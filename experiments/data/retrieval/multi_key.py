@@ -4,7 +4,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, PRNGKeyArray
 
-from experiments.data.retrieval.haystack import answered, distinct, fillers, haystack, place
+from experiments.data.retrieval.haystack import answered, distinct, fillers, haystack, place, values_of
 from experiments.data.retrieval.vocabulary import ASK, Task, Vocabulary, check_length, task_id
 from experiments.data.sample import Sample
 
@@ -43,8 +43,7 @@ def multi_query(key: PRNGKeyArray, vocabulary: Vocabulary, batch: int, length: i
     vocabulary.need("keys", needles, "multi_query")
     noise, names, draw, where = jax.random.split(key, 4)
     keys = distinct(names, batch, vocabulary.first_key, vocabulary.keys, needles)
-    values = jax.random.randint(draw, (batch, needles), vocabulary.first_value, vocabulary.size, jnp.int32)
-    pairs = jnp.stack([keys, values], axis=2)
+    pairs = jnp.concatenate([keys[:, :, None], values_of(draw, vocabulary, keys, 1)], axis=2)
     size = length - 1 - 2 * needles
     # The slots come in random order, so the order of the pairs is that of the questions and not that of the text.
     hidden = haystack(fillers(noise, vocabulary, batch, size), pairs, place(where, batch, size - needles, needles))
@@ -92,7 +91,7 @@ def _pairs(
     vocabulary.need("keys", count, task)
     noise, names, draw, where = jax.random.split(key, 4)
     keys = distinct(names, batch, vocabulary.first_key, vocabulary.keys, count)
-    values = jax.random.randint(draw, (batch, count, symbols), vocabulary.first_value, vocabulary.size, jnp.int32)
+    values = values_of(draw, vocabulary, keys, symbols)
     size = length - 1 - (1 + symbols)
     slots = place(where, batch, size - count * symbols, count, at)
     pairs = jnp.concatenate([keys[:, :, None], values], axis=2)

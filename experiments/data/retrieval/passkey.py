@@ -29,7 +29,7 @@ def passkey(
     """
     check_length("passkey", length, 2 * symbols + 2)
     noise, draw, where = jax.random.split(key, 3)
-    secret = jax.random.randint(draw, (batch, symbols), vocabulary.first_value, vocabulary.size, jnp.int32)
+    secret = jax.random.randint(draw, (batch, symbols), vocabulary.first_value, vocabulary.first_own_value, jnp.int32)
     needle = jnp.concatenate([jnp.full((batch, 1), NEEDLE, jnp.int32), secret], axis=1)
     size = length - 1 - symbols
     slots = place(where, batch, size - symbols, 1, at)

@@ -16,7 +16,7 @@ from experiments.data.sample import HELD_OUT_SEED, Sample
 
 def retrieval_tasks(data: RetrievalData) -> Tasks:
     """The sizes of a configuration as the tasks take them."""
-    vocabulary = Vocabulary(data.keys, data.values, data.fillers)
+    vocabulary = Vocabulary(data.keys, data.values, data.fillers, data.own_values)
     return Tasks(vocabulary, data.symbols, data.needles, data.queries, data.answers, data.chains, data.hops)
 
 

@@ -3,9 +3,14 @@
     0 … 7   one id a task, which begins its rows
     8 … 12  NEEDLE, EQUALS, PLUS, ASK, END
     then    `fillers` ids that mean nothing, `keys` ids that name things, `values` ids that are looked up
+    then    `own_values` ids for each key, which are looked up by this key alone
 
 Keys and values have ids of their own, as RULER's keys are words and its values numbers (Hsieh et al. 2024, arXiv:2404.06654):
 where one alphabet served both, a value could be mistaken for the key that is asked for.
+
+With values that all keys share, a lookup takes two layers: one joins a value to the key before it, the next compares keys. A
+small model may stay for thousands of steps where it guesses among the values of the context. Own values name their key, as the
+values of experiments/data/recall.py do, and one head that compares contents over a distance is enough.
 """
 
 from dataclasses import dataclass
@@ -28,6 +33,7 @@ class Vocabulary:
     keys: int
     values: int
     fillers: int
+    own_values: int = 0  # of each key; 0: what is looked up by a key is one of the values that all share
 
     def __post_init__(self) -> None:
         for name, count, least in (("keys", self.keys, 1), ("fillers", self.fillers, 1), ("values", self.values, DIGITS)):
@@ -47,8 +53,12 @@ class Vocabulary:
         return self.first_key + self.keys
 
     @property
-    def size(self) -> int:
+    def first_own_value(self) -> int:
         return self.first_value + self.values
+
+    @property
+    def size(self) -> int:
+        return self.first_own_value + self.keys * self.own_values
 
     def need(self, kind: Literal["keys", "values"], count: int, task: Task) -> None:
         """UserError where a task needs more distinct ids than there are."""

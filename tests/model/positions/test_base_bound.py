@@ -8,6 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from model.positions.base_bound import (
+    _walk,
     all_bases,
     base_bound,
     base_bounds,
@@ -20,6 +21,7 @@ from model.positions.base_bound import (
     similarity_sums,
     violations,
 )
+from model.positions.base_certificates import Pairs
 
 
 def naive_sum(base: float, m: int, head_dim: int) -> float:
@@ -204,6 +206,14 @@ def test_wrong_arguments_are_named():
         first_violation(0.0, 4, 8)
     with pytest.raises(ValueError, match="length must be at least 1"):
         similarity_sums(geometric_frequencies(10.0, 4), 0)
+
+
+def test_narrow_islands_do_not_lengthen_the_steps():
+    """Few distances stay open on them, which says nothing of a whole step: the next wide island would leave nearly all open."""
+    pairs, turn = Pairs(np.arange(0, 64, 2) / 64, 1), 1.0
+    for low in np.linspace(20.0, 21.0, 20):
+        _, turn = _walk(low, low + 1e-7, turn, 64, 4096, pairs)
+    assert turn <= 1.0
 
 
 @pytest.mark.parametrize("count", [1, 3, 50])

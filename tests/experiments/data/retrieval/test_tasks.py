@@ -1,6 +1,7 @@
 """The tasks: every answer is what a plain reader of the row finds, every row is well formed, and what does not fit is said."""
 
 import re
+from dataclasses import replace
 
 import jax
 import jax.numpy as jnp
@@ -55,6 +56,9 @@ def _kind(token: int, v: Vocabulary) -> str:
 def _pairs(row: list[int], ask: int, v: Vocabulary, symbols: int) -> list[tuple[int, list[int]]]:
     found = [(row[i], row[i + 1 : i + 1 + symbols]) for i in range(1, ask) if _kind(row[i], v) == "key"]
     assert all(_kind(token, v) == "value" for _, value in found for token in value)
+    if v.own_values and TASKS[row[0]] != "multi_value":
+        own = [((token - v.first_own_value) // v.own_values, key - v.first_key) for key, value in found for token in value]
+        assert all(block == name for block, name in own)
     return found
 
 
@@ -122,7 +126,7 @@ def _check(task: Task, sample: Sample, tasks: Tasks, length: int) -> None:
 
 sizes = st.builds(
     Tasks,
-    vocabulary=st.just(VOCABULARY),
+    vocabulary=st.sampled_from([VOCABULARY, replace(VOCABULARY, own_values=3)]),
     symbols=st.integers(1, 3),
     needles=st.integers(1, 5),
     queries=st.integers(1, 6),
