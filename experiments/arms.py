@@ -16,9 +16,10 @@ from experiments.config.measure import ExtrapolationMeasure
 from experiments.config.study import Arm
 from experiments.data.source import open_source, vocabulary_size
 from experiments.errors import UserError
+from experiments.group import Group, Measurer, Member, Point, Recorded, Source
 from experiments.identity import Origin, arm_hash, now
 from experiments.interrupt import Interruption
-from experiments.loop import Group, Measurer, Member, Point, Recorded, Source, Trained, train_group
+from experiments.loop import Trained, train_group
 from experiments.measure.layers import ARRAYS, UNITS, as_number
 from experiments.population import population_mesh
 from experiments.progress import Progress

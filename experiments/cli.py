@@ -63,7 +63,7 @@ def run(
     if as_json:
         _print(ran.as_json(results))
         return
-    _show_verdicts(ran.published.verdicts)
+    _show_verdicts([row for row in ran.published.verdicts if row.verdict != "not measured"])
     typer.echo(
         f"\n{ran.trained} models trained, {ran.found} records found, {len(ran.programs)} programs compiled, "
         f"{ran.seconds:.0f} s\npage: {ran.published.page}"

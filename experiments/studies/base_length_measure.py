@@ -15,7 +15,7 @@ from experiments.config.study import Arm
 from experiments.data.mixed import MixedSource
 from experiments.data.sample import Sample
 from experiments.evaluate import Statistics, evaluate_answers, in_batches, sample_in_batches
-from experiments.loop import Point
+from experiments.group import Point
 from experiments.measure.reach import accuracy, binned, edges, measured_reach
 from experiments.population import compiled, over_arms, population_mesh, share, stack, unstack
 from experiments.position_tables import tables

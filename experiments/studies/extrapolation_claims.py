@@ -4,9 +4,13 @@ Perplexities are token-weighted over whole windows unless a statement says other
 and 4096 are 2, 4, 8 and 32 times it. Fine-tuned arms go on from RoPE at 4 times the training length, with the factor 4.
 """
 
-from experiments.evidence import Claim, trained
+from collections.abc import Callable, Sequence
+
+from experiments.evidence import Claim, Evidence, Quantity, trained
+from experiments.record import Record
 from experiments.studies import extrapolation, extrapolation_encodings
 
+Judge = Callable[[Sequence[Record]], Evidence | None]
 _PRESS = "Press et al. 2022, arXiv:2108.12409"
 _CHEN = "Chen et al. 2023, arXiv:2306.15595, section 3.2"
 _PENG = "Peng et al. 2023, arXiv:2309.00071, Table 1 (Llama-2 7B fine-tuned to 8192)"
@@ -18,6 +22,25 @@ def _perplexity(arm: str, extension: str, length: int, last64: bool = False) -> 
     return arm, f"perplexity{'_last64' if last64 else ''}.{extension}.{length}"
 
 
+def _above(high: Quantity, low: Quantity) -> Judge:
+    """One perplexity is above another."""
+    return trained(lambda high, low: high - low, high, low, digits=2)
+
+
+def _at_most(ratio: float, near: Quantity, far: Quantity) -> Judge:
+    """The far perplexity is at most `ratio` times the near one."""
+    return trained(lambda near, far: ratio - far / near, near, far, digits=2)
+
+
+def _at_least(ratio: float, near: Quantity, far: Quantity) -> Judge:
+    return trained(lambda near, far: far / near - ratio, near, far, digits=2)
+
+
+def _flatter(other: Quantity, other_far: Quantity, near: Quantity, far: Quantity) -> Judge:
+    """The second perplexity rises by a smaller factor than the first."""
+    return trained(lambda a, a_far, b, b_far: a_far / a - b_far / b, other, other_far, near, far, digits=2)
+
+
 EXTRAPOLATION = (
     Claim(
         "press-rope",
@@ -25,12 +48,7 @@ EXTRAPOLATION = (
         _PRESS,
         "rotary perplexity degrades past the training length (Figure 1)",
         extrapolation.STUDY,
-        trained(
-            lambda near, far: far - 2 * near,
-            _perplexity("rope", "none", 128, last64=True),
-            _perplexity("rope", "none", 1024, last64=True),
-            digits=2,
-        ),
+        _at_least(2.0, _perplexity("rope", "none", 128, last64=True), _perplexity("rope", "none", 1024, last64=True)),
     ),
     Claim(
         "press-alibi-flat",
@@ -38,12 +56,7 @@ EXTRAPOLATION = (
         _PRESS,
         "19.73 at 512 → 18.40 at 3072, trained at 512",
         extrapolation.STUDY,
-        trained(
-            lambda near, far: 1.05 - far / near,
-            _perplexity("alibi", "none", 128),
-            _perplexity("alibi", "none", 1024),
-            digits=2,
-        ),
+        _at_most(1.05, _perplexity("alibi", "none", 128), _perplexity("alibi", "none", 1024)),
     ),
     Claim(
         "press-alibi-rope",
@@ -51,12 +64,7 @@ EXTRAPOLATION = (
         _PRESS,
         "past the training length rotary degrades, ALiBi does not (Figure 1)",
         extrapolation.STUDY,
-        trained(
-            lambda rope, alibi: rope - alibi,
-            _perplexity("rope", "none", 1024),
-            _perplexity("alibi", "none", 1024),
-            digits=2,
-        ),
+        _above(_perplexity("rope", "none", 1024), _perplexity("alibi", "none", 1024)),
     ),
     Claim(
         "chen-pi",
@@ -64,7 +72,7 @@ EXTRAPOLATION = (
         _CHEN,
         "below 20 against above 1000 (LLaMA 7B, 2048 → 8192)",
         extrapolation.STUDY,
-        trained(lambda none, pi: none - pi, _perplexity("rope", "none", 512), _perplexity("rope", "pi", 512), digits=2),
+        _above(_perplexity("rope", "none", 512), _perplexity("rope", "pi", 512)),
     ),
     Claim(
         "bloc97-ntk",
@@ -72,7 +80,7 @@ EXTRAPOLATION = (
         "bloc97 2023, NTK-aware scaled RoPE; Peng et al. 2023, arXiv:2309.00071",
         "longer contexts without fine-tuning at little perplexity",
         extrapolation.STUDY,
-        trained(lambda none, ntk: none - ntk, _perplexity("rope", "none", 1024), _perplexity("rope", "ntk", 1024), digits=2),
+        _above(_perplexity("rope", "none", 1024), _perplexity("rope", "ntk", 1024)),
     ),
     Claim(
         "yarn-pi",
@@ -80,7 +88,7 @@ EXTRAPOLATION = (
         _PENG,
         "6.04 against 8.07 at 10240",
         extrapolation.STUDY,
-        trained(lambda pi, yarn: pi - yarn, _perplexity("rope", "pi", 1024), _perplexity("rope", "yarn", 1024), digits=2),
+        _above(_perplexity("rope", "pi", 1024), _perplexity("rope", "yarn", 1024)),
     ),
     Claim(
         "yarn-ntk-far",
@@ -88,7 +96,7 @@ EXTRAPOLATION = (
         f"{_YARN_19}; {_PENG}",
         "YaRN better in longer windows; 6.04 against 6.24 at 10240",
         extrapolation.STUDY,
-        trained(lambda ntk, yarn: ntk - yarn, _perplexity("rope", "ntk", 1024), _perplexity("rope", "yarn", 1024), digits=2),
+        _above(_perplexity("rope", "ntk", 1024), _perplexity("rope", "yarn", 1024)),
     ),
     Claim(
         "yarn-ntk-near",
@@ -96,7 +104,7 @@ EXTRAPOLATION = (
         _YARN_19,
         "NTK-aware better in shorter windows",
         extrapolation.STUDY,
-        trained(lambda ntk, yarn: yarn - ntk, _perplexity("rope", "ntk", 256), _perplexity("rope", "yarn", 256), digits=2),
+        _above(_perplexity("rope", "yarn", 256), _perplexity("rope", "ntk", 256)),
     ),
 )
 
@@ -107,12 +115,7 @@ ENCODINGS = (
         _CHEN,
         "needs a short fine-tuning (within 1000 steps)",
         extrapolation_encodings.STUDY,
-        trained(
-            lambda trained_at, pi: pi / trained_at - 1.1,
-            _perplexity("rope", "none", 128),
-            _perplexity("rope", "pi", 512),
-            digits=2,
-        ),
+        _at_least(1.1, _perplexity("rope", "none", 128), _perplexity("rope", "pi", 512)),
     ),
     Claim(
         "chen-pi-tuned",
@@ -121,12 +124,7 @@ ENCODINGS = (
         _CHEN,
         "quality is kept after fine-tuning (within 1000 steps)",
         extrapolation_encodings.STUDY,
-        trained(
-            lambda trained_at, pi: 1.05 - pi / trained_at,
-            _perplexity("rope", "none", 128),
-            _perplexity("tuned_pi", "none", 512),
-            digits=2,
-        ),
+        _at_most(1.05, _perplexity("rope", "none", 128), _perplexity("tuned_pi", "none", 512)),
     ),
     Claim(
         "bloc97-ntk-alone",
@@ -134,12 +132,7 @@ ENCODINGS = (
         "bloc97 2023, NTK-aware scaled RoPE; Peng et al. 2023, arXiv:2309.00071",
         "longer contexts without fine-tuning at little perplexity",
         extrapolation_encodings.STUDY,
-        trained(
-            lambda trained_at, ntk: 1.05 - ntk / trained_at,
-            _perplexity("rope", "none", 128),
-            _perplexity("rope", "ntk", 256),
-            digits=2,
-        ),
+        _at_most(1.05, _perplexity("rope", "none", 128), _perplexity("rope", "ntk", 256)),
     ),
     Claim(
         "peng-temperature",
@@ -148,12 +141,7 @@ ENCODINGS = (
         "Peng et al. 2023, arXiv:2309.00071, section 3.3",
         "a temperature of the softmax lowers perplexity over the whole extended window",
         extrapolation_encodings.STUDY,
-        trained(
-            lambda parts, yarn: parts - yarn,
-            _perplexity("rope", "ntk_by_parts", 1024),
-            _perplexity("rope", "yarn", 1024),
-            digits=2,
-        ),
+        _above(_perplexity("rope", "ntk_by_parts", 1024), _perplexity("rope", "yarn", 1024)),
     ),
     Claim(
         "peng-tuned-within",
@@ -161,12 +149,7 @@ ENCODINGS = (
         _PENG,
         "3.35 against 3.59 at 8192",
         extrapolation_encodings.STUDY,
-        trained(
-            lambda ntk, yarn: ntk - yarn,
-            _perplexity("tuned_ntk", "none", 512),
-            _perplexity("tuned_yarn", "none", 512),
-            digits=2,
-        ),
+        _above(_perplexity("tuned_ntk", "none", 512), _perplexity("tuned_yarn", "none", 512)),
     ),
     Claim(
         "peng-tuned-beyond",
@@ -174,12 +157,7 @@ ENCODINGS = (
         _PENG,
         "6.04 against 8.07 at 10240",
         extrapolation_encodings.STUDY,
-        trained(
-            lambda pi, yarn: pi - yarn,
-            _perplexity("tuned_pi", "none", 1024),
-            _perplexity("tuned_yarn", "none", 1024),
-            digits=2,
-        ),
+        _above(_perplexity("tuned_pi", "none", 1024), _perplexity("tuned_yarn", "none", 1024)),
     ),
     Claim(
         "press-alibi-flat-32",
@@ -187,12 +165,7 @@ ENCODINGS = (
         _PRESS,
         "19.73 at 512 → 18.40 at 3072, trained at 512",
         extrapolation_encodings.STUDY,
-        trained(
-            lambda near, far: 1.05 - far / near,
-            _perplexity("alibi", "none", 128),
-            _perplexity("alibi", "none", 4096),
-            digits=2,
-        ),
+        _at_most(1.05, _perplexity("alibi", "none", 128), _perplexity("alibi", "none", 4096)),
     ),
     Claim(
         "press-sinusoidal",
@@ -201,11 +174,8 @@ ENCODINGS = (
         _PRESS,
         "sinusoidal, rotary and T5 models degrade past the training length, ALiBi's do not (Figure 1)",
         extrapolation_encodings.STUDY,
-        trained(
-            lambda near, far: far - 2 * near,
-            _perplexity("sinusoidal", "none", 128, last64=True),
-            _perplexity("sinusoidal", "none", 512, last64=True),
-            digits=2,
+        _at_least(
+            2.0, _perplexity("sinusoidal", "none", 128, last64=True), _perplexity("sinusoidal", "none", 512, last64=True)
         ),
     ),
     Claim(
@@ -215,12 +185,7 @@ ENCODINGS = (
         "Press et al. 2022, arXiv:2108.12409, section 1",
         "a learned table has no positions past the training length",
         extrapolation_encodings.STUDY,
-        trained(
-            lambda near, far: far - 2 * near,
-            _perplexity("learned", "none", 128, last64=True),
-            _perplexity("learned", "none", 512, last64=True),
-            digits=2,
-        ),
+        _at_least(2.0, _perplexity("learned", "none", 128, last64=True), _perplexity("learned", "none", 512, last64=True)),
     ),
     Claim(
         "press-t5",
@@ -228,7 +193,7 @@ ENCODINGS = (
         _PRESS,
         "T5's bias reaches further than rotary, which reaches further than sinusoidal",
         extrapolation_encodings.STUDY,
-        trained(lambda rope, t5: rope - t5, _perplexity("rope", "none", 512), _perplexity("t5", "none", 512), digits=2),
+        _above(_perplexity("rope", "none", 512), _perplexity("t5", "none", 512)),
     ),
     Claim(
         "liu-small-base",
@@ -237,12 +202,7 @@ ENCODINGS = (
         "Liu et al. 2023, arXiv:2310.05209",
         "fine-tuning at the training length with a smaller base improves extrapolation (Llama-2, base 500)",
         extrapolation_encodings.STUDY,
-        trained(
-            lambda large, small: large - small,
-            _perplexity("tuned_short", "none", 1024),
-            _perplexity("tuned_base20", "none", 1024),
-            digits=2,
-        ),
+        _above(_perplexity("tuned_short", "none", 1024), _perplexity("tuned_base20", "none", 1024)),
     ),
     Claim(
         "kazemnejad-nope",
@@ -250,13 +210,11 @@ ENCODINGS = (
         "Kazemnejad et al. 2023, arXiv:2305.19466 (accuracy on downstream tasks at twice the training length)",
         "NoPE generalises to longer inputs better than every explicit encoding",
         extrapolation_encodings.STUDY,
-        trained(
-            lambda rope, rope_far, nope, nope_far: rope_far / rope - nope_far / nope,
+        _flatter(
             _perplexity("rope", "none", 128),
             _perplexity("rope", "none", 1024),
             _perplexity("nope", "none", 128),
             _perplexity("nope", "none", 1024),
-            digits=2,
         ),
     ),
     Claim(
@@ -266,13 +224,11 @@ ENCODINGS = (
         _QIU,
         "at 128k 31.65 without, 58.82 with a gate; at 32k 79.50 and 79.77 before YaRN, 37.94 and 72.88 after",
         extrapolation_encodings.STUDY,
-        trained(
-            lambda plain, plain_far, gated, gated_far: plain_far / plain - gated_far / gated,
+        _flatter(
             _perplexity("rope", "none", 128),
             _perplexity("rope", "yarn", 512),
             _perplexity("rope_gated", "none", 128),
             _perplexity("rope_gated", "yarn", 512),
-            digits=2,
         ),
     ),
     Claim(
@@ -281,13 +237,11 @@ ENCODINGS = (
         "Gopalakrishnan et al. 2025, arXiv:2509.10534",
         "PoPE extrapolates without fine-tuning, RoPE degrades (124M to 774M, 1024 → 10240)",
         extrapolation_encodings.STUDY,
-        trained(
-            lambda rope, rope_far, pope, pope_far: rope_far / rope - pope_far / pope,
+        _flatter(
             _perplexity("rope", "none", 128),
             _perplexity("rope", "none", 1024),
             _perplexity("pope", "none", 128),
             _perplexity("pope", "none", 1024),
-            digits=2,
         ),
     ),
 )

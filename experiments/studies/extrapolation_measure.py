@@ -16,7 +16,7 @@ from experiments.config.study import Arm
 from experiments.data.held_out import HeldOut
 from experiments.data.source import TextSource
 from experiments.evaluate import Statistics, evaluate, evaluate_tokens, in_batches
-from experiments.loop import Point
+from experiments.group import Point
 from experiments.measure.layers import layer_statistics, sink_statistics
 from experiments.measure.perplexity import (
     document_perplexity,

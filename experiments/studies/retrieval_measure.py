@@ -13,7 +13,7 @@ from experiments.data.retrieval.source import RetrievalSource, grid
 from experiments.data.retrieval.vocabulary import AT_A_DEPTH, OF_A_SIZE, Task
 from experiments.data.sample import Sample
 from experiments.evaluate import Statistics, evaluate_answers, sample_in_batches
-from experiments.loop import Point
+from experiments.group import Point
 from experiments.measure.perplexity import mean_loss
 from experiments.measure.retrieval import by_bin, depths, distances, grid_edges, right_answers
 from experiments.population import compiled, over_arms, population_mesh, share, stack, unstack

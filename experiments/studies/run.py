@@ -20,10 +20,10 @@ from experiments.config.study import (
     TrainingStudy,
 )
 from experiments.errors import UserError
+from experiments.group import Measurer
 from experiments.identity import Origin, provenance
 from experiments.interrupt import Interruption
 from experiments.load import arms_of, load_studies
-from experiments.loop import Measurer
 from experiments.progress import Progress
 from experiments.publish.page import Published
 from experiments.record import read_records

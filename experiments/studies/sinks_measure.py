@@ -12,7 +12,7 @@ from experiments.config.study import Arm
 from experiments.data.backcopy import Backcopy, bigram_queries, oracle_loss, trigger_queries
 from experiments.data.source import BackcopySource
 from experiments.evaluate import Statistics, evaluate, in_batches
-from experiments.loop import Point
+from experiments.group import Point
 from experiments.measure.layers import layer_statistics
 from experiments.measure.perplexity import mean_loss
 from experiments.measure.sinks import first_value_ratio, mean_mass

@@ -4,22 +4,8 @@ import math
 
 import jax
 import jax.numpy as jnp
-import numpy as np
 from jax.sharding import PartitionSpec as P
 from jaxtyping import Array, Float
-from numpy.typing import NDArray
-
-
-def polar_frequencies(head_dim: int, base: float = 10000.0) -> NDArray[np.float64]:
-    """theta_c = b^(-c/d), c = 0 … d - 1 [rad per token]: one for every channel, where RoPE has one for every pair.
-
-    Returns float64 [d]. ValueError for a head dimension < 1 or a base <= 0.
-    """
-    if head_dim < 1:
-        raise ValueError(f"PoPE needs at least one channel, got head dimension {head_dim}")
-    if not base > 0:
-        raise ValueError(f"PoPE base {base} must be positive")
-    return base ** -(np.arange(head_dim, dtype=np.float64) / head_dim)
 
 
 def init_polar_phase(heads: int, head_dim: int) -> Float[Array, "N H"]:
@@ -32,9 +18,10 @@ def polar(
 ) -> Float[Array, "B T N 2*H"]:
     """x → (mu cos(angle + delta), mu sin(angle + delta)), mu = softplus(x) (Gopalakrishnan et al. 2025, arXiv 2509.10534).
 
-    `angles` are position · `polar_frequencies` [rad]; `phase` is delta, for keys only, and is clamped to [-2π, 0]. The score
-    of a query at t and a key at s is then sum_c mu_q mu_k cos((t - s) theta_c - delta_c). It sums over 2H channels but H
-    magnitudes: scale it by H^-0.5, the default of PoPE-pytorch (a port that counts the doubled channels takes (2H)^-0.5).
+    `angles` are position · theta_c [rad], theta_c = b^(-c/H): one for every channel, as RoPE of 2H channels has for every
+    pair. `phase` is delta, for keys only, and is clamped to [-2π, 0]. The score of a query at t and a key at s is then
+    sum_c mu_q mu_k cos((t - s) theta_c - delta_c). It sums over 2H channels but H magnitudes: scale it by H^-0.5, the default
+    of PoPE-pytorch (a port that counts the doubled channels takes (2H)^-0.5).
 
     Within the bounds, ends included, delta has its full gradient; beyond them none, as with torch.clamp: a delta that a step
     has carried past 0 stays there. float32 inside, the type of x out.

@@ -20,7 +20,7 @@ from model.positions.distance import by_distance
 from model.positions.fire import Fire, fire_bias
 from model.positions.kerple import Kerple, kerple_logarithmic, kerple_power
 from model.positions.phase import angles, fixed_point
-from model.positions.pope import polar, polar_frequencies
+from model.positions.pope import polar
 from model.positions.rope import rotate
 from model.positions.rope_scaling import inverse_frequencies
 from model.positions.sinusoidal import sinusoidal
@@ -195,7 +195,7 @@ def test_xpos_scores(pairs, gamma, scale_base, start):
 def test_pope_scores(size, base, start):
     """sum_c softplus(q_c) softplus(k_c) cos((t - s) theta_c - delta_c), with some deltas beyond their bounds."""
     i = start + np.arange(TOKENS)
-    turned = angles(jnp.asarray(i)[:, None], fixed_point(polar_frequencies(size, base)[None]))
+    turned = angles(jnp.asarray(i)[:, None], fixed_point(base ** -(np.arange(size) / size)[None]))
 
     def ours(q, k, phase):
         return causal(jnp.einsum("bqnh,bsnh->bnqs", polar(q, turned, None), polar(k, turned, phase)))

@@ -42,11 +42,11 @@ keys = 40
 values = 10
 [train]
 steps = 4
-batch = 3
+batch = 4
 learning_rate = 1e-2
 [measure]
 every = 2
-sequences = 6
+sequences = 8
 lengths = [36, 72]
 depths = 8
 rows = 2

@@ -7,7 +7,8 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from model.positions.pope import init_polar_phase, polar, polar_frequencies
+from model.positions.pope import init_polar_phase, polar
+from model.positions.rope_scaling import inverse_frequencies
 
 H, HEADS = 6, 3
 
@@ -17,21 +18,11 @@ def vectors(seed: int, tokens: int = 5) -> jax.Array:
 
 
 def angles(positions: np.ndarray) -> jax.Array:
-    return jnp.asarray(positions[:, None] * polar_frequencies(H, 100.0)[None, :], jnp.float32)
+    return jnp.asarray(positions[:, None] * inverse_frequencies(2 * H, 100.0)[None, :], jnp.float32)
 
 
 def phases(seed: int = 9) -> jax.Array:
     return jnp.asarray(np.random.default_rng(seed).uniform(-2 * math.pi, 0, (HEADS, H)), jnp.float32)
-
-
-def test_every_channel_has_a_frequency_of_its_own():
-    np.testing.assert_allclose(polar_frequencies(4, 16.0), [1, 1 / 2, 1 / 4, 1 / 8])
-
-
-@pytest.mark.parametrize(("bad", "why"), [((0, 10.0), "head dimension 0"), ((4, 0.0), "base 0.0 must be positive")])
-def test_impossible_frequencies_are_an_error(bad, why):
-    with pytest.raises(ValueError, match=why):
-        polar_frequencies(*bad)
 
 
 def test_the_length_of_each_pair_is_the_magnitude_at_every_position_and_phase():
