@@ -10,6 +10,7 @@ from jaxtyping import Array, Int32, UInt32
 
 from experiments.config.data import MixedData
 from experiments.data.batches import first_tokens, held_out_windows, text_batch
+from experiments.data.held_out import HeldOut, held_out_text
 from experiments.data.recall import NEVER, Recall, sample
 from experiments.data.sample import HELD_OUT_SEED, Sample
 from experiments.data.tokens import TokenFiles
@@ -80,6 +81,12 @@ class MixedSource:
     def held_out_text(self, length: int, count_tokens: int) -> Int32[np.ndarray, "W T"]:
         """Non-overlapping windows [count // length, length + 1] of text, the same for every arm and seed."""
         return held_out_windows(self.files.held_out, length, count_tokens, first_tokens("absent", ByteTokenizer()))
+
+    def scored(self, length: int, count_tokens: int) -> HeldOut:
+        """Those windows with the document of each target."""
+        tokenizer = ByteTokenizer()
+        first = first_tokens("absent", tokenizer)
+        return held_out_text(self.files.held_out, length, count_tokens, first, tokenizer.specials.eos)
 
     def held_out_recall(self, length: int, rows: int) -> Sample:
         """Rows [rows, length + 1] of recall that no training seed draws, the same for every arm and seed; on the host."""

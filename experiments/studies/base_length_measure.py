@@ -12,10 +12,12 @@ from jaxtyping import Array, Float, Int
 from experiments.config.measure import BaseLengthMeasure
 from experiments.config.position import Rope
 from experiments.config.study import Arm
+from experiments.data.held_out import HeldOut
 from experiments.data.mixed import MixedSource
 from experiments.data.sample import Sample
 from experiments.evaluate import Statistics, evaluate_answers, in_batches, sample_in_batches
 from experiments.group import Point
+from experiments.measure.perplexity import document_perplexity, last_perplexity, token_perplexity, window_perplexity
 from experiments.measure.reach import accuracy, binned, edges, measured_reach
 from experiments.population import compiled, over_arms, population_mesh, share, stack, unstack
 from experiments.position_tables import tables
@@ -75,9 +77,11 @@ class BaseLengthMeasurer:
         measure: Any = arms[0].measure
         for length in measure.lengths:
             recall = source.held_out_recall(length, measure.rows)
-            results = _measured(arms, params, source.held_out_text(length, measure.tokens), recall, model, programs)
+            text = source.scored(length, measure.tokens)
+            results = _measured(arms, params, text.windows, recall, model, programs)
             for arm, own, result in zip(arms, found, results, strict=True):
-                own |= _named(result, recall, arm, length, measure.last)
+                own |= _of_text(result["losses"].reshape(-1, length), text, measure.last)
+                own |= _of_recall(result["right"].reshape(-1, length), recall, arm, length)
         return found
 
 
@@ -100,7 +104,7 @@ def _measured(
     model: DecoderConfig,
     programs: list[str],
 ) -> list[Point]:
-    measure: Any = arms[0].measure
+    """Of every model the loss of each target of the text, and which targets of recall it hits; both [C, B, T]."""
     length = text.shape[1] - 1
     held_out = in_batches(text, TOKENS_AT_ONCE), sample_in_batches(recall, TOKENS_AT_ONCE)
     mesh = population_mesh(len(arms), held_out[0].shape[1], held_out[1].tokens.shape[1], model.block.width)
@@ -110,38 +114,38 @@ def _measured(
         rows = stack([tables(arm.model, arm.data.length) for arm in arms], mesh)
 
         def job(params: Decoder, row: PositionTables, shared: tuple[Array, Sample]) -> Statistics:
-            return _of_text(params, row, shared[0], model, measure.last) | _of_recall(params, row, shared[1], model)
+            _, losses = evaluate_answers(params, row, Sample(shared[0]), model)
+            right, _ = evaluate_answers(params, row, shared[1], model)
+            return {"losses": losses, "right": right.astype(jnp.float32)}
 
         program = compiled(f"measure at {length}", over_arms(job), programs, models, rows, shared)
         return unstack(program(models, rows, shared), len(arms))
 
 
-def _of_text(
-    params: Decoder, tables: PositionTables, batches: Int[Array, "C B _"], model: DecoderConfig, last: int
-) -> Statistics:
-    _, losses = evaluate_answers(params, tables, Sample(batches), model)
-    return {"loss": jnp.mean(losses), "last_loss": jnp.mean(losses[..., -last:])}
+def _of_text(losses: Float[np.ndarray, "W T"], text: HeldOut, last: int) -> Point:
+    """Every perplexity of the text under the names of the record."""
+    length, counted = losses.shape[1], text.counted
+    named = {
+        f"perplexity.{length}": token_perplexity(losses, counted),
+        f"perplexity_windows.{length}": window_perplexity(losses, counted),
+        f"perplexity_documents.{length}": document_perplexity(losses, counted, text.documents),
+        f"perplexity_last{last}.{length}": last_perplexity(losses, counted, last),
+    }
+    return {name: np.asarray(value) for name, value in named.items()}
 
 
-def _of_recall(params: Decoder, tables: PositionTables, batches: Sample, model: DecoderConfig) -> Statistics:
-    """1 where the most probable token is the target and 0 where it is not, of every position [C, B, T]."""
-    return {"right": evaluate_answers(params, tables, batches, model)[0].astype(jnp.float32)}
-
-
-def _named(result: Point, recall: Sample, arm: Arm, length: int, last: int) -> Point:
-    """A result under the names of the record, as a quantity, an evaluation length and the upper edge of a bin."""
-    answers, recalled = _by_distance(recall, result["right"].reshape(-1, length))
+def _of_recall(right: Float[np.ndarray, "R T"], recall: Sample, arm: Arm, length: int) -> Point:
+    """Accuracy under the names of the record, as a quantity, an evaluation length and the upper edge of a bin."""
+    answers, recalled = _by_distance(recall, right)
     shares, counts = accuracy(binned(recalled), binned(answers)), binned(answers)
     named: dict[str, Any] = {
-        f"perplexity.{length}": np.exp(result["loss"]),
-        f"perplexity_last{last}.{length}": np.exp(result["last_loss"]),
         f"recall_accuracy.{length}": recalled.sum() / answers.sum(),
         f"reach.{length}": measured_reach(shares, 1 / arm.data.values, length),  # pyright: ignore[reportAttributeAccessIssue]
         f"recalled_at_distance.{length}": recalled,
         f"answers_at_distance.{length}": answers,
     }
-    for edge, right, count in zip(edges(length), shares, counts, strict=True):
-        named |= {f"accuracy.{length}.{edge}": right, f"answers.{length}.{edge}": count}
+    for edge, share_right, count in zip(edges(length), shares, counts, strict=True):
+        named |= {f"accuracy.{length}.{edge}": share_right, f"answers.{length}.{edge}": count}
     reach = predicted_reach(arm)
     within = np.arange(length) < reach
     for name, chosen in (("within", within), ("beyond", ~within)):

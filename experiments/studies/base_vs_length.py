@@ -71,6 +71,8 @@ def table(records: Sequence[Record]) -> Table:
         "base",
         "predicted reach",
         "perplexity",
+        "perplexity, mean of windows",
+        "perplexity, mean of documents",
         f"perplexity, last {last.removeprefix('perplexity_last')}" if last else "perplexity, last",
         "recall",
         "recall within reach",
@@ -80,7 +82,8 @@ def table(records: Sequence[Record]) -> Table:
     shares = ", ".join(sorted({f"{chance(record):g}" for record in records}))
     meaning = (
         "predicted reach: first distance m with B_m < 0; perplexity of one byte of held-out text, token-weighted over "
-        "non-overlapping windows of the training length; recall: share of answers that are the most probable token, each with "
+        "non-overlapping windows of the training length, and as the mean of windows and of documents, which end at EOS; "
+        "recall: share of answers that are the most probable token, each with "
         f"one earlier occurrence (chance {shares})",
         "measured reach: the distance up to which recall above chance is at least half of its best, in bins of half an octave; "
         "the training length where it never falls below, 0 where recall was not learned",
@@ -98,7 +101,7 @@ def _row(records: Sequence[Record], where: Place, last: str | None) -> tuple[Cel
         str(length),
         f"{base:g}",
         MISSING if reach is None else f"{reach:.0f}",
-        cell(records, arm, f"perplexity.{length}", 2),
+        *(cell(records, arm, f"perplexity{mean}.{length}", 2) for mean in ("", "_windows", "_documents")),
         cell(records, arm, f"{last}.{length}", 2),
         cell(records, arm, f"recall_accuracy.{length}"),
         cell(records, arm, f"accuracy_within.{length}"),

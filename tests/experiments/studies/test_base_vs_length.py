@@ -83,8 +83,19 @@ def test_a_record_holds_every_length_and_bin(ran: tuple[list[StoredRecord], Ran]
     found = {name: entry.value for name, entry in own.record.measurements.items()}
     edges = {16: [2, 4, 5, 8, 11, 16], 24: [2, 4, 5, 8, 11, 16, 22, 32]}
     for length, upper in edges.items():
-        heads = ("perplexity", "perplexity_last8", "recall_accuracy", "reach", "accuracy_within", "accuracy_beyond")
+        heads = (
+            "perplexity",
+            "perplexity_windows",
+            "perplexity_documents",
+            "perplexity_last8",
+            "recall_accuracy",
+            "reach",
+            "accuracy_within",
+            "accuracy_beyond",
+        )
         assert {f"{head}.{length}" for head in heads} <= set(found)
+        # Windows that do not overlap, all of whose targets count, weigh alike.
+        assert found[f"perplexity_windows.{length}"] == pytest.approx(found[f"perplexity.{length}"])
         assert [int(name.split(".")[2]) for name in found if name.startswith(f"answers.{length}.")] == upper
         arrays = read_arrays(own.folder)
         answers, recalled = arrays[f"answers_at_distance.{length}"], arrays[f"recalled_at_distance.{length}"]
@@ -103,7 +114,7 @@ def test_a_reach_beyond_the_length_has_nothing_beyond_it(ran: tuple[list[StoredR
     far = next(entry.record for entry in ran[0] if entry.record.arm == "16_base=10000.0")
     assert "accuracy_beyond.16" not in far.measurements
     rows = {row[1]: row for row in table([entry.record for entry in ran[0]]).rows}
-    assert rows["10000"][7] == MISSING
+    assert rows["10000"][-2] == MISSING
     assert rows["10"][2] == "4"
 
 
