@@ -15,8 +15,8 @@ from experiments.studies import retrieval
 from experiments.studies.drawings import curve_band, finished
 
 _INTERVALS = (
-    "Lines: mean of the seeds; areas: from the lowest to the highest end of the seeds' own 95 % intervals (Wilson), which "
-    "holds both the draw of the questions and the spread of the seeds."
+    "Lines: share of all seeds' answers; areas: its 95 % interval (Wilson) for the draw of questions, the seeds being taken "
+    "together."
 )
 
 
@@ -48,12 +48,12 @@ def retrieval_drawings(stored: Sequence[StoredRecord]) -> list[Drawing]:
 
 
 def _pooled(label: str, x: np.ndarray, shares: Sequence[np.ndarray], counts: Sequence[np.ndarray]) -> Interval:
-    """Mean over seeds, and the envelope of the seeds' Wilson intervals; empty bins are left out."""
+    """The share of all seeds' answers and its Wilson interval; bins that are empty for one of them are left out."""
     share, count = np.array(shares), np.array(counts, np.int64)
     full = (count > 0).all(axis=0)
-    share, count = share[:, full], count[:, full]
-    low, high = wilson(np.rint(share * count), count)
-    return Interval(label, x[full], share.mean(axis=0), low.min(axis=0), high.max(axis=0))
+    right, asked = np.rint(share * count)[:, full].sum(axis=0), count[:, full].sum(axis=0)
+    low, high = wilson(right, asked)
+    return Interval(label, x[full], right / asked, low, high)
 
 
 def _by_depth(stored: Sequence[StoredRecord], arm: str, task: str, span: int) -> Interval | None:
@@ -70,7 +70,7 @@ def _by_depth(stored: Sequence[StoredRecord], arm: str, task: str, span: int) ->
 
 
 def _by_size_drawing(stored: Sequence[StoredRecord], names: Sequence[str]) -> list[Drawing]:
-    """One line an arm through the sizes of all lengths, with the largest size of training marked."""
+    """One line an arm through the sizes that were asked at each length, with the largest size of training marked."""
     records = [entry.record for entry in stored]
     data = records[0].config.get("data") if records else None
     length = data.get("length") if isinstance(data, dict) else None
@@ -79,27 +79,24 @@ def _by_size_drawing(stored: Sequence[StoredRecord], names: Sequence[str]) -> li
     rows, marks = {}, {}
     task: Task
     for task in OF_A_SIZE:
-        if not retrieval.lengths(records, task):
-            continue
-        lines = [_by_size(stored, arm, task, length, retrieval.lengths(records, task)) for arm in names]
-        rows[retrieval.TITLES[task]] = {"": [line for line in lines if line is not None]}
-        marks[retrieval.TITLES[task]] = float(largest_size(task, length) or 0)
+        if spans := retrieval.lengths(records, task):
+            rows[retrieval.TITLES[task]] = {
+                f"{span} tokens": [found for arm in names if (found := _by_size(stored, arm, task, length, span)) is not None]
+                for span in spans
+            }
+            marks[retrieval.TITLES[task]] = float(largest_size(task, length) or 0)
     if not rows:
         return []
     caption = f"Accuracy of whole answers by the size of the problem; the dotted line is the largest in training. {_INTERVALS}"
     return [shares_grid("retrieval_by_size", caption, rows, "symbols or digits", "right (share)", marks)]
 
 
-def _by_size(stored: Sequence[StoredRecord], arm: str, task: Task, trained: int, spans: Sequence[int]) -> Interval | None:
+def _by_size(stored: Sequence[StoredRecord], arm: str, task: Task, trained: int, span: int) -> Interval | None:
     arrays = [read_arrays(entry.folder) for entry in stored if entry.record.arm == arm]
-    found = [entry for entry in arrays if all(f"accuracy_by_size.{task}.{span}" in entry for span in spans)]
+    share, count = f"accuracy_by_size.{task}.{span}", f"count_by_size.{task}.{span}"
+    found = [entry for entry in arrays if share in entry and count in entry]
     if not found:
         return None
-    sizes, shares, counts = [], [[] for _ in found], [[] for _ in found]
-    for span in spans:
-        sizes.append(sizes_asked(task, trained, span, len(found[0][f"accuracy_by_size.{task}.{span}"])))
-        for own, share, count in zip(found, shares, counts, strict=True):
-            share.append(own[f"accuracy_by_size.{task}.{span}"])
-            count.append(own[f"count_by_size.{task}.{span}"])
-    joined = [np.concatenate(share) for share in shares], [np.concatenate(count) for count in counts]
-    return _pooled(retrieval.ARMS.get(arm, arm), np.concatenate(sizes), *joined)
+    sizes = sizes_asked(task, trained, span, len(found[0][share]))
+    label = retrieval.ARMS.get(arm, arm)
+    return _pooled(label, sizes, [entry[share] for entry in found], [entry[count] for entry in found])
