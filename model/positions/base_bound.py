@@ -126,7 +126,7 @@ def restrictions(bases: FeasibleBases, length: int) -> Iterator[FeasibleBases]:
     What is reported as feasible is so but for gaps below RESOLUTION, which are not seen, and its edges lie within a
     few RESOLUTION (relative) of the true ones. If every b >= 1 is feasible (length <= 2) both bounds are 1. With d = 2,
     B_m = cos m whatever the base: from length 3 on no base is feasible and both bounds are infinite. Time grows about
-    as length^1.4; d = 128 takes seconds to 131072 tokens, minutes to a million.
+    as length^1.4; d = 128 takes seconds of a core to 131072 tokens, two minutes to a million.
     """
     head_dim, every, done, intervals = bases
     pairs = Pairs(_exponents(head_dim), every)
