@@ -12,8 +12,6 @@ from model.mesh import make_mesh
 jax.config.update("jax_num_cpu_devices", 8)
 jax.config.update("jax_numpy_dtype_promotion", "strict")
 jax.config.update("jax_numpy_rank_promotion", "raise")
-# Nearly all the time of the suite is XLA's: programs of toy size need not be fast.
-jax.config.update("jax_disable_most_optimizations", True)
 
 
 def pytest_configure(config: pytest.Config) -> None:

@@ -17,7 +17,7 @@ FLOORS: list[set[str]] = [
     {"experiments.studies.run", "experiments.studies.plan"},
     {"experiments.studies.publish", "experiments.claims"},
     {"experiments.studies"},
-    {"experiments.arms", "experiments.loop", "experiments.evidence", "experiments.publish.page", "experiments.publish.readme"},
+    {f"experiments.{name}" for name in ("arms", "loop", "group", "evidence", "publish.page", "publish.readme")},
     {f"experiments.{name}" for name in ("train", "population", "evaluate", "identity", "progress", "publish")},
     {f"experiments.{name}" for name in ("build", "data", "measure", "load", "record", "checkpoint")},
     {"experiments.position_tables"},

@@ -13,6 +13,14 @@ def synthetic(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return synthetic_results(tmp_path_factory.mktemp("synthetic") / "results")
 
 
+@pytest.fixture(scope="module", autouse=True)
+def quick_to_compile() -> Iterator[None]:
+    """Nearly all the time here is XLA's, and programs of toy size need not be fast."""
+    jax.config.update("jax_disable_most_optimizations", True)
+    yield
+    jax.config.update("jax_disable_most_optimizations", False)
+
+
 @pytest.fixture(scope="module")
 def in_use() -> Iterator[None]:
     """optax raises a float to the power of an integer, which strict promotion forbids."""
