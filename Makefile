@@ -11,7 +11,7 @@ reproduce: install
 test: .venv/developing
 	$(BIN)/python -m pytest -n 2 --dist loadfile -m "not oracle"
 oracles: .venv/comparing
-	$(BIN)/python -m pytest -m oracle
+	$(BIN)/python -m pytest -n 2 --dist loadfile -m oracle
 lint: .venv/developing
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .

@@ -1,17 +1,19 @@
 """From configuration to what the model takes: its structure (compiled in) and its tables (values)."""
 
 import math
-from typing import cast
+from typing import Literal, cast
 
 import numpy as np
 
-from experiments.config.model import FixedSink, LearnedSink, ModelConfig, OutputGate, ValueGate
+from experiments.config.model import Gate, ModelConfig
 from experiments.config.position import T5, Axial, Cope, Fire, Kerple, LearnedPositions, Pope, Rope, Rotating, Sinusoidal
 from experiments.config.scaling import Extension, extension_of
+from experiments.config.scores import FixedSink, LearnedSink, Relu, RowSink, Sigmoid
 from experiments.position_tables import table_per
 from model.block import BlockConfig
 from model.decoder import DecoderConfig
-from model.gating import Gate
+from model.gating import gates
+from model.kernels.kernel import Kernel
 from model.positions.bias import BiasConfig
 
 
@@ -28,11 +30,16 @@ def decoder_config(model: ModelConfig, vocabulary: int, length: int) -> DecoderC
             hidden=model.hidden or 4 * model.width,
             activation=model.feedforward,
             layer_norm=model.norm == "layer",
-            gate=_gate(model),
+            gate=model.gate.structure() if isinstance(model.gate, Gate) else None,
             interleaved=isinstance(model.position, Rope | Axial) and model.position.interleaved,
             polar=isinstance(model.position, Pope),
             table_per=table_per(model),
             position_bias=_position_bias(model),
+            kernel=_kernel(model),
+            capped=model.soft_cap is not None,
+            qk_norm=model.qk_norm,
+            scalable=model.scalable,
+            prepended=_prepended(model),
         ),
         tied=model.tied,
         scaled_embedding=model.scaled_embedding,
@@ -43,10 +50,20 @@ def decoder_config(model: ModelConfig, vocabulary: int, length: int) -> DecoderC
     )
 
 
-def _gate(model: ModelConfig) -> Gate:
-    match model.gate:
-        case OutputGate(per=per) | ValueGate(per=per):
-            return cast(Gate, f"{model.gate.kind}_{'headwise' if per == 'head' else 'elementwise'}")
+def _kernel(model: ModelConfig) -> Kernel:
+    match model.kernel:
+        case Relu(by=by):
+            return "relu" if by == "one" else cast(Kernel, f"relu_by_{by}")
+        case Sigmoid(normalised=normalised):
+            return "sigmoid_by_sum" if normalised else "sigmoid"
+        case _:
+            return model.kernel.kind
+
+
+def _prepended(model: ModelConfig) -> Literal["none", "key", "key_value"]:
+    match model.sink:
+        case RowSink(value=value):
+            return "key_value" if value else "key"
         case _:
             return "none"
 
@@ -74,6 +91,8 @@ def extra_logit(model: ModelConfig) -> tuple[float, bool]:
             return logit, False
         case LearnedSink(logit=logit):
             return logit, True
+        case RowSink():
+            return 0.0, False  # its score is that of the key alone
         case _:
             return -math.inf, False
 
@@ -95,8 +114,9 @@ def extended(model: ModelConfig, extension: Extension, factor: float) -> ModelCo
 def matmul_parameters(cfg: DecoderConfig) -> int:
     """Weights that take part in a matrix product for every token; the look-up of the embedding is none, the head is one."""
     b = cfg.block
-    heads = {"none": 0, "output": b.heads, "value": b.kv_heads}[b.gate.split("_")[0]]
-    gate = b.width * heads * (b.head_dim if b.gate.endswith("elementwise") else 1)
+    gate = 0
+    if b.gate is not None and not b.gate.static:
+        gate = (b.gate.dims or b.width) * math.prod(gates(b.gate, b.width, b.heads, b.kv_heads, b.head_dim))
     attention = b.width * b.head_dim * (2 * b.heads + 2 * b.kv_heads)
     feedforward = b.width * b.hidden * (3 if b.activation == "swiglu" else 2)
     return cfg.layers * (attention + gate + feedforward) + b.width * cfg.vocabulary

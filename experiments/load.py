@@ -179,7 +179,7 @@ def _walk(location: list[str]) -> tuple[list[str], list[str]]:
     """Follows pydantic's location through the classes: the keys without the tags of unions, and the keys valid at the end."""
     kinds, keys, valid = _classes(Study), [], []
     for part in location:
-        tagged = [kind for kind in kinds if _tag(kind) == part]
+        tagged = [kind for kind in kinds if part in _tags(kind)]
         if tagged:
             kinds = tagged
             continue
@@ -196,11 +196,9 @@ def _classes(annotation: Any) -> list[type[BaseModel]]:
     return [found for part in get_args(annotation) for found in _classes(part)]
 
 
-def _tag(kind: type[BaseModel]) -> str | None:
-    for name in ("kind", "study"):
-        if name in kind.model_fields:
-            return kind.model_fields[name].default
-    return None
+def _tags(kind: type[BaseModel]) -> tuple[str, ...]:
+    """The values by which a union knows this class."""
+    return next((get_args(kind.model_fields[name].annotation) for name in ("kind", "study") if name in kind.model_fields), ())
 
 
 def _nearest(key: str, valid: list[str]) -> str:

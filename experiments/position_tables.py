@@ -2,6 +2,7 @@
 
 import dataclasses
 import functools
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -9,7 +10,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from experiments.config.model import ModelConfig
+from experiments.config.model import Gate, ModelConfig
 from experiments.config.position import Alibi, Axial, Pope, Rope, XPos, longest_text, spectrum
 from experiments.config.scaling import (
     DynamicNtk,
@@ -23,6 +24,7 @@ from experiments.config.scaling import (
     TablePer,
     Yarn,
 )
+from experiments.config.scores import Clipped, Sigmoid
 from experiments.errors import UserError
 from model.positions import rope_scaling
 from model.positions.alibi import alibi_slopes
@@ -33,6 +35,7 @@ from model.positions.sections import axial, interleaved_sections, sectioned
 from model.positions.tables import NO_WINDOW, PositionTables, by_layer, position_tables
 from model.positions.xpos import xpos_decay
 from model.positions.yarn import dynamic_yarn, ntk_by_parts, yarn, yarn_attention_factor
+from model.values import attention_values
 
 Row = tuple[np.ndarray, Any]  # inverse frequencies, float64, and what broadcasts to their attention factors
 
@@ -42,6 +45,19 @@ def tables(model: ModelConfig, train_length: int, text_length: int | None = None
 
     `trained` is the part of the training that is over, for positions that are dropped on the way.
     """
+    found = _positions(model, train_length, text_length, trained)
+    clip = (model.kernel.low, model.kernel.high) if isinstance(model.kernel, Clipped) else (0.0, 1.0)
+    bias = -math.log(train_length)
+    if isinstance(model.kernel, Sigmoid) and model.kernel.bias is not None:
+        bias = model.kernel.bias
+    gate = (model.gate.low, model.gate.high) if isinstance(model.gate, Gate) else (0.0, 1.0)
+    values = attention_values(
+        model.layers, scale=1 / model.temperature, cap=model.soft_cap or math.inf, clip=clip, sigmoid_bias=bias, gate=gate
+    )
+    return dataclasses.replace(found, attention=values)
+
+
+def _positions(model: ModelConfig, train_length: int, text_length: int | None, trained: float) -> PositionTables:
     size, position = model.head_width, model.position
     length = train_length if text_length is None else text_length
     end, why = longest_text(position, size, train_length)

@@ -11,7 +11,8 @@ from flax import struct
 from jax.sharding import PartitionSpec as P
 from jaxtyping import Array, Bool, Float, Int
 
-from model.softmax import softmax_terms
+from model.kernels.kernel import Weigh
+from model.kernels.softmax import softmax_terms
 
 # Rows of scores that exist at once. 128 keeps a block of scores in the cache of a CPU core at contexts of a few thousand.
 BLOCK = 128
@@ -55,19 +56,29 @@ def attention(
     window: Int[Array, ""],
     scale: float | None = None,
     bias: ScoreBias | None = None,
+    cap: Float[Array, ""] | None = None,
+    weigh: Weigh = softmax_terms,
+    bias_key: Float[Array, "K H"] | None = None,
+    bias_value: Float[Array, "K Hv"] | None = None,
     padding: Bool[Array, "B T"] | None = None,
 ) -> tuple[Float[Array, "B T N Hv"], AttentionStatistics]:
     """softmax(scale · q·k - slope · (i - j) + bias, with e^extra_logit in the denominator) · v over keys i - window < j <= i.
 
     Query head n reads key/value head n // (N / K). `scale` is 1/sqrt(H) where it is None. `slopes` 0 is no ALiBi, `window` >= T
-    no window, `extra_logit` -inf the plain softmax (model.softmax). `padding` is True for real tokens; a query that sees no key
-    gives zeros, and padded queries count in no statistic. Memory is linear in T: BLOCK rows of scores exist at once. Scores and
-    sums are float32.
+    no window, `extra_logit` -inf the plain softmax. `padding` is True for real tokens; a query that sees no key gives zeros,
+    and padded queries count in no statistic. Memory is linear in T: BLOCK rows of scores exist at once. Scores and sums are
+    float32.
+
+    `cap` c makes c · tanh(s / c) of the scaled products s (Gemma 2, arXiv:2408.00118). `weigh` is what is done in place of the
+    softmax. `bias_key` k* adds scale · q·k* to the extra logit of each query: with `bias_value` v*, what a row (k*, v*) before
+    the first token does, which every query sees and nothing turns (Gu et al. 2024, arXiv:2410.10781: K biases, KV biases).
     """
     tokens, groups = q.shape[1], k.shape[2]
     q, k, v = _grouped(q, k, v, scale)
     padding = None if padding is None else jax.reshard(padding, P("data", None))
-    rows = _rows_of(groups, extra_logit, slopes, window, bias)
+    rows = _rows_of(
+        groups, extra_logit, slopes, window, bias=bias, cap=cap, weigh=weigh, bias_key=bias_key, bias_value=bias_value
+    )
     chunk = BLOCK * math.ceil(tokens / (BLOCK * CHUNKS))
     chunks = []
     for start in range(0, tokens, chunk):
@@ -91,10 +102,15 @@ def attend(
     window: Int[Array, ""],
     scale: float | None = None,
     bias: ScoreBias | None = None,
+    cap: Float[Array, ""] | None = None,
+    weigh: Weigh = softmax_terms,
+    bias_key: Float[Array, "K H"] | None = None,
+    bias_value: Float[Array, "K Hv"] | None = None,
 ) -> tuple[Float[Array, "B T N Hv"], AttentionStatistics]:
     """`attention` of T consecutive queries at positions `i` over keys at 0 … S - 1, of which those behind i are not seen: what
     a step of decoding computes. All T · S scores of a head exist at once."""
-    rows = _rows_of(k.shape[2], extra_logit, slopes, window, bias)
+    fixed = {"bias": bias, "cap": cap, "weigh": weigh, "bias_key": bias_key, "bias_value": bias_value}
+    rows = _rows_of(k.shape[2], extra_logit, slopes, window, **fixed)
     q, k, v = _grouped(q, k, v, scale)
     return _join_heads([rows(q, i, None, k=k, v=v, real_keys=None)])
 
@@ -133,11 +149,11 @@ def _grouped(q: Array, k: Array, v: Array, scale: float | None) -> tuple[Array, 
 
 
 def _rows_of(
-    groups: int, extra_logit: Float[Array, " N"], slopes: Float[Array, " N"], window: Int[Array, ""], bias: ScoreBias | None
+    groups: int, extra_logit: Float[Array, " N"], slopes: Float[Array, " N"], window: Int[Array, ""], **fixed: Any
 ) -> Callable[..., _Rows]:
     """`_attend_rows` with what does not depend on the block, by key/value head."""
     extra, slope = (x.reshape(groups, -1, out_sharding=P("model", None)) for x in (extra_logit, slopes))
-    return functools.partial(_attend_rows, extra_logit=extra, slopes=slope, window=window, bias=bias)
+    return functools.partial(_attend_rows, extra_logit=extra, slopes=slope, window=window, **fixed)
 
 
 def _attend_rows(
@@ -152,6 +168,10 @@ def _attend_rows(
     slopes: Float[Array, "K G"],
     window: Int[Array, ""],
     bias: ScoreBias | None,
+    cap: Float[Array, ""] | None,
+    weigh: Weigh,
+    bias_key: Float[Array, "K H"] | None,
+    bias_value: Float[Array, "K Hv"] | None,
 ) -> _Rows:
     """One block of query rows at positions i against the keys at 0 … S - 1.
 
@@ -163,16 +183,22 @@ def _attend_rows(
     seen = jnp.where(visible[None, None], -slopes[:, :, None, None] * distance.astype(jnp.float32)[None, None], -jnp.inf)
     merged = q.reshape(B, K, G * rows, -1, out_sharding=_heads(4))
     scores = jnp.einsum("BKqH,BKSH->BKqS", merged, k, preferred_element_type=jnp.float32)
+    if cap is not None:
+        scores = cap * jnp.tanh(scores / cap)
     if real_keys is not None:
         scores = jnp.where(real_keys[:, None, None], scores, -jnp.inf)
     if bias is not None:
         scores = scores + bias(merged, scores, i, visible)
     scores = scores + seen.reshape(1, K, G * rows, -1, out_sharding=P(None, "model", None, None))
     logits = jnp.repeat(extra_logit, rows, axis=1, total_repeat_length=G * rows)[None]
-    numerators, total, extra = softmax_terms(scores, logits)
+    if bias_key is not None:
+        logits = logits + jnp.einsum("BKqH,KH->BKq", merged, bias_key, preferred_element_type=jnp.float32)
+    numerators, total, extra, mass = weigh(scores, logits)
     out = jnp.einsum("BKqS,BKSH->BKqH", numerators.astype(v.dtype), v, preferred_element_type=jnp.float32)
+    if bias_value is not None:
+        out = out + extra[..., None] * bias_value[None, :, None].astype(jnp.float32)
     out = (out / total[..., None]).astype(v.dtype)
-    share = 1 / total
+    share = 1 / mass
     if real_queries is not None:
         share = jnp.where(jnp.tile(real_queries, (1, G))[:, None], share, 0)
     share, first, extra, numerators, out = (

@@ -12,7 +12,8 @@ from jaxtyping import Array, Bool, Float, Int
 from model.attention import AttentionStatistics, attend, attention, attention_by_query
 from model.cache import Cache, remember
 from model.feedforward import Activation, FeedForward, feedforward, feedforward_weights
-from model.gating import Gate, apply_gate, gate_scores
+from model.gating import GateConfig, Scores, Where, apply_gate, gate_scores, gate_weights
+from model.kernels.kernel import Kernel, weigh
 from model.linear import draw, matrix, project
 from model.norm import Norm, init_norm, normalise
 from model.positions.bias import Bias, BiasConfig, init_bias, score_bias
@@ -31,6 +32,9 @@ class BlockConfig:
 
     `polar` is PoPE in the place of RoPE. `table_per` says what the rows of the tables depend on: one table for the whole
     sequence; one for each query, which turns every key by it anew; or one for each token, query or key, by its own position.
+    `capped` is a soft cap of the scores, `qk_norm` an RMSNorm of queries and keys before they are turned (Dehghani et al. 2023,
+    arXiv:2302.05442), `scalable` a factor s · ln n of the scores of a query that sees n tokens, s learned for each head
+    (Nakanishi 2025, arXiv:2501.19399), `prepended` a learned row before the first token (model.attention, `bias_key`).
     """
 
     width: int
@@ -40,11 +44,16 @@ class BlockConfig:
     hidden: int
     activation: Activation = "swiglu"
     layer_norm: bool = False
-    gate: Gate = "none"
+    gate: GateConfig | None = None
     interleaved: bool = False
     polar: bool = False
     table_per: Literal["sequence", "query", "token"] = "sequence"
     position_bias: BiasConfig | None = None
+    kernel: Kernel = "softmax"
+    capped: bool = False
+    qk_norm: bool = False
+    scalable: bool = False
+    prepended: Literal["none", "key", "key_value"] = "none"
 
     def __post_init__(self) -> None:
         if self.heads % self.kv_heads:
@@ -62,8 +71,13 @@ class Block:
     query: Float[Array, "*L D N H"]
     key: Float[Array, "*L D K H"]
     value: Float[Array, "*L D K H"]
-    gate: Float[Array, "*L D heads"] | Float[Array, "*L D heads H"] | None
+    gate: Float[Array, "..."] | None  # model.gating
     extra_logit: Float[Array, "*L N"]
+    bias_key: Float[Array, "*L K H"] | None
+    bias_value: Float[Array, "*L K H"] | None
+    length_scale: Float[Array, "*L N"] | None  # s of scalable softmax
+    query_norm: Norm | None
+    key_norm: Norm | None
     position_bias: Bias | None
     phase: Float[Array, "*L K H"] | None  # of PoPE
     output: Float[Array, "*L N H D"]
@@ -80,7 +94,7 @@ class LayerTrace:
     key: Float[Array, "*L B T K H"]  # before it is turned
     value: Float[Array, "*L B T K H"]  # behind a gate on the values
     value_norm: Float[Array, "*L B T K"]  # |v|
-    gate: Float[Array, "*L B T heads"] | Float[Array, "*L B T heads H"] | None
+    gate: Float[Array, "..."] | None  # [*L, B, T, …], model.gating
     residual: Float[Array, "*L B T D"]  # behind the layer
 
 
@@ -93,8 +107,13 @@ def init_block(key: Array, cfg: BlockConfig, *, extra_logit: float | Float[Array
         query=matrix((D, N, H), P("data", "model", None), D),
         key=matrix((D, K, H), P("data", "model", None), D),
         value=matrix((D, K, H), P("data", "model", None), D),
-        gate=_gate(cfg),
+        gate=cfg.gate and gate_weights(cfg.gate, D, N, K, H),
         extra_logit=jnp.full(N, extra_logit, jnp.float32, out_sharding=P("model")),
+        bias_key=_prepended(cfg) if cfg.prepended != "none" else None,
+        bias_value=_prepended(cfg) if cfg.prepended == "key_value" else None,
+        length_scale=jnp.ones(N, jnp.float32, out_sharding=P("model")) if cfg.scalable else None,
+        query_norm=init_norm(H, bias=False) if cfg.qk_norm else None,
+        key_norm=init_norm(H, bias=False) if cfg.qk_norm else None,
         position_bias=bias and init_bias(jax.random.fold_in(key, 1), bias, D, N, H),
         phase=init_polar_phase(K, H) if cfg.polar else None,
         output=matrix((N, H, D), P("model", None, "data"), N * H, gain),
@@ -104,19 +123,9 @@ def init_block(key: Array, cfg: BlockConfig, *, extra_logit: float | Float[Array
     return draw(key, block)
 
 
-def _gate(cfg: BlockConfig) -> Any:
-    D, N, K, H = cfg.width, cfg.heads, cfg.kv_heads, cfg.head_dim
-    match cfg.gate:
-        case "none":
-            return None
-        case "output_headwise":
-            return matrix((D, N), P("data", "model"), D)
-        case "output_elementwise":
-            return matrix((D, N, H), P("data", "model", None), D)
-        case "value_headwise":
-            return matrix((D, K), P("data", "model"), D)
-        case "value_elementwise":
-            return matrix((D, K, H), P("data", "model", None), D)
+def _prepended(cfg: BlockConfig) -> Any:
+    """N(0, 0.02²), as the K and KV biases of Gu et al. 2024."""
+    return matrix((cfg.kv_heads, cfg.head_dim), P("model", None), cfg.head_dim, 0.02 * cfg.head_dim**0.5)
 
 
 def apply_block(
@@ -135,18 +144,23 @@ def apply_block(
     """
     h = normalise(p.attention_norm, x)
     q, k, v = (project(h, w, out_sharding=HEADS) for w in (p.query, p.key, p.value))
-    gate = None if p.gate is None else gate_scores(h, p.gate)
-    if gate is not None and cfg.gate.startswith("value"):
-        v = apply_gate(v, gate)
+    if p.query_norm is not None and p.key_norm is not None:
+        q, k = normalise(p.query_norm, q), normalise(p.key_norm, k)
+    gate = None if p.gate is None or cfg.gate is None else gate_scores(h, p.gate, cfg.gate, tables.attention.gate)
+    q, k, v = _gated(q, gate, cfg, "query"), _gated(k, gate, cfg, "key"), _gated(v, gate, cfg, "value")
     later = None if cache is None else remember(cache, k, v)
     o, statistics = _attention(p, q, k, v, tables, positions, cfg, padding, later)
-    if gate is not None and cfg.gate.startswith("output"):
-        o = apply_gate(o, gate)
-    x = x + project(o, p.output, contract=2, out_sharding=RESIDUAL)
+    o = project(_gated(o, gate, cfg, "output"), p.output, contract=2, out_sharding=RESIDUAL)
+    x = x + _gated(o, gate, cfg, "projection")
     x = x + feedforward(p.feedforward, normalise(p.feedforward_norm, x), cfg.activation)
     norm = jnp.linalg.norm(v.astype(jnp.float32), axis=-1)
     trace = LayerTrace(attention=statistics, key=k, value=v, value_norm=norm, gate=gate, residual=x)
     return x, trace, later
+
+
+def _gated(y: Array, gate: Scores | None, cfg: BlockConfig, where: Where) -> Array:
+    """y, gated if this is where the gate of the block is."""
+    return y if gate is None or cfg.gate is None or cfg.gate.where != where else apply_gate(y, gate, cfg.gate.per)
 
 
 def _attention(
@@ -166,11 +180,18 @@ def _attention(
         i = cache.length - q.shape[1] + i
         k, v = cache.key.astype(k.dtype), cache.value.astype(v.dtype)
     places = jnp.arange(k.shape[1])
+    q = q * tables.attention.scale.astype(q.dtype)
+    if p.length_scale is not None:
+        q = q * (jnp.log1p(i.astype(jnp.float32))[:, None] * p.length_scale[None])[None, :, :, None].astype(q.dtype)
     values = {
         "extra_logit": p.extra_logit,
         "slopes": tables.slopes,
         "window": tables.window,
         "scale": cfg.head_dim**-0.5,
+        "cap": tables.attention.cap if cfg.capped else None,
+        "weigh": weigh(cfg.kernel, tables.attention.clip, tables.attention.sigmoid_bias),
+        "bias_key": p.bias_key,
+        "bias_value": p.bias_value,
         "bias": None if cfg.position_bias is None else score_bias(p.position_bias, cfg.position_bias, k.shape[1]),
     }
 

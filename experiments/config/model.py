@@ -1,50 +1,44 @@
 """A model: its sizes and its mechanisms."""
 
-import math
 from typing import Annotated, Literal
 
 from pydantic import Field, model_validator
 
 from experiments.config.base import Frozen, Positive
 from experiments.config.position import Position, check_position
+from experiments.config.scores import KernelConfig, NoSink, Sink, Softmax, check_scores
+from model.gating import Activation, GateConfig, Per, Where
 
-# The extra softmax logit (model/softmax.py) and the gates (model/gating.py).
-
-
-class NoSink(Frozen):
-    kind: Literal["none"] = "none"
-
-
-class FixedSink(Frozen):
-    """Logit 0 is the softmax off by one, -inf the plain softmax."""
-
-    kind: Literal["fixed"] = "fixed"
-    logit: float = Field(lt=math.inf, allow_inf_nan=True)
-
-
-class LearnedSink(Frozen):
-    kind: Literal["learned"] = "learned"
-    logit: float = 0.0  # at the start of training
-
-
-Sink = Annotated[NoSink | FixedSink | LearnedSink, Field(discriminator="kind")]
+# The gates (model/gating.py).
 
 
 class NoGate(Frozen):
     kind: Literal["none"] = "none"
 
 
-class OutputGate(Frozen):
-    kind: Literal["output"] = "output"
-    per: Literal["head", "channel"]
+class Gate(Frozen):
+    """low + (high - low) · σ(…) times what it gates; see model/gating.py."""
+
+    kind: Where
+    per: Per
+    activation: Activation = "sigmoid"
+    dims: Positive | None = None  # the first channels of the layer input that it sees; absent: all
+    static: bool = False  # it sees no input
+    zero: bool = False  # its weights start at 0; with high = 2 it starts as no gate
+    low: float = 0.0
+    high: float = 1.0
+
+    @model_validator(mode="after")
+    def _possible(self) -> "Gate":
+        self.structure()
+        return self
+
+    def structure(self) -> GateConfig:
+        """What is compiled in. ValueError for a gate that cannot be."""
+        return GateConfig(self.kind, self.per, self.activation, self.dims, self.static, self.zero)
 
 
-class ValueGate(Frozen):
-    kind: Literal["value"] = "value"
-    per: Literal["head", "channel"]
-
-
-GateConfig = Annotated[NoGate | OutputGate | ValueGate, Field(discriminator="kind")]
+AnyGate = Annotated[NoGate | Gate, Field(discriminator="kind")]
 
 
 class ModelConfig(Frozen):
@@ -57,8 +51,13 @@ class ModelConfig(Frozen):
     norm: Literal["rms", "layer"] = "rms"
     feedforward: Literal["swiglu", "gelu", "relu"] = "swiglu"
     position: Position
+    kernel: KernelConfig = Softmax()
     sink: Sink = NoSink()
-    gate: GateConfig = NoGate()
+    temperature: float = Field(default=1.0, gt=0)  # of the scores
+    soft_cap: float | None = Field(default=None, gt=0)  # c of c · tanh(score / c)
+    qk_norm: bool = False  # RMSNorm of queries and keys
+    scalable: bool = False  # scores times s · ln n, s learned (scalable softmax)
+    gate: AnyGate = NoGate()
     window: Positive | None = None  # newest tokens that a query sees; absent: all
     tied: bool = True
     scaled_embedding: bool = False
@@ -79,4 +78,9 @@ class ModelConfig(Frozen):
         if self.kv_heads is not None and self.heads % self.kv_heads:
             raise ValueError(f"kv_heads {self.kv_heads} does not divide heads {self.heads}")
         check_position(self.position, size)
+        check_scores(self.kernel, self.sink)
+        if isinstance(self.gate, Gate) and (self.gate.dims or 0) > self.width:
+            raise ValueError(
+                f"the gate cannot see the first {self.gate.dims} of {self.width} channels: set dims = {self.width}"
+            )
         return self

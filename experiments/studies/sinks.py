@@ -18,13 +18,35 @@ LABELS = {
     "learned_logit": "learned logit",
     "headwise_gate": "output gate, headwise",
     "elementwise_gate": "output gate, elementwise",
+    "restricted_gate": "output gate in 1/2 … 1",
+    "doubled_gate": "output gate 2σ from 1",
+    "silu_gate": "output gate, SiLU",
+    "narrow_gate": "output gate, headwise, of 12 channels",
+    "static_gate": "output gate without input",
     "value_gate": "value gate, elementwise",
+    "key_gate": "key gate, elementwise",
+    "query_gate": "query gate, elementwise",
+    "projection_gate": "gate behind the projection",
+    "k_bias": "K bias",
+    "kv_bias": "K and V bias",
+    "clipped": "clipped softmax",
+    "softpick": "softpick",
+    "relu": "ReLU",
+    "relu_by_keys": "ReLU / keys",
+    "relu_by_sum": "ReLU / sum",
+    "sigmoid": "sigmoid",
+    "sigmoid_by_sum": "sigmoid / sum",
+    "temperature": "softmax at temperature 2",
+    "soft_cap": "softmax, scores capped at 10",
+    "qk_norm": "softmax, QK norm",
+    "scalable": "scalable softmax",
 }
 
 # Published at the papers' own scale. First-token mass: Qiu et al., a mixture of experts of 15B parameters (2B active),
-# 400B tokens. Sink rate: Zuhri et al., 340M parameters, 10k steps.
+# 400B tokens. Sink rate: Zuhri et al., 340M parameters, 10k steps; Gu et al., 60M parameters, 5B tokens.
 _QIU = "Qiu et al. 2025, arXiv:2505.06708"
 _ZUHRI = "Zuhri et al. 2025, arXiv:2504.20966, Table 3"
+_GU = "Gu et al. 2025, arXiv:2410.10781, Tables 4 and 6"
 PUBLISHED = {
     "softmax": ("first-token mass 0.467; sink rate 34.89 %", f"{_QIU}; {_ZUHRI}"),
     "off_by_one": ("sink rate 16.36 %", _ZUHRI),
@@ -32,6 +54,11 @@ PUBLISHED = {
     "headwise_gate": ("first-token mass 0.073", _QIU),
     "elementwise_gate": ("first-token mass 0.048", _QIU),
     "value_gate": ("first-token mass 0.297", _QIU),
+    "softpick": ("sink rate 0.00 %", _ZUHRI),
+    "k_bias": ("sink rate of the first token 18.18 % → 0.00 %", _GU),
+    "kv_bias": ("sink rate of the first token 18.18 % → 0.04 %", _GU),
+    "sigmoid": ("sink rate 18.18 % → 0.44 %", _GU),
+    "sigmoid_by_sum": ("sink rate 18.18 % → 30.24 %", _GU),
 }
 
 _SINKS = (
@@ -52,7 +79,8 @@ _COSTS = (
 _MEANING = (
     "BOS mass: attention to BOS from queries t ≥ 8 that are no triggers; value norm ratio: norm of BOS's value over "
     "the mean norm for t ≥ 8; first-token mass: over all queries; sink rate: share of (sequence, layer, head) with "
-    "mean attention to the first token above 0.3 (Gu et al. 2025, T = 64); logit mass: attention on the extra logit"
+    "mean attention to the first token above 0.3 (Gu et al. 2025, T = 64); logit mass: attention on the extra logit or row; "
+    "of kernels whose weights do not sum to 1 all of these are shares of their sum"
 )
 
 

@@ -10,6 +10,7 @@ from jaxtyping import Array, Float, Int
 from numpy.typing import NDArray
 
 from model.positions.phase import Frequencies, fixed_point
+from model.values import AttentionValues, attention_values
 
 # Wider than any context, and int32 without overflow: a window of this width hides nothing.
 NO_WINDOW = 2**30
@@ -30,6 +31,7 @@ class PositionTables:
     temperature: Float[Array, "*L"]  # of queries, model.positions.temperature; 0 is none
     temperature_span: Float[Array, "*L"]  # tokens
     window: Int[Array, "*L"]  # newest keys that a query sees, itself included
+    attention: AttentionValues  # what else of attention is a value
 
 
 def position_tables(
@@ -59,6 +61,7 @@ def position_tables(
         temperature=jnp.zeros(layers, jnp.float32),
         temperature_span=jnp.ones(layers, jnp.float32),
         window=jnp.full(layers, window, jnp.int32),
+        attention=attention_values(layers),
     )
 
 

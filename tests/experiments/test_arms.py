@@ -14,8 +14,9 @@ from rich.console import Console
 from experiments.arms import Outcome, run_arms
 from experiments.config.data import BackcopyData
 from experiments.config.measure import SinksMeasure
-from experiments.config.model import LearnedSink, ModelConfig, OutputGate
+from experiments.config.model import Gate, ModelConfig
 from experiments.config.position import Rope
+from experiments.config.scores import LearnedSink
 from experiments.config.study import Arm
 from experiments.config.train import TrainConfig
 from experiments.errors import UserError
@@ -222,7 +223,7 @@ def test_one_diverges_and_the_others_go_on(whole: Path, tmp_path: Path) -> None:
 
 
 def test_arms_of_another_structure_have_a_program_of_their_own(tmp_path: Path) -> None:
-    gated = _changed("gated", model={"gate": OutputGate(per="head")}, train={"steps": 1})
+    gated = _changed("gated", model={"gate": Gate(kind="output", per="head")}, train={"steps": 1})
     plain = _changed("plain", train={"steps": 1})
     outcome = _run(tmp_path, [plain, gated], seeds=(0,))
     assert outcome.programs == ("initialise", "train", "measure") * 2

@@ -1,7 +1,7 @@
 """From configuration to structure, tables and counts."""
 
 import math
-from typing import Any
+from typing import Any, get_args
 
 import jax
 import jax.numpy as jnp
@@ -10,12 +10,14 @@ import pytest
 from jax.sharding import Mesh
 
 from experiments.build import decoder_config, extended, extra_logit, matmul_parameters, training_flops
-from experiments.config.model import FixedSink, LearnedSink, ModelConfig, NoGate, OutputGate, ValueGate
+from experiments.config.model import Gate, ModelConfig, NoGate
 from experiments.config.position import Alibi, LearnedPositions, Nope, Rope
 from experiments.config.scaling import Extension, NtkAware, PositionInterpolation, Yarn
+from experiments.config.scores import Clipped, FixedSink, LearnedSink, Relu, RowSink, Sigmoid, Softmax, Softpick
 from experiments.position_tables import tables
 from model.decoder import Decoder, apply_decoder, init_decoder
 from model.embedding import token_losses
+from model.kernels.kernel import Kernel
 from model.positions import rope_scaling, yarn
 from model.positions.alibi import alibi_slopes
 from model.positions.phase import fixed_point
@@ -23,7 +25,12 @@ from model.positions.tables import NO_WINDOW
 
 SMALL = ModelConfig(layers=3, width=16, heads=4, kv_heads=2, hidden=24, position=Rope(base=100.0))
 V, T = 11, 32
-GATES = [NoGate(), *(kind(per=per) for kind in (OutputGate, ValueGate) for per in ("head", "channel"))]
+GATES = [
+    NoGate(),
+    *(Gate(kind=kind, per=per) for kind in ("output", "value", "key", "query") for per in ("head", "channel", "shared")),
+    Gate(kind="projection", per="channel"),
+    Gate(kind="output", per="channel", dims=5),
+]
 
 
 def _matrices(model: ModelConfig) -> list[jax.ShapeDtypeStruct]:
@@ -38,10 +45,14 @@ def _matrices(model: ModelConfig) -> list[jax.ShapeDtypeStruct]:
 
 
 @pytest.mark.parametrize("gate", GATES, ids=lambda gate: f"{gate.kind}-{getattr(gate, 'per', '')}")
-@pytest.mark.parametrize("feedforward", ["swiglu", "gelu", "relu"])
-@pytest.mark.parametrize("tied", [True, False])
-def test_matmul_parameters_are_the_entries_of_the_matrices(mesh: Mesh, gate, feedforward: str, tied: bool) -> None:  # noqa: ARG001
-    model = SMALL.model_copy(update={"gate": gate, "feedforward": feedforward, "tied": tied})
+def test_matmul_parameters_are_the_entries_of_the_matrices(mesh: Mesh, gate) -> None:  # noqa: ARG001
+    model = SMALL.model_copy(update={"gate": gate})
+    assert matmul_parameters(decoder_config(model, V, T)) == sum(matrix.size for matrix in _matrices(model))
+
+
+@pytest.mark.parametrize(("feedforward", "tied"), [("swiglu", True), ("gelu", False), ("relu", True), ("relu", False)])
+def test_so_they_are_of_every_feed_forward(mesh: Mesh, feedforward: str, tied: bool) -> None:  # noqa: ARG001
+    model = SMALL.model_copy(update={"feedforward": feedforward, "tied": tied})
     assert matmul_parameters(decoder_config(model, V, T)) == sum(matrix.size for matrix in _matrices(model))
     assert decoder_config(model, V, T).tied == tied
 
@@ -50,7 +61,7 @@ def test_matmul_parameters_are_the_entries_of_the_matrices(mesh: Mesh, gate, fee
     "model",
     [
         SMALL.model_copy(update={"layers": 1, "width": 64, "feedforward": "relu"}),
-        SMALL.model_copy(update={"layers": 1, "width": 64, "gate": OutputGate(per="channel"), "tied": False}),
+        SMALL.model_copy(update={"layers": 1, "width": 64, "gate": Gate(kind="output", per="channel"), "tied": False}),
     ],
     ids=["relu", "gated"],
 )
@@ -84,14 +95,40 @@ def test_structure_of_a_model() -> None:
     plain = ModelConfig(width=16, heads=2, position=LearnedPositions())
     assert decoder_config(plain, V, T).learned_positions == T
     assert (decoder_config(plain, V, T).block.hidden, decoder_config(plain, V, T).block.kv_heads) == (64, 2)
-    gates = {decoder_config(SMALL.model_copy(update={"gate": gate}), V, T).block.gate for gate in GATES}
-    assert gates == {"none", "output_headwise", "output_elementwise", "value_headwise", "value_elementwise"}
+    chosen = [decoder_config(SMALL.model_copy(update={"gate": gate}), V, T).block.gate for gate in GATES]
+    assert chosen == [None, *(gate.structure() for gate in GATES[1:])]  # pyright: ignore[reportAttributeAccessIssue]
+    limits = tables(SMALL.model_copy(update={"gate": Gate(kind="output", per="head", low=0.5, high=1.5)}), T).attention.gate
+    np.testing.assert_array_equal(limits, [[0.5, 1.5]] * 3)
 
 
 def test_what_is_a_value_leaves_the_structure_alone() -> None:
     positions = (Rope(base=7.0), Rope(base=100.0, scaling=Yarn(factor=2.0)), Alibi(), Nope())
-    changes = [{"position": position} for position in positions] + [{"sink": LearnedSink()}, {"window": 4}]
+    changes = [{"position": position} for position in positions] + [
+        {"sink": LearnedSink()},
+        {"window": 4},
+        {"temperature": 2.0},
+    ]
     assert {decoder_config(SMALL.model_copy(update=change), V, T) for change in changes} == {decoder_config(SMALL, V, T)}
+
+
+def test_kernels_and_their_values() -> None:
+    kernels = (Softmax(), Clipped(), Softpick(), Relu(by="one"), Relu(), Relu(by="sum"), Sigmoid(), Sigmoid(normalised=True))
+    names = [decoder_config(SMALL.model_copy(update={"kernel": kernel}), V, T).block.kernel for kernel in kernels]
+    assert tuple(names) == get_args(Kernel)
+    changed = SMALL.model_copy(update={"kernel": Clipped(low=-0.1, high=1.2), "temperature": 4.0, "soft_cap": 30.0})
+    found = tables(changed, T).attention
+    assert (found.scale[0], found.cap[1]) == (0.25, 30)
+    np.testing.assert_allclose(found.clip, [[-0.1, 1.2]] * 3)
+    own = tables(SMALL.model_copy(update={"kernel": Sigmoid(bias=-2.0)}), T).attention
+    np.testing.assert_allclose(
+        [tables(SMALL, T).attention.sigmoid_bias[0], own.sigmoid_bias[0]], [-math.log(T), -2.0], rtol=1e-6
+    )
+
+
+def test_prepended_rows() -> None:
+    blocks = [decoder_config(SMALL.model_copy(update={"sink": sink}), V, T).block for sink in (RowSink(), RowSink(value=True))]
+    assert [block.prepended for block in blocks] == ["key", "key_value"]
+    assert extra_logit(SMALL.model_copy(update={"sink": RowSink()})) == (0.0, False)
 
 
 def test_extra_logits() -> None:

@@ -6,9 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from experiments.config.model import FixedSink, ModelConfig
+from experiments.config.model import ModelConfig
 from experiments.config.position import Alibi, Rope
 from experiments.config.scaling import Yarn
+from experiments.config.scores import FixedSink
 from experiments.config.study import Arm, ExactStudy, RopeBaseStudy, SinksStudy, Start
 from experiments.errors import UserError
 from experiments.load import arms_of, load_studies
@@ -201,6 +202,19 @@ def test_minus_infinity_is_a_logit(tmp_path: Path) -> None:
     (arm,) = _arms(tmp_path, SINKS, "model.sink={kind='fixed', logit=-inf}")
     assert arm.model.sink == FixedSink(logit=-math.inf)
     assert "nan" in _message(tmp_path, SINKS, "model.sink={kind='fixed', logit=nan}")
+
+
+def test_a_sink_needs_a_denominator(tmp_path: Path) -> None:
+    message = _message(tmp_path, SINKS, "model.sink={kind='learned'}", "model.kernel={kind='softpick'}")
+    assert "sink 'learned' stands in the denominator of a softmax, and kernel 'softpick' has none" in message
+    assert 'sink = { kind = "none" }' in message
+
+
+@pytest.mark.parametrize(
+    "mistake", ["model.kernel={kind='clipped', low=0.1}", "model.kernel={kind='clipped', high=0.9}", "model.soft_cap=0"]
+)
+def test_impossible_scores_are_refused(tmp_path: Path, mistake: str) -> None:
+    assert mistake.split("=")[0] in _message(tmp_path, SINKS, mistake)
 
 
 def test_file_errors_name_the_file(tmp_path: Path) -> None:

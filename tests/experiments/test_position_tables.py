@@ -36,6 +36,7 @@ from experiments.config.scaling import (
     Scaling,
     Yarn,
 )
+from experiments.config.scores import Clipped, Relu, RowSink, Sigmoid, Softpick
 from experiments.errors import UserError
 from experiments.position_tables import tables
 from model.cache import Cache, empty_cache
@@ -91,8 +92,21 @@ ENCODINGS: dict[str, Any] = {
 }
 
 
-def made(position: Any) -> tuple[ModelConfig, DecoderConfig, Decoder]:
-    model = SMALL.model_copy(update={"position": position})
+# What else attention may do to its scores, with RoPE.
+SCORES: dict[str, dict[str, Any]] = {
+    "clipped": {"kernel": Clipped(low=-0.05, high=1.1)},
+    "softpick": {"kernel": Softpick()},
+    "relu": {"kernel": Relu()},
+    "sigmoid": {"kernel": Sigmoid()},
+    "prepended row": {"sink": RowSink(value=True)},
+    "temperature and soft cap": {"temperature": 0.5, "soft_cap": 2.0},
+    "norms": {"qk_norm": True},
+    "scalable": {"scalable": True},
+}
+
+
+def made(position: Any, **changes: Any) -> tuple[ModelConfig, DecoderConfig, Decoder]:
+    model = SMALL.model_copy(update={"position": position, **changes})
     cfg = decoder_config(model, V, TRAINED)
     return model, cfg, drawn(lambda: init_decoder(jax.random.key(0), cfg), seed=3)
 
@@ -113,6 +127,16 @@ def decoded(p: Decoder, tokens: jax.Array, table: PositionTables, cfg: DecoderCo
 @pytest.mark.parametrize("name", ENCODINGS)
 def test_cached_decoding_agrees_with_one_pass_over_the_text(name: str) -> None:
     model, cfg, p = made(ENCODINGS[name])
+    table = tables(model, TRAINED, T)
+    tokens = jax.random.randint(jax.random.key(1), (2, T), 0, V)
+    whole, _ = jax.jit(apply_decoder, static_argnames="cfg")(p, tokens, table, cfg)
+    np.testing.assert_allclose(decoded(p, tokens, table, cfg, (5, 1, 1, 7)), whole, atol=2e-5)
+
+
+@pytest.mark.usefixtures("mesh")
+@pytest.mark.parametrize("name", SCORES)
+def test_so_it_does_whatever_becomes_of_the_scores(name: str) -> None:
+    model, cfg, p = made(Rope(base=100.0), **SCORES[name])
     table = tables(model, TRAINED, T)
     tokens = jax.random.randint(jax.random.key(1), (2, T), 0, V)
     whole, _ = jax.jit(apply_decoder, static_argnames="cfg")(p, tokens, table, cfg)

@@ -14,9 +14,10 @@ from experiments import checkpoint
 from experiments.arms import Outcome, check_starts, run_arms
 from experiments.config.data import BackcopyData
 from experiments.config.measure import SinksMeasure
-from experiments.config.model import FixedSink, ModelConfig, OutputGate
+from experiments.config.model import Gate, ModelConfig
 from experiments.config.position import Alibi, Rope
 from experiments.config.scaling import Yarn
+from experiments.config.scores import FixedSink
 from experiments.config.study import Arm, Start
 from experiments.config.train import TrainConfig
 from experiments.errors import UserError
@@ -194,7 +195,7 @@ def test_nothing_starts_from_what_diverged(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("changes", "named"),
     [
-        ({"gate": OutputGate(per="head")}, "gate"),
+        ({"gate": Gate(kind="output", per="head")}, "gate"),
         ({"layers": 2}, "layers"),
         ({"sink": FixedSink(logit=0.0)}, "sink"),
     ],

@@ -11,8 +11,9 @@ import optax
 import pytest
 
 from experiments.build import decoder_config, extra_logit
-from experiments.config.model import FixedSink, LearnedSink, ModelConfig, Sink
+from experiments.config.model import ModelConfig
 from experiments.config.position import Rope
+from experiments.config.scores import FixedSink, LearnedSink, Sink
 from experiments.config.train import Constant, Cosine, Schedule, TrainConfig, WarmupStableDecay
 from experiments.data.sample import Sample
 from experiments.position_tables import tables

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from model.block import Block, BlockConfig, apply_block, init_block
-from model.gating import Gate
+from model.gating import GateConfig, Per
 from model.norm import Norm
 from model.positions.rope_scaling import inverse_frequencies
 from model.positions.tables import PositionTables, position_tables
@@ -18,7 +18,17 @@ from tests.model.weights import drawn
 pytestmark = pytest.mark.usefixtures("mesh")
 
 CONFIG = BlockConfig(width=16, heads=4, kv_heads=2, head_dim=8, hidden=32)
-GATES = pytest.mark.parametrize("gate", [gate for gate in get_args(Gate) if gate != "none"])
+GATES = pytest.mark.parametrize(
+    "gate",
+    [
+        *(GateConfig("output", per) for per in get_args(Per)),
+        GateConfig("value", "head"),
+        GateConfig("key", "channel"),
+        GateConfig("query", "shared"),
+        GateConfig("projection", "channel"),
+    ],
+    ids=lambda gate: f"{gate.where}-{gate.per}",
+)
 TOKENS = 7
 
 
@@ -58,13 +68,14 @@ def test_an_open_gate_is_no_gate(gate):
     cfg = replace(CONFIG, layer_norm=True, gate=gate)
     p = with_gate_at(40.0, cfg)
     gated, trace = apply(p, draw(), cfg)
-    plain, _ = apply(replace(p, gate=None), draw(), replace(cfg, gate="none"))
+    plain, _ = apply(replace(p, gate=None), draw(), replace(cfg, gate=None))
     np.testing.assert_array_equal(trace.gate, 1)
     np.testing.assert_allclose(gated, plain, atol=1e-6)
 
 
-@GATES
-def test_a_closed_gate_lets_nothing_through(gate):
+@pytest.mark.parametrize("where", ["output", "value", "projection"])
+def test_a_closed_gate_lets_nothing_through(where):
+    gate = GateConfig(where, "channel")
     cfg = replace(CONFIG, layer_norm=True, gate=gate)
     p = with_gate_at(-100.0, cfg)
     gated, trace = apply(p, draw(), cfg)
@@ -73,20 +84,39 @@ def test_a_closed_gate_lets_nothing_through(gate):
     np.testing.assert_allclose(gated, silent, atol=1e-6)
 
 
+@pytest.mark.parametrize("where", ["query", "key"])
+def test_behind_a_closed_gate_a_query_sees_all_keys_alike(where):
+    cfg = replace(CONFIG, layer_norm=True, gate=GateConfig(where, "head"))
+    _, trace = apply(with_gate_at(-100.0, cfg), draw(), cfg)
+    np.testing.assert_allclose(trace.attention.first, np.broadcast_to(1 / (1 + np.arange(TOKENS)), (2, 4, TOKENS)), rtol=1e-6)
+
+
+def test_twice_a_sigmoid_of_zero_is_no_gate():
+    cfg = replace(CONFIG, gate=GateConfig("output", "channel", zero=True))
+    p = replace(block(cfg), gate=jnp.zeros((16, 4, 8)))
+    tables = rope()
+    twice = replace(tables, attention=replace(tables.attention, gate=jnp.asarray([0.0, 2.0])))
+    positions = jnp.arange(TOKENS)[:, None]
+    gated, _, _ = jax.jit(apply_block, static_argnames="cfg")(p, draw(), twice, positions, cfg)
+    plain, _ = apply(replace(p, gate=None), draw(), replace(cfg, gate=None))
+    np.testing.assert_allclose(gated, plain, atol=1e-6)
+
+
 @GATES
 def test_gates_have_the_shape_of_what_they_gate(gate):
     cfg = replace(CONFIG, gate=gate)
     _, trace = apply(block(cfg), draw(), cfg)
     assert trace.gate is not None
-    heads = cfg.kv_heads if gate.startswith("value") else cfg.heads
-    assert trace.gate.shape == (2, TOKENS, heads, 8)[: 4 if gate.endswith("elementwise") else 3]
+    heads = cfg.heads if gate.where in ("output", "query") else cfg.kv_heads
+    shapes = {"head": (heads,), "channel": (heads, 8), "shared": (8,)}
+    assert trace.gate.shape == (2, TOKENS, *(shapes[gate.per] if gate.where != "projection" else (16,)))
 
 
 def test_a_gate_on_the_values_is_not_the_gate_on_the_output():
     """With equal weights: the one is that of the key's token, the other that of the query's."""
     outputs = {}
-    for gate in ("value_headwise", "output_headwise"):
-        cfg = replace(CONFIG, kv_heads=4, gate=gate)
+    for gate in ("value", "output"):
+        cfg = replace(CONFIG, kv_heads=4, gate=GateConfig(gate, "head"))
         outputs[gate], _ = apply(block(cfg), draw(), cfg)
     first, second = outputs.values()
     np.testing.assert_allclose(first[:, 0], second[:, 0], atol=1e-5)  # the first token sees itself only
@@ -94,10 +124,10 @@ def test_a_gate_on_the_values_is_not_the_gate_on_the_output():
 
 
 def test_value_norms_are_those_behind_a_gate_on_the_values():
-    cfg = replace(CONFIG, layer_norm=True, gate="value_headwise")
+    cfg = replace(CONFIG, layer_norm=True, gate=GateConfig("value", "head"))
     p = with_gate_at(0.0, cfg)  # σ(0) = 1/2
     _, gated = apply(p, draw(), cfg)
-    _, plain = apply(replace(p, gate=None), draw(), replace(cfg, gate="none"))
+    _, plain = apply(replace(p, gate=None), draw(), replace(cfg, gate=None))
     np.testing.assert_allclose(gated.value_norm, plain.value_norm / 2, rtol=1e-5)
 
 

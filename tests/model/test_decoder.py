@@ -9,6 +9,7 @@ import pytest
 
 from model.block import BlockConfig
 from model.decoder import UNROLLED, Decoder, DecoderConfig, apply_decoder, init_decoder
+from model.gating import GateConfig
 from model.positions.alibi import alibi_slopes
 from model.positions.rope_scaling import inverse_frequencies
 from model.positions.tables import PositionTables, position_tables
@@ -121,7 +122,7 @@ def test_a_repeated_token_without_positions_gives_the_first_its_even_share(layer
 
 
 def test_whole_traces_are_stacked_over_layers():
-    cfg = replace(CONFIG, layers=3, block=replace(BLOCK, gate="output_elementwise"))
+    cfg = replace(CONFIG, layers=3, block=replace(BLOCK, gate=GateConfig("output", "channel")))
     _, trace = forward(weights(cfg), [[1, 2, 3, 4, 5]], rope(3), cfg, measure=lambda trace: trace)
     assert trace.attention.received.shape == (3, 1, 4, 5)
     assert trace.value_norm.shape == (3, 1, 5, 2)

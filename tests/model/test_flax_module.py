@@ -11,13 +11,16 @@ from model.block import BlockConfig
 from model.decoder import DecoderConfig, apply_decoder
 from model.embedding import token_losses
 from model.flax_module import DecoderModule
+from model.gating import GateConfig
 from model.positions.rope_scaling import inverse_frequencies
 from model.positions.tables import position_tables
 
 pytestmark = pytest.mark.usefixtures("mesh")
 
 CONFIG = DecoderConfig(
-    vocabulary=11, layers=1, block=BlockConfig(width=16, heads=4, kv_heads=2, head_dim=8, hidden=32, gate="output_headwise")
+    vocabulary=11,
+    layers=1,
+    block=BlockConfig(width=16, heads=4, kv_heads=2, head_dim=8, hidden=32, gate=GateConfig("output", "head")),
 )
 
 

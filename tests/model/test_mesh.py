@@ -15,6 +15,7 @@ from experiments.data.sample import Sample
 from experiments.train import TrainState, Values, init_state, train_step
 from model.block import BlockConfig
 from model.decoder import DecoderConfig, apply_decoder
+from model.gating import GateConfig
 from model.mesh import AXES, make_mesh
 from model.positions.alibi import alibi_slopes
 from model.positions.rope_scaling import inverse_frequencies
@@ -25,12 +26,12 @@ BLOCK = BlockConfig(width=16, heads=4, kv_heads=4, head_dim=4, hidden=32)
 MODELS = {
     "plain": DecoderConfig(vocabulary=17, layers=2, block=BLOCK),
     "gated, grouped, scanned": DecoderConfig(
-        vocabulary=17, layers=3, block=replace(BLOCK, kv_heads=2, gate="output_elementwise"), tied=False
+        vocabulary=17, layers=3, block=replace(BLOCK, kv_heads=2, gate=GateConfig("output", "channel")), tied=False
     ),
     "value gate, LayerNorm, GELU, learned positions": DecoderConfig(
         vocabulary=17,
         layers=2,
-        block=replace(BLOCK, kv_heads=2, gate="value_headwise", layer_norm=True, activation="gelu"),
+        block=replace(BLOCK, kv_heads=2, gate=GateConfig("value", "head"), layer_norm=True, activation="gelu"),
         learned_positions=12,
     ),
 }

@@ -14,7 +14,7 @@ from torch.nn.functional import scaled_dot_product_attention
 from transformers.models.gpt_oss.modeling_gpt_oss import eager_attention_forward
 
 from model.attention import attention
-from model.gating import apply_gate, gate_scores
+from model.gating import GateConfig, apply_gate, gate_scores
 from model.positions.alibi import alibi_slopes
 from tests.model.naive import plain, random_heads
 from tests.oracles.compare import DETERMINISTIC, assert_value_and_gradients, to_torch
@@ -166,10 +166,11 @@ def test_gated_attention(columns, where):
     x, w = (jnp.asarray(rng.standard_normal(shape), jnp.float32) for shape in ((2, 20, 6), columns))
 
     def ours(q, k, v, x, w):
-        scores = gate_scores(x, w)
+        per = "head" if len(columns) == 2 else "channel"
+        scores = gate_scores(x, w, GateConfig(per=per), jnp.asarray([0.0, 1.0]))
         if where == "values":
-            return attention(q, k, apply_gate(v, scores), **plain(4))[0]
-        return apply_gate(attention(q, k, v, **plain(4))[0], scores)
+            return attention(q, k, apply_gate(v, scores, per), **plain(4))[0]
+        return apply_gate(attention(q, k, v, **plain(4))[0], scores, per)
 
     def theirs(q, k, v, x, w):
         gate = torch.sigmoid(torch.tensordot(x, w, dims=1))
