@@ -23,7 +23,7 @@ def polar(
     sum_c mu_q mu_k cos((t - s) theta_c - delta_c). It sums over 2H channels but H magnitudes: scale it by H^-0.5, the default
     of PoPE-pytorch (a port that counts the doubled channels takes (2H)^-0.5).
 
-    Within the bounds, ends included, delta has its full gradient; beyond them none, as with torch.clamp: a delta that a step
+    Within the bounds, ends included, delta has its full gradient; beyond them none: a delta that a step
     has carried past 0 stays there. float32 inside, the type of x out.
     """
     turned = angles[:, None, :]

@@ -81,6 +81,10 @@ def _transposed(tensors: Tensors, name: str) -> np.ndarray:
     return _stacked(tensors, name).swapaxes(1, 2)
 
 
+# What none of these models has.
+ABSENT = dict.fromkeys(("bias_key", "bias_value", "length_scale", "query_norm", "key_norm", "position_bias", "phase"))
+
+
 def from_llama(t: Tensors) -> Decoder:
     layer = "model.layers.#."
     heads = {ours: _transposed(t, f"{layer}self_attn.{ours[0]}_proj.weight") for ours in ("query", "key", "value")}
@@ -92,8 +96,7 @@ def from_llama(t: Tensors) -> Decoder:
             **{name: w.reshape(LAYERS, WIDTH, -1, SIZE) for name, w in heads.items()},
             gate=None,
             extra_logit=np.full((LAYERS, HEADS), -np.inf),
-            position_bias=None,
-            phase=None,
+            **ABSENT,
             output=_transposed(t, layer + "self_attn.o_proj.weight").reshape(LAYERS, HEADS, SIZE, WIDTH),
             feedforward_norm=Norm(_stacked(t, layer + "post_attention_layernorm.weight"), None),
             feedforward=FeedForward(
@@ -118,8 +121,7 @@ def _fused(t: Tensors, layer: str, names: dict[str, str], norms: Callable[[str],
             value=v.reshape(LAYERS, WIDTH, HEADS, SIZE),
             gate=None,
             extra_logit=np.full((LAYERS, HEADS), -np.inf),
-            position_bias=None,
-            phase=None,
+            **ABSENT,
             output=matrix(t, layer + names["output"]).reshape(LAYERS, HEADS, SIZE, WIDTH),
             feedforward_norm=norms(layer + names["feedforward_norm"]),
             feedforward=FeedForward(up=matrix(t, layer + names["up"]), gate=None, down=matrix(t, layer + names["down"])),
