@@ -62,6 +62,16 @@ def last_perplexity(losses: Losses, counted: Counted, last: int) -> float:
     return token_perplexity(losses[:, -last:], counted[:, -last:])
 
 
+def perplexities(losses: Losses, counted: Counted, documents: Int[np.ndarray, "W T"], last: int, way: str) -> dict[str, float]:
+    """All of the above under the names of a record; `way` says of what, as in "none.128"."""
+    return {
+        f"perplexity.{way}": token_perplexity(losses, counted),
+        f"perplexity_windows.{way}": window_perplexity(losses, counted),
+        f"perplexity_documents.{way}": document_perplexity(losses, counted, documents),
+        f"perplexity_last{last}.{way}": last_perplexity(losses, counted, last),
+    }
+
+
 def position_edges(length: int) -> Int[np.ndarray, " E"]:
     """Edges of bins of positions: half-octaves 0, 1, 2, 3, 4, 6, 8, 11, 16 … up to and with `length`.
 

@@ -12,12 +12,11 @@ from jaxtyping import Array, Float, Int
 from experiments.config.measure import BaseLengthMeasure
 from experiments.config.position import Rope
 from experiments.config.study import Arm
-from experiments.data.held_out import HeldOut
 from experiments.data.mixed import MixedSource
 from experiments.data.sample import Sample
 from experiments.evaluate import Statistics, evaluate_answers, in_batches, sample_in_batches
 from experiments.group import Point
-from experiments.measure.perplexity import document_perplexity, last_perplexity, token_perplexity, window_perplexity
+from experiments.measure.perplexity import perplexities
 from experiments.measure.reach import accuracy, binned, edges, measured_reach
 from experiments.population import compiled, over_arms, population_mesh, share, stack, unstack
 from experiments.position_tables import tables
@@ -80,7 +79,9 @@ class BaseLengthMeasurer:
             text = source.scored(length, measure.tokens)
             results = _measured(arms, params, text.windows, recall, model, programs)
             for arm, own, result in zip(arms, found, results, strict=True):
-                own |= _of_text(result["losses"].reshape(-1, length), text, measure.last)
+                losses = result["losses"].reshape(-1, length)
+                named = perplexities(losses, text.counted, text.documents, measure.last, str(length))
+                own |= {name: np.asarray(value) for name, value in named.items()}
                 own |= _of_recall(result["right"].reshape(-1, length), recall, arm, length)
         return found
 
@@ -120,18 +121,6 @@ def _measured(
 
         program = compiled(f"measure at {length}", over_arms(job), programs, models, rows, shared)
         return unstack(program(models, rows, shared), len(arms))
-
-
-def _of_text(losses: Float[np.ndarray, "W T"], text: HeldOut, last: int) -> Point:
-    """Every perplexity of the text under the names of the record."""
-    length, counted = losses.shape[1], text.counted
-    named = {
-        f"perplexity.{length}": token_perplexity(losses, counted),
-        f"perplexity_windows.{length}": window_perplexity(losses, counted),
-        f"perplexity_documents.{length}": document_perplexity(losses, counted, text.documents),
-        f"perplexity_last{last}.{length}": last_perplexity(losses, counted, last),
-    }
-    return {name: np.asarray(value) for name, value in named.items()}
 
 
 def _of_recall(right: Float[np.ndarray, "R T"], recall: Sample, arm: Arm, length: int) -> Point:

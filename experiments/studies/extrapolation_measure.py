@@ -18,15 +18,7 @@ from experiments.data.source import TextSource
 from experiments.evaluate import Statistics, evaluate, evaluate_tokens, in_batches
 from experiments.group import Point
 from experiments.measure.layers import layer_statistics, sink_statistics
-from experiments.measure.perplexity import (
-    document_perplexity,
-    last_perplexity,
-    loss_by_position,
-    mean_loss,
-    position_edges,
-    token_perplexity,
-    window_perplexity,
-)
+from experiments.measure.perplexity import loss_by_position, mean_loss, perplexities, position_edges
 from experiments.population import compiled, over_arms, population_mesh, share, stack, unstack
 from experiments.position_tables import tables
 from model.block import LayerTrace
@@ -165,10 +157,7 @@ def _named(losses: Float[np.ndarray, "W T"], text: HeldOut, extension: str, leng
     way, counted = f"{extension}.{length}", text.counted
     edges = position_edges(length)
     found = {
-        f"perplexity.{way}": token_perplexity(losses, counted),
-        f"perplexity_windows.{way}": window_perplexity(losses, counted),
-        f"perplexity_documents.{way}": document_perplexity(losses, counted, text.documents),
-        f"perplexity_last{last}.{way}": last_perplexity(losses, counted, last),
+        **perplexities(losses, counted, text.documents, last, way),
         f"loss_by_position.{way}": loss_by_position(losses, edges),
         f"position_edges.{length}": edges,
     }

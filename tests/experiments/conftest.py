@@ -19,6 +19,7 @@ def quick_to_compile() -> Iterator[None]:
     jax.config.update("jax_disable_most_optimizations", True)
     yield
     jax.config.update("jax_disable_most_optimizations", False)
+    jax.clear_caches()  # or the next module, whose last digits may count, would be handed these programs
 
 
 @pytest.fixture(scope="module")

@@ -11,7 +11,7 @@ from model.linear import Matrix
 pytestmark = pytest.mark.usefixtures("mesh")
 
 UNIT = jnp.asarray([0.0, 1.0])
-HEAD, CHANNEL = GateConfig(per="head"), GateConfig(per="channel")
+HEAD = GateConfig(per="head")
 OF = {
     "sigmoid": lambda x: 1 / (1 + np.exp(-x)),
     "silu": lambda x: x / (1 + np.exp(-x)),
