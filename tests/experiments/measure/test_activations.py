@@ -20,8 +20,10 @@ SIZES = st.floats(0, 2**100, width=32, allow_subnormal=False) | st.sampled_from(
 @settings(deadline=None, max_examples=200)
 @given(arrays.arrays(np.float32, SHAPES, elements=SIZES))
 def test_median_is_that_of_numpy_bit_for_bit(size: np.ndarray) -> None:
-    expected = np.median(size, axis=1).astype(np.float32)
-    np.testing.assert_array_equal(np.asarray(median(jnp.asarray(size))).view(np.int32), expected.view(np.int32))
+    found, expected = np.array(median(jnp.asarray(size))), np.median(size, axis=1).astype(np.float32)
+    for numbers in (found, expected):  # XLA may flush what is below the normal numbers
+        numbers[np.abs(numbers) < np.finfo(np.float32).tiny] = 0
+    np.testing.assert_array_equal(found.view(np.int32), expected.view(np.int32))
 
 
 def test_median_of_what_is_not_finite() -> None:
