@@ -8,6 +8,7 @@ from typing import Any, Literal, NamedTuple, no_type_check
 import jax
 import jax.numpy as jnp
 from flax import struct
+from jax.scipy.special import entr
 from jax.sharding import PartitionSpec as P
 from jaxtyping import Array, Bool, Float, Int
 
@@ -27,6 +28,7 @@ class AttentionStatistics:
 
     first: Float[Array, "*L B N T"]  # p[..., 0]: what each query gives to the first token
     extra: Float[Array, "*L B N T"]  # probability that each query gives to the extra logit
+    entropy: Float[Array, "*L B N T"]  # -Σ p ln p [nats] over all keys and the extra logit
     received: Float[Array, "*L B N S"]  # Σ over queries of p: what each key receives
 
 
@@ -43,6 +45,7 @@ class _Rows(NamedTuple):
     out: Float[Array, "B K G q H"]
     first: Float[Array, "B K G q"]
     extra: Float[Array, "B K G q"]
+    entropy: Float[Array, "B K G q"]
     received: Float[Array, "B K G S"]
 
 
@@ -135,6 +138,7 @@ def attention_by_query(
     return jnp.swapaxes(out[:, :, 0], 0, 1), AttentionStatistics(
         first=jnp.moveaxis(statistics.first[..., 0], 0, 2),
         extra=jnp.moveaxis(statistics.extra[..., 0], 0, 2),
+        entropy=jnp.moveaxis(statistics.entropy[..., 0], 0, 2),
         received=jnp.sum(statistics.received, axis=0),
     )
 
@@ -201,13 +205,15 @@ def _attend_rows(
     share = 1 / mass
     if real_queries is not None:
         share = jnp.where(jnp.tile(real_queries, (1, G))[:, None], share, 0)
-    share, first, extra, numerators, out = (
+    extra = extra * share
+    entropy = jnp.sum(entr(numerators * share[..., None]), axis=-1) + entr(extra)
+    share, first, extra, entropy, numerators, out = (
         x.reshape(B, K, G, rows, *x.shape[3:], out_sharding=_heads(x.ndim + 1))
-        for x in (share, numerators[..., 0] * share, extra * share, numerators, out)
+        for x in (share, numerators[..., 0] * share, extra, entropy, numerators, out)
     )
     # A sum over queries as a product: XLA's CPU back end reduces the columns of a fused softmax 100 times slower.
     received = jnp.einsum("BKGqS,BKGq->BKGS", numerators, share)
-    return _Rows(out, first=first, extra=extra, received=received)
+    return _Rows(out, first=first, extra=extra, entropy=entropy, received=received)
 
 
 def _map_blocks(
@@ -234,7 +240,8 @@ def _map_blocks(
     mapped = split(q, 3, _heads(6)), split(i, 0, P(None, None), -1), real_blocks
     found = jax.lax.map(lambda block: rows(*block), mapped)
     received = jnp.sum(found.received, axis=0)
-    return _Rows(merge(found.out), first=merge(found.first), extra=merge(found.extra), received=received)
+    first, extra, entropy = (merge(x) for x in (found.first, found.extra, found.entropy))
+    return _Rows(merge(found.out), first=first, extra=extra, entropy=entropy, received=received)
 
 
 def _join_heads(chunks: Sequence[_Rows]) -> tuple[Float[Array, "B T N H"], AttentionStatistics]:
@@ -249,6 +256,7 @@ def _join_heads(chunks: Sequence[_Rows]) -> tuple[Float[Array, "B T N H"], Atten
     return jnp.swapaxes(joined([c.out for c in chunks]), 1, 2), AttentionStatistics(
         first=joined([c.first for c in chunks]),
         extra=joined([c.extra for c in chunks]),
+        entropy=joined([c.entropy for c in chunks]),
         received=merge(functools.reduce(jnp.add, [c.received for c in chunks])),
     )
 

@@ -1,4 +1,4 @@
-"""One pre-norm transformer block: its weights, how they are sharded, and the function that applies them."""
+"""One transformer block: its weights, how they are sharded, and the function that applies them."""
 
 from dataclasses import dataclass
 from typing import Any, Literal, no_type_check
@@ -13,6 +13,7 @@ from model.attention import AttentionStatistics, attend, attention, attention_by
 from model.cache import Cache, remember
 from model.feedforward import Activation, FeedForward, feedforward, feedforward_weights
 from model.gating import GateConfig, Scores, Where, apply_gate, gate_scores, gate_weights
+from model.intervention import Intervention, with_first_value, with_heads
 from model.kernels.kernel import Kernel, weigh
 from model.linear import draw, matrix, project
 from model.norm import Norm, init_norm, normalise
@@ -21,6 +22,8 @@ from model.positions.pope import init_polar_phase
 from model.positions.tables import PositionTables
 from model.positions.turn import Side, at_places, polarised, turned
 
+# Where the norms stand (see `apply_block`).
+Placement = Literal["pre", "post", "sandwich"]
 # Axes:  B batch  T query  S key  D model  N query heads  K key/value heads  H head  F hidden  L layers
 HEADS = P("data", None, "model", None)
 RESIDUAL = P("data", None, None)
@@ -44,6 +47,7 @@ class BlockConfig:
     hidden: int
     activation: Activation = "swiglu"
     layer_norm: bool = False
+    placement: Placement = "pre"
     gate: GateConfig | None = None
     interleaved: bool = False
     polar: bool = False
@@ -81,8 +85,10 @@ class Block:
     position_bias: Bias | None
     phase: Float[Array, "*L K H"] | None  # of PoPE
     output: Float[Array, "*L N H D"]
+    attention_end: Norm | None  # of a sandwich, behind attention
     feedforward_norm: Norm
     feedforward: FeedForward
+    feedforward_end: Norm | None
 
 
 @no_type_check
@@ -91,7 +97,8 @@ class LayerTrace:
     """What one layer did, for measurements; whatever a measurement does not use is never computed. `*L` is empty for one."""
 
     attention: AttentionStatistics
-    key: Float[Array, "*L B T K H"]  # before it is turned
+    query: Float[Array, "*L B T N H"] | None  # turned; query · key / sqrt(H) is the score. None where each query turns the keys
+    key: Float[Array, "*L B T K H"] | None  # turned
     value: Float[Array, "*L B T K H"]  # behind a gate on the values
     value_norm: Float[Array, "*L B T K"]  # |v|
     gate: Float[Array, "..."] | None  # [*L, B, T, …], model.gating
@@ -117,8 +124,10 @@ def init_block(key: Array, cfg: BlockConfig, *, extra_logit: float | Float[Array
         position_bias=bias and init_bias(jax.random.fold_in(key, 1), bias, D, N, H),
         phase=init_polar_phase(K, H) if cfg.polar else None,
         output=matrix((N, H, D), P("model", None, "data"), N * H, gain),
+        attention_end=init_norm(D, bias=cfg.layer_norm) if cfg.placement == "sandwich" else None,
         feedforward_norm=init_norm(D, bias=cfg.layer_norm),
         feedforward=feedforward_weights(D, cfg.hidden, cfg.activation, gain),
+        feedforward_end=init_norm(D, bias=cfg.layer_norm) if cfg.placement == "sandwich" else None,
     )
     return draw(key, block)
 
@@ -136,26 +145,49 @@ def apply_block(
     cfg: BlockConfig,
     padding: Bool[Array, "B T"] | None = None,
     cache: Cache | None = None,
+    intervention: Intervention | None = None,
 ) -> tuple[Float[Array, "B T D"], LayerTrace, Cache | None]:
-    """x + attention(norm(x)), then + feedforward(norm(·)). `tables` is one layer's row. Needs a mesh.
+    """Attention and feed-forward f, one behind the other. `tables` is one layer's row. Needs a mesh.
+
+        pre        x + f(norm(x))
+        post       norm(x + f(x))             (Vaswani et al. 2017, arXiv 1706.03762)
+        sandwich   x + norm'(f(norm(x)))      (Ding et al. 2021, arXiv 2105.13290)
 
     `positions` are those of every token from the first of the text; with a cache, also of those that it remembers and of
     those that it has room for.
     """
-    h = normalise(p.attention_norm, x)
+    h = _entering(p.attention_norm, x, cfg)
     q, k, v = (project(h, w, out_sharding=HEADS) for w in (p.query, p.key, p.value))
     if p.query_norm is not None and p.key_norm is not None:
         q, k = normalise(p.query_norm, q), normalise(p.key_norm, k)
     gate = None if p.gate is None or cfg.gate is None else gate_scores(h, p.gate, cfg.gate, tables.attention.gate)
     q, k, v = _gated(q, gate, cfg, "query"), _gated(k, gate, cfg, "key"), _gated(v, gate, cfg, "value")
+    v = v if intervention is None else with_first_value(v, intervention)
     later = None if cache is None else remember(cache, k, v)
-    o, statistics = _attention(p, q, k, v, tables, positions, cfg, padding, later)
+    o, statistics, turned = _attention(p, q, k, v, tables, positions, cfg, padding, later)
+    o = o if intervention is None else with_heads(o, v, intervention)
     o = project(_gated(o, gate, cfg, "output"), p.output, contract=2, out_sharding=RESIDUAL)
-    x = x + _gated(o, gate, cfg, "projection")
-    x = x + feedforward(p.feedforward, normalise(p.feedforward_norm, x), cfg.activation)
+    x = _leaving(p.attention_norm, p.attention_end, x, _gated(o, gate, cfg, "projection"), cfg)
+    y = feedforward(p.feedforward, _entering(p.feedforward_norm, x, cfg), cfg.activation)
+    x = _leaving(p.feedforward_norm, p.feedforward_end, x, y, cfg)
     norm = jnp.linalg.norm(v.astype(jnp.float32), axis=-1)
-    trace = LayerTrace(attention=statistics, key=k, value=v, value_norm=norm, gate=gate, residual=x)
+    q, k = (None, None) if turned is None else turned
+    trace = LayerTrace(attention=statistics, query=q, key=k, value=v, value_norm=norm, gate=gate, residual=x)
     return x, trace, later
+
+
+def _entering(norm: Norm, x: Float[Array, "B T D"], cfg: BlockConfig) -> Float[Array, "B T D"]:
+    """What f sees of the residual stream."""
+    return x if cfg.placement == "post" else normalise(norm, x)
+
+
+def _leaving(
+    norm: Norm, end: Norm | None, x: Float[Array, "B T D"], y: Float[Array, "B T D"], cfg: BlockConfig
+) -> Float[Array, "B T D"]:
+    """The residual stream with the output y of f."""
+    if cfg.placement == "post":
+        return normalise(norm, x + y)
+    return x + (y if end is None else normalise(end, y))
 
 
 def _gated(y: Array, gate: Scores | None, cfg: BlockConfig, where: Where) -> Array:
@@ -173,8 +205,9 @@ def _attention(
     cfg: BlockConfig,
     padding: Bool[Array, "B T"] | None,
     cache: Cache | None,
-) -> tuple[Float[Array, "B T N H"], AttentionStatistics]:
-    """Queries and keys turned to their positions; keys and values of the whole text where there is a cache."""
+) -> tuple[Float[Array, "B T N H"], AttentionStatistics, tuple[Array, Array] | None]:
+    """Queries and keys turned to their positions, which come last where every query sees the same keys; keys and values of the
+    whole text where there is a cache."""
     i = jnp.arange(q.shape[1])
     if cache is not None:
         i = cache.length - q.shape[1] + i
@@ -201,9 +234,10 @@ def _attention(
         return turned(x, i, positions[i], own, side, interleaved=cfg.interleaved)
 
     if cfg.table_per == "query":
-        return attention_by_query(q, k, v, i, lambda x, i, at, side: turn(x, i, at_places(tables, at), side), **values)
+        by_query = attention_by_query(q, k, v, i, lambda x, i, at, side: turn(x, i, at_places(tables, at), side), **values)
+        return *by_query, None
     of_queries, of_keys = (tables, tables) if cfg.table_per == "sequence" else (at_places(tables, i), at_places(tables, places))
     q, k = turn(q, i, of_queries, "query"), turn(k, places, of_keys, "key")
     if cache is not None:
-        return attend(q, k, v, i, **values)
-    return attention(q, k, v, padding=padding, **values)
+        return *attend(q, k, v, i, **values), (q, k)
+    return *attention(q, k, v, padding=padding, **values), (q, k)

@@ -13,6 +13,7 @@ from jaxtyping import Array, Bool, Float, Int
 from model.block import Block, BlockConfig, LayerTrace, apply_block, init_block
 from model.cache import Cache
 from model.embedding import embed, logits
+from model.intervention import Intervention
 from model.linear import draw, matrix
 from model.norm import Norm, init_norm, normalise
 from model.positions.absolute import add_positions
@@ -77,24 +78,27 @@ def apply_decoder(
     *,
     positions: Int[Array, "T coordinates"] | None = None,
     padding: Bool[Array, "B T"] | None = None,
+    intervention: Intervention | None = None,
     measure: Callable[[LayerTrace], Any] | None = None,
 ) -> tuple[Float[Array, "B T V"], Any]:
     """Logits (float32) and what `measure` returns for each layer, stacked over L (None without it).
 
-    `tables` holds a row a layer; `positions` are those of the text or grid where they are not given; `padding` is True for
-    real tokens. Needs a mesh (jax.set_mesh).
+    `tables` and `intervention` hold a row a layer; `positions` are those of the text or grid where they are not given;
+    `padding` is True for real tokens. Needs a mesh (jax.set_mesh).
     """
     places = jnp.arange(tokens.shape[1])
     positions = _positions(tokens.shape[1], tables, cfg) if positions is None else positions
 
-    def layer(x: Float[Array, "B T D"], row: tuple[Block, PositionTables]) -> tuple[Float[Array, "B T D"], Any]:
-        block, table = row
-        x, trace, _ = apply_block(block, x, table, positions, cfg.block, padding)
+    def layer(
+        x: Float[Array, "B T D"], row: tuple[Block, PositionTables, Intervention | None]
+    ) -> tuple[Float[Array, "B T D"], Any]:
+        block, table, own = row
+        x, trace, _ = apply_block(block, x, table, positions, cfg.block, padding, intervention=own)
         return x, None if measure is None else measure(trace)
 
     x = _embedded(p, tokens, places, cfg)
-    x, measured = jax.lax.scan(layer, x, (p.blocks, tables), unroll=cfg.layers <= UNROLLED)
-    return _logits(p, x), measured
+    x, measured = jax.lax.scan(layer, x, (p.blocks, tables, intervention), unroll=cfg.layers <= UNROLLED)
+    return decoded(p, x), measured
 
 
 def extend(
@@ -121,7 +125,7 @@ def extend(
 
     x = _embedded(p, tokens, cache.length[0] + jnp.arange(tokens.shape[1]), cfg)
     x, cache = jax.lax.scan(layer, x, (p.blocks, tables, cache))
-    return _logits(p, x), cache
+    return decoded(p, x), cache
 
 
 def _positions(tokens: int, tables: PositionTables, cfg: DecoderConfig) -> Int[Array, "T coordinates"]:
@@ -139,6 +143,7 @@ def _embedded(p: Decoder, tokens: Int[Array, "B T"], places: Int[Array, " T"], c
     return x
 
 
-def _logits(p: Decoder, x: Float[Array, "B T D"]) -> Float[Array, "B T V"]:
+def decoded(p: Decoder, x: Float[Array, "B T D"]) -> Float[Array, "B T V"]:
+    """Logits of a residual stream, float32; of one before the last layer they are what it would have said so far."""
     x = normalise(p.final_norm, x)
     return logits(x, p.embedding if p.unembedding is None else p.unembedding)

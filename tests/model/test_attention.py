@@ -5,6 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from jax.test_util import check_grads
+from scipy.special import entr
 
 from model.attention import BLOCK, CHUNKS, attention
 from model.positions.alibi import alibi_slopes
@@ -27,6 +28,8 @@ def assert_equal_to_naive(q, k, v, arguments, atol=1e-5):
     np.testing.assert_allclose(out, expected.output, atol=atol)
     np.testing.assert_allclose(found.first, expected.probabilities[..., 0] * real, atol=atol)
     np.testing.assert_allclose(found.extra, expected.extra * real, atol=atol)
+    entropy = entr(expected.probabilities).sum(axis=-1) + entr(expected.extra)
+    np.testing.assert_allclose(found.entropy, entropy * real, atol=atol * 10)
     received = (expected.probabilities * real[..., None]).sum(axis=2)
     np.testing.assert_allclose(found.received, received, atol=atol * 10, rtol=1e-5)
 

@@ -1,0 +1,44 @@
+"""What is done to the heads of a trained model to see what they are for: values, so that one program serves all of it."""
+
+from typing import no_type_check
+
+import jax.numpy as jnp
+from flax import struct
+from jax.sharding import PartitionSpec as P
+from jaxtyping import Array, Float
+
+
+@no_type_check  # JAX rebuilds trees from whatever a transformation leaves: shapes, host arrays, norms
+@struct.dataclass
+class Intervention:
+    """One row a layer. Tokens are hidden by the `padding` of a decoder, which is no intervention of its own."""
+
+    head: Float[Array, "*L N"]  # multiplies what a head sends on: 0 removes it
+    forced: Float[Array, "*L N"]  # share of a head's attention that is moved to the first token: 1 puts all of it there
+    first_value: Float[Array, "*L K"]  # multiplies the first token's value: 0 empties it
+    mean_value: Float[Array, "*L K"]  # that much of the mean value of the other tokens is added to the first one's
+
+
+def no_intervention(layers: int, heads: int, kv_heads: int) -> Intervention:
+    """The values that change nothing."""
+    return Intervention(
+        head=jnp.ones((layers, heads)),
+        forced=jnp.zeros((layers, heads)),
+        first_value=jnp.ones((layers, kv_heads)),
+        mean_value=jnp.zeros((layers, kv_heads)),
+    )
+
+
+def with_first_value(v: Float[Array, "B T K H"], own: Intervention) -> Float[Array, "B T K H"]:
+    """v_0 <- first_value · v_0 + mean_value · mean_{t > 0} v_t, of each sequence and head."""
+    mean = jnp.mean(v[:, 1:], axis=1)
+    first = own.first_value.astype(v.dtype)[None, :, None] * v[:, 0] + own.mean_value.astype(v.dtype)[None, :, None] * mean
+    return jnp.concatenate([first[:, None], v[:, 1:]], axis=1)
+
+
+def with_heads(o: Float[Array, "B T N H"], v: Float[Array, "B T K H"], own: Intervention) -> Float[Array, "B T N H"]:
+    """head · ((1 - forced) · o + forced · v_0); attention that is all on the first token gives its value."""
+    shared = o.shape[2] // v.shape[2]
+    first = jnp.repeat(v[:, :1], shared, axis=2, total_repeat_length=o.shape[2], out_sharding=P("data", None, "model", None))
+    forced, head = (x.astype(o.dtype)[None, None, :, None] for x in (own.forced, own.head))
+    return head * ((1 - forced) * o + forced * first)
