@@ -155,7 +155,8 @@ def _startable(group: Group, progress: Progress) -> Group | None:
 def structure(arm: Arm, vocabulary: int) -> tuple[Any, ...]:
     """All of an arm that is compiled in. Arms that agree in it differ in values only: tables, logits, rates, decay, clip."""
     train = arm.train
-    compiled_in = (train.steps, train.batch, train.beta1, train.beta2, train.epsilon, train.diverged, train.checkpoint_every)
+    moments = (train.optimizer, train.beta1, train.beta2, train.epsilon)
+    compiled_in = (train.steps, train.batch, moments, train.diverged, train.checkpoint_every)
     measure = arm.measure
     if isinstance(measure, ExtrapolationMeasure):  # the tables of an extension are values
         measure = measure.model_copy(update={"extensions": ()})

@@ -30,6 +30,7 @@ def decoder_config(model: ModelConfig, vocabulary: int, length: int) -> DecoderC
             hidden=model.hidden or 4 * model.width,
             activation=model.feedforward,
             layer_norm=model.norm == "layer",
+            placement=model.norm_placement,
             gate=model.gate.structure() if isinstance(model.gate, Gate) else None,
             interleaved=isinstance(model.position, Rope | Axial) and model.position.interleaved,
             polar=isinstance(model.position, Pope),
@@ -84,17 +85,17 @@ def _position_bias(model: ModelConfig) -> BiasConfig | None:
             return None
 
 
-def extra_logit(model: ModelConfig) -> tuple[float, bool]:
-    """Its value at the start of training, and whether it is trained."""
+def extra_logit(model: ModelConfig) -> tuple[float, float]:
+    """Its value at the start of training, and its learning rate over that of other weights: 0 if it is not trained."""
     match model.sink:
         case FixedSink(logit=logit):
-            return logit, False
-        case LearnedSink(logit=logit):
-            return logit, True
+            return logit, 0.0
+        case LearnedSink(logit=logit, rate=rate):
+            return logit, rate
         case RowSink():
-            return 0.0, False  # its score is that of the key alone
+            return 0.0, 0.0  # its score is that of the key alone
         case _:
-            return -math.inf, False
+            return -math.inf, 0.0
 
 
 def extended(model: ModelConfig, extension: Extension, factor: float) -> ModelConfig | None:

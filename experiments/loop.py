@@ -171,11 +171,11 @@ def _phases(group: Group) -> tuple[tuple[int, Values], ...]:
 
 
 def _values(arm: Arm, trained: float) -> Values:
-    logit, trains = extra_logit(arm.model)
+    logit, rate = extra_logit(arm.model)
     return Values(
         tables=tables(arm.model, arm.original_length, arm.data.length, trained=trained),
         extra_logit=jnp.float32(logit),
-        train_extra_logit=jnp.float32(trains),
+        logit_rate=jnp.float32(rate),
         weight_decay=jnp.float32(arm.train.weight_decay),
         clip=jnp.float32(arm.train.clip),
     )

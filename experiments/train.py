@@ -14,14 +14,10 @@ from jaxtyping import Array, Float, UInt
 from experiments.config.train import Cosine, TrainConfig, WarmupStableDecay
 from experiments.data.sample import Sample
 from experiments.measure.perplexity import mean_loss
+from experiments.optimizer import Tree, optimizer
 from model.decoder import Decoder, DecoderConfig, apply_decoder, init_decoder
 from model.embedding import token_losses
 from model.positions.tables import PositionTables
-
-# Of weights, gradients or moments, as optax sees them.
-Tree = Any
-# Fields of weight trees that decay never shrinks.
-UNDECAYED = frozenset({"scale", "bias", "extra_logit"})
 
 
 @struct.dataclass
@@ -37,32 +33,20 @@ class Values:
 
     tables: PositionTables
     extra_logit: Float[Array, "*A"]  # at the start
-    train_extra_logit: Float[Array, "*A"]  # 1 trains it, 0 keeps it
+    logit_rate: Float[Array, "*A"]  # times the learning rate is that of the extra logit; 0 keeps it
     weight_decay: Float[Array, "*A"]
     clip: Float[Array, "*A"]
 
 
-def optimizer(values: Values, cfg: TrainConfig, learning_rate: Float[Array, ""]) -> optax.GradientTransformation:
-    """AdamW (Loshchilov and Hutter 2019, arXiv 1711.05101) behind a clip of the global norm; only matrices decay."""
-    return optax.chain(
-        optax.clip_by_global_norm(values.clip),  # pyright: ignore[reportArgumentType]  # a traced scalar serves
-        optax.scale_by_adam(b1=cfg.beta1, b2=cfg.beta2, eps=cfg.epsilon),
-        optax.stateless(lambda updates, params: _decay(updates, params, values.weight_decay)),
-        optax.scale_by_learning_rate(learning_rate),
-    )
-
-
-def _decay(updates: Tree, params: Tree, weight_decay: Float[Array, ""]) -> Tree:
-    def leaf(path: Any, update: Array, weight: Array) -> Array:
-        return update if path[-1].name in UNDECAYED else update + weight_decay * weight
-
-    return jax.tree_util.tree_map_with_path(leaf, updates, params)
+def _optimizer(values: Values, cfg: TrainConfig, learning_rate: Float[Array, ""]) -> optax.GradientTransformation:
+    rates = {"clip": values.clip, "weight_decay": values.weight_decay, "logit_rate": values.logit_rate}
+    return optimizer(cfg, learning_rate, **rates)
 
 
 def init_state(seed: UInt[Array, ""], values: Values, model: DecoderConfig, cfg: TrainConfig) -> TrainState:
     """Weights from the seed, moments zero. Needs a mesh."""
     params: Tree = init_decoder(jax.random.key(seed), model, extra_logit=values.extra_logit)
-    return TrainState(params=params, optimizer=optimizer(values, cfg, jnp.float32(0)).init(params))
+    return TrainState(params=params, optimizer=_optimizer(values, cfg, jnp.float32(0)).init(params))
 
 
 def train_step(
@@ -73,7 +57,7 @@ def train_step(
     model: DecoderConfig,
     cfg: TrainConfig,
 ) -> tuple[TrainState, dict[str, Float[Array, ""]]]:
-    """One AdamW step on the mean loss of predicting tokens[:, 1:] from tokens[:, :-1]; the loss [nats] and gradient norm.
+    """One step on the mean loss of predicting tokens[:, 1:] from tokens[:, :-1]; the loss [nats] and gradient norm.
 
     The mean is weighted where the sample has weights, over all of its targets.
     """
@@ -84,16 +68,16 @@ def train_step(
         return mean_loss(token_losses(scores, tokens[:, 1:]), weights)
 
     loss, grads = jax.value_and_grad(loss_of)(state.params)
-    grads: Tree = _frozen_logit(grads, values.train_extra_logit)
+    grads: Tree = _frozen_logit(grads, values.logit_rate)
     params: Tree = state.params
-    updates, moments = optimizer(values, cfg, learning_rate).update(grads, state.optimizer, params)
+    updates, moments = _optimizer(values, cfg, learning_rate).update(grads, state.optimizer, params)
     params = optax.apply_updates(params, updates)
     return TrainState(params=params, optimizer=moments), {"loss": loss, "gradient_norm": optax.tree.norm(grads)}
 
 
-def _frozen_logit(grads: Decoder, trained: Float[Array, ""]) -> Decoder:
+def _frozen_logit(grads: Decoder, rate: Float[Array, ""]) -> Decoder:
     """Without the gradient of the extra logit where it is not trained, so that the clip does not see it either."""
-    blocks = dataclasses.replace(grads.blocks, extra_logit=grads.blocks.extra_logit * trained)
+    blocks = dataclasses.replace(grads.blocks, extra_logit=grads.blocks.extra_logit * (rate > 0))
     return dataclasses.replace(grads, blocks=blocks)
 
 

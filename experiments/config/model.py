@@ -7,6 +7,7 @@ from pydantic import Field, model_validator
 from experiments.config.base import Frozen, Positive
 from experiments.config.position import Position, check_position
 from experiments.config.scores import KernelConfig, NoSink, Sink, Softmax, check_scores
+from model.block import Placement
 from model.gating import Activation, GateConfig, Per, Where
 
 # The gates (model/gating.py).
@@ -49,6 +50,7 @@ class ModelConfig(Frozen):
     head_dim: Positive | None = None  # absent: width / heads
     hidden: Positive | None = None  # absent: 4 · width
     norm: Literal["rms", "layer"] = "rms"
+    norm_placement: Placement = "pre"
     feedforward: Literal["swiglu", "gelu", "relu"] = "swiglu"
     position: Position
     kernel: KernelConfig = Softmax()

@@ -24,6 +24,7 @@ class FixedSink(Frozen):
 class LearnedSink(Frozen):
     kind: Literal["learned"] = "learned"
     logit: float = 0.0  # at the start of training
+    rate: float = Field(default=1.0, gt=0)  # times the learning rate of the other weights
 
 
 class RowSink(Frozen):
