@@ -34,6 +34,7 @@ class BackcopyData(Frozen):
     length: int = Field(default=64, ge=16)
     task_seed: int = Field(default=0, ge=0)
     zipf: float = Field(default=0.9, ge=0)  # token frequencies fall as rank^-zipf; 0.9 is about that of text
+    bos: Literal["fixed", "absent"] = "fixed"
 
     @model_validator(mode="after")
     def _some_token_is_no_trigger(self) -> "BackcopyData":

@@ -41,6 +41,17 @@ class ExtrapolationMeasure(Frozen):
     sink: SinkRate = SinkRate()
 
 
+class AnatomyMeasure(Frozen):
+    """Of a language model at its training length: sinks along the way, and the whole anatomy at the end."""
+
+    every: Positive = 100
+    sequences: Positive = 64  # of sink.length tokens, for the curves
+    tokens: Positive = 32768  # held-out tokens that the anatomy, and the loss with it, is measured on
+    hidden: tuple[Positive, ...] = (1, 4)  # first tokens that are hidden from all others, one case each
+    map: Positive = 32  # tokens of the attention map
+    sink: SinkRate = SinkRate()
+
+
 class RetrievalMeasure(Frozen):
     """At every length each task is asked `rows` times at each of `depths` depths, or sizes of copy and addition."""
 

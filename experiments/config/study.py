@@ -7,7 +7,7 @@ from pydantic import AfterValidator, Field, model_validator
 
 from experiments.config.base import Frozen, Positive
 from experiments.config.data import BackcopyData, MixedData, RetrievalData, TextData
-from experiments.config.measure import BaseLengthMeasure, ExtrapolationMeasure, RetrievalMeasure, SinksMeasure
+from experiments.config.measure import AnatomyMeasure, BaseLengthMeasure, ExtrapolationMeasure, RetrievalMeasure, SinksMeasure
 from experiments.config.model import ModelConfig
 from experiments.config.position import Rope, Rotating, longest_text, spectrum
 from experiments.config.scaling import check_scaling, extension_of
@@ -56,6 +56,29 @@ class SinksStudy(Training):
                 f"measure.sink.length = {self.measure.sink.length}: this study measures sinks on whole sequences, of "
                 f"data.length = {self.data.length}; make them equal"
             )
+        return self
+
+
+class BackcopyStudy(SinksStudy):
+    """The same task with every mechanism, with BOS and without, under a name of its own."""
+
+    study: Literal["sinks_backcopy"] = "sinks_backcopy"  # pyright: ignore[reportIncompatibleVariableOverride]
+
+
+class AnatomyStudy(Training):
+    """Language models, taken apart: what forms a sink, where a gate belongs, what keeps training stable, what depth does."""
+
+    study: Literal["sinks_lm", "gate_position", "stability", "depth"]
+    data: TextData
+    measure: AnatomyMeasure = AnatomyMeasure()
+
+    @model_validator(mode="after")
+    def _can_be_measured(self) -> "AnatomyStudy":
+        shortest = min(self.measure.sink.length, self.data.length)
+        _check_longest(self.model, self.data.length, self.measure.sink.length)
+        for name, tokens in (("hidden", max(self.measure.hidden, default=0)), ("map", self.measure.map)):
+            if tokens >= shortest:
+                raise ValueError(f"measure.{name} = {tokens} leaves nothing of the {shortest} tokens of a text")
         return self
 
 
@@ -142,7 +165,7 @@ class PrecisionStudy(Frozen):
     lengths: tuple[Positive, ...] = Field(min_length=1)
 
 
-TrainingStudy = SinksStudy | ExtrapolationStudy | EncodingsStudy | RetrievalStudy | BaseLengthStudy
+TrainingStudy = SinksStudy | BackcopyStudy | AnatomyStudy | ExtrapolationStudy | EncodingsStudy | RetrievalStudy | BaseLengthStudy
 ExactStudy = RopeBaseStudy | PrecisionStudy  # nothing is trained
 Study = Annotated[TrainingStudy | ExactStudy, Field(discriminator="study")]
 
@@ -162,7 +185,7 @@ class Arm(Frozen):
     model: ModelConfig
     data: TextData | BackcopyData | RetrievalData | MixedData
     train: TrainConfig
-    measure: SinksMeasure | ExtrapolationMeasure | RetrievalMeasure | BaseLengthMeasure
+    measure: SinksMeasure | AnatomyMeasure | ExtrapolationMeasure | RetrievalMeasure | BaseLengthMeasure
     start: Start | None = None  # absent: from fresh weights
 
     @property

@@ -111,7 +111,9 @@ class BackcopySource:
 
     def sample(self, inputs: UInt32[Array, "2"], shared: Backcopy, batch: int) -> Sample:
         key = jax.random.fold_in(jax.random.key(inputs[0]), inputs[1])
-        return Sample(sample(key, shared, batch, self.data.length + 1))
+        if self.data.bos == "fixed":
+            return Sample(sample(key, shared, batch, self.data.length + 1))
+        return Sample(sample(key, shared, batch, self.data.length + 2)[:, 1:])
 
     def held_out(self, sequences: int) -> Int[Array, "B T"]:
         """Sequences [sequences, length + 1] that no training seed draws, the same for every arm and seed."""
