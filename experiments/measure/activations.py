@@ -8,8 +8,38 @@ from jaxtyping import Array, Float
 def activation_ratio(residual: Float[Array, "B T D"]) -> Float[Array, ""]:
     """max |h| / median |h| over the tokens and channels of a sequence, a mean over sequences (after Sun et al. 2024, arXiv
     2402.17762, whose absolute threshold does not carry over to small models)."""
-    size = jnp.abs(residual.astype(jnp.float32)).reshape(residual.shape[0], -1)
+    size = _sizes(residual)
     return jnp.mean(jnp.max(size, axis=1) / median_of_sizes(size))
+
+
+def massive_activations(residual: Float[Array, "B T D"], largest: int = 3) -> Float[Array, "{largest}"]:
+    """The i-th largest |h| over the median |h| of the tokens and channels of a sequence, a mean over sequences, for i from 1:
+
+        |h|_(i) / median |h|
+
+    (Sun et al. 2024, arXiv 2402.17762, who show the three largest of each layer). The first is `activation_ratio`. float32.
+
+    Raises ValueError unless a sequence has so many numbers: 1 <= largest <= T D.
+    """
+    size = _sizes(residual)
+    if not 1 <= largest <= size.shape[1]:
+        raise ValueError(f"the {largest} largest activations of a sequence that has {size.shape[1]}")
+    return jnp.mean(jax.lax.top_k(size, largest)[0] / median_of_sizes(size)[:, None], axis=0)
+
+
+def kurtosis(x: Float[Array, "B T D"]) -> Float[Array, ""]:
+    """E[(x - μ)⁴] / σ⁴ over all numbers of a sequence, a mean over sequences: how heavy the tails of activations are.
+
+    After Bondarenko et al. 2023, arXiv 2306.12929. 3 for normal numbers, 1 at the least, T D - 2 + 1/(T D - 1) for a single one
+    that differs; NaN if all are equal. float32.
+    """
+    x = x.astype(jnp.float32)
+    square = jnp.square(x - jnp.mean(x, axis=(1, 2), keepdims=True))
+    return jnp.mean(jnp.square(square / jnp.mean(square, axis=(1, 2), keepdims=True)))
+
+
+def _sizes(residual: Float[Array, "B T D"]) -> Float[Array, "B M"]:
+    return jnp.abs(residual.astype(jnp.float32)).reshape(residual.shape[0], -1)
 
 
 def median_of_sizes(size: Float[Array, "B M"]) -> Float[Array, " B"]:

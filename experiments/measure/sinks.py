@@ -27,8 +27,12 @@ def mean_mass(mass: Float[Array, "B N T"], queries: Bool[Array, "B T"] | None = 
     return jnp.sum(mass * chosen[:, None], axis=(0, 2)) / jnp.sum(chosen)
 
 
-def first_value_ratio(value_norm: Float[Array, "B T K"], *, start: int) -> Float[Array, " K"]:
-    """|v_0| / mean_{t >= start} |v_t|, a mean over sequences: the value drain of a sink (Guo et al. 2024, arXiv 2410.13835)."""
-    if start >= value_norm.shape[1]:
-        raise ValueError(f"no token at or behind {start}: the text has {value_norm.shape[1]}")
-    return jnp.mean(value_norm[:, 0] / jnp.mean(value_norm[:, start:], axis=1), axis=0)
+def first_norm_ratio(norm: Float[Array, "B T *heads"], *, start: int) -> Float[Array, "*heads"]:
+    """|x_0| / mean_{t >= start} |x_t| from the norms of x, a mean over sequences: what a sink does to its token.
+
+    Of values [B, T, K] the value drain, of the residual stream [B, T] its peak (Guo et al. 2024, arXiv 2410.13835), of keys
+    [B, T, K] how small the first one is (Gu et al. 2025, arXiv 2410.10781). Raises ValueError unless 0 <= start < T.
+    """
+    if not 0 <= start < norm.shape[1]:
+        raise ValueError(f"no token at or behind {start}: the text has {norm.shape[1]}")
+    return jnp.mean(norm[:, 0] / jnp.mean(norm[:, start:], axis=1), axis=0)

@@ -15,7 +15,7 @@ from experiments.evaluate import Statistics, evaluate, in_batches
 from experiments.group import Point
 from experiments.measure.layers import layer_statistics
 from experiments.measure.perplexity import mean_loss
-from experiments.measure.sinks import first_value_ratio, mean_mass
+from experiments.measure.sinks import first_norm_ratio, mean_mass
 from model.block import LayerTrace
 from model.decoder import Decoder, DecoderConfig
 from model.positions.tables import PositionTables
@@ -44,7 +44,7 @@ class SinksMeasurer:
             resting = bigram_queries(tokens, shared) & (jnp.arange(tokens.shape[1]) >= FIRST_QUERY)[None]
             return layer_statistics(trace, token=measure.sink.token, epsilon=measure.sink.epsilon) | {
                 "bos_mass": mean_mass(trace.attention.first, resting),
-                "bos_value_ratio": first_value_ratio(trace.value_norm, start=FIRST_QUERY),
+                "bos_value_ratio": first_norm_ratio(trace.value_norm, start=FIRST_QUERY),
             }
 
         def of_losses(losses: Float[Array, "B T"], tokens: Int[Array, "B T+1"]) -> Statistics:

@@ -6,9 +6,12 @@ import numpy as np
 import pytest
 from jax.sharding import Mesh
 
-from experiments.measure.sinks import first_value_ratio, mean_mass, sink_rate
+from experiments.measure.sinks import first_norm_ratio, mean_mass, sink_rate
 from model.attention import attention
-from model.positions.tables import NO_WINDOW
+from model.block import BlockConfig
+from model.decoder import DecoderConfig, apply_decoder, init_decoder
+from model.positions.tables import NO_WINDOW, position_tables
+from tests.model.weights import drawn
 
 T = 64
 
@@ -96,10 +99,39 @@ def test_mean_mass_pools_the_chosen_queries_of_all_sequences() -> None:
     np.testing.assert_allclose(mean_mass(jnp.asarray(mass)), mass.mean(axis=(0, 2)), rtol=1e-6)
 
 
-def test_first_value_ratio_is_a_mean_of_ratios() -> None:
+def test_first_norm_ratio_is_a_mean_of_ratios() -> None:
     norms = np.ones((2, 6, 1), np.float32)
     norms[0, 0], norms[0, 1:4] = 0.2, 100  # tokens before `start` do not count
     norms[1, 0], norms[1, 4:] = 3, [[2], [4]]
-    assert first_value_ratio(jnp.asarray(norms), start=4).tolist() == pytest.approx([(0.2 / 1 + 3 / 3) / 2])
-    with pytest.raises(ValueError, match="no token at or behind 6: the text has 6"):
-        first_value_ratio(jnp.asarray(norms), start=6)
+    assert first_norm_ratio(jnp.asarray(norms), start=4).tolist() == pytest.approx([(0.2 / 1 + 3 / 3) / 2])
+    for start in (6, -1):
+        with pytest.raises(ValueError, match=f"no token at or behind {start}: the text has 6"):
+            first_norm_ratio(jnp.asarray(norms), start=start)
+
+
+def test_first_norm_ratio_of_every_head_and_of_the_residual_stream() -> None:
+    norms = np.random.default_rng(1).random((3, 9, 2)).astype(np.float32) + 0.1
+    expected = np.mean(norms[:, 0] / norms[:, 2:].mean(axis=1), axis=0)
+    np.testing.assert_allclose(first_norm_ratio(jnp.asarray(norms), start=2), expected, rtol=1e-6)
+    assert first_norm_ratio(jnp.asarray(norms[..., 1]), start=2) == pytest.approx(expected[1], rel=1e-6)
+
+
+def test_a_repeated_token_without_positions_is_attended_to_evenly(mesh: Mesh) -> None:  # noqa: ARG001
+    """All keys are equal, so that query t gives each of t tokens 1 / t (Gu et al. 2025, Proposition 1): every A_ti, from what
+    the keys of texts padded behind token 1, 2, … receive."""
+    layers, length, block = 3, 12, BlockConfig(width=16, heads=4, kv_heads=2, head_dim=8, hidden=24)
+    cfg = DecoderConfig(vocabulary=11, layers=layers, block=block)
+    p, tables = drawn(lambda: init_decoder(jax.random.key(0), cfg)), position_tables(layers, 4, 8)
+    texts, padding = jnp.full((length, length), 7), jnp.asarray(np.tri(length, dtype=bool))
+
+    @jax.jit
+    def attend(p, tables):
+        return apply_decoder(p, texts, tables, cfg, padding=padding, measure=lambda trace: trace.attention)[1]
+
+    found = attend(p, tables)
+    rows = np.diff(np.asarray(found.received, np.float64), axis=1, prepend=0)  # [L, t, N, i]
+    np.testing.assert_allclose(rows - _uniform(length)[0, 0, :, None], np.zeros((layers, length, 4, length)), atol=1e-6)
+    np.testing.assert_allclose(
+        np.asarray(found.first[:, -1]) - 1 / np.arange(1, length + 1), np.zeros((layers, 4, length)), atol=1e-6
+    )
+    assert sink_rate(found.received[0, -1:], token=1, epsilon=0.3).tolist() == [0] * 4
