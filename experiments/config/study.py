@@ -165,7 +165,9 @@ class PrecisionStudy(Frozen):
     lengths: tuple[Positive, ...] = Field(min_length=1)
 
 
-TrainingStudy = SinksStudy | BackcopyStudy | AnatomyStudy | ExtrapolationStudy | EncodingsStudy | RetrievalStudy | BaseLengthStudy
+TrainingStudy = (
+    SinksStudy | BackcopyStudy | AnatomyStudy | ExtrapolationStudy | EncodingsStudy | RetrievalStudy | BaseLengthStudy
+)
 ExactStudy = RopeBaseStudy | PrecisionStudy  # nothing is trained
 Study = Annotated[TrainingStudy | ExactStudy, Field(discriminator="study")]
 

@@ -4,6 +4,7 @@ A source splits the work in two: `inputs(seed, step)` on the host, small arrays 
 shared)` inside the compiled step, the ids [B, T + 1] that they stand for.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
@@ -17,6 +18,7 @@ from experiments.config.data import BackcopyData, MixedData, RetrievalData, Text
 from experiments.data.backcopy import Backcopy, make_task, sample
 from experiments.data.batches import first_tokens, held_out_windows, text_batch
 from experiments.data.corpus import Split, split, stdlib_documents, text_documents
+from experiments.data.domains import domain_tokens
 from experiments.data.held_out import HeldOut, held_out_text
 from experiments.data.mixed import MixedSource, recall_task
 from experiments.data.retrieval.source import RetrievalSource, retrieval_tasks
@@ -51,6 +53,7 @@ class Source(Protocol):
 class TextSource:
     data: TextData
     files: TokenFiles
+    domains: Mapping[str, Int32[np.ndarray, " ids"]]  # held-out tokens of code and of prose
 
     @property
     def vocabulary(self) -> int:
@@ -81,6 +84,14 @@ class TextSource:
         """Non-overlapping windows [count // length, length + 1], the same for every arm and seed."""
         first = first_tokens(self.data.bos, ByteTokenizer())
         return held_out_windows(self.files.held_out, length, count_tokens, first)
+
+    def by_domain(self, length: int, windows: int) -> dict[str, Int32[np.ndarray, "B T"]]:
+        """As many windows of each domain, at most `windows`; a domain without one is left out."""
+        first = first_tokens(self.data.bos, ByteTokenizer())
+        stretch = length + 1 - min(1, len(first))
+        long_enough = {domain: ids for domain, ids in self.domains.items() if len(ids) >= stretch}
+        count = min([windows, *(len(ids) // stretch for ids in long_enough.values())])
+        return {domain: held_out_windows(ids, length, count * length, first) for domain, ids in long_enough.items()}
 
     def scored(self, length: int, count_tokens: int, stride: int | None = None) -> HeldOut:
         """Those windows, or sliding ones, with which targets count and the document of each."""
@@ -130,9 +141,12 @@ def open_source(
     if isinstance(data, BackcopyData):
         return BackcopySource(data, make_task(data.vocabulary, data.triggers, data.task_seed, data.zipf))
     documents = stdlib_documents() if data.corpus == "stdlib" else text_documents(data.corpus)
-    _check_length(data, split(documents, data.held_out))
+    divided = split(documents, data.held_out)
+    _check_length(data, divided)
     files = token_files(documents, ByteTokenizer(), cache, data.held_out)
-    return MixedSource(data, files) if isinstance(data, MixedData) else TextSource(data, files)
+    if isinstance(data, MixedData):
+        return MixedSource(data, files)
+    return TextSource(data, files, domain_tokens(divided.held_out, ByteTokenizer()))
 
 
 def _check_length(data: TextData | MixedData, divided: Split) -> None:

@@ -9,7 +9,9 @@ from typing import Any
 
 from experiments.arms import check_starts, run_arms
 from experiments.config.study import (
+    AnatomyStudy,
     Arm,
+    BackcopyStudy,
     BaseLengthStudy,
     ExactStudy,
     ExtrapolationStudy,
@@ -27,13 +29,14 @@ from experiments.load import arms_of, load_studies
 from experiments.progress import Progress
 from experiments.publish.page import Published
 from experiments.record import read_records
+from experiments.studies.anatomy_measure import AnatomyMeasurer
 from experiments.studies.base_length_measure import BaseLengthMeasurer
 from experiments.studies.extrapolation_measure import ExtrapolationMeasurer
 from experiments.studies.precision import run_precision
 from experiments.studies.publish import publish_all
 from experiments.studies.retrieval_measure import RetrievalMeasurer
 from experiments.studies.rope_base_run import run_rope_base
-from experiments.studies.sinks_measure import SinksMeasurer
+from experiments.studies.sinks_measure import BackcopyMeasurer, SinksMeasurer
 
 Study = TrainingStudy | ExactStudy
 
@@ -111,8 +114,12 @@ def _exact(
 
 def _measurer(study: TrainingStudy) -> Measurer:
     match study:
+        case BackcopyStudy():
+            return BackcopyMeasurer()
         case SinksStudy():
             return SinksMeasurer()
+        case AnatomyStudy():
+            return AnatomyMeasurer()
         case ExtrapolationStudy():
             return ExtrapolationMeasurer()
         case RetrievalStudy():

@@ -1,12 +1,14 @@
 """What is measured of a model of Bigram-Backcopy."""
 
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int
 
+from experiments.anatomy import anatomy, changes, maps, taken_apart
 from experiments.config.measure import SinksMeasure
 from experiments.config.study import Arm
 from experiments.data.backcopy import Backcopy, bigram_queries, oracle_loss, trigger_queries
@@ -23,6 +25,19 @@ from model.positions.tables import PositionTables
 # Queries before this one see too few keys to show where a head likes to rest.
 FIRST_QUERY = 8
 TOKENS_AT_ONCE = 5000
+
+
+def of_losses(losses: Float[Array, "B T"], tokens: Int[Array, "B T+1"], task: Backcopy) -> Statistics:
+    """The loss [nats] on all targets, on copies, and on what is drawn from the bigram; that less what it is at least."""
+    copied, drawn = trigger_queries(tokens[:, :-1], task), bigram_queries(tokens[:, :-1], task)
+    least = jnp.where(drawn, oracle_loss(tokens, task), 0)
+    bigram = mean_loss(losses, drawn)
+    return {
+        "loss": mean_loss(losses),
+        "backcopy_loss": mean_loss(losses, copied),
+        "bigram_loss": bigram,
+        "bigram_excess": bigram - mean_loss(least, drawn),
+    }
 
 
 class SinksMeasurer:
@@ -47,18 +62,7 @@ class SinksMeasurer:
                 "bos_value_ratio": first_norm_ratio(trace.value_norm, start=FIRST_QUERY),
             }
 
-        def of_losses(losses: Float[Array, "B T"], tokens: Int[Array, "B T+1"]) -> Statistics:
-            copied, drawn = trigger_queries(tokens[:, :-1], shared), bigram_queries(tokens[:, :-1], shared)
-            least = jnp.where(drawn, oracle_loss(tokens, shared), 0)
-            bigram = mean_loss(losses, drawn)
-            return {
-                "loss": mean_loss(losses),
-                "backcopy_loss": mean_loss(losses, copied),
-                "bigram_loss": bigram,
-                "bigram_excess": bigram - mean_loss(least, drawn),
-            }
-
-        return evaluate(params, tables, batches, model, of_layer=of_layer, of_losses=of_losses)
+        return evaluate(params, tables, batches, model, of_layer=of_layer, of_losses=partial(of_losses, task=shared))
 
     def final(
         self,
@@ -70,3 +74,31 @@ class SinksMeasurer:
     ) -> list[Point]:
         """Nothing beyond the last point."""
         return [{} for _ in arms]
+
+
+class BackcopyMeasurer(SinksMeasurer):
+    """The same, and at the end the anatomy of every model."""
+
+    def final(
+        self,
+        arms: Sequence[Arm],
+        params: Sequence[Decoder],
+        source: BackcopySource,
+        model: DecoderConfig,
+        programs: list[str],
+    ) -> list[Point]:
+        measure: Any = arms[0].measure
+        task = source.task
+
+        def job(params: Decoder, row: PositionTables, shared: tuple[Any, Backcopy]) -> Statistics:
+            batches, task = shared
+            own = partial(of_losses, task=task)
+            sink = {"token": measure.sink.token, "epsilon": measure.sink.epsilon, "start": FIRST_QUERY}
+            text = batches[0, :, : source.data.length]
+            return (
+                anatomy(params, row, batches, model, own, **sink)
+                | changes(params, row, batches, model, own, hidden=(1,))
+                | maps(params, row, text, model)
+            )
+
+        return taken_apart(arms, params, job, (self.batches(source, measure), task), model, programs)

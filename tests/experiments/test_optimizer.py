@@ -1,5 +1,7 @@
 """The optimisers: what one or two steps do to a small tree of weights."""
 
+from typing import Any
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -60,14 +62,11 @@ def test_muon_makes_every_matrix_of_every_layer_nearly_orthogonal(name, rows):
 def test_muon_leaves_embeddings_positions_and_norms_to_nadam():
     gradient = tree(0)
     (update,) = steps(Muon(), [gradient])
-    nadam = optax.nadam(0.1, b1=0.9, b2=0.95)
-    for own, slope in (
-        (update.embedding, gradient.embedding),
-        (update.positions, gradient.positions),
-        (update.blocks.attention_norm.scale, gradient.blocks.attention_norm.scale),
-    ):
-        expected, _ = nadam.update(slope, nadam.init(slope))
-        np.testing.assert_allclose(own, expected, rtol=1e-5)
+    nadam: Any = optax.nadam(0.1, b1=0.9, b2=0.95)
+    expected, _ = nadam.update(gradient, nadam.init(gradient))
+    np.testing.assert_allclose(update.embedding, expected.embedding, rtol=1e-5)
+    np.testing.assert_allclose(np.asarray(update.positions), expected.positions, rtol=1e-5)
+    np.testing.assert_allclose(update.blocks.attention_norm.scale, expected.blocks.attention_norm.scale, rtol=1e-5)
 
 
 @pytest.mark.parametrize("kind", [AdamW(), Sgd()])
