@@ -23,6 +23,15 @@ def pytest_configure(config: pytest.Config) -> None:
     jax.config.update("jax_persistent_cache_min_entry_size_bytes", -1)
 
 
+@pytest.fixture(scope="module")
+def quick_to_compile() -> Iterator[None]:
+    """For modules where nearly all the time is XLA's: programs of toy size need not be fast."""
+    jax.config.update("jax_disable_most_optimizations", True)
+    yield
+    jax.config.update("jax_disable_most_optimizations", False)
+    jax.clear_caches()  # or the next module, whose last digits may count, would be handed these programs
+
+
 @pytest.fixture
 def mesh() -> Iterator[Mesh]:
     """The mesh of one device, set for the test."""

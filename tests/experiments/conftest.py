@@ -14,12 +14,8 @@ def synthetic(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module", autouse=True)
-def quick_to_compile() -> Iterator[None]:
-    """Nearly all the time here is XLA's, and programs of toy size need not be fast."""
-    jax.config.update("jax_disable_most_optimizations", True)
-    yield
-    jax.config.update("jax_disable_most_optimizations", False)
-    jax.clear_caches()  # or the next module, whose last digits may count, would be handed these programs
+def _toy_programs(quick_to_compile: None) -> None:
+    """All programs here are of toy size."""
 
 
 @pytest.fixture(scope="module")

@@ -1,6 +1,5 @@
 """From a configured position encoding to tables, and what a model does with them: one pass and cached decoding agree."""
 
-import dataclasses
 from typing import Any
 
 import jax
@@ -46,8 +45,9 @@ from model.positions.rope_scaling import inverse_frequencies, ntk_aware
 from model.positions.tables import PositionTables
 from tests.model.weights import drawn
 
-SMALL = ModelConfig(layers=2, width=16, heads=4, kv_heads=2, hidden=24, position=Rope(base=100.0))
+SMALL = ModelConfig(layers=1, width=16, heads=4, kv_heads=2, hidden=24, position=Rope(base=100.0))
 V, TRAINED, T = 11, 6, 14
+PARTS = (5, 1, 1, 1, 1, 5)  # single tokens across the training length; every further size is another program
 SHORT, LONG = (1.0, 1.5), (2.0, 5.0)
 
 
@@ -92,6 +92,9 @@ ENCODINGS: dict[str, Any] = {
 }
 
 
+# One layer is enough for what does not differ between layers; these show that each layer has its own tables and weights.
+LAYERS = {"rope": 2, "irope": 2, "t5": 2}
+
 # What else attention may do to its scores, with RoPE.
 SCORES: dict[str, dict[str, Any]] = {
     "clipped": {"kernel": Clipped(low=-0.05, high=1.1)},
@@ -126,11 +129,11 @@ def decoded(p: Decoder, tokens: jax.Array, table: PositionTables, cfg: DecoderCo
 @pytest.mark.usefixtures("mesh")
 @pytest.mark.parametrize("name", ENCODINGS)
 def test_cached_decoding_agrees_with_one_pass_over_the_text(name: str) -> None:
-    model, cfg, p = made(ENCODINGS[name])
+    model, cfg, p = made(ENCODINGS[name], layers=LAYERS.get(name, 1))
     table = tables(model, TRAINED, T)
     tokens = jax.random.randint(jax.random.key(1), (2, T), 0, V)
     whole, _ = jax.jit(apply_decoder, static_argnames="cfg")(p, tokens, table, cfg)
-    np.testing.assert_allclose(decoded(p, tokens, table, cfg, (5, 1, 1, 7)), whole, atol=2e-5)
+    np.testing.assert_allclose(decoded(p, tokens, table, cfg, PARTS), whole, atol=2e-5)
 
 
 @pytest.mark.usefixtures("mesh")
@@ -140,20 +143,14 @@ def test_so_it_does_whatever_becomes_of_the_scores(name: str) -> None:
     table = tables(model, TRAINED, T)
     tokens = jax.random.randint(jax.random.key(1), (2, T), 0, V)
     whole, _ = jax.jit(apply_decoder, static_argnames="cfg")(p, tokens, table, cfg)
-    np.testing.assert_allclose(decoded(p, tokens, table, cfg, (5, 1, 1, 7)), whole, atol=2e-5)
+    np.testing.assert_allclose(decoded(p, tokens, table, cfg, PARTS), whole, atol=2e-5)
 
 
 @pytest.mark.usefixtures("mesh")
 @pytest.mark.parametrize("name", [name for name in ENCODINGS if name not in ("nope", "drope")])
 def test_the_order_of_the_earlier_tokens_matters(name: str) -> None:
     """To the last logits of one layer, which without positions see a bag of tokens."""
-    model, cfg, p = made(ENCODINGS[name])
-    if name == "irope":
-        model, (cfg, p) = model.model_copy(update={"layers": 2}), made(ENCODINGS[name])[1:]
-    else:
-        model = model.model_copy(update={"layers": 1})
-        cfg = dataclasses.replace(cfg, layers=1)
-        p = dataclasses.replace(p, blocks=jax.tree.map(lambda leaf: leaf[:1], p.blocks))
+    model, cfg, p = made(ENCODINGS[name], layers=2 if name == "irope" else 1)
     tokens = jnp.array([[1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 1, 2, 3, 0], [3, 2, 1, 10, 9, 8, 7, 6, 5, 4, 3, 2, 1, 0]])
     logits, _ = jax.jit(apply_decoder, static_argnames="cfg")(p, tokens, tables(model, TRAINED, T), cfg)
     assert np.abs(logits[0, -1] - logits[1, -1]).max() > 1e-4
@@ -179,13 +176,11 @@ def test_a_table_a_query_is_the_table_of_each_prefix() -> None:
     """The last logits of a one-layer model are those of the text that ends there, with the one table of its length."""
     model, cfg, p = made(rope(DynamicNtk(per="query")))
     fixed, one_table, _ = made(rope(DynamicNtk()))
-    cfg, one_table = (dataclasses.replace(c, layers=1) for c in (cfg, one_table))
-    p = dataclasses.replace(p, blocks=jax.tree.map(lambda leaf: leaf[:1], p.blocks))
-    model, fixed = (m.model_copy(update={"layers": 1}) for m in (model, fixed))
     tokens = jax.random.randint(jax.random.key(1), (2, T), 0, V)
-    found, _ = jax.jit(apply_decoder, static_argnames="cfg")(p, tokens, tables(model, TRAINED, T), cfg)
+    compiled = jax.jit(apply_decoder, static_argnames="cfg")
+    found, _ = compiled(p, tokens, tables(model, TRAINED, T), cfg)
     for length in (TRAINED, TRAINED + 1, T):
-        prefix, _ = apply_decoder(p, tokens[:, :length], tables(fixed, TRAINED, length), one_table)
+        prefix, _ = compiled(p, tokens[:, :length], tables(fixed, TRAINED, length), one_table)
         np.testing.assert_allclose(found[:, length - 1], prefix[:, -1], atol=1e-5)
 
 

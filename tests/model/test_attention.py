@@ -34,15 +34,16 @@ def assert_equal_to_naive(q, k, v, arguments, atol=1e-5):
     np.testing.assert_allclose(found.received, received, atol=atol * 10, rtol=1e-5)
 
 
-@pytest.mark.parametrize("tokens", [1, 2, 127, 128, 129, 300])
-@pytest.mark.parametrize("groups", [1, 2, 4])
+@pytest.mark.parametrize(
+    ("groups", "tokens"), [*((2, tokens) for tokens in (1, 2, 127, 128, 129, 300)), (1, 2), (1, 300), (4, 2), (4, 300)]
+)
 def test_equals_whole_matrices(tokens, groups):
     q, k, v = random_heads(tokens, 2, tokens, 4, groups, 8)
     extra_logit = jnp.asarray([-jnp.inf, 0.0, 1.5, -2.0])
     assert_equal_to_naive(q, k, v, plain(4, extra_logit=extra_logit))
 
 
-@pytest.mark.parametrize("tokens", [LOOPED, 1100, 1200])
+@pytest.mark.parametrize("tokens", [LOOPED, 1200])
 @pytest.mark.parametrize("window", [1, 100, 129, 2**30])
 def test_equals_whole_matrices_where_chunks_are_looped_over(tokens, window):
     q, k, v = random_heads(tokens, 1, tokens, 2, 1, 4)

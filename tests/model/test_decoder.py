@@ -1,6 +1,7 @@
 """The whole decoder: who influences whom, what is measured, and what is a value."""
 
 from dataclasses import replace
+from functools import partial
 
 import jax
 import jax.numpy as jnp
@@ -15,7 +16,7 @@ from model.positions.rope_scaling import inverse_frequencies
 from model.positions.tables import PositionTables, position_tables
 from tests.model.weights import drawn
 
-pytestmark = pytest.mark.usefixtures("mesh")
+pytestmark = pytest.mark.usefixtures("quick_to_compile", "mesh")
 
 BLOCK = BlockConfig(width=16, heads=4, kv_heads=2, head_dim=8, hidden=32)
 CONFIG = DecoderConfig(vocabulary=11, layers=2, block=BLOCK, tied=False)
@@ -43,22 +44,23 @@ def initial(cfg: DecoderConfig, extra_logit: float) -> Decoder:
 
 
 def forward(p: Decoder, tokens, tables: PositionTables, cfg: DecoderConfig = CONFIG, **options):
-    return jax.jit(lambda p, tokens, tables: apply_decoder(p, tokens, tables, cfg, **options))(p, jnp.asarray(tokens), tables)
+    return jax.jit(apply_decoder, static_argnames=("cfg", "measure"))(p, jnp.asarray(tokens), tables, cfg, **options)
+
+
+@partial(jax.jit, static_argnames="cfg")
+@jax.grad
+def gradient(embedding, p: Decoder, tables: PositionTables, cfg: DecoderConfig, text, row):
+    """Of a random sum over the logits at the tokens where `row` is one."""
+    direction = jax.random.normal(jax.random.key(5), (cfg.vocabulary,))
+    scores, _ = apply_decoder(replace(p, embedding=embedding), text, tables, cfg)
+    return jnp.sum(scores * row[None, :, None] * direction[None, None])
 
 
 def influences(cfg: DecoderConfig, tables: PositionTables, tokens: int) -> np.ndarray:
     """[t, s]: does the embedding of token s change the logits at t? Every token of the text is another one."""
     text, p = jnp.arange(tokens)[None], weights(cfg)
-    direction = jax.random.normal(jax.random.key(5), (cfg.vocabulary,))
-
-    @jax.jit
-    @jax.grad
-    def gradient(embedding, row):
-        scores, _ = apply_decoder(replace(p, embedding=embedding), text, tables, cfg)
-        return jnp.sum(scores * row[None, :, None] * direction[None, None])
-
     rows = np.eye(tokens, dtype=np.float32)
-    return np.stack([np.abs(gradient(p.embedding, row))[:tokens].max(axis=1) for row in rows])
+    return np.stack([np.abs(gradient(p.embedding, p, tables, cfg, text, row))[:tokens].max(axis=1) for row in rows])
 
 
 @LAYERS

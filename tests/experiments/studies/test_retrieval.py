@@ -18,6 +18,7 @@ from experiments.data.source import open_source, vocabulary_size
 from experiments.errors import UserError
 from experiments.load import load_studies
 from experiments.measure.layers import UNITS
+from experiments.population import over_arms, population_mesh, stack
 from experiments.progress import Progress
 from experiments.publish.table import Statistic
 from experiments.record import read_arrays, read_curves, read_records
@@ -55,6 +56,8 @@ rows = 2
 model.position = { kind = "nope" }
 """
 DATA = RetrievalData(length=36, keys=40, values=10)
+# One at a depth, one with several needles, one of a size: every task of a run is a program for every length.
+FEW: tuple[Task, ...] = ("key_value", "multi_value", "copy")
 
 
 def _config(folder: Path) -> Path:
@@ -66,7 +69,8 @@ def _config(folder: Path) -> Path:
 @pytest.fixture(scope="module")
 def ran(in_use: None, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Ran]:  # noqa: ARG001
     folder = tmp_path_factory.mktemp("retrieval")
-    return folder / "results", run(planned(_config(folder), ()), folder / "results", Progress(Console(quiet=True)))
+    plan = planned(_config(folder), [f"data.tasks={list(FEW)}"])
+    return folder / "results", run(plan, folder / "results", Progress(Console(quiet=True)))
 
 
 def test_a_run_records_every_task_at_every_length(ran: tuple[Path, Ran]) -> None:
@@ -76,7 +80,7 @@ def test_a_run_records_every_task_at_every_length(ran: tuple[Path, Ran]) -> None
     assert len(stored) == 4
     for entry in stored:
         measured, arrays = entry.record.measurements, read_arrays(entry.folder)
-        for task in TASKS:
+        for task in FEW:
             by = "accuracy_by_size" if task in OF_A_SIZE else "accuracy_by_depth"
             by = by if task in AT_A_DEPTH + OF_A_SIZE else "token_accuracy_by_depth"
             for length in (36, 72):
@@ -97,11 +101,11 @@ def test_the_page_shows_tables_and_figures(ran: tuple[Path, Ran]) -> None:
     assert figures == {"retrieval_over_training", "retrieval_by_depth", "retrieval_by_size"}
     records = [entry.record for entry in read_records(results)]
     shown = table(records)
-    assert len(shown.rows) == 2 * len(TASKS)
+    assert len(shown.rows) == 2 * len(FEW)
     assert all(isinstance(cell, Statistic) and cell.n == 2 for row in shown.rows for cell in row[2:6])
     assert any("interval (Wilson)" in note for note in shown.notes)
     deep = depth_table(records)
-    assert [row[2] for row in deep.rows] == (["36 tokens"] * 2 + ["72 tokens"] * 2) * len(AT_A_DEPTH)
+    assert [row[2] for row in deep.rows] == ["36 tokens"] * 2 + ["72 tokens"] * 2
 
 
 def test_the_plan_knows_the_vocabulary(tmp_path: Path) -> None:
@@ -110,8 +114,19 @@ def test_the_plan_knows_the_vocabulary(tmp_path: Path) -> None:
     assert vocabulary_size(DATA) == open_source(DATA, tmp_path).vocabulary == 13 + 8 + 40 + 10
 
 
+@pytest.mark.parametrize("task", TASKS)
+def test_a_step_of_training_draws_every_task(task: Task) -> None:
+    """Traced, where the axes of the mesh have names: members on one, their batches and weights on another."""
+    source, mesh = RetrievalSource(DATA.model_copy(update={"tasks": (task,)})), population_mesh(4, 4, 8)
+    assert mesh.shape["arm"] * mesh.shape["data"] == 8
+    with jax.set_mesh(mesh):
+        inputs = stack([source.inputs(seed, 0, 4) for seed in range(4)], mesh)
+        draw = over_arms(lambda inputs, own, shared: source.sample(inputs, shared, 4))  # noqa: ARG005
+        assert jax.eval_shape(draw, inputs, inputs, None).tokens.shape == (4, 4, 37)
+
+
 def test_training_and_questions_do_not_meet() -> None:
-    source = RetrievalSource(DATA)
+    source = RetrievalSource(DATA.model_copy(update={"tasks": FEW}))
     sample = jax.jit(source.sample, static_argnums=(1, 2))
     first, again, later = (sample(source.inputs(3, step, 5), None, 5) for step in (7, 7, 8))
     np.testing.assert_array_equal(first.tokens, again.tokens)

@@ -1,6 +1,7 @@
 """The whole path on small studies: configuration, data, training, measurements, records, tables, page, verdicts."""
 
 import json
+import shutil
 from pathlib import Path
 
 import jax
@@ -160,11 +161,13 @@ def test_a_second_run_only_publishes(ran: tuple[Path, Path, Ran]) -> None:
 
 
 def test_a_corpus_that_moved_is_the_same_corpus(ran: tuple[Path, Path, Ran], tmp_path: Path) -> None:
-    config, results, _ = ran
+    config, whole, _ = ran
+    results = tmp_path / "results"
+    shutil.copytree(whole / "extrapolation", results / "extrapolation")
     moved = tmp_path / "moved.txt"
     moved.write_bytes((config.parent / "book.txt").read_bytes())
-    again = _run(config, results, f"extrapolation.data.corpus=['{moved}']")
-    assert again.trained == 0
+    again = _run(config.parent / "extrapolation.toml", results, f"data.corpus=['{moved}']")
+    assert (again.trained, again.found) == (0, 2)
 
 
 def test_what_the_data_do_not_allow_is_said_before_training(ran: tuple[Path, Path, Ran], tmp_path: Path) -> None:

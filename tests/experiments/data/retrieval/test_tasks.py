@@ -29,6 +29,8 @@ from experiments.errors import UserError
 
 VOCABULARY = Vocabulary(keys=40, values=14, fillers=3)
 compiled_added = jax.jit(added)
+SHARES, ROWS = (1.0, 2.0, 1.0, 1.0, 1.0, 2.0, 1.0, 1.0), 4000
+compiled_mixture = jax.jit(lambda key: mixture(key, Tasks(VOCABULARY), TASKS, SHARES, ROWS, 40))
 # The least lengths: one token of the task, the context, and the question with its answer, less the last token.
 SMALLEST = {
     "passkey": lambda t: 2 * t.symbols + 2,
@@ -232,19 +234,17 @@ def test_carries_run_through() -> None:
 
 
 def test_a_draw_is_a_function_of_its_key() -> None:
-    compiled = jax.jit(lambda key: mixture(key, Tasks(VOCABULARY), TASKS, (1.0,) * 8, 6, 40))
-    first, again, other = (jax.device_get(compiled(jax.random.key(seed))) for seed in (1, 1, 2))
+    first, again, other = (jax.device_get(compiled_mixture(jax.random.key(seed))) for seed in (1, 1, 2))
     for one, same in zip(jax.tree.leaves(first), jax.tree.leaves(again), strict=True):
         np.testing.assert_array_equal(one, same)
     assert not np.array_equal(first.tokens, other.tokens)
 
 
 def test_a_mixture_has_its_shares_and_whole_rows() -> None:
-    tasks, shares, rows = Tasks(VOCABULARY), (1.0, 2.0, 1.0, 1.0, 1.0, 2.0, 1.0, 1.0), 4000
-    sample = jax.device_get(jax.jit(lambda key: mixture(key, tasks, TASKS, shares, rows, 40))(jax.random.key(0)))
+    sample = jax.device_get(compiled_mixture(jax.random.key(0)))
     counts = np.bincount(sample.tokens[:, 0], minlength=len(TASKS))
-    expected = rows * np.array(shares) / sum(shares)
+    expected = ROWS * np.array(SHARES) / sum(SHARES)
     assert np.abs(counts - expected).max() < 5 * np.sqrt(expected.max())
     for number, task in enumerate(TASKS):
         own = np.flatnonzero(sample.tokens[:, 0] == number)[:20]
-        _check(task, jax.tree.map(lambda leaf, own=own: leaf[own], sample), tasks, 40)
+        _check(task, jax.tree.map(lambda leaf, own=own: leaf[own], sample), Tasks(VOCABULARY), 40)
