@@ -11,7 +11,7 @@ from jax.sharding import PartitionSpec as P
 from jaxtyping import Array, Float, Int
 
 from experiments.config.study import Arm
-from experiments.evaluate import Statistics, evaluate
+from experiments.evaluate import Statistics
 from experiments.group import Point
 from experiments.measure.gradient import gradient_norms
 from experiments.measure.layers import layer_anatomy, layer_statistics
@@ -49,21 +49,21 @@ def anatomy(
     but of the gradient, which is that of the first one.
     """
 
-    def of_layer(trace: LayerTrace, tokens: Int[Array, "B T"]) -> Statistics:  # noqa: ARG001
-        return layer_statistics(trace, token=token, epsilon=epsilon) | layer_anatomy(_whole(trace), start=start)
+    def one(tokens: Int[Array, "B T"]) -> Statistics:
+        def of_layer(trace: LayerTrace) -> tuple[Statistics, Float[Array, "B T D"]]:
+            found = layer_statistics(trace, token=token, epsilon=epsilon) | layer_anatomy(_whole(trace), start=start)
+            return found, trace.residual
 
-    def early(tokens: Int[Array, "B T"]) -> Float[Array, " L"]:
-        _, residuals = apply_decoder(params, tokens[:, :-1], tables, cfg, measure=lambda trace: trace.residual)
-        return early_decoding(residuals, lambda x: decoded(params, x))
+        scores, (layers, residuals) = apply_decoder(params, tokens[:, :-1], tables, cfg, measure=of_layer)
+        early = early_decoding(residuals, lambda x: decoded(params, x))
+        return layers | of_losses(token_losses(scores, tokens[:, 1:]), tokens) | {"early_divergence": early}
 
     def loss_of(weights: Decoder) -> Float[Array, ""]:
         scores, _ = apply_decoder(weights, batches[0][:, :-1], tables, cfg)
         return mean_loss(token_losses(scores, batches[0][:, 1:]))
 
-    return evaluate(params, tables, batches, cfg, of_layer=of_layer, of_losses=of_losses) | {
-        "early_divergence": jnp.mean(jax.lax.map(early, batches), axis=0),
-        "gradient_norm": gradient_norms(jax.grad(loss_of)(params).blocks),
-    }
+    found = jax.tree.map(lambda statistic: jnp.mean(statistic, axis=0), jax.lax.map(one, batches))
+    return found | {"gradient_norm": gradient_norms(jax.grad(loss_of)(params).blocks)}
 
 
 def _whole(trace: LayerTrace) -> LayerTrace:
@@ -75,18 +75,23 @@ def _whole(trace: LayerTrace) -> LayerTrace:
     return replace(trace, query=gathered(trace.query), key=gathered(trace.key))
 
 
-def interventions(cfg: DecoderConfig) -> dict[str, Intervention]:
-    """What is done to all heads at once, by name; each row of the last one, [L · N, L, …], removes one head."""
+CASES = ("zero_value", "mean_value", "forced")  # what `interventions` does to all heads at once, behind the case of nothing
+
+
+def interventions(cfg: DecoderConfig) -> Intervention:
+    """Nothing, `CASES`, then each head removed by itself: rows [1 + 3 + L · N, L, …]."""
     L, N, K = cfg.layers, cfg.block.heads, cfg.block.kv_heads
     none = no_intervention(L, N, K)
     empty, full = jnp.zeros((L, K)), jnp.ones((L, K))
-    alone = 1 - jnp.eye(L * N).reshape(L * N, L, N)
-    return {
-        "zero_value": replace(none, first_value=empty),
-        "mean_value": replace(none, first_value=empty, mean_value=full),
-        "forced": replace(none, forced=jnp.ones((L, N))),
-        "head_removed": replace(jax.tree.map(lambda leaf: jnp.tile(leaf[None], (L * N, 1, 1)), none), head=alone),
-    }
+    together = (
+        none,
+        replace(none, first_value=empty),
+        replace(none, first_value=empty, mean_value=full),
+        replace(none, forced=jnp.ones((L, N))),
+    )
+    each = [jnp.tile(leaf[None], (L * N, 1, 1)) for leaf in jax.tree.leaves(none)]
+    removed = replace(jax.tree.unflatten(jax.tree.structure(none), each), head=1 - jnp.eye(L * N).reshape(L * N, L, N))
+    return jax.tree.map(lambda *rows: jnp.concatenate([jnp.stack(rows[:-1]), rows[-1]]), *together, removed)
 
 
 def changes(
@@ -100,35 +105,38 @@ def changes(
 ) -> Statistics:
     """What the losses gain [nats] by each intervention: `change_zero_value.loss` … [], `head_removed.loss` [L, N] …
 
-    and by hiding the first n tokens from all others, for each n of `hidden`: `change_hidden4.loss`, over the targets of
-    queries n, n + 1, … alone, where it is of the plain loss.
+    and by hiding the first n tokens from all others, for each n of `hidden`: `change_hidden4.loss`, of the mean loss over the
+    targets of queries n, n + 1, … One forward pass is compiled, and run once for each case.
     """
+    own = interventions(cfg)
+    nothing = jax.tree.map(lambda leaf: jnp.tile(leaf[:1], (len(hidden), 1, 1)), own)
+    own = jax.tree.map(lambda *parts: jnp.concatenate(parts), own, nothing)
+    counts = jnp.array([0] * (own.head.shape[0] - len(hidden)) + list(hidden))
+    later = jnp.arange(batches.shape[2] - 1)[None] >= jnp.array([0, *hidden])[:, None]
 
-    def losses(own: Intervention | None) -> Statistics:
-        return evaluate(params, tables, batches, cfg, of_layer=lambda *_: {}, of_losses=of_losses, intervention=own)
+    def case(row: tuple[Intervention, Int[Array, ""]]) -> tuple[Statistics, Float[Array, " cases"]]:
+        def one(tokens: Int[Array, "B T"]) -> tuple[Statistics, Float[Array, " cases"]]:
+            ids = tokens[:, :-1]
+            seen = jnp.broadcast_to(jnp.arange(ids.shape[1])[None] >= row[1], ids.shape)
+            padding = jax.reshard(seen, P("data", None))
+            scores, _ = apply_decoder(params, ids, tables, cfg, padding=padding, intervention=row[0])
+            losses = token_losses(scores, tokens[:, 1:])
+            position = jnp.mean(losses, axis=0)
+            return of_losses(losses, tokens), jnp.sum(position[None] * later, axis=1) / jnp.sum(later, axis=1)
 
-    base, cases = losses(None), interventions(cfg)
-    heads = jax.lax.map(losses, cases.pop("head_removed"))
-    found = {f"head_removed.{name}": (value - base[name]).reshape(cfg.layers, cfg.block.heads) for name, value in heads.items()}
-    for case, own in cases.items():
-        found |= {f"change_{case}.{name}": value - base[name] for name, value in losses(own).items()}
-    for count in hidden:
-        found[f"change_hidden{count}.loss"] = _hidden(params, tables, batches, cfg, count)
-    return found
+        return jax.tree.map(lambda value: jnp.mean(value, axis=0), jax.lax.map(one, batches))
 
-
-def _hidden(
-    params: Decoder, tables: PositionTables, batches: Int[Array, "C B T"], cfg: DecoderConfig, count: int
-) -> Float[Array, ""]:
-    def one(tokens: Int[Array, "B T"]) -> Float[Array, ""]:
-        def later(first: int) -> Float[Array, ""]:
-            seen = jnp.broadcast_to(jnp.arange(tokens.shape[1] - 1)[None] >= first, tokens[:, 1:].shape)
-            scores, _ = apply_decoder(params, tokens[:, :-1], tables, cfg, padding=jax.reshard(seen, P("data", None)))
-            return jnp.mean(token_losses(scores, tokens[:, 1:])[:, count:])
-
-        return later(count) - later(0)
-
-    return jnp.mean(jax.lax.map(one, batches))
+    found, behind = jax.lax.map(case, (own, counts))
+    changed = {}
+    for name, value in found.items():
+        gained = value - value[0]
+        changed |= {f"change_{case}.{name}": gained[i] for i, case in enumerate(CASES, start=1)}
+        heads = gained[1 + len(CASES) : len(gained) - len(hidden)]
+        changed[f"head_removed.{name}"] = heads.reshape(cfg.layers, cfg.block.heads)
+    for i, count in enumerate(hidden):
+        row = len(counts) - len(hidden) + i
+        changed[f"change_hidden{count}.loss"] = behind[row, 1 + i] - behind[0, 1 + i]
+    return changed
 
 
 def maps(

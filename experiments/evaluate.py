@@ -12,7 +12,6 @@ from experiments.measure.retrieval import hits
 from model.block import LayerTrace
 from model.decoder import Decoder, DecoderConfig, apply_decoder
 from model.embedding import token_losses
-from model.intervention import Intervention
 from model.positions.tables import PositionTables
 
 Statistics = dict[str, Float[Array, "..."]]
@@ -26,10 +25,9 @@ def evaluate(
     *,
     of_layer: Callable[[LayerTrace, Int[Array, "B T"]], Statistics],
     of_losses: Callable[[Float[Array, "B T"], Int[Array, "B T+1"]], Statistics],
-    intervention: Intervention | None = None,
 ) -> Statistics:
     """`of_layer` for each layer, stacked to [L, …], and `of_losses` (of token losses and ids): means over C batches."""
-    return _averaged(_by_batch(params, tables, batches, cfg, of_layer, of_losses, intervention))
+    return _averaged(_by_batch(params, tables, batches, cfg, of_layer, of_losses))
 
 
 def evaluate_tokens(
@@ -60,7 +58,6 @@ def _by_batch(
     cfg: DecoderConfig,
     of_layer: Callable[[LayerTrace, Int[Array, "B T"]], Statistics],
     of_losses: Callable[[Float[Array, "B T"], Int[Array, "B T+1"]], Statistics],
-    intervention: Intervention | None = None,
 ) -> Statistics:
     """Both of each batch, one after the other, stacked to [C, …]."""
 
@@ -68,7 +65,7 @@ def _by_batch(
         def measure(trace: LayerTrace) -> Statistics:
             return of_layer(trace, tokens[:, :-1])
 
-        scores, layers = apply_decoder(params, tokens[:, :-1], tables, cfg, intervention=intervention, measure=measure)
+        scores, layers = apply_decoder(params, tokens[:, :-1], tables, cfg, measure=measure)
         return layers | of_losses(token_losses(scores, tokens[:, 1:]), tokens)
 
     return jax.lax.map(one, batches)
