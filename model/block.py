@@ -20,6 +20,7 @@ from model.positions.bias import Bias, BiasConfig, init_bias, score_bias
 from model.positions.pope import init_polar_phase
 from model.positions.tables import PositionTables
 from model.positions.turn import Side, at_places, polarised, turned
+from model.streaming import Stream, attend_stream, places_in_cache, read_on
 
 # Axes:  B batch  T query  S key  D model  N query heads  K key/value heads  H head  F hidden  L layers
 HEADS = P("data", None, "model", None)
@@ -135,12 +136,12 @@ def apply_block(
     positions: Int[Array, "S coordinates"],
     cfg: BlockConfig,
     padding: Bool[Array, "B T"] | None = None,
-    cache: Cache | None = None,
-) -> tuple[Float[Array, "B T D"], LayerTrace, Cache | None]:
+    cache: Cache | Stream | None = None,
+) -> tuple[Float[Array, "B T D"], LayerTrace, Cache | Stream | None]:
     """x + attention(norm(x)), then + feedforward(norm(·)). `tables` is one layer's row. Needs a mesh.
 
     `positions` are those of every token from the first of the text; with a cache, also of those that it remembers and of
-    those that it has room for.
+    those that it has room for. A stream is of texts only, whose coordinates are the numbers of the tokens.
     """
     h = normalise(p.attention_norm, x)
     q, k, v = (project(h, w, out_sharding=HEADS) for w in (p.query, p.key, p.value))
@@ -148,7 +149,7 @@ def apply_block(
         q, k = normalise(p.query_norm, q), normalise(p.key_norm, k)
     gate = None if p.gate is None or cfg.gate is None else gate_scores(h, p.gate, cfg.gate, tables.attention.gate)
     q, k, v = _gated(q, gate, cfg, "query"), _gated(k, gate, cfg, "key"), _gated(v, gate, cfg, "value")
-    later = None if cache is None else remember(cache, k, v)
+    later = read_on(cache, k, v) if isinstance(cache, Stream) else cache and remember(cache, k, v)
     o, statistics = _attention(p, q, k, v, tables, positions, cfg, padding, later)
     o = project(_gated(o, gate, cfg, "output"), p.output, contract=2, out_sharding=RESIDUAL)
     x = x + _gated(o, gate, cfg, "projection")
@@ -172,11 +173,13 @@ def _attention(
     positions: Int[Array, "S coordinates"],
     cfg: BlockConfig,
     padding: Bool[Array, "B T"] | None,
-    cache: Cache | None,
+    cache: Cache | Stream | None,
 ) -> tuple[Float[Array, "B T N H"], AttentionStatistics]:
     """Queries and keys turned to their positions; keys and values of the whole text where there is a cache."""
     i = jnp.arange(q.shape[1])
-    if cache is not None:
+    if isinstance(cache, Stream):
+        i = places_in_cache(cache, q.shape[1])
+    elif cache is not None:
         i = cache.length - q.shape[1] + i
         k, v = cache.key.astype(k.dtype), cache.value.astype(v.dtype)
     places = jnp.arange(k.shape[1])
@@ -194,6 +197,9 @@ def _attention(
         "bias_value": p.bias_value,
         "bias": None if cfg.position_bias is None else score_bias(p.position_bias, cfg.position_bias, k.shape[1]),
     }
+
+    if isinstance(cache, Stream):
+        return attend_stream(q, cache, tables, interleaved=cfg.interleaved, **values)
 
     def turn(x: Array, i: Int[Array, " T"], own: PositionTables, side: Side) -> Array:
         if p.phase is not None:
