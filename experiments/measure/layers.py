@@ -22,6 +22,8 @@ UNITS: Mapping[str, str] = {
     "perplexity_windows": "per token",
     "perplexity_documents": "per token",
     "perplexity_last": "per token",
+    "perplexity_sampled": "per token",
+    "perplexity_start": "per token",
     "recall_loss": "nats",
     "recall_accuracy": "share",
     "accuracy": "share",
