@@ -43,7 +43,8 @@ def recomputed_windows(
     """
     ends = [length]
     for low, high in itertools.pairwise(edges):
-        fitting = np.arange(-(-max(int(low), length) // stride), high // stride)  # the segments of `stride` tokens in the bin
+        # The segments of `stride` tokens that begin in the bin: the last of them may reach into the next one.
+        fitting = np.arange(-(-max(int(low), length) // stride), min(-(-int(high) // stride), int(edges[-1]) // stride))
         chosen = np.unique(np.linspace(0, len(fitting) - 1, min(len(fitting), max(1, most // stride))).round().astype(int))
         ends += [int(end) for end in (fitting[chosen] + 1) * stride]
     begins = np.array(ends)[:, None] - length
@@ -64,7 +65,7 @@ def mean_by_place(
     return np.divide(sums, counts, out=np.full(len(sums), np.nan), where=counts > 0)
 
 
-def mean_of_stream(means: Float[np.ndarray, " E-1"], edges: Int[np.ndarray, " E"]) -> float:
+def mean_of_stream(edges: Int[np.ndarray, " E"], means: Float[np.ndarray, " E-1"]) -> float:
     """The mean loss [nats] of a stream from those of a sample of each bin, which count by the size of the bin."""
     found = np.isfinite(means)
     return float(np.average(means[found], weights=np.diff(edges)[found]))

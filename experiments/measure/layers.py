@@ -46,7 +46,7 @@ UNITS: Mapping[str, str] = {
 }
 
 # Measurements that no one number sums up: they are in a record's arrays only.
-ARRAYS = frozenset({"loss_by_position", "position_edges"})
+ARRAYS = frozenset({"loss_by_position", "sampled_loss_by_position", "position_edges"})
 
 
 def sink_statistics(trace: LayerTrace, *, token: int, epsilon: float) -> dict[str, Float[Array, " N"]]:

@@ -174,16 +174,17 @@ def _of_stream(way: str, losses: Float[np.ndarray, " M"], places: Places) -> Poi
     sampled = mean_by_place(losses[places.sampled], places.sampled, places.edges)
     return {
         f"perplexity.{way}": _perplexity(np.mean(losses, dtype=np.float64)),
-        f"perplexity_sampled.{way}": _perplexity(mean_of_stream(sampled, places.edges)),
+        f"perplexity_sampled.{way}": _perplexity(mean_of_stream(places.edges, sampled)),
         f"perplexity_start.{way}": _perplexity(np.mean(losses[: places.start], dtype=np.float64)),
         f"loss_by_position.{way}": by_place,
+        f"sampled_loss_by_position.{way}": sampled,
     }
 
 
 def _of_recomputed(losses: Float[np.ndarray, " n"], places: Places) -> Point:
     means = mean_by_place(losses, places.sampled, places.edges)
     return {
-        f"perplexity_sampled.{RECOMPUTED}": _perplexity(mean_of_stream(means, places.edges)),
+        f"perplexity_sampled.{RECOMPUTED}": _perplexity(mean_of_stream(places.edges, means)),
         f"loss_by_position.{RECOMPUTED}": means,
     }
 
