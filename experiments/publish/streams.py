@@ -43,7 +43,7 @@ def over_stream(
     """
     labels = list(dict.fromkeys(band.label for bands in panels.values() for band in bands))
     looks = _looks(labels, references, dotted)
-    columns = min(COLUMNS, len(panels))
+    columns = 2 if len(panels) == 4 else min(COLUMNS, len(panels))
     rows = math.ceil(len(panels) / columns)
     with mpl.rc_context(STYLE):
         figure = Figure(figsize=(1.0 + 3.3 * columns, 1.2 + 2.6 * rows), layout="constrained")
@@ -62,7 +62,7 @@ def over_stream(
         figure.supxlabel("place in the stream (tokens)", fontsize=10)
         figure.supylabel(ylabel, fontsize=10)
         lines = [Line2D([], [], label=label, **looks[label]) for label in labels]
-        figure.legend(handles=lines, loc="outside upper center", ncols=min(4, max(1, len(lines))), fontsize=9)
+        figure.legend(handles=lines, loc="outside upper center", ncols=columns + 1, fontsize=9)
         return encode(name, caption, figure)
 
 
