@@ -16,6 +16,7 @@ from experiments.studies.extrapolation_claims import ENCODINGS, EXTRAPOLATION
 from experiments.studies.precision import PRECISION
 from experiments.studies.retrieval_claims import RETRIEVAL
 from experiments.studies.rope_base_claims import ROPE_BASE
+from experiments.studies.streaming_claims import STREAMING
 
 _GUO = "Guo et al. 2024, arXiv:2410.13835"
 _QIU = "Qiu et al. 2025, arXiv:2505.06708 (15A2B, 400B tokens)"
@@ -138,7 +139,16 @@ SINKS = (
     ),
 )
 
-LEDGER: tuple[Claim, ...] = (*SINKS, *EXTRAPOLATION, *ENCODINGS, *BASE_VS_LENGTH, *RETRIEVAL, *ROPE_BASE, *PRECISION)
+LEDGER: tuple[Claim, ...] = (
+    *SINKS,
+    *EXTRAPOLATION,
+    *ENCODINGS,
+    *BASE_VS_LENGTH,
+    *RETRIEVAL,
+    *ROPE_BASE,
+    *PRECISION,
+    *STREAMING,
+)
 
 
 def verdicts(records: Sequence[Record], ledger: Sequence[Claim] = LEDGER) -> list[Verdict]:

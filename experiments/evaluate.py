@@ -7,12 +7,16 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, Int
 
+from experiments.config.measure import SinkRate
 from experiments.data.sample import Sample
+from experiments.measure.layers import layer_statistics
+from experiments.measure.perplexity import mean_loss
 from experiments.measure.retrieval import hits
 from model.block import LayerTrace
-from model.decoder import Decoder, DecoderConfig, apply_decoder
+from model.decoder import Decoder, DecoderConfig, apply_decoder, extend
 from model.embedding import token_losses
 from model.positions.tables import PositionTables
+from model.streaming import Stream
 
 Statistics = dict[str, Float[Array, "..."]]
 
@@ -28,6 +32,40 @@ def evaluate(
 ) -> Statistics:
     """`of_layer` for each layer, stacked to [L, …], and `of_losses` (of token losses and ids): means over C batches."""
     return _averaged(_by_batch(params, tables, batches, cfg, of_layer, of_losses))
+
+
+def text_point(
+    params: Decoder, tables: PositionTables, batches: Int[Array, "C B T"], cfg: DecoderConfig, sink: SinkRate
+) -> Statistics:
+    """The loss [nats] of text, and what `layer_statistics` takes of every layer."""
+
+    def of_layer(trace: LayerTrace, tokens: Int[Array, "B T"]) -> Statistics:  # noqa: ARG001
+        return layer_statistics(trace, token=sink.token, epsilon=sink.epsilon)
+
+    def of_losses(losses: Float[Array, "B T"], tokens: Int[Array, "B T+1"]) -> Statistics:  # noqa: ARG001
+        return {"loss": mean_loss(losses)}
+
+    return evaluate(params, tables, batches, cfg, of_layer=of_layer, of_losses=of_losses)
+
+
+def evaluate_stream(
+    params: Decoder,
+    tables: PositionTables,
+    stream: Stream,
+    chunks: tuple[Int[Array, "C T"], Int[Array, "C T"]],
+    cfg: DecoderConfig,
+) -> Float[Array, "C T"]:
+    """The loss [nats] of every target of one text, cut into chunks of inputs and of targets that follow each other.
+
+    What is kept from one chunk to the next is `stream`, whose size does not depend on C.
+    """
+
+    def one(stream: Stream, chunk: tuple[Int[Array, " T"], Int[Array, " T"]]) -> tuple[Stream, Float[Array, " T"]]:
+        inputs, targets = chunk
+        scores, stream = extend(params, stream, inputs[None], tables, cfg)
+        return stream, token_losses(scores, targets[None])[0]
+
+    return jax.lax.scan(one, stream, chunks)[1]
 
 
 def evaluate_tokens(

@@ -77,7 +77,7 @@ def attention(
     the first token does, which every query sees and nothing turns (Gu et al. 2024, arXiv:2410.10781: K biases, KV biases).
     """
     tokens, groups = q.shape[1], k.shape[2]
-    q, k, v = _grouped(q, k, v, scale)
+    q, k, v = grouped(q, k, v, scale)
     padding = None if padding is None else jax.reshard(padding, P("data", None))
     rows = _rows_of(
         groups, extra_logit, slopes, window, bias=bias, cap=cap, weigh=weigh, bias_key=bias_key, bias_value=bias_value
@@ -114,7 +114,7 @@ def attend(
     a step of decoding computes. All T · S scores of a head exist at once."""
     fixed = {"bias": bias, "cap": cap, "weigh": weigh, "bias_key": bias_key, "bias_value": bias_value}
     rows = _rows_of(k.shape[2], extra_logit, slopes, window, **fixed)
-    q, k, v = _grouped(q, k, v, scale)
+    q, k, v = grouped(q, k, v, scale)
     return _join_heads([rows(q, i, None, k=k, v=v, real_keys=None)])
 
 
@@ -143,12 +143,12 @@ def attention_by_query(
     )
 
 
-def _grouped(q: Array, k: Array, v: Array, scale: float | None) -> tuple[Array, Array, Array]:
+def grouped(q: Array, k: Array, v: Array, scale: float | None) -> tuple[Array, Array, Array]:
     """Heads before tokens, the scaled queries by key/value head: [B, K, G, T, H], [B, K, S, H] twice."""
     groups = k.shape[2]
     q = jnp.swapaxes(q * (q.shape[-1] ** -0.5 if scale is None else scale), 1, 2)
-    q = q.reshape(q.shape[0], groups, q.shape[1] // groups, *q.shape[2:], out_sharding=_heads(5))
-    k, v = (jax.reshard(jnp.swapaxes(x, 1, 2), _heads(4)) for x in (k, v))
+    q = q.reshape(q.shape[0], groups, q.shape[1] // groups, *q.shape[2:], out_sharding=heads(5))
+    k, v = (jax.reshard(jnp.swapaxes(x, 1, 2), heads(4)) for x in (k, v))
     return q, k, v
 
 
@@ -184,8 +184,8 @@ def _attend_rows(
     B, K, G, rows, _ = q.shape
     distance = i[:, None] - jnp.arange(k.shape[2])[None, :]
     visible = (distance >= 0) & (distance < window)
-    seen = jnp.where(visible[None, None], -slopes[:, :, None, None] * distance.astype(jnp.float32)[None, None], -jnp.inf)
-    merged = q.reshape(B, K, G * rows, -1, out_sharding=_heads(4))
+    near = seen(distance, visible, slopes)
+    merged = q.reshape(B, K, G * rows, -1, out_sharding=heads(4))
     scores = jnp.einsum("BKqH,BKSH->BKqS", merged, k, preferred_element_type=jnp.float32)
     if cap is not None:
         scores = cap * jnp.tanh(scores / cap)
@@ -193,27 +193,50 @@ def _attend_rows(
         scores = jnp.where(real_keys[:, None, None], scores, -jnp.inf)
     if bias is not None:
         scores = scores + bias(merged, scores, i, visible)
-    scores = scores + seen.reshape(1, K, G * rows, -1, out_sharding=P(None, "model", None, None))
-    logits = jnp.repeat(extra_logit, rows, axis=1, total_repeat_length=G * rows)[None]
-    if bias_key is not None:
-        logits = logits + jnp.einsum("BKqH,KH->BKq", merged, bias_key, preferred_element_type=jnp.float32)
-    numerators, total, extra, mass = weigh(scores, logits)
-    out = jnp.einsum("BKqS,BKSH->BKqH", numerators.astype(v.dtype), v, preferred_element_type=jnp.float32)
-    if bias_value is not None:
-        out = out + extra[..., None] * bias_value[None, :, None].astype(jnp.float32)
-    out = (out / total[..., None]).astype(v.dtype)
-    share = 1 / mass
+    scores = scores + near.reshape(1, K, G * rows, -1, out_sharding=P(None, "model", None, None))
+    out, numerators, extra, share = weighed(scores, v, extra_logits(merged, extra_logit, bias_key), weigh, bias_value)
     if real_queries is not None:
         share = jnp.where(jnp.tile(real_queries, (1, G))[:, None], share, 0)
     extra = extra * share
     entropy = jnp.sum(entr(numerators * share[..., None]), axis=-1) + entr(extra)
     share, first, extra, entropy, numerators, out = (
-        x.reshape(B, K, G, rows, *x.shape[3:], out_sharding=_heads(x.ndim + 1))
+        x.reshape(B, K, G, rows, *x.shape[3:], out_sharding=heads(x.ndim + 1))
         for x in (share, numerators[..., 0] * share, extra, entropy, numerators, out)
     )
     # A sum over queries as a product: XLA's CPU back end reduces the columns of a fused softmax 100 times slower.
     received = jnp.einsum("BKGqS,BKGq->BKGS", numerators, share)
     return _Rows(out, first=first, extra=extra, entropy=entropy, received=received)
+
+
+def seen(distance: Int[Array, "q S"], visible: Bool[Array, "q S"], slopes: Float[Array, "K G"]) -> Float[Array, "K G q S"]:
+    """ALiBi, and -inf where nothing is seen."""
+    return jnp.where(visible[None, None], -slopes[:, :, None, None] * distance.astype(jnp.float32)[None, None], -jnp.inf)
+
+
+def extra_logits(
+    q: Float[Array, "B K R H"], extra_logit: Float[Array, "K G"], bias_key: Float[Array, "K H"] | None
+) -> Float[Array, "#B K R"]:
+    """The extra logit of each row of the G heads of a group."""
+    R, G = q.shape[2], extra_logit.shape[1]
+    logits = jnp.repeat(extra_logit, R // G, axis=1, total_repeat_length=R)[None]
+    if bias_key is None:
+        return logits
+    return logits + jnp.einsum("BKqH,KH->BKq", q, bias_key, preferred_element_type=jnp.float32)
+
+
+def weighed(
+    scores: Float[Array, "B K R S"],
+    v: Float[Array, "B K S Hv"],
+    logits: Float[Array, "#B K R"],
+    weigh: Weigh,
+    bias_value: Float[Array, "K Hv"] | None,
+) -> tuple[Float[Array, "B K R Hv"], Float[Array, "B K R S"], Float[Array, "B K R"], Float[Array, "B K R"]]:
+    """The values weighed by the scores; what of a row each key and the extra logit get, and what makes shares of that."""
+    numerators, total, extra, mass = weigh(scores, logits)
+    out = jnp.einsum("BKqS,BKSH->BKqH", numerators.astype(v.dtype), v, preferred_element_type=jnp.float32)
+    if bias_value is not None:
+        out = out + extra[..., None] * bias_value[None, :, None].astype(jnp.float32)
+    return (out / total[..., None]).astype(v.dtype), numerators, extra, 1 / mass
 
 
 def _map_blocks(
@@ -233,11 +256,11 @@ def _map_blocks(
 
     def merge(x: Array, axis: int = 3) -> Array:
         x = jnp.moveaxis(x, 0, axis)
-        x = x.reshape(*x.shape[:axis], blocks * BLOCK, *x.shape[axis + 2 :], out_sharding=_heads(x.ndim - 1))
+        x = x.reshape(*x.shape[:axis], blocks * BLOCK, *x.shape[axis + 2 :], out_sharding=heads(x.ndim - 1))
         return jax.lax.slice_in_dim(x, 0, count, axis=axis)
 
     real_blocks = None if real_queries is None else split(real_queries, 1, P("data", None, None), False)
-    mapped = split(q, 3, _heads(6)), split(i, 0, P(None, None), -1), real_blocks
+    mapped = split(q, 3, heads(6)), split(i, 0, P(None, None), -1), real_blocks
     found = jax.lax.map(lambda block: rows(*block), mapped)
     received = jnp.sum(found.received, axis=0)
     first, extra, entropy = (merge(x) for x in (found.first, found.extra, found.entropy))
@@ -248,7 +271,7 @@ def _join_heads(chunks: Sequence[_Rows]) -> tuple[Float[Array, "B T N H"], Atten
     """Chunks of rows joined, grouped heads merged, heads after tokens in the output."""
 
     def merge(x: Array) -> Array:
-        return x.reshape(x.shape[0], -1, *x.shape[3:], out_sharding=_heads(x.ndim - 1))
+        return x.reshape(x.shape[0], -1, *x.shape[3:], out_sharding=heads(x.ndim - 1))
 
     def joined(rows: Sequence[Array]) -> Array:
         return merge(jnp.concatenate(rows, axis=3))
@@ -261,6 +284,6 @@ def _join_heads(chunks: Sequence[_Rows]) -> tuple[Float[Array, "B T N H"], Atten
     )
 
 
-def _heads(rank: int) -> P:
+def heads(rank: int) -> P:
     """Batch and (grouped or single) heads sharded, the rest not."""
     return P("data", "model", *([None] * (rank - 2)))

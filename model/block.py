@@ -21,6 +21,7 @@ from model.positions.bias import Bias, BiasConfig, init_bias, score_bias
 from model.positions.pope import init_polar_phase
 from model.positions.tables import PositionTables
 from model.positions.turn import Side, at_places, polarised, turned
+from model.streaming import Stream, attend_stream, places_in_cache, read_on
 
 # Where the norms stand (see `apply_block`).
 Placement = Literal["pre", "post", "sandwich"]
@@ -144,9 +145,9 @@ def apply_block(
     positions: Int[Array, "S coordinates"],
     cfg: BlockConfig,
     padding: Bool[Array, "B T"] | None = None,
-    cache: Cache | None = None,
+    cache: Cache | Stream | None = None,
     intervention: Intervention | None = None,
-) -> tuple[Float[Array, "B T D"], LayerTrace, Cache | None]:
+) -> tuple[Float[Array, "B T D"], LayerTrace, Cache | Stream | None]:
     """Attention and feed-forward f, one behind the other. `tables` is one layer's row. Needs a mesh.
 
         pre        x + f(norm(x))
@@ -154,7 +155,7 @@ def apply_block(
         sandwich   x + norm'(f(norm(x)))      (Ding et al. 2021, arXiv 2105.13290)
 
     `positions` are those of every token from the first of the text; with a cache, also of those that it remembers and of
-    those that it has room for.
+    those that it has room for. A stream is of texts only, whose coordinates are the numbers of the tokens.
     """
     h = _entering(p.attention_norm, x, cfg)
     q, k, v = (project(h, w, out_sharding=HEADS) for w in (p.query, p.key, p.value))
@@ -163,7 +164,7 @@ def apply_block(
     gate = None if p.gate is None or cfg.gate is None else gate_scores(h, p.gate, cfg.gate, tables.attention.gate)
     q, k, v = _gated(q, gate, cfg, "query"), _gated(k, gate, cfg, "key"), _gated(v, gate, cfg, "value")
     v = v if intervention is None else with_first_value(v, intervention)
-    later = None if cache is None else remember(cache, k, v)
+    later = read_on(cache, k, v) if isinstance(cache, Stream) else cache and remember(cache, k, v)
     o, statistics, turned = _attention(p, q, k, v, tables, positions, cfg, padding, later)
     o = o if intervention is None else with_heads(o, v, intervention)
     o = project(_gated(o, gate, cfg, "output"), p.output, contract=2, out_sharding=RESIDUAL)
@@ -204,12 +205,14 @@ def _attention(
     positions: Int[Array, "S coordinates"],
     cfg: BlockConfig,
     padding: Bool[Array, "B T"] | None,
-    cache: Cache | None,
+    cache: Cache | Stream | None,
 ) -> tuple[Float[Array, "B T N H"], AttentionStatistics, tuple[Array, Array] | None]:
     """Queries and keys turned to their positions, which come last where every query sees the same keys; keys and values of the
     whole text where there is a cache."""
     i = jnp.arange(q.shape[1])
-    if cache is not None:
+    if isinstance(cache, Stream):
+        i = places_in_cache(cache, q.shape[1])
+    elif cache is not None:
         i = cache.length - q.shape[1] + i
         k, v = cache.key.astype(k.dtype), cache.value.astype(v.dtype)
     places = jnp.arange(k.shape[1])
@@ -227,6 +230,9 @@ def _attention(
         "bias_value": p.bias_value,
         "bias": None if cfg.position_bias is None else score_bias(p.position_bias, cfg.position_bias, k.shape[1]),
     }
+
+    if isinstance(cache, Stream):
+        return *attend_stream(q, cache, tables, interleaved=cfg.interleaved, **values), None
 
     def turn(x: Array, i: Int[Array, " T"], own: PositionTables, side: Side) -> Array:
         if p.phase is not None:

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Literal, no_type_check
+from typing import Any, Literal, TypeVar, no_type_check
 
 import jax
 import jax.numpy as jnp
@@ -20,6 +20,9 @@ from model.positions.absolute import add_positions
 from model.positions.sections import grid_positions
 from model.positions.sinusoidal import sinusoidal
 from model.positions.tables import PositionTables
+from model.streaming import Stream
+
+Remembered = TypeVar("Remembered", Cache, Stream)
 
 # Up to this depth a loop's stacks of saved activations cost more (15 % of a step on a CPU) than compiling it unrolled.
 UNROLLED = 2
@@ -103,29 +106,53 @@ def apply_decoder(
 
 def extend(
     p: Decoder,
-    cache: Cache,
+    cache: Remembered,
     tokens: Int[Array, "B T"],
     tables: PositionTables,
     cfg: DecoderConfig,
     *,
     positions: Int[Array, "S coordinates"] | None = None,
-) -> tuple[Float[Array, "B T V"], Cache]:
+) -> tuple[Float[Array, "B T V"], Remembered]:
     """Logits of T more tokens behind those that the cache remembers, and the cache with them: `apply_decoder` of the whole text
-    gives the same. `positions` are those of all S tokens that there is room for. Needs a mesh."""
+    gives the same, unless a stream has forgotten some of it. `positions` are those of all S tokens that there is room for, of a
+    text where they are not given; a stream takes none. Needs a mesh.
+
+    ValueError where learned positions end before the room does, and for a stream of a model that cannot be streamed.
+    """
     capacity = cache.key.shape[2]
-    if p.positions is not None and capacity > p.positions.shape[0]:
+    if isinstance(cache, Stream):
+        _check_stream(p, cfg)
+    elif p.positions is not None and capacity > p.positions.shape[0]:
         raise ValueError(f"learned positions end at {p.positions.shape[0]}, the cache has room for {capacity} tokens")
     positions = _positions(capacity, tables, cfg) if positions is None else positions
 
-    def layer(x: Float[Array, "B T D"], row: tuple[Block, PositionTables, Cache]) -> tuple[Float[Array, "B T D"], Cache]:
+    def layer(x: Float[Array, "B T D"], row: tuple[Block, PositionTables, Any]) -> tuple[Float[Array, "B T D"], Any]:
         block, table, own = row
         x, _, later = apply_block(block, x, table, positions, cfg.block, cache=own)
-        assert later is not None
         return x, later
 
     x = _embedded(p, tokens, cache.length[0] + jnp.arange(tokens.shape[1]), cfg)
     x, cache = jax.lax.scan(layer, x, (p.blocks, tables, cache))
     return decoded(p, x), cache
+
+
+def _check_stream(p: Decoder, cfg: DecoderConfig) -> None:
+    """ValueError where positions are more than rotations by the place in a text, ALiBi, or none.
+
+    A stream turns what it remembers anew, or counts distances anew; what was added to an embedding is in every key for
+    good, and the other encodings need all keys or the length of the text. xPos is a value and not seen here: it cannot either.
+    """
+    b = cfg.block
+    found = {
+        "learned positions": p.positions is not None,
+        "sinusoidal positions": cfg.sinusoidal,
+        "a grid": bool(cfg.grid),
+        "PoPE": b.polar,
+        f"the bias {b.position_bias and b.position_bias.kind}": b.position_bias is not None,
+        f"a table a {b.table_per}": b.table_per != "sequence",
+    }
+    if names := [name for name, there in found.items() if there]:
+        raise ValueError(f"a model with {' and '.join(names)} cannot be streamed: take rope, alibi or nope")
 
 
 def _positions(tokens: int, tables: PositionTables, cfg: DecoderConfig) -> Int[Array, "T coordinates"]:

@@ -71,3 +71,24 @@ class BaseLengthMeasure(Frozen):
     rows: Positive = 512  # of recall that each accuracy is measured on
     lengths: tuple[Annotated[int, Field(ge=4, multiple_of=2)], ...] = Field(min_length=1)
     last: Positive = 32
+
+
+class StreamingMeasure(Frozen):
+    """One stream of held-out text through a cache that keeps its first tokens and its newest ones (model/streaming.py).
+
+    `cache` counts both, as Xiao et al. 2024 do: 4 kept tokens leave a window of cache - 4. `in_text` are numbers of kept tokens
+    that are measured again without re-indexing: with the positions that they have in the text. Of every half-octave of stream
+    positions at most `recomputed` tokens are read again, each by a fresh pass over the last `cache` tokens up to it; one pass
+    serves `stride` of them, so that each has a context of more than cache - stride tokens.
+    """
+
+    every: Positive = 100
+    sequences: Positive = 100  # of sink.length tokens, for the curves
+    tokens: Positive  # of the stream
+    cache: Positive | None = None  # entries; absent: as many as the training length
+    kept: tuple[Annotated[int, Field(ge=0)], ...] = Field(default=(0, 1, 2, 4, 8), min_length=1)
+    in_text: tuple[Positive, ...] = (4,)
+    dense: Positive = 4096  # first tokens of the stream, read with full attention too
+    recomputed: Positive = 2048
+    stride: Positive = 16
+    sink: SinkRate = SinkRate()

@@ -7,9 +7,16 @@ from pydantic import AfterValidator, Field, model_validator
 
 from experiments.config.base import Frozen, Positive
 from experiments.config.data import BackcopyData, MixedData, RetrievalData, TextData
-from experiments.config.measure import AnatomyMeasure, BaseLengthMeasure, ExtrapolationMeasure, RetrievalMeasure, SinksMeasure
+from experiments.config.measure import (
+    AnatomyMeasure,
+    BaseLengthMeasure,
+    ExtrapolationMeasure,
+    RetrievalMeasure,
+    SinksMeasure,
+    StreamingMeasure,
+)
 from experiments.config.model import ModelConfig
-from experiments.config.position import Rope, Rotating, longest_text, spectrum
+from experiments.config.position import Alibi, Nope, Rope, Rotating, longest_text, spectrum
 from experiments.config.scaling import check_scaling, extension_of
 from experiments.config.train import TrainConfig
 from experiments.errors import UserError
@@ -145,6 +152,37 @@ class BaseLengthStudy(Training):
         return self
 
 
+class StreamingStudy(Training):
+    study: Literal["streaming"] = "streaming"
+    data: TextData
+    measure: StreamingMeasure
+
+    @property
+    def cache(self) -> int:
+        """Entries, kept tokens included."""
+        return self.measure.cache or self.data.length
+
+    @model_validator(mode="after")
+    def _can_be_streamed(self) -> "StreamingStudy":
+        position, measure = self.model.position, self.measure
+        if not isinstance(position, Rope | Alibi | Nope):
+            raise ValueError(f'model.position.kind = "{position.kind}" cannot be streamed: take "rope", "alibi" or "nope"')
+        if isinstance(position, Rope) and (position.grid or getattr(position.scaling, "per", "sequence") != "sequence"):
+            raise ValueError("a stream has no grid, and one table for all of its tokens: leave out grid and scaling.per")
+        if self.data.bos == "random":
+            raise ValueError('data.bos = "random": a stream has one first token; take "fixed" or "absent"')
+        if (most := max(*measure.kept, *measure.in_text, 0)) >= self.cache:
+            raise ValueError(f"{most} kept tokens fill a cache of {self.cache}: keep fewer, or raise measure.cache")
+        if measure.stride >= self.cache:
+            raise ValueError(f"measure.stride = {measure.stride} is not below the {self.cache} tokens of a re-computed window")
+        if not self.cache < measure.dense <= measure.tokens:
+            raise ValueError(
+                f"measure.dense = {measure.dense}: full attention reads more than the {self.cache} tokens of a cache, at most "
+                f"the {measure.tokens} of the stream"
+            )
+        return self
+
+
 HeadDim = Annotated[int, Field(ge=4, multiple_of=2)]
 
 
@@ -166,7 +204,14 @@ class PrecisionStudy(Frozen):
 
 
 TrainingStudy = (
-    SinksStudy | BackcopyStudy | AnatomyStudy | ExtrapolationStudy | EncodingsStudy | RetrievalStudy | BaseLengthStudy
+    SinksStudy
+    | BackcopyStudy
+    | AnatomyStudy
+    | ExtrapolationStudy
+    | EncodingsStudy
+    | RetrievalStudy
+    | BaseLengthStudy
+    | StreamingStudy
 )
 ExactStudy = RopeBaseStudy | PrecisionStudy  # nothing is trained
 Study = Annotated[TrainingStudy | ExactStudy, Field(discriminator="study")]
@@ -187,7 +232,7 @@ class Arm(Frozen):
     model: ModelConfig
     data: TextData | BackcopyData | RetrievalData | MixedData
     train: TrainConfig
-    measure: SinksMeasure | AnatomyMeasure | ExtrapolationMeasure | RetrievalMeasure | BaseLengthMeasure
+    measure: SinksMeasure | AnatomyMeasure | ExtrapolationMeasure | RetrievalMeasure | BaseLengthMeasure | StreamingMeasure
     start: Start | None = None  # absent: from fresh weights
 
     @property

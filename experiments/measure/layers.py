@@ -24,6 +24,8 @@ UNITS: Mapping[str, str] = {
     "perplexity_windows": "per token",
     "perplexity_documents": "per token",
     "perplexity_last": "per token",
+    "perplexity_sampled": "per token",
+    "perplexity_start": "per token",
     "recall_loss": "nats",
     "recall_accuracy": "share",
     "accuracy": "share",
@@ -67,8 +69,11 @@ UNITS: Mapping[str, str] = {
 
 # Measurements that no one number sums up: they are in a record's arrays only.
 ARRAYS = frozenset(
-    {"loss_by_position", "position_edges", "massive_activations", "head_removed", "attention_map", "domain_mass"}
-)
+    {
+        "loss_by_position", "sampled_loss_by_position", "position_edges", "massive_activations", "head_removed",
+        "attention_map", "domain_mass",
+    }
+)  # fmt: skip
 # Of these the largest layer is the number; of all others the mean over layers and heads.
 PEAKS = frozenset({"activation_ratio", "residual_norm_ratio"})
 

@@ -15,10 +15,10 @@ from experiments.config.scaling import Extension
 from experiments.config.study import Arm
 from experiments.data.held_out import HeldOut
 from experiments.data.source import TextSource
-from experiments.evaluate import Statistics, evaluate, evaluate_tokens, in_batches
+from experiments.evaluate import Statistics, evaluate_tokens, in_batches, text_point
 from experiments.group import Point
-from experiments.measure.layers import layer_statistics, sink_statistics
-from experiments.measure.perplexity import loss_by_position, mean_loss, perplexities, position_edges
+from experiments.measure.layers import sink_statistics
+from experiments.measure.perplexity import loss_by_position, perplexities, position_edges
 from experiments.population import compiled, over_arms, population_mesh, share, stack, unstack
 from experiments.position_tables import tables
 from model.block import LayerTrace
@@ -51,13 +51,7 @@ class ExtrapolationMeasurer:
         model: DecoderConfig,
         measure: ExtrapolationMeasure,
     ) -> Statistics:
-        def of_layer(trace: LayerTrace, tokens: Int[Array, "B T"]) -> Statistics:  # noqa: ARG001
-            return layer_statistics(trace, token=measure.sink.token, epsilon=measure.sink.epsilon)
-
-        def of_losses(losses: Float[Array, "B T"], tokens: Int[Array, "B T+1"]) -> Statistics:  # noqa: ARG001
-            return {"loss": mean_loss(losses)}
-
-        return evaluate(params, tables, batches, model, of_layer=of_layer, of_losses=of_losses)
+        return text_point(params, tables, batches, model, measure.sink)
 
     def final(
         self,

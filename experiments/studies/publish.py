@@ -10,12 +10,22 @@ from experiments.publish.page import Published, Section, publish
 from experiments.publish.summary import current
 from experiments.publish.table import Table
 from experiments.record import Record, StoredRecord, read_records
-from experiments.studies import base_vs_length, extrapolation, extrapolation_encodings, precision, retrieval, rope_base, sinks
+from experiments.studies import (
+    base_vs_length,
+    extrapolation,
+    extrapolation_encodings,
+    precision,
+    retrieval,
+    rope_base,
+    sinks,
+    streaming,
+)
 from experiments.studies.base_length_drawings import base_length_drawings
 from experiments.studies.drawings import sink_drawings
 from experiments.studies.extrapolation_drawings import encodings_drawings, extrapolation_drawings
 from experiments.studies.retrieval_drawings import retrieval_drawings
 from experiments.studies.rope_base_drawings import rope_base_drawings
+from experiments.studies.streaming_drawings import streaming_drawings
 
 
 @dataclass(frozen=True)
@@ -60,6 +70,7 @@ STUDIES = (
         base_length_drawings,
     ),
     Study(retrieval.STUDY, retrieval.QUESTION, (retrieval.table, retrieval.depth_table), retrieval_drawings),
+    Study(streaming.STUDY, streaming.QUESTION, (streaming.table,), streaming_drawings),
     Study(precision.STUDY, precision.QUESTION, (precision.table,), lambda stored: []),  # noqa: ARG005
 )
 

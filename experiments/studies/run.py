@@ -19,6 +19,7 @@ from experiments.config.study import (
     RetrievalStudy,
     RopeBaseStudy,
     SinksStudy,
+    StreamingStudy,
     TrainingStudy,
 )
 from experiments.errors import UserError
@@ -37,6 +38,7 @@ from experiments.studies.publish import publish_all
 from experiments.studies.retrieval_measure import RetrievalMeasurer
 from experiments.studies.rope_base_run import run_rope_base
 from experiments.studies.sinks_measure import BackcopyMeasurer, SinksMeasurer
+from experiments.studies.streaming_measure import StreamingMeasurer
 
 Study = TrainingStudy | ExactStudy
 
@@ -126,6 +128,8 @@ def _measurer(study: TrainingStudy) -> Measurer:
             return RetrievalMeasurer()
         case BaseLengthStudy():
             return BaseLengthMeasurer()
+        case StreamingStudy():
+            return StreamingMeasurer()
 
 
 def _check_folder(results: Path) -> None:

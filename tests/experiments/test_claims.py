@@ -14,6 +14,7 @@ from experiments.studies.base_length_claims import BASE_VS_LENGTH
 from experiments.studies.precision import PRECISION
 from experiments.studies.retrieval_claims import RETRIEVAL
 from experiments.studies.rope_base_claims import ROPE_BASE
+from experiments.studies.streaming_claims import STREAMING
 from tests.experiments.synthetic_records import measured, record
 
 # For each claim, invented (arm, measurement) values of one seed that support it and that contradict it.
@@ -101,7 +102,8 @@ def _jitter(row: tuple[float, ...]) -> list[tuple[float, ...]]:
 
 
 def test_every_claim_is_tried_below() -> None:
-    elsewhere = {claim.id for claim in (*ROPE_BASE, *BASE_VS_LENGTH, *PRECISION, *RETRIEVAL)}  # in tests/experiments/studies
+    in_studies = (*ROPE_BASE, *BASE_VS_LENGTH, *PRECISION, *RETRIEVAL, *STREAMING)  # tests/experiments/studies
+    elsewhere = {claim.id for claim in in_studies}
     assert set(CLAIMS) == set(TRAINED) | elsewhere
     assert len(LEDGER) == len(CLAIMS)
 
