@@ -70,8 +70,9 @@ def attention(
     float32.
 
     `cap` c makes c · tanh(s / c) of the scaled products s (Gemma 2, arXiv:2408.00118). `weigh` is what is done in place of the
-    softmax. `bias_key` k* adds scale · q·k* to the extra logit of each query: with `bias_value` v*, what a row (k*, v*) before
-    the first token does, which every query sees and nothing turns (Gu et al. 2024, arXiv:2410.10781: K biases, KV biases).
+    softmax. `bias_key` k* adds scale · q·k*, capped too, to the extra logit of each query: with `bias_value` v*, what a row
+    (k*, v*) before the first token does, which every query sees and nothing turns (Gu et al. 2024, arXiv:2410.10781: K biases,
+    KV biases).
     """
     tokens, groups = q.shape[1], k.shape[2]
     q, k, v = _grouped(q, k, v, scale)
@@ -183,8 +184,7 @@ def _attend_rows(
     seen = jnp.where(visible[None, None], -slopes[:, :, None, None] * distance.astype(jnp.float32)[None, None], -jnp.inf)
     merged = q.reshape(B, K, G * rows, -1, out_sharding=_heads(4))
     scores = jnp.einsum("BKqH,BKSH->BKqS", merged, k, preferred_element_type=jnp.float32)
-    if cap is not None:
-        scores = cap * jnp.tanh(scores / cap)
+    scores = _capped(scores, cap)
     if real_keys is not None:
         scores = jnp.where(real_keys[:, None, None], scores, -jnp.inf)
     if bias is not None:
@@ -192,7 +192,7 @@ def _attend_rows(
     scores = scores + seen.reshape(1, K, G * rows, -1, out_sharding=P(None, "model", None, None))
     logits = jnp.repeat(extra_logit, rows, axis=1, total_repeat_length=G * rows)[None]
     if bias_key is not None:
-        logits = logits + jnp.einsum("BKqH,KH->BKq", merged, bias_key, preferred_element_type=jnp.float32)
+        logits = logits + _capped(jnp.einsum("BKqH,KH->BKq", merged, bias_key, preferred_element_type=jnp.float32), cap)
     numerators, total, extra, mass = weigh(scores, logits)
     out = jnp.einsum("BKqS,BKSH->BKqH", numerators.astype(v.dtype), v, preferred_element_type=jnp.float32)
     if bias_value is not None:
@@ -208,6 +208,10 @@ def _attend_rows(
     # A sum over queries as a product: XLA's CPU back end reduces the columns of a fused softmax 100 times slower.
     received = jnp.einsum("BKGqS,BKGq->BKGS", numerators, share)
     return _Rows(out, first=first, extra=extra, received=received)
+
+
+def _capped(scores: Array, cap: Float[Array, ""] | None) -> Array:
+    return scores if cap is None else cap * jnp.tanh(scores / cap)
 
 
 def _map_blocks(
