@@ -73,8 +73,9 @@ def attention(
     float32.
 
     `cap` c makes c · tanh(s / c) of the scaled products s (Gemma 2, arXiv:2408.00118). `weigh` is what is done in place of the
-    softmax. `bias_key` k* adds scale · q·k* to the extra logit of each query: with `bias_value` v*, what a row (k*, v*) before
-    the first token does, which every query sees and nothing turns (Gu et al. 2024, arXiv:2410.10781: K biases, KV biases).
+    softmax. `bias_key` k* adds scale · q·k*, capped too, to the extra logit of each query: with `bias_value` v*, what a row
+    (k*, v*) before the first token does, which every query sees and nothing turns (Gu et al. 2024, arXiv:2410.10781: K biases,
+    KV biases).
     """
     tokens, groups = q.shape[1], k.shape[2]
     q, k, v = grouped(q, k, v, scale)
@@ -187,14 +188,13 @@ def _attend_rows(
     near = seen(distance, visible, slopes)
     merged = q.reshape(B, K, G * rows, -1, out_sharding=heads(4))
     scores = jnp.einsum("BKqH,BKSH->BKqS", merged, k, preferred_element_type=jnp.float32)
-    if cap is not None:
-        scores = cap * jnp.tanh(scores / cap)
+    scores = capped(scores, cap)
     if real_keys is not None:
         scores = jnp.where(real_keys[:, None, None], scores, -jnp.inf)
     if bias is not None:
         scores = scores + bias(merged, scores, i, visible)
     scores = scores + near.reshape(1, K, G * rows, -1, out_sharding=P(None, "model", None, None))
-    out, numerators, extra, share = weighed(scores, v, extra_logits(merged, extra_logit, bias_key), weigh, bias_value)
+    out, numerators, extra, share = weighed(scores, v, extra_logits(merged, extra_logit, bias_key, cap), weigh, bias_value)
     if real_queries is not None:
         share = jnp.where(jnp.tile(real_queries, (1, G))[:, None], share, 0)
     extra = extra * share
@@ -214,14 +214,17 @@ def seen(distance: Int[Array, "q S"], visible: Bool[Array, "q S"], slopes: Float
 
 
 def extra_logits(
-    q: Float[Array, "B K R H"], extra_logit: Float[Array, "K G"], bias_key: Float[Array, "K H"] | None
+    q: Float[Array, "B K R H"],
+    extra_logit: Float[Array, "K G"],
+    bias_key: Float[Array, "K H"] | None,
+    cap: Float[Array, ""] | None,
 ) -> Float[Array, "#B K R"]:
     """The extra logit of each row of the G heads of a group."""
     R, G = q.shape[2], extra_logit.shape[1]
     logits = jnp.repeat(extra_logit, R // G, axis=1, total_repeat_length=R)[None]
     if bias_key is None:
         return logits
-    return logits + jnp.einsum("BKqH,KH->BKq", q, bias_key, preferred_element_type=jnp.float32)
+    return logits + capped(jnp.einsum("BKqH,KH->BKq", q, bias_key, preferred_element_type=jnp.float32), cap)
 
 
 def weighed(
@@ -237,6 +240,10 @@ def weighed(
     if bias_value is not None:
         out = out + extra[..., None] * bias_value[None, :, None].astype(jnp.float32)
     return (out / total[..., None]).astype(v.dtype), numerators, extra, 1 / mass
+
+
+def capped(scores: Array, cap: Float[Array, ""] | None) -> Array:
+    return scores if cap is None else cap * jnp.tanh(scores / cap)
 
 
 def _map_blocks(

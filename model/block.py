@@ -65,6 +65,8 @@ class BlockConfig:
             raise ValueError(f"{self.heads} query heads cannot share {self.kv_heads} key/value heads: it must divide them")
         if self.head_dim % 2:
             raise ValueError(f"RoPE rotates pairs of channels: the head dimension {self.head_dim} must be even")
+        if self.polar and self.prepended != "none":
+            raise ValueError("PoPE's keys have twice the channels of a row before the first token: choose another of the two")
 
 
 @no_type_check  # JAX rebuilds trees from whatever a transformation leaves: shapes, host arrays, norms
@@ -216,9 +218,6 @@ def _attention(
         i = cache.length - q.shape[1] + i
         k, v = cache.key.astype(k.dtype), cache.value.astype(v.dtype)
     places = jnp.arange(k.shape[1])
-    q = q * tables.attention.scale.astype(q.dtype)
-    if p.length_scale is not None:
-        q = q * (jnp.log1p(i.astype(jnp.float32))[:, None] * p.length_scale[None])[None, :, :, None].astype(q.dtype)
     values = {
         "extra_logit": p.extra_logit,
         "slopes": tables.slopes,
@@ -232,12 +231,15 @@ def _attention(
     }
 
     if isinstance(cache, Stream):
+        q = q * _score_factor(p, tables, i).astype(q.dtype)
         return *attend_stream(q, cache, tables, interleaved=cfg.interleaved, **values), None
 
     def turn(x: Array, i: Int[Array, " T"], own: PositionTables, side: Side) -> Array:
         if p.phase is not None:
-            return polarised(x, i, positions[i], own, side, p.phase)
-        return turned(x, i, positions[i], own, side, interleaved=cfg.interleaved)
+            y = polarised(x, i, positions[i], own, side, p.phase)
+        else:
+            y = turned(x, i, positions[i], own, side, interleaved=cfg.interleaved)
+        return y * _score_factor(p, tables, i).astype(y.dtype) if side == "query" else y
 
     if cfg.table_per == "query":
         by_query = attention_by_query(q, k, v, i, lambda x, i, at, side: turn(x, i, at_places(tables, at), side), **values)
@@ -247,3 +249,11 @@ def _attention(
     if cache is not None:
         return *attend(q, k, v, i, **values), (q, k)
     return *attention(q, k, v, padding=padding, **values), (q, k)
+
+
+def _score_factor(p: Block, tables: PositionTables, i: Int[Array, " T"]) -> Float[Array, "1 #T #N 1"]:
+    """What multiplies the scores of each query. It comes behind the turn: PoPE's softplus is not linear."""
+    factor = tables.attention.scale[None, None]
+    if p.length_scale is not None:
+        factor = factor * jnp.log1p(i.astype(jnp.float32))[:, None] * p.length_scale[None]
+    return factor[None, :, :, None]

@@ -11,7 +11,7 @@ from jax.scipy.special import entr
 from jax.sharding import PartitionSpec as P
 from jaxtyping import Array, Bool, Float, Int
 
-from model.attention import AttentionStatistics, extra_logits, grouped, heads, seen, weighed
+from model.attention import AttentionStatistics, capped, extra_logits, grouped, heads, seen, weighed
 from model.cache import ENTRIES
 from model.kernels.kernel import Weigh
 from model.positions.tables import NO_WINDOW, PositionTables
@@ -205,12 +205,12 @@ def _attend_parts(
         q, k, v = grouped(part.q, part.k, part.v, scale)
         q = q.reshape(B, K, rows, -1, out_sharding=heads(4))
         product = jnp.einsum("BKqH,BKSH->BKqS", q, k, preferred_element_type=jnp.float32)
-        product = product if cap is None else cap * jnp.tanh(product / cap)
+        product = capped(product, cap)
         near = seen(part.distance, part.visible, slope).reshape(1, K, rows, -1, out_sharding=P(None, "model", None, None))
         queries.append(q)
         scores.append(product + near)
         values.append(v)
-    logits = extra_logits(queries[0], by_group, bias_key)
+    logits = extra_logits(queries[0], by_group, bias_key, cap)
     joined, value = jnp.concatenate(scores, axis=-1), jnp.concatenate(values, axis=2)
     out, numerators, extra, share = weighed(joined, value, logits, weigh, bias_value)
     out, shares, extra = (

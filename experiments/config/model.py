@@ -5,8 +5,8 @@ from typing import Annotated, Literal
 from pydantic import Field, model_validator
 
 from experiments.config.base import Frozen, Positive
-from experiments.config.position import Position, check_position
-from experiments.config.scores import KernelConfig, NoSink, Sink, Softmax, check_scores
+from experiments.config.position import Pope, Position, check_position
+from experiments.config.scores import KernelConfig, NoSink, RowSink, Sink, Softmax, check_scores
 from model.block import Placement
 from model.gating import Activation, GateConfig, Per, Where
 
@@ -81,6 +81,8 @@ class ModelConfig(Frozen):
             raise ValueError(f"kv_heads {self.kv_heads} does not divide heads {self.heads}")
         check_position(self.position, size)
         check_scores(self.kernel, self.sink)
+        if isinstance(self.position, Pope) and isinstance(self.sink, RowSink):
+            raise ValueError('position "pope" has no row before the first token: set another position, or another sink')
         if isinstance(self.gate, Gate) and (self.gate.dims or 0) > self.width:
             raise ValueError(
                 f"the gate cannot see the first {self.gate.dims} of {self.width} channels: set dims = {self.width}"

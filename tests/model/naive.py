@@ -48,3 +48,19 @@ def naive_attention(q, k, v, *, extra_logit, slopes, window, padding=None) -> Na
             extra[b, n] = np.exp(extra_logit[n]) / total
             output[b, :, n] = probabilities[b, n] @ v[b, :, n // shared]
     return Naive(output, probabilities, extra)
+
+
+def whole_attention(q, k, v, *, extra_logit, slopes, window, padding, cap, weigh, bias_key, bias_value) -> jax.Array:
+    """`attention` without blocks, chunks and grouped heads, to be differentiated: all scores of all heads at once. float32."""
+    tokens, shared = q.shape[1], q.shape[2] // k.shape[2]
+    k, v = (jnp.repeat(x, shared, axis=2) for x in (k, v))
+    bias_key, bias_value = (jnp.repeat(x, shared, axis=0) for x in (bias_key, bias_value))
+    q = q / np.float32(np.sqrt(q.shape[-1]))
+    scores, logits = jnp.einsum("bqnh,bsnh->bnqs", q, k), jnp.einsum("bqnh,nh->bnq", q, bias_key)
+    scores, logits = (cap * jnp.tanh(x / cap) for x in (scores, logits))
+    distance = jnp.arange(tokens)[:, None] - jnp.arange(tokens)[None, :]
+    visible = ((distance >= 0) & (distance < window))[None, None] & padding[:, None, None, :]
+    scores = scores - slopes[None, :, None, None] * distance.astype(jnp.float32)[None, None]
+    terms = weigh(jnp.where(visible, scores, -jnp.inf), logits + extra_logit[None, :, None])
+    mixed = jnp.einsum("bnqs,bsnh->bnqh", terms.numerators, v) + terms.extra[..., None] * bias_value[None, :, None]
+    return jnp.swapaxes(mixed / terms.total[..., None], 1, 2)

@@ -14,7 +14,6 @@ from torch.nn.functional import scaled_dot_product_attention
 from transformers.models.gpt_oss.modeling_gpt_oss import eager_attention_forward
 
 from model.attention import attention
-from model.gating import GateConfig, apply_gate, gate_scores
 from model.positions.alibi import alibi_slopes
 from tests.model.naive import plain, random_heads
 from tests.oracles.compare import DETERMINISTIC, assert_value_and_gradients, to_torch
@@ -155,28 +154,3 @@ def test_the_extra_logit_is_one_more_column(shape):
         return torch.einsum("bnts,bsnh->btnh", p, v)
 
     check_extra_logit(shape, theirs)
-
-
-@pytest.mark.parametrize("columns", [(6, 4), (6, 4, 8)], ids=["headwise", "elementwise"])
-@pytest.mark.parametrize("where", ["output", "values"])
-def test_gated_attention(columns, where):
-    """Y ⊙ σ(XW) by hand around torch's attention; and the same gate on the values before it."""
-    q, k, v = random_heads(1, 2, 20, 4, 4, 8)
-    rng = np.random.default_rng(2)
-    x, w = (jnp.asarray(rng.standard_normal(shape), jnp.float32) for shape in ((2, 20, 6), columns))
-
-    def ours(q, k, v, x, w):
-        per = "head" if len(columns) == 2 else "channel"
-        scores = gate_scores(x, w, GateConfig(per=per), jnp.asarray([0.0, 1.0]))
-        if where == "values":
-            return attention(q, k, apply_gate(v, scores, per), **plain(4))[0]
-        return apply_gate(attention(q, k, v, **plain(4))[0], scores, per)
-
-    def theirs(q, k, v, x, w):
-        gate = torch.sigmoid(torch.tensordot(x, w, dims=1))
-        gate = gate if gate.ndim == 4 else gate[..., None]
-        q, k, v = (y.transpose(1, 2) for y in (q, k, v * gate if where == "values" else v))
-        y = scaled_dot_product_attention(q, k, v, is_causal=True).transpose(1, 2)
-        return y * gate if where == "output" else y
-
-    assert_value_and_gradients(ours, theirs, (q, k, v, x, w))
