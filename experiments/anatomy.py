@@ -6,7 +6,6 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
-import numpy as np
 from jax.sharding import PartitionSpec as P
 from jaxtyping import Array, Float, Int
 
@@ -165,15 +164,18 @@ def maps(
 def taken_apart(
     arms: Sequence[Arm],
     params: Sequence[Decoder],
-    job: Callable[[Decoder, PositionTables, Any], Statistics],
-    inputs: tuple[Int[np.ndarray, "C B T"], Any],
+    job: Callable[[Decoder, tuple[Int[Array, ""], PositionTables], Any], Statistics],
+    inputs: Any,
     model: DecoderConfig,
     programs: list[str],
+    *,
+    rows: int,
 ) -> list[Point]:
-    """`job(params, tables, inputs)` of every trained model, in one program; the first of the inputs are the batches."""
-    mesh = population_mesh(len(arms), inputs[0].shape[1], model.block.width)
+    """`job(params, (index of the arm, tables), inputs)` of every trained model, in one program. `rows` are those of a batch."""
+    mesh = population_mesh(len(arms), rows, model.block.width)
     with jax.set_mesh(mesh):
         models = stack(params, mesh)
-        rows = stack([tables_of(arm.model, arm.original_length, arm.data.length) for arm in arms], mesh)
+        tables = [tables_of(arm.model, arm.original_length, arm.data.length) for arm in arms]
+        own = stack([(jnp.int32(i), table) for i, table in enumerate(tables)], mesh)
         shared = share(inputs, mesh)
-        return unstack(compiled("anatomy", over_arms(job), programs, models, rows, shared)(models, rows, shared), len(arms))
+        return unstack(compiled("anatomy", over_arms(job), programs, models, own, shared)(models, own, shared), len(arms))

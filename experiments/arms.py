@@ -12,6 +12,7 @@ import numpy as np
 
 from experiments import checkpoint
 from experiments.build import decoder_config, training_flops
+from experiments.config.data import BackcopyData, Data
 from experiments.config.measure import ExtrapolationMeasure
 from experiments.config.study import Arm
 from experiments.data.source import open_source, vocabulary_size
@@ -59,7 +60,7 @@ def run_arms(
     for arm, seed in itertools.product(sorted(arms, key=lambda arm: _depth(arm, by_name)), seeds):
         folder = record_folder(results, study, arm.name, hashes[study, arm.name], seed)
         if not (folder / RECORD).exists():
-            own = _member(arm, seed, hashes[study, arm.name], folder, progress)
+            own = _member(arm, sources[arm.data], seed, hashes[study, arm.name], folder, progress)
             if arm.start is not None:
                 first = by_name[arm.start.arm]
                 there = record_folder(results, study, first.name, hashes[study, first.name], seed)
@@ -68,8 +69,8 @@ def run_arms(
     _check_checkpoints(members)
     programs: list[str] = []
     missed = 0
-    for planned in _groups(study, members, sources, measurer, by_name):
-        group = _startable(planned, progress)
+    for planned in _groups(study, members, measurer, by_name):
+        group = _startable(planned, measurer, progress)
         missed += len(planned.members) - (len(group.members) if group else 0)
         if group is not None:
             _train_and_record(group, measurer, programs, progress, interruption, origin)
@@ -98,11 +99,11 @@ def _depth(arm: Arm, by_name: Mapping[str, Arm]) -> int:
     return 0 if arm.start is None else 1 + _depth(by_name[arm.start.arm], by_name)
 
 
-def _member(arm: Arm, seed: int, code: str, folder: Path, progress: Progress) -> Member:
+def _member(arm: Arm, source: Source, seed: int, code: str, folder: Path, progress: Progress) -> Member:
     step, notes = checkpoint.latest(folder / "checkpoint")
     for note in notes:
         progress.note(note)
-    return Member(arm, seed, code, folder, step or 0)
+    return Member(arm, source, seed, code, folder, step or 0)
 
 
 def check_starts(arms: Sequence[Arm]) -> None:
@@ -140,7 +141,7 @@ def _check_checkpoints(members: Sequence[Member]) -> None:
             )
 
 
-def _startable(group: Group, progress: Progress) -> Group | None:
+def _startable(group: Group, measurer: Measurer, progress: Progress) -> Group | None:
     """The group without the members whose first weights were lost to divergence; None if nothing is left."""
     lost = {m for m in group.members if m.before is not None and read_record(m.before.folder).status == "diverged"}
     for member in group.members:
@@ -149,7 +150,7 @@ def _startable(group: Group, progress: Progress) -> Group | None:
                 f"{group.study}: {member.arm.name}, seed {member.seed}: not trained, because {member.before.arm} diverged"
             )
     kept = tuple(member for member in group.members if member not in lost)
-    return _group(group.study, kept, group.source, group.model, group.held_out) if kept else None
+    return _group(group.study, kept, group.model, measurer) if kept else None
 
 
 def structure(arm: Arm, vocabulary: int) -> tuple[Any, ...]:
@@ -160,32 +161,38 @@ def structure(arm: Arm, vocabulary: int) -> tuple[Any, ...]:
     measure = arm.measure
     if isinstance(measure, ExtrapolationMeasure):  # the tables of an extension are values
         measure = measure.model_copy(update={"extensions": ()})
-    return decoder_config(arm.model, vocabulary, arm.data.length), arm.data, compiled_in, measure
+    return decoder_config(arm.model, vocabulary, arm.data.length), _drawn_alike(arm.data), compiled_in, measure
 
 
-def _groups(
-    study: str, members: Sequence[Member], sources: Mapping[Any, Source], measurer: Measurer, by_name: Mapping[str, Arm]
-) -> list[Group]:
+def _drawn_alike(data: Data) -> Data:
+    """The data without what their inputs decide, not the program."""
+    return data.model_copy(update={"bos": "fixed"}) if isinstance(data, BackcopyData) else data
+
+
+def _groups(study: str, members: Sequence[Member], measurer: Measurer, by_name: Mapping[str, Arm]) -> list[Group]:
     """Members of one structure that stand at the same step together, in an order in which no one waits for another.
 
     UserError where the data do not suffice for a group, before any of them is trained.
     """
     found: dict[Any, list[Member]] = {}
     for member in members:
-        own = structure(member.arm, sources[member.arm.data].vocabulary)
+        own = structure(member.arm, member.source.vocabulary)
         found.setdefault((own, member.start, _depth(member.arm, by_name)), []).append(member)
     groups = []
     for (key, _, _), group in found.items():
-        arm, source = group[0].arm, sources[key[1]]
-        source.inputs(group[0].seed, 0, arm.train.batch)
-        groups.append(_group(study, tuple(group), source, key[0], measurer.batches(source, arm.measure)))
+        for member in group:
+            member.source.inputs(member.seed, 0, member.arm.train.batch)
+        groups.append(_group(study, tuple(group), key[0], measurer))
     return groups
 
 
-def _group(study: str, members: tuple[Member, ...], source: Source, model: DecoderConfig, batches: Any) -> Group:
+def _group(study: str, members: tuple[Member, ...], model: DecoderConfig, measurer: Measurer) -> Group:
     arm = members[0].arm
-    mesh = population_mesh(len(members), arm.train.batch, jax.tree.leaves(batches)[0].shape[1], arm.model.width)
-    return Group(study, members, source, model, batches, mesh)
+    sources = tuple({id(member.source): member.source for member in members}.values())
+    batches = [measurer.batches(source, arm.measure) for source in sources]
+    held_out = jax.tree.map(lambda *leaves: np.stack([np.asarray(leaf) for leaf in leaves]), *batches)
+    mesh = population_mesh(len(members), arm.train.batch, jax.tree.leaves(held_out)[0].shape[2], arm.model.width)
+    return Group(study, members, sources, model, held_out, mesh)
 
 
 def _record(group: Group, member: Member, end: Trained, beyond: Point, origin: Origin) -> None:
@@ -202,7 +209,7 @@ def _record(group: Group, member: Member, end: Trained, beyond: Point, origin: O
         status="diverged" if end.message else "finished",
         message=end.message,
         config=arm.model_dump(mode="json"),
-        data=group.source.described,
+        data=member.source.described,
         steps=end.steps,
         tokens=tokens,
         seconds=end.seconds / len(group.members),  # its share of the time that the whole program took

@@ -41,6 +41,7 @@ def decoder_config(model: ModelConfig, vocabulary: int, length: int) -> DecoderC
             qk_norm=model.qk_norm,
             scalable=model.scalable,
             prepended=_prepended(model),
+            prepended_dims=model.sink.dims if isinstance(model.sink, RowSink) else None,
         ),
         tied=model.tied,
         scaled_embedding=model.scaled_embedding,

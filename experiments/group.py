@@ -1,7 +1,7 @@
 """What is trained together: members of equal structure, their data, and what is measured of them."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
 
@@ -38,6 +38,7 @@ class Member:
     """One arm and seed that is still to be recorded, and the step of its last checkpoint (0: none)."""
 
     arm: Arm
+    source: Source = field(compare=False)
     seed: int
     hash: str
     folder: Path
@@ -87,12 +88,21 @@ class Group:
 
     study: str
     members: tuple[Member, ...]
-    source: Source
+    sources: tuple[Source, ...]  # of the members, each once; they differ in nothing that is compiled in
     model: DecoderConfig
-    held_out: Any  # what a point of the curves is measured on: ids [C, B, T + 1], or a Sample
+    held_out: Any  # what a point of the curves is measured on: of every source ids [C, B, T + 1] or a Sample, stacked
     mesh: Mesh
 
     @property
     def arm(self) -> Arm:
         """Any of them: they agree in all that is not a value."""
         return self.members[0].arm
+
+    @property
+    def source(self) -> Source:
+        """Likewise."""
+        return self.sources[0]
+
+    def source_of(self, member: Member) -> int:
+        """Which of the sources is a member's."""
+        return next(i for i, source in enumerate(self.sources) if source is member.source)

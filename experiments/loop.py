@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array
@@ -14,9 +15,8 @@ from jaxtyping import Array
 from experiments import checkpoint
 from experiments.build import extra_logit, training_flops
 from experiments.config.position import Rope
-from experiments.config.study import Arm
 from experiments.evaluate import Statistics
-from experiments.group import Group, Measurer, Point
+from experiments.group import Group, Measurer, Member, Point
 from experiments.interrupt import Interrupted, Interruption
 from experiments.measure.layers import as_number
 from experiments.population import compiled, over_arms, share, stack, unstack
@@ -142,7 +142,9 @@ def _prepare(group: Group, measurer: Measurer, programs: list[str]) -> tuple[Pop
         return train_step(state, sample, own[1], own[2], group.model, arm.train)
 
     def point(params: Decoder, own: Values, shared: tuple[Any, Any]) -> Statistics:
-        return measurer.point(params, own.tables, *shared, group.model, arm.measure)
+        texts, task = shared
+        held_out = jax.tree.map(lambda leaf: leaf[own.text], texts)
+        return measurer.point(params, own.tables, held_out, task, group.model, arm.measure)
 
     init = compiled("initialise", over_arms(initialise), programs, seeds, values, None)
     state, behind = _resume(group, init(seeds, values, None))
@@ -165,16 +167,18 @@ def _phases(group: Group) -> tuple[tuple[int, Values], ...]:
     positions = [member.arm.model.position for member in group.members]
     drops = {math.ceil(p.drop_after * steps) for p in positions if isinstance(p, Rope) and p.drop_after is not None}
     return tuple(
-        (step, stack([_values(member.arm, step / steps) for member in group.members], group.mesh))
+        (step, stack([_values(group, member, step / steps) for member in group.members], group.mesh))
         for step in sorted({0} | drops)
     )
 
 
-def _values(arm: Arm, trained: float) -> Values:
+def _values(group: Group, member: Member, trained: float) -> Values:
+    arm = member.arm
     logit, rate = extra_logit(arm.model)
     return Values(
         tables=tables(arm.model, arm.original_length, arm.data.length, trained=trained),
         extra_logit=jnp.float32(logit),
+        text=jnp.int32(group.source_of(member)),
         logit_rate=jnp.float32(rate),
         weight_decay=jnp.float32(arm.train.weight_decay),
         clip=jnp.float32(arm.train.clip),
@@ -186,7 +190,7 @@ def _own(group: Group, values: Values, rates: np.ndarray, step: int) -> tuple[An
     batch = group.arm.train.batch
     earlier = [0 if member.arm.start is None else member.arm.start.steps for member in group.members]
     drawn = zip(group.members, earlier, strict=True)
-    inputs = stack([group.source.inputs(member.seed, before + step, batch) for member, before in drawn], group.mesh)
+    inputs = stack([member.source.inputs(member.seed, before + step, batch) for member, before in drawn], group.mesh)
     return inputs, values, stack(list(rates[:, step]), group.mesh)
 
 

@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 import optax
 from flax import struct
-from jaxtyping import Array, Float, UInt
+from jaxtyping import Array, Float, Int, UInt
 
 from experiments.config.train import Cosine, TrainConfig, WarmupStableDecay
 from experiments.data.sample import Sample
@@ -33,6 +33,7 @@ class Values:
 
     tables: PositionTables
     extra_logit: Float[Array, "*A"]  # at the start
+    text: Int[Array, "*A"]  # which of a group's held-out texts a point of the curves is measured on
     logit_rate: Float[Array, "*A"]  # times the learning rate is that of the extra logit; 0 keeps it
     weight_decay: Float[Array, "*A"]
     clip: Float[Array, "*A"]

@@ -38,7 +38,8 @@ class BlockConfig:
     sequence; one for each query, which turns every key by it anew; or one for each token, query or key, by its own position.
     `capped` is a soft cap of the scores, `qk_norm` an RMSNorm of queries and keys before they are turned (Dehghani et al. 2023,
     arXiv:2302.05442), `scalable` a factor s · ln n of the scores of a query that sees n tokens, s learned for each head
-    (Nakanishi 2025, arXiv:2501.19399), `prepended` a learned row before the first token (model.attention, `bias_key`).
+    (Nakanishi 2025, arXiv:2501.19399), `prepended` a learned row before the first token (model.attention, `bias_key`), of whose
+    key only the first `prepended_dims` channels are learned and the others 0 (Gu et al. 2024, Table 13); None is all.
     """
 
     width: int
@@ -59,12 +60,15 @@ class BlockConfig:
     qk_norm: bool = False
     scalable: bool = False
     prepended: Literal["none", "key", "key_value"] = "none"
+    prepended_dims: int | None = None
 
     def __post_init__(self) -> None:
         if self.heads % self.kv_heads:
             raise ValueError(f"{self.heads} query heads cannot share {self.kv_heads} key/value heads: it must divide them")
         if self.head_dim % 2:
             raise ValueError(f"RoPE rotates pairs of channels: the head dimension {self.head_dim} must be even")
+        if not 0 < (self.prepended_dims or self.head_dim) <= self.head_dim:
+            raise ValueError(f"a key of {self.head_dim} channels has no first {self.prepended_dims}")
         if self.polar and self.prepended != "none":
             raise ValueError("PoPE's keys have twice the channels of a row before the first token: choose another of the two")
 
@@ -80,7 +84,7 @@ class Block:
     value: Float[Array, "*L D K H"]
     gate: Float[Array, "..."] | None  # model.gating
     extra_logit: Float[Array, "*L N"]
-    bias_key: Float[Array, "*L K H"] | None
+    bias_key: Float[Array, "*L K H"] | None  # its first channels, where the others are 0
     bias_value: Float[Array, "*L K H"] | None
     length_scale: Float[Array, "*L N"] | None  # s of scalable softmax
     query_norm: Norm | None
@@ -119,8 +123,8 @@ def init_block(key: Array, cfg: BlockConfig, *, extra_logit: float | Float[Array
         value=matrix((D, K, H), P("data", "model", None), D),
         gate=cfg.gate and gate_weights(cfg.gate, D, N, K, H),
         extra_logit=jnp.full(N, extra_logit, jnp.float32, out_sharding=P("model")),
-        bias_key=_prepended(cfg) if cfg.prepended != "none" else None,
-        bias_value=_prepended(cfg) if cfg.prepended == "key_value" else None,
+        bias_key=_prepended(cfg, cfg.prepended_dims or H) if cfg.prepended != "none" else None,
+        bias_value=_prepended(cfg, H) if cfg.prepended == "key_value" else None,
         length_scale=jnp.ones(N, jnp.float32, out_sharding=P("model")) if cfg.scalable else None,
         query_norm=init_norm(H, bias=False) if cfg.qk_norm else None,
         key_norm=init_norm(H, bias=False) if cfg.qk_norm else None,
@@ -135,9 +139,9 @@ def init_block(key: Array, cfg: BlockConfig, *, extra_logit: float | Float[Array
     return draw(key, block)
 
 
-def _prepended(cfg: BlockConfig) -> Any:
+def _prepended(cfg: BlockConfig, dims: int) -> Any:
     """N(0, 0.02²), as the K and KV biases of Gu et al. 2024."""
-    return matrix((cfg.kv_heads, cfg.head_dim), P("model", None), cfg.head_dim, 0.02 * cfg.head_dim**0.5)
+    return matrix((cfg.kv_heads, dims), P("model", None), dims, 0.02 * dims**0.5)
 
 
 def apply_block(
@@ -225,7 +229,7 @@ def _attention(
         "scale": cfg.head_dim**-0.5,
         "cap": tables.attention.cap if cfg.capped else None,
         "weigh": weigh(cfg.kernel, tables.attention.clip, tables.attention.sigmoid_bias),
-        "bias_key": p.bias_key,
+        "bias_key": None if p.bias_key is None else jnp.pad(p.bias_key, [(0, 0), (0, cfg.head_dim - p.bias_key.shape[-1])]),
         "bias_value": p.bias_value,
         "bias": None if cfg.position_bias is None else score_bias(p.position_bias, cfg.position_bias, k.shape[1]),
     }

@@ -91,3 +91,6 @@ class MixedData(Frozen):
             raise ValueError(
                 f"keys = {self.keys}: a row of {length} tokens may need {length // 2}; raise keys or shorten the row"
             )
+
+
+Data = TextData | BackcopyData | RetrievalData | MixedData

@@ -81,6 +81,8 @@ class ModelConfig(Frozen):
             raise ValueError(f"kv_heads {self.kv_heads} does not divide heads {self.heads}")
         check_position(self.position, size)
         check_scores(self.kernel, self.sink)
+        if isinstance(self.sink, RowSink) and (self.sink.dims or 0) > size:
+            raise ValueError(f"sink.dims = {self.sink.dims}: the key has {size} channels")
         if isinstance(self.position, Pope) and isinstance(self.sink, RowSink):
             raise ValueError('position "pope" has no row before the first token: set another position, or another sink')
         if isinstance(self.gate, Gate) and (self.gate.dims or 0) > self.width:

@@ -5,7 +5,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from experiments.config.base import Frozen
+from experiments.config.base import Frozen, Positive
 
 # The extra softmax logit (model/kernels/softmax.py).
 
@@ -32,6 +32,7 @@ class RowSink(Frozen):
 
     kind: Literal["row"] = "row"
     value: bool = False
+    dims: Positive | None = None  # the first channels of the key, which are learned while the others are 0; absent: all
 
 
 Sink = Annotated[NoSink | FixedSink | LearnedSink | RowSink, Field(discriminator="kind")]

@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 from pydantic import AfterValidator, Field, model_validator
 
 from experiments.config.base import Frozen, Positive
-from experiments.config.data import BackcopyData, MixedData, RetrievalData, TextData
+from experiments.config.data import BackcopyData, Data, MixedData, RetrievalData, TextData
 from experiments.config.measure import (
     AnatomyMeasure,
     BaseLengthMeasure,
@@ -230,7 +230,7 @@ class Arm(Frozen):
 
     name: str
     model: ModelConfig
-    data: TextData | BackcopyData | RetrievalData | MixedData
+    data: Data
     train: TrainConfig
     measure: SinksMeasure | AnatomyMeasure | ExtrapolationMeasure | RetrievalMeasure | BaseLengthMeasure | StreamingMeasure
     start: Start | None = None  # absent: from fresh weights

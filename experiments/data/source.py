@@ -14,7 +14,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Int, Int32, UInt32
 
-from experiments.config.data import BackcopyData, MixedData, RetrievalData, TextData
+from experiments.config.data import BackcopyData, Data, MixedData, RetrievalData, TextData
 from experiments.data.backcopy import Backcopy, make_task, sample
 from experiments.data.batches import first_tokens, held_out_windows, text_batch
 from experiments.data.corpus import Split, split, stdlib_documents, text_documents
@@ -117,24 +117,22 @@ class BackcopySource:
     def described(self) -> dict[str, Any]:
         return {"name": "backcopy", "digest": None}  # wholly drawn from the configuration and the seed
 
-    def inputs(self, seed: int, step: int, batch: int) -> UInt32[np.ndarray, "2"]:  # noqa: ARG002
-        return np.array([seed, step], np.uint32)
+    def inputs(self, seed: int, step: int, batch: int) -> UInt32[np.ndarray, "3"]:  # noqa: ARG002
+        """Seed, step, and how many ids are cut off the front: BOS, where it is absent."""
+        return np.array([seed, step, self.data.bos == "absent"], np.uint32)
 
-    def sample(self, inputs: UInt32[Array, "2"], shared: Backcopy, batch: int) -> Sample:
+    def sample(self, inputs: UInt32[Array, "3"], shared: Backcopy, batch: int) -> Sample:
         key = jax.random.fold_in(jax.random.key(inputs[0]), inputs[1])
-        if self.data.bos == "fixed":
-            return Sample(sample(key, shared, batch, self.data.length + 1))
-        return Sample(sample(key, shared, batch, self.data.length + 2)[:, 1:])
+        ids = sample(key, shared, batch, self.data.length + 2)
+        return Sample(jax.lax.dynamic_slice_in_dim(ids, inputs[2], self.data.length + 1, axis=1))
 
     def held_out(self, sequences: int) -> Int[Array, "B T"]:
         """Sequences [sequences, length + 1] that no training seed draws, the same for every arm and seed."""
-        inputs = jnp.array([HELD_OUT_SEED, 0], jnp.uint32)
+        inputs = jnp.array([HELD_OUT_SEED, 0, self.data.bos == "absent"], jnp.uint32)
         return jax.jit(self.sample, static_argnums=2)(inputs, self.task, sequences).tokens
 
 
-def open_source(
-    data: TextData | BackcopyData | RetrievalData | MixedData, cache: Path
-) -> TextSource | BackcopySource | RetrievalSource | MixedSource:
+def open_source(data: Data, cache: Path) -> TextSource | BackcopySource | RetrievalSource | MixedSource:
     """Reads the corpus and its tokens (from `cache` where they are), or draws the task. UserError for what cannot be read."""
     if isinstance(data, RetrievalData):
         return RetrievalSource(data)
@@ -159,7 +157,7 @@ def _check_length(data: TextData | MixedData, divided: Split) -> None:
         )
 
 
-def vocabulary_size(data: TextData | BackcopyData | RetrievalData | MixedData) -> int:
+def vocabulary_size(data: Data) -> int:
     """Ids that a model of this data needs, known without reading any; Bigram-Backcopy has BOS besides its own."""
     match data:
         case BackcopyData():

@@ -26,6 +26,11 @@ TOKENS_AT_ONCE = 5000
 START = 8
 # What the curves measure on shorter windows: of whole ones it has the length in its name.
 AT_LENGTH = frozenset({"sink_rate", "first_token_mass", "logit_mass", "loss"})
+# What is told layer by layer, besides one number for all.
+BY_LAYER = (
+    "first_token_mass", "entropy", "value_norm_ratio", "residual_norm_ratio", "activation_ratio", "kurtosis",
+    "early_divergence", "gradient_norm",
+)  # fmt: skip
 
 
 class AnatomyMeasurer:
@@ -72,8 +77,8 @@ class AnatomyMeasurer:
         texts = [in_batches(windows, TOKENS_AT_ONCE) for windows in domains.values()]
         sink = {"token": measure.sink.token, "epsilon": measure.sink.epsilon, "start": START}
 
-        def job(params: Decoder, row: PositionTables, shared: tuple[Any, list[Any]]) -> Statistics:
-            batches, texts = shared
+        def job(params: Decoder, own: tuple[Array, PositionTables], shared: tuple[Any, list[Any]]) -> Statistics:
+            (_, row), (batches, texts) = own, shared
             found = anatomy(params, row, batches, model, _of_losses, **sink)
             found = {f"{name}.{length}" if name in AT_LENGTH else name: value for name, value in found.items()}
             found |= changes(params, row, batches, model, _of_losses, hidden=measure.hidden)
@@ -81,7 +86,17 @@ class AnatomyMeasurer:
             masses = {name: _mass(params, row, text, model) for name, text in zip(domains, texts, strict=True)}
             return found | _dormancy(masses, measure.sink.epsilon)
 
-        return taken_apart(arms, params, job, (self._windows(source, measure), texts), model, programs)
+        windows = self._windows(source, measure)
+        points = taken_apart(arms, params, job, (windows, texts), model, programs, rows=windows.shape[1])
+        return [point | _by_layer(point, length) for point in points]
+
+
+def _by_layer(point: Point, length: int) -> Point:
+    """`kurtosis.layer3` … of layers counted from 1: the mean over the heads of a layer."""
+    names = {name: f"{name}.{length}" if name in AT_LENGTH else name for name in BY_LAYER}
+    return {
+        f"{name}.layer{layer}": np.mean(row) for name, own in names.items() for layer, row in enumerate(point[own], start=1)
+    }
 
 
 def _of_losses(losses: Float[Array, "B T"], tokens: Int[Array, "B T+1"]) -> Statistics:  # noqa: ARG001

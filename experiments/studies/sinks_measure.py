@@ -1,6 +1,7 @@
 """What is measured of a model of Bigram-Backcopy."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -87,18 +88,21 @@ class BackcopyMeasurer(SinksMeasurer):
         model: DecoderConfig,
         programs: list[str],
     ) -> list[Point]:
+        """`source` is that of one of the arms, which have the same task, with BOS or without."""
         measure: Any = arms[0].measure
-        task = source.task
+        texts = [self.batches(replace(source, data=arm.data), measure) for arm in arms]  # pyright: ignore[reportArgumentType]
 
-        def job(params: Decoder, row: PositionTables, shared: tuple[Any, Backcopy]) -> Statistics:
-            batches, task = shared
-            own = partial(of_losses, task=task)
+        def job(params: Decoder, own: tuple[Array, PositionTables], shared: tuple[Any, Backcopy]) -> Statistics:
+            (arm, row), (texts, task) = own, shared
+            batches = texts[arm]
+            losses = partial(of_losses, task=task)
             sink = {"token": measure.sink.token, "epsilon": measure.sink.epsilon, "start": FIRST_QUERY}
             text = batches[0, :, : source.data.length]
             return (
-                anatomy(params, row, batches, model, own, **sink)
-                | changes(params, row, batches, model, own, hidden=(1,))
+                anatomy(params, row, batches, model, losses, **sink)
+                | changes(params, row, batches, model, losses, hidden=(1,))
                 | maps(params, row, text, model)
             )
 
-        return taken_apart(arms, params, job, (self.batches(source, measure), task), model, programs)
+        inputs = np.stack(texts), source.task
+        return taken_apart(arms, params, job, inputs, model, programs, rows=texts[0].shape[1])

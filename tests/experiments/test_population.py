@@ -67,6 +67,7 @@ def _trained(arm: int, data: int, seeds: list[int]) -> list[TrainState]:
     values = Values(
         tables=tables(model, 8),
         extra_logit=jnp.float32(0),
+        text=jnp.int32(0),
         logit_rate=jnp.float32(1),
         weight_decay=jnp.float32(0.1),
         clip=jnp.float32(1),

@@ -61,6 +61,7 @@ def _prepared(sink: Sink) -> tuple[ModelConfig, TrainState, Values, TrainConfig]
     values = Values(
         tables=tables(model, T),
         extra_logit=jnp.float32(logit),
+        text=jnp.int32(0),
         logit_rate=jnp.float32(trained),
         weight_decay=jnp.float32(cfg.weight_decay),
         clip=jnp.float32(cfg.clip),

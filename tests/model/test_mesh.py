@@ -46,7 +46,7 @@ def values(cfg: DecoderConfig) -> Values:
     frequencies, slopes = inverse_frequencies(cfg.block.head_dim, 100.0), alibi_slopes(cfg.block.heads)
     tables = position_tables(cfg.layers, 4, 4, inverse_frequencies=frequencies, slopes=slopes, window=9)
     zero, one = jnp.float32(0), jnp.float32(1)
-    return Values(tables=tables, extra_logit=zero, logit_rate=one, weight_decay=zero, clip=1000 * one)
+    return Values(tables=tables, extra_logit=zero, text=jnp.int32(0), logit_rate=one, weight_decay=zero, clip=1000 * one)
 
 
 def forward_and_step(state: TrainState, tokens: jax.Array, cfg: DecoderConfig) -> dict[str, Any]:
