@@ -111,7 +111,8 @@ def changes(
     nothing = jax.tree.map(lambda leaf: jnp.tile(leaf[:1], (len(hidden), 1, 1)), own)
     own = jax.tree.map(lambda *parts: jnp.concatenate(parts), own, nothing)
     counts = jnp.array([0] * (own.head.shape[0] - len(hidden)) + list(hidden))
-    later = jnp.arange(batches.shape[2] - 1)[None] >= jnp.array([0, *hidden])[:, None]
+    places = jnp.arange(batches.shape[2] - 1)
+    later = (places[None] >= jnp.array([0, *hidden])[:, None]).astype(jnp.float32)
 
     def case(row: tuple[Intervention, Int[Array, ""]]) -> tuple[Statistics, Float[Array, " cases"]]:
         def one(tokens: Int[Array, "B T"]) -> tuple[Statistics, Float[Array, " cases"]]:

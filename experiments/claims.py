@@ -11,6 +11,8 @@ from experiments.evidence import Claim, Verdict, judge, trained
 from experiments.publish.table import MISSING, Table
 from experiments.record import Record
 from experiments.studies import sinks
+from experiments.studies.anatomy_claims import DEPTH, GATE_POSITION, SINKS_LM, STABILITY
+from experiments.studies.backcopy_claims import BACKCOPY
 from experiments.studies.base_length_claims import BASE_VS_LENGTH
 from experiments.studies.extrapolation_claims import ENCODINGS, EXTRAPOLATION
 from experiments.studies.precision import PRECISION
@@ -148,6 +150,11 @@ LEDGER: tuple[Claim, ...] = (
     *ROPE_BASE,
     *PRECISION,
     *STREAMING,
+    *BACKCOPY,
+    *SINKS_LM,
+    *GATE_POSITION,
+    *STABILITY,
+    *DEPTH,
 )
 
 

@@ -43,6 +43,7 @@ class Claim:
     published: str
     study: str
     evidence: Callable[[Sequence[Record]], Evidence | None]
+    shown_at: str = ""  # the smallest scale at which it was shown, for readers of a verdict that does not hold
 
 
 @dataclass(frozen=True)
@@ -176,6 +177,8 @@ def judge(claim: Claim, records: Sequence[Record]) -> Verdict:
     else:
         outcome, reason, interval = _outcome(evidence)
         measured, n = evidence.measured, len(evidence.margins)
+        if outcome != "holds" and claim.shown_at:
+            reason = f"{reason}; it was shown at {claim.shown_at}"
     return Verdict(
         id=claim.id,
         statement=claim.statement,

@@ -105,8 +105,8 @@ def scatter(name: str, caption: str, series: Sequence[Points], *, xlabel: str, y
         figure = Figure(figsize=(8.0, 4.6), layout="constrained")
         axes = figure.subplots()
         for index, points in enumerate(series):
-            look = {"color": PALETTE[index % len(PALETTE)], "marker": MARKERS[index % len(MARKERS)]}
-            axes.plot(points.x, points.y, linestyle="none", markersize=5, alpha=0.75, label=points.label, **look)
+            colour, shape = PALETTE[index % len(PALETTE)], MARKERS[index % len(MARKERS)]
+            axes.plot(points.x, points.y, linestyle="none", color=colour, marker=shape, alpha=0.75, label=points.label)
         axes.axhline(1.0, color="#888888", linestyle=":", linewidth=1.2)
         axes.set(xlabel=xlabel, ylabel=ylabel, xlim=(0.0, 1.02))
         axes.set_ylim(bottom=0.0)

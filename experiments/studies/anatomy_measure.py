@@ -95,7 +95,9 @@ def _by_layer(point: Point, length: int) -> Point:
     """`kurtosis.layer3` … of layers counted from 1: the mean over the heads of a layer."""
     names = {name: f"{name}.{length}" if name in AT_LENGTH else name for name in BY_LAYER}
     return {
-        f"{name}.layer{layer}": np.mean(row) for name, own in names.items() for layer, row in enumerate(point[own], start=1)
+        f"{name}.layer{layer}": np.asarray(np.mean(row))
+        for name, own in names.items()
+        for layer, row in enumerate(point[own], start=1)
     }
 
 

@@ -12,13 +12,25 @@ from experiments.publish.table import Table
 from experiments.record import Record, StoredRecord, read_records
 from experiments.studies import (
     base_vs_length,
+    depth,
     extrapolation,
     extrapolation_encodings,
+    gate_position,
     precision,
     retrieval,
     rope_base,
     sinks,
+    sinks_backcopy,
+    sinks_lm,
+    stability,
     streaming,
+)
+from experiments.studies.anatomy_drawings import (
+    backcopy_drawings,
+    depth_drawings,
+    gate_drawings,
+    sinks_lm_drawings,
+    stability_drawings,
 )
 from experiments.studies.base_length_drawings import base_length_drawings
 from experiments.studies.drawings import sink_drawings
@@ -71,6 +83,21 @@ STUDIES = (
     ),
     Study(retrieval.STUDY, retrieval.QUESTION, (retrieval.table, retrieval.depth_table), retrieval_drawings),
     Study(streaming.STUDY, streaming.QUESTION, (streaming.table,), streaming_drawings),
+    Study(
+        sinks_backcopy.STUDY,
+        sinks_backcopy.QUESTION,
+        (
+            sinks_backcopy.table,
+            sinks_backcopy.without_table,
+            sinks_backcopy.changes_table,
+            sinks_backcopy.layers_table,
+        ),
+        backcopy_drawings,
+    ),
+    Study(sinks_lm.STUDY, sinks_lm.QUESTION, (sinks_lm.table, sinks_lm.anatomy_table), sinks_lm_drawings),
+    Study(gate_position.STUDY, gate_position.QUESTION, (gate_position.table,), gate_drawings),
+    Study(depth.STUDY, depth.QUESTION, (depth.table,), depth_drawings),
+    Study(stability.STUDY, stability.QUESTION, (stability.table,), stability_drawings),
     Study(precision.STUDY, precision.QUESTION, (precision.table,), lambda stored: []),  # noqa: ARG005
 )
 

@@ -1,4 +1,4 @@
-"""Every mechanism on Bigram-Backcopy, with BOS before each sequence and without: what holds a sink up, and what it is good for."""
+"""Every mechanism on Bigram-Backcopy, with BOS before each sequence and without."""
 
 from collections.abc import Sequence
 
@@ -117,4 +117,6 @@ def layers_table(records: Sequence[Record]) -> Table:
     )
     meaning = "residual peak: norm of BOS behind a layer over the mean norm for t ≥ 8, of the layer in which it is largest"
     columns = ("three layers", *(heading for _, heading, _ in quantities))
-    return Table("Residual peak in three layers", f"{STUDY}_layers", columns, rows, (*trained_notes(own), meaning) if rows else ())
+    return Table(
+        "Residual peak in three layers", f"{STUDY}_layers", columns, rows, (*trained_notes(own), meaning) if rows else ()
+    )

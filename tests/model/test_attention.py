@@ -153,3 +153,21 @@ def test_bfloat16_stays_near_float32():
     assert out.dtype == jnp.bfloat16
     assert found.first.dtype == found.extra.dtype == found.received.dtype == jnp.float32
     np.testing.assert_allclose(out.astype(jnp.float32), exact, atol=3e-2)
+
+
+def test_statistics_of_two_thousand_tokens_are_those_of_the_whole_matrix():
+    q, k, v = random_heads(21, 1, 2048, 2, 1, 8)
+    assert_equal_to_naive(q, k, v, plain(2, extra_logit=jnp.asarray([0.5, -jnp.inf])))
+
+
+def test_statistics_of_32k_tokens_take_less_than_a_gigabyte_and_a_half():
+    """What XLA plans for them, outputs included, and about twice that of half the tokens, not four times: memory is linear."""
+
+    def planned(tokens: int) -> int:
+        shapes = [jax.ShapeDtypeStruct((1, tokens, 4, 32), jnp.float32)] * 3
+        plan = jax.jit(lambda q, k, v: attention(q, k, v, **plain(4))).lower(*shapes).compile().memory_analysis()
+        assert plan is not None
+        return plan.temp_size_in_bytes + plan.output_size_in_bytes
+
+    assert planned(32768) < 1.5e9
+    assert planned(32768) < 2.5 * planned(16384)
