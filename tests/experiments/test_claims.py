@@ -10,6 +10,8 @@ from scipy import stats
 from experiments.claims import LEDGER, claims_table, verdicts, verdicts_table
 from experiments.evidence import Claim, Evidence, judge, mean_interval
 from experiments.record import Record, read_records
+from experiments.studies.anatomy_claims import DEPTH, GATE_POSITION, SINKS_LM, STABILITY
+from experiments.studies.backcopy_claims import BACKCOPY
 from experiments.studies.base_length_claims import BASE_VS_LENGTH
 from experiments.studies.precision import PRECISION
 from experiments.studies.retrieval_claims import RETRIEVAL
@@ -102,7 +104,8 @@ def _jitter(row: tuple[float, ...]) -> list[tuple[float, ...]]:
 
 
 def test_every_claim_is_tried_below() -> None:
-    in_studies = (*ROPE_BASE, *BASE_VS_LENGTH, *PRECISION, *RETRIEVAL, *STREAMING)  # tests/experiments/studies
+    of_sinks = (*BACKCOPY, *SINKS_LM, *GATE_POSITION, *STABILITY, *DEPTH)
+    in_studies = (*ROPE_BASE, *BASE_VS_LENGTH, *PRECISION, *RETRIEVAL, *STREAMING, *of_sinks)  # tests/experiments/studies
     elsewhere = {claim.id for claim in in_studies}
     assert set(CLAIMS) == set(TRAINED) | elsewhere
     assert len(LEDGER) == len(CLAIMS)
