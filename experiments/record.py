@@ -159,7 +159,7 @@ def write_record(
     points = [{str(key): _finite_or_none(value) for key, value in point.items()} for point in curves]
     lines = "".join(_line(strict_json(point)) + "\n" for point in points)
     packed = io.BytesIO()
-    np.savez(packed, allow_pickle=False, **{name: np.asarray(array) for name, array in arrays.items()})
+    np.savez_compressed(packed, allow_pickle=False, **{name: np.asarray(array) for name, array in arrays.items()})
     text = json.dumps(record.model_dump(mode="json"), allow_nan=False, ensure_ascii=False, indent=1)
     try:
         folder.mkdir(parents=True, exist_ok=True)
