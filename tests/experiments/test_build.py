@@ -11,7 +11,7 @@ from jax.sharding import Mesh
 
 from experiments.build import decoder_config, extended, extra_logit, matmul_parameters, training_flops
 from experiments.config.model import Gate, ModelConfig, NoGate
-from experiments.config.position import Alibi, LearnedPositions, Nope, Rope
+from experiments.config.position import Alibi, LearnedPositions, Nope, Pope, Rope
 from experiments.config.scaling import Extension, NtkAware, PositionInterpolation, Yarn
 from experiments.config.scores import Clipped, FixedSink, LearnedSink, Relu, RowSink, Sigmoid, Softmax, Softpick
 from experiments.position_tables import tables
@@ -128,13 +128,34 @@ def test_kernels_and_their_values() -> None:
 def test_prepended_rows() -> None:
     blocks = [decoder_config(SMALL.model_copy(update={"sink": sink}), V, T).block for sink in (RowSink(), RowSink(value=True))]
     assert [block.prepended for block in blocks] == ["key", "key_value"]
-    assert extra_logit(SMALL.model_copy(update={"sink": RowSink()})) == (0.0, False)
+    assert [block.prepended_dims for block in blocks] == [None, None]
+    assert extra_logit(SMALL.model_copy(update={"sink": RowSink()})) == (0.0, 0.0)
+    short = decoder_config(SMALL.model_copy(update={"sink": RowSink(dims=2)}), V, T).block
+    assert short.prepended_dims == 2
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"sink": RowSink(dims=5)}, "sink.dims = 5: the key has 4 channels"),
+        ({"sink": RowSink(), "position": Pope(base=100.0)}, '"pope" has no row before the first token'),
+    ],
+)
+def test_rows_that_cannot_be_are_named(changes: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        ModelConfig.model_validate(SMALL.model_dump() | changes)
+
+
+@pytest.mark.parametrize("placement", ["pre", "post", "sandwich"])
+def test_norms_stand_where_they_are_put(placement: str) -> None:
+    assert decoder_config(SMALL.model_copy(update={"norm_placement": placement}), V, T).block.placement == placement
 
 
 def test_extra_logits() -> None:
-    assert extra_logit(SMALL) == (-math.inf, False)
-    assert extra_logit(SMALL.model_copy(update={"sink": FixedSink(logit=0.5)})) == (0.5, False)
-    assert extra_logit(SMALL.model_copy(update={"sink": LearnedSink(logit=-1.0)})) == (-1.0, True)
+    assert extra_logit(SMALL) == (-math.inf, 0.0)
+    assert extra_logit(SMALL.model_copy(update={"sink": FixedSink(logit=0.5)})) == (0.5, 0.0)
+    assert extra_logit(SMALL.model_copy(update={"sink": LearnedSink(logit=-1.0)})) == (-1.0, 1.0)
+    assert extra_logit(SMALL.model_copy(update={"sink": LearnedSink(rate=10.0)})) == (0.0, 10.0)
 
 
 def test_rope_tables_are_those_of_their_scaling() -> None:

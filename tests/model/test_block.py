@@ -164,8 +164,24 @@ def test_initial_matrices_that_write_to_the_residual_stream_are_smaller():
 
 @pytest.mark.parametrize(
     ("changes", "message"),
-    [({"kv_heads": 3}, "4 query heads cannot share 3"), ({"head_dim": 7}, "head dimension 7 must be even")],
+    [
+        ({"kv_heads": 3}, "4 query heads cannot share 3"),
+        ({"head_dim": 7}, "head dimension 7 must be even"),
+        ({"prepended": "key", "prepended_dims": 9}, "a key of 8 channels has no first 9"),
+        ({"prepended": "key", "polar": True}, "PoPE's keys have twice the channels"),
+    ],
 )
 def test_impossible_shapes_are_named(changes, message):
     with pytest.raises(ValueError, match=message):
         replace(CONFIG, **changes)
+
+
+def test_a_row_of_few_channels_is_one_whose_others_are_zero():
+    few, all_of_them = (replace(CONFIG, prepended="key", prepended_dims=dims) for dims in (3, None))
+    p, x = block(few), draw()
+    assert p.bias_key is not None
+    assert p.bias_key.shape == (2, 3)
+    padded = replace(p, bias_key=jnp.pad(p.bias_key, [(0, 0), (0, 5)]))
+    np.testing.assert_allclose(apply(p, x, few)[0], apply(padded, x, all_of_them)[0], atol=1e-6)
+    moved = replace(p, bias_key=p.bias_key + 1)
+    assert np.abs(apply(moved, x, few)[0] - apply(p, x, few)[0]).max() > 1e-3

@@ -21,7 +21,7 @@ LANGUAGE = """
 study = "sinks_lm"
 seeds = [0, 1]
 [model]
-layers = 2
+layers = 1
 width = 8
 heads = 2
 kv_heads = 1
@@ -116,13 +116,13 @@ def test_records_hold_the_anatomy_as_numbers_and_by_head(ran: list[Ran], folder:
             "early_divergence",
             "dormant_in_one",
         } <= set(found)
-        assert found["kurtosis.layer2"].value == pytest.approx(float(read_arrays(entry.folder)["kurtosis"][1]), rel=1e-5)
+        assert found["kurtosis.layer1"].value == pytest.approx(float(read_arrays(entry.folder)["kurtosis"][0]), rel=1e-5)
         assert found["sink_rate.24"].unit == "share"
         assert not set(found) & ARRAYS
         arrays = read_arrays(entry.folder)
-        assert arrays["attention_map"].shape == (2, 2, 8, 8)
-        assert arrays["head_removed.loss"].shape == (2, 2)
-        assert arrays["domain_mass"].shape == (2, 2, 2)
+        assert arrays["attention_map"].shape == (1, 2, 8, 8)
+        assert arrays["head_removed.loss"].shape == (1, 2)
+        assert arrays["domain_mass"].shape == (2, 1, 2)
         assert {"value_norm_ratio", "residual_norm_ratio"} <= set(read_curves(entry.folder)[-1])
 
 
@@ -142,7 +142,7 @@ def test_tables_and_figures_have_every_arm(ran: list[Ran], folder: Path) -> None
     shown = sinks_lm.anatomy_table(records)
     missing = {heading for row in shown.rows for heading, cell in zip(shown.columns, row, strict=True) if cell == "–"}
     assert missing == {"first hidden", "first 4 hidden"}  # this one hid two
-    assert depth.layers(records) == [1, 2]
+    assert depth.layers(records) == [1]
     names = {drawing.name for drawing in sinks_lm_drawings(language)}
     assert names == {"sinks_lm_over_training", "sinks_lm_maps", "sinks_lm_by_head", "sinks_lm_values"}
     records = [entry.record for entry in backcopy]
