@@ -120,7 +120,8 @@ def _emergence(name: str, caption: str, panels: Mapping[str, Sequence[Band | Non
     shown = {title: bands for title, found in panels.items() if (bands := _drawn(found))}
     if not shown:
         return []
-    return [line_panels(name, caption, shown, xlabel="training step", ylabel="share", limits=(0.0, 1.02))]
+    top = max(float(np.nanmax(band.y)) for bands in shown.values() for band in bands)
+    return [line_panels(name, caption, shown, xlabel="training step", ylabel="share", limits=(0.0, min(1.02, 1.1 * top)))]
 
 
 def _maps(

@@ -13,7 +13,7 @@ from model.intervention import Intervention, no_intervention, with_first_value, 
 from model.positions.tables import PositionTables, position_tables
 from tests.model.weights import drawn
 
-pytestmark = pytest.mark.usefixtures("mesh")
+pytestmark = pytest.mark.usefixtures("mesh", "quick_to_compile")
 
 CONFIG = DecoderConfig(
     vocabulary=11, layers=2, block=BlockConfig(width=16, heads=4, kv_heads=2, head_dim=8, hidden=32), tied=False

@@ -23,7 +23,7 @@ from model.positions.tables import PositionTables, position_tables
 from model.streaming import Stream, empty_stream
 from tests.model.weights import drawn
 
-pytestmark = pytest.mark.usefixtures("mesh")
+pytestmark = pytest.mark.usefixtures("mesh", "quick_to_compile")
 
 BLOCK = BlockConfig(width=16, heads=4, kv_heads=2, head_dim=8, hidden=32)
 CONFIG = DecoderConfig(vocabulary=11, layers=3, block=BLOCK, tied=False)

@@ -103,7 +103,7 @@ def test_edges_are_edges(head_dim, length):
 
 
 @given(st.integers(2, 16), st.integers(3, 200), st.integers(1, 5))
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=20, deadline=None)
 def test_agrees_with_a_dense_grid(pairs, length, every):
     bound = base_bound(2 * pairs, length, every=every)
     grid = np.geomspace(1.0, bound.largest_infeasible * 50, 3000)
