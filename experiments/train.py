@@ -78,7 +78,7 @@ def train_step(
 
 def _frozen_logit(grads: Decoder, rate: Float[Array, ""]) -> Decoder:
     """Without the gradient of the extra logit where it is not trained, so that the clip does not see it either."""
-    blocks = dataclasses.replace(grads.blocks, extra_logit=grads.blocks.extra_logit * (rate > 0))
+    blocks = dataclasses.replace(grads.blocks, extra_logit=grads.blocks.extra_logit * (rate > 0).astype(jnp.float32))
     return dataclasses.replace(grads, blocks=blocks)
 
 

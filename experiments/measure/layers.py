@@ -120,7 +120,7 @@ def layer_anatomy(trace: LayerTrace, *, start: int) -> dict[str, Float[Array, ".
         "key_norm_ratio": first_norm_ratio(_norm(trace.key), start=start),
         "key_cosine": cosines.first,
         "key_cosine_others": cosines.others,
-        "logit_gap": logit_gap(trace.query, trace.key, scale=trace.query.shape[-1] ** -0.5, start=start),
+        "logit_gap": logit_gap(trace.query, trace.key, scale=trace.value.shape[-1] ** -0.5, start=start),
         "key_outside": subspace.share,
         "key_dims": subspace.dims,
     }

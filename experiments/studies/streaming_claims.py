@@ -51,6 +51,7 @@ STREAMING = (
         "3359.95 against 9.59",
         STUDY,
         _at_least(2.0, _whole("rope", "kept4"), _whole("rope", "kept0")),
+        "7B parameters; 1.5 times at 160M",
     ),
     Claim(
         "xiao-window-sink-token",
@@ -59,6 +60,7 @@ STREAMING = (
         "1235 against 18.02 with a sink token, 27.87 against 18.05 without",
         STUDY,
         _at_least(2.0, _whole("bos", "kept4"), _whole("bos", "kept0")),
+        "160M parameters, 1024 tokens",
     ),
     Claim(
         "xiao-four",
@@ -83,6 +85,7 @@ STREAMING = (
         "0, 1, 2, 4 kept: 3359.95, 11.88, 10.51, 9.59",
         STUDY,
         _recovers(0.5, "rope"),
+        "160M parameters, 1024 tokens",
     ),
     Claim(
         "xiao-one-sink-token",
