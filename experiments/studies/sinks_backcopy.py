@@ -23,7 +23,6 @@ LAYERS = {
     "three_layers": "softmax, AdamW",
     "three_layers_relu": "ReLU / keys, AdamW",
     "three_layers_sgd": "softmax, SGD",
-    "three_layers_gate": "output gate, headwise, AdamW",
 }
 _GUO = "Guo et al. 2024, arXiv:2410.13835"
 _GU = "Gu et al. 2025, arXiv:2410.10781, Table 13"
