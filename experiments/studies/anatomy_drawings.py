@@ -170,9 +170,8 @@ def _values(name: str, stored: Sequence[StoredRecord], shown: Mapping[str, str])
 
 def _over_layers(records: Sequence[Record], arm: str, name: str, layers: Sequence[int], label: str) -> Band | None:
     names = [depth.by_layer(name, layer) for layer in layers]
-    return _band(
-        records, lambda record: record.arm == arm, label, layers, lambda record: [_value(record, own) for own in names]
-    )
+    x = [float(layer) for layer in layers]
+    return _band(records, lambda record: record.arm == arm, label, x, lambda record: [_value(record, own) for own in names])
 
 
 def _band(

@@ -12,8 +12,15 @@ from experiments.measure.layers import ARRAYS
 from experiments.progress import Progress
 from experiments.record import StoredRecord, read_arrays, read_curves, read_records
 from experiments.studies import depth, sinks_backcopy, sinks_lm
-from experiments.studies.anatomy_drawings import backcopy_drawings, sinks_lm_drawings
+from experiments.studies.anatomy_drawings import (
+    backcopy_drawings,
+    depth_drawings,
+    gate_drawings,
+    sinks_lm_drawings,
+    stability_drawings,
+)
 from experiments.studies.run import Ran, planned, run
+from tests.experiments.synthetic_records import measured, record
 
 pytestmark = pytest.mark.usefixtures("in_use")
 
@@ -145,12 +152,26 @@ def test_tables_and_figures_have_every_arm(ran: list[Ran], folder: Path) -> None
     assert depth.layers(records) == [1]
     names = {drawing.name for drawing in sinks_lm_drawings(language)}
     assert names == {"sinks_lm_over_training", "sinks_lm_maps", "sinks_lm_by_head", "sinks_lm_values"}
+    assert {drawing.name for drawing in depth_drawings(language)} == {"depth_by_layer", "depth_by_head"}
+    assert {drawing.name for drawing in gate_drawings(language)} == {"gate_position_by_head", "gate_position_values"}
     records = [entry.record for entry in backcopy]
     for table in (sinks_backcopy.table, sinks_backcopy.without_table, sinks_backcopy.changes_table):
         assert [row[0] for row in table(records).rows] == ["softmax"]
     assert not sinks_backcopy.layers_table(records).rows
     names = {drawing.name for drawing in backcopy_drawings(backcopy)}
     assert names == {"sinks_backcopy_over_training", "sinks_backcopy_maps", "sinks_backcopy_values"}
+
+
+def test_losses_are_drawn_over_the_rates_at_which_every_seed_finished(tmp_path: Path) -> None:
+    stored = [
+        StoredRecord(tmp_path, record("stability", f"plain_learning_rate={rate}", seed, measurements=measured({"loss": 2.0})))
+        for rate in ("0.01", "0.02")
+        for seed in (0, 1)
+    ]
+    stored.append(StoredRecord(tmp_path, record("stability", "plain_learning_rate=0.04", 0, status="diverged")))
+    (drawing,) = stability_drawings(stored)
+    assert drawing.name == "stability_by_rate"
+    assert stability_drawings([]) == []
 
 
 def test_masses_of_even_attention_do_not_depend_on_bos(ran: list[Ran], folder: Path) -> None:  # noqa: ARG001
