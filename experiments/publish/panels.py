@@ -62,7 +62,7 @@ def line_panels(
         figure.supylabel(ylabel, fontsize=10)
         if len(labels) > 1:
             lines = [Line2D([], [], color=PALETTE[i % len(PALETTE)], label=label) for i, label in enumerate(labels)]
-            figure.legend(handles=lines, loc="outside upper center", ncols=min(4, len(lines)), fontsize=9)
+            figure.legend(handles=lines, loc="outside upper center", ncols=min(4 if columns > 1 else 2, len(lines)), fontsize=9)
         return encode(name, caption, figure)
 
 

@@ -21,7 +21,7 @@ LABELS = {
     "restricted_gate": "output gate in 1/2 … 1",
     "doubled_gate": "output gate 2σ from 1",
     "silu_gate": "output gate, SiLU",
-    "narrow_gate": "output gate, headwise, of 12 channels",
+    "narrow_gate": "headwise gate of 12 channels",
     "static_gate": "output gate without input",
     "value_gate": "value gate, elementwise",
     "key_gate": "key gate, elementwise",
