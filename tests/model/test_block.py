@@ -178,7 +178,7 @@ def test_impossible_shapes_are_named(changes, message):
 
 def test_a_row_of_few_channels_is_one_whose_others_are_zero():
     few, all_of_them = (replace(CONFIG, prepended="key", prepended_dims=dims) for dims in (3, None))
-    p, x = block(few), draw()
+    p, x = replace(block(few), extra_logit=jnp.zeros(4)), draw()
     assert p.bias_key is not None
     assert p.bias_key.shape == (2, 3)
     padded = replace(p, bias_key=jnp.pad(p.bias_key, [(0, 0), (0, 5)]))
