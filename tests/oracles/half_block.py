@@ -51,7 +51,8 @@ def ours(named: Named, cfg: BlockConfig) -> jax.Array:
     """A feed-forward layer whose last matrix is 0 leaves the attention half."""
     silent = FeedForward(up=jnp.zeros((WIDTH, 1)), gate=None, down=jnp.zeros((1, WIDTH)))
     weights = {name: Norm(named[name], None) if name in NORMS and name in named else named.get(name) for name in NAMES}
-    block = Block(**weights, position_bias=None, feedforward_norm=init_norm(WIDTH, bias=False), feedforward=silent)
+    absent = dict.fromkeys(("position_bias", "attention_end", "feedforward_end"))
+    block = Block(**weights, **absent, feedforward_norm=init_norm(WIDTH, bias=False), feedforward=silent)
     per_pair = SIZE if cfg.polar else SIZE // 2
     frequencies = inverse_frequencies(2 * per_pair, BASE)
     table = jax.tree.map(lambda leaf: leaf[0], position_tables(1, HEADS, 2 * per_pair, inverse_frequencies=frequencies))

@@ -82,7 +82,8 @@ def _transposed(tensors: Tensors, name: str) -> np.ndarray:
 
 
 # What none of these models has.
-ABSENT = dict.fromkeys(("bias_key", "bias_value", "length_scale", "query_norm", "key_norm", "position_bias", "phase"))
+ROWS_AND_SCALES = ("bias_key", "bias_value", "length_scale", "phase", "position_bias")
+ABSENT = dict.fromkeys((*ROWS_AND_SCALES, "query_norm", "key_norm", "attention_end", "feedforward_end"))
 
 
 def from_llama(t: Tensors) -> Decoder:
