@@ -108,11 +108,10 @@ def layer_anatomy(trace: LayerTrace, *, start: int) -> dict[str, Float[Array, ".
     found = {
         "far_mass": mean_mass(trace.attention.first, later),
         "entropy": mean_mass(trace.attention.entropy),
-        "value_norm_ratio": first_norm_ratio(trace.value_norm, start=start),
-        "residual_norm_ratio": first_norm_ratio(_norm(trace.residual), start=start),
         "massive_activations": massive_activations(trace.residual),
         "kurtosis": kurtosis(trace.residual),
     }
+    found |= norm_statistics(trace, start=start)
     if trace.query is None or trace.key is None:
         return found
     cosines, subspace = key_cosines(trace.query, trace.key, start=start), share_outside(trace.key)
@@ -123,6 +122,14 @@ def layer_anatomy(trace: LayerTrace, *, start: int) -> dict[str, Float[Array, ".
         "logit_gap": logit_gap(trace.query, trace.key, scale=trace.value.shape[-1] ** -0.5, start=start),
         "key_outside": subspace.share,
         "key_dims": subspace.dims,
+    }
+
+
+def norm_statistics(trace: LayerTrace, *, start: int) -> dict[str, Float[Array, "..."]]:
+    """Norms of the first token over the others': of its value by head, and of its residual stream behind the layer."""
+    return {
+        "value_norm_ratio": first_norm_ratio(trace.value_norm, start=start),
+        "residual_norm_ratio": first_norm_ratio(_norm(trace.residual), start=start),
     }
 
 
