@@ -100,13 +100,15 @@ def map_grid(name: str, caption: str, rows: Mapping[str, Mapping[str, Float[np.n
 
 
 def scatter(name: str, caption: str, series: Sequence[Points], *, xlabel: str, ylabel: str) -> Drawing:
-    """One mark a head and seed; x from 0 to 1, y from 0 on."""
+    """One mark a head and seed; x from 0 to 1, y from 0 on. Beyond the palette marks are hollow: none is there twice."""
     with mpl.rc_context(STYLE):
         figure = Figure(figsize=(8.0, 4.6), layout="constrained")
         axes = figure.subplots()
         for index, points in enumerate(series):
             colour, shape = PALETTE[index % len(PALETTE)], MARKERS[index % len(MARKERS)]
-            axes.plot(points.x, points.y, linestyle="none", color=colour, marker=shape, alpha=0.75, label=points.label)
+            filled = colour if index < len(PALETTE) else "none"
+            style = {"color": colour, "marker": shape, "markerfacecolor": filled, "alpha": 0.75}
+            axes.plot(points.x, points.y, linestyle="none", label=points.label, **style)
         axes.axhline(1.0, color="#888888", linestyle=":", linewidth=1.2)
         axes.set(xlabel=xlabel, ylabel=ylabel, xlim=(0.0, 1.02))
         axes.set_ylim(bottom=0.0)
