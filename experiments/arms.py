@@ -149,6 +149,8 @@ def _startable(group: Group, measurer: Measurer, progress: Progress) -> Group | 
             progress.note(
                 f"{group.study}: {member.arm.name}, seed {member.seed}: not trained, because {member.before.arm} diverged"
             )
+    if not lost:
+        return group
     kept = tuple(member for member in group.members if member not in lost)
     return _group(group.study, kept, group.model, measurer) if kept else None
 
