@@ -17,7 +17,7 @@ from experiments.measure.layers import layer_anatomy, layer_statistics
 from experiments.measure.lens import early_decoding
 from experiments.measure.maps import attention_map
 from experiments.measure.perplexity import mean_loss
-from experiments.population import compiled, over_arms, population_mesh, share, stack, unstack
+from experiments.population import in_rounds
 from experiments.position_tables import tables as tables_of
 from model.block import LayerTrace
 from model.decoder import Decoder, DecoderConfig, apply_decoder, decoded
@@ -88,8 +88,8 @@ def interventions(cfg: DecoderConfig) -> Intervention:
         replace(none, first_value=empty, mean_value=full),
         replace(none, forced=jnp.ones((L, N))),
     )
-    each = [jnp.tile(leaf[None], (L * N, 1, 1)) for leaf in jax.tree.leaves(none)]
-    removed = replace(jax.tree.unflatten(jax.tree.structure(none), each), head=1 - jnp.eye(L * N).reshape(L * N, L, N))
+    each = jax.tree.map(lambda leaf: jnp.tile(leaf[None], (L * N, 1, 1)), none)
+    removed = replace(each, head=1 - jnp.eye(L * N).reshape(L * N, L, N))
     return jax.tree.map(lambda *rows: jnp.concatenate([jnp.stack(rows[:-1]), rows[-1]]), *together, removed)
 
 
@@ -173,10 +173,6 @@ def taken_apart(
     rows: int,
 ) -> list[Point]:
     """`job(params, (index of the arm, tables), inputs)` of every trained model, in one program. `rows` are those of a batch."""
-    mesh = population_mesh(len(arms), rows, model.block.width)
-    with jax.set_mesh(mesh):
-        models = stack(params, mesh)
-        tables = [tables_of(arm.model, arm.original_length, arm.data.length) for arm in arms]
-        own = stack([(jnp.int32(i), table) for i, table in enumerate(tables)], mesh)
-        shared = share(inputs, mesh)
-        return unstack(compiled("anatomy", over_arms(job), programs, models, own, shared)(models, own, shared), len(arms))
+    tables = [tables_of(arm.model, arm.original_length, arm.data.length) for arm in arms]
+    own = [(weights, (jnp.int32(i), table)) for i, (weights, table) in enumerate(zip(params, tables, strict=True))]
+    return in_rounds("anatomy", job, own, inputs, programs, rows, model.block.width)

@@ -18,6 +18,9 @@ from model.embedding import token_losses
 from model.positions.tables import PositionTables
 from model.streaming import Stream
 
+# Tokens of one forward pass: enough to fill a core, few enough that a block of scores stays small.
+TOKENS_AT_ONCE = 5000
+
 Statistics = dict[str, Float[Array, "..."]]
 
 

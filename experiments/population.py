@@ -17,6 +17,8 @@ from jax.sharding import PartitionSpec as P
 from model.mesh import make_mesh
 
 Tree = Any
+# Trained models on one device at once (`in_rounds`).
+JOBS_A_DEVICE = 8
 
 
 def population_mesh(members: int, *divided: int) -> Mesh:
@@ -71,3 +73,30 @@ def unstack(tree: Tree, members: int) -> list[Tree]:
     """The members' trees on the host, as numpy arrays, without those that only filled the axis."""
     host = jax.device_get(tree)
     return [jax.tree.map(lambda leaf, i=i: leaf[i, ...], host) for i in range(members)]
+
+
+def in_rounds(
+    name: str,
+    job: Callable[[Tree, Tree, Tree], Tree],
+    jobs: Sequence[tuple[Tree, Tree]],
+    shared: Tree,
+    programs: list[str],
+    *divided: int,
+) -> list[Tree]:
+    """What `job(weights, own, shared)` gives for each (weights, own), on the host; all go through the one program.
+
+    They come in rounds of equal size, at most JOBS_A_DEVICE on a device, so that a long list needs no more memory than a short
+    one. `divided` are the sizes that the data axis has to divide (`population_mesh`).
+    """
+    size = math.ceil(len(jobs) / math.ceil(len(jobs) / (JOBS_A_DEVICE * len(jax.devices()))))
+    mesh = population_mesh(size, *divided)
+    found, program = [], None
+    with jax.set_mesh(mesh):
+        everywhere = share(shared, mesh)
+        for start in range(0, len(jobs), size):
+            now = jobs[start : start + size]
+            filled = [*now, *[now[-1]] * (size - len(now))]
+            weights, own = (stack([one[i] for one in filled], mesh) for i in (0, 1))
+            program = program or compiled(name, over_arms(job), programs, weights, own, everywhere)
+            found += unstack(program(weights, own, everywhere), len(now))
+    return found

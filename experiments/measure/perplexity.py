@@ -33,13 +33,13 @@ def mean_loss(
 
 def token_perplexity(losses: Losses, counted: Counted) -> float:
     """exp of the mean over all tokens that count."""
-    return _exp(np.mean(losses[counted], dtype=np.float64))
+    return exponential(np.mean(losses[counted], dtype=np.float64))
 
 
 def window_perplexity(losses: Losses, counted: Counted) -> float:
     """exp of the mean over windows of the mean over the tokens of each that count."""
     sums = np.sum(np.where(counted, losses, 0), axis=1, dtype=np.float64)
-    return _exp(np.mean(sums / np.sum(counted, axis=1)))
+    return exponential(np.mean(sums / np.sum(counted, axis=1)))
 
 
 def document_perplexity(losses: Losses, counted: Counted, documents: Int[np.ndarray, "W T"]) -> float:
@@ -49,7 +49,7 @@ def document_perplexity(losses: Losses, counted: Counted, documents: Int[np.ndar
     """
     _, own = np.unique(documents[counted], return_inverse=True)
     sums = np.bincount(own, weights=losses[counted].astype(np.float64))
-    return _exp(np.mean(sums / np.bincount(own)))
+    return exponential(np.mean(sums / np.bincount(own)))
 
 
 def last_perplexity(losses: Losses, counted: Counted, last: int) -> float:
@@ -91,6 +91,7 @@ def loss_by_position(losses: Losses, edges: Int[np.ndarray, " E"]) -> Float[np.n
     return np.add.reduceat(means, edges[:-1]) / np.diff(edges)
 
 
-def _exp(loss: np.floating) -> float:
+def exponential(loss: np.floating | float) -> float:
+    """The perplexity of a mean loss [nats], float64; infinite where it overflows."""
     with np.errstate(over="ignore"):  # a model that broke down has no finite perplexity
         return float(np.exp(loss))

@@ -11,17 +11,16 @@ from experiments.anatomy import anatomy, changes, maps, taken_apart
 from experiments.config.measure import AnatomyMeasure
 from experiments.config.study import Arm
 from experiments.data.source import TextSource
-from experiments.evaluate import Statistics, evaluate, in_batches
+from experiments.evaluate import TOKENS_AT_ONCE, Statistics, evaluate, in_batches
 from experiments.group import Point
 from experiments.measure.dormancy import dormant_in_one, dormant_share
-from experiments.measure.layers import layer_statistics
+from experiments.measure.layers import layer_statistics, norm_statistics
 from experiments.measure.perplexity import mean_loss
-from experiments.measure.sinks import first_norm_ratio, mean_mass
+from experiments.measure.sinks import mean_mass
 from model.block import LayerTrace
 from model.decoder import Decoder, DecoderConfig
 from model.positions.tables import PositionTables
 
-TOKENS_AT_ONCE = 5000
 # Norms of the first token are compared with those of tokens from here on.
 START = 8
 # What the curves measure on shorter windows: of whole ones it has the length in its name.
@@ -54,11 +53,8 @@ class AnatomyMeasurer:
         measure: AnatomyMeasure,
     ) -> Statistics:
         def of_layer(trace: LayerTrace, tokens: Int[Array, "B T"]) -> Statistics:  # noqa: ARG001
-            norm = jnp.linalg.norm(trace.residual.astype(jnp.float32), axis=-1)
-            return layer_statistics(trace, token=measure.sink.token, epsilon=measure.sink.epsilon) | {
-                "value_norm_ratio": first_norm_ratio(trace.value_norm, start=START),
-                "residual_norm_ratio": first_norm_ratio(norm, start=START),
-            }
+            found = layer_statistics(trace, token=measure.sink.token, epsilon=measure.sink.epsilon)
+            return found | norm_statistics(trace, start=START)
 
         return evaluate(params, tables, batches, model, of_layer=of_layer, of_losses=_of_losses)
 

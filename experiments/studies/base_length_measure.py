@@ -4,7 +4,6 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int
@@ -14,17 +13,16 @@ from experiments.config.position import Rope
 from experiments.config.study import Arm
 from experiments.data.mixed import MixedSource
 from experiments.data.sample import Sample
-from experiments.evaluate import Statistics, evaluate_answers, in_batches, sample_in_batches
+from experiments.evaluate import TOKENS_AT_ONCE, Statistics, evaluate_answers, in_batches, sample_in_batches
 from experiments.group import Point
 from experiments.measure.perplexity import perplexities
 from experiments.measure.reach import accuracy, binned, edges, measured_reach
-from experiments.population import compiled, over_arms, population_mesh, share, stack, unstack
+from experiments.population import in_rounds
 from experiments.position_tables import tables
 from model.decoder import Decoder, DecoderConfig
 from model.positions.base_bound import first_violation
 from model.positions.tables import PositionTables
 
-TOKENS_AT_ONCE = 5000
 # No context of these studies is longer: a base whose B_m is not negative below it has no reach worth a number.
 FURTHEST = 2**17
 
@@ -108,19 +106,15 @@ def _measured(
     """Of every model the loss of each target of the text, and which targets of recall it hits; both [C, B, T]."""
     length = text.shape[1] - 1
     held_out = in_batches(text, TOKENS_AT_ONCE), sample_in_batches(recall, TOKENS_AT_ONCE)
-    mesh = population_mesh(len(arms), held_out[0].shape[1], held_out[1].tokens.shape[1], model.block.width)
-    with jax.set_mesh(mesh):
-        shared = share(held_out, mesh)
-        models = stack(list(params), mesh)
-        rows = stack([tables(arm.model, arm.data.length) for arm in arms], mesh)
+    own = [(weights, tables(arm.model, arm.data.length)) for weights, arm in zip(params, arms, strict=True)]
 
-        def job(params: Decoder, row: PositionTables, shared: tuple[Array, Sample]) -> Statistics:
-            _, losses = evaluate_answers(params, row, Sample(shared[0]), model)
-            right, _ = evaluate_answers(params, row, shared[1], model)
-            return {"losses": losses, "right": right.astype(jnp.float32)}
+    def job(params: Decoder, row: PositionTables, shared: tuple[Array, Sample]) -> Statistics:
+        _, losses = evaluate_answers(params, row, Sample(shared[0]), model)
+        right, _ = evaluate_answers(params, row, shared[1], model)
+        return {"losses": losses, "right": right.astype(jnp.float32)}
 
-        program = compiled(f"measure at {length}", over_arms(job), programs, models, rows, shared)
-        return unstack(program(models, rows, shared), len(arms))
+    rows = held_out[0].shape[1], held_out[1].tokens.shape[1]
+    return in_rounds(f"measure at {length}", job, own, held_out, programs, *rows, model.block.width)
 
 
 def _of_recall(right: Float[np.ndarray, "R T"], recall: Sample, arm: Arm, length: int) -> Point:

@@ -1,10 +1,8 @@
 """Perplexity and sinks of a language model by evaluation length and context extension."""
 
-import math
 from collections.abc import Sequence
 from typing import Any
 
-import jax
 import numpy as np
 from jaxtyping import Array, Float, Int
 
@@ -15,20 +13,15 @@ from experiments.config.scaling import Extension
 from experiments.config.study import Arm
 from experiments.data.held_out import HeldOut
 from experiments.data.source import TextSource
-from experiments.evaluate import Statistics, evaluate_tokens, in_batches, text_point
+from experiments.evaluate import TOKENS_AT_ONCE, Statistics, evaluate_tokens, in_batches, text_point
 from experiments.group import Point
 from experiments.measure.layers import sink_statistics
 from experiments.measure.perplexity import loss_by_position, perplexities, position_edges
-from experiments.population import compiled, over_arms, population_mesh, share, stack, unstack
+from experiments.population import in_rounds
 from experiments.position_tables import tables
 from model.block import LayerTrace
 from model.decoder import Decoder, DecoderConfig
 from model.positions.tables import PositionTables
-
-# Tokens of one forward pass: enough to fill a core, few enough that a block of scores stays small.
-TOKENS_AT_ONCE = 5000
-# Models with their tables on one device at once, so that a long list of them needs no more memory than a short one.
-JOBS_A_DEVICE = 8
 
 Job = tuple[int, Extension]  # the index of a model, and how its context is extended
 
@@ -115,12 +108,9 @@ def _measured(
     jobs: Sequence[Job],
     programs: list[str],
 ) -> list[tuple[Point, Float[np.ndarray, "W T"]]]:
-    """Sinks and token losses of each job; the jobs go through the one program in rounds of equal size."""
+    """Sinks and token losses of each job."""
     measure: Any = arms[0].measure
     windows = in_batches(text.windows, TOKENS_AT_ONCE)
-    rounds = math.ceil(len(jobs) / (JOBS_A_DEVICE * len(jax.devices())))
-    size = math.ceil(len(jobs) / rounds)
-    mesh = population_mesh(size, windows.shape[1], model.block.width)
 
     def job(params: Decoder, row: PositionTables, batches: Int[Array, "C B T"]) -> tuple[Statistics, Float[Array, "C B T-1"]]:
         def of_layer(trace: LayerTrace, tokens: Int[Array, "B T"]) -> Statistics:  # noqa: ARG001
@@ -128,18 +118,9 @@ def _measured(
 
         return evaluate_tokens(params, row, batches, model, of_layer=of_layer)
 
-    results, program = [], None
-    with jax.set_mesh(mesh):
-        batches = share(windows, mesh)
-        for start in range(0, len(jobs), size):
-            now = jobs[start : start + size]
-            filled = [*now, *[now[-1]] * (size - len(now))]
-            models = stack([params[i] for i, _ in filled], mesh)
-            rows = stack([_tables(arms[i], extension, length) for i, extension in filled], mesh)
-            program = program or compiled(f"measure at {length}", over_arms(job), programs, models, rows, batches)
-            found = unstack(program(models, rows, batches), len(now))
-            results += [(statistics, losses.reshape(-1, length)) for statistics, losses in found]
-    return results
+    own = [(params[i], _tables(arms[i], extension, length)) for i, extension in jobs]
+    found = in_rounds(f"measure at {length}", job, own, windows, programs, windows.shape[1], model.block.width)
+    return [(statistics, losses.reshape(-1, length)) for statistics, losses in found]
 
 
 def _tables(arm: Arm, extension: Extension, length: int) -> PositionTables:

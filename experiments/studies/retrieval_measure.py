@@ -12,17 +12,15 @@ from experiments.config.study import Arm
 from experiments.data.retrieval.source import RetrievalSource, grid
 from experiments.data.retrieval.vocabulary import AT_A_DEPTH, OF_A_SIZE, Task
 from experiments.data.sample import Sample
-from experiments.evaluate import Statistics, evaluate_answers, sample_in_batches
+from experiments.evaluate import TOKENS_AT_ONCE, Statistics, evaluate_answers, sample_in_batches
 from experiments.group import Point
 from experiments.measure.perplexity import mean_loss
 from experiments.measure.retrieval import by_bin, depths, distances, grid_edges, right_answers
-from experiments.population import compiled, over_arms, population_mesh, share, stack, unstack
+from experiments.population import in_rounds
 from experiments.position_tables import tables
 from model.decoder import Decoder, DecoderConfig
 from model.positions.tables import PositionTables
 
-# Tokens of one forward pass: enough to fill a core, few enough that a block of scores stays small.
-TOKENS_AT_ONCE = 5000
 # The first and last eighth of the depths are the ends, and the quarter around the half is the middle.
 ENDS = 8
 
@@ -87,16 +85,13 @@ def _answered(
     """Of every model, which targets of every task it hits."""
     together: Sample = jax.tree.map(lambda *arrays: np.concatenate(arrays), *jax.device_get(list(asked.values())))
     rows = sample_in_batches(together, TOKENS_AT_ONCE)
-    mesh = population_mesh(len(arms), rows.tokens.shape[1], model.block.width)
-    with jax.set_mesh(mesh):
-        batches, models = share(rows, mesh), stack(list(params), mesh)
-        own = stack([tables(arm.model, arm.data.length, length) for arm in arms], mesh)
+    own = [(weights, tables(arm.model, arm.data.length, length)) for weights, arm in zip(params, arms, strict=True)]
 
-        def job(params: Decoder, row: PositionTables, batches: Sample) -> Bool[Array, "C B T"]:
-            return evaluate_answers(params, row, batches, model)[0]
+    def job(params: Decoder, row: PositionTables, batches: Sample) -> Bool[Array, "C B T"]:
+        return evaluate_answers(params, row, batches, model)[0]
 
-        program = compiled(f"measure at {length}", over_arms(job), programs, models, own, batches)
-        found = [hit.reshape(len(asked), -1, length) for hit in unstack(program(models, own, batches), len(arms))]
+    hits = in_rounds(f"measure at {length}", job, own, rows, programs, rows.tokens.shape[1], model.block.width)
+    found = [hit.reshape(len(asked), -1, length) for hit in hits]
     return [dict(zip(asked, hit, strict=True)) for hit in found]
 
 

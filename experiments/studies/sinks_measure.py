@@ -14,7 +14,7 @@ from experiments.config.measure import SinksMeasure
 from experiments.config.study import Arm
 from experiments.data.backcopy import Backcopy, bigram_queries, oracle_loss, trigger_queries
 from experiments.data.source import BackcopySource
-from experiments.evaluate import Statistics, evaluate, in_batches
+from experiments.evaluate import TOKENS_AT_ONCE, Statistics, evaluate, in_batches
 from experiments.group import Point
 from experiments.measure.layers import layer_statistics
 from experiments.measure.perplexity import mean_loss
@@ -25,7 +25,6 @@ from model.positions.tables import PositionTables
 
 # Queries before this one see too few keys to show where a head likes to rest.
 FIRST_QUERY = 8
-TOKENS_AT_ONCE = 5000
 
 
 def of_losses(losses: Float[Array, "B T"], tokens: Int[Array, "B T+1"], task: Backcopy) -> Statistics:

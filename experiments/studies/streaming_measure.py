@@ -1,10 +1,8 @@
 """Perplexity of one long stream by what the cache keeps, beside re-computation and full attention."""
 
-import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-import jax
 import numpy as np
 from jaxtyping import Array, Float, Int
 
@@ -12,19 +10,15 @@ from experiments.config.measure import StreamingMeasure
 from experiments.config.study import Arm
 from experiments.data.source import TextSource
 from experiments.data.streamed import mean_by_place, mean_of_stream, recomputed_windows
-from experiments.evaluate import Statistics, evaluate_stream, evaluate_tokens, in_batches, text_point
+from experiments.evaluate import TOKENS_AT_ONCE, Statistics, evaluate_stream, evaluate_tokens, in_batches, text_point
 from experiments.group import Point
-from experiments.measure.perplexity import position_edges
-from experiments.population import compiled, over_arms, population_mesh, share, stack, unstack
+from experiments.measure.perplexity import exponential, position_edges
+from experiments.population import in_rounds
 from experiments.position_tables import tables
 from model.decoder import Decoder, DecoderConfig
 from model.positions.tables import PositionTables
 from model.streaming import empty_stream
 
-# Tokens of one forward pass: enough to fill a core, few enough that a block of scores stays small.
-TOKENS_AT_ONCE = 5000
-# Streams on one device at once: their losses are 4 bytes a token.
-JOBS_A_DEVICE = 8
 RECOMPUTED, DENSE = "recomputed", "dense"
 
 
@@ -121,7 +115,7 @@ def _streamed(
         stream = empty_stream(model.layers, 1, block.kv_heads, block.head_dim, **policy._asdict(), **room)
         return evaluate_stream(params, row, stream, chunks, model)
 
-    return [losses.reshape(-1)[:count] for losses in _in_rounds("stream", job, jobs, chunks, 1, model, programs)]
+    return [losses.reshape(-1)[:count] for losses in in_rounds("stream", job, jobs, chunks, programs, 1, block.width)]
 
 
 def _windows(
@@ -139,33 +133,8 @@ def _windows(
     def job(params: Decoder, row: PositionTables, batches: Int[Array, "C B T"]) -> Float[Array, "C B T-1"]:
         return evaluate_tokens(params, row, batches, model, of_layer=lambda trace, tokens: {})[1]  # noqa: ARG005
 
-    found = _in_rounds(name, job, jobs, batches, batch, model, programs)
+    found = in_rounds(name, job, jobs, batches, programs, batch, model.block.width)
     return [losses.reshape(-1, windows.shape[1] - 1)[: len(windows)] for losses in found]
-
-
-def _in_rounds(
-    name: str,
-    job: Callable[[Decoder, Any, Any], Any],
-    jobs: Sequence[tuple[Decoder, Any]],
-    shared: Any,
-    batch: int,
-    model: DecoderConfig,
-    programs: list[str],
-) -> list[np.ndarray]:
-    """What each job gives; all go through the one program, in rounds of equal size."""
-    rounds = math.ceil(len(jobs) / (JOBS_A_DEVICE * len(jax.devices())))
-    size = math.ceil(len(jobs) / rounds)
-    mesh = population_mesh(size, batch, model.block.width)
-    found, program = [], None
-    with jax.set_mesh(mesh):
-        text = share(shared, mesh)
-        for start in range(0, len(jobs), size):
-            now = jobs[start : start + size]
-            filled = [*now, *[now[-1]] * (size - len(now))]
-            models, own = (stack([one[i] for one in filled], mesh) for i in (0, 1))
-            program = program or compiled(name, over_arms(job), programs, models, own, text)
-            found += unstack(program(models, own, text), len(now))
-    return found
 
 
 def _of_stream(way: str, losses: Float[np.ndarray, " M"], places: Places) -> Point:
@@ -198,6 +167,5 @@ def _of_dense(losses: Float[np.ndarray, " M"]) -> Point:
     }
 
 
-def _perplexity(loss: float | np.floating) -> np.ndarray:
-    with np.errstate(over="ignore"):  # a model that broke down has no finite perplexity
-        return np.asarray(np.exp(np.float64(loss)))
+def _perplexity(loss: np.floating | float) -> np.ndarray:
+    return np.asarray(exponential(loss))

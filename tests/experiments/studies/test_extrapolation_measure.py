@@ -20,8 +20,9 @@ from experiments.data.source import TextSource, open_source
 from experiments.evaluate import evaluate_tokens
 from experiments.measure.layers import sink_statistics
 from experiments.measure.perplexity import position_edges
+from experiments.population import JOBS_A_DEVICE
 from experiments.position_tables import tables
-from experiments.studies.extrapolation_measure import JOBS_A_DEVICE, ExtrapolationMeasurer
+from experiments.studies.extrapolation_measure import ExtrapolationMeasurer
 from model.decoder import Decoder, apply_decoder, init_decoder
 
 pytestmark = pytest.mark.usefixtures("in_use")
