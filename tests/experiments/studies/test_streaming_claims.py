@@ -45,12 +45,12 @@ for _id, _arm in (("xiao-four", "rope"), ("xiao-four-sink-token", "bos")):
         {"perplexity_sampled.recomputed": 5, "perplexity_sampled.kept4": 5.1},
         {"perplexity_sampled.recomputed": 5, "perplexity_sampled.kept4": 5.6},
     )
-for _id, _arm in (("logit-needs-none", "bos_logit"), ("gate-needs-none", "bos_gate")):
-    CASES[_id] = (
-        _arm,
-        {"perplexity.kept4": 5, "perplexity.kept0": 5.1},
-        {"perplexity.kept4": 5, "perplexity.kept0": 6},
-    )
+# The same for claims that compare an arm with the plain model of texts with BOS.
+_PLAIN = {"perplexity.kept4": 5, "perplexity.kept0": 5.5}
+BETWEEN: dict[str, tuple[str, dict[str, float], dict[str, float]]] = {
+    claim: (arm, {"perplexity.kept4": 6, "perplexity.kept0": 6.1}, {"perplexity.kept4": 6, "perplexity.kept0": 7})
+    for claim, arm in (("logit-needs-none", "bos_logit"), ("gate-needs-none", "bos_gate"))
+}
 
 
 def _seeds(arm: str, rows: list[dict[str, float]]) -> list[Record]:
@@ -64,7 +64,7 @@ def _seeds(arm: str, rows: list[dict[str, float]]) -> list[Record]:
 
 
 def test_every_claim_is_tried() -> None:
-    assert set(CASES) == set(CLAIMS)
+    assert set(CASES) | set(BETWEEN) == set(CLAIMS)
 
 
 @pytest.mark.parametrize("claim", CASES)
@@ -74,3 +74,13 @@ def test_claims_go_both_ways(claim: str) -> None:
     assert judge(CLAIMS[claim], _seeds(arm, [contrary] * 3)).verdict == "fails"
     assert judge(CLAIMS[claim], _seeds(arm, [supporting, contrary, supporting])).verdict == "mixed"
     assert judge(CLAIMS[claim], _seeds("other", [supporting] * 3)).verdict == "not measured"
+
+
+@pytest.mark.parametrize("claim", BETWEEN)
+def test_claims_between_arms_go_both_ways(claim: str) -> None:
+    arm, supporting, contrary = BETWEEN[claim]
+    plain = _seeds("bos", [_PLAIN] * 3)
+    assert judge(CLAIMS[claim], [*plain, *_seeds(arm, [supporting] * 3)]).verdict == "holds"
+    assert judge(CLAIMS[claim], [*plain, *_seeds(arm, [contrary] * 3)]).verdict == "fails"
+    assert judge(CLAIMS[claim], [*plain, *_seeds(arm, [supporting, contrary, supporting])]).verdict == "mixed"
+    assert judge(CLAIMS[claim], _seeds(arm, [supporting] * 3)).verdict == "not measured"
