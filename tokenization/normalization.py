@@ -1,0 +1,35 @@
+"""What is done to a text before it is cut, as explicit steps in their order, and what each of them loses."""
+
+import unicodedata
+from collections.abc import Sequence
+from typing import Literal, get_args
+
+import regex
+
+# nfc and nfkc: Unicode's canonical and compatibility composition (UAX 15). lower: lower case, of the whole Unicode range.
+# spaces: every run of white space becomes one space, and none is left at either end.
+Step = Literal["nfc", "nfkc", "lower", "spaces"]
+STEPS: tuple[Step, ...] = get_args(Step)
+
+
+def normalized(text: str, steps: Sequence[Step]) -> str:
+    """The text after each step, in their order.
+
+    Raises ValueError for a step that there is none of.
+    """
+    for step in steps:
+        match step:
+            case "nfc" | "nfkc":
+                text = unicodedata.normalize(step.upper(), text)
+            case "lower":
+                text = text.lower()
+            case "spaces":
+                text = regex.sub(r"\s+", " ", text).strip(" ")
+            case _:
+                raise ValueError(f"{step!r} is no normalisation; there are {', '.join(STEPS)}")
+    return text
+
+
+def keeps_all(steps: Sequence[Step]) -> bool:
+    """Whether every text can be told from its normalised form: no step can be undone, so only without any."""
+    return not steps
