@@ -1,19 +1,20 @@
 """How exact are the rotation angles far into a text, by the arithmetic that makes them?"""
 
-import time
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 
 from experiments.config.base import Frozen
 from experiments.config.study import PrecisionStudy
 from experiments.evidence import Claim, Evidence
-from experiments.identity import Origin, arm_hash, now
-from experiments.interrupt import Interrupted, Interruption
+from experiments.identity import Origin
+from experiments.interrupt import Interruption
 from experiments.measure.phase import ARITHMETICS, Arithmetic, phase_errors
 from experiments.progress import Progress
 from experiments.publish.summary import arms, provenance, values
 from experiments.publish.table import MISSING, Table
-from experiments.record import RECORD, Measurement, Record, record_folder, write_record
+from experiments.record import Measurement, Record
+from experiments.studies.exact import Found, Job, run_exact
 from model.positions.rope_scaling import inverse_frequencies
 
 STUDY = "precision"
@@ -42,45 +43,16 @@ def run_precision(
     study: PrecisionStudy, results: Path, origin: Origin, progress: Progress, interruption: Interruption
 ) -> tuple[dict[tuple[str, str], str], int]:
     """Records the phase errors of each arithmetic that has no record yet; the hash of each arm, and how many were found."""
-    hashes, found = {}, 0
-    progress.start(STUDY, len(ARITHMETICS), 0)
-    for done, arithmetic in enumerate(ARITHMETICS):
-        if interruption.requested:
-            raise Interrupted(f"{STUDY}: stopped before {arithmetic}; what is before it is kept")
-        lengths = tuple(sorted(set(study.lengths)))
-        arm = PrecisionArm(arithmetic=arithmetic, head_dim=study.head_dim, base=study.base, lengths=lengths)
-        code = arm_hash(STUDY, arm, None)
-        hashes[STUDY, arithmetic] = code
-        folder = record_folder(results, STUDY, arithmetic, code, 0)
-        if (folder / RECORD).exists():
-            found += 1
-            continue
-        progress.reach(done, arithmetic)
-        began = time.monotonic()
-        errors = phase_errors(arithmetic, inverse_frequencies(arm.head_dim, arm.base), arm.lengths)
-        measurements = {
-            f"phase_error.{length}": Measurement(value=error, unit="rad")
-            for length, error in zip(arm.lengths, errors, strict=True)
-        }
-        record = Record(
-            study=STUDY,
-            arm=arithmetic,
-            arm_hash=code,
-            seed=0,
-            status="finished",
-            config=arm.model_dump(mode="json"),
-            data={"name": "none"},
-            steps=0,
-            tokens=0,
-            seconds=time.monotonic() - began,
-            flops=0,
-            parameters=0,
-            measurements=measurements,
-            created=now(),
-            **origin,
-        )
-        write_record(folder, record, [], {})
-    return hashes, found
+    lengths = tuple(sorted(set(study.lengths)))
+    every = [PrecisionArm(arithmetic=a, head_dim=study.head_dim, base=study.base, lengths=lengths) for a in ARITHMETICS]
+    jobs = [Job(arm.arithmetic, arm, partial(_errors, arm)) for arm in every]
+    return run_exact(STUDY, jobs, results, origin, progress, interruption)
+
+
+def _errors(arm: PrecisionArm) -> Found:
+    errors = phase_errors(arm.arithmetic, inverse_frequencies(arm.head_dim, arm.base), arm.lengths)
+    by_length = zip(arm.lengths, errors, strict=True)
+    return Found({f"phase_error.{length}": Measurement(value=error, unit="rad") for length, error in by_length})
 
 
 def table(records: Sequence[Record]) -> Table:

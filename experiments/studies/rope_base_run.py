@@ -2,19 +2,19 @@
 
 import math
 import time
-from collections.abc import Mapping
 from pathlib import Path
 
 import numpy as np
 
 from experiments.config.base import Frozen
 from experiments.config.study import RopeBaseStudy
-from experiments.identity import Origin, arm_hash, now
+from experiments.identity import Origin, arm_hash
 from experiments.interrupt import Interrupted, Interruption
 from experiments.progress import Progress
-from experiments.record import RECORD, Measurement, Record, read_arrays, read_record, record_folder, write_record
+from experiments.record import RECORD, Measurement, read_arrays, read_record, record_folder, write_record
 from experiments.studies import men_table_4
 from experiments.studies.bound import report_of, searched, start
+from experiments.studies.exact import Found, exact_record
 from experiments.studies.rope_base import MEN_TABLE_4, arm_name
 from model.positions.base_bound import FeasibleBases
 
@@ -120,8 +120,8 @@ def _search(
         "islands": Measurement(value=len(islands), unit="count"),
     }
     seconds = time.monotonic() - began  # beyond the length before it
-    data = {"name": "none", "published": report["published"]}
-    write_record(folder, _record(study, arm, code, data, measurements, seconds, origin), [], {"islands": islands})
+    found = Found(measurements, {"name": "none", "published": report["published"]}, {"islands": islands})
+    write_record(folder, exact_record(study, arm.name, arm, code, found, seconds, origin), [], found.arrays)
     return bases
 
 
@@ -130,33 +130,5 @@ def _record_table(study: str, arm: TableArm, code: str, folder: Path, origin: Or
     counts = men_table_4.counts()
     measurements = {name: Measurement(value=number, unit="count") for name, (number, _) in counts.items()}
     firsts = {name: first for name, (_, first) in counts.items()}
-    data = {"name": "none", "first_violation": firsts}
-    write_record(folder, _record(study, arm, code, data, measurements, time.monotonic() - began, origin), [], {})
-
-
-def _record(
-    study: str,
-    arm: LengthArm | TableArm,
-    code: str,
-    data: Mapping[str, object],
-    measurements: dict[str, Measurement],
-    seconds: float,
-    origin: Origin,
-) -> Record:
-    return Record(
-        study=study,
-        arm=arm.name,
-        arm_hash=code,
-        seed=0,
-        status="finished",
-        config=arm.model_dump(),
-        data=data,  # pyright: ignore[reportArgumentType]  # validated
-        steps=0,
-        tokens=0,
-        seconds=seconds,
-        flops=0,
-        parameters=0,
-        measurements=measurements,
-        created=now(),
-        **origin,
-    )
+    found = Found(measurements, {"name": "none", "first_violation": firsts})
+    write_record(folder, exact_record(study, arm.name, arm, code, found, time.monotonic() - began, origin), [], {})
