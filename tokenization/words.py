@@ -26,6 +26,7 @@ def word_counts(
     found: Counter[str] = Counter()
     for text in texts:
         found.update(cut(normalized(characters(text), normalization), pattern, single_digits=single_digits))
+    found.pop("", None)  # a pattern of one's own may match nothing
     return found
 
 
@@ -33,7 +34,7 @@ def encode_words(words: Iterable[str], segments: Callable[[str], Sequence[Segmen
     """The ids of the words in order; every distinct word is cut into segments once."""
     known: dict[str, list[int]] = {}
     ids: list[int] = []
-    for word in words:
+    for word in filter(None, words):
         if word not in known:
             known[word] = [token for token, _, _ in segments(word)]
         ids += known[word]
@@ -50,9 +51,9 @@ def encode_places(
     known: dict[str, Sequence[Segment]] = {}
     found: list[Segment] = []
     for start, word in placed:
-        if word not in known:
+        if word and word not in known:
             known[word] = segments(word)
-        found += [(token, start + first, start + end) for token, first, end in known[word]]
+        found += [(token, start + first, start + end) for token, first, end in known.get(word, ())]
     table = np.array(found, np.int64).reshape(-1, 3)
     return table[:, 0].astype(np.int32), byte_starts(text)[table[:, 1:].clip(min=0)]
 
