@@ -17,8 +17,8 @@ import regex
 import tiktoken
 from jaxtyping import Int32, Int64
 
-from tokenization.bpe import merge
 from tokenization.ids import checked, digest_of, offsets
+from tokenization.merging import merge
 from tokenization.pretokenization import COVERING, PATTERNS, cut, places
 from tokenization.text import characters
 from tokenization.tokenizer import Specials
@@ -33,7 +33,7 @@ class RankTokenizer:
 
     BOS and EOS are both "<|endoftext|>", which stands between documents, where there is one.
 
-    Raises ValueError for ranks that are not 0 to their number less one, or lack a byte, and for a special with the id of another.
+    Raises ValueError for ranks that are not 0 to their number less one, or lack a byte, and for a special whose id is taken.
     """
 
     name: str
@@ -174,8 +174,7 @@ def rank_ids(piece: bytes, ranks: Mapping[bytes, int]) -> list[int]:
 
 
 def read_ranks(path: Path | str) -> dict[bytes, int]:
-    """The pieces of a file of tiktoken's and their ranks: each line is a piece in base 64, a space and its rank; empty lines are
-    left out.
+    """The pieces of a file of tiktoken's and their ranks: each line is a piece in base 64, a space and its rank.
 
     Raises ValueError, naming the line, for one that is no such line and for a piece or rank that was there before; and for a
     rank that is missing, and a byte that is no piece by itself.
@@ -187,13 +186,9 @@ def read_ranks(path: Path | str) -> dict[bytes, int]:
             continue
         piece, rank = _parsed(line, f"{path}:{number}")
         if piece in ranks:
-            raise ValueError(
-                f"{path}:{number}: {piece!r} has rank {ranks[piece]} already, by line {lines[ranks[piece]]}; remove one"
-            )
+            raise ValueError(f"{path}:{number}: {piece!r} stands on line {lines[ranks[piece]]} already; remove one of the two")
         if rank in lines:
-            raise ValueError(
-                f"{path}:{number}: rank {rank} was given by line {lines[rank]}; number the pieces from 0 on, each once"
-            )
+            raise ValueError(f"{path}:{number}: rank {rank} stands on line {lines[rank]} already; give each piece its own")
         ranks[piece], lines[rank] = rank, number
     missing = next(rank for rank in range(len(lines) + 1) if rank not in lines)
     if missing < len(lines):
@@ -225,6 +220,6 @@ def _check_bytes(ranks: Mapping[bytes, int], name: str) -> None:
     missing = [f"0x{byte:02x}" for byte in range(256) if bytes([byte]) not in ranks]
     if missing:
         raise ValueError(
-            f"{name}: {len(missing)} bytes are no piece, the first of them {missing[0]}; without all 256 not every text has ids: "
-            "add each as a piece of its own"
+            f"{name}: {len(missing)} of the 256 bytes are no piece, the first of them {missing[0]}; add each as a piece of its own, "
+            "or some text has no ids"
         )
