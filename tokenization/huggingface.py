@@ -53,25 +53,30 @@ def from_huggingface(text: str) -> BpeTokenizer:
     Raises ValueError, naming the part, for a file that is no such tokenizer.
     """
     try:
-        file = json.loads(text)
-        model = file["model"]
-        pattern, single_digits = _cutting(file["pre_tokenizer"])
-        steps = _steps(file["normalizer"])
+        return _read(json.loads(text))
     except (json.JSONDecodeError, KeyError, TypeError, AttributeError) as error:
         raise ValueError(f"this is no tokenizer.json ({error!r}); give the text of one") from error
+
+
+def _read(file: Mapping[str, Any]) -> BpeTokenizer:
+    model, after = file["model"], file.get("post_processor")
     for key, plain in (("type", "BPE"), ("dropout", None), ("unk_token", None), ("ignore_merges", False)):
         _fits(model.get(key, plain) == plain, f"model.{key}", model.get(key), plain)
     for key in ("continuing_subword_prefix", "end_of_word_suffix", "byte_fallback"):
         _fits(not model.get(key), f"model.{key}", model.get(key), None)
-    after = file.get("post_processor")
-    _fits(after is None or after.get("type") == "ByteLevel", "post_processor", after, None)
+    _fits(after is None or after["type"] == "ByteLevel", "post_processor", after, None)
+    pattern, single_digits = _cutting(file["pre_tokenizer"])
     ids = model["vocab"]
     pairs = [merge.split(" ") if isinstance(merge, str) else merge for merge in model["merges"]]
+    _fits(all(len(pair) == 2 for pair in pairs), "a merge", next((pair for pair in pairs if len(pair) != 2), None), "a pair")
     merges = tuple((ids[left], ids[right]) for left, right in pairs)
-    found = BpeTokenizer(merges, pattern=pattern, single_digits=single_digits, normalization=steps)
-    for spelling, i in _vocabulary(found, byte_characters()).items():
+    found = BpeTokenizer(merges, pattern=pattern, single_digits=single_digits, normalization=_steps(file["normalizer"]))
+    for spelling, i in _vocabulary(found).items():
         _fits(ids.get(spelling) == i, f"model.vocab[{spelling!r}]", ids.get(spelling), i)
     _fits(len(ids) == found.vocabulary_size, "the size of model.vocab", len(ids), found.vocabulary_size)
+    names = [f"<{name}>" for name in found.specials.named()]
+    others = [token["content"] for token in file.get("added_tokens", []) if token["content"] not in names]
+    _fits(not others, "added_tokens", others, names)
     return found
 
 
@@ -81,22 +86,20 @@ def byte_characters() -> dict[int, str]:
     return {byte: chr(byte) if i < shown else chr(0x100 + i - shown) for i, byte in enumerate(BYTE_ORDER)}
 
 
-def _vocabulary(tokenizer: BpeTokenizer, spelling: Mapping[int, str]) -> dict[str, int]:
-    """The string of every id. Bytes have characters; END is a space, which no word has in it."""
+def _vocabulary(tokenizer: BpeTokenizer) -> dict[str, int]:
+    """The string of every id. Each byte has its character; END is a space, which no word has in it."""
+    spelling = byte_characters()
     found = {f"<{name}>": i for name, i in tokenizer.specials.named().items()}
-    first = len(found)
-    for i, piece in enumerate(tokenizer.pieces[first:], start=first):
+    for i, piece in enumerate(tokenizer.pieces[len(found) :], start=len(found)):
         string = "".join([spelling[byte] for byte in piece]) if tokenizer.unit == "bytes" else piece.decode()
         if string in found:
-            raise ValueError(
-                f"the piece {string!r} has the name of a special, or of another piece; shorten the vocabulary to {i}"
-            )
+            raise ValueError(f"the piece {string!r} is spelled like a special, which no file can hold; shorten to {i} ids")
         found[string] = i
     return found
 
 
 def _model(tokenizer: BpeTokenizer, unk: str | None) -> Tokenizer:
-    vocabulary = _vocabulary(tokenizer, byte_characters())
+    vocabulary = _vocabulary(tokenizer)
     string = {i: piece for piece, i in vocabulary.items()}
     merges = [(string[left], string[right]) for left, right in tokenizer.merges]
     return Tokenizer(models.BPE(vocab=vocabulary, merges=merges, **({} if unk is None else {"unk_token": unk})))

@@ -19,7 +19,7 @@ from jaxtyping import Int32, Int64
 
 from tokenization.ids import checked, digest_of, offsets
 from tokenization.merging import merge
-from tokenization.pretokenization import COVERING, PATTERNS, cut, places
+from tokenization.pretokenization import COVERING, PATTERNS, cut
 from tokenization.text import characters
 from tokenization.tokenizer import Specials
 
@@ -77,6 +77,10 @@ class RankTokenizer:
         return tuple(found)
 
     @cached_property
+    def _known_pieces(self) -> list[bytes]:
+        return [piece or b"" for piece in self.pieces]
+
+    @cached_property
     def _encoding(self) -> tiktoken.Encoding:
         return tiktoken.Encoding(
             self.name,
@@ -100,19 +104,17 @@ class RankTokenizer:
         return [self.encode(text) for text in texts]
 
     def encode_with_offsets(self, text: str | bytes) -> tuple[Int32[np.ndarray, "T"], Int64[np.ndarray, "T 2"]]:
-        """`encode`, and the place of every piece. Raises what `encode` does."""
+        """`encode`, and the place of every piece.
+
+        Raises what `encode` does, and ValueError for a pattern that leaves some of the text out.
+        """
         text = characters(text)
         ids = self.encode(text)
-        if self.lossless:
-            return ids, offsets(ids, [piece or b"" for piece in self.pieces])
-        found, sizes, seen, at = [], [], 0, 0
-        for start, piece in places(text, self.pattern):
-            at += len(text[seen:start].encode())
-            seen = start + len(piece)
-            for i in rank_ids(piece.encode(), self.ranks):
-                sizes.append((at, at := at + len(self.pieces[i] or b"")))
-                found.append(i)
-        return np.array(found, np.int32), np.array(sizes, np.int64).reshape(-1, 2)
+        found = offsets(ids, self._known_pieces)
+        size = len(text.encode())
+        if size != (found[-1, 1] if len(found) else 0):
+            raise ValueError(f"the pattern of {self.name} leaves out some of the {size} bytes of the text: places are unknown")
+        return ids, found
 
     def decode(self, ids: Sequence[int] | np.ndarray) -> bytes:
         """The bytes of the ids, in order; specials add none.
@@ -220,6 +222,6 @@ def _check_bytes(ranks: Mapping[bytes, int], name: str) -> None:
     missing = [f"0x{byte:02x}" for byte in range(256) if bytes([byte]) not in ranks]
     if missing:
         raise ValueError(
-            f"{name}: {len(missing)} of the 256 bytes are no piece, the first of them {missing[0]}; add each as a piece of its own, "
-            "or some text has no ids"
+            f"{name}: {len(missing)} of the 256 bytes are no piece, the first of them {missing[0]}; "
+            "add each as a piece of its own, or some text has no ids"
         )
