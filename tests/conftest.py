@@ -5,6 +5,7 @@ from collections.abc import Iterator
 
 import jax
 import pytest
+from hypothesis import settings
 from jax.sharding import Mesh
 
 from model.mesh import make_mesh
@@ -12,6 +13,7 @@ from model.mesh import make_mesh
 jax.config.update("jax_num_cpu_devices", 8)
 jax.config.update("jax_numpy_dtype_promotion", "strict")
 jax.config.update("jax_numpy_rank_promotion", "raise")
+settings.register_profile("long", max_examples=10_000, deadline=None)  # pytest --hypothesis-profile=long
 
 
 def pytest_configure(config: pytest.Config) -> None:

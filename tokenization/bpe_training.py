@@ -143,7 +143,7 @@ def _merge(
     left, right = pair
     changes: defaultdict[str, int] = defaultdict(int)
     merged = 0
-    for i in places:
+    for i in dict.fromkeys(places):  # a word stands there once for every pair that it had
         first, *rest = symbols[i].split(pair)
         weight = weights[i]
         symbols[i] = made.join([first, *rest])

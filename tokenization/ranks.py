@@ -17,9 +17,9 @@ import regex
 import tiktoken
 from jaxtyping import Int32, Int64
 
-from tokenization.bpe import merge
 from tokenization.ids import checked, digest_of, offsets
-from tokenization.pretokenization import COVERING, PATTERNS, cut, places
+from tokenization.merging import merge
+from tokenization.pretokenization import COVERING, PATTERNS, cut
 from tokenization.text import characters
 from tokenization.tokenizer import Specials
 
@@ -33,7 +33,7 @@ class RankTokenizer:
 
     BOS and EOS are both "<|endoftext|>", which stands between documents, where there is one.
 
-    Raises ValueError for ranks that are not 0 to their number less one, or lack a byte, and for a special with the id of another.
+    Raises ValueError for ranks that are not 0 to their number less one, or lack a byte, and for a special whose id is taken.
     """
 
     name: str
@@ -77,6 +77,10 @@ class RankTokenizer:
         return tuple(found)
 
     @cached_property
+    def _known_pieces(self) -> list[bytes]:
+        return [piece or b"" for piece in self.pieces]
+
+    @cached_property
     def _encoding(self) -> tiktoken.Encoding:
         return tiktoken.Encoding(
             self.name,
@@ -100,19 +104,17 @@ class RankTokenizer:
         return [self.encode(text) for text in texts]
 
     def encode_with_offsets(self, text: str | bytes) -> tuple[Int32[np.ndarray, "T"], Int64[np.ndarray, "T 2"]]:
-        """`encode`, and the place of every piece. Raises what `encode` does."""
+        """`encode`, and the place of every piece.
+
+        Raises what `encode` does, and ValueError for a pattern that leaves some of the text out.
+        """
         text = characters(text)
         ids = self.encode(text)
-        if self.lossless:
-            return ids, offsets(ids, [piece or b"" for piece in self.pieces])
-        found, sizes, seen, at = [], [], 0, 0
-        for start, piece in places(text, self.pattern):
-            at += len(text[seen:start].encode())
-            seen = start + len(piece)
-            for i in rank_ids(piece.encode(), self.ranks):
-                sizes.append((at, at := at + len(self.pieces[i] or b"")))
-                found.append(i)
-        return np.array(found, np.int32), np.array(sizes, np.int64).reshape(-1, 2)
+        found = offsets(ids, self._known_pieces)
+        size = len(text.encode())
+        if size != (found[-1, 1] if len(found) else 0):
+            raise ValueError(f"the pattern of {self.name} leaves out some of the {size} bytes of the text: places are unknown")
+        return ids, found
 
     def decode(self, ids: Sequence[int] | np.ndarray) -> bytes:
         """The bytes of the ids, in order; specials add none.
@@ -174,8 +176,7 @@ def rank_ids(piece: bytes, ranks: Mapping[bytes, int]) -> list[int]:
 
 
 def read_ranks(path: Path | str) -> dict[bytes, int]:
-    """The pieces of a file of tiktoken's and their ranks: each line is a piece in base 64, a space and its rank; empty lines are
-    left out.
+    """The pieces of a file of tiktoken's and their ranks: each line is a piece in base 64, a space and its rank.
 
     Raises ValueError, naming the line, for one that is no such line and for a piece or rank that was there before; and for a
     rank that is missing, and a byte that is no piece by itself.
@@ -187,13 +188,9 @@ def read_ranks(path: Path | str) -> dict[bytes, int]:
             continue
         piece, rank = _parsed(line, f"{path}:{number}")
         if piece in ranks:
-            raise ValueError(
-                f"{path}:{number}: {piece!r} has rank {ranks[piece]} already, by line {lines[ranks[piece]]}; remove one"
-            )
+            raise ValueError(f"{path}:{number}: {piece!r} stands on line {lines[ranks[piece]]} already; remove one of the two")
         if rank in lines:
-            raise ValueError(
-                f"{path}:{number}: rank {rank} was given by line {lines[rank]}; number the pieces from 0 on, each once"
-            )
+            raise ValueError(f"{path}:{number}: rank {rank} stands on line {lines[rank]} already; give each piece its own")
         ranks[piece], lines[rank] = rank, number
     missing = next(rank for rank in range(len(lines) + 1) if rank not in lines)
     if missing < len(lines):
@@ -225,6 +222,6 @@ def _check_bytes(ranks: Mapping[bytes, int], name: str) -> None:
     missing = [f"0x{byte:02x}" for byte in range(256) if bytes([byte]) not in ranks]
     if missing:
         raise ValueError(
-            f"{name}: {len(missing)} bytes are no piece, the first of them {missing[0]}; without all 256 not every text has ids: "
-            "add each as a piece of its own"
+            f"{name}: {len(missing)} of the 256 bytes are no piece, the first of them {missing[0]}; "
+            "add each as a piece of its own, or some text has no ids"
         )

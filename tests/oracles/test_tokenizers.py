@@ -1,0 +1,130 @@
+"""Byte pair encoding against the libraries tokenizers and tiktoken: merges learned and ids given."""
+
+import json
+import random
+import unicodedata
+
+import numpy as np
+import pytest
+import tiktoken
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tokenizers import Regex, Tokenizer, models, pre_tokenizers, trainers
+
+from experiments.data.corpus import stdlib_documents
+from tests.oracles.compare import DETERMINISTIC
+from tokenization.bpe import BpeTokenizer, train_bpe
+from tokenization.bpe_training import alphabet_of, count_pieces, merge_steps, train_merges
+from tokenization.fast import FastTokenizer
+from tokenization.huggingface import from_huggingface, to_huggingface
+from tokenization.pretokenization import COVERING, PATTERNS
+from tokenization.ranks import RankTokenizer
+
+pytestmark = pytest.mark.oracle
+
+SPECIALS = ["<pad>", "<bos>", "<eos>"]
+# The end of a word as one character, which their alphabet too has behind all others.
+LAST = "\U0010ffff"
+WORDS = st.dictionaries(st.text("abc", min_size=1, max_size=20), st.integers(1, 9), min_size=1, max_size=10)
+
+
+@pytest.fixture(scope="module")
+def documents() -> list[str]:
+    """Every third document of the standard library, 4 MB."""
+    return [document.text.decode() for document in stdlib_documents()[::3]]
+
+
+@pytest.fixture(scope="module")
+def mixed() -> list[str]:
+    """Characters at random of what both know, from ASCII alone to all up to U+2FFF."""
+    generator = random.Random(0)
+    known = [chr(i) for i in range(0x3000) if unicodedata.category(chr(i)) not in ("Cn", "Cs")]
+    return ["".join(generator.choices(known[:size], k=400)) for size in (128, 256, 1500, len(known)) for _ in range(20)]
+
+
+def trained(texts: list[str], size: int, pre_tokenizer: object, alphabet: list[str], specials: list[str]) -> Tokenizer:
+    found = Tokenizer(models.BPE())
+    found.pre_tokenizer = pre_tokenizer
+    trainer = trainers.BpeTrainer(vocab_size=size, initial_alphabet=alphabet, special_tokens=specials, show_progress=False)
+    found.train_from_iterator(texts, trainer)
+    return found
+
+
+def byte_level(texts: list[str], size: int, pattern: str) -> Tokenizer:
+    cutting = pre_tokenizers.Split(Regex(PATTERNS[pattern]), "isolated")
+    bytes_of = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)
+    return trained(texts, size, pre_tokenizers.Sequence([cutting, bytes_of]), pre_tokenizers.ByteLevel.alphabet(), SPECIALS)
+
+
+def merges_of(tokenizer: Tokenizer) -> list[tuple[int, int]]:
+    model = json.loads(tokenizer.to_str())["model"]
+    return [(model["vocab"][left], model["vocab"][right]) for left, right in model["merges"]]
+
+
+@pytest.mark.parametrize("pattern", ["gpt2", "gpt4"])
+def test_merges_of_bytes(documents: list[str], pattern: str) -> None:
+    tokenizer = train_bpe(documents, 32000, pattern=pattern)
+    for size in (1000, 8000, 32000):
+        assert list(tokenizer.shortened(size).merges) == merges_of(byte_level(documents, size, pattern))
+
+
+def test_a_file_that_the_library_trained_is_ours(documents: list[str]) -> None:
+    theirs = byte_level(documents[:50], 2000, "gpt2")
+    assert from_huggingface(theirs.to_str()) == train_bpe(documents[:50], 2000)
+
+
+def test_merges_of_characters(documents: list[str]) -> None:
+    """Their own suffix is part of the last character instead, and the ids of such characters change from run to run."""
+    words = count_pieces(documents[:50], "whitespace")
+    texts = [" ".join(f"{word}{LAST}" for word in documents[i].split()) for i in range(50)]
+    size = len(alphabet_of(words, "characters")) + 2000
+    theirs = trained(texts, size, pre_tokenizers.WhitespaceSplit(), [], [])
+    assert [step.pair for step in train_merges(words, size, "characters")] == merges_of(theirs)
+
+
+@settings(**DETERMINISTIC)
+@given(WORDS)
+def test_merges_of_words_with_many_ties(words: dict[str, int]) -> None:
+    texts = [" ".join([word] * count) for word, count in words.items()]
+    theirs = trained(texts, 10_000, pre_tokenizers.WhitespaceSplit(), pre_tokenizers.ByteLevel.alphabet(), [])
+    assert [step.pair for step in merge_steps(words, "bytes")] == merges_of(theirs)
+
+
+@pytest.mark.parametrize("pattern", sorted(COVERING))
+def test_ids_of_bytes(documents: list[str], mixed: list[str], pattern: str) -> None:
+    tokenizer = train_bpe(documents[:50], 3000, pattern=pattern)
+    compare(tokenizer, documents + mixed)
+
+
+@pytest.mark.parametrize("steps", [(), ("nfkc", "lower", "spaces")])
+@pytest.mark.parametrize("pattern", ["words", "whitespace"])
+def test_ids_of_characters(documents: list[str], mixed: list[str], pattern: str, steps: tuple) -> None:
+    tokenizer = train_bpe(documents[:50], 1000, unit="characters", pattern=pattern, single_digits=True, normalization=steps)
+    compare(tokenizer, documents[:80] + mixed)
+
+
+def compare(tokenizer: BpeTokenizer, texts: list[str]) -> None:
+    fast = FastTokenizer(tokenizer)
+    for ids, expected in zip(tokenizer.encode_batch(texts), fast.encode_batch(texts), strict=True):
+        np.testing.assert_array_equal(ids, expected)
+    if not tokenizer.normalization:
+        assert to_huggingface(tokenizer).encode(texts[0]).ids == tokenizer.encode(texts[0]).tolist()
+
+
+def test_a_list_of_merges_and_ranks_are_two_rules() -> None:
+    """Merges (b, c), (a, b), (ab, c): the list makes a|bc of abc, the ranks abc, in the libraries as here."""
+    letter = {c: 3 + i for i, c in enumerate(map(chr, range(33, 127)))}
+    merges = ((letter["b"], letter["c"]), (letter["a"], letter["b"]), (260, letter["c"]))
+    tokenizer = BpeTokenizer(merges)
+    ranks = {piece: rank for rank, piece in enumerate(tokenizer.pieces[3:])}
+    by_rank = tiktoken.Encoding("toy", pat_str=PATTERNS["gpt2"], mergeable_ranks=ranks, special_tokens={})
+    assert to_huggingface(tokenizer).encode("abc").ids == tokenizer.encode("abc").tolist() == [letter["a"], 259]
+    assert by_rank.encode_ordinary("abc") == RankTokenizer("toy", "gpt2", ranks).encode("abc").tolist() == [258]
+
+
+def test_ranks_of_a_trained_vocabulary_give_the_ids_of_its_merges(documents: list[str]) -> None:
+    tokenizer = train_bpe(documents[:50], 3000)
+    ranks = {piece: rank for rank, piece in enumerate(tokenizer.pieces[3:])}
+    by_rank = tiktoken.Encoding("toy", pat_str=PATTERNS["gpt2"], mergeable_ranks=ranks, special_tokens={})
+    for text in documents[50:80]:
+        assert [i + 3 for i in by_rank.encode_ordinary(text)] == tokenizer.encode(text).tolist()

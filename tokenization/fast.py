@@ -1,0 +1,110 @@
+"""Any of our tokenizers that `to_huggingface` knows, with the library `tokenizers` doing the work."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import tokenizers
+from jaxtyping import Int32, Int64
+
+from tokenization.huggingface import to_huggingface
+from tokenization.ids import offsets
+from tokenization.normalization import normalized
+from tokenization.text import characters
+from tokenization.tokenizer import Specials, Tokenizer
+
+# Two scripts that join letters, one without spaces, digits, marks, a final sigma, names of specials and every ASCII sign.
+_PROBES = (
+    "",
+    "It's 12345 lower lowest words,  and\t\tmore   \n\n x_y = [1.5, -2]; ",
+    "Été e\u0301 ΟΔΟΣ Straße I\u0307 ﬁ ² ½ हिन्दी ไทย 日本語のテキスト 🙂👍🏽\u200d\u00a0\u3000",
+    "<pad><unk> <bos> <eos></w> ▁ Ġ ## \x00\x7f",
+    "".join(map(chr, range(32, 127))),
+)
+
+
+@dataclass(frozen=True)
+class FastTokenizer:
+    """Gives the ids of the tokenizer that it wraps, whose definition and digest are its own.
+
+    Raises ValueError where the library has no form of that tokenizer, or gives other ids for one of a few texts.
+    """
+
+    wrapped: Tokenizer
+
+    def __post_init__(self) -> None:
+        for text, ids, fast in zip(_PROBES, self.wrapped.encode_batch(_PROBES), self.encode_batch(_PROBES), strict=True):
+            if not np.array_equal(ids, fast):
+                raise ValueError(f"the {self.name} tokenizer gives {text!r} other ids than its fast form; use it as it is")
+
+    @cached_property
+    def _fast(self) -> tokenizers.Tokenizer:
+        found = to_huggingface(self.wrapped, normalize=False)
+        found.encode_special_tokens = True  # which, in spite of its name, makes their names ordinary text
+        return found
+
+    @cached_property
+    def _steps(self) -> Sequence:
+        """They are done here, as the lower case and the Unicode of the library are others."""
+        return self.wrapped.definition().get("normalization", ())
+
+    @cached_property
+    def _pieces(self) -> list[bytes]:
+        return [self.wrapped.token_bytes(i) for i in range(self.vocabulary_size)]
+
+    @property
+    def name(self) -> str:
+        """The name that tables print."""
+        return self.wrapped.name
+
+    @property
+    def vocabulary_size(self) -> int:
+        """That of the tokenizer within."""
+        return self.wrapped.vocabulary_size
+
+    @property
+    def specials(self) -> Specials:
+        """Those of the tokenizer within."""
+        return self.wrapped.specials
+
+    @property
+    def lossless(self) -> bool:
+        """Whether the tokenizer within is."""
+        return self.wrapped.lossless
+
+    def encode(self, text: str | bytes) -> Int32[np.ndarray, "T"]:
+        """The ids of a text. Raises ValueError where the tokenizer within does."""
+        return self.encode_batch([text])[0]
+
+    def encode_batch(self, texts: Sequence[str | bytes]) -> list[Int32[np.ndarray, "..."]]:
+        """`encode` of each text, in order, on all cores. Raises what it does."""
+        given = [normalized(characters(text), self._steps) for text in texts]
+        return [np.array(found.ids, np.int32) for found in self._fast.encode_batch_fast(given, add_special_tokens=False)]
+
+    def encode_with_offsets(self, text: str | bytes) -> tuple[Int32[np.ndarray, "T"], Int64[np.ndarray, "T 2"]]:
+        """`encode`, and the places by the lengths of the pieces; where a text does not come back, at the speed of the wrapped.
+
+        The library's own offsets count characters, so that they cannot say where a piece ends inside one.
+        """
+        if not self.lossless:
+            return self.wrapped.encode_with_offsets(text)
+        ids = self.encode(text)
+        return ids, offsets(ids, self._pieces)
+
+    def decode(self, ids: Sequence[int] | np.ndarray) -> bytes:
+        """The bytes of the ids. Raises what the tokenizer within does."""
+        return self.wrapped.decode(ids)
+
+    def token_bytes(self, token: int) -> bytes:
+        """The bytes of one id. Raises what the tokenizer within does."""
+        return self.wrapped.token_bytes(token)
+
+    def definition(self) -> dict[str, Any]:
+        """That of the tokenizer within."""
+        return self.wrapped.definition()
+
+    def digest(self) -> str:
+        """That of the tokenizer within: the ids are equal."""
+        return self.wrapped.digest()
