@@ -122,7 +122,7 @@ class UnigramTokenizer(Defined):
         """
         if n < 1:
             raise ValueError(f"n is {n}; ask for one segmentation at least")
-        words = self._words(text)
+        words = self.words(text)
         found = unigram_lattice.n_best(unigram_lattice.lattice(words, self._pieces), n)
         whole, cuts = "".join(words), set(accumulate(map(len, words)))
         return [(_ids(self._segments(whole, path, cuts)), score) for path, score in found]
@@ -138,13 +138,17 @@ class UnigramTokenizer(Defined):
             raise ValueError(f"alpha is {alpha}; it is finite and not negative")
         known: dict[str, tuple[Lattice, list[float]]] = {}
         found: list[Segment] = []
-        for word in self._words(text):
+        for word in self.words(text):
             if word not in known:
                 arcs = unigram_lattice.lattice([word], self._pieces)
                 known[word] = arcs, unigram_lattice.forward(arcs, alpha)
             path = unigram_lattice.sample(*known[word], alpha, generator)
             found += self._segments(word, path)
         return _ids(found)
+
+    def words(self, text: str | bytes) -> list[str]:
+        """The pre-tokens of a text as its pieces are written; no piece crosses them. Raises what `encode` does."""
+        return [word for _, word in self._placed(self._normalized(text))]
 
     def log_probability(self, pieces: Sequence[str]) -> float:
         """The log probability of a segmentation, in nats: the sum of its pieces' scores.
@@ -161,7 +165,7 @@ class UnigramTokenizer(Defined):
     def log_likelihood(self, text: str | bytes) -> float:
         """The log of the sum of the probabilities of all segmentations of a text, in nats. Raises what `encode` does."""
         known: dict[str, float] = {}
-        for word in (words := self._words(text)):
+        for word in (words := self.words(text)):
             if word not in known:
                 known[word] = unigram_lattice.forward(unigram_lattice.lattice([word], self._pieces))[-1]
         return fsum(known[word] for word in words)
@@ -175,9 +179,6 @@ class UnigramTokenizer(Defined):
 
     def _normalized(self, text: str | bytes) -> str:
         return normalized(characters(text), self.normalization)
-
-    def _words(self, text: str | bytes) -> list[str]:
-        return [word for _, word in self._placed(self._normalized(text))]
 
     def _placed(self, text: str) -> Iterator[tuple[int, str]]:
         """The pre-tokens of a normalised text as its pieces are written, each behind the index of its first character."""
