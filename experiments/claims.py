@@ -15,10 +15,13 @@ from experiments.studies.anatomy_claims import DEPTH, GATE_POSITION, SINKS_LM, S
 from experiments.studies.backcopy_claims import BACKCOPY
 from experiments.studies.base_length_claims import BASE_VS_LENGTH
 from experiments.studies.extrapolation_claims import ENCODINGS, EXTRAPOLATION
+from experiments.studies.multilingual import MULTILINGUAL
 from experiments.studies.precision import PRECISION
 from experiments.studies.retrieval_claims import RETRIEVAL
 from experiments.studies.rope_base_claims import ROPE_BASE
 from experiments.studies.streaming_claims import STREAMING
+from experiments.studies.tokens_claims import TOKENS
+from experiments.studies.vocabulary import VOCABULARY
 
 _GUO = "Guo et al. 2024, arXiv:2410.13835"
 _QIU = "Qiu et al. 2025, arXiv:2505.06708 (15A2B, 400B tokens)"
@@ -155,6 +158,9 @@ LEDGER: tuple[Claim, ...] = (
     *GATE_POSITION,
     *STABILITY,
     *DEPTH,
+    *TOKENS,
+    *VOCABULARY,
+    *MULTILINGUAL,
 )
 
 

@@ -1,17 +1,19 @@
 """The command line: arguments in, one table or one JSON object out. What needs JAX is imported by the command that needs it."""
 
-import json
 import logging
 import os
 import sys
 import tempfile
 import traceback
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
+from experiments.cli_tokens import app as tokenizer_app
+from experiments.cli_tokens import tokens
+from experiments.console import AsJson, print_json, show_rows
 from experiments.cores import cores
 from experiments.errors import UserError
 
@@ -28,7 +30,8 @@ app = typer.Typer(
 
 Results = Annotated[Path, typer.Option("--results", metavar="DIR", help="Where records, tables and the page are kept.")]
 Folder = Annotated[Path, typer.Argument(metavar="[DIR]", help="The results folder.")]
-AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else.")]
+app.command()(tokens)
+app.add_typer(tokenizer_app, name="tokenizer")
 
 
 @app.command()
@@ -52,7 +55,7 @@ def run(
     plan = planned(config, overrides or [])
     if dry_run:
         rows = described(plan)
-        _print({"arms": rows}) if as_json else _show_rows(rows)
+        print_json({"arms": rows}) if as_json else show_rows(rows)
         return
     try:
         with Progress(Console(stderr=True)) as progress:
@@ -61,7 +64,7 @@ def run(
         _complain(f"{stopped}; to go on, run the same command again")
         raise typer.Exit(STOPPED) from None
     if as_json:
-        _print(ran.as_json(results))
+        print_json(ran.as_json(results))
         return
     _show_verdicts([row for row in ran.published.verdicts if row.verdict != "not measured"])
     typer.echo(
@@ -85,7 +88,7 @@ def report(
         rewrite(into, {path.stem: path.read_text(encoding="utf-8") for path in published.tables if path.suffix == ".md"})
     if as_json:
         files = {"tables": published.tables, "figures": published.figures}
-        _print({"page": str(published.page), **{kind: [str(path) for path in paths] for kind, paths in files.items()}})
+        print_json({"page": str(published.page), **{kind: [str(path) for path in paths] for kind, paths in files.items()}})
         return
     typer.echo(f"{len(published.tables)} tables, {len(published.figures)} figures\npage: {published.page}")
 
@@ -101,7 +104,7 @@ def claims(folder: Folder = Path("results"), as_json: AsJson = False) -> None:
 
     kept, _ = current(read_records(_existing(folder)))
     judged = verdicts([stored.record for stored in kept])
-    _print({"claims": [asdict(verdict) for verdict in judged]}) if as_json else _show_verdicts(judged)
+    print_json({"claims": [asdict(verdict) for verdict in judged]}) if as_json else _show_verdicts(judged)
 
 
 @app.command()
@@ -125,7 +128,7 @@ def bound(
             head_dim, length, inclusive=inclusive, every=every, tell=lambda tested: progress.update(task, completed=tested)
         )
     if as_json:
-        _print(found)
+        print_json(found)
         return
     typer.echo(f"smallest base      {_base(found['infimum'])}\nlargest that fails {_base(found['largest_infeasible'])}")
     for low, high in found["islands"]:
@@ -143,7 +146,7 @@ def doctor(as_json: AsJson = False) -> None:
 
     found = provenance()
     if as_json:
-        _print(found)
+        print_json(found)
         return
     for name, version in found["versions"].items():
         typer.echo(f"{name:18} {version}")
@@ -197,10 +200,6 @@ def _existing(folder: Path) -> Path:
     return folder
 
 
-def _print(content: Mapping[str, Any]) -> None:
-    typer.echo(json.dumps(content, allow_nan=False))
-
-
 def _complain(line: str) -> None:
     typer.echo(f"leadline: {' '.join(line.split())}", err=True)
 
@@ -215,15 +214,6 @@ def _show_verdicts(verdicts: Any) -> None:
     table = Table("claim", "published", "measured", "verdict", box=None, pad_edge=False)
     for row in verdicts:
         table.add_row(row.id, row.published, row.measured, row.verdict)
-    _console()(table)
-
-
-def _show_rows(rows: list[dict[str, Any]]) -> None:
-    from rich.table import Table
-
-    table = Table(*rows[0], box=None, pad_edge=False)
-    for row in rows:
-        table.add_row(*(f"{value:.3g}" if isinstance(value, float) else str(value) for value in row.values()))
     _console()(table)
 
 

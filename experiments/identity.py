@@ -17,6 +17,8 @@ from experiments.record import Device, strict_json
 PACKAGES = ("jax", "jaxlib", "flax", "optax", "numpy", "orbax-checkpoint")
 # Settings that change how a run is kept, and no number of it; what a corpus says is in its digest, wherever it lies.
 WITHOUT_EFFECT = {"train": {"checkpoint_every"}, "data": {"corpus"}}
+# Settings that came later: where one is absent, a hash is what it was before there was such a setting.
+ADDED = frozenset({("data", "tokenizer")})
 # Raised when the same configuration would give other numbers than before.
 NUMBERS = 1
 
@@ -27,6 +29,9 @@ def arm_hash(study: str, config: Frozen, data_digest: str | None, start: str | N
     `start` is the hash of the arm that it starts from: whatever changes that one's weights changes this one's.
     """
     settings = config.model_dump(exclude={"name": True, "start": True, **WITHOUT_EFFECT})
+    for part, name in ADDED:
+        if settings.get(part, {}).get(name, 0) is None:
+            del settings[part][name]
     content = {"numbers": NUMBERS, "study": study, "config": strict_json(settings), "data": data_digest}
     content |= {} if start is None else {"start": start}
     return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()[:12]

@@ -5,6 +5,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import jax
@@ -15,6 +16,7 @@ from jaxtyping import Array
 from experiments import checkpoint
 from experiments.build import extra_logit, training_flops
 from experiments.config.position import Rope
+from experiments.errors import UserError
 from experiments.evaluate import Statistics
 from experiments.group import Group, Measurer, Member, Point
 from experiments.interrupt import Interrupted, Interruption
@@ -24,6 +26,7 @@ from experiments.position_tables import tables
 from experiments.progress import Progress
 from experiments.train import TrainState, Values, init_state, learning_rates, train_step
 from model.decoder import Decoder
+from tokenization.saving import save as save_tokenizer
 
 # The host reads the metrics of a step once the next one is queued and never queues a third: several CPU devices in one process
 # deadlock when many steps with collectives wait, and a device should not wait for the host.
@@ -200,7 +203,7 @@ def _resume(group: Group, state: TrainState) -> tuple[TrainState, Behind]:
     if members[0].start == 0:
         return _begun(group, state), Behind([[] for _ in members], [None] * len(members), 0.0)
     template = unstack(state, 1)[0]
-    restored = [checkpoint.restore(member.checkpoints, member.start, template) for member in members]
+    restored = [_restore(member.checkpoints, member.start, template, member) for member in members]
     behind = Behind(
         curves=[extra["curve"] for _, extra in restored],
         diverged=[None] * len(members),
@@ -215,17 +218,34 @@ def _begun(group: Group, state: TrainState) -> TrainState:
     first = []
     for member, own in zip(group.members, fresh, strict=True):
         if member.before is not None:
-            trained, _ = checkpoint.restore(member.before.checkpoints, member.before.steps, own)
+            trained, _ = _restore(member.before.checkpoints, member.before.steps, own, member)
             own = own.replace(params=trained.params)
         first.append(own)
     return state if all(member.before is None for member in group.members) else stack(first, group.mesh)
+
+
+def _restore(folder: Path, step: int, template: TrainState, member: Member) -> tuple[TrainState, dict[str, Any]]:
+    """A checkpoint and what was kept with it. UserError where its weights were trained with another tokenizer."""
+    state, extra = checkpoint.restore(folder, step, template)
+    tokenizer = member.source.tokenizer
+    if tokenizer is not None and extra.get("tokenizer", tokenizer.digest()) != tokenizer.digest():
+        raise UserError(
+            f"{folder}: these weights were trained with another tokenizer than {member.arm.name!r} has, whose ids mean other "
+            "text; give it that one's data.tokenizer and corpus"
+        )
+    return state, extra
 
 
 def _save(group: Group, behind: Behind, done: int, states: Sequence[TrainState]) -> None:
     """A checkpoint of every member that did not diverge: what is not finite never replaces what is."""
     for member, state, curve, diverged in zip(group.members, states, behind.curves, behind.diverged, strict=True):
         if diverged is None:
-            checkpoint.save(member.checkpoints, done, state, {"curve": curve, "seconds": behind.seconds})
+            tokenizer = member.source.tokenizer
+            digest = None if tokenizer is None else tokenizer.digest()
+            extra = {"curve": curve, "seconds": behind.seconds, "tokenizer": digest}
+            checkpoint.save(member.checkpoints, done, state, extra)
+            if tokenizer is not None:
+                save_tokenizer(tokenizer, member.checkpoints / "tokenizer")
 
 
 def _add_points(behind: Behind, step: int, points: Sequence[Point], losses: np.ndarray | None) -> None:

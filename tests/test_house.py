@@ -13,17 +13,17 @@ FILES = sorted(path for package in ("model", "tokenization", "experiments") for 
 
 # From the top down. A module belongs to the longest name that it begins with, and imports nothing above its own floor.
 FLOORS: list[set[str]] = [
-    {"experiments.cli"},
+    {"experiments.cli", "experiments.cli_tokens"},
     {"experiments.studies.run", "experiments.studies.plan"},
     {"experiments.studies.publish", "experiments.claims"},
     {"experiments.studies"},
     {f"experiments.{name}" for name in ("arms", "loop", "anatomy", "group", "evidence", "publish.page", "publish.readme")},
     {f"experiments.{name}" for name in ("train", "optimizer", "population", "evaluate", "identity", "progress", "publish")},
-    {f"experiments.{name}" for name in ("build", "data", "measure", "load", "record", "checkpoint")},
+    {f"experiments.{name}" for name in ("build", "data", "tokenizers", "measure", "load", "record", "checkpoint")},
     {"experiments.position_tables"},
     {"experiments.config"},
     {"experiments.data.retrieval.vocabulary"},  # the names of the tasks, which a configuration may say
-    {"experiments.errors", "experiments.interrupt", "experiments.cores"},
+    {f"experiments.{name}" for name in ("errors", "interrupt", "cores", "console")},
     {"model.flax_module"},
     {"model.decoder"},
     {"model.block"},

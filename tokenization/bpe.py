@@ -8,13 +8,14 @@ from typing import Any
 import numpy as np
 from jaxtyping import Int32, Int64
 
-from tokenization.bpe_training import BYTE_ORDER, END, Unit, alphabet_of, count_pieces, train_merges
+from tokenization.bpe_training import BYTE_ORDER, END, Unit, alphabet_of, train_merges
 from tokenization.ids import checked, digest_of
 from tokenization.merging import merge
 from tokenization.normalization import Step, keeps_all, normalized
 from tokenization.pretokenization import COVERING, cut, places
 from tokenization.text import characters
 from tokenization.tokenizer import Specials, first_specials
+from tokenization.words import word_counts
 
 
 @dataclass(frozen=True)
@@ -248,11 +249,34 @@ def train_bpe(
 ) -> BpeTokenizer:
     """The tokenizer of that size that `train_merges` learns from the documents.
 
-    Raises what `count_pieces` and `train_merges` do.
+    Raises what `word_counts` and `train_merges` do.
     """
-    words = count_pieces(documents, pattern, single_digits=single_digits, normalization=normalization)
+    words = word_counts(documents, pattern, single_digits=single_digits, normalization=normalization)
+    return train_on_pieces(
+        words,
+        vocabulary_size,
+        unit=unit,
+        pattern=pattern,
+        single_digits=single_digits,
+        normalization=tuple(normalization),
+    )
+
+
+def train_on_pieces(
+    words: Mapping[str, int],
+    vocabulary_size: int,
+    *,
+    unit: Unit = "bytes",
+    pattern: str = "gpt2",
+    single_digits: bool = False,
+    normalization: tuple[Step, ...] = (),
+) -> BpeTokenizer:
+    """The same from pieces that are counted, and maybe weighted, as `word_counts` does with these settings.
+
+    Raises what `train_merges` does.
+    """
     symbols = "" if unit == "bytes" else "".join(str(symbol) for symbol in alphabet_of(words, unit)).removesuffix(END)
-    empty = BpeTokenizer((), unit, symbols, pattern, single_digits, tuple(normalization))
+    empty = BpeTokenizer((), unit, symbols, pattern, single_digits, normalization)
     first = len(empty.specials.ids())
     steps = train_merges(words, vocabulary_size - first, unit)
     return replace(empty, merges=tuple((first + left, first + right) for left, right in (step.pair for step in steps)))

@@ -6,15 +6,13 @@ Of equally frequent pairs it is the one with the smaller left id, then the small
 """
 
 import heapq
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice, pairwise
 from typing import Literal
 
-from tokenization.normalization import Step, normalized
-from tokenization.pretokenization import cut
-from tokenization.text import characters, utf8
+from tokenization.text import utf8
 
 # bytes: the 256 bytes of UTF-8. characters: those of the corpus, and behind each piece the symbol END.
 Unit = Literal["bytes", "characters"]
@@ -34,20 +32,6 @@ class MergeStep:
     count: int  # of the pair, before the merge
     tokens: int
     tokens_per_word: float  # words being the pieces that no merge crosses
-
-
-def count_pieces(
-    documents: Iterable[str | bytes], pattern: str, *, single_digits: bool = False, normalization: Sequence[Step] = ()
-) -> Counter[str]:
-    """How often each piece that no token crosses occurs in the documents, whatever their order.
-
-    Raises ValueError for a pattern that is no regular expression, and for a document that is not UTF-8.
-    """
-    counts: Counter[str] = Counter()
-    for document in documents:
-        counts.update(cut(normalized(characters(document), normalization), pattern, single_digits=single_digits))
-    del counts[""]  # a pattern of the user's own may match nothing at all
-    return counts
 
 
 def alphabet_of(words: Iterable[str], unit: Unit) -> tuple[bytes, ...] | tuple[str, ...]:

@@ -1,5 +1,6 @@
 """The character tokenizer: every character that was seen is one id, and all others are one and the same, UNK."""
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -67,17 +68,22 @@ class CharacterTokenizer(Defined):
         return _points(self.alphabet)
 
 
-def train_characters(texts: Iterable[str | bytes], *, normalization: Sequence[Step] = ()) -> CharacterTokenizer:
-    """The tokenizer of all characters of the texts.
+def train_characters(
+    texts: Iterable[str | bytes], size: int | None = None, *, normalization: Sequence[Step] = ()
+) -> CharacterTokenizer:
+    """The tokenizer of the characters of the texts: all, or the most frequent that fit into `size` ids, specials included.
 
-    Raises ValueError for one text in place of several, and for a text that is not UTF-8 or has a lone surrogate.
+    Of equally frequent ones those with the lower code points stay. Raises ValueError for one text in place of several, and for
+    a text that is not UTF-8 or has a lone surrogate.
     """
     if isinstance(texts, str | bytes):
         raise ValueError("give a sequence of texts; this is one text")
-    found: set[str] = set()
+    counts: Counter[str] = Counter()
     for text in texts:
-        found.update(normalized(characters(text), normalization))
-    return CharacterTokenizer("".join(sorted(found)), tuple(normalization))
+        counts.update(normalized(characters(text), normalization))
+    found = sorted(counts, key=lambda character: (-counts[character], character))
+    kept = found if size is None else found[: size - len(SPECIALS.ids())]
+    return CharacterTokenizer("".join(sorted(kept)), tuple(normalization))
 
 
 def _points(text: str) -> np.ndarray:

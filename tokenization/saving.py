@@ -6,8 +6,15 @@ import os
 from pathlib import Path
 from typing import Any
 
+from tokenization.bpe import BpeTokenizer
 from tokenization.byte import ByteTokenizer
+from tokenization.character import CharacterTokenizer
+from tokenization.ranks import RankTokenizer
+from tokenization.sentencepiece_model import SentencePieceTokenizer
 from tokenization.tokenizer import Tokenizer
+from tokenization.unigram import UnigramTokenizer
+from tokenization.word import WordTokenizer
+from tokenization.wordpiece import WordPieceTokenizer
 
 FORMAT = 1
 DEFINITION, MANIFEST = "definition.json", "manifest.json"
@@ -48,6 +55,20 @@ def of_definition(definition: dict[str, Any]) -> Tokenizer:
     match definition.get("kind", definition.get("name")):
         case "byte":
             return ByteTokenizer()
+        case "character":
+            return CharacterTokenizer.from_definition(definition)
+        case "word":
+            return WordTokenizer.from_definition(definition)
+        case "bpe":
+            return BpeTokenizer.from_definition(definition)
+        case "wordpiece":
+            return WordPieceTokenizer.from_definition(definition)
+        case "unigram":
+            return UnigramTokenizer.from_definition(definition)
+        case "sentencepiece":
+            return SentencePieceTokenizer.from_definition(definition)
+        case "ranks":
+            return RankTokenizer.from_definition(definition)
         case kind:
             raise ValueError(f"{kind!r} is no kind of tokenizer that is known here; upgrade leadline")
 

@@ -17,7 +17,7 @@ Segment = tuple[int, int, int]
 def word_counts(
     texts: Iterable[str | bytes], pattern: str, *, normalization: Sequence[Step] = (), single_digits: bool = False
 ) -> Counter[str]:
-    """How often each word occurs in the texts, in the order in which they are met first.
+    """How often each word, or other piece that no token crosses, occurs in the texts, in the order in which they are met first.
 
     Raises ValueError for one text in place of several, a text that is not UTF-8 or has a lone surrogate, and a bad pattern.
     """

@@ -5,6 +5,7 @@ from typing import Annotated, Literal
 from pydantic import BeforeValidator, Field, model_validator
 
 from experiments.config.base import Frozen, Positive
+from experiments.config.tokenizer import TokenizerConfig
 from experiments.data.retrieval.vocabulary import DIGITS, TASKS, Task
 
 
@@ -23,6 +24,7 @@ class TextData(Frozen):
     length: Positive
     bos: Literal["fixed", "absent", "random"] = "absent"
     held_out: float = Field(default=0.05, gt=0, lt=1)
+    tokenizer: TokenizerConfig | None = None  # trained on the training text; absent: bytes
 
 
 class BackcopyData(Frozen):

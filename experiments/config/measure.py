@@ -92,3 +92,11 @@ class StreamingMeasure(Frozen):
     recomputed: Positive = 2048
     stride: Positive = 16
     sink: SinkRate = SinkRate()
+
+
+class VocabularyMeasure(Frozen):
+    """Of models with vocabularies of their own: everything on the same held-out bytes."""
+
+    every: Positive = 100
+    sequences: Positive = 64  # windows of the training length, for the curves
+    bytes: Positive = 262144  # held-out text that the final bits per byte are measured on

@@ -5,7 +5,7 @@ from typing import Annotated, Literal
 
 from pydantic import AfterValidator, Field, model_validator
 
-from experiments.config.base import Frozen, Positive
+from experiments.config.base import Factor, Frozen, Positive
 from experiments.config.data import BackcopyData, Data, MixedData, RetrievalData, TextData
 from experiments.config.measure import (
     AnatomyMeasure,
@@ -14,6 +14,7 @@ from experiments.config.measure import (
     RetrievalMeasure,
     SinksMeasure,
     StreamingMeasure,
+    VocabularyMeasure,
 )
 from experiments.config.model import ModelConfig
 from experiments.config.position import Alibi, Nope, Rope, Rotating, longest_text, spectrum
@@ -203,6 +204,42 @@ class PrecisionStudy(Frozen):
     lengths: tuple[Positive, ...] = Field(min_length=1)
 
 
+class VocabularyStudy(Training):
+    """Language models with vocabularies of their own."""
+
+    study: Literal["vocabulary"] = "vocabulary"
+    data: TextData
+    measure: VocabularyMeasure = VocabularyMeasure()
+
+    @model_validator(mode="after")
+    def _can_be_measured(self) -> "VocabularyStudy":
+        _check_longest(self.model, self.data.length, self.data.length)
+        return self
+
+
+class TokensStudy(Frozen):
+    """Parallel texts through tokenizers, each said as `leadline tokens --tokenizer` has it."""
+
+    study: Literal["tokens"] = "tokens"
+    tokenizers: dict[str, str] = Field(min_length=1)
+    texts: Literal["embedded"] | tuple[str, ...] = "embedded"  # or files and folders: a language a file
+    reference: str = "eng"
+    window: Positive = 8192
+    ranks: str | None = None  # the folder of NAME.tiktoken and NAME.json; absent: tiktoken downloads them
+
+
+class MultilingualStudy(Frozen):
+    """BPE of parallel texts whose shares in training fall by `halving` from one language to the next, to each exponent."""
+
+    study: Literal["multilingual"] = "multilingual"
+    vocabularies: tuple[Positive, ...] = Field(min_length=1)
+    exponents: tuple[Annotated[float, Field(ge=0, le=1)], ...] = Field(min_length=1)  # 1: shares as they are, 0: even
+    halving: Factor = 2.0
+    pattern: str = "gpt4"
+    texts: Literal["embedded"] | tuple[str, ...] = "embedded"  # or files and folders: a language a file
+    reference: str = "eng"
+
+
 TrainingStudy = (
     SinksStudy
     | BackcopyStudy
@@ -212,8 +249,9 @@ TrainingStudy = (
     | RetrievalStudy
     | BaseLengthStudy
     | StreamingStudy
+    | VocabularyStudy
 )
-ExactStudy = RopeBaseStudy | PrecisionStudy  # nothing is trained
+ExactStudy = RopeBaseStudy | PrecisionStudy | TokensStudy | MultilingualStudy  # nothing is trained
 Study = Annotated[TrainingStudy | ExactStudy, Field(discriminator="study")]
 
 
@@ -232,7 +270,15 @@ class Arm(Frozen):
     model: ModelConfig
     data: Data
     train: TrainConfig
-    measure: SinksMeasure | AnatomyMeasure | ExtrapolationMeasure | RetrievalMeasure | BaseLengthMeasure | StreamingMeasure
+    measure: (
+        SinksMeasure
+        | AnatomyMeasure
+        | ExtrapolationMeasure
+        | RetrievalMeasure
+        | BaseLengthMeasure
+        | StreamingMeasure
+        | VocabularyMeasure
+    )
     start: Start | None = None  # absent: from fresh weights
 
     @property

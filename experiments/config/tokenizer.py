@@ -49,10 +49,11 @@ class WordPiece(Frozen):
 
 
 class Unigram(Frozen):
-    """A unigram model over pieces, trained by EM and pruned to its size."""
+    """A unigram model over pieces, trained by EM and pruned to its size; characters that it has not seen become bytes."""
 
     kind: Literal["unigram"] = "unigram"
     vocabulary: Size
+    byte_fallback: bool = True
     pattern: str = "gpt4"
     normalization: tuple[Step, ...] = ()
 

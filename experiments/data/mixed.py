@@ -49,13 +49,18 @@ class MixedSource:
         return None
 
     @property
+    def tokenizer(self) -> ByteTokenizer:
+        return ByteTokenizer()
+
+    @property
     def described(self) -> dict[str, Any]:
         corpus = self.data.corpus
         return {
             "name": "recall and text",
             "corpus": corpus if isinstance(corpus, str) else list(corpus),
             "digest": self.files.digest,
-            "tokenizer": ByteTokenizer().name,
+            "tokenizer": self.tokenizer.name,
+            "tokenizer_digest": self.tokenizer.digest(),
             "train_tokens": len(self.files.train),
             "held_out_tokens": len(self.files.held_out),
         }

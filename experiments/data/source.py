@@ -24,8 +24,10 @@ from experiments.data.mixed import MixedSource, recall_task
 from experiments.data.retrieval.source import RetrievalSource, retrieval_tasks
 from experiments.data.sample import HELD_OUT_SEED, Sample
 from experiments.data.tokens import TokenFiles, token_files
+from experiments.data.trained import trained_tokenizer
 from experiments.errors import UserError
 from tokenization.byte import ByteTokenizer
+from tokenization.tokenizer import Tokenizer
 
 
 class Source(Protocol):
@@ -44,6 +46,11 @@ class Source(Protocol):
         """Name, digest and sizes, for the record."""
         ...
 
+    @property
+    def tokenizer(self) -> Tokenizer | None:
+        """What gives text its ids; None for a task that draws its own."""
+        ...
+
     def inputs(self, seed: int, step: int, batch: int) -> Any: ...
 
     def sample(self, inputs: Any, shared: Any, batch: int) -> Sample: ...
@@ -53,6 +60,7 @@ class Source(Protocol):
 class TextSource:
     data: TextData
     files: TokenFiles
+    tokenizer: Tokenizer
     domains: Mapping[str, Int32[np.ndarray, " ids"]]  # held-out tokens of code and of prose
 
     @property
@@ -68,13 +76,14 @@ class TextSource:
         return {
             "name": self.data.corpus if isinstance(self.data.corpus, str) else list(self.data.corpus),
             "digest": self.files.digest,
-            "tokenizer": ByteTokenizer().name,
+            "tokenizer": self.tokenizer.name,
+            "tokenizer_digest": self.tokenizer.digest(),
             "train_tokens": len(self.files.train),
             "held_out_tokens": len(self.files.held_out),
         }
 
     def inputs(self, seed: int, step: int, batch: int) -> Int32[np.ndarray, "B T"]:
-        first = first_tokens(self.data.bos, ByteTokenizer())
+        first = first_tokens(self.data.bos, self.tokenizer)
         return text_batch(self.files.train, seed, step, batch, self.data.length, first)
 
     def sample(self, inputs: Int[Array, "B T"], shared: None, batch: int) -> Sample:  # noqa: ARG002
@@ -82,12 +91,12 @@ class TextSource:
 
     def held_out(self, length: int, count_tokens: int) -> Int32[np.ndarray, "B T"]:
         """Non-overlapping windows [count // length, length + 1], the same for every arm and seed."""
-        first = first_tokens(self.data.bos, ByteTokenizer())
+        first = first_tokens(self.data.bos, self.tokenizer)
         return held_out_windows(self.files.held_out, length, count_tokens, first)
 
     def by_domain(self, length: int, windows: int) -> dict[str, Int32[np.ndarray, "B T"]]:
         """As many windows of each domain, at most `windows`; a domain without one is left out."""
-        first = first_tokens(self.data.bos, ByteTokenizer())
+        first = first_tokens(self.data.bos, self.tokenizer)
         stretch = length + 1 - min(1, len(first))
         long_enough = {domain: ids for domain, ids in self.domains.items() if len(ids) >= stretch}
         count = min([windows, *(len(ids) // stretch for ids in long_enough.values())])
@@ -95,9 +104,8 @@ class TextSource:
 
     def scored(self, length: int, count_tokens: int, stride: int | None = None) -> HeldOut:
         """Those windows, or sliding ones, with which targets count and the document of each."""
-        tokenizer = ByteTokenizer()
-        first = first_tokens(self.data.bos, tokenizer)
-        return held_out_text(self.files.held_out, length, count_tokens, first, tokenizer.specials.eos, stride)
+        first = first_tokens(self.data.bos, self.tokenizer)
+        return held_out_text(self.files.held_out, length, count_tokens, first, self.tokenizer.specials.eos, stride)
 
 
 @dataclass(frozen=True)
@@ -116,6 +124,10 @@ class BackcopySource:
     @property
     def described(self) -> dict[str, Any]:
         return {"name": "backcopy", "digest": None}  # wholly drawn from the configuration and the seed
+
+    @property
+    def tokenizer(self) -> None:
+        return None
 
     def inputs(self, seed: int, step: int, batch: int) -> UInt32[np.ndarray, "3"]:  # noqa: ARG002
         """Seed, step, and how many ids are cut off the front: BOS, where it is absent."""
@@ -141,10 +153,11 @@ def open_source(data: Data, cache: Path) -> TextSource | BackcopySource | Retrie
     documents = stdlib_documents() if data.corpus == "stdlib" else text_documents(data.corpus)
     divided = split(documents, data.held_out)
     _check_length(data, divided)
-    files = token_files(documents, ByteTokenizer(), cache, data.held_out)
     if isinstance(data, MixedData):
-        return MixedSource(data, files)
-    return TextSource(data, files, domain_tokens(divided.held_out, ByteTokenizer()))
+        return MixedSource(data, token_files(documents, ByteTokenizer(), cache, data.held_out))
+    tokenizer = ByteTokenizer() if data.tokenizer is None else trained_tokenizer(data.tokenizer, divided.train, cache)
+    files = token_files(documents, tokenizer, cache, data.held_out)
+    return TextSource(data, files, tokenizer, domain_tokens(divided.held_out, tokenizer))
 
 
 def _check_length(data: TextData | MixedData, divided: Split) -> None:
@@ -166,5 +179,5 @@ def vocabulary_size(data: Data) -> int:
             return retrieval_tasks(data).vocabulary.size
         case MixedData():
             return ByteTokenizer().vocabulary_size + recall_task(data).size
-        case _:
-            return ByteTokenizer().vocabulary_size
+        case TextData():
+            return ByteTokenizer().vocabulary_size if data.tokenizer is None else data.tokenizer.vocabulary

@@ -10,6 +10,7 @@ from experiments.measure.activations import activation_ratio, gate_mean, gate_sh
 from experiments.measure.keys import key_cosines, logit_gap, share_outside
 from experiments.measure.retrieval import UNITS as RETRIEVAL_UNITS
 from experiments.measure.sinks import first_norm_ratio, mean_mass, sink_rate
+from experiments.measure.vocabulary import UNITS as VOCABULARY_UNITS
 from model.block import LayerTrace
 
 # A gate below this lets almost nothing through.
@@ -65,6 +66,7 @@ UNITS: Mapping[str, str] = {
     "dormant_prose": "share",
     "dormant_in_one": "share",
     **RETRIEVAL_UNITS,
+    **VOCABULARY_UNITS,
 }
 
 # Measurements that no one number sums up: they are in a record's arrays only.

@@ -8,10 +8,10 @@ import jax.numpy as jnp
 
 from experiments.arms import structure
 from experiments.build import training_flops
-from experiments.config.study import Arm, PrecisionStudy, RopeBaseStudy
+from experiments.config.study import Arm, ExactStudy, MultilingualStudy, PrecisionStudy, RopeBaseStudy, TokensStudy
 from experiments.data.source import vocabulary_size
 from experiments.measure.phase import ARITHMETICS
-from experiments.studies.rope_base_run import arms_of
+from experiments.studies import multilingual, rope_base_run
 from experiments.studies.run import Study
 from model.decoder import DecoderConfig, init_decoder
 from model.mesh import make_mesh
@@ -22,11 +22,8 @@ def described(plan: Sequence[tuple[Study, Sequence[Arm]]]) -> list[dict[str, Any
     once the arm that they go on from has been."""
     rows = []
     for study, arms in plan:
-        if isinstance(study, RopeBaseStudy):
-            rows += [_row(study.study, arm.name, None, 1, 0, 0, 0.0, None) for arm in arms_of(study)]
-            continue
-        if isinstance(study, PrecisionStudy):
-            rows += [_row(study.study, arithmetic, None, 1, 0, 0, 0.0, None) for arithmetic in ARITHMETICS]
+        if isinstance(study, ExactStudy):
+            rows += [_row(study.study, name, None, 1, 0, 0, 0.0, None) for name in _exact_arms(study)]
             continue
         structures = list(dict.fromkeys(structure(arm, vocabulary_size(arm.data)) for arm in arms))
         for arm in arms:
@@ -37,6 +34,18 @@ def described(plan: Sequence[tuple[Study, Sequence[Arm]]]) -> list[dict[str, Any
             first = None if arm.start is None else arm.start.arm
             rows.append(_row(study.study, arm.name, first, seeds, parameters(model), tokens, flops, structures.index(own) + 1))
     return rows
+
+
+def _exact_arms(study: ExactStudy) -> list[str]:
+    match study:
+        case RopeBaseStudy():
+            return [arm.name for arm in rope_base_run.arms_of(study)]
+        case PrecisionStudy():
+            return list(ARITHMETICS)
+        case TokensStudy():
+            return list(study.tokenizers)
+        case MultilingualStudy():
+            return [multilingual.arm_name(arm.exponent, arm.vocabulary) for arm in multilingual.arms_of(study)]
 
 
 def parameters(model: DecoderConfig) -> int:

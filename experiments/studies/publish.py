@@ -16,6 +16,7 @@ from experiments.studies import (
     extrapolation,
     extrapolation_encodings,
     gate_position,
+    multilingual,
     precision,
     retrieval,
     rope_base,
@@ -24,6 +25,8 @@ from experiments.studies import (
     sinks_lm,
     stability,
     streaming,
+    tokens,
+    vocabulary,
 )
 from experiments.studies.anatomy_drawings import (
     backcopy_drawings,
@@ -38,6 +41,7 @@ from experiments.studies.extrapolation_drawings import encodings_drawings, extra
 from experiments.studies.retrieval_drawings import retrieval_drawings
 from experiments.studies.rope_base_drawings import rope_base_drawings
 from experiments.studies.streaming_drawings import streaming_drawings
+from experiments.studies.tokens_drawings import tokens_drawings
 
 
 @dataclass(frozen=True)
@@ -98,6 +102,9 @@ STUDIES = (
     Study(gate_position.STUDY, gate_position.QUESTION, (gate_position.table,), gate_drawings),
     Study(depth.STUDY, depth.QUESTION, (depth.table,), depth_drawings),
     Study(stability.STUDY, stability.QUESTION, (stability.table,), stability_drawings),
+    Study(tokens.STUDY, tokens.QUESTION, (tokens.table, tokens.size_table, tokens.probe_table), tokens_drawings),
+    Study(vocabulary.STUDY, vocabulary.QUESTION, (vocabulary.table,), vocabulary.vocabulary_drawings),
+    Study(multilingual.STUDY, multilingual.QUESTION, (multilingual.table,), multilingual.multilingual_drawings),
     Study(precision.STUDY, precision.QUESTION, (precision.table,), lambda stored: []),  # noqa: ARG005
 )
 

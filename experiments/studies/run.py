@@ -15,12 +15,15 @@ from experiments.config.study import (
     BaseLengthStudy,
     ExactStudy,
     ExtrapolationStudy,
+    MultilingualStudy,
     PrecisionStudy,
     RetrievalStudy,
     RopeBaseStudy,
     SinksStudy,
     StreamingStudy,
+    TokensStudy,
     TrainingStudy,
+    VocabularyStudy,
 )
 from experiments.errors import UserError
 from experiments.group import Measurer
@@ -33,12 +36,15 @@ from experiments.record import read_records
 from experiments.studies.anatomy_measure import AnatomyMeasurer
 from experiments.studies.base_length_measure import BaseLengthMeasurer
 from experiments.studies.extrapolation_measure import ExtrapolationMeasurer
+from experiments.studies.multilingual import run_multilingual
 from experiments.studies.precision import run_precision
 from experiments.studies.publish import publish_all
 from experiments.studies.retrieval_measure import RetrievalMeasurer
 from experiments.studies.rope_base_run import run_rope_base
 from experiments.studies.sinks_measure import BackcopyMeasurer, SinksMeasurer
 from experiments.studies.streaming_measure import StreamingMeasurer
+from experiments.studies.tokens import run_tokens
+from experiments.studies.vocabulary_measure import VocabularyMeasurer
 
 Study = TrainingStudy | ExactStudy
 
@@ -112,6 +118,10 @@ def _exact(
             return run_rope_base(study, results, origin, progress, interruption)
         case PrecisionStudy():
             return run_precision(study, results, origin, progress, interruption)
+        case TokensStudy():
+            return run_tokens(study, results, origin, progress, interruption)
+        case MultilingualStudy():
+            return run_multilingual(study, results, origin, progress, interruption)
 
 
 def _measurer(study: TrainingStudy) -> Measurer:
@@ -130,6 +140,8 @@ def _measurer(study: TrainingStudy) -> Measurer:
             return BaseLengthMeasurer()
         case StreamingStudy():
             return StreamingMeasurer()
+        case VocabularyStudy():
+            return VocabularyMeasurer()
 
 
 def _check_folder(results: Path) -> None:

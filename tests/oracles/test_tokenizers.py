@@ -14,11 +14,12 @@ from tokenizers import Regex, Tokenizer, models, pre_tokenizers, trainers
 from experiments.data.corpus import stdlib_documents
 from tests.oracles.compare import DETERMINISTIC
 from tokenization.bpe import BpeTokenizer, train_bpe
-from tokenization.bpe_training import alphabet_of, count_pieces, merge_steps, train_merges
+from tokenization.bpe_training import alphabet_of, merge_steps, train_merges
 from tokenization.fast import FastTokenizer
 from tokenization.huggingface import from_huggingface, to_huggingface
 from tokenization.pretokenization import COVERING, PATTERNS
 from tokenization.ranks import RankTokenizer
+from tokenization.words import word_counts
 
 pytestmark = pytest.mark.oracle
 
@@ -75,7 +76,7 @@ def test_a_file_that_the_library_trained_is_ours(documents: list[str]) -> None:
 
 def test_merges_of_characters(documents: list[str]) -> None:
     """Their own suffix is part of the last character instead, and the ids of such characters change from run to run."""
-    words = count_pieces(documents[:50], "whitespace")
+    words = word_counts(documents[:50], "whitespace")
     texts = [" ".join(f"{word}{LAST}" for word in documents[i].split()) for i in range(50)]
     size = len(alphabet_of(words, "characters")) + 2000
     theirs = trained(texts, size, pre_tokenizers.WhitespaceSplit(), [], [])

@@ -7,8 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tokenization.bpe_training import BYTE_ORDER, MergeStep, alphabet_of, count_pieces, merge_steps, train_merges
+from tokenization.bpe_training import BYTE_ORDER, MergeStep, alphabet_of, merge_steps, train_merges
 from tokenization.text import utf8
+from tokenization.words import word_counts
 
 
 def made(steps: list[MergeStep]) -> list[tuple[str, int]]:
@@ -23,7 +24,7 @@ def test_low_lower_lowest() -> None:
     left id of the first two. lo makes (lo, w), 3 times; low makes (low, e), twice. All others then occur once: r 3 is the
     smallest left id, then s 4, then low 9, then lowe 10 with r</w> 11 before st 12, then lowest 15.
     """
-    steps = list(merge_steps(count_pieces(["low lower lowest"], "whitespace"), "characters"))
+    steps = list(merge_steps(word_counts(["low lower lowest"], "whitespace"), "characters"))
     assert made(steps) == [
         ("l+o", 3),
         ("lo+w", 3),
@@ -124,12 +125,12 @@ def test_text_that_looks_like_the_end_is_another_symbol() -> None:
 
 
 def test_counting_is_of_normalised_pieces() -> None:
-    counts = count_pieces(["A 12", b"a 1"], "gpt2", single_digits=True, normalization=["lower"])
+    counts = word_counts(["A 12", b"a 1"], "gpt2", single_digits=True, normalization=["lower"])
     assert counts == {"a": 2, " ": 2, "1": 2, "2": 1}
 
 
 def test_a_pattern_that_matches_nothing_gives_no_piece() -> None:
-    assert count_pieces(["ab"], "a*") == {"a": 1}
+    assert word_counts(["ab"], "a*") == {"a": 1}
 
 
 @pytest.mark.parametrize(
@@ -148,7 +149,7 @@ def test_an_empty_corpus_has_no_merge() -> None:
 @pytest.mark.parametrize(("document", "message"), [(b"ab\xff", "byte 2"), ("a\ud800", r"character 1 .* U\+D800")])
 def test_a_document_that_is_no_text_is_named(document: str | bytes, message: str) -> None:
     with pytest.raises(ValueError, match=message):
-        count_pieces([document], "gpt2")
+        word_counts([document], "gpt2")
 
 
 def test_one_long_piece() -> None:

@@ -56,6 +56,10 @@ class RetrievalSource:
         return None
 
     @property
+    def tokenizer(self) -> None:
+        return None
+
+    @property
     def described(self) -> dict[str, Any]:
         return {"name": "retrieval", "digest": None}  # wholly drawn from the configuration and the seed
 

@@ -1,0 +1,60 @@
+"""Tokenizers that are trained on a corpus: once for each configuration and text, then kept in a folder."""
+
+import hashlib
+import json
+from collections.abc import Sequence
+from pathlib import Path
+
+# from tokenization.unigram_training import train_unigram
+from experiments.config.tokenizer import Bpe, Characters, TokenizerConfig, Unigram, WordPiece, Words
+from experiments.data.corpus import Document, corpus_digest
+from experiments.errors import UserError
+from tokenization.bpe import train_bpe
+from tokenization.character import train_characters
+from tokenization.saving import load, save
+from tokenization.tokenizer import Tokenizer
+from tokenization.unigram_training import train_unigram
+from tokenization.word import train_words
+from tokenization.wordpiece_training import train_wordpiece
+
+# Raised when the same configuration and text would give another tokenizer than before.
+TRAINED = 1
+
+
+def trained_tokenizer(cfg: TokenizerConfig, documents: Sequence[Document], cache: Path) -> Tokenizer:
+    """The tokenizer of a configuration, trained on these documents, from `cache` if it holds it and kept there if not.
+
+    Raises UserError when the text has too little for the vocabulary asked for, and when the folder cannot be written.
+    """
+    parts = [TRAINED, cfg.model_dump(), corpus_digest(documents)]
+    folder = cache / f"tokenizer-{hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()[:16]}"
+    try:
+        return load(folder)
+    except ValueError:
+        pass  # not there, or not whole: it is trained, and written again
+    try:
+        tokenizer = train_tokenizer(cfg, [document.text.decode("utf-8") for document in documents])
+        save(tokenizer, folder)
+    except ValueError as error:
+        raise UserError(f"data.tokenizer: {error}") from error
+    except OSError as error:
+        raise UserError(f"{folder}: the tokenizer cannot be written ({error.strerror}); choose another folder") from error
+    return tokenizer
+
+
+def train_tokenizer(cfg: TokenizerConfig, texts: Sequence[str]) -> Tokenizer:
+    """Trains what the configuration says. Raises ValueError for a vocabulary that the texts cannot fill."""
+    match cfg:
+        case Words():
+            return train_words(texts, cfg.vocabulary, pattern=cfg.pattern, normalization=cfg.normalization)
+        case Characters():
+            return train_characters(texts, cfg.vocabulary, normalization=cfg.normalization)
+        case Bpe():
+            cutting = {"pattern": cfg.pattern, "single_digits": cfg.single_digits, "normalization": cfg.normalization}
+            return train_bpe(texts, cfg.vocabulary, unit=cfg.alphabet, **cutting)
+        case WordPiece():
+            cutting = {"pattern": cfg.pattern, "normalization": cfg.normalization}
+            return train_wordpiece(texts, cfg.vocabulary, cfg.criterion, minimum_count=2, **cutting).tokenizer()
+        case Unigram():
+            cutting = {"pattern": cfg.pattern, "normalization": cfg.normalization}
+            return train_unigram(texts, cfg.vocabulary, byte_fallback=cfg.byte_fallback, **cutting).tokenizer
