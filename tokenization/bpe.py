@@ -102,9 +102,12 @@ class BpeTokenizer:
         return {symbol: self._first + i for i, symbol in enumerate(BYTE_ORDER if self.unit == "bytes" else self.alphabet)}
 
     def _symbols(self, piece: str) -> list[int]:
+        if not piece:  # a pattern of the user's own may match nothing at all, which is no word
+            return []
         if self.unit == "bytes":
             return [self._ids[byte] for byte in piece.encode()]
-        return [self._ids.get(c, 1) for c in piece] + [self._first + len(self.alphabet)]
+        unk = 1
+        return [self._ids.get(character, unk) for character in piece] + [self._first + len(self.alphabet)]
 
     def encode(self, text: str | bytes) -> Int32[np.ndarray, "T"]:
         """The ids of a text: in each piece, again and again, the earliest merge of the list that some neighbours have.
@@ -140,7 +143,7 @@ class BpeTokenizer:
         """The ids of a piece, from the pieces that this call knows."""
         ids = known.get(piece)
         if ids is None:
-            ids = known[piece] = merge(self._symbols(piece), self.ranks.get) if piece else []
+            ids = known[piece] = merge(self._symbols(piece), self.ranks.get)
         return ids
 
     def encode_with_offsets(self, text: str | bytes) -> tuple[Int32[np.ndarray, "T"], Int64[np.ndarray, "T 2"]]:
@@ -247,7 +250,15 @@ def train_bpe(
     single_digits: bool = False,
     normalization: Sequence[Step] = (),
 ) -> BpeTokenizer:
-    """The tokenizer of that size that `train_merges` learns from the documents.
+    """The tokenizer that `train_merges` learns from the documents.
+
+    Args:
+        documents: each is read once, and no piece crosses from one into the next.
+        vocabulary_size: in ids, specials included.
+        unit: bytes, or characters and the end of each piece.
+        pattern: a name of PATTERNS or a regular expression; over characters usually words or whitespace.
+        single_digits: whether every digit stands alone.
+        normalization: what is done to each document before, in this order.
 
     Raises what `word_counts` and `train_merges` do.
     """

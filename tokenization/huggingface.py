@@ -174,6 +174,7 @@ def _steps(normalizer: Mapping[str, Any] | None) -> tuple[Step, ...]:
 def _cutting(pre_tokenizer: Mapping[str, Any]) -> tuple[str, bool]:
     """The pattern of a file's pre-tokenizer, by its name if it has one, and whether digits stand alone."""
     parts = pre_tokenizer.get("pretokenizers", [pre_tokenizer])
+    _fits(bool(parts), "pre_tokenizer", parts, "one that ends with ByteLevel")
     digits = parts[0] in (
         {"type": "Split", "pattern": {"Regex": r"\p{N}"}, "behavior": "Isolated", "invert": False},
         {"type": "Digits", "individual_digits": True},

@@ -94,7 +94,7 @@ def test_merges_of_words_with_many_ties(words: dict[str, int]) -> None:
 @pytest.mark.parametrize("pattern", sorted(COVERING))
 def test_ids_of_bytes(documents: list[str], mixed: list[str], pattern: str) -> None:
     tokenizer = train_bpe(documents[:50], 3000, pattern=pattern)
-    compare(tokenizer, documents + mixed)
+    compare(tokenizer, documents[::4] + mixed)
 
 
 @pytest.mark.parametrize("steps", [(), ("nfkc", "lower", "spaces")])

@@ -101,6 +101,12 @@ def test_offsets_where_a_pattern_leaves_text_out() -> None:
     assert tokenizer.encode_with_offsets("é1 23")[1].tolist() == [[2, 3], [4, 5], [5, 6]]
 
 
+def test_a_pattern_that_matches_nothing_gives_no_word() -> None:
+    tokenizer = replace(CHARACTERS, pattern="b*")
+    assert tokenizer.encode("a").tolist() == []
+    assert tokenizer.encode_dropped("a", 0.5, np.random.default_rng(0)).tolist() == []
+
+
 def test_no_text_has_no_offsets() -> None:
     assert BYTES.encode_with_offsets("")[1].shape == (0, 2)
 
