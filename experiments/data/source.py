@@ -23,7 +23,7 @@ from experiments.data.held_out import HeldOut, held_out_text
 from experiments.data.mixed import MixedSource, recall_task
 from experiments.data.retrieval.source import RetrievalSource, retrieval_tasks
 from experiments.data.sample import HELD_OUT_SEED, Sample
-from experiments.data.tokens import TokenFiles, token_files
+from experiments.data.tokens import Report, TokenFiles, token_files
 from experiments.errors import UserError
 from tokenization.byte import ByteTokenizer
 
@@ -132,8 +132,13 @@ class BackcopySource:
         return jax.jit(self.sample, static_argnums=2)(inputs, self.task, sequences).tokens
 
 
-def open_source(data: Data, cache: Path) -> TextSource | BackcopySource | RetrievalSource | MixedSource:
-    """Reads the corpus and its tokens (from `cache` where they are), or draws the task. UserError for what cannot be read."""
+def open_source(
+    data: Data, cache: Path, report: Report | None = None
+) -> TextSource | BackcopySource | RetrievalSource | MixedSource:
+    """Reads the corpus and its tokens (from `cache` where they are), or draws the task. UserError for what cannot be read.
+
+    `report` hears of what is encoded, as `token_files` tells it.
+    """
     if isinstance(data, RetrievalData):
         return RetrievalSource(data)
     if isinstance(data, BackcopyData):
@@ -141,7 +146,7 @@ def open_source(data: Data, cache: Path) -> TextSource | BackcopySource | Retrie
     documents = stdlib_documents() if data.corpus == "stdlib" else text_documents(data.corpus)
     divided = split(documents, data.held_out)
     _check_length(data, divided)
-    files = token_files(documents, ByteTokenizer(), cache, data.held_out)
+    files = token_files(documents, ByteTokenizer(), cache, data.held_out, report)
     if isinstance(data, MixedData):
         return MixedSource(data, files)
     return TextSource(data, files, domain_tokens(divided.held_out, ByteTokenizer()))
