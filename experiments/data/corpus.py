@@ -125,7 +125,7 @@ def _entry_documents(entry: str | Path, hub_documents: int | None) -> list[Docum
     if not str(entry).startswith(PREFIX):
         return _path_documents(Path(entry))
     if hub_documents is None:
-        raise UserError(f"{entry}: a data set is read as a stream, which may have no end: say how many documents to read")
+        raise UserError(f"{entry}: the stream of a data set may have no end: say in data.hub_documents how many to read")
     return [Document(name, text) for name, text in hub_texts(str(entry), hub_documents)]
 
 

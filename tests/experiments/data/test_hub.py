@@ -15,7 +15,7 @@ def test_an_entry_of_another_form_is_named(entry: str) -> None:
 
 
 def test_a_stream_needs_an_end() -> None:
-    with pytest.raises(UserError, match=r"hub:name: .* say how many documents to read"):
+    with pytest.raises(UserError, match=r"hub:name: .* say in data.hub_documents how many to read"):
         text_documents(["hub:name"])
 
 
