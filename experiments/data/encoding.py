@@ -85,9 +85,13 @@ def encoded(chunks: Sequence[Chunk], tokenizer: Tokenizer, dtype: np.dtype, pool
 
 
 @contextlib.contextmanager
-def replacing(path: Path, *, durable: bool = True) -> Iterator[BinaryIO]:
-    """A file that takes its name only once it is complete, and on disk if `durable`; of two writers the later wins, unmixed."""
-    temporary = path.with_name(f".{path.name}.{os.getpid()}-{secrets.token_hex(4)}")
+def replacing(path: Path, scratch: Path, *, durable: bool = True) -> Iterator[BinaryIO]:
+    """A file that takes its name only once it is complete, and on disk if `durable`; of two writers the later wins, unmixed.
+
+    Until then it lies in the folder `scratch`, on the same file system, with which what a killed run leaves is removed.
+    """
+    scratch.mkdir(parents=True, exist_ok=True)
+    temporary = scratch / f"{path.name}.{os.getpid()}-{secrets.token_hex(4)}"
     try:
         with temporary.open("xb") as file:
             yield file
@@ -106,9 +110,8 @@ def _block(chunk: Chunk, tokenizer: Tokenizer, dtype: str) -> bytes:
     eos = np.array([tokenizer.specials.eos], dtype).tobytes()
     block = b"".join(part for ids in tokenizer.encode_batch(chunk.texts) for part in (ids.astype(dtype).tobytes(), eos))
     if chunk.kept is not None:
-        chunk.kept.parent.mkdir(parents=True, exist_ok=True)
         # Another process that has finished the same corpus may remove the folder at any time.
-        with contextlib.suppress(FileNotFoundError), replacing(chunk.kept, durable=False) as file:
+        with contextlib.suppress(FileNotFoundError), replacing(chunk.kept, chunk.kept.parent, durable=False) as file:
             file.write(hashlib.sha256(block).digest())
             file.write(block)
     return block

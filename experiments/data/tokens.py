@@ -4,7 +4,7 @@ import hashlib
 import json
 import shutil
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -139,19 +139,25 @@ def _encode(
     if report is not None:
         report(0, size)
     try:
-        place.folder.mkdir(parents=True, exist_ok=True)
         # The files take their names together, when all is encoded.
         with workers(size, in_processes=in_processes) as pool, ExitStack() as files:
             for side, path in place.paths.items():
                 blocks = encoded(chunks[side], tokenizer, dtype, pool)
-                sums[side] = _write(files.enter_context(replacing(path)), _told(chunks[side], blocks, report, done, size))
+                sums[side] = _write(
+                    files.enter_context(replacing(path, place.parts)), _told(chunks[side], blocks, report, done, size)
+                )
                 done += header["bytes"][side]
-        with replacing(place.sidecar) as file:
+        with replacing(place.sidecar, place.parts) as file:
             file.write(json.dumps(header | sums, indent=2).encode() + b"\n")
     except OSError as error:
+        if _intact(place, header):  # another process was quicker, and removed the folder of the parts
+            return
         raise UserError(
             f"{place.folder}: tokens cannot be written ({error.strerror}); choose another folder, or make room in this one"
         ) from error
+    finally:
+        with suppress(OSError):  # there are parts in it
+            place.parts.rmdir()
 
 
 def _write(file: BinaryIO, blocks: Iterator[bytes]) -> dict[str, Any]:

@@ -1,6 +1,7 @@
 """Chunks: the same ids however they are encoded, and none twice."""
 
 import os
+import shutil
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -154,12 +155,22 @@ def test_a_full_disk_is_one_error_and_keeps_what_it_has(tmp_path: Path, whole: d
     assert _contents(folder) == whole
 
 
-def test_a_folder_that_another_process_removes_is_no_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Path, "mkdir", lambda *_, **__: None)
-    chunks = chunks_of(DOCUMENTS, tmp_path / "gone", "train")
-    with workers(1, in_processes=False) as pool:
-        blocks = list(encoded(chunks, ByteTokenizer(), IDS, pool))
-    assert len(b"".join(blocks)) == 2 * sum(len(document.text) + 1 for document in DOCUMENTS)
+@pytest.mark.parametrize("chunk", [1000, 10**9])
+def test_another_process_that_is_quicker_is_no_error(
+    tmp_path: Path, whole: dict[str, bytes], monkeypatch: pytest.MonkeyPatch, chunk: int
+) -> None:
+    """It finishes and removes the parts while this one writes its last chunk."""
+    monkeypatch.setattr(encoding, "CHUNK", chunk)
+    folder = tmp_path / "shared"
+
+    def overtaken(done: int, size: int) -> None:
+        if done == size:
+            token_files(DOCUMENTS, ByteTokenizer(), folder)
+            for path in folder.glob(".*"):
+                shutil.rmtree(path)
+
+    token_files(DOCUMENTS, ByteTokenizer(), folder, report=overtaken)
+    assert _contents(folder) == whole
 
 
 def test_few_chunks_are_encoded_ahead(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -188,7 +199,8 @@ def test_progress_is_told_in_bytes(tmp_path: Path) -> None:
 def test_a_file_that_fails_keeps_its_old_content(tmp_path: Path) -> None:
     path = tmp_path / "file"
     path.write_bytes(b"old")
-    with pytest.raises(RuntimeError), replacing(path) as file:
+    with pytest.raises(RuntimeError), replacing(path, tmp_path / "scratch") as file:
         file.write(b"ne")
         raise RuntimeError
-    assert _contents(tmp_path) == {"file": b"old"}
+    assert path.read_bytes() == b"old"
+    assert list((tmp_path / "scratch").iterdir()) == []
