@@ -52,7 +52,8 @@ def run_arms(
 
     An arm that starts from another one comes behind it, with the weights of that one's last checkpoint.
     """
-    sources = {data: open_source(data, results / ".cache") for data in dict.fromkeys(arm.data for arm in arms)}
+    data_sets = dict.fromkeys(arm.data for arm in arms)
+    sources = {data: open_source(data, results / ".cache", progress.encoded) for data in data_sets}
     by_name, hashes, members = {arm.name: arm for arm in arms}, {}, []
     for arm in sorted(arms, key=lambda arm: _depth(arm, by_name)):
         before = None if arm.start is None else hashes[study, arm.start.arm]

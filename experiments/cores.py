@@ -3,7 +3,8 @@
 import os
 import sys
 from concurrent.futures import ProcessPoolExecutor
-from multiprocessing import get_context
+from multiprocessing import get_context, parent_process
+from threading import Thread
 
 
 def cores() -> int:
@@ -12,10 +13,19 @@ def cores() -> int:
 
 
 def process_pool() -> ProcessPoolExecutor:
-    """A process a core, each of which multiplies matrices on its own core only."""
-    return ProcessPoolExecutor(cores(), mp_context=get_context("spawn"), initializer=_one_thread)
+    """A process a core, each of which multiplies matrices on its own core only, and ends with this one."""
+    return ProcessPoolExecutor(cores(), mp_context=get_context("spawn"), initializer=_begin)
 
 
-def _one_thread() -> None:
-    """In a new process: OpenBLAS reads it when numpy is imported, which comes later."""
+def _begin() -> None:
+    """In a new process: OpenBLAS reads the number of its threads when numpy is imported, which comes later."""
     os.environ["OPENBLAS_NUM_THREADS"] = "1"
+    Thread(target=_end_with_parent, daemon=True).start()
+
+
+def _end_with_parent() -> None:
+    """A process whose parent is killed would wait for work for ever: it holds the other end of its own queue."""
+    parent = parent_process()
+    if parent is not None:
+        parent.join()
+        os._exit(1)

@@ -16,7 +16,7 @@ from experiments.record import Device, strict_json
 
 PACKAGES = ("jax", "jaxlib", "flax", "optax", "numpy", "orbax-checkpoint")
 # Settings that change how a run is kept, and no number of it; what a corpus says is in its digest, wherever it lies.
-WITHOUT_EFFECT = {"train": {"checkpoint_every"}, "data": {"corpus"}}
+WITHOUT_EFFECT = {"train": {"checkpoint_every"}, "data": {"corpus", "hub_documents"}}
 # Settings that came later: where one is absent, a hash is what it was before there was such a setting.
 ADDED = frozenset({("data", "tokenizer")})
 # Raised when the same configuration would give other numbers than before.

@@ -184,6 +184,8 @@ def _walk(location: list[str]) -> tuple[list[str], list[str]]:
             kinds = tagged
             continue
         keys.append(part)
+        if part.isdigit():  # of a list, whose elements are of the same kinds
+            continue
         valid = sorted({name for kind in kinds for name in kind.model_fields})
         fields = [kind.model_fields[part].annotation for kind in kinds if part in kind.model_fields]
         kinds = [found for annotation in fields for found in _classes(annotation)]

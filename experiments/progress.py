@@ -58,6 +58,12 @@ class Progress:
         if not self._bars.disable:
             self._bars.update(self._bars.task_ids[0], completed=done, status=status)
 
+    def encoded(self, done: int, size: int) -> None:
+        """`done` of the `size` bytes of a corpus are token ids; the first call is with none."""
+        if done == 0:
+            self.start("tokens of the corpus", size // 1000, 0)
+        self.reach(done // 1000, "kB")
+
     def note(self, line: str) -> None:
         """A line that stays, above the bar or in a log."""
         self._bars.console.print(line, highlight=False, markup=False, soft_wrap=True)

@@ -2,25 +2,73 @@
 
 from typing import Annotated, Literal
 
-from pydantic import BeforeValidator, Field, model_validator
+from pydantic import BeforeValidator, Discriminator, Field, Tag, model_validator
 
 from experiments.config.base import Frozen, Positive
 from experiments.config.tokenizer import TokenizerConfig
 from experiments.data.retrieval.vocabulary import DIGITS, TASKS, Task
 
 
+def _is_files(corpus: object) -> bool:
+    return corpus == "stdlib" or (isinstance(corpus, list | tuple) and all(isinstance(path, str) for path in corpus))
+
+
 def _files(corpus: object) -> object:
     """Said here because a union would say it of its first member only."""
-    if corpus != "stdlib" and not (isinstance(corpus, list | tuple) and all(isinstance(path, str) for path in corpus)):
+    if not _is_files(corpus):
         raise ValueError(f'{corpus!r} is neither "stdlib" nor a list of files and folders, as in ["book.txt"]')
     return corpus
 
 
+# "stdlib" (sources and documentation topics of the running Python), or files, folders and data sets of the Hub: "hub:NAME",
+# "hub:NAME:CONFIGURATION" or "hub:NAME:CONFIGURATION:SPLIT".
+Files = Annotated[Literal["stdlib"] | tuple[str, ...], BeforeValidator(_files)]
+
+
+class MixturePart(Frozen):
+    """One corpus of several; its share of the tokens that are trained on is its weight over the sum of all weights."""
+
+    corpus: Files
+    weight: float = Field(gt=0)
+
+
+class Mixture(Frozen):
+    """Corpora by weight, for training and for what is held out."""
+
+    kind: Literal["mixture"] = "mixture"
+    parts: tuple[MixturePart, ...] = Field(min_length=1)
+
+
+def _files_or_mixture(corpus: object) -> object:
+    if not _is_files(corpus) and not isinstance(corpus, dict | Mixture):
+        raise ValueError(
+            f'{corpus!r} is neither "stdlib" nor a list of files and folders, as in ["book.txt"], nor a mixture, as in '
+            '{ kind = "mixture", parts = [{ corpus = ["book.txt"], weight = 1.0 }] }'
+        )
+    return corpus
+
+
+def _form(corpus: object) -> str:
+    return "mixture" if isinstance(corpus, dict | Mixture) else "stdlib" if corpus == "stdlib" else "files"
+
+
+Corpus = Annotated[
+    Annotated[Literal["stdlib"], Tag("stdlib")] | Annotated[tuple[str, ...], Tag("files")] | Annotated[Mixture, Tag("mixture")],
+    Discriminator(_form),
+    BeforeValidator(_files_or_mixture),
+]
+
+
 class TextData(Frozen):
-    """`corpus` is "stdlib" (sources and documentation topics of the running Python) or a list of files and folders."""
+    """Documents one behind the other, each ended by EOS; windows are cut from them without regard to where they end.
+
+    `bos` is what a window, not a document, begins with: nothing of its own, BOS, or an id that is drawn. Attention sees all of
+    a window, over the ends of documents.
+    """
 
     kind: Literal["text"] = "text"
-    corpus: Annotated[Literal["stdlib"] | tuple[str, ...], BeforeValidator(_files)] = "stdlib"
+    corpus: Corpus = "stdlib"
+    hub_documents: Positive | None = None  # read of each data set of the Hub, whose stream may have no end
     length: Positive
     bos: Literal["fixed", "absent", "random"] = "absent"
     held_out: float = Field(default=0.05, gt=0, lt=1)
@@ -76,7 +124,8 @@ class MixedData(Frozen):
     """Half of the rows are text, half associative recall (experiments/data/recall.py), whose ids lie behind those of text."""
 
     kind: Literal["mixed"] = "mixed"
-    corpus: Annotated[Literal["stdlib"] | tuple[str, ...], BeforeValidator(_files)] = "stdlib"
+    corpus: Files = "stdlib"
+    hub_documents: Positive | None = None
     length: int = Field(ge=4, multiple_of=2)
     held_out: float = Field(default=0.05, gt=0, lt=1)
     keys: Positive = 128

@@ -6,7 +6,7 @@ A window of `length` inputs and their targets is one row of `length + 1` ids: in
 from typing import Literal
 
 import numpy as np
-from jaxtyping import Int, Int32, Integer
+from jaxtyping import Int, Int32, Int64, Integer
 
 from experiments.data.permutation import keyed, mix, permute
 from experiments.errors import UserError
@@ -56,9 +56,22 @@ def text_batch(
 
     Raises UserError when the window is longer than the corpus.
     """
+    return text_rows(tokens, seed, step * batch + np.arange(batch, dtype=np.int64), length, bos)
+
+
+def text_rows(
+    tokens: Integer[np.ndarray, "corpus"],
+    seed: int,
+    item: Int64[np.ndarray, "items"],
+    length: int,
+    bos: Int32[np.ndarray, "candidates"],
+) -> Int32[np.ndarray, "items {length}+1"]:
+    """The windows of these items, as `text_batch` counts them: all of the steps of training, one after another.
+
+    Raises UserError when the window is longer than the corpus.
+    """
     stretch = _stretch(tokens, length, bos)
     windows = len(tokens) // stretch
-    item = step * batch + np.arange(batch, dtype=np.int64)
     epoch, place = np.divmod(item, windows)
     window = permute(place, windows, keyed(seed, epoch))
     return _rows(tokens, window, stretch, stretch, _draw(bos, seed, item))

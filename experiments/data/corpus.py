@@ -4,7 +4,6 @@ A document's text is bytes in valid UTF-8, kept as they are on disk: no newline 
 """
 
 import hashlib
-import json
 import os
 import sysconfig
 from collections.abc import Iterator, Sequence
@@ -12,10 +11,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from pydoc_data.topics import topics
 
+from experiments.data.formats import COMPRESSED, PARQUET, TEXT_SUFFIXES, file_texts, first_invalid, is_text
+from experiments.data.hub import PREFIX, hub_texts
 from experiments.errors import UserError
-
-# What is taken from a folder. A file that is named itself is read whatever its suffix.
-TEXT_SUFFIXES = frozenset({".txt", ".md", ".rst", ".py", ".jsonl"})
 
 # Not the standard library, or its tests, or made for one build of Python and different on each machine.
 SKIPPED_FOLDERS = frozenset({"site-packages", "dist-packages", "__pycache__", "test", "tests", "idle_test"})
@@ -57,24 +55,24 @@ def stdlib_documents() -> list[Document]:
     documents = []
     for path in sorted(_stdlib_sources(root), key=lambda path: path.relative_to(root).as_posix()):
         text = path.read_bytes()
-        if text and _first_invalid(text) is None:
+        if text and first_invalid(text) is None:
             documents.append(Document(path.relative_to(root).as_posix(), text))
     if not documents:
         raise UserError(f"this Python has no sources of its standard library in {root}; name text files instead")
     return documents + [Document(f"{TOPICS}/{name}", topics[name].encode()) for name in sorted(topics)]
 
 
-def text_documents(paths: Sequence[str | Path]) -> list[Document]:
-    """The documents of files and folders, in the order given.
+def text_documents(entries: Sequence[str | Path], hub_documents: int | None = None) -> list[Document]:
+    """The documents of files, folders and data sets of the Hub, in the order given.
 
-    A folder gives its *.txt, *.md, *.rst, *.py and *.jsonl files at any depth, sorted by path; hidden and empty ones
-    are left out. A .jsonl file is one document a line, an object whose "text" is a string that is not empty; any other
-    file is one document.
+    A folder gives its *.txt, *.md, *.rst, *.py and *.jsonl files, those with .gz or .zst behind, and its *.parquet, at any
+    depth, sorted by path; hidden and empty ones are left out. What a file gives is told by experiments.data.formats, and
+    what an entry that begins with "hub:" gives, at most `hub_documents` of its documents, by experiments.data.hub.
 
-    Raises UserError for a path that does not exist or cannot be read, a file that is empty or not UTF-8 (naming the
-    byte), a folder without text, and a line of JSONL without text (naming the line).
+    Raises UserError for a path that does not exist or cannot be read, a folder without text, a data set without
+    `hub_documents`, and what those two refuse.
     """
-    documents = [document for path in paths for document in _path_documents(Path(path))]
+    documents = [document for entry in entries for document in _entry_documents(entry, hub_documents)]
     if not documents:
         raise UserError("no text was named; name at least one file or folder")
     return documents
@@ -123,12 +121,20 @@ def _stdlib_sources(root: Path) -> Iterator[Path]:
                 yield path
 
 
+def _entry_documents(entry: str | Path, hub_documents: int | None) -> list[Document]:
+    if not str(entry).startswith(PREFIX):
+        return _path_documents(Path(entry))
+    if hub_documents is None:
+        raise UserError(f"{entry}: the stream of a data set may have no end: say in data.hub_documents how many to read")
+    return [Document(name, text) for name, text in hub_texts(str(entry), hub_documents)]
+
+
 def _path_documents(path: Path) -> list[Document]:
     if path.is_dir():
         files = sorted(_folder_files(path), key=lambda file: file.relative_to(path).as_posix())
         documents = [document for file in files for document in _file_documents(file)]
         if not documents:
-            raise UserError(f"{path}: no text in this folder; it needs {', '.join(sorted(TEXT_SUFFIXES))} files")
+            raise UserError(f"{path}: no text in this folder; it needs {_readable()} files")
         return documents
     if not path.exists():
         raise UserError(f"{path}: no such file or folder; check the path")
@@ -139,51 +145,16 @@ def _folder_files(root: Path) -> Iterator[Path]:
     for folder, folders, files in os.walk(root):
         folders[:] = [f for f in folders if not f.startswith(".") and f != "__pycache__"]
         paths = (Path(folder, file) for file in files if not file.startswith("."))
-        yield from (path for path in paths if path.suffix.lower() in TEXT_SUFFIXES and path.stat().st_size > 0)
+        yield from (path for path in paths if is_text(path) and path.stat().st_size > 0)
+
+
+def _readable() -> str:
+    suffixes = ", ".join([*sorted(TEXT_SUFFIXES), PARQUET])
+    return f"{suffixes} (and, but for the last, {' or '.join(sorted(COMPRESSED))} behind it)"
 
 
 def _file_documents(path: Path) -> list[Document]:
-    try:
-        text = path.read_bytes()
-    except OSError as error:
-        raise UserError(f"{path}: cannot be read ({error.strerror}); check its permissions") from error
-    if not text:
-        raise UserError(f"{path}: the file is empty (0 bytes, end of file at byte 0); remove it or put text into it")
-    offset = _first_invalid(text)
-    if offset is not None:
-        raise UserError(f"{path}: not UTF-8 at byte {offset} (0x{text[offset]:02x}); convert the file to UTF-8")
-    if path.suffix.lower() == ".jsonl":
-        return _jsonl_documents(path, text)
-    return [Document(str(path), text)]
-
-
-def _first_invalid(text: bytes) -> int | None:
-    try:
-        text.decode("utf-8")
-    except UnicodeDecodeError as error:
-        return error.start
-    return None
-
-
-def _jsonl_documents(path: Path, text: bytes) -> list[Document]:
-    lines = [(number, line) for number, line in enumerate(text.split(b"\n"), start=1) if line.strip()]
-    if not lines:
-        raise UserError(f"{path}: no line holds a document; each needs an object with a text")
-    return [Document(f"{path}:{number}", _line_text(f"{path}, line {number}", line)) for number, line in lines]
-
-
-def _line_text(where: str, line: bytes) -> bytes:
-    try:
-        value = json.loads(line)
-    except (ValueError, RecursionError) as error:
-        raise UserError(f"{where}: not JSON ({error}); each line must be one object") from error
-    found = value.get("text") if isinstance(value, dict) else None
-    if not isinstance(found, str) or not found:
-        raise UserError(f'{where}: no "text" with a string that is not empty; each line must be {{"text": "…"}}')
-    try:
-        return found.encode("utf-8")
-    except UnicodeEncodeError as error:
-        raise UserError(f'{where}: character {error.start} of "text" is a lone surrogate; remove it') from error
+    return [Document(name, text) for name, text in file_texts(path)]
 
 
 def _place(document: Document) -> float:

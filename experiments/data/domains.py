@@ -7,9 +7,10 @@ import numpy as np
 from jaxtyping import Int32
 
 from experiments.data.corpus import Document
+from experiments.data.formats import inner_suffix
 from tokenization.tokenizer import Tokenizer
 
-# Suffixes of what is read from a folder (experiments.data.corpus) and is a program.
+# Suffixes of what is read from a folder (experiments.data.formats) and is a program.
 CODE = frozenset({".py"})
 
 
@@ -18,6 +19,6 @@ def domain_tokens(documents: Sequence[Document], tokenizer: Tokenizer) -> dict[s
     eos = np.array([] if tokenizer.specials.eos is None else [tokenizer.specials.eos], np.int32)
     found: dict[str, list[np.ndarray]] = {"code": [], "prose": []}
     for document, ids in zip(documents, tokenizer.encode_batch([one.text for one in documents]), strict=True):
-        domain = "code" if PurePath(document.name).suffix in CODE else "prose"
+        domain = "code" if inner_suffix(PurePath(document.name)) in CODE else "prose"
         found[domain] += [ids.astype(np.int32), eos]
     return {domain: np.concatenate(parts) for domain, parts in found.items() if parts}

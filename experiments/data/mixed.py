@@ -9,11 +9,11 @@ import numpy as np
 from jaxtyping import Array, Int32, UInt32
 
 from experiments.config.data import MixedData
-from experiments.data.batches import first_tokens, held_out_windows, text_batch
-from experiments.data.held_out import HeldOut, held_out_text
+from experiments.data.batches import first_tokens
+from experiments.data.held_out import HeldOut
+from experiments.data.mixture import WeightedText
 from experiments.data.recall import NEVER, Recall, sample
 from experiments.data.sample import HELD_OUT_SEED, Sample
-from experiments.data.tokens import TokenFiles
 from tokenization.byte import ByteTokenizer
 
 
@@ -38,7 +38,7 @@ class MixedSource:
     """
 
     data: MixedData
-    files: TokenFiles
+    text: WeightedText
 
     @property
     def vocabulary(self) -> int:
@@ -58,16 +58,16 @@ class MixedSource:
         return {
             "name": "recall and text",
             "corpus": corpus if isinstance(corpus, str) else list(corpus),
-            "digest": self.files.digest,
+            "digest": self.text.digest,
             "tokenizer": self.tokenizer.name,
             "tokenizer_digest": self.tokenizer.digest(),
-            "train_tokens": len(self.files.train),
-            "held_out_tokens": len(self.files.held_out),
+            "train_tokens": self.text.train_tokens,
+            "held_out_tokens": self.text.held_out_tokens,
         }
 
     def inputs(self, seed: int, step: int, batch: int) -> MixedInputs:
         first = first_tokens("absent", ByteTokenizer())
-        text = text_batch(self.files.train, seed, step, batch // 2, self.data.length, first)
+        text = self.text.batch(seed, step, batch // 2, self.data.length, first)
         return MixedInputs(text, np.array([seed, step], np.uint32))
 
     def sample(self, inputs: MixedInputs, shared: None, batch: int) -> Sample:  # noqa: ARG002
@@ -85,13 +85,13 @@ class MixedSource:
 
     def held_out_text(self, length: int, count_tokens: int) -> Int32[np.ndarray, "W T"]:
         """Non-overlapping windows [count // length, length + 1] of text, the same for every arm and seed."""
-        return held_out_windows(self.files.held_out, length, count_tokens, first_tokens("absent", ByteTokenizer()))
+        return self.text.held_out(length, count_tokens, first_tokens("absent", ByteTokenizer()))
 
     def scored(self, length: int, count_tokens: int) -> HeldOut:
         """Those windows with the document of each target."""
         tokenizer = ByteTokenizer()
         first = first_tokens("absent", tokenizer)
-        return held_out_text(self.files.held_out, length, count_tokens, first, tokenizer.specials.eos)
+        return self.text.scored(length, count_tokens, first, tokenizer.specials.eos)
 
     def held_out_recall(self, length: int, rows: int) -> Sample:
         """Rows [rows, length + 1] of recall that no training seed draws, the same for every arm and seed; on the host."""

@@ -4,7 +4,7 @@ A source splits the work in two: `inputs(seed, step)` on the host, small arrays 
 shared)` inside the compiled step, the ids [B, T + 1] that they stand for.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
@@ -14,16 +14,17 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Int, Int32, UInt32
 
-from experiments.config.data import BackcopyData, Data, MixedData, RetrievalData, TextData
+from experiments.config.data import BackcopyData, Data, MixedData, Mixture, MixturePart, RetrievalData, TextData
 from experiments.data.backcopy import Backcopy, make_task, sample
-from experiments.data.batches import first_tokens, held_out_windows, text_batch
-from experiments.data.corpus import Split, split, stdlib_documents, text_documents
+from experiments.data.batches import first_tokens, held_out_windows
+from experiments.data.corpus import Document, Split, split, stdlib_documents, text_documents
 from experiments.data.domains import domain_tokens
-from experiments.data.held_out import HeldOut, held_out_text
+from experiments.data.held_out import HeldOut
 from experiments.data.mixed import MixedSource, recall_task
+from experiments.data.mixture import WeightedText, shares_of
 from experiments.data.retrieval.source import RetrievalSource, retrieval_tasks
 from experiments.data.sample import HELD_OUT_SEED, Sample
-from experiments.data.tokens import TokenFiles, token_files
+from experiments.data.tokens import Report, token_files
 from experiments.data.trained import trained_tokenizer
 from experiments.errors import UserError
 from tokenization.byte import ByteTokenizer
@@ -59,7 +60,7 @@ class Source(Protocol):
 @dataclass(frozen=True)
 class TextSource:
     data: TextData
-    files: TokenFiles
+    text: WeightedText
     tokenizer: Tokenizer
     domains: Mapping[str, Int32[np.ndarray, " ids"]]  # held-out tokens of code and of prose
 
@@ -73,18 +74,19 @@ class TextSource:
 
     @property
     def described(self) -> dict[str, Any]:
+        corpus = self.data.corpus
         return {
-            "name": self.data.corpus if isinstance(self.data.corpus, str) else list(self.data.corpus),
-            "digest": self.files.digest,
+            "name": corpus.model_dump(mode="json") if isinstance(corpus, Mixture) else _listed(corpus),
+            "digest": self.text.digest,
             "tokenizer": self.tokenizer.name,
             "tokenizer_digest": self.tokenizer.digest(),
-            "train_tokens": len(self.files.train),
-            "held_out_tokens": len(self.files.held_out),
+            "train_tokens": self.text.train_tokens,
+            "held_out_tokens": self.text.held_out_tokens,
         }
 
     def inputs(self, seed: int, step: int, batch: int) -> Int32[np.ndarray, "B T"]:
         first = first_tokens(self.data.bos, self.tokenizer)
-        return text_batch(self.files.train, seed, step, batch, self.data.length, first)
+        return self.text.batch(seed, step, batch, self.data.length, first)
 
     def sample(self, inputs: Int[Array, "B T"], shared: None, batch: int) -> Sample:  # noqa: ARG002
         return Sample(inputs)
@@ -92,7 +94,7 @@ class TextSource:
     def held_out(self, length: int, count_tokens: int) -> Int32[np.ndarray, "B T"]:
         """Non-overlapping windows [count // length, length + 1], the same for every arm and seed."""
         first = first_tokens(self.data.bos, self.tokenizer)
-        return held_out_windows(self.files.held_out, length, count_tokens, first)
+        return self.text.held_out(length, count_tokens, first)
 
     def by_domain(self, length: int, windows: int) -> dict[str, Int32[np.ndarray, "B T"]]:
         """As many windows of each domain, at most `windows`; a domain without one is left out."""
@@ -105,7 +107,7 @@ class TextSource:
     def scored(self, length: int, count_tokens: int, stride: int | None = None) -> HeldOut:
         """Those windows, or sliding ones, with which targets count and the document of each."""
         first = first_tokens(self.data.bos, self.tokenizer)
-        return held_out_text(self.files.held_out, length, count_tokens, first, self.tokenizer.specials.eos, stride)
+        return self.text.scored(length, count_tokens, first, self.tokenizer.specials.eos, stride)
 
 
 @dataclass(frozen=True)
@@ -144,20 +146,52 @@ class BackcopySource:
         return jax.jit(self.sample, static_argnums=2)(inputs, self.task, sequences).tokens
 
 
-def open_source(data: Data, cache: Path) -> TextSource | BackcopySource | RetrievalSource | MixedSource:
-    """Reads the corpus and its tokens (from `cache` where they are), or draws the task. UserError for what cannot be read."""
+def open_source(
+    data: Data, cache: Path, report: Report | None = None
+) -> TextSource | BackcopySource | RetrievalSource | MixedSource:
+    """Reads the corpus and its tokens (from `cache` where they are), or draws the task. UserError for what cannot be read.
+
+    `report` hears of what is encoded, as `token_files` tells it.
+    """
     if isinstance(data, RetrievalData):
         return RetrievalSource(data)
     if isinstance(data, BackcopyData):
         return BackcopySource(data, make_task(data.vocabulary, data.triggers, data.task_seed, data.zipf))
-    documents = stdlib_documents() if data.corpus == "stdlib" else text_documents(data.corpus)
-    divided = split(documents, data.held_out)
-    _check_length(data, divided)
+    corpora = data.corpus.parts if isinstance(data.corpus, Mixture) else (MixturePart(corpus=data.corpus, weight=1.0),)
+    shares = shares_of([part.weight for part in corpora])
+    # All of them are read before any is encoded: what is missing is said at once.
+    documents = [_documents(part.corpus, data, alone=len(corpora) == 1) for part in corpora]
+    tokenizer = _tokenizer(data, documents, cache)
+    files = tuple(token_files(of_part, tokenizer, cache, data.held_out, report) for of_part in documents)
+    text = WeightedText(files, tuple(str(_listed(part.corpus)) for part in corpora), shares)
     if isinstance(data, MixedData):
-        return MixedSource(data, token_files(documents, ByteTokenizer(), cache, data.held_out))
-    tokenizer = ByteTokenizer() if data.tokenizer is None else trained_tokenizer(data.tokenizer, divided.train, cache)
-    files = token_files(documents, tokenizer, cache, data.held_out)
-    return TextSource(data, files, tokenizer, domain_tokens(divided.held_out, tokenizer))
+        return MixedSource(data, text)
+    held_out = [document for of_part in documents for document in split(of_part, data.held_out).held_out]
+    return TextSource(data, text, tokenizer, domain_tokens(held_out, tokenizer))
+
+
+def _tokenizer(data: TextData | MixedData, documents: Sequence[Sequence[Document]], cache: Path) -> Tokenizer:
+    """Bytes, or what is trained on the training text of all parts."""
+    if isinstance(data, MixedData) or data.tokenizer is None:
+        return ByteTokenizer()
+    train = [document for of_part in documents for document in split(of_part, data.held_out).train]
+    return trained_tokenizer(data.tokenizer, train, cache)
+
+
+def _documents(corpus: str | tuple[str, ...], data: TextData | MixedData, *, alone: bool) -> list[Document]:
+    """Those of one part. UserError where they cannot be read or divided, or no window fits into what is trained on."""
+    try:
+        documents = stdlib_documents() if isinstance(corpus, str) else text_documents(corpus, data.hub_documents)
+        _check_length(data, split(documents, data.held_out))
+    except UserError as error:
+        if alone:
+            raise
+        raise UserError(f"{_listed(corpus)}, a part of the mixture: {error}") from error
+    return documents
+
+
+def _listed(corpus: str | tuple[str, ...]) -> str | list[str]:
+    return corpus if isinstance(corpus, str) else list(corpus)
 
 
 def _check_length(data: TextData | MixedData, divided: Split) -> None:

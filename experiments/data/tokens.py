@@ -2,10 +2,9 @@
 
 import hashlib
 import json
-import os
-import secrets
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+import shutil
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -14,14 +13,16 @@ import numpy as np
 from jaxtyping import UInt
 
 from experiments.data.corpus import Document, corpus_digest, split
+from experiments.data.encoding import Chunk, chunks_of, encoded, replacing, workers
 from experiments.errors import UserError
 from tokenization.tokenizer import Tokenizer
 
 # Part of every digest: raise it whenever the same corpus would be written differently.
 FORMAT = 1
 SIDES = ("train", "held_out")
-DOCUMENTS_AT_ONCE = 256
 READ_AT_ONCE = 1 << 20
+
+Report = Callable[[int, int], None]
 
 
 @dataclass(frozen=True)
@@ -35,12 +36,50 @@ class TokenFiles:
     digest: str
 
 
-def token_files(documents: Sequence[Document], tokenizer: Tokenizer, folder: Path, held_out_share: float = 0.05) -> TokenFiles:
+@dataclass(frozen=True)
+class _Place:
+    """Where the tokens of one digest lie."""
+
+    folder: Path
+    digest: str
+
+    @property
+    def paths(self) -> dict[str, Path]:
+        return {side: self.folder / f"tokens-{self.digest[:16]}-{side}.bin" for side in SIDES}
+
+    @property
+    def sidecar(self) -> Path:
+        return self.folder / f"tokens-{self.digest[:16]}.json"
+
+    @property
+    def parts(self) -> Path:
+        """The folder of what a run has encoded that is not at its end."""
+        return self.folder / f".tokens-{self.digest}.parts"
+
+
+def token_files(
+    documents: Sequence[Document],
+    tokenizer: Tokenizer,
+    folder: Path,
+    held_out_share: float = 0.05,
+    report: Report | None = None,
+    *,
+    in_processes: bool = False,
+) -> TokenFiles:
     """The tokens of a corpus, EOS after each document, from `folder` if it holds them and written there if not.
 
     Ids are little-endian uint16, or uint32 for a vocabulary above 65536, without header: any reader of flat arrays can
     use them. A JSON file beside them, written last, has their sizes and SHA-256; both are compared on opening, and what
-    does not agree is written again. Each file appears whole or not at all, so processes may share the folder.
+    does not agree is written again. Each file appears whole or not at all, so processes may share the folder. A run that
+    dies leaves in it what it had encoded, a folder that the next run takes up and removes.
+
+    Args:
+        documents: in the order in which they are written.
+        tokenizer: its `encode_batch` may be called from two threads at once, but not if `in_processes`.
+        folder: made where it is not there.
+        held_out_share: of the documents; see `split`.
+        report: called with the bytes of text that are encoded, 0 at first, and the bytes of all of it, if any have to be.
+        in_processes: of a tokenizer that keeps to one core: encode much text in a process a core.
 
     Raises UserError when the corpus cannot be divided, the tokenizer has no EOS or the folder cannot be written.
     """
@@ -52,16 +91,14 @@ def token_files(documents: Sequence[Document], tokenizer: Tokenizer, folder: Pat
     dtype = np.dtype("<u2" if tokenizer.vocabulary_size <= 2**16 else "<u4")
     digest = _digest(documents, tokenizer, held_out_share)
     header = {"format": FORMAT, "digest": digest, "tokenizer": tokenizer.name, "dtype": dtype.name, "bytes": text_bytes}
-    paths = {side: folder / f"tokens-{digest[:16]}-{side}.bin" for side in SIDES}
-    sidecar = folder / f"tokens-{digest[:16]}.json"
-    if not _intact(sidecar, paths, header):
-        try:
-            _write(sidecar, paths, header, {side: _blocks(chosen, tokenizer, dtype) for side, chosen in sides.items()})
-        except OSError as error:
-            raise UserError(f"{folder}: tokens cannot be written ({error.strerror}); choose another folder") from error
-        if not _intact(sidecar, paths, header):
+    place = _Place(folder, digest)
+    if not _intact(place, header):
+        chunks = {side: chunks_of(chosen, place.parts, side) for side, chosen in sides.items()}
+        _encode(place, header, chunks, tokenizer, report, in_processes)
+        if not _intact(place, header):
             raise UserError(f"{folder}: the tokens just written do not read back as written; check the disk")
-    train, held_out = (np.memmap(paths[side], dtype, "r") for side in SIDES)
+        shutil.rmtree(place.parts, ignore_errors=True)
+    train, held_out = (np.memmap(place.paths[side], dtype, "r") for side in SIDES)
     return TokenFiles(train, held_out, text_bytes["train"], text_bytes["held_out"], digest)
 
 
@@ -70,11 +107,11 @@ def _digest(documents: Sequence[Document], tokenizer: Tokenizer, held_out_share:
     return hashlib.sha256(json.dumps(parts).encode()).hexdigest()
 
 
-def _intact(sidecar: Path, paths: dict[str, Path], header: dict[str, Any]) -> bool:
+def _intact(place: _Place, header: dict[str, Any]) -> bool:
     """Whether the files are there and are, byte for byte, what the sidecar says was written under this header."""
     try:
-        written = json.loads(sidecar.read_bytes())
-        found = {side: _file_sum(path) for side, path in paths.items()}
+        written = json.loads(place.sidecar.read_bytes())
+        found = {side: _file_sum(path) for side, path in place.paths.items()}
     except (OSError, ValueError):
         return False
     return written == header | found
@@ -88,37 +125,53 @@ def _file_sum(path: Path) -> dict[str, Any]:
         return {"size": file.tell(), "sha256": digest.hexdigest()}
 
 
-def _write(sidecar: Path, paths: dict[str, Path], header: dict[str, Any], blocks: dict[str, Iterator[bytes]]) -> None:
-    sidecar.parent.mkdir(parents=True, exist_ok=True)
+def _encode(
+    place: _Place,
+    header: dict[str, Any],
+    chunks: Mapping[str, Sequence[Chunk]],
+    tokenizer: Tokenizer,
+    report: Report | None,
+    in_processes: bool,
+) -> None:
     sums: dict[str, Any] = {}
-    for side, path in paths.items():
-        digest, size = hashlib.sha256(), 0
-        with _replacing(path) as file:
-            for block in blocks[side]:
-                digest.update(block)
-                size += file.write(block)
-        sums[side] = {"size": size, "sha256": digest.hexdigest()}
-    with _replacing(sidecar) as file:
-        file.write(json.dumps(header | sums, indent=2).encode() + b"\n")
-
-
-def _blocks(documents: Sequence[Document], tokenizer: Tokenizer, dtype: np.dtype) -> Iterator[bytes]:
-    """The ids of each document and EOS, as they stand on disk."""
-    eos = np.array([tokenizer.specials.eos], dtype).tobytes()
-    for start in range(0, len(documents), DOCUMENTS_AT_ONCE):
-        for ids in tokenizer.encode_batch([document.text for document in documents[start : start + DOCUMENTS_AT_ONCE]]):
-            yield ids.astype(dtype).tobytes() + eos
-
-
-@contextmanager
-def _replacing(path: Path) -> Iterator[BinaryIO]:
-    """A file that takes its name only once it is complete and on disk; of two writers the later wins, unmixed."""
-    temporary = path.with_name(f".{path.name}.{os.getpid()}-{secrets.token_hex(4)}")
+    dtype = np.dtype(header["dtype"]).newbyteorder("<")
+    done, size = 0, sum(header["bytes"].values())
+    if report is not None:
+        report(0, size)
     try:
-        with temporary.open("xb") as file:
-            yield file
-            file.flush()
-            os.fsync(file.fileno())
-        temporary.replace(path)
+        # The files take their names together, when all is encoded.
+        with workers(size, in_processes=in_processes) as pool, ExitStack() as files:
+            for side, path in place.paths.items():
+                blocks = encoded(chunks[side], tokenizer, dtype, pool)
+                sums[side] = _write(
+                    files.enter_context(replacing(path, place.parts)), _told(chunks[side], blocks, report, done, size)
+                )
+                done += header["bytes"][side]
+        with replacing(place.sidecar, place.parts) as file:
+            file.write(json.dumps(header | sums, indent=2).encode() + b"\n")
+    except OSError as error:
+        if _intact(place, header):  # another process was quicker, and removed the folder of the parts
+            return
+        raise UserError(
+            f"{place.folder}: tokens cannot be written ({error.strerror}); choose another folder, or make room in this one"
+        ) from error
     finally:
-        temporary.unlink(missing_ok=True)
+        with suppress(OSError):  # there are parts in it
+            place.parts.rmdir()
+
+
+def _write(file: BinaryIO, blocks: Iterator[bytes]) -> dict[str, Any]:
+    digest, size = hashlib.sha256(), 0
+    for block in blocks:
+        digest.update(block)
+        size += file.write(block)
+    return {"size": size, "sha256": digest.hexdigest()}
+
+
+def _told(chunks: Sequence[Chunk], blocks: Iterator[bytes], report: Report | None, done: int, size: int) -> Iterator[bytes]:
+    """The blocks; `report` hears of each when it is written."""
+    for chunk, block in zip(chunks, blocks, strict=True):
+        yield block
+        done += chunk.size
+        if report is not None:
+            report(done, size)

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float, Int, Integer
+from jaxtyping import Array, Float, Int
 
 from tokenization.tokenizer import Tokenizer
 
@@ -42,12 +42,10 @@ UNITS = {
 }
 
 
-def rare_shares(
-    train: Integer[np.ndarray, " train"], held_out: Integer[np.ndarray, " held_out"], vocabulary: int
-) -> dict[str, float]:
-    """Of the vocabulary, which share training sees less than RARE times; of held-out tokens, which share are such ids."""
-    seen = np.bincount(train, minlength=vocabulary)
-    return {"rare_ids": float(np.mean(seen < RARE)), "rare_tokens": float(np.mean(seen[held_out] < RARE))}
+def rare_shares(train: Int[np.ndarray, " V"], held_out: Int[np.ndarray, " V"]) -> dict[str, float]:
+    """From the counts of every id: which share of ids training sees less than RARE times, and of held-out tokens that are such."""
+    rare = train < RARE
+    return {"rare_ids": float(np.mean(rare)), "rare_tokens": float(np.sum(held_out[rare]) / np.sum(held_out))}
 
 
 def unknown_shares(domains: Mapping[str, Int[np.ndarray, " ids"]], unk: int | None) -> dict[str, float]:

@@ -10,7 +10,6 @@ from jaxtyping import Array, Float, Int
 from experiments.config.measure import VocabularyMeasure
 from experiments.config.study import Arm
 from experiments.data.source import TextSource
-from experiments.errors import UserError
 from experiments.evaluate import TOKENS_AT_ONCE, Statistics, evaluate_tokens, in_batches
 from experiments.group import Point
 from experiments.measure.perplexity import mean_loss
@@ -85,27 +84,30 @@ def _sized(source: TextSource, windows: Int[np.ndarray, "W ids"]) -> Held:
 
 def _windows(source: TextSource, count_bytes: int) -> Int[np.ndarray, "W ids"]:
     """The first windows of the held-out text whose targets have that many bytes. UserError where it has fewer."""
-    length = source.data.length
-    stretch = length + 1 - int(source.data.bos != "absent")
-    windows = source.held_out(length, len(source.files.held_out) // stretch * length)
-    covered = np.cumsum(_sizes(source, windows).sum(axis=1))
-    if covered[-1] < count_bytes:
-        raise UserError(
-            f"measure.bytes = {count_bytes}: the held-out text has {covered[-1]} bytes in windows of {length} tokens; measure "
-            "fewer, or add text"
-        )
+    length, covered = source.data.length, np.zeros(1, np.int64)
+    wanted = math.ceil(count_bytes / (_bytes_per_token(source) * length))
+    while covered[-1] < count_bytes:
+        windows = source.held_out(length, wanted * length)
+        covered = np.cumsum(_sizes(source, windows).sum(axis=1))
+        wanted += 1 + wanted // 20
     return windows[: int(np.searchsorted(covered, count_bytes)) + 1]
 
 
+def _bytes_per_token(source: TextSource) -> float:
+    return sum(part.held_out_bytes for part in source.text.parts) / source.text.held_out_tokens
+
+
 def _use(source: TextSource, model: DecoderConfig) -> Point:
-    files = source.files
-    matrices = 1 if model.tied else 2
+    seen, held_out = (
+        sum((np.bincount(ids, minlength=source.vocabulary) for ids in side), np.zeros(source.vocabulary, np.int64))
+        for side in ([part.train for part in source.text.parts], [part.held_out for part in source.text.parts])
+    )
     numbers = {
         "vocabulary": source.tokenizer.vocabulary_size,
-        "bytes_per_token": files.held_out_bytes / len(files.held_out),
-        "embedding_weights": matrices * model.vocabulary * model.block.width,
-        "training_tokens": len(files.train),
-        **rare_shares(files.train, files.held_out, source.vocabulary),
+        "bytes_per_token": _bytes_per_token(source),
+        "embedding_weights": (1 if model.tied else 2) * model.vocabulary * model.block.width,
+        "training_tokens": source.text.train_tokens,
+        **rare_shares(seen, held_out),
         **unknown_shares(source.domains, source.tokenizer.specials.unk),
     }
     return {name: np.asarray(value, np.float64) for name, value in numbers.items()}

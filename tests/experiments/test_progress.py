@@ -42,5 +42,14 @@ def test_elsewhere_only_notes() -> None:
     assert _shown(terminal=False) == "checkpoint [passed] over\n"
 
 
+def test_a_corpus_is_told_in_kilobytes() -> None:
+    text = io.StringIO()
+    with Progress(Console(file=text, force_terminal=True, width=160, color_system=None)) as progress:
+        for done in (0, 2_000_000, 3_000_999):
+            progress.encoded(done, 3_000_999)
+    for part in ("tokens of the corpus", "3000/3000 kB"):
+        assert part in text.getvalue()
+
+
 def test_the_ceiling_is_that_of_a_product() -> None:
     assert 1e8 < matmul_ceiling(size=256, rounds=2) < 1e15

@@ -1,12 +1,16 @@
 """Documents, their division and their digest."""
 
+import gzip
 import json
 from pathlib import Path
 from random import Random
 
+import pyarrow
 import pytest
+import zstandard
 from hypothesis import given
 from hypothesis import strategies as st
+from pyarrow import parquet
 
 from experiments.data.corpus import Document, corpus_digest, split, stdlib_documents, text_documents
 from experiments.errors import UserError
@@ -56,6 +60,15 @@ def test_files_folders_and_jsonl(tmp_path: Path) -> None:
     named.write_bytes("é\r\n".encode())
     texts = [document.text for document in text_documents([named, str(folder)])]
     assert texts == ["é\r\n".encode(), b"one", "zwei é".encode(), b"md", b"py"]
+
+
+def test_a_folder_gives_packed_files_and_parquet(tmp_path: Path) -> None:
+    (tmp_path / "a.txt.gz").write_bytes(gzip.compress(b"one"))
+    (tmp_path / "b.tar.gz").write_bytes(gzip.compress(b"no text"))
+    (tmp_path / "c.jsonl.zst").write_bytes(zstandard.ZstdCompressor().compress(b'{"text": "two"}\n{"text": "three"}'))
+    parquet.write_table(pyarrow.table({"text": ["four", "five"]}), tmp_path / "d.parquet")
+    (tmp_path / "e.gz").write_bytes(b"no text")
+    assert [document.text for document in text_documents([tmp_path])] == [b"one", b"two", b"three", b"four", b"five"]
 
 
 @pytest.mark.parametrize("offset", [0, 5, 1000])

@@ -15,7 +15,7 @@ TOKENIZER = ByteTokenizer()
 
 
 def test_documents_are_divided_by_their_suffix_and_end_with_eos() -> None:
-    documents = [Document("a.py", b"x=1"), Document("topics/if", b"If"), Document("b.py", b"y")]
+    documents = [Document("a.py", b"x=1"), Document("topics/if", b"If"), Document("b.py.gz", b"y")]
     found = domain_tokens(documents, TOKENIZER)
     eos = TOKENIZER.specials.eos
     assert found["code"].tolist() == [*b"x=1", eos, *b"y", eos]

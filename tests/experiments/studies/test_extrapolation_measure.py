@@ -60,7 +60,7 @@ def _params(mesh: Mesh, seed: int) -> Decoder:  # noqa: ARG001
 def _window_by_window(params: Decoder, model: ModelConfig, source: TextSource, stride: int | None) -> np.ndarray:
     """The losses of each window by itself, with numpy's log-softmax in float64."""
     rows = []
-    text = source.files.held_out.astype(np.int32)
+    text = source.text.parts[0].held_out.astype(np.int32)
     step = stride or LENGTH + 1
     count = 128 // LENGTH if stride is None else 1 + (128 - LENGTH) // stride
     for begin in range(0, count * step, step):

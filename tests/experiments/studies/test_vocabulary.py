@@ -126,7 +126,7 @@ def test_the_checkpoint_has_its_tokenizer_and_refuses_another(ran: Path, tmp_pat
 def test_too_little_held_out_text_is_said_first(ran: Path, tmp_path: Path) -> None:
     (study,) = load_studies(ran / "toy.toml", ["measure.bytes=100000"])
     arm = arms_of(study, ran / "toy.toml")[0]  # type: ignore[arg-type]
-    with pytest.raises(UserError, match=r"measure\.bytes = 100000: the held-out text has"):
+    with pytest.raises(UserError, match="and the held-out text has"):
         VocabularyMeasurer().batches(open_source(arm.data, tmp_path), arm.measure)  # type: ignore[arg-type]
 
 
