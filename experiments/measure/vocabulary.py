@@ -43,7 +43,7 @@ UNITS = {
 
 
 def rare_shares(train: Int[np.ndarray, " V"], held_out: Int[np.ndarray, " V"]) -> dict[str, float]:
-    """From the counts of every id: which share of ids training sees less than RARE times, and of held-out tokens that are such."""
+    """From the counts of every id: the share of ids that training sees less than RARE times, and of such tokens held out."""
     rare = train < RARE
     return {"rare_ids": float(np.mean(rare)), "rare_tokens": float(np.sum(held_out[rare]) / np.sum(held_out))}
 

@@ -84,13 +84,14 @@ def _sized(source: TextSource, windows: Int[np.ndarray, "W ids"]) -> Held:
 
 def _windows(source: TextSource, count_bytes: int) -> Int[np.ndarray, "W ids"]:
     """The first windows of the held-out text whose targets have that many bytes. UserError where it has fewer."""
-    length, covered = source.data.length, np.zeros(1, np.int64)
+    length = source.data.length
     wanted = math.ceil(count_bytes / (_bytes_per_token(source) * length))
-    while covered[-1] < count_bytes:
+    while True:
         windows = source.held_out(length, wanted * length)
         covered = np.cumsum(_sizes(source, windows).sum(axis=1))
+        if covered[-1] >= count_bytes:
+            return windows[: int(np.searchsorted(covered, count_bytes)) + 1]
         wanted += 1 + wanted // 20
-    return windows[: int(np.searchsorted(covered, count_bytes)) + 1]
 
 
 def _bytes_per_token(source: TextSource) -> float:
