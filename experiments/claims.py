@@ -5,9 +5,10 @@ something: "cuts" is "at most half", "does not remove" is "leaves at least a ten
 5 %". Arms of one seed see the same batches, so margins between arms are paired by seed.
 """
 
+from collections import Counter
 from collections.abc import Sequence
 
-from experiments.evidence import Claim, Verdict, judge, trained
+from experiments.evidence import OUTCOMES, Claim, Verdict, judge, trained
 from experiments.publish.table import MISSING, Table
 from experiments.record import Record
 from experiments.studies import sinks
@@ -176,6 +177,16 @@ def verdicts_table(judged: Sequence[Verdict]) -> Table:
     left = len(judged) - len(measured)
     notes = (f"{left} more claims of the ledger have no records here",) if left else ()
     return Table("Verdicts", "verdicts", ("published claim", "published", "measured here", "verdict"), rows, notes)
+
+
+def ledger_table(judged: Sequence[Verdict]) -> Table:
+    """How many claims of each study hold, fail and are mixed."""
+    names = list(dict.fromkeys(verdict.study for verdict in judged))
+    counts = Counter((verdict.study, verdict.verdict) for verdict in judged)
+    rows = [(name, *(str(counts[name, outcome]) for outcome in OUTCOMES)) for name in names]
+    totals = Counter(verdict.verdict for verdict in judged)
+    rows.append(("all", *(str(totals[outcome]) for outcome in OUTCOMES)))
+    return Table("Published claims by study", "ledger", ("study", *OUTCOMES), tuple(rows))
 
 
 def claims_table(judged: Sequence[Verdict]) -> Table:

@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from experiments.claims import claims_table, verdicts, verdicts_table
+from experiments.claims import claims_table, ledger_table, verdicts, verdicts_table
 from experiments.publish.figures import Drawing
 from experiments.publish.page import Published, Section, publish
 from experiments.publish.summary import current
@@ -141,6 +141,6 @@ def publish_all(results: Path, hashes: Mapping[tuple[str, str], str] | None = No
         sections(stored),
         judged,
         records,
-        extra_tables=(claims_table(judged), verdicts_table(judged)),
+        extra_tables=(ledger_table(judged), claims_table(judged), verdicts_table(judged)),
         notes=tuple(notes),
     )

@@ -7,16 +7,19 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from experiments.claims import LEDGER, claims_table, verdicts, verdicts_table
+from experiments.claims import LEDGER, claims_table, ledger_table, verdicts, verdicts_table
 from experiments.evidence import Claim, Evidence, judge, mean_interval
 from experiments.record import Record, read_records
 from experiments.studies.anatomy_claims import DEPTH, GATE_POSITION, SINKS_LM, STABILITY
 from experiments.studies.backcopy_claims import BACKCOPY
 from experiments.studies.base_length_claims import BASE_VS_LENGTH
+from experiments.studies.multilingual import MULTILINGUAL
 from experiments.studies.precision import PRECISION
 from experiments.studies.retrieval_claims import RETRIEVAL
 from experiments.studies.rope_base_claims import ROPE_BASE
 from experiments.studies.streaming_claims import STREAMING
+from experiments.studies.tokens_claims import TOKENS
+from experiments.studies.vocabulary import VOCABULARY
 from tests.experiments.synthetic_records import measured, record
 
 # For each claim, invented (arm, measurement) values of one seed that support it and that contradict it.
@@ -105,7 +108,16 @@ def _jitter(row: tuple[float, ...]) -> list[tuple[float, ...]]:
 
 def test_every_claim_is_tried_below() -> None:
     of_sinks = (*BACKCOPY, *SINKS_LM, *GATE_POSITION, *STABILITY, *DEPTH)
-    in_studies = (*ROPE_BASE, *BASE_VS_LENGTH, *PRECISION, *RETRIEVAL, *STREAMING, *of_sinks)  # tests/experiments/studies
+    of_tokens = (*TOKENS, *MULTILINGUAL, *VOCABULARY)
+    in_studies = (
+        *ROPE_BASE,
+        *BASE_VS_LENGTH,
+        *PRECISION,
+        *RETRIEVAL,
+        *STREAMING,
+        *of_sinks,
+        *of_tokens,
+    )  # tests/experiments/studies
     elsewhere = {claim.id for claim in in_studies}
     assert set(CLAIMS) == set(TRAINED) | elsewhere
     assert len(LEDGER) == len(CLAIMS)
@@ -187,3 +199,13 @@ def test_the_table_of_verdicts_counts_what_no_record_speaks_of() -> None:
     assert [row[0] for row in table.rows] == [measured.statement]
     assert table.notes[0].startswith(f"{len(judged) - 1} more")
     assert verdicts_table([measured]).notes == ()
+
+
+def test_the_ledger_is_counted_by_study() -> None:
+    judged = verdicts([])
+    measured = [replace(judged[0], verdict="holds"), replace(judged[1], verdict="fails"), *judged[2:]]
+    table = ledger_table(measured)
+    own = sum(verdict.study == judged[0].study for verdict in judged)
+    assert table.columns == ("study", "holds", "mixed", "fails", "not measured")
+    assert table.rows[0] == (judged[0].study, "1", "0", "1", str(own - 2))
+    assert table.rows[-1] == ("all", "1", "0", "1", str(len(judged) - 2))

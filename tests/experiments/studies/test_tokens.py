@@ -104,23 +104,29 @@ def _of(arm: str, values: dict[str, float]) -> Record:
     return record(STUDY, arm, 0, measurements=measured(values, "1"))
 
 
-@pytest.mark.parametrize(
-    ("claim", "arm", "supporting", "contrary"),
-    [
-        ("tokens-spa", "gpt4", {"relative.spa": 1.25}, {"relative.spa": 1.45}),
-        ("tokens-cmn_hans", "gpt4", {"relative.cmn_hans": 1.4}, {"relative.cmn_hans": 1.2}),
-        ("tokens-jpn", "gpt4", {"relative.jpn": 1.9}, {"relative.jpn": 2.3}),
-        ("tokens-mya", "gpt4", {"relative.mya": 4.1}, {"relative.mya": 14.0}),
-        ("tokens-kor", "gpt4", {"relative.kor": 2.2}, {"relative.kor": 2.6}),
-        (
-            "tokens-digits",
-            "gpt4",
-            {"probe.12345678": 3, "probe.12,345,678": 5},
-            {"probe.12345678": 3, "probe.12,345,678": 3},
-        ),
-        ("tokens-no-unknown", "byte", {"unknown.eng": 0.0}, {"unknown.eng": 0.1}),
-    ],
-)
+# (claim, arm, values that support it, values that contradict it).
+CASES: list[tuple[str, str, dict[str, float], dict[str, float]]] = [
+    ("tokens-spa", "gpt4", {"relative.spa": 1.25}, {"relative.spa": 1.45}),
+    ("tokens-cmn_hans", "gpt4", {"relative.cmn_hans": 1.4}, {"relative.cmn_hans": 1.2}),
+    ("tokens-jpn", "gpt4", {"relative.jpn": 1.9}, {"relative.jpn": 2.3}),
+    ("tokens-mya", "gpt4", {"relative.mya": 4.1}, {"relative.mya": 14.0}),
+    ("tokens-kor", "gpt4", {"relative.kor": 2.2}, {"relative.kor": 2.6}),
+    (
+        "tokens-digits",
+        "gpt4",
+        {"probe.12345678": 3, "probe.12,345,678": 5},
+        {"probe.12345678": 3, "probe.12,345,678": 3},
+    ),
+    ("tokens-no-unknown", "byte", {"unknown.eng": 0.0}, {"unknown.eng": 0.1}),
+]
+
+
+def test_every_claim_is_tried() -> None:
+    tried = {claim for claim, *_ in CASES} | {"tokens-larger-vocabulary", "oversampling-fairer", "oversampling-cost"}
+    assert tried == set(CLAIMS)
+
+
+@pytest.mark.parametrize(("claim", "arm", "supporting", "contrary"), CASES)
 def test_claims_go_both_ways(claim: str, arm: str, supporting: dict, contrary: dict) -> None:
     assert judge(CLAIMS[claim], [_of(arm, supporting)]).verdict == "holds"
     assert judge(CLAIMS[claim], [_of(arm, contrary)]).verdict == "fails"
