@@ -225,6 +225,7 @@ class TokensStudy(Frozen):
     texts: Literal["embedded"] | tuple[str, ...] = "embedded"  # or files and folders: a language a file
     reference: str = "eng"
     window: Positive = 8192
+    speed_documents: int = Field(default=50, ge=0)  # of the standard library, a megabyte, to time rank vocabularies on
     ranks: str | None = None  # the folder of NAME.tiktoken and NAME.json; absent: tiktoken downloads them
 
 

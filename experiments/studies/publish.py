@@ -102,7 +102,12 @@ STUDIES = (
     Study(gate_position.STUDY, gate_position.QUESTION, (gate_position.table,), gate_drawings),
     Study(depth.STUDY, depth.QUESTION, (depth.table,), depth_drawings),
     Study(stability.STUDY, stability.QUESTION, (stability.table,), stability_drawings),
-    Study(tokens.STUDY, tokens.QUESTION, (tokens.table, tokens.size_table, tokens.probe_table), tokens_drawings),
+    Study(
+        tokens.STUDY,
+        tokens.QUESTION,
+        (tokens.table, tokens.size_table, tokens.probe_table, tokens.speed_table),
+        tokens_drawings,
+    ),
     Study(vocabulary.STUDY, vocabulary.QUESTION, (vocabulary.table,), vocabulary.vocabulary_drawings),
     Study(multilingual.STUDY, multilingual.QUESTION, (multilingual.table,), multilingual.multilingual_drawings),
     Study(precision.STUDY, precision.QUESTION, (precision.table,), lambda stored: []),  # noqa: ARG005

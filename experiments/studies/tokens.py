@@ -3,21 +3,26 @@
 from collections.abc import Mapping, Sequence
 from functools import partial
 from hashlib import sha256
+from itertools import islice
 from pathlib import Path
 
 from experiments.config.base import Frozen
 from experiments.config.study import TokensStudy
+from experiments.data.corpus import stdlib_documents
 from experiments.data.parallel import embedded, parallel_texts
 from experiments.errors import UserError
 from experiments.identity import Origin
 from experiments.interrupt import Interruption
 from experiments.measure.cost import Cost, cost, effective_context, gini, relative
+from experiments.measure.speed import megabytes_per_second
 from experiments.progress import Progress
 from experiments.publish.summary import arms, cell, provenance, values
 from experiments.publish.table import MISSING, Table
 from experiments.record import Measurement, Record
 from experiments.studies.exact import Found, Job, run_exact
 from experiments.tokenizers import open_tokenizer
+from tokenization.pretokenization import cut
+from tokenization.ranks import RankTokenizer, rank_ids
 from tokenization.tokenizer import Tokenizer
 
 STUDY = "tokens"
@@ -144,9 +149,27 @@ def _found(tokenizer: Tokenizer, texts: Mapping[str, str], study: TokensStudy) -
             f"context.{language}": (effective_context(study.window, premium[language]), "tokens"),
             f"unknown.{language}": (own.unknown / own.tokens, "1"),
         }
+    if isinstance(tokenizer, RankTokenizer) and study.speed_documents:
+        found_speeds = _speeds(tokenizer, study.speed_documents)
+        numbers |= {f"speed.{way}": (value, "MB/s") for way, value in found_speeds.items()}
     numbers |= {f"probe.{name}": (len(tokenizer.encode(text)), "tokens") for name, text in PROBES.items()}
     data = {"name": "parallel texts", "digest": digest(texts), "languages": list(texts), "lossless": tokenizer.lossless}
     return Found({name: Measurement(value=value, unit=unit) for name, (value, unit) in numbers.items()}, data)
+
+
+def _speeds(tokenizer: RankTokenizer, documents: int) -> dict[str, float]:
+    """Of the library, and of the same algorithm in Python, with the words of a document kept and without."""
+
+    def plain(text: str) -> list[list[int]]:
+        return [rank_ids(piece.encode(), tokenizer.ranks) for piece in cut(text, tokenizer.pattern)]
+
+    def kept(text: str) -> list[list[int]]:
+        pieces = cut(text, tokenizer.pattern)
+        known = {piece: rank_ids(piece.encode(), tokenizer.ranks) for piece in set(pieces)}
+        return [known[piece] for piece in pieces]
+
+    texts = [one.text.decode() for one in islice(stdlib_documents(), documents)]
+    return megabytes_per_second({"tiktoken": tokenizer.encode, "python": plain, "python_kept": kept}, texts)
 
 
 def languages(records: Sequence[Record]) -> list[str]:
@@ -210,6 +233,18 @@ def probe_table(records: Sequence[Record]) -> Table:
     names = tokenizers(records)
     rows = tuple((name, *(cell(records, one, f"probe.{name}", 0) for one in names)) for name in PROBES)
     return Table("Tokens of numbers, names, space and code", f"{STUDY}_probes", ("text", *names), rows)
+
+
+def speed_table(records: Sequence[Record]) -> Table:
+    """How fast vocabularies of ranks are encoded."""
+    ways = {"tiktoken": "tiktoken", "python": "Python", "python_kept": "Python, words of a document kept"}
+    rows = tuple(
+        (name, *(cell(records, name, f"speed.{way}", 2) for way in ways))
+        for name in tokenizers(records)
+        if values(records, name, "speed.tiktoken")
+    )
+    note = "10^6 bytes a second, document by document, one thread; the median of three rounds in which the three take turns"
+    return Table("Speed of encoding", f"{STUDY}_speed", ("tokenizer", *ways.values()), rows, (note,))
 
 
 def relative_cost(records: Sequence[Record], tokenizer: str, language: str) -> float | None:

@@ -24,7 +24,7 @@ from experiments.studies.multilingual import (
     weighted_pieces,
 )
 from experiments.studies.multilingual import table as multilingual_table
-from experiments.studies.tokens import PROBES, STUDY, probe_table, report, run_tokens, size_table, table, texts_of
+from experiments.studies.tokens import PROBES, STUDY, probe_table, report, run_tokens, size_table, speed_table, table, texts_of
 from experiments.studies.tokens_claims import TOKENS
 from experiments.studies.tokens_drawings import tokens_drawings
 from tests.experiments.synthetic_records import measured, record
@@ -58,7 +58,7 @@ def stored(results: Path) -> list[StoredRecord]:
 
 
 def test_every_tokenizer_is_counted_once(tmp_path: Path, ranks: Path) -> None:
-    study = TokensStudy(tokenizers={"byte": "byte", "toy": "tiktoken:toy"}, ranks=str(ranks))
+    study = TokensStudy(tokenizers={"byte": "byte", "toy": "tiktoken:toy"}, ranks=str(ranks), speed_documents=1)
     assert [ran(study, tmp_path), ran(study, tmp_path)] == [0, 2]
     records = [entry.record for entry in stored(tmp_path)]
     counted = {one.arm: one.measurements["tokens.eng"].value or 0 for one in records}
@@ -68,7 +68,7 @@ def test_every_tokenizer_is_counted_once(tmp_path: Path, ranks: Path) -> None:
 
 
 def test_tables_and_figure(tmp_path: Path, ranks: Path) -> None:
-    ran(TokensStudy(tokenizers={"toy": "tiktoken:toy", "byte": "byte"}, ranks=str(ranks)), tmp_path)
+    ran(TokensStudy(tokenizers={"toy": "tiktoken:toy", "byte": "byte"}, ranks=str(ranks), speed_documents=1), tmp_path)
     records = [entry.record for entry in stored(tmp_path)]
     found = table(records)
     assert found.columns == ("language", "byte", "toy", "published")
@@ -76,6 +76,7 @@ def test_tables_and_figure(tmp_path: Path, ranks: Path) -> None:
     assert str(found.rows[-1][0]) == "most / least"
     assert len(size_table(records).rows) == 2 * 12
     assert [row[0] for row in probe_table(records).rows] == list(PROBES)
+    assert [row[0] for row in speed_table(records).rows] == ["toy"]
     (drawing,) = tokens_drawings(stored(tmp_path))
     assert drawing.name == "tokens_by_language"
     assert drawing.png.startswith(b"\x89PNG")
@@ -116,6 +117,12 @@ CASES: list[tuple[str, str, dict[str, float], dict[str, float]]] = [
         "gpt4",
         {"probe.12345678": 3, "probe.12,345,678": 5},
         {"probe.12345678": 3, "probe.12,345,678": 3},
+    ),
+    (
+        "tokens-speed",
+        "gpt4",
+        {"speed.tiktoken": 8, "speed.python": 1, "speed.python_kept": 2},
+        {"speed.tiktoken": 8, "speed.python": 1, "speed.python_kept": 4},
     ),
     ("tokens-no-unknown", "byte", {"unknown.eng": 0.0}, {"unknown.eng": 0.1}),
 ]
