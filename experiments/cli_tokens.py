@@ -28,13 +28,17 @@ def tokens(
     window: Annotated[int, typer.Option("--window", min=1, help="Tokens of a context.")] = 8192,
     price: Annotated[float | None, typer.Option("--price", min=0, help="Of a million tokens.")] = None,
     ranks: Annotated[Path | None, typer.Option("--ranks", metavar="DIR", help="Of NAME.tiktoken and NAME.json.")] = None,
+    probes: Annotated[bool, typer.Option("--probes", help="Show how numbers, names, space and code are cut instead.")] = False,
     as_json: AsJson = False,
 ) -> None:
     """Tokens of parallel texts by language and tokenizer: relative cost, sizes, and what a window holds."""
-    from experiments.studies.tokens import report, texts_of
+    from experiments.studies.tokens import probed, report, texts_of
     from experiments.tokenizers import open_tokenizer
 
     opened = [open_tokenizer(name, ranks) for name in tokenizer or ["byte"]]
+    if probes:
+        print_json({"probes": probed(opened)}) if as_json else show_rows(probed(opened))
+        return
     rows = report(opened, texts_of(texts or "embedded", reference), reference, window, price)
     print_json({"texts": rows}) if as_json else show_rows(rows)
 

@@ -132,6 +132,28 @@ def report(
     return rows
 
 
+def probed(tokenizers: Sequence[Tokenizer]) -> list[dict[str, str | float]]:
+    """A row for every probe and tokenizer: its tokens, and where they end."""
+    return [
+        {"text": name, "tokenizer": tokenizer.name, "tokens": len(ids), "pieces": _pieces(tokenizer, ids.tolist())}
+        for name, text in PROBES.items()
+        for tokenizer in tokenizers
+        for ids in (tokenizer.encode(text),)
+    ]
+
+
+def _pieces(tokenizer: Tokenizer, ids: Sequence[int]) -> str:
+    """As Python writes bytes, for a token may end inside a character; text as it is."""
+    found = []
+    for i in ids:
+        piece = tokenizer.token_bytes(i)
+        try:
+            found.append(repr(piece.decode()))
+        except UnicodeDecodeError:
+            found.append(repr(piece)[1:])
+    return " ".join(found)
+
+
 def _found(tokenizer: Tokenizer, texts: Mapping[str, str], study: TokensStudy) -> Found:
     found = costs(tokenizer, texts)
     premium = relative(found, study.reference)

@@ -24,7 +24,18 @@ from experiments.studies.multilingual import (
     weighted_pieces,
 )
 from experiments.studies.multilingual import table as multilingual_table
-from experiments.studies.tokens import PROBES, STUDY, probe_table, report, run_tokens, size_table, speed_table, table, texts_of
+from experiments.studies.tokens import (
+    PROBES,
+    STUDY,
+    probe_table,
+    probed,
+    report,
+    run_tokens,
+    size_table,
+    speed_table,
+    table,
+    texts_of,
+)
 from experiments.studies.tokens_claims import TOKENS
 from experiments.studies.tokens_drawings import tokens_drawings
 from tests.experiments.synthetic_records import measured, record
@@ -94,6 +105,13 @@ def test_a_report_has_a_row_a_text_and_tokenizer() -> None:
         "of 100 tokens": 50,
         "cost": pytest.approx(2e-5),
     }
+
+
+def test_probes_show_where_tokens_end() -> None:
+    rows = {row["text"]: row for row in probed([ByteTokenizer()])}
+    assert rows["12,345,678"]["tokens"] == 10
+    assert rows["12,345,678"]["pieces"] == "'1' '2' ',' '3' '4' '5' ',' '6' '7' '8'"
+    assert str(rows["a family of emoji"]["pieces"]).startswith(r"'\xf0' '\x9f'")
 
 
 def test_a_reference_that_is_no_text() -> None:
