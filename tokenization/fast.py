@@ -9,10 +9,13 @@ import numpy as np
 import tokenizers
 from jaxtyping import Int32, Int64
 
+from tokenization.character import CharacterTokenizer
+from tokenization.disputed import Disputed
 from tokenization.huggingface import to_huggingface
 from tokenization.ids import offsets
 from tokenization.normalization import normalized
-from tokenization.text import characters
+from tokenization.pretokenization import PATTERNS
+from tokenization.text import characters, utf8
 from tokenization.tokenizer import Specials, Tokenizer
 
 # Two scripts that join letters, one without spaces, digits, marks, a final sigma, names of specials and every ASCII sign.
@@ -29,6 +32,8 @@ _PROBES = (
 class FastTokenizer:
     """Gives the ids of the tokenizer that it wraps, whose definition and digest are its own.
 
+    A text with a character that the library's version of Unicode classes otherwise is encoded by the tokenizer within.
+
     Raises ValueError where the library has no form of that tokenizer, or gives other ids for one of a few texts.
     """
 
@@ -44,6 +49,10 @@ class FastTokenizer:
         found = to_huggingface(self.wrapped, normalize=False)
         found.encode_special_tokens = True  # which, in spite of its name, makes their names ordinary text
         return found
+
+    @cached_property
+    def _disputed(self) -> Disputed:
+        return Disputed()
 
     @cached_property
     def _steps(self) -> Sequence:
@@ -81,7 +90,12 @@ class FastTokenizer:
     def encode_batch(self, texts: Sequence[str | bytes]) -> list[Int32[np.ndarray, "..."]]:
         """`encode` of each text, in order, on all cores. Raises what it does."""
         given = [normalized(characters(text), self._steps) for text in texts]
-        return [np.array(found.ids, np.int32) for found in self._fast.encode_batch_fast(given, add_special_tokens=False)]
+        found = self._fast.encode_batch_fast(given, add_special_tokens=False)
+        disputed = self._disputed.among(set().union(*(text for text in given if not text.isascii())))
+        return [
+            self.wrapped.encode(text) if disputed and not disputed.isdisjoint(steps_done) else np.array(fast.ids, np.int32)
+            for text, steps_done, fast in zip(texts, given, found, strict=True)
+        ]
 
     def encode_with_offsets(self, text: str | bytes) -> tuple[Int32[np.ndarray, "T"], Int64[np.ndarray, "T 2"]]:
         """`encode`, and the places by the lengths of the pieces; where a text does not come back, at the speed of the wrapped.
@@ -91,7 +105,10 @@ class FastTokenizer:
         if not self.lossless:
             return self.wrapped.encode_with_offsets(text)
         ids = self.encode(text)
-        return ids, offsets(ids, self._pieces)
+        places = offsets(ids, self._pieces)
+        if places[-1:, 1].sum() > len(utf8(text)):  # the pieces have a dummy prefix, which is no part of the text
+            return self.wrapped.encode_with_offsets(text)
+        return ids, places
 
     def decode(self, ids: Sequence[int] | np.ndarray) -> bytes:
         """The bytes of the ids. Raises what the tokenizer within does."""
@@ -108,3 +125,17 @@ class FastTokenizer:
     def digest(self) -> str:
         """That of the tokenizer within: the ids are equal."""
         return self.wrapped.digest()
+
+
+def quickest(tokenizer: Tokenizer) -> Tokenizer:
+    """The tokenizer with the library doing the work where that gives the same ids sooner, and itself where not.
+
+    Itself are those of which the library has no equal form; those with a pattern of one's own, which the library's engine may
+    read in another way; and characters, which an array finds faster than the library. Definition and digest stay the same.
+    """
+    if isinstance(tokenizer, CharacterTokenizer) or tokenizer.definition().get("pattern") not in (None, *PATTERNS):
+        return tokenizer
+    try:
+        return FastTokenizer(tokenizer)
+    except ValueError:
+        return tokenizer
