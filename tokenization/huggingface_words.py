@@ -10,7 +10,6 @@ from tokenization.defined import SPECIALS
 from tokenization.huggingface_parts import (
     BRACKET,
     STAND_IN,
-    fits,
     numbered,
     read_steps,
     read_word_cut,
@@ -121,5 +120,4 @@ def _spelled_back(pieces: Sequence[str], pattern: str) -> tuple[str, ...]:
 
 
 def _in_order(vocabulary: Mapping[str, int]) -> list[str]:
-    fits(isinstance(vocabulary, dict), "model.vocab", vocabulary, "an object")
     return sorted(vocabulary, key=vocabulary.__getitem__)
