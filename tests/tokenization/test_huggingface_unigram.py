@@ -60,6 +60,12 @@ def test_text_comes_back_as_from_ours(tokenizer: UnigramTokenizer) -> None:
     assert to_huggingface(tokenizer).decode(ids.tolist()).encode() == tokenizer.decode(ids)
 
 
+def test_what_an_unknown_character_costs() -> None:
+    """ab and an unknown c have -1 - 30 nats, a and bc have -31.5; a c that costs one nat more would turn this round."""
+    tokenizer = UnigramTokenizer(("ab", "a", "bc"), (-1.0, -20.0, -11.5), pattern="words")
+    assert to_huggingface(tokenizer).encode("abc").ids == tokenizer.encode("abc").tolist() == [4, 1]
+
+
 def test_specials_in_another_order() -> None:
     tokenizer = replace(PLAIN, special_names=("bos", "unk"), normalization=("nfkc", "spaces"))
     assert to_huggingface(tokenizer).encode("a?").ids == tokenizer.encode("a?").tolist()
