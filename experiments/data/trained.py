@@ -5,12 +5,12 @@ import json
 from collections.abc import Sequence
 from pathlib import Path
 
-# from tokenization.unigram_training import train_unigram
 from experiments.config.tokenizer import Bpe, Characters, TokenizerConfig, Unigram, WordPiece, Words
 from experiments.data.corpus import Document, corpus_digest
 from experiments.errors import UserError
 from tokenization.bpe import train_bpe
 from tokenization.character import train_characters
+from tokenization.fast import quickest
 from tokenization.saving import load, save
 from tokenization.tokenizer import Tokenizer
 from tokenization.unigram_training import train_unigram
@@ -24,12 +24,14 @@ TRAINED = 1
 def trained_tokenizer(cfg: TokenizerConfig, documents: Sequence[Document], cache: Path) -> Tokenizer:
     """The tokenizer of a configuration, trained on these documents, from `cache` if it holds it and kept there if not.
 
+    It is the `quickest` form, of the same ids and digest; what is kept is the definition, which does not know the form.
+
     Raises UserError when the text has too little for the vocabulary asked for, and when the folder cannot be written.
     """
     parts = [TRAINED, cfg.model_dump(), corpus_digest(documents)]
     folder = cache / f"tokenizer-{hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()[:16]}"
     try:
-        return load(folder)
+        return quickest(load(folder))
     except ValueError:
         pass  # not there, or not whole: it is trained, and written again
     try:
@@ -39,7 +41,7 @@ def trained_tokenizer(cfg: TokenizerConfig, documents: Sequence[Document], cache
         raise UserError(f"data.tokenizer: {error}") from error
     except OSError as error:
         raise UserError(f"{folder}: the tokenizer cannot be written ({error.strerror}); choose another folder") from error
-    return tokenizer
+    return quickest(tokenizer)
 
 
 def train_tokenizer(cfg: TokenizerConfig, texts: Sequence[str]) -> Tokenizer:

@@ -1,8 +1,9 @@
-"""Byte pair encoding against the libraries tokenizers and tiktoken: merges learned and ids given."""
+"""All that is trained here against the libraries tokenizers and tiktoken: merges learned and ids given."""
 
 import json
 import random
 import unicodedata
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -15,10 +16,15 @@ from experiments.data.corpus import stdlib_documents
 from tests.oracles.compare import DETERMINISTIC
 from tokenization.bpe import BpeTokenizer, train_bpe
 from tokenization.bpe_training import alphabet_of, merge_steps, train_merges
+from tokenization.character import train_characters
 from tokenization.fast import FastTokenizer
 from tokenization.huggingface import from_huggingface, to_huggingface
 from tokenization.pretokenization import COVERING, PATTERNS
 from tokenization.ranks import RankTokenizer
+from tokenization.tokenizer import Tokenizer as Tokenized
+from tokenization.unigram_training import train_unigram
+from tokenization.word import train_words
+from tokenization.wordpiece_training import train_wordpiece
 from tokenization.words import word_counts
 
 pytestmark = pytest.mark.oracle
@@ -104,11 +110,30 @@ def test_ids_of_characters(documents: list[str], mixed: list[str], pattern: str,
     compare(tokenizer, documents[:80] + mixed)
 
 
-def compare(tokenizer: BpeTokenizer, texts: list[str]) -> None:
+@pytest.mark.parametrize("steps", [(), ("nfkc", "lower", "spaces")])
+@pytest.mark.parametrize("pattern", sorted(PATTERNS))
+def test_ids_of_words_and_pieces(documents: list[str], mixed: list[str], pattern: str, steps: tuple) -> None:
+    some, texts = documents[:8], documents[:20] + mixed
+    cutting: dict = {"pattern": pattern, "normalization": steps}
+    compare(train_words(some, 1000, single_digits=True, **cutting), texts)
+    compare(train_wordpiece(some, 1000, "frequency", **cutting).tokenizer(), texts)
+    compare(train_unigram(some, 1000, byte_fallback=True, **cutting).tokenizer, texts)
+
+
+def test_ids_of_a_unigram_tokenizer_without_a_pattern(documents: list[str], mixed: list[str]) -> None:
+    cut = train_unigram(documents[:8], 1000, escape=True, dummy_prefix=True).tokenizer
+    compare(replace(cut, pattern=None), documents[:20] + mixed)
+
+
+def test_ids_of_characters_alone(documents: list[str], mixed: list[str]) -> None:
+    compare(train_characters(documents[:20]), documents[:20] + mixed)
+
+
+def compare(tokenizer: Tokenized, texts: list[str]) -> None:
     fast = FastTokenizer(tokenizer)
     for ids, expected in zip(tokenizer.encode_batch(texts), fast.encode_batch(texts), strict=True):
         np.testing.assert_array_equal(ids, expected)
-    if not tokenizer.normalization:
+    if not tokenizer.definition()["normalization"]:
         assert to_huggingface(tokenizer).encode(texts[0]).ids == tokenizer.encode(texts[0]).tolist()
 
 

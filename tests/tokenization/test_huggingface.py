@@ -7,7 +7,8 @@ import pytest
 
 from tokenization.bpe import BpeTokenizer, train_bpe
 from tokenization.byte import ByteTokenizer
-from tokenization.huggingface import byte_characters, from_huggingface, to_huggingface
+from tokenization.huggingface import from_huggingface, to_huggingface
+from tokenization.huggingface_bpe import byte_characters
 
 CORPUS = ["low lower lowest, newest and widest; the ban on bananas: 1234 anchors.\n" * 2]
 BYTES = train_bpe(CORPUS, 280, pattern="gpt4", single_digits=True, normalization=["nfc", "lower", "spaces", "nfkc"])
@@ -63,7 +64,7 @@ def test_merges_may_be_strings() -> None:
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"type": "WordPiece"}, "model.type is 'WordPiece'"),
+        ({"type": "Other"}, "model.type is 'Other'"),
         ({"dropout": 0.1}, "model.dropout is 0.1"),
         ({"byte_fallback": True}, "model.byte_fallback is True"),
         ({"ignore_merges": True}, "model.ignore_merges is True"),

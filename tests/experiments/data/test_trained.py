@@ -8,6 +8,7 @@ from experiments.config.tokenizer import Bpe, Characters, TokenizerConfig, Unigr
 from experiments.data.corpus import Document
 from experiments.data.trained import train_tokenizer, trained_tokenizer
 from experiments.errors import UserError
+from tokenization.fast import FastTokenizer
 from tokenization.saving import DEFINITION, load
 
 TEXT = "the cat sat on the mat; the dog sat on the log. " * 4
@@ -37,9 +38,19 @@ def test_the_cache_is_used_and_mended(tmp_path: Path) -> None:
     cfg = Bpe(vocabulary=270)
     first = trained_tokenizer(cfg, DOCUMENTS, tmp_path)
     (folder,) = tmp_path.iterdir()
-    assert load(folder) == first
+    assert load(folder).definition() == first.definition()
     (folder / DEFINITION).write_text("{}")
-    assert trained_tokenizer(cfg, DOCUMENTS, tmp_path) == load(folder) == first
+    assert trained_tokenizer(cfg, DOCUMENTS, tmp_path) == first
+    assert load(folder).digest() == first.digest()
+
+
+@pytest.mark.parametrize("cfg", [Bpe(vocabulary=270), WordPiece(vocabulary=30), Words(vocabulary=10), Unigram(vocabulary=290)])
+def test_the_library_encodes_and_what_is_kept_does_not_know(cfg: TokenizerConfig, tmp_path: Path) -> None:
+    found = trained_tokenizer(cfg, DOCUMENTS, tmp_path)
+    kept = load(next(tmp_path.iterdir()))
+    assert isinstance(found, FastTokenizer)
+    assert found.wrapped == kept == train_tokenizer(cfg, [TEXT])
+    assert found.encode(TEXT + "dragons!").tolist() == kept.encode(TEXT + "dragons!").tolist()
 
 
 def test_another_text_is_another_tokenizer(tmp_path: Path) -> None:
