@@ -28,6 +28,7 @@ from experiments.data.tokens import Report, token_files
 from experiments.data.trained import trained_tokenizer
 from experiments.errors import UserError
 from tokenization.byte import ByteTokenizer
+from tokenization.fast import FastTokenizer
 from tokenization.tokenizer import Tokenizer
 
 
@@ -162,7 +163,9 @@ def open_source(
     # All of them are read before any is encoded: what is missing is said at once.
     documents = [_documents(part.corpus, data, alone=len(corpora) == 1) for part in corpora]
     tokenizer = _tokenizer(data, documents, cache)
-    files = tuple(token_files(of_part, tokenizer, cache, data.held_out, report) for of_part in documents)
+    # What neither copies bytes nor leaves the work to a library keeps to one core.
+    alone = not isinstance(tokenizer, ByteTokenizer | FastTokenizer)
+    files = tuple(token_files(one, tokenizer, cache, data.held_out, report, in_processes=alone) for one in documents)
     text = WeightedText(files, tuple(str(_listed(part.corpus)) for part in corpora), shares)
     if isinstance(data, MixedData):
         return MixedSource(data, text)

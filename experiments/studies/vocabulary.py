@@ -14,15 +14,15 @@ from experiments.record import Record, StoredRecord
 STUDY = "vocabulary"
 QUESTION = "Which vocabulary gives the fewest bits per byte at equal compute, and what does a larger one cost?"
 
-_COLUMNS = (
-    ("bits_per_byte", "bits per byte", 3),
+_LEARNED = (("bits_per_byte", "bits per byte", 3), ("loss", "loss (nats / token)", 3))
+# The same for every seed.
+_GIVEN = (
     ("vocabulary", "ids", 0),
     ("bytes_per_token", "bytes / token", 2),
     ("rare_ids", "rare ids", 3),
     ("rare_tokens", "rare tokens", 4),
     ("unknown_code", "UNK in code", 3),
     ("unknown_prose", "UNK in prose", 3),
-    ("loss", "loss (nats / token)", 3),
 )
 
 
@@ -46,13 +46,14 @@ def table(records: Sequence[Record]) -> Table:
     rows = tuple(
         (
             arm,
-            *(cell(records, arm, name, digits) for name, _, digits in _COLUMNS),
+            *(cell(records, arm, name, digits) for name, _, digits in _LEARNED),
+            *(statistic(values(records, arm, name)[:1], digits) or MISSING for name, _, digits in _GIVEN),
             embedding_share(records, arm),
             statistic([record.flops / 1e12 for record in records if record.arm == arm][:1], 2) or MISSING,
         )
         for arm in ordered(records)
     )
-    columns = ("tokenizer", *(heading for _, heading, _ in _COLUMNS), "embedding share", "10^12 FLOPs")
+    columns = ("tokenizer", *(heading for _, heading, _ in (*_LEARNED, *_GIVEN)), "embedding share", "10^12 FLOPs")
     note = (
         "bits per byte of the same held-out bytes, left out where the tokenizer loses text; rare: seen fewer than 10 times in "
         "training, as a share of the vocabulary and of held-out tokens"
