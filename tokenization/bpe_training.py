@@ -121,11 +121,12 @@ def _most_frequent(waiting: list[tuple[int, str]], counts: Mapping[str, int]) ->
 
 
 def _merge(
-    symbols: list[str], weights: Sequence[int], places: Iterable[int], pair: str, made: str, where: Mapping[str, list[int]]
+    symbols: list[str], weights: Sequence[int], places: Iterable[int], pair: str, made: str, where: dict[str, list[int]]
 ) -> tuple[dict[str, int], int]:
     """Replaces the pair in the words at these places; gives how other pairs' counts change, and how often it was replaced."""
     left, right = pair
-    changes: defaultdict[str, int] = defaultdict(int)
+    befores, afters = defaultdict[str, int](int), defaultdict[str, int](int)
+    before_at, after_at = defaultdict[str, list[int]](list), defaultdict[str, list[int]](list)
     merged = 0
     for i in dict.fromkeys(places):  # a word stands there once for every pair that it had
         first, *rest = symbols[i].split(pair)
@@ -136,12 +137,19 @@ def _merge(
         for n, part in enumerate(rest):
             after = part[:1] or (left if n < last else "")  # nothing between two merges: the next one's left is behind this
             if before:
-                changes[before + left] -= weight
-                changes[before + made] += weight
-                where[before + made].append(i)
+                befores[before] += weight
+                before_at[before].append(i)
             if after:
-                changes[right + after] -= weight
-                changes[made + after] += weight
-                where[made + after].append(i)
+                afters[after] += weight
+                after_at[after].append(i)
             before = part[-1:] or made
+    changes: defaultdict[str, int] = defaultdict(int)
+    for symbol, count in befores.items():
+        changes[symbol + left] -= count
+        changes[symbol + made] += count
+        where[symbol + made] += before_at[symbol]
+    for symbol, count in afters.items():
+        changes[right + symbol] -= count
+        changes[made + symbol] += count
+        where[made + symbol] += after_at[symbol]
     return changes, merged

@@ -72,12 +72,10 @@ def families(records: Sequence[Record]) -> dict[str, list[str]]:
 
 
 def vocabulary_drawings(stored: Sequence[StoredRecord]) -> list[Drawing]:
-    """Bits per byte by size, a line a family; bytes by themselves are a line across."""
+    """Bits per byte by size, a line or a point a family; bytes by themselves are a line across."""
     records = [entry.record for entry in stored]
     bands = {
-        family: (own, by_seed(records, [(arm, "bits_per_byte") for arm in own]))
-        for family, own in families(records).items()
-        if len(own) > 1
+        family: (own, by_seed(records, [(arm, "bits_per_byte") for arm in own])) for family, own in families(records).items()
     }
     drawn = [
         Band(family, np.array([float(arm.rpartition("_")[2]) for arm in own]), np.array(list(rows.values())))
