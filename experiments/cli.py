@@ -11,7 +11,6 @@ from typing import Annotated, Any
 
 import typer
 
-from experiments.allocator import restart_with_huge_pages
 from experiments.cli_tokens import app as tokenizer_app
 from experiments.cli_tokens import tokens
 from experiments.console import AsJson, print_json, show_rows
@@ -44,7 +43,6 @@ def run(
     as_json: AsJson = False,
 ) -> None:
     """Run a study: every arm and seed that has no record yet; then publish tables, figures, page and verdicts."""
-    restart_with_huge_pages()
     _one_device_a_core()
     from rich.console import Console
 

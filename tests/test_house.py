@@ -23,7 +23,7 @@ FLOORS: list[set[str]] = [
     {"experiments.position_tables"},
     {"experiments.config"},
     {"experiments.data.retrieval.vocabulary"},  # the names of the tasks, which a configuration may say
-    {f"experiments.{name}" for name in ("errors", "interrupt", "cores", "console", "allocator")},
+    {f"experiments.{name}" for name in ("errors", "interrupt", "cores", "console")},
     {"model.flax_module"},
     {"model.decoder"},
     {"model.block"},
