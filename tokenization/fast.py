@@ -137,7 +137,9 @@ def quickest(tokenizer: Tokenizer) -> Tokenizer:
     Itself are those of which the library has no equal form; those with a pattern of one's own, which the library's engine may
     read in another way; and characters, which an array finds 40 times as fast. Definition and digest stay the same.
 
-    What is gained is that the library divides a batch among all cores. On one core only unigram tokenizers gain.
+    What is gained is that the library divides a batch among all cores without further processes. On one core only unigram
+    tokenizers gain; on two, a corpus takes as long either way (BPE 8k, three rounds: 0.98 to 1.08 of the library's own time
+    by the library, 0.91 to 1.06 by processes of ours).
     """
     if isinstance(tokenizer, CharacterTokenizer) or tokenizer.definition().get("pattern") not in (None, *PATTERNS):
         return tokenizer

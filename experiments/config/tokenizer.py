@@ -1,4 +1,4 @@
-"""Which tokenizer a text is read with: one that is trained on the training text, or one that is saved."""
+"""Which tokenizer is trained on the training text, and read with."""
 
 from typing import Annotated, Literal
 

@@ -14,9 +14,9 @@ from experiments.errors import UserError
 from experiments.identity import Origin
 from experiments.interrupt import Interruption
 from experiments.measure.cost import Cost, cost, effective_context, gini, relative
-from experiments.measure.speed import megabytes_per_second
+from experiments.measure.speed import ROUNDS, megabytes_per_second
 from experiments.progress import Progress
-from experiments.publish.summary import arms, cell, provenance, values
+from experiments.publish.summary import arms, cell, provenance, statistic, values
 from experiments.publish.table import MISSING, Table
 from experiments.record import Measurement, Record
 from experiments.studies.exact import Found, Job, run_exact
@@ -172,14 +172,14 @@ def _found(tokenizer: Tokenizer, texts: Mapping[str, str], study: TokensStudy) -
             f"unknown.{language}": (own.unknown / own.tokens, "1"),
         }
     if isinstance(tokenizer, RankTokenizer) and study.speed_documents:
-        found_speeds = _speeds(tokenizer, study.speed_documents)
-        numbers |= {f"speed.{way}": (value, "MB/s") for way, value in found_speeds.items()}
+        for way, rounds in _speeds(tokenizer, study.speed_documents).items():
+            numbers |= {f"speed.{way}.{i}": (value, "MB/s") for i, value in enumerate(rounds)}
     numbers |= {f"probe.{name}": (len(tokenizer.encode(text)), "tokens") for name, text in PROBES.items()}
     data = {"name": "parallel texts", "digest": digest(texts), "languages": list(texts), "lossless": tokenizer.lossless}
     return Found({name: Measurement(value=value, unit=unit) for name, (value, unit) in numbers.items()}, data)
 
 
-def _speeds(tokenizer: RankTokenizer, documents: int) -> dict[str, float]:
+def _speeds(tokenizer: RankTokenizer, documents: int) -> dict[str, list[float]]:
     """Of the library, and of the same algorithm in Python, with the words of a document kept and without."""
 
     def plain(text: str) -> list[list[int]]:
@@ -261,12 +261,17 @@ def speed_table(records: Sequence[Record]) -> Table:
     """How fast vocabularies of ranks are encoded."""
     ways = {"tiktoken": "tiktoken", "python": "Python", "python_kept": "Python, words of a document kept"}
     rows = tuple(
-        (name, *(cell(records, name, f"speed.{way}", 2) for way in ways))
+        (name, *(statistic(speeds(records, name, way), 2) or MISSING for way in ways))
         for name in tokenizers(records)
-        if values(records, name, "speed.tiktoken")
+        if speeds(records, name, "tiktoken")
     )
-    note = "10^6 bytes a second, document by document, one thread; the median of three rounds in which the three take turns"
+    note = "10^6 bytes a second, document by document, one thread; mean and deviation of three rounds in which all take turns"
     return Table("Speed of encoding", f"{STUDY}_speed", ("tokenizer", *ways.values()), rows, (note,))
+
+
+def speeds(records: Sequence[Record], tokenizer: str, way: str) -> list[float]:
+    """Of one tokenizer and way, round by round."""
+    return [value for i in range(ROUNDS) for value in values(records, tokenizer, f"speed.{way}.{i}")]
 
 
 def relative_cost(records: Sequence[Record], tokenizer: str, language: str) -> float | None:

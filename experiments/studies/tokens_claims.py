@@ -1,14 +1,15 @@
-"""Rows of the ledger that counts of tokens can judge: exact, for nothing is drawn.
+"""Rows of the ledger that counts of tokens can judge: exact, for nothing is drawn; but for speed, which has rounds.
 
 A published ratio "is" what is measured where the two are within a tenth of each other.
 """
 
 from collections.abc import Callable, Sequence
+from statistics import mean
 
 from experiments.evidence import Claim, Evidence
 from experiments.publish.summary import values
 from experiments.record import Record
-from experiments.studies.tokens import LANGUAGES, STUDY, relative_cost
+from experiments.studies.tokens import LANGUAGES, STUDY, relative_cost, speeds
 
 Judge = Callable[[Sequence[Record]], Evidence | None]
 NEAR = 0.1
@@ -68,13 +69,13 @@ def _no_unknown(records: Sequence[Record]) -> Evidence | None:
 
 
 def _speed(records: Sequence[Record]) -> Evidence | None:
-    """How many times as fast the library is as Python; the margin is the distance to the nearer end of 3 to 6."""
-    found = {way: values(records, GPT_4, f"speed.{way}") for way in ("tiktoken", "python", "python_kept")}
-    if not all(found.values()):
+    """How many times as fast the library is as Python; the margin of a round is the distance to the nearer end of 3 to 6."""
+    rounds = [speeds(records, GPT_4, way) for way in ("tiktoken", "python", "python_kept")]
+    if not all(rounds):
         return None
-    plain, kept = (found["tiktoken"][0] / found[way][0] for way in ("python", "python_kept"))
-    figures = f"{plain:.1f} times Python, {kept:.1f} times Python that keeps words"
-    return Evidence(figures, (min(kept - 3, 6 - kept),), exact=True)
+    plain, kept = ([own / other for own, other in zip(rounds[0], others, strict=True)] for others in rounds[1:])
+    figures = f"{mean(plain):.1f} times Python, {mean(kept):.1f} times Python that keeps words"
+    return Evidence(figures, tuple(min(ratio - 3, 6 - ratio) for ratio in kept), exact=False)
 
 
 TOKENS = (
