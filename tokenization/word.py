@@ -6,18 +6,16 @@ from functools import cached_property
 from typing import Literal
 
 import numpy as np
-from jaxtyping import Int32, Int64
 
-from tokenization.defined import SPECIALS, UNK, Defined, refuse_doubles
+from tokenization.by_words import DefinedByWords
+from tokenization.defined import SPECIALS, UNK, refuse_doubles
 from tokenization.ids import checked
-from tokenization.normalization import Step, normalized
-from tokenization.pretokenization import cut, places
-from tokenization.text import characters
-from tokenization.words import Segment, encode_places, encode_words, word_counts
+from tokenization.normalization import Step
+from tokenization.words import Segment, word_counts
 
 
 @dataclass(frozen=True)
-class WordTokenizer(Defined):
+class WordTokenizer(DefinedByWords):
     """PAD 0, UNK 1, BOS 2, EOS 3, then the words in their order.
 
     Args:
@@ -51,19 +49,6 @@ class WordTokenizer(Defined):
         """The bytes of every id: those of the word, without white space."""
         yield from (b"",) * len(SPECIALS.ids())
         yield from (word.encode() for word in self.words)
-
-    def encode(self, text: str | bytes) -> Int32[np.ndarray, "T"]:
-        """One id a word; UNK for a word outside the vocabulary.
-
-        Raises ValueError for bytes that are not UTF-8 and for a lone surrogate.
-        """
-        text = normalized(characters(text), self.normalization)
-        return encode_words(cut(text, self.pattern, single_digits=self.single_digits), self._segments)
-
-    def encode_with_offsets(self, text: str | bytes) -> tuple[Int32[np.ndarray, "T"], Int64[np.ndarray, "T 2"]]:
-        """`encode`, and the place of every word. Raises what `encode` does."""
-        text = normalized(characters(text), self.normalization)
-        return encode_places(text, places(text, self.pattern, single_digits=self.single_digits), self._segments)
 
     def decode(self, ids: Sequence[int] | np.ndarray) -> bytes:
         """The known words with one space between them, whatever stood there; specials, UNK among them, add nothing.

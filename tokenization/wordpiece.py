@@ -5,15 +5,13 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
-from jaxtyping import Int32, Int64
 
-from tokenization.defined import UNK, Defined, refuse_doubles
+from tokenization.by_words import DefinedByWords
+from tokenization.defined import UNK, refuse_doubles
 from tokenization.ids import checked
-from tokenization.normalization import Step, normalized
-from tokenization.pretokenization import cut, places
-from tokenization.text import characters
+from tokenization.normalization import Step
 from tokenization.tokenizer import Specials, first_specials
-from tokenization.words import Segment, encode_places, encode_words
+from tokenization.words import Segment
 
 CONTINUATION = "##"
 WORDPIECE_SPECIALS = first_specials("pad", "unk", "bos", "eos", "cls", "sep")
@@ -25,7 +23,7 @@ def continues(piece: str) -> bool:
 
 
 @dataclass(frozen=True)
-class WordPieceTokenizer(Defined):
+class WordPieceTokenizer(DefinedByWords):
     """PAD 0, UNK 1, BOS 2, EOS 3, CLS 4, SEP 5, then the pieces in their order.
 
     A word of which any part matches no piece is one UNK. Where a word itself begins with ##, pieces that continue a word
@@ -69,19 +67,6 @@ class WordPieceTokenizer(Defined):
         """The bytes of every id, without white space and the sign of continuation."""
         yield from (b"",) * len(WORDPIECE_SPECIALS.ids())
         yield from (_text(piece).encode() for piece in self.pieces)
-
-    def encode(self, text: str | bytes) -> Int32[np.ndarray, "T"]:
-        """The pieces of every word; UNK for a word that they do not cover.
-
-        Raises ValueError for bytes that are not UTF-8 and for a lone surrogate.
-        """
-        text = normalized(characters(text), self.normalization)
-        return encode_words(cut(text, self.pattern, single_digits=self.single_digits), self._segments)
-
-    def encode_with_offsets(self, text: str | bytes) -> tuple[Int32[np.ndarray, "T"], Int64[np.ndarray, "T 2"]]:
-        """`encode`, and the place of every piece. Raises what `encode` does."""
-        text = normalized(characters(text), self.normalization)
-        return encode_places(text, places(text, self.pattern, single_digits=self.single_digits), self._segments)
 
     def decode(self, ids: Sequence[int] | np.ndarray) -> bytes:
         """The words with one space between them, whatever stood there; specials, UNK among them, add nothing.
