@@ -6,14 +6,14 @@ from pathlib import Path
 
 import pytest
 
-from experiments.config.data import Mixture, TextData
 from experiments.config.model import ModelConfig
 from experiments.config.position import Alibi, Rope
 from experiments.config.scaling import Yarn
 from experiments.config.scores import FixedSink
-from experiments.config.study import Arm, ExactStudy, RopeBaseStudy, SinksStudy, Start
+from experiments.config.study import ExactStudy, RopeBaseStudy, SinksStudy, Start
 from experiments.errors import UserError
 from experiments.load import arms_of, load_studies
+from tests.experiments.configured import EXTRAPOLATION, complaint_of, configured_arms, write_config
 
 CONFIGS = sorted(Path(__file__).parents[2].joinpath("configs").rglob("*.toml"))
 
@@ -32,44 +32,9 @@ batch = 4
 learning_rate = 1e-3
 """
 
-EXTRAPOLATION = """
-study = "extrapolation"
-[model]
-position = { kind = "rope", base = 100.0 }
-[data]
-kind = "text"
-length = 16
-[train]
-steps = 10
-batch = 4
-learning_rate = 1e-3
-[measure]
-lengths = [16, 32]
-last = 8
-"""
-
-
-def _written(folder: Path, text: str, name: str = "study.toml") -> Path:
-    path = folder / name
-    path.write_text(text, encoding="utf-8")
-    return path
-
-
-def _arms(folder: Path, text: str, *words: str) -> list[Arm]:
-    path = _written(folder, text)
-    return arms_of(load_studies(path, words)[0], path)
-
-
-def _message(folder: Path, text: str, *words: str) -> str:
-    with pytest.raises(UserError) as raised:
-        _arms(folder, text, *words)
-    message = str(raised.value)
-    assert "\n" not in message
-    return message
-
 
 def test_what_is_not_written_has_its_default(tmp_path: Path) -> None:
-    (study,) = load_studies(_written(tmp_path, SINKS))
+    (study,) = load_studies(write_config(tmp_path, SINKS))
     assert isinstance(study, SinksStudy)
     assert study.seeds == (0, 1)
     assert study.data.zipf == 0.9
@@ -90,7 +55,7 @@ def test_what_is_not_written_has_its_default(tmp_path: Path) -> None:
     ],
 )
 def test_unknown_key_names_itself_its_file_and_its_neighbour(tmp_path: Path, word: str, expected: str) -> None:
-    assert _message(tmp_path, SINKS, word) == f"{tmp_path / 'study.toml'}: {expected}"
+    assert complaint_of(tmp_path, SINKS, word) == f"{tmp_path / 'study.toml'}: {expected}"
 
 
 @pytest.mark.parametrize(
@@ -115,7 +80,7 @@ def test_unknown_key_names_itself_its_file_and_its_neighbour(tmp_path: Path, wor
     ],
 )
 def test_value_out_of_range_names_the_range(tmp_path: Path, word: str, parts: tuple[str, ...]) -> None:
-    message = _message(tmp_path, SINKS, word)
+    message = complaint_of(tmp_path, SINKS, word)
     assert message.startswith(str(tmp_path / "study.toml"))
     for part in parts:
         assert part in message
@@ -156,7 +121,7 @@ def test_value_out_of_range_names_the_range(tmp_path: Path, word: str, parts: tu
     ],
 )
 def test_settings_that_do_not_fit_each_other(tmp_path: Path, words: tuple[str, ...], parts: tuple[str, ...]) -> None:
-    message = _message(tmp_path, SINKS, *words)
+    message = complaint_of(tmp_path, SINKS, *words)
     for part in parts:
         assert part in message
 
@@ -164,88 +129,45 @@ def test_settings_that_do_not_fit_each_other(tmp_path: Path, words: tuple[str, .
 @pytest.mark.parametrize(("table", "missing"), [("{ kind = 'rope' }", "base"), ("{ base = 10.0 }", "kind")])
 def test_rope_without_its_base_or_kind(tmp_path: Path, table: str, missing: str) -> None:
     text = SINKS.replace('{ kind = "rope", base = 10000.0 }', table)
-    assert _message(tmp_path, text).endswith(f"model.position.{missing}: this key is required")
+    assert complaint_of(tmp_path, text).endswith(f"model.position.{missing}: this key is required")
 
 
 def test_head_dim_of_its_own_needs_no_division(tmp_path: Path) -> None:
-    (arm,) = _arms(tmp_path, SINKS, "model.heads=3", "model.head_dim=8")
+    (arm,) = configured_arms(tmp_path, SINKS, "model.heads=3", "model.head_dim=8")
     assert (arm.model.heads, arm.model.head_dim) == (3, 8)
-
-
-def test_corpus_that_is_no_list_names_the_key_as_it_is_written(tmp_path: Path) -> None:
-    message = _message(tmp_path, EXTRAPOLATION, "data.corpus=book.txt")
-    assert message.startswith(f"{tmp_path / 'study.toml'}: data.corpus: 'book.txt' is neither ")
-    assert "stdlib" in message
-
-
-MIXTURE = """data.corpus={ kind = "mixture", parts = [
-    { corpus = ["code/", "more.txt"], weight = 3 }, { corpus = "stdlib", weight = 0.5 }
-] }"""
-
-
-def test_a_mixture_is_corpora_with_weights(tmp_path: Path) -> None:
-    (arm,) = _arms(tmp_path, EXTRAPOLATION, MIXTURE)
-    assert isinstance(arm.data, TextData)
-    assert isinstance(arm.data.corpus, Mixture)
-    assert [(part.corpus, part.weight) for part in arm.data.corpus.parts] == [(("code/", "more.txt"), 3.0), ("stdlib", 0.5)]
-
-
-def test_an_arm_may_have_a_mixture_or_none(tmp_path: Path) -> None:
-    mixed, plain = _arms(tmp_path, EXTRAPOLATION, f"arms.mixed.{MIXTURE}", "arms.plain.data.corpus=['book.txt']")
-    assert isinstance(mixed.data, TextData)
-    assert isinstance(mixed.data.corpus, Mixture)
-    assert isinstance(plain.data, TextData)
-    assert plain.data.corpus == ("book.txt",)
-
-
-@pytest.mark.parametrize(
-    ("mixture", "complaint"),
-    [
-        ("{ parts = [{ corpus = ['a'], weight = 0 }] }", "data.corpus.parts.0.weight = 0: should be greater than 0"),
-        ("{ parts = [{ corpus = ['a'], weight = -1.0 }] }", "data.corpus.parts.0.weight = -1.0: should be greater than 0"),
-        ("{ parts = [{ corpus = ['a'], weigth = 1.0 }] }", "data.corpus.parts.0.weight: this key is required"),
-        (
-            "{ parts = [{ corpus = ['a'], weight = 1.0, x = 1 }] }",
-            "data.corpus.parts.0.x: unknown key; valid here: corpus, weight",
-        ),
-        ("{ parts = [{ corpus = 'a', weight = 1.0 }] }", "data.corpus.parts.0.corpus: 'a' is neither "),
-        ("{ parts = [] }", "data.corpus.parts = []: "),
-        ("{ part = [] }", "data.corpus.parts: this key is required"),
-    ],
-)
-def test_what_is_wrong_in_a_mixture_is_named(tmp_path: Path, mixture: str, complaint: str) -> None:
-    assert complaint in _message(tmp_path, EXTRAPOLATION, f"data.corpus={mixture}")
 
 
 def test_learned_positions_are_not_measured_beyond_their_table(tmp_path: Path) -> None:
     learned = "learned positions end at 16 tokens: nothing is measured at"
-    assert f"{learned} 64" in _message(tmp_path, EXTRAPOLATION, "model.position={kind='learned'}")
+    assert f"{learned} 64" in complaint_of(tmp_path, EXTRAPOLATION, "model.position={kind='learned'}")
     words = ("model.position={kind='learned'}", "measure.sink.length=16")
-    assert f"{learned} 32" in _message(tmp_path, EXTRAPOLATION, *words)
-    assert _arms(tmp_path, EXTRAPOLATION, "model.position={kind='learned'}", "measure.lengths=[16]", "measure.sink.length=16")
-    assert _arms(tmp_path, EXTRAPOLATION, "model.position={kind='learned', capacity=64}")
+    assert f"{learned} 32" in complaint_of(tmp_path, EXTRAPOLATION, *words)
+    assert configured_arms(
+        tmp_path, EXTRAPOLATION, "model.position={kind='learned'}", "measure.lengths=[16]", "measure.sink.length=16"
+    )
+    assert configured_arms(tmp_path, EXTRAPOLATION, "model.position={kind='learned', capacity=64}")
 
 
 def test_the_last_positions_are_within_every_window(tmp_path: Path) -> None:
-    message = _message(tmp_path, EXTRAPOLATION, "measure.last=17")
+    message = complaint_of(tmp_path, EXTRAPOLATION, "measure.last=17")
     assert message.endswith("measure.last = 17 is more than the 16 tokens of a window")
 
 
 def test_extensions_that_the_rope_does_not_have_are_said_before_training(tmp_path: Path) -> None:
     yarn = ("measure.extensions=['yarn']", "model.position.base=1.0")
-    assert "YaRN" in _message(tmp_path, EXTRAPOLATION, *yarn)
+    assert "YaRN" in complaint_of(tmp_path, EXTRAPOLATION, *yarn)
     ntk = ("measure.extensions=['ntk']", "model.head_dim=2")
-    assert "NTK" in _message(tmp_path, EXTRAPOLATION, *ntk)
+    assert "NTK" in complaint_of(tmp_path, EXTRAPOLATION, *ntk)
 
 
 def test_minus_infinity_is_a_logit(tmp_path: Path) -> None:
-    (arm,) = _arms(tmp_path, SINKS, "model.sink={kind='fixed', logit=-inf}")
+    (arm,) = configured_arms(tmp_path, SINKS, "model.sink={kind='fixed', logit=-inf}")
     assert arm.model.sink == FixedSink(logit=-math.inf)
-    assert "nan" in _message(tmp_path, SINKS, "model.sink={kind='fixed', logit=nan}")
+    assert "nan" in complaint_of(tmp_path, SINKS, "model.sink={kind='fixed', logit=nan}")
 
 
 def test_a_sink_needs_a_denominator(tmp_path: Path) -> None:
-    message = _message(tmp_path, SINKS, "model.sink={kind='learned'}", "model.kernel={kind='softpick'}")
+    message = complaint_of(tmp_path, SINKS, "model.sink={kind='learned'}", "model.kernel={kind='softpick'}")
     assert "sink 'learned' stands in the denominator of a softmax, and kernel 'softpick' has none" in message
     assert 'sink = { kind = "none" }' in message
 
@@ -254,7 +176,7 @@ def test_a_sink_needs_a_denominator(tmp_path: Path) -> None:
     "mistake", ["model.kernel={kind='clipped', low=0.1}", "model.kernel={kind='clipped', high=0.9}", "model.soft_cap=0"]
 )
 def test_impossible_scores_are_refused(tmp_path: Path, mistake: str) -> None:
-    assert mistake.split("=")[0] in _message(tmp_path, SINKS, mistake)
+    assert mistake.split("=")[0] in complaint_of(tmp_path, SINKS, mistake)
 
 
 def test_file_errors_name_the_file(tmp_path: Path) -> None:
@@ -263,7 +185,7 @@ def test_file_errors_name_the_file(tmp_path: Path) -> None:
     with pytest.raises(UserError, match="is a folder"):
         load_studies(tmp_path)
     with pytest.raises(UserError, match="line 2"):
-        load_studies(_written(tmp_path, 'study = "sinks"\nseeds = [0,,1]\n'))
+        load_studies(write_config(tmp_path, 'study = "sinks"\nseeds = [0,,1]\n'))
     latin = tmp_path / "latin.toml"
     latin.write_bytes(b'study = "caf\xe9"')
     with pytest.raises(UserError, match=r"latin\.toml: not UTF-8 at byte 12"):
@@ -271,19 +193,19 @@ def test_file_errors_name_the_file(tmp_path: Path) -> None:
 
 
 def test_words_override_the_file(tmp_path: Path) -> None:
-    (arm,) = _arms(tmp_path, SINKS, "train.steps=7", "model.position={kind='alibi'}", "model.norm=layer")
+    (arm,) = configured_arms(tmp_path, SINKS, "train.steps=7", "model.position={kind='alibi'}", "model.norm=layer")
     assert (arm.train.steps, arm.model.position, arm.model.norm) == (7, Alibi(), "layer")
 
 
 @pytest.mark.parametrize("word", ["train.steps", "=3", ""])
 def test_word_that_is_no_assignment(tmp_path: Path, word: str) -> None:
-    assert "key=value" in _message(tmp_path, SINKS, word)
+    assert "key=value" in complaint_of(tmp_path, SINKS, word)
 
 
 def test_words_of_a_suite_begin_with_their_study(tmp_path: Path) -> None:
-    _written(tmp_path, SINKS, "sinks.toml")
-    _written(tmp_path, 'study = "rope_base"\nlengths = [64]\n', "base.toml")
-    suite = _written(tmp_path, 'studies = ["sinks.toml", "base.toml"]', "suite.toml")
+    write_config(tmp_path, SINKS, "sinks.toml")
+    write_config(tmp_path, 'study = "rope_base"\nlengths = [64]\n', "base.toml")
+    suite = write_config(tmp_path, 'studies = ["sinks.toml", "base.toml"]', "suite.toml")
     sinks, base = load_studies(suite, ["sinks.train.steps=3", "rope_base.head_dims=[8]"])
     assert sinks.train.steps == 3
     assert base == RopeBaseStudy(head_dims=(8,), lengths=(64,))
@@ -305,15 +227,15 @@ def test_words_of_a_suite_begin_with_their_study(tmp_path: Path) -> None:
     ],
 )
 def test_suite_that_is_none(tmp_path: Path, text: str, expected: str) -> None:
-    _written(tmp_path, SINKS, "sinks.toml")
+    write_config(tmp_path, SINKS, "sinks.toml")
     with pytest.raises(UserError, match=expected):
-        load_studies(_written(tmp_path, text, "suite.toml"), ["sinks.train.steps=1"])
+        load_studies(write_config(tmp_path, text, "suite.toml"), ["sinks.train.steps=1"])
 
 
 def test_arm_merges_tables_of_its_kind_and_replaces_others(tmp_path: Path) -> None:
     text = SINKS + '[arms.other_base]\nmodel.position = { base = 7.0 }\n[arms.alibi]\nmodel.position = { kind = "alibi" }\n'
     text += '[arms.yarn]\nmodel.position.scaling = { kind = "yarn", factor = 4.0 }\ntrain.steps = 3\n'
-    other, alibi, yarn = _arms(tmp_path, text, "model.position.interleaved=true")
+    other, alibi, yarn = configured_arms(tmp_path, text, "model.position.interleaved=true")
     assert other.model.position == Rope(base=7.0, interleaved=True)
     assert alibi.model.position == Alibi()
     assert yarn.model.position.scaling == Yarn(factor=4.0)  # pyright: ignore[reportAttributeAccessIssue]
@@ -322,14 +244,14 @@ def test_arm_merges_tables_of_its_kind_and_replaces_others(tmp_path: Path) -> No
 
 
 def test_without_arms_there_is_one(tmp_path: Path) -> None:
-    assert [arm.name for arm in _arms(tmp_path, SINKS)] == ["base"]
+    assert [arm.name for arm in configured_arms(tmp_path, SINKS)] == ["base"]
 
 
 def test_sweep_is_the_cross_product(tmp_path: Path) -> None:
     sweep = (
         '[sweep]\n"model.position.base" = [1e2, 1e4, 1e6]\n"train.steps" = [5, 6]\n[arms.a]\n[arms.b]\nmodel.norm = "layer"\n'
     )
-    arms = _arms(tmp_path, SINKS + sweep)
+    arms = configured_arms(tmp_path, SINKS + sweep)
     wanted = list(itertools.product("ab", (1e2, 1e4, 1e6), (5, 6)))
     assert [arm.name for arm in arms] == [f"{arm}_base={base}_steps={steps}" for arm, base, steps in wanted]
     found = [(arm.name[0], arm.model.position.base, arm.train.steps) for arm in arms]  # pyright: ignore[reportAttributeAccessIssue]
@@ -352,7 +274,7 @@ def test_sweep_is_the_cross_product(tmp_path: Path) -> None:
 )
 def test_mistake_in_an_arm_names_the_arm(tmp_path: Path, text: str, expected: str) -> None:
     where, _, top = ("", "", text) if text.startswith("arms.") else (text, "", "")
-    assert expected in _message(tmp_path, top + SINKS + where)
+    assert expected in complaint_of(tmp_path, top + SINKS + where)
 
 
 @pytest.mark.parametrize("path", CONFIGS, ids=lambda path: path.name)
@@ -389,7 +311,7 @@ train.learning_rate = 1e-5
 
 
 def test_an_arm_that_starts_from_another_has_its_settings_and_its_own(tmp_path: Path) -> None:
-    arms = {arm.name: arm for arm in _arms(tmp_path, TUNED + "[measure]\nsink.length = 64\n")}
+    arms = {arm.name: arm for arm in configured_arms(tmp_path, TUNED + "[measure]\nsink.length = 64\n")}
     gated, tuned, further = arms["gated"], arms["tuned"], arms["further"]
     assert gated.start is None
     assert gated.original_length == 64
@@ -401,7 +323,7 @@ def test_an_arm_that_starts_from_another_has_its_settings_and_its_own(tmp_path: 
 
 def test_in_a_sweep_an_arm_starts_from_the_one_of_equal_values(tmp_path: Path) -> None:
     text = SINKS + '[sweep]\n"model.position.base" = [1e2, 1e4]\n[arms.a]\n[arms.b]\nstart = "a"\n'
-    starts = {arm.name: arm.start and arm.start.arm for arm in _arms(tmp_path, text)}
+    starts = {arm.name: arm.start and arm.start.arm for arm in configured_arms(tmp_path, text)}
     assert starts == {
         "a_base=100.0": None,
         "a_base=10000.0": None,
@@ -421,13 +343,13 @@ def test_in_a_sweep_an_arm_starts_from_the_one_of_equal_values(tmp_path: Path) -
     ],
 )
 def test_a_start_that_is_none_is_one_line(tmp_path: Path, text: str, expected: str) -> None:
-    assert expected in _message(tmp_path, SINKS + text)
+    assert expected in complaint_of(tmp_path, SINKS + text)
 
 
 def test_a_stride_is_below_every_window(tmp_path: Path) -> None:
-    message = _message(tmp_path, EXTRAPOLATION, "measure.stride=16")
+    message = complaint_of(tmp_path, EXTRAPOLATION, "measure.stride=16")
     assert message.endswith(
         "measure.stride = 16 is not below the 16 tokens of a window: leave it out for windows that do not overlap"
     )
-    (arm,) = _arms(tmp_path, EXTRAPOLATION, "measure.stride=8")
+    (arm,) = configured_arms(tmp_path, EXTRAPOLATION, "measure.stride=8")
     assert arm.measure.stride == 8  # pyright: ignore[reportAttributeAccessIssue]

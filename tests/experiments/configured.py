@@ -1,0 +1,44 @@
+"""Configurations that tests write, and what is said of the mistakes in them."""
+
+from pathlib import Path
+
+import pytest
+
+from experiments.config.study import Arm
+from experiments.errors import UserError
+from experiments.load import arms_of, load_studies
+
+EXTRAPOLATION = """
+study = "extrapolation"
+[model]
+position = { kind = "rope", base = 100.0 }
+[data]
+kind = "text"
+length = 16
+[train]
+steps = 10
+batch = 4
+learning_rate = 1e-3
+[measure]
+lengths = [16, 32]
+last = 8
+"""
+
+
+def write_config(folder: Path, text: str, name: str = "study.toml") -> Path:
+    path = folder / name
+    path.write_text(text, encoding="utf-8")
+    return path
+
+
+def configured_arms(folder: Path, text: str, *words: str) -> list[Arm]:
+    path = write_config(folder, text)
+    return arms_of(load_studies(path, words)[0], path)
+
+
+def complaint_of(folder: Path, text: str, *words: str) -> str:
+    with pytest.raises(UserError) as raised:
+        configured_arms(folder, text, *words)
+    message = str(raised.value)
+    assert "\n" not in message
+    return message
