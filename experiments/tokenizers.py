@@ -2,7 +2,7 @@
 
 import tomllib
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
 from pathlib import Path
 
@@ -96,7 +96,7 @@ def train_and_save(
     cfg = configured(kind, vocabulary, settings)
     documents = text_documents(paths) if paths else stdlib_documents()
     try:
-        tokenizer = train_tokenizer(cfg, [document.text.decode() for document in documents])
+        tokenizer = train_tokenizer(cfg, (document.text.decode() for document in documents))
         save(tokenizer, folder)
     except ValueError as error:
         raise UserError(str(error)) from error
@@ -116,9 +116,10 @@ def traced(
 ) -> list[dict[str, str | float]]:
     """A row a step of training, at most `steps`. Raises UserError."""
     cfg = configured(kind, vocabulary or 2**16, settings)
-    texts = (
-        [text] if text is not None else [one.text.decode() for one in (text_documents(paths) if paths else stdlib_documents())]
-    )
+    if text is not None:
+        texts = [text]
+    else:
+        texts = (one.text.decode() for one in (text_documents(paths) if paths else stdlib_documents()))
     try:
         rows = list(islice(_steps(cfg, texts), steps))
     except ValueError as error:
@@ -128,7 +129,7 @@ def traced(
     return rows
 
 
-def _steps(cfg: TokenizerConfig, texts: Sequence[str]) -> Iterator[dict[str, str | float]]:
+def _steps(cfg: TokenizerConfig, texts: Iterable[str]) -> Iterator[dict[str, str | float]]:
     match cfg:
         case Bpe():
             words = word_counts(texts, cfg.pattern, single_digits=cfg.single_digits, normalization=cfg.normalization)

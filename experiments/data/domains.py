@@ -1,24 +1,31 @@
 """Code and prose of one corpus apart: heads may rest on the one and work on the other."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import PurePath
 
 import numpy as np
-from jaxtyping import Int32
+from jaxtyping import Int32, UInt
 
 from experiments.data.corpus import Document
 from experiments.data.formats import inner_suffix
-from tokenization.tokenizer import Tokenizer
 
 # Suffixes of what is read from a folder (experiments.data.formats) and is a program.
 CODE = frozenset({".py"})
 
 
-def domain_tokens(documents: Sequence[Document], tokenizer: Tokenizer) -> dict[str, Int32[np.ndarray, " ids"]]:
-    """The ids of the documents of each domain that there is, "code" and "prose", EOS after each document."""
-    eos = np.array([] if tokenizer.specials.eos is None else [tokenizer.specials.eos], np.int32)
+def domain_tokens(
+    corpora: Sequence[tuple[Iterable[Document], UInt[np.ndarray, "_"]]], eos: int | None
+) -> dict[str, Int32[np.ndarray, "_"]]:
+    """The ids of the documents of each domain that there is, "code" and "prose".
+
+    `corpora` are documents, and beside them the ids of all of them in their order, of which EOS ends each. Raises ValueError
+    where there are not as many EOS as documents.
+    """
     found: dict[str, list[np.ndarray]] = {"code": [], "prose": []}
-    for document, ids in zip(documents, tokenizer.encode_batch([one.text for one in documents]), strict=True):
-        domain = "code" if inner_suffix(PurePath(document.name)) in CODE else "prose"
-        found[domain] += [ids.astype(np.int32), eos]
-    return {domain: np.concatenate(parts) for domain, parts in found.items() if parts}
+    for documents, ids in corpora:
+        begin = 0
+        for document, end in zip(documents, np.flatnonzero(ids == eos) + 1, strict=True):
+            domain = "code" if inner_suffix(PurePath(document.name)) in CODE else "prose"
+            found[domain].append(ids[begin:end])
+            begin = end
+    return {domain: np.concatenate(parts).astype(np.int32) for domain, parts in found.items() if parts}

@@ -2,11 +2,10 @@
 
 import contextlib
 import hashlib
-import itertools
 import os
 import secrets
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from concurrent.futures import Executor, Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
@@ -36,24 +35,25 @@ class Chunk:
     kept: Path | None
 
 
-def chunks_of(documents: Sequence[Document], folder: Path, side: str) -> list[Chunk]:
-    """The documents of one side in chunks, which depend on nothing else; one that is alone is not kept.
+def chunks_of(documents: Iterable[Document], count: int, folder: Path, side: str) -> Iterator[Chunk]:
+    """The `count` documents of one side in chunks, which depend on nothing else; one that is alone is not kept.
 
-    `folder` belongs to one corpus, tokenizer and division, so that the side and the numbers of the documents name a chunk.
+    `folder` belongs to one tokenizer; a chunk is named by its side, the number of its first document and its texts, so that
+    what was kept of a file that changed since is not taken up.
     """
-    ends, size = [0], 0
+    texts: list[bytes] = []
+    begin, size = 0, 0
     for end, document in enumerate(documents, start=1):
+        texts.append(document.text)
         size += len(document.text)
-        if size >= CHUNK or end == len(documents):
-            ends.append(end)
-            size = 0
-    spans = list(itertools.pairwise(ends))
-    chunks = []
-    for begin, end in spans:
-        texts = tuple(document.text for document in documents[begin:end])
-        kept = folder / f"{side}-{begin}-{end}" if len(spans) > 1 else None
-        chunks.append(Chunk(texts, sum(map(len, texts)), kept))
-    return chunks
+        if size >= CHUNK or end == count:
+            kept = None if (begin, end) == (0, count) else folder / f"{side}-{begin}-{_name(texts)}"
+            yield Chunk(tuple(texts), size, kept)
+            texts, begin, size = [], end, 0
+
+
+def _name(texts: Iterable[bytes]) -> str:
+    return hashlib.sha256(b"".join(hashlib.sha256(text).digest() for text in texts)).hexdigest()[:32]
 
 
 @contextlib.contextmanager
@@ -64,23 +64,25 @@ def workers(size: int, *, in_processes: bool) -> Iterator[Executor]:
         yield pool
 
 
-def encoded(chunks: Sequence[Chunk], tokenizer: Tokenizer, dtype: np.dtype, pool: Executor) -> Iterator[bytes]:
-    """The ids of each document and EOS as they stand on disk, a block a chunk, in order.
+def encoded(chunks: Iterable[Chunk], tokenizer: Tokenizer, dtype: np.dtype, pool: Executor) -> Iterator[tuple[int, bytes]]:
+    """The bytes of text of each chunk and the ids of its documents, EOS after each, as they stand on disk, in order.
 
-    Few blocks are in memory at once. Each is kept, behind its SHA-256, until the folder is removed; what is found there and
-    agrees with it is not encoded again. Raises OSError where it cannot be kept.
+    Few chunks and blocks are in memory at once. Each block is kept, behind its SHA-256, until the folder is removed; what is
+    found there and agrees with it is not encoded again. Raises OSError where it cannot be kept.
     """
-    waiting: deque[Future[bytes]] = deque()
+    waiting: deque[tuple[int, Future[bytes]]] = deque()
     try:
         for chunk in chunks:
-            waiting.append(pool.submit(_block, chunk, tokenizer, dtype.str))
+            waiting.append((chunk.size, pool.submit(_block, chunk, tokenizer, dtype.str)))
             # As many again as can be worked on, so that nobody waits for the disk.
             if len(waiting) >= 2 * max(THREADS, cores()):
-                yield waiting.popleft().result()
+                size, future = waiting.popleft()
+                yield size, future.result()
         while waiting:
-            yield waiting.popleft().result()
+            size, future = waiting.popleft()
+            yield size, future.result()
     finally:
-        for future in waiting:
+        for _, future in waiting:
             future.cancel()
 
 

@@ -1,13 +1,12 @@
 """Files that hold text: plain or compressed, and one document a file, a line (JSONL) or a row (Parquet).
 
-Text is bytes in valid UTF-8, kept as they are in the file.
+Text is bytes in valid UTF-8, kept as they are in the file. Files are read from their beginning on, a document at a time.
 """
 
-import gzip
 import importlib
 import json
 import zlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path, PurePath
 from typing import Any
 
@@ -18,9 +17,14 @@ TEXT_SUFFIXES = frozenset({".txt", ".md", ".rst", ".py", ".jsonl"})
 COMPRESSED = frozenset({".gz", ".zst"})
 PARQUET = ".parquet"
 
-FED_AT_ONCE = 1 << 20
+# Little, for what it unpacks to may be a thousand times as much.
+READ_AT_ONCE = 1 << 14
+PARQUET_BUFFER = 1 << 16
+ROWS_AT_ONCE = 256
 # The window of `zstd --long=31`, its largest; without it a file made with more than --long=27 is refused.
 LARGEST_WINDOW = 1 << 31
+# What makes zlib read the header and the checksum of gzip.
+GZIP_WINDOW = 31
 
 
 def is_text(path: PurePath) -> bool:
@@ -34,25 +38,25 @@ def inner_suffix(path: PurePath) -> str:
     return PurePath(path.stem).suffix.lower() if suffix in COMPRESSED else suffix
 
 
-def file_texts(path: Path) -> list[tuple[str, bytes]]:
+def file_texts(path: Path) -> Iterator[tuple[str, bytes]]:
     """The documents of one file, each a name for messages and a text that is not empty.
 
     A .gz or .zst file is what it is when unpacked. A line of .jsonl is an object whose "text" is a string that is not
     empty. A row of .parquet is a document by its string column "text"; rows without text are left out, as data sets have
     many. Any other file is one document.
 
-    Raises UserError for a file that cannot be read or unpacked, is empty or not UTF-8 (naming the byte), a line of JSONL
-    without text (naming the line), Parquet without that column (naming those it has), and a package that is not there.
+    Raises UserError, when it comes to it, for a file that cannot be read or unpacked, is empty or not UTF-8 (naming the
+    byte), a line of JSONL without text (naming the line), Parquet without that column (naming those it has), and a package
+    that is not there.
     """
     if path.suffix.lower() == PARQUET:
-        return _parquet_texts(path)
-    text = _unpacked(path)
-    offset = first_invalid(text)
-    if offset is not None:
-        raise UserError(f"{path}: not UTF-8 at byte {offset} (0x{text[offset]:02x}); convert the file to UTF-8")
-    if inner_suffix(path) == ".jsonl":
-        return _jsonl_texts(path, text)
-    return [(str(path), text)]
+        yield from _parquet_texts(path)
+    elif inner_suffix(path) == ".jsonl":
+        yield from _jsonl_texts(path)
+    else:
+        text = b"".join(_content(path))
+        _check_utf8(path, text)
+        yield str(path), text
 
 
 def first_invalid(text: bytes) -> int | None:
@@ -73,60 +77,89 @@ def needed_package(name: str, what: str) -> Any:
         raise UserError(f"{what} needs the package {package} ({error}); pip install '.[corpora]'") from error
 
 
-def _unpacked(path: Path) -> bytes:
-    try:
-        raw = path.read_bytes()
-    except OSError as error:
-        raise UserError(f"{path}: cannot be read ({error.strerror}); check its permissions") from error
-    if not raw:
-        raise UserError(f"{path}: the file is empty (0 bytes, end of file at byte 0); remove it or put text into it")
+def _check_utf8(path: Path, text: bytes, start: int = 0) -> None:
+    """`start` is where in the file the text begins."""
+    offset = first_invalid(text)
+    if offset is not None:
+        raise UserError(f"{path}: not UTF-8 at byte {start + offset} (0x{text[offset]:02x}); convert the file to UTF-8")
+
+
+def _content(path: Path) -> Iterator[bytes]:
+    """What is in the file, unpacked, part by part."""
     match path.suffix.lower():
         case ".gz":
-            text = _ungzipped(path, raw)
+            parts = _unpacked(path, "gzip", lambda: zlib.decompressobj(GZIP_WINDOW), zlib.error, padding=b"\0")
         case ".zst":
-            text = _unzstd(path, raw)
+            zstandard = needed_package("zstandard", str(path))
+            begin = zstandard.ZstdDecompressor(max_window_size=LARGEST_WINDOW).decompressobj
+            parts = _unpacked(path, "Zstandard", begin, zstandard.ZstdError)
         case _:
-            return raw
-    if not text:
+            parts = _raw(path)
+    empty = True
+    for part in filter(None, parts):
+        yield part
+        empty = False
+    if empty:
         raise UserError(f"{path}: nothing is in it when unpacked; remove it or put text into it")
-    return text
 
 
-def _ungzipped(path: Path, raw: bytes) -> bytes:
+def _raw(path: Path) -> Iterator[bytes]:
+    size = 0
     try:
-        return gzip.decompress(raw)
-    except (OSError, EOFError, zlib.error) as error:
-        raise UserError(_damaged(path, "gzip", error)) from error
+        with path.open("rb") as file:
+            while block := file.read(READ_AT_ONCE):
+                yield block
+                size += len(block)
+    except OSError as error:
+        raise UserError(f"{path}: cannot be read ({error.strerror}); check its permissions") from error
+    if not size:
+        raise UserError(f"{path}: the file is empty (0 bytes, end of file at byte 0); remove it or put text into it")
 
 
-def _unzstd(path: Path, raw: bytes) -> bytes:
-    """All frames of a file. A decompressor says nothing of a frame that stops in the middle: its end is looked for."""
-    zstandard = needed_package("zstandard", str(path))
-    decompressor = zstandard.ZstdDecompressor(max_window_size=LARGEST_WINDOW)
-    texts, frame = [], None
+def _unpacked(
+    path: Path, kind: str, begin: Callable[[], Any], failure: type[Exception], padding: bytes = b""
+) -> Iterator[bytes]:
+    """All frames of a file, between which `padding` may be. A frame that stops in the middle fails of itself nowhere."""
+    frame = None
     try:
-        for start in range(0, len(raw), FED_AT_ONCE):
-            rest = raw[start : start + FED_AT_ONCE]
-            while rest:
-                frame = frame or decompressor.decompressobj()
-                texts.append(frame.decompress(rest))
+        for block in _raw(path):
+            rest = block
+            while rest := rest if frame else rest.lstrip(padding):
+                frame = frame or begin()
+                yield frame.decompress(rest)
                 frame, rest = (None, frame.unused_data) if frame.eof else (frame, b"")
-    except zstandard.ZstdError as error:
-        raise UserError(_damaged(path, "Zstandard", error)) from error
+    except failure as error:
+        raise UserError(_damaged(path, kind, error)) from error
     if frame is not None:
-        raise UserError(_damaged(path, "Zstandard", "it ends in the middle of a frame"))
-    return b"".join(texts)
+        raise UserError(_damaged(path, kind, "it ends in the middle of a frame"))
 
 
 def _damaged(path: Path, kind: str, why: object) -> str:
     return f"{path}: no whole {kind} file ({why}); it is cut off or damaged: fetch or pack it again"
 
 
-def _jsonl_texts(path: Path, text: bytes) -> list[tuple[str, bytes]]:
-    lines = [(number, line) for number, line in enumerate(text.split(b"\n"), start=1) if line.strip()]
-    if not lines:
+def _jsonl_texts(path: Path) -> Iterator[tuple[str, bytes]]:
+    start, documents = 0, 0
+    for number, line in enumerate(_lines(_content(path)), start=1):
+        _check_utf8(path, line, start)
+        start += len(line) + 1
+        if line.strip():
+            yield f"{path}:{number}", _line_text(f"{path}, line {number}", line)
+            documents += 1
+    if not documents:
         raise UserError(f"{path}: no line holds a document; each needs an object with a text")
-    return [(f"{path}:{number}", _line_text(f"{path}, line {number}", line)) for number, line in lines]
+
+
+def _lines(parts: Iterator[bytes]) -> Iterator[bytes]:
+    """What stands between newlines."""
+    line: list[bytes] = []
+    for part in parts:
+        first, *others = part.split(b"\n")
+        line.append(first)
+        for other in others:
+            yield b"".join(line)
+            line = [other]
+    yield b"".join(line)
 
 
 def _line_text(where: str, line: bytes) -> bytes:
@@ -143,21 +176,29 @@ def _line_text(where: str, line: bytes) -> bytes:
         raise UserError(f'{where}: character {error.start} of "text" is a lone surrogate; remove it') from error
 
 
-def _parquet_texts(path: Path) -> list[tuple[str, bytes]]:
+def _parquet_texts(path: Path) -> Iterator[tuple[str, bytes]]:
     arrow, parquet = (needed_package(name, str(path)) for name in ("pyarrow", "pyarrow.parquet"))
+    documents = 0
     try:
-        with parquet.ParquetFile(path, page_checksum_verification=True) as file:
+        # Unless it is told so, the library has a whole group of rows in memory.
+        streamed = {"pre_buffer": False, "buffer_size": PARQUET_BUFFER}
+        with parquet.ParquetFile(path, page_checksum_verification=True, **streamed) as file:
             _check_column(path, file.schema_arrow, arrow)
-            texts = [(f"{path}:{row}", text) for row, text in enumerate(_rows(file, arrow), start=1) if text]
+            for row, text in enumerate(_rows(file, arrow), start=1):
+                if text:
+                    yield f"{path}:{row}", _checked_row(f"{path}:{row}", text)
+                    documents += 1
     except (OSError, arrow.ArrowException) as error:
         raise UserError(_damaged(path, "Parquet", str(error).partition("\n")[0])) from error
-    if not texts:
+    if not documents:
         raise UserError(f'{path}: no row has text in its column "text"; remove the file')
-    for name, text in texts:
-        offset = first_invalid(text)
-        if offset is not None:
-            raise UserError(f"{name}: not UTF-8 at byte {offset} (0x{text[offset]:02x}) of this row; convert it to UTF-8")
-    return texts
+
+
+def _checked_row(name: str, text: bytes) -> bytes:
+    offset = first_invalid(text)
+    if offset is not None:
+        raise UserError(f"{name}: not UTF-8 at byte {offset} (0x{text[offset]:02x}) of this row; convert it to UTF-8")
+    return text
 
 
 def _check_column(path: Path, schema: Any, arrow: Any) -> None:
@@ -171,5 +212,5 @@ def _check_column(path: Path, schema: Any, arrow: Any) -> None:
 
 def _rows(file: Any, arrow: Any) -> Iterator[bytes | None]:
     """As bytes: Parquet promises UTF-8 and does not check it."""
-    for batch in file.iter_batches(columns=["text"]):
+    for batch in file.iter_batches(ROWS_AT_ONCE, columns=["text"]):
         yield from batch.column("text").cast(arrow.large_binary()).to_pylist()

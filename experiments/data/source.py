@@ -17,7 +17,7 @@ from jaxtyping import Array, Int, Int32, UInt32
 from experiments.config.data import BackcopyData, Data, MixedData, Mixture, MixturePart, RetrievalData, TextData
 from experiments.data.backcopy import Backcopy, make_task, sample
 from experiments.data.batches import first_tokens, held_out_windows
-from experiments.data.corpus import Document, Split, split, stdlib_documents, text_documents
+from experiments.data.corpus import Split, split, stdlib_documents, text_documents
 from experiments.data.domains import domain_tokens
 from experiments.data.held_out import HeldOut
 from experiments.data.mixed import MixedSource, recall_task
@@ -161,36 +161,36 @@ def open_source(
     corpora = data.corpus.parts if isinstance(data.corpus, Mixture) else (MixturePart(corpus=data.corpus, weight=1.0),)
     shares = shares_of([part.weight for part in corpora])
     # All of them are read before any is encoded: what is missing is said at once.
-    documents = [_documents(part.corpus, data, alone=len(corpora) == 1) for part in corpora]
-    tokenizer = _tokenizer(data, documents, cache)
+    divided = [_divided(part.corpus, data, alone=len(corpora) == 1) for part in corpora]
+    tokenizer = _tokenizer(data, divided, cache)
     # What neither copies bytes nor leaves the work to a library keeps to one core.
     alone = not isinstance(tokenizer, ByteTokenizer | FastTokenizer)
-    files = tuple(token_files(one, tokenizer, cache, data.held_out, report, in_processes=alone) for one in documents)
+    files = tuple(token_files(one, tokenizer, cache, report, in_processes=alone) for one in divided)
     text = WeightedText(files, tuple(str(_listed(part.corpus)) for part in corpora), shares)
     if isinstance(data, MixedData):
         return MixedSource(data, text)
-    held_out = [document for of_part in documents for document in split(of_part, data.held_out).held_out]
-    return TextSource(data, text, tokenizer, domain_tokens(held_out, tokenizer))
+    held_out = [(part.held_out, ids.held_out) for part, ids in zip(divided, files, strict=True)]
+    return TextSource(data, text, tokenizer, domain_tokens(held_out, tokenizer.specials.eos))
 
 
-def _tokenizer(data: TextData | MixedData, documents: Sequence[Sequence[Document]], cache: Path) -> Tokenizer:
+def _tokenizer(data: TextData | MixedData, divided: Sequence[Split], cache: Path) -> Tokenizer:
     """Bytes, or what is trained on the training text of all parts."""
     if isinstance(data, MixedData) or data.tokenizer is None:
         return ByteTokenizer()
-    train = [document for of_part in documents for document in split(of_part, data.held_out).train]
-    return trained_tokenizer(data.tokenizer, train, cache)
+    return trained_tokenizer(data.tokenizer, [part.train for part in divided], cache)
 
 
-def _documents(corpus: str | tuple[str, ...], data: TextData | MixedData, *, alone: bool) -> list[Document]:
-    """Those of one part. UserError where they cannot be read or divided, or no window fits into what is trained on."""
+def _divided(corpus: str | tuple[str, ...], data: TextData | MixedData, *, alone: bool) -> Split:
+    """The sides of one part. UserError where they cannot be read or divided, or no window fits into what is trained on."""
     try:
         documents = stdlib_documents() if isinstance(corpus, str) else text_documents(corpus, data.hub_documents)
-        _check_length(data, split(documents, data.held_out))
+        divided = split(documents, data.held_out)
+        _check_length(data, divided)
     except UserError as error:
         if alone:
             raise
         raise UserError(f"{_listed(corpus)}, a part of the mixture: {error}") from error
-    return documents
+    return divided
 
 
 def _listed(corpus: str | tuple[str, ...]) -> str | list[str]:
@@ -199,7 +199,7 @@ def _listed(corpus: str | tuple[str, ...]) -> str | list[str]:
 
 def _check_length(data: TextData | MixedData, divided: Split) -> None:
     """UserError where no window fits into the training text, before any of it is written."""
-    tokens = sum(len(document.text) + 1 for document in divided.train)  # bytes, and EOS
+    tokens = divided.train.bytes + len(divided.train)  # bytes, and EOS
     if data.length >= tokens:
         raise UserError(
             f"data.length = {data.length}: a window and its last target take {data.length + 1} tokens, and the training text "

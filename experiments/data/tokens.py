@@ -3,7 +3,7 @@
 import hashlib
 import json
 import shutil
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,8 +12,8 @@ from typing import Any, BinaryIO
 import numpy as np
 from jaxtyping import UInt
 
-from experiments.data.corpus import Document, corpus_digest, split
-from experiments.data.encoding import Chunk, chunks_of, encoded, replacing, workers
+from experiments.data.corpus import Split
+from experiments.data.encoding import chunks_of, encoded, replacing, workers
 from experiments.errors import UserError
 from tokenization.tokenizer import Tokenizer
 
@@ -58,10 +58,9 @@ class _Place:
 
 
 def token_files(
-    documents: Sequence[Document],
+    divided: Split,
     tokenizer: Tokenizer,
     folder: Path,
-    held_out_share: float = 0.05,
     report: Report | None = None,
     *,
     in_processes: bool = False,
@@ -74,27 +73,24 @@ def token_files(
     dies leaves in it what it had encoded, a folder that the next run takes up and removes.
 
     Args:
-        documents: in the order in which they are written.
+        divided: the corpus, whose documents are written in its order.
         tokenizer: its `encode_batch` may be called from two threads at once, but not if `in_processes`.
         folder: made where it is not there.
-        held_out_share: of the documents; see `split`.
         report: called with the bytes of text that are encoded, 0 at first, and the bytes of all of it, if any have to be.
         in_processes: of a tokenizer that keeps to one core: encode much text in a process a core.
 
-    Raises UserError when the corpus cannot be divided, the tokenizer has no EOS or the folder cannot be written.
+    Raises UserError when the tokenizer has no EOS, the folder cannot be written, or the corpus can no longer be read or has
+    changed since it was divided.
     """
     if tokenizer.specials.eos is None:
         raise UserError(f"tokenizer {tokenizer.name} has no EOS to end documents with; choose one that has")
-    divided = split(documents, held_out_share)
-    sides = dict(zip(SIDES, (divided.train, divided.held_out), strict=True))
-    text_bytes = {side: sum(len(document.text) for document in chosen) for side, chosen in sides.items()}
+    text_bytes = {"train": divided.train.bytes, "held_out": divided.held_out.bytes}
     dtype = np.dtype("<u2" if tokenizer.vocabulary_size <= 2**16 else "<u4")
-    digest = _digest(documents, tokenizer, held_out_share)
+    digest = _digest(divided, tokenizer)
     header = {"format": FORMAT, "digest": digest, "tokenizer": tokenizer.name, "dtype": dtype.name, "bytes": text_bytes}
     place = _Place(folder, digest)
     if not _intact(place, header):
-        chunks = {side: chunks_of(chosen, place.parts, side) for side, chosen in sides.items()}
-        _encode(place, header, chunks, tokenizer, report, in_processes)
+        _encode(place, header, divided, tokenizer, report, in_processes)
         if not _intact(place, header):
             raise UserError(f"{folder}: the tokens just written do not read back as written; check the disk")
         shutil.rmtree(place.parts, ignore_errors=True)
@@ -102,8 +98,8 @@ def token_files(
     return TokenFiles(train, held_out, text_bytes["train"], text_bytes["held_out"], digest)
 
 
-def _digest(documents: Sequence[Document], tokenizer: Tokenizer, held_out_share: float) -> str:
-    parts = [FORMAT, corpus_digest(documents), tokenizer.digest(), float(held_out_share)]
+def _digest(divided: Split, tokenizer: Tokenizer) -> str:
+    parts = [FORMAT, divided.digest, tokenizer.digest(), float(divided.share)]
     return hashlib.sha256(json.dumps(parts).encode()).hexdigest()
 
 
@@ -128,7 +124,7 @@ def _file_sum(path: Path) -> dict[str, Any]:
 def _encode(
     place: _Place,
     header: dict[str, Any],
-    chunks: Mapping[str, Sequence[Chunk]],
+    divided: Split,
     tokenizer: Tokenizer,
     report: Report | None,
     in_processes: bool,
@@ -141,11 +137,9 @@ def _encode(
     try:
         # The files take their names together, when all is encoded.
         with workers(size, in_processes=in_processes) as pool, ExitStack() as files:
-            for side, path in place.paths.items():
-                blocks = encoded(chunks[side], tokenizer, dtype, pool)
-                sums[side] = _write(
-                    files.enter_context(replacing(path, place.parts)), _told(chunks[side], blocks, report, done, size)
-                )
+            for (side, path), chosen in zip(place.paths.items(), (divided.train, divided.held_out), strict=True):
+                blocks = encoded(chunks_of(chosen, len(chosen), place.parts, side), tokenizer, dtype, pool)
+                sums[side] = _write(files.enter_context(replacing(path, place.parts)), _told(blocks, report, done, size))
                 done += header["bytes"][side]
         with replacing(place.sidecar, place.parts) as file:
             file.write(json.dumps(header | sums, indent=2).encode() + b"\n")
@@ -168,10 +162,10 @@ def _write(file: BinaryIO, blocks: Iterator[bytes]) -> dict[str, Any]:
     return {"size": size, "sha256": digest.hexdigest()}
 
 
-def _told(chunks: Sequence[Chunk], blocks: Iterator[bytes], report: Report | None, done: int, size: int) -> Iterator[bytes]:
+def _told(blocks: Iterator[tuple[int, bytes]], report: Report | None, done: int, size: int) -> Iterator[bytes]:
     """The blocks; `report` hears of each when it is written."""
-    for chunk, block in zip(chunks, blocks, strict=True):
+    for text_bytes, block in blocks:
         yield block
-        done += chunk.size
+        done += text_bytes
         if report is not None:
             report(done, size)

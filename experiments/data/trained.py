@@ -2,7 +2,8 @@
 
 import hashlib
 import json
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from itertools import chain
 from pathlib import Path
 
 from experiments.config.tokenizer import Bpe, Characters, TokenizerConfig, Unigram, WordPiece, Words
@@ -21,21 +22,21 @@ from tokenization.wordpiece_training import train_wordpiece
 TRAINED = 1
 
 
-def trained_tokenizer(cfg: TokenizerConfig, documents: Sequence[Document], cache: Path) -> Tokenizer:
-    """The tokenizer of a configuration, trained on these documents, from `cache` if it holds it and kept there if not.
+def trained_tokenizer(cfg: TokenizerConfig, corpora: Sequence[Iterable[Document]], cache: Path) -> Tokenizer:
+    """The tokenizer of a configuration, trained on these corpora, from `cache` if it holds it and kept there if not.
 
     It is the `quickest` form, of the same ids and digest; what is kept is the definition, which does not know the form.
 
     Raises UserError when the text has too little for the vocabulary asked for, and when the folder cannot be written.
     """
-    parts = [TRAINED, cfg.model_dump(), corpus_digest(documents)]
+    parts = [TRAINED, cfg.model_dump(), corpus_digest(chain.from_iterable(corpora))]
     folder = cache / f"tokenizer-{hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()[:16]}"
     try:
         return quickest(load(folder))
     except ValueError:
         pass  # not there, or not whole: it is trained, and written again
     try:
-        tokenizer = train_tokenizer(cfg, [document.text.decode("utf-8") for document in documents])
+        tokenizer = train_tokenizer(cfg, (one.text.decode("utf-8") for one in chain.from_iterable(corpora)))
         save(tokenizer, folder)
     except ValueError as error:
         raise UserError(f"data.tokenizer: {error}") from error
@@ -44,7 +45,7 @@ def trained_tokenizer(cfg: TokenizerConfig, documents: Sequence[Document], cache
     return quickest(tokenizer)
 
 
-def train_tokenizer(cfg: TokenizerConfig, texts: Sequence[str]) -> Tokenizer:
+def train_tokenizer(cfg: TokenizerConfig, texts: Iterable[str]) -> Tokenizer:
     """Trains what the configuration says. Raises ValueError for a vocabulary that the texts cannot fill."""
     match cfg:
         case Words():

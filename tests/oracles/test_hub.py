@@ -34,7 +34,7 @@ def test_the_first_rows_with_text_are_documents(tmp_path: Path) -> None:
     entry = f"hub:{tmp_path / 'set'}"
     assert _texts(entry, 2) == ["é".encode(), b"two"]
     assert _texts(entry, 100) == ["é".encode(), b"two", b"3"]
-    assert text_documents([entry], 2)[1].name == f"{entry}:4"
+    assert list(text_documents([entry], 2))[1].name == f"{entry}:4"
 
 
 def test_they_are_those_that_the_whole_set_has(tmp_path: Path) -> None:

@@ -2,8 +2,10 @@
 
 import gzip
 import json
+import os
 from pathlib import Path
 from random import Random
+from threading import Thread
 
 import pyarrow
 import pytest
@@ -20,7 +22,7 @@ DOCUMENTS = [Document(str(i), f"document {i}".encode()) for i in range(400)]
 
 @pytest.fixture(scope="module")
 def stdlib() -> list[Document]:
-    return stdlib_documents()
+    return list(stdlib_documents())
 
 
 def test_the_standard_library_has_sources_and_topics(stdlib: list[Document]) -> None:
@@ -76,15 +78,15 @@ def test_a_file_that_is_not_utf8_names_the_byte(tmp_path: Path, offset: int) -> 
     path = tmp_path / "latin.txt"
     path.write_bytes(b"a" * offset + "é".encode("latin-1") + b"tail")
     with pytest.raises(UserError, match=rf"latin\.txt: not UTF-8 at byte {offset} \(0xe9\)"):
-        text_documents([path])
+        list(text_documents([path]))
     with pytest.raises(UserError, match=rf"latin\.txt: not UTF-8 at byte {offset} "):
-        text_documents([tmp_path])
+        list(text_documents([tmp_path]))
 
 
 def test_an_empty_file_is_named(tmp_path: Path) -> None:
     (tmp_path / "none.txt").touch()
     with pytest.raises(UserError, match=r"none\.txt: the file is empty \(0 bytes.* byte 0"):
-        text_documents([tmp_path / "none.txt"])
+        list(text_documents([tmp_path / "none.txt"]))
 
 
 def test_a_missing_path_is_named(tmp_path: Path) -> None:
@@ -115,14 +117,34 @@ def test_a_bad_line_of_jsonl_is_named(tmp_path: Path, line: str, complaint: str)
     path = tmp_path / "data.jsonl"
     path.write_text(json.dumps({"text": "good"}) + f"\n\n{line}\n")
     with pytest.raises(UserError, match=rf"data\.jsonl, line 3: {complaint}"):
-        text_documents([path])
+        list(text_documents([path]))
 
 
 def test_jsonl_of_blank_lines_is_named(tmp_path: Path) -> None:
     path = tmp_path / "data.jsonl"
     path.write_text("\n \n")
     with pytest.raises(UserError, match=r"data\.jsonl: no line holds a document"):
-        text_documents([path])
+        list(text_documents([path]))
+
+
+def test_a_pipe_is_read_once(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    writer = Thread(target=(tmp_path / "pipe").write_bytes, args=(b"abcdefgh",))
+    writer.start()
+    documents = text_documents([tmp_path / "pipe"])
+    writer.join()
+    divided = split(documents, 0.25)
+    assert [document.text for side in (divided.train, divided.held_out) for document in side] == [b"abcdef", b"gh"]
+
+
+def test_a_file_that_changes_between_two_passes_is_one_error(tmp_path: Path) -> None:
+    path = tmp_path / "data.jsonl"
+    path.write_text("".join(json.dumps({"text": f"text {i}"}) + "\n" for i in range(100)))
+    train = split(text_documents([path])).train
+    assert len(list(train)) == len(train)
+    path.write_text(path.read_text().replace(next(iter(train)).text.decode(), "another"))
+    with pytest.raises(UserError, match="a file of the corpus changed while it was read"):
+        list(train)
 
 
 @given(st.randoms(use_true_random=False), st.integers(300, 400))

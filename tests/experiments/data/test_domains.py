@@ -12,18 +12,23 @@ from experiments.data.source import BackcopySource, TextSource, open_source
 from tokenization.byte import ByteTokenizer
 
 TOKENIZER = ByteTokenizer()
+EOS = 258
+
+
+def _ids(documents: list[Document]) -> np.ndarray:
+    return np.array([i for document in documents for i in (*document.text, EOS)], np.uint16)
 
 
 def test_documents_are_divided_by_their_suffix_and_end_with_eos() -> None:
     documents = [Document("a.py", b"x=1"), Document("topics/if", b"If"), Document("b.py.gz", b"y")]
-    found = domain_tokens(documents, TOKENIZER)
-    eos = TOKENIZER.specials.eos
-    assert found["code"].tolist() == [*b"x=1", eos, *b"y", eos]
-    assert found["prose"].tolist() == [*b"If", eos]
+    found = domain_tokens([(documents[:2], _ids(documents[:2])), (documents[2:], _ids(documents[2:]))], EOS)
+    assert found["code"].tolist() == [*b"x=1", EOS, *b"y", EOS]
+    assert found["prose"].tolist() == [*b"If", EOS]
 
 
 def test_a_domain_that_is_not_there_is_left_out() -> None:
-    assert set(domain_tokens([Document("a.txt", b"abc")], TOKENIZER)) == {"prose"}
+    documents = [Document("a.txt", b"abc")]
+    assert set(domain_tokens([(documents, _ids(documents))], EOS)) == {"prose"}
 
 
 def test_windows_of_both_domains_are_as_many_and_begin_with_bos(tmp_path: Path) -> None:

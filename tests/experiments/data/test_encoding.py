@@ -50,26 +50,26 @@ def whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[dict[str,
     """The files of a run in one chunk."""
     with monkeypatch.context() as patch:
         patch.setattr(encoding, "CHUNK", 10**9)
-        token_files(DOCUMENTS, ByteTokenizer(), tmp_path / "whole")
+        token_files(split(DOCUMENTS), ByteTokenizer(), tmp_path / "whole")
     yield _contents(tmp_path / "whole")
 
 
 def test_chunks_are_all_documents_in_order(tmp_path: Path) -> None:
-    chunks = chunks_of(DOCUMENTS, tmp_path, "train")
+    chunks = list(chunks_of(DOCUMENTS, len(DOCUMENTS), tmp_path, "train"))
     assert [text for chunk in chunks for text in chunk.texts] == [document.text for document in DOCUMENTS]
     assert all(1000 <= chunk.size < 1000 + 7 * 16 for chunk in chunks[:-1])
     assert sum(chunk.size for chunk in chunks) == sum(len(document.text) for document in DOCUMENTS)
     assert len({chunk.kept for chunk in chunks}) == len(chunks) > 30
-    assert chunks_of([], tmp_path, "train") == []
+    assert list(chunks_of([], 0, tmp_path, "train")) == []
 
 
 def test_a_chunk_that_is_alone_is_not_kept(tmp_path: Path) -> None:
-    (chunk,) = chunks_of(DOCUMENTS[:3], tmp_path, "train")
+    (chunk,) = chunks_of(DOCUMENTS[:3], 3, tmp_path, "train")
     assert chunk.kept is None
 
 
 def test_files_do_not_depend_on_chunks(tmp_path: Path, whole: dict[str, bytes]) -> None:
-    token_files(DOCUMENTS, ByteTokenizer(), tmp_path / "chunks")
+    token_files(split(DOCUMENTS), ByteTokenizer(), tmp_path / "chunks")
     assert _contents(tmp_path / "chunks") == whole
 
 
@@ -78,7 +78,7 @@ def test_files_do_not_depend_on_processes(tmp_path: Path, whole: dict[str, bytes
     monkeypatch.setattr(encoding, "cores", lambda: 2)
     with workers(1, in_processes=True) as pool:
         assert pool.submit(os.getpid).result() != os.getpid()
-    token_files(DOCUMENTS, ByteTokenizer(), tmp_path / "processes", in_processes=True)
+    token_files(split(DOCUMENTS), ByteTokenizer(), tmp_path / "processes", in_processes=True)
     assert _contents(tmp_path / "processes") == whole
 
 
@@ -95,11 +95,11 @@ def test_a_run_that_was_killed_goes_on(tmp_path: Path, whole: dict[str, bytes], 
     folder = tmp_path / "resumed"
     first = _Counting(20, error)
     with pytest.raises(type(error), match="killed"):
-        token_files(DOCUMENTS, first, folder)
+        token_files(split(DOCUMENTS), first, folder)
     (parts,) = folder.iterdir()
     assert len(list(parts.iterdir())) == 20
     second = _Counting()
-    token_files(DOCUMENTS, second, folder)
+    token_files(split(DOCUMENTS), second, folder)
     assert first.bytes + second.bytes == sum(len(document.text) for document in DOCUMENTS)
     assert _contents(folder) == whole
 
@@ -120,14 +120,15 @@ def _nothing(content: bytes) -> bytes:
 def test_a_damaged_chunk_is_encoded_again(tmp_path: Path, whole: dict[str, bytes], damage: Callable[[bytes], bytes]) -> None:
     folder = tmp_path / "resumed"
     with pytest.raises(ValueError, match="killed"):
-        token_files(DOCUMENTS, _Counting(20), folder)
+        token_files(split(DOCUMENTS), _Counting(20), folder)
     (parts,) = folder.iterdir()
-    chunks = chunks_of(split(DOCUMENTS).train, parts, "train")
+    train = split(DOCUMENTS).train
+    chunks = list(chunks_of(train, len(train), parts, "train"))
     path = chunks[3].kept
     assert path is not None
     path.write_bytes(damage(path.read_bytes()))
     again = _Counting()
-    token_files(DOCUMENTS, again, folder)
+    token_files(split(DOCUMENTS), again, folder)
     kept = sum(chunk.size for chunk in chunks[:20]) - chunks[3].size
     assert again.bytes == sum(len(document.text) for document in DOCUMENTS) - kept
     assert _contents(folder) == whole
@@ -139,9 +140,9 @@ def test_another_tokenizer_takes_nothing_up(tmp_path: Path) -> None:
             return "other"
 
     with pytest.raises(ValueError, match="killed"):
-        token_files(DOCUMENTS, _Counting(20), tmp_path)
+        token_files(split(DOCUMENTS), _Counting(20), tmp_path)
     other = Other()
-    token_files(DOCUMENTS, other, tmp_path)
+    token_files(split(DOCUMENTS), other, tmp_path)
     assert other.bytes == sum(len(document.text) for document in DOCUMENTS)
 
 
@@ -149,9 +150,9 @@ def test_a_full_disk_is_one_error_and_keeps_what_it_has(tmp_path: Path, whole: d
     folder = tmp_path / "full"
     full = _Counting(20, OSError(28, "No space left on device"))
     with pytest.raises(UserError, match=r"full: tokens cannot be written \(No space left on device\); choose another folder"):
-        token_files(DOCUMENTS, full, folder)
+        token_files(split(DOCUMENTS), full, folder)
     assert [path.suffix for path in folder.iterdir()] == [".parts"]
-    token_files(DOCUMENTS, ByteTokenizer(), folder)
+    token_files(split(DOCUMENTS), ByteTokenizer(), folder)
     assert _contents(folder) == whole
 
 
@@ -165,18 +166,18 @@ def test_another_process_that_is_quicker_is_no_error(
 
     def overtaken(done: int, size: int) -> None:
         if done == size:
-            token_files(DOCUMENTS, ByteTokenizer(), folder)
+            token_files(split(DOCUMENTS), ByteTokenizer(), folder)
             for path in folder.glob(".*"):
                 shutil.rmtree(path)
 
-    token_files(DOCUMENTS, ByteTokenizer(), folder, report=overtaken)
+    token_files(split(DOCUMENTS), ByteTokenizer(), folder, report=overtaken)
     assert _contents(folder) == whole
 
 
 def test_few_chunks_are_encoded_ahead(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(encoding, "cores", lambda: 2)
     counting = _Counting()
-    chunks = chunks_of(DOCUMENTS, tmp_path, "train")
+    chunks = list(chunks_of(DOCUMENTS, len(DOCUMENTS), tmp_path, "train"))
     with workers(1, in_processes=False) as pool:
         blocks = encoded(chunks, counting, IDS, pool)
         next(blocks)
@@ -186,13 +187,13 @@ def test_few_chunks_are_encoded_ahead(tmp_path: Path, monkeypatch: pytest.Monkey
 
 def test_progress_is_told_in_bytes(tmp_path: Path) -> None:
     told: list[tuple[int, int]] = []
-    token_files(DOCUMENTS, ByteTokenizer(), tmp_path, report=lambda done, size: told.append((done, size)))
+    token_files(split(DOCUMENTS), ByteTokenizer(), tmp_path, report=lambda done, size: told.append((done, size)))
     size = sum(len(document.text) for document in DOCUMENTS)
     assert told == sorted(told)
     assert (told[0], told[-1]) == ((0, size), (size, size))
     assert len(told) > 30
     again: list[tuple[int, int]] = []
-    token_files(DOCUMENTS, ByteTokenizer(), tmp_path, report=lambda done, size: again.append((done, size)))
+    token_files(split(DOCUMENTS), ByteTokenizer(), tmp_path, report=lambda done, size: again.append((done, size)))
     assert again == []
 
 

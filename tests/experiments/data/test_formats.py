@@ -85,16 +85,16 @@ def test_a_bad_line_of_packed_jsonl_is_named(tmp_path: Path, suffix: str, pack) 
 @pytest.mark.parametrize("kind", [pyarrow.string(), pyarrow.large_string()])
 def test_a_row_of_parquet_is_a_document(tmp_path: Path, kind: pyarrow.DataType) -> None:
     path = _parquet(tmp_path / "a.parquet", id=[1, 2, 3, 4], text=pyarrow.array(["é\r\n", "", None, "two"], kind))
-    assert file_texts(path) == [(f"{path}:1", "é\r\n".encode()), (f"{path}:4", b"two")]
+    assert list(file_texts(path)) == [(f"{path}:1", "é\r\n".encode()), (f"{path}:4", b"two")]
 
 
 def test_parquet_without_text_names_its_columns(tmp_path: Path) -> None:
     with pytest.raises(UserError, match=r"""a\.parquet: no column "text"; its columns are 'id', 'body'"""):
-        file_texts(_parquet(tmp_path / "a.parquet", id=[1], body=["x"]))
+        list(file_texts(_parquet(tmp_path / "a.parquet", id=[1], body=["x"])))
     with pytest.raises(UserError, match=r'the column "text" is of type int64; it must be string'):
-        file_texts(_parquet(tmp_path / "b.parquet", text=[1]))
+        list(file_texts(_parquet(tmp_path / "b.parquet", text=[1])))
     with pytest.raises(UserError, match=r"c\.parquet: no row has text"):
-        file_texts(_parquet(tmp_path / "c.parquet", text=["", None, ""]))
+        list(file_texts(_parquet(tmp_path / "c.parquet", text=["", None, ""])))
 
 
 def test_a_row_of_parquet_must_be_utf8(tmp_path: Path) -> None:
@@ -102,7 +102,7 @@ def test_a_row_of_parquet_must_be_utf8(tmp_path: Path) -> None:
         2, pyarrow.py_buffer(b"\x00\0\0\0\x02\0\0\0\x04\0\0\0"), pyarrow.py_buffer(b"okx\xe9")
     )
     with pytest.raises(UserError, match=r"a\.parquet:2: not UTF-8 at byte 1 \(0xe9\) of this row"):
-        file_texts(_parquet(tmp_path / "a.parquet", text=broken))
+        list(file_texts(_parquet(tmp_path / "a.parquet", text=broken)))
 
 
 @pytest.mark.parametrize("damage", ["cut", "no parquet", "page"])
@@ -113,7 +113,7 @@ def test_parquet_that_is_damaged_is_named(tmp_path: Path, damage: str) -> None:
         content[20:60] = bytes(40)
     path.write_bytes({"cut": content[:-20], "no parquet": b"plain text, of some length", "page": content}[damage])
     with pytest.raises(UserError, match=r"a\.parquet: no whole Parquet file \(.+\); it is cut off or damaged"):
-        file_texts(path)
+        list(file_texts(path))
 
 
 @pytest.mark.parametrize(("name", "package"), [("a.txt.zst", "zstandard"), ("a.parquet", "pyarrow")])

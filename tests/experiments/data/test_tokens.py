@@ -1,13 +1,17 @@
 """Token files: written once, verified, rebuilt when they are not what was written."""
 
+import gzip
+import hashlib
 import json
+import tracemalloc
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from experiments.data.corpus import Document, split
+from experiments.data import encoding
+from experiments.data.corpus import Document, split, text_documents
 from experiments.data.tokens import TokenFiles, token_files
 from experiments.errors import UserError
 from tokenization.byte import ByteTokenizer
@@ -45,7 +49,7 @@ def _equal(a: TokenFiles, b: TokenFiles) -> bool:
 
 
 def test_each_side_is_its_documents_with_eos(tmp_path: Path) -> None:
-    found = token_files(DOCUMENTS, ByteTokenizer(), tmp_path / "new" / "folder")
+    found = token_files(split(DOCUMENTS), ByteTokenizer(), tmp_path / "new" / "folder")
     divided = split(DOCUMENTS)
     for ids, text_bytes, side in (
         (found.train, found.train_bytes, divided.train),
@@ -60,11 +64,11 @@ def test_each_side_is_its_documents_with_eos(tmp_path: Path) -> None:
 
 
 def test_the_second_call_encodes_nothing(tmp_path: Path) -> None:
-    first = token_files(DOCUMENTS, ByteTokenizer(), tmp_path)
+    first = token_files(split(DOCUMENTS), ByteTokenizer(), tmp_path)
     stamps = {path.name: path.stat().st_mtime_ns for path in tmp_path.iterdir()}
     assert len(stamps) == 3
     counting = _Counting()
-    second = token_files(DOCUMENTS, counting, tmp_path)
+    second = token_files(split(DOCUMENTS), counting, tmp_path)
     assert counting.texts == 0
     assert _equal(first, second)
     assert {path.name: path.stat().st_mtime_ns for path in tmp_path.iterdir()} == stamps
@@ -98,13 +102,13 @@ def _no_object(path: Path) -> None:
     + [("*.json", _no_object)],
 )
 def test_damaged_files_are_written_again(tmp_path: Path, pattern: str, damage: Callable[[Path], None]) -> None:
-    first = token_files(DOCUMENTS, ByteTokenizer(), tmp_path)
+    first = token_files(split(DOCUMENTS), ByteTokenizer(), tmp_path)
     expected = [first.train.tolist(), first.held_out.tolist()]
     contents = {path.name: path.read_bytes() for path in tmp_path.iterdir()}
     (path,) = tmp_path.glob(pattern)
     damage(path)
     counting = _Counting()
-    second = token_files(DOCUMENTS, counting, tmp_path)
+    second = token_files(split(DOCUMENTS), counting, tmp_path)
     assert counting.texts == len(DOCUMENTS)
     assert [second.train.tolist(), second.held_out.tolist()] == expected
     assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == contents
@@ -112,10 +116,10 @@ def test_damaged_files_are_written_again(tmp_path: Path, pattern: str, damage: C
 
 def test_corpus_tokenizer_and_share_each_have_their_own_files(tmp_path: Path) -> None:
     found = [
-        token_files(DOCUMENTS, ByteTokenizer(), tmp_path),
-        token_files(DOCUMENTS, ByteTokenizer(), tmp_path, 0.1),
-        token_files(DOCUMENTS[1:], ByteTokenizer(), tmp_path),
-        token_files(DOCUMENTS, _Other(), tmp_path),
+        token_files(split(DOCUMENTS), ByteTokenizer(), tmp_path),
+        token_files(split(DOCUMENTS, 0.1), ByteTokenizer(), tmp_path),
+        token_files(split(DOCUMENTS[1:]), ByteTokenizer(), tmp_path),
+        token_files(split(DOCUMENTS), _Other(), tmp_path),
     ]
     assert len({files.digest for files in found}) == 4
     assert len(list(tmp_path.iterdir())) == 12
@@ -127,13 +131,13 @@ class _Other(ByteTokenizer):
 
 
 def test_a_large_vocabulary_takes_four_bytes(tmp_path: Path) -> None:
-    found = token_files(DOCUMENTS, _Large(), tmp_path)
+    found = token_files(split(DOCUMENTS), _Large(), tmp_path)
     assert found.train.dtype == np.uint32
-    assert found.train[: len(DOCUMENTS[0].text)].tolist() == list(split(DOCUMENTS).train[0].text)
+    assert found.train[: len(DOCUMENTS[0].text)].tolist() == list(next(iter(split(DOCUMENTS).train)).text)
 
 
 def test_the_sidecar_says_what_the_files_are(tmp_path: Path) -> None:
-    found = token_files(DOCUMENTS, ByteTokenizer(), tmp_path)
+    found = token_files(split(DOCUMENTS), ByteTokenizer(), tmp_path)
     (path,) = tmp_path.glob("*.json")
     meta = json.loads(path.read_text())
     assert (meta["digest"], meta["dtype"], meta["tokenizer"]) == (found.digest, "uint16", "byte")
@@ -144,7 +148,7 @@ def test_the_sidecar_says_what_the_files_are(tmp_path: Path) -> None:
 def test_a_folder_that_cannot_be_written_is_named(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("in the way")
     with pytest.raises(UserError, match=r"file/tokens: tokens cannot be written \(.+\); choose another folder"):
-        token_files(DOCUMENTS, ByteTokenizer(), tmp_path / "file" / "tokens")
+        token_files(split(DOCUMENTS), ByteTokenizer(), tmp_path / "file" / "tokens")
 
 
 def test_a_failed_write_leaves_nothing(tmp_path: Path) -> None:
@@ -155,10 +159,49 @@ def test_a_failed_write_leaves_nothing(tmp_path: Path) -> None:
             return super().encode_batch(texts)
 
     with pytest.raises(UserError, match="No space left on device"):
-        token_files(DOCUMENTS, Failing(), tmp_path)
+        token_files(split(DOCUMENTS), Failing(), tmp_path)
     assert list(tmp_path.iterdir()) == []
+
+
+def _peak(folder: Path, suffix: str, count: int) -> int:
+    """Bytes that Python holds at most while so many documents of 10 kB are divided and encoded."""
+    folder.mkdir()
+    path = folder / f"data.jsonl{suffix}"
+    with gzip.open(path, "wt") if suffix else path.open("w") as file:
+        file.writelines(json.dumps({"text": hashlib.shake_128(str(i).encode()).hexdigest(5000)}) + "\n" for i in range(count))
+    tracemalloc.start()
+    try:
+        found = token_files(split(text_documents([path])), ByteTokenizer(), folder / "tokens")
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert found.train_bytes + found.held_out_bytes == count * 10_000
+    return peak
+
+
+@pytest.mark.parametrize("suffix", ["", ".gz"])
+def test_memory_does_not_grow_with_the_corpus(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, suffix: str) -> None:
+    monkeypatch.setattr(encoding, "CHUNK", 1 << 16)
+    monkeypatch.setattr(encoding, "cores", lambda: 1)
+    small, large = _peak(tmp_path / "small", suffix, 500), _peak(tmp_path / "large", suffix, 2000)
+    assert large < small + 200_000  # of 15 MB that are more
+
+
+def test_a_corpus_that_changes_is_never_mixed_with_what_was_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(encoding, "CHUNK", 1000)
+    path = tmp_path / "data.jsonl"
+    lines = [json.dumps({"text": f"document {i}"}) + "\n" for i in range(400)]
+    path.write_text("".join(lines))
+    divided = split(text_documents([path]))
+    path.write_text("".join(lines).replace("document 7", "dokument 7"))
+    with pytest.raises(UserError, match="changed while it was read"):
+        token_files(divided, ByteTokenizer(), tmp_path / "tokens")
+    assert not list((tmp_path / "tokens").glob("*.*n"))
+    path.write_text("".join(lines))
+    found = token_files(divided, ByteTokenizer(), tmp_path / "tokens")
+    assert found.train.tolist() == [i for document in divided.train for i in (*document.text, 258)]
 
 
 def test_documents_need_an_eos(tmp_path: Path) -> None:
     with pytest.raises(UserError, match="no EOS"):
-        token_files(DOCUMENTS, _WithoutEos(), tmp_path)
+        token_files(split(DOCUMENTS), _WithoutEos(), tmp_path)

@@ -36,17 +36,17 @@ def test_every_kind_is_trained_to_its_size(cfg: TokenizerConfig, name: str, size
 
 def test_the_cache_is_used_and_mended(tmp_path: Path) -> None:
     cfg = Bpe(vocabulary=270)
-    first = trained_tokenizer(cfg, DOCUMENTS, tmp_path)
+    first = trained_tokenizer(cfg, [DOCUMENTS], tmp_path)
     (folder,) = tmp_path.iterdir()
     assert load(folder).definition() == first.definition()
     (folder / DEFINITION).write_text("{}")
-    assert trained_tokenizer(cfg, DOCUMENTS, tmp_path) == first
+    assert trained_tokenizer(cfg, [DOCUMENTS], tmp_path) == first
     assert load(folder).digest() == first.digest()
 
 
 @pytest.mark.parametrize("cfg", [Bpe(vocabulary=270), WordPiece(vocabulary=30), Words(vocabulary=10), Unigram(vocabulary=290)])
 def test_the_library_encodes_and_what_is_kept_does_not_know(cfg: TokenizerConfig, tmp_path: Path) -> None:
-    found = trained_tokenizer(cfg, DOCUMENTS, tmp_path)
+    found = trained_tokenizer(cfg, [DOCUMENTS], tmp_path)
     kept = load(next(tmp_path.iterdir()))
     assert isinstance(found, FastTokenizer)
     assert found.wrapped == kept == train_tokenizer(cfg, [TEXT])
@@ -55,11 +55,11 @@ def test_the_library_encodes_and_what_is_kept_does_not_know(cfg: TokenizerConfig
 
 def test_another_text_is_another_tokenizer(tmp_path: Path) -> None:
     cfg = Bpe(vocabulary=270)
-    trained_tokenizer(cfg, DOCUMENTS, tmp_path)
-    trained_tokenizer(cfg, [Document("b", b"another text, another text")], tmp_path)
+    trained_tokenizer(cfg, [DOCUMENTS], tmp_path)
+    trained_tokenizer(cfg, [[Document("b", b"another text, another text")]], tmp_path)
     assert len(list(tmp_path.iterdir())) == 2
 
 
 def test_too_little_text_is_said(tmp_path: Path) -> None:
     with pytest.raises(UserError, match=r"data\.tokenizer: the corpus has"):
-        trained_tokenizer(Bpe(vocabulary=5000), DOCUMENTS, tmp_path)
+        trained_tokenizer(Bpe(vocabulary=5000), [DOCUMENTS], tmp_path)
