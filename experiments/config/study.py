@@ -217,6 +217,13 @@ class VocabularyStudy(Training):
         return self
 
 
+class WordPieceComparison(Frozen):
+    """WordPiece by either criterion, trained on every n-th document of the standard library."""
+
+    vocabularies: tuple[Positive, ...] = Field(min_length=1)
+    every: int = Field(default=10, ge=2)
+
+
 class TokensStudy(Frozen):
     """Parallel texts through tokenizers, each said as `leadline tokens --tokenizer` has it."""
 
@@ -227,6 +234,7 @@ class TokensStudy(Frozen):
     window: Positive = 8192
     speed_documents: int = Field(default=50, ge=0)  # of the standard library, a megabyte, to time rank vocabularies on
     ranks: str | None = None  # the folder of NAME.tiktoken and NAME.json; absent: tiktoken downloads them
+    wordpiece: WordPieceComparison | None = None
 
 
 class MultilingualStudy(Frozen):

@@ -26,6 +26,7 @@ from experiments.studies import (
     stability,
     streaming,
     tokens,
+    tokens_wordpiece,
     vocabulary,
 )
 from experiments.studies.anatomy_drawings import (
@@ -105,7 +106,7 @@ STUDIES = (
     Study(
         tokens.STUDY,
         tokens.QUESTION,
-        (tokens.table, tokens.size_table, tokens.probe_table, tokens.speed_table),
+        (tokens.table, tokens.size_table, tokens.probe_table, tokens.speed_table, tokens_wordpiece.wordpiece_table),
         tokens_drawings,
     ),
     Study(vocabulary.STUDY, vocabulary.QUESTION, (vocabulary.table,), vocabulary.vocabulary_drawings),

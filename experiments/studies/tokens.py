@@ -20,6 +20,7 @@ from experiments.publish.summary import arms, cell, provenance, statistic, value
 from experiments.publish.table import MISSING, Table
 from experiments.record import Measurement, Record
 from experiments.studies.exact import Found, Job, run_exact
+from experiments.studies.tokens_wordpiece import wordpiece_jobs
 from experiments.tokenizers import open_tokenizer
 from tokenization.pretokenization import cut
 from tokenization.ranks import RankTokenizer, rank_ids
@@ -79,6 +80,8 @@ def run_tokens(
         tokenizer = open_tokenizer(spec, ranks)
         arm = TokensArm(tokenizer=tokenizer.digest(), reference=study.reference, window=study.window)
         jobs.append(Job(name, arm, partial(_found, tokenizer, texts, study), digest(texts)))
+    if study.wordpiece is not None:
+        jobs += wordpiece_jobs(study.wordpiece, stdlib_documents())
     return run_exact(STUDY, jobs, results, origin, progress, interruption)
 
 
@@ -201,8 +204,9 @@ def languages(records: Sequence[Record]) -> list[str]:
 
 
 def tokenizers(records: Sequence[Record]) -> list[str]:
-    """Those that have a record, by the size of their vocabularies."""
-    return sorted(arms(records, ()), key=lambda name: values(records, name, "vocabulary"))
+    """Those that have a record of parallel texts, by the size of their vocabularies."""
+    sizes = {name: values(records, name, "vocabulary") for name in arms(records, ())}
+    return sorted((name for name, size in sizes.items() if size), key=lambda name: sizes[name])
 
 
 # OpenAI's cl100k_base, as blogs and courses repeat them.
@@ -222,7 +226,7 @@ def table(records: Sequence[Record]) -> Table:
     ]
     for name, heading in (("gini", "Gini's coefficient"), ("most", "most / least")):
         rows.append((heading, *(cell(records, one, name, 2) for one in names), MISSING))
-    reference = sorted({str(record.config["reference"]) for record in records})
+    reference = sorted({str(record.config["reference"]) for record in records if "reference" in record.config})
     note = (
         f"tokens of a parallel text over those of the text in {', '.join(LANGUAGES.get(one, one) for one in reference)}; "
         "published: of cl100k_base (GPT-4)"
@@ -243,7 +247,7 @@ def size_table(records: Sequence[Record]) -> Table:
             )
             rows.append((LANGUAGES.get(language, language), name, *own))
     columns = ("language", "tokenizer", "tokens", "bytes / token", "characters / token", "effective context")
-    windows = sorted({str(record.config["window"]) for record in records})
+    windows = sorted({str(record.config["window"]) for record in records if "window" in record.config})
     note = (
         f"effective context: tokens of the reference language whose content fits into a window of {', '.join(windows)} tokens"
     )

@@ -10,6 +10,7 @@ from experiments.evidence import Claim, Evidence
 from experiments.publish.summary import values
 from experiments.record import Record
 from experiments.studies.tokens import LANGUAGES, STUDY, relative_cost, speeds
+from experiments.studies.tokens_wordpiece import more_likely
 
 Judge = Callable[[Sequence[Record]], Evidence | None]
 NEAR = 0.1
@@ -111,6 +112,14 @@ TOKENS = (
         "3 to 6 times",
         STUDY,
         _speed,
+    ),
+    Claim(
+        "tokens-wordpiece-likelihood",
+        "Pieces joined by likelihood make the training text, as independent pieces, more likely than as many by frequency",
+        "Schuster and Nakajima 2012, who choose by likelihood; the score is that of Hugging Face's course",
+        "the greatest rise in likelihood (no figure)",
+        STUDY,
+        more_likely,
     ),
     Claim(
         "tokens-no-unknown",

@@ -2,13 +2,15 @@
 
 import base64
 import json
+from itertools import islice
 from pathlib import Path
 
 import numpy as np
 import pytest
 from rich.console import Console
 
-from experiments.config.study import MultilingualStudy, TokensStudy
+from experiments.config.study import MultilingualStudy, TokensStudy, WordPieceComparison
+from experiments.data.corpus import stdlib_documents
 from experiments.errors import UserError
 from experiments.evidence import judge
 from experiments.identity import provenance
@@ -38,8 +40,10 @@ from experiments.studies.tokens import (
 )
 from experiments.studies.tokens_claims import TOKENS
 from experiments.studies.tokens_drawings import tokens_drawings
+from experiments.studies.tokens_wordpiece import FREQUENCY, LIKELIHOOD, WAYS, unigram_bits, wordpiece_table
 from tests.experiments.synthetic_records import measured, record
 from tokenization.byte import ByteTokenizer
+from tokenization.wordpiece_training import train_wordpiece
 
 CLAIMS = {claim.id: claim for claim in (*TOKENS, *MULTILINGUAL)}
 
@@ -123,6 +127,47 @@ def _of(arm: str, values: dict[str, float]) -> Record:
     return record(STUDY, arm, 0, measurements=measured(values, "1"))
 
 
+def test_wordpiece_by_either_criterion(tmp_path: Path) -> None:
+    """A vocabulary is the first pieces of a larger one, so that it is trained once."""
+    study = TokensStudy(tokenizers={"byte": "byte"}, wordpiece=WordPieceComparison(vocabularies=(400, 300), every=400))
+    assert [ran(study, tmp_path), ran(study, tmp_path)] == [0, 4]
+    records = [entry.record for entry in stored(tmp_path)]
+    found = wordpiece_table(records)
+    assert [row[:2] for row in found.rows] == [(heading, size) for heading, _, _ in WAYS.values() for size in ("300", "400")]
+    assert [row[0] for row in size_table(records).rows] == [row[0] for row in table(records).rows[:12]]
+    (frequent,) = (one for one in records if one.arm == FREQUENCY)
+    texts = [one.text.decode() for one in islice(stdlib_documents(), 0, None, 400)]
+    others = [one.text.decode() for one in islice(stdlib_documents(), 200, None, 400)]
+    tokenizer = train_wordpiece(texts, 300, "frequency").tokenizer()
+    ids = np.concatenate([tokenizer.encode(text) for text in others])
+    assert frequent.measurements["tokens.300"].value == len(ids)
+    assert frequent.measurements["used.300"].value == len(set(ids.tolist())) / 300
+    assert frequent.measurements["unknown.300"].value == np.mean(ids == tokenizer.specials.unk)
+    assert frequent.measurements["bytes_per_token.300"].value == sum(len(text.encode()) for text in others) / len(ids)
+
+
+def test_bits_of_independent_tokens() -> None:
+    """Of four bytes, two are a: 1/2, 1/4, 1/4."""
+    assert unigram_bits(ByteTokenizer(), ["ab", "ac"]) == pytest.approx(1.5)
+
+
+def test_a_wordpiece_vocabulary_that_the_text_cannot_fill(tmp_path: Path) -> None:
+    study = TokensStudy(tokenizers={"byte": "byte"}, wordpiece=WordPieceComparison(vocabularies=(90_000,), every=400))
+    with pytest.raises(UserError, match=r"wordpiece\.vocabularies: this training gives vocabularies of"):
+        ran(study, tmp_path)
+
+
+@pytest.mark.parametrize(("likely", "verdict"), [((2.0, 1.9), "holds"), ((2.0, 2.1), "fails")])
+def test_the_claim_of_likelihood(likely: tuple[float, ...], verdict: str) -> None:
+    values = {FREQUENCY: (2.1, 2.0), LIKELIHOOD: likely}
+    records = [
+        _of(arm, {f"{name}.{size}": value for size, value in enumerate(found) for name in ("tokens", "bits_per_byte")})
+        for arm, found in values.items()
+    ]
+    assert judge(CLAIMS["tokens-wordpiece-likelihood"], records).verdict == verdict
+    assert judge(CLAIMS["tokens-wordpiece-likelihood"], records[:1]).verdict == "not measured"
+
+
 # (claim, arm, values that support it, values that contradict it).
 CASES: list[tuple[str, str, dict[str, float], dict[str, float]]] = [
     ("tokens-spa", "gpt4", {"relative.spa": 1.25}, {"relative.spa": 1.45}),
@@ -141,7 +186,13 @@ CASES: list[tuple[str, str, dict[str, float], dict[str, float]]] = [
 
 
 def test_every_claim_is_tried() -> None:
-    alone = {"tokens-speed", "tokens-larger-vocabulary", "oversampling-fairer", "oversampling-cost"}
+    alone = {
+        "tokens-speed",
+        "tokens-wordpiece-likelihood",
+        "tokens-larger-vocabulary",
+        "oversampling-fairer",
+        "oversampling-cost",
+    }
     tried = {claim for claim, *_ in CASES} | alone
     assert tried == set(CLAIMS)
 
