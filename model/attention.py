@@ -1,24 +1,25 @@
 """Causal dot-product attention with grouped heads, position biases, a window and an extra softmax logit, block by block."""
 
 import functools
-import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any, Literal, NamedTuple, no_type_check
 
 import jax
 import jax.numpy as jnp
 from flax import struct
+from jax.ad_checkpoint import checkpoint_name
+from jax.custom_derivatives import SymbolicZero
 from jax.scipy.special import entr
 from jax.sharding import PartitionSpec as P
 from jaxtyping import Array, Bool, Float, Int
 
+from model.blocks import chunks_of, heads, merge_blocks, one_block, seen, split_blocks
+from model.flash import Softmax, softmax_gradients
 from model.kernels.kernel import Weigh
 from model.kernels.softmax import softmax_terms
 
-# Rows of scores that exist at once. 128 keeps a block of scores in the cache of a CPU core at contexts of a few thousand.
-BLOCK = 128
-# Query chunks that see a static number of keys each: with 8 of them 1/16 of all T² scores are computed only to be masked.
-CHUNKS = 8
+# What a policy of jax.checkpoint keeps of attention, so that it need not be computed twice.
+KEPT = "attention"
 
 
 @no_type_check  # JAX rebuilds trees from whatever a transformation leaves: shapes, host arrays, norms
@@ -47,6 +48,7 @@ class _Rows(NamedTuple):
     extra: Float[Array, "B K G q"]
     entropy: Float[Array, "B K G q"]
     received: Float[Array, "B K G S"]
+    lse: Float[Array, "B K G q"] | None  # of a softmax
 
 
 def attention(
@@ -77,22 +79,71 @@ def attention(
     (k*, v*) before the first token does, which every query sees and nothing turns (Gu et al. 2024, arXiv:2410.10781: K biases,
     KV biases).
     """
-    tokens, groups = q.shape[1], k.shape[2]
     q, k, v = grouped(q, k, v, scale)
+    extra, slope = _by_group(k.shape[1], extra_logit, slopes)
     padding = None if padding is None else jax.reshard(padding, P("data", None))
-    rows = _rows_of(
-        groups, extra_logit, slopes, window, bias=bias, cap=cap, weigh=weigh, bias_key=bias_key, bias_value=bias_value
-    )
-    chunk = BLOCK * math.ceil(tokens / (BLOCK * CHUNKS))
+    x = Softmax(q, k, v, extra, slope, window, padding)
+    if form(bias=bias, cap=cap, weigh=weigh, bias_key=bias_key) == "flash":
+        return _join_heads(_flash(x))
+    return _join_heads(_forward(x, bias=bias, cap=cap, weigh=weigh, bias_key=bias_key, bias_value=bias_value))
+
+
+def form(
+    *,
+    bias: ScoreBias | None = None,
+    cap: Float[Array, ""] | None = None,
+    weigh: Weigh = softmax_terms,
+    bias_key: Float[Array, "K H"] | None = None,
+) -> Literal["flash", "differentiated"]:
+    """How `attention` comes by its gradient: from the log-sum-exp (model.flash) where scores are products, ALiBi and a window
+    under a softmax; else JAX differentiates the forward pass, and keeps what that needs of all scores."""
+    return "flash" if weigh is softmax_terms and bias is None and cap is None and bias_key is None else "differentiated"
+
+
+def _forward(x: Softmax, **fixed: Any) -> _Rows:
+    """Chunks of rows, each of which sees a static number of keys, joined."""
+    tokens = x.q.shape[3]
+    values = {"extra_logit": x.extra_logit, "slopes": x.slopes, "window": x.window, **fixed}
     chunks = []
-    for start in range(0, tokens, chunk):
-        stop = min(start + chunk, tokens)
-        real_keys = None if padding is None else padding[:, :stop]
-        visible = functools.partial(rows, k=k[:, :, :stop], v=v[:, :, :stop], real_keys=real_keys)
-        real_queries = None if padding is None else padding[:, start:stop]
-        found = _map_blocks(visible, q[:, :, :, start:stop], jnp.arange(start, stop), real_queries)
+    for start, stop in chunks_of(tokens):
+        real_keys = None if x.padding is None else x.padding[:, :stop]
+        rows = functools.partial(_attend_rows, k=x.k[:, :, :stop], v=x.v[:, :, :stop], real_keys=real_keys, **values)
+        real_queries = None if x.padding is None else x.padding[:, start:stop]
+        found = _map_blocks(rows, x.q[:, :, :, start:stop], jnp.arange(start, stop), real_queries)
         chunks.append(found._replace(received=jnp.pad(found.received, [(0, 0)] * 3 + [(0, tokens - stop)])))
-    return _join_heads(chunks)
+    received = functools.reduce(jnp.add, [chunk.received for chunk in chunks])
+    joined = jax.tree.map(lambda *leaves: jnp.concatenate(leaves, axis=3), *chunks)
+    return joined._replace(received=received)
+
+
+_PLAIN = {"bias": None, "cap": None, "weigh": softmax_terms, "bias_key": None, "bias_value": None}
+
+
+@jax.custom_vjp
+def _flash(x: Softmax) -> _Rows:
+    """`_forward` of a softmax, with a gradient that keeps no scores."""
+    return _forward(x, **_PLAIN)
+
+
+def _flash_forward(x: Any) -> tuple[_Rows, Any]:
+    own = jax.tree.map(lambda leaf: leaf.value, x)
+    rows = _forward(own, **_PLAIN)
+    rows = rows._replace(out=checkpoint_name(rows.out, KEPT), lse=checkpoint_name(rows.lse, KEPT))
+    return rows, (own, rows.out, rows.lse)
+
+
+def _flash_backward(saved: tuple[Softmax, Array, Array], cotangent: Any) -> tuple[Any]:
+    """By blocks for the output alone; where somebody differentiates a statistic too, of `_forward` as it stands."""
+    x, out, lse = saved
+    asked = [name for name, leaf in cotangent._asdict().items() if not isinstance(leaf, SymbolicZero)]
+    if asked == ["out"]:
+        q, k, v, extra, slopes = softmax_gradients(x, out, lse, cotangent.out)
+        return (Softmax(q, k, v, extra, slopes, None, None),)  # pyright: ignore[reportArgumentType]
+    _, backward = jax.vjp(lambda given: [getattr(_forward(given, **_PLAIN), name) for name in asked], x)
+    return backward([getattr(cotangent, name) for name in asked])
+
+
+_flash.defvjp(_flash_forward, _flash_backward, symbolic_zeros=True)
 
 
 def attend(
@@ -113,10 +164,11 @@ def attend(
 ) -> tuple[Float[Array, "B T N Hv"], AttentionStatistics]:
     """`attention` of T consecutive queries at positions `i` over keys at 0 … S - 1, of which those behind i are not seen: what
     a step of decoding computes. All T · S scores of a head exist at once."""
-    fixed = {"bias": bias, "cap": cap, "weigh": weigh, "bias_key": bias_key, "bias_value": bias_value}
-    rows = _rows_of(k.shape[2], extra_logit, slopes, window, **fixed)
     q, k, v = grouped(q, k, v, scale)
-    return _join_heads([rows(q, i, None, k=k, v=v, real_keys=None)])
+    extra, slope = _by_group(k.shape[1], extra_logit, slopes)
+    fixed = {"bias": bias, "cap": cap, "weigh": weigh, "bias_key": bias_key, "bias_value": bias_value}
+    values = {"extra_logit": extra, "slopes": slope, "window": window, "real_keys": None}
+    return _join_heads(_attend_rows(q, i, None, k=k, v=v, **values, **fixed))
 
 
 def attention_by_query(
@@ -153,12 +205,9 @@ def grouped(q: Array, k: Array, v: Array, scale: float | None) -> tuple[Array, A
     return q, k, v
 
 
-def _rows_of(
-    groups: int, extra_logit: Float[Array, " N"], slopes: Float[Array, " N"], window: Int[Array, ""], **fixed: Any
-) -> Callable[..., _Rows]:
-    """`_attend_rows` with what does not depend on the block, by key/value head."""
-    extra, slope = (x.reshape(groups, -1, out_sharding=P("model", None)) for x in (extra_logit, slopes))
-    return functools.partial(_attend_rows, extra_logit=extra, slopes=slope, window=window, **fixed)
+def _by_group(groups: int, *values: Float[Array, " N"]) -> tuple[Float[Array, "K G"], ...]:
+    """What each query head has of its own, by key/value head."""
+    return tuple(x.reshape(groups, -1, out_sharding=P("model", None)) for x in values)
 
 
 def _attend_rows(
@@ -194,23 +243,18 @@ def _attend_rows(
     if bias is not None:
         scores = scores + bias(merged, scores, i, visible)
     scores = scores + near.reshape(1, K, G * rows, -1, out_sharding=P(None, "model", None, None))
-    out, numerators, extra, share = weighed(scores, v, extra_logits(merged, extra_logit, bias_key, cap), weigh, bias_value)
+    out, numerators, extra, share, lse = weighed(scores, v, extra_logits(merged, extra_logit, bias_key, cap), weigh, bias_value)
     if real_queries is not None:
         share = jnp.where(jnp.tile(real_queries, (1, G))[:, None], share, 0)
     extra = extra * share
     entropy = jnp.sum(entr(numerators * share[..., None]), axis=-1) + entr(extra)
-    share, first, extra, entropy, numerators, out = (
-        x.reshape(B, K, G, rows, *x.shape[3:], out_sharding=heads(x.ndim + 1))
-        for x in (share, numerators[..., 0] * share, extra, entropy, numerators, out)
+    share, first, extra, entropy, lse, numerators, out = (
+        x if x is None else x.reshape(B, K, G, rows, *x.shape[3:], out_sharding=heads(x.ndim + 1))
+        for x in (share, numerators[..., 0] * share, extra, entropy, lse, numerators, out)
     )
     # A sum over queries as a product: XLA's CPU back end reduces the columns of a fused softmax 100 times slower.
     received = jnp.einsum("BKGqS,BKGq->BKGS", numerators, share)
-    return _Rows(out, first=first, extra=extra, entropy=entropy, received=received)
-
-
-def seen(distance: Int[Array, "q S"], visible: Bool[Array, "q S"], slopes: Float[Array, "K G"]) -> Float[Array, "K G q S"]:
-    """ALiBi, and -inf where nothing is seen."""
-    return jnp.where(visible[None, None], -slopes[:, :, None, None] * distance.astype(jnp.float32)[None, None], -jnp.inf)
+    return _Rows(out, first=first, extra=extra, entropy=entropy, received=received, lse=lse)
 
 
 def extra_logits(
@@ -233,13 +277,20 @@ def weighed(
     logits: Float[Array, "#B K R"],
     weigh: Weigh,
     bias_value: Float[Array, "K Hv"] | None,
-) -> tuple[Float[Array, "B K R Hv"], Float[Array, "B K R S"], Float[Array, "B K R"], Float[Array, "B K R"]]:
-    """The values weighed by the scores; what of a row each key and the extra logit get, and what makes shares of that."""
-    numerators, total, extra, mass = weigh(scores, logits)
+) -> tuple[
+    Float[Array, "B K R Hv"],
+    Float[Array, "B K R S"],
+    Float[Array, "B K R"],
+    Float[Array, "B K R"],
+    Float[Array, "B K R"] | None,
+]:
+    """The values weighed by the scores; what of a row each key and the extra logit get, what makes shares of that, and the
+    log-sum-exp of a softmax."""
+    numerators, total, extra, mass, lse = weigh(scores, logits)
     out = jnp.einsum("BKqS,BKSH->BKqH", numerators.astype(v.dtype), v, preferred_element_type=jnp.float32)
     if bias_value is not None:
         out = out + extra[..., None] * bias_value[None, :, None].astype(jnp.float32)
-    return (out / total[..., None]).astype(v.dtype), numerators, extra, 1 / mass
+    return (out / total[..., None]).astype(v.dtype), numerators, extra, 1 / mass, lse
 
 
 def capped(scores: Array, cap: Float[Array, ""] | None) -> Array:
@@ -251,46 +302,23 @@ def _map_blocks(
 ) -> _Rows:
     """`rows` of blocks of BLOCK rows, one after the other; a single block needs no loop."""
     count = i.shape[0]
-    if count <= BLOCK:
+    if one_block(count):
         return rows(q, i, real_queries)
-    blocks = math.ceil(count / BLOCK)
-    surplus = blocks * BLOCK - count  # rows at position -1, which see no key
-
-    def split(x: Array, axis: int, spec: P, fill: int = 0) -> Array:
-        x = jnp.pad(x, [(0, surplus if a == axis else 0) for a in range(x.ndim)], constant_values=fill)
-        x = x.reshape(*x.shape[:axis], blocks, BLOCK, *x.shape[axis + 1 :], out_sharding=spec)
-        return jnp.moveaxis(x, axis, 0)
-
-    def merge(x: Array, axis: int = 3) -> Array:
-        x = jnp.moveaxis(x, 0, axis)
-        x = x.reshape(*x.shape[:axis], blocks * BLOCK, *x.shape[axis + 2 :], out_sharding=heads(x.ndim - 1))
-        return jax.lax.slice_in_dim(x, 0, count, axis=axis)
-
-    real_blocks = None if real_queries is None else split(real_queries, 1, P("data", None, None), False)
-    mapped = split(q, 3, heads(6)), split(i, 0, P(None, None), -1), real_blocks
+    real_blocks = None if real_queries is None else split_blocks(real_queries, 1, P("data", None, None), False)
+    # Surplus rows are at position -1, which sees no key.
+    mapped = split_blocks(q, 3, heads(6)), split_blocks(i, 0, P(None, None), -1), real_blocks
     found = jax.lax.map(lambda block: rows(*block), mapped)
     received = jnp.sum(found.received, axis=0)
-    first, extra, entropy = (merge(x) for x in (found.first, found.extra, found.entropy))
-    return _Rows(merge(found.out), first=first, extra=extra, entropy=entropy, received=received)
+    merged = jax.tree.map(lambda x: merge_blocks(x, count), found._replace(received=None))
+    return merged._replace(received=received)
 
 
-def _join_heads(chunks: Sequence[_Rows]) -> tuple[Float[Array, "B T N H"], AttentionStatistics]:
-    """Chunks of rows joined, grouped heads merged, heads after tokens in the output."""
+def _join_heads(rows: _Rows) -> tuple[Float[Array, "B T N H"], AttentionStatistics]:
+    """Grouped heads merged, heads after tokens in the output."""
 
     def merge(x: Array) -> Array:
         return x.reshape(x.shape[0], -1, *x.shape[3:], out_sharding=heads(x.ndim - 1))
 
-    def joined(rows: Sequence[Array]) -> Array:
-        return merge(jnp.concatenate(rows, axis=3))
-
-    return jnp.swapaxes(joined([c.out for c in chunks]), 1, 2), AttentionStatistics(
-        first=joined([c.first for c in chunks]),
-        extra=joined([c.extra for c in chunks]),
-        entropy=joined([c.entropy for c in chunks]),
-        received=merge(functools.reduce(jnp.add, [c.received for c in chunks])),
+    return jnp.swapaxes(merge(rows.out), 1, 2), AttentionStatistics(
+        first=merge(rows.first), extra=merge(rows.extra), entropy=merge(rows.entropy), received=merge(rows.received)
     )
-
-
-def heads(rank: int) -> P:
-    """Batch and (grouped or single) heads sharded, the rest not."""
-    return P("data", "model", *([None] * (rank - 2)))

@@ -20,7 +20,8 @@ from model.norm import Norm, init_norm, normalise
 from model.positions.bias import Bias, BiasConfig, init_bias, score_bias
 from model.positions.pope import init_polar_phase
 from model.positions.tables import PositionTables
-from model.positions.turn import Side, at_places, polarised, turned
+from model.positions.turn import Side, Turns, at_places, by_turn, polarised, turned
+from model.rolling import Rolling, attend_rolling, enter
 from model.streaming import Stream, attend_stream, places_in_cache, read_on
 
 # Where the norms stand (see `apply_block`).
@@ -151,17 +152,20 @@ def apply_block(
     positions: Int[Array, "S coordinates"],
     cfg: BlockConfig,
     padding: Bool[Array, "B T"] | None = None,
-    cache: Cache | Stream | None = None,
+    cache: Cache | Stream | Rolling | None = None,
     intervention: Intervention | None = None,
-) -> tuple[Float[Array, "B T D"], LayerTrace, Cache | Stream | None]:
-    """Attention and feed-forward f, one behind the other. `tables` is one layer's row. Needs a mesh.
+    turns: Turns | None = None,
+) -> tuple[Float[Array, "B T D"], LayerTrace, Cache | Stream | Rolling | None]:
+    """Attention and feed-forward f, one behind the other. `tables` is one layer's row, `turns` what follows from it
+    (model.positions.turn.layer_turns), computed here where it is not given. Needs a mesh.
 
         pre        x + f(norm(x))
         post       norm(x + f(x))             (Vaswani et al. 2017, arXiv 1706.03762)
         sandwich   x + norm'(f(norm(x)))      (Ding et al. 2021, arXiv 2105.13290)
 
     `positions` are those of every token from the first of the text; with a cache, also of those that it remembers and of
-    those that it has room for. A stream is of texts only, whose coordinates are the numbers of the tokens.
+    those that it has room for. A stream is of texts only, whose coordinates are the numbers of the tokens. For a rolling cache
+    `positions` has two rows: those of the token that it takes, in the text and among what it remembers.
     """
     h = _entering(p.attention_norm, x, cfg)
     q, k, v = (project(h, w, out_sharding=HEADS) for w in (p.query, p.key, p.value))
@@ -170,8 +174,12 @@ def apply_block(
     gate = None if p.gate is None or cfg.gate is None else gate_scores(h, p.gate, cfg.gate, tables.attention.gate)
     q, k, v = _gated(q, gate, cfg, "query"), _gated(k, gate, cfg, "key"), _gated(v, gate, cfg, "value")
     v = v if intervention is None else with_first_value(v, intervention)
-    later = read_on(cache, k, v) if isinstance(cache, Stream) else cache and remember(cache, k, v)
-    o, statistics, turned = _attention(p, q, k, v, tables, positions, cfg, padding, later)
+    if isinstance(cache, Rolling):
+        seen = cache
+    else:
+        seen = read_on(cache, k, v) if isinstance(cache, Stream) else cache and remember(cache, k, v)
+    o, statistics, turned = _attention(p, q, k, v, tables, positions, cfg, padding, seen, turns)
+    later = enter(seen, turned[1], v, o) if isinstance(seen, Rolling) and turned is not None else seen
     o = o if intervention is None else with_heads(o, v, intervention)
     o = project(_gated(o, gate, cfg, "output"), p.output, contract=2, out_sharding=RESIDUAL)
     x = _leaving(p.attention_norm, p.attention_end, x, _gated(o, gate, cfg, "projection"), cfg)
@@ -211,17 +219,21 @@ def _attention(
     positions: Int[Array, "S coordinates"],
     cfg: BlockConfig,
     padding: Bool[Array, "B T"] | None,
-    cache: Cache | Stream | None,
+    cache: Cache | Stream | Rolling | None,
+    turns: Turns | None,
 ) -> tuple[Float[Array, "B T N H"], AttentionStatistics, tuple[Array, Array] | None]:
     """Queries and keys turned to their positions, which come last where every query sees the same keys; keys and values of the
     whole text where there is a cache."""
     i = jnp.arange(q.shape[1])
-    if isinstance(cache, Stream):
+    if isinstance(cache, Rolling):
+        i = cache.length + i
+    elif isinstance(cache, Stream):
         i = places_in_cache(cache, q.shape[1])
     elif cache is not None:
         i = cache.length - q.shape[1] + i
         k, v = cache.key.astype(k.dtype), cache.value.astype(v.dtype)
     places = jnp.arange(k.shape[1])
+    keys = cache.key.shape[2] if isinstance(cache, Rolling) else k.shape[1]
     values = {
         "extra_logit": p.extra_logit,
         "slopes": tables.slopes,
@@ -231,28 +243,52 @@ def _attention(
         "weigh": weigh(cfg.kernel, tables.attention.clip, tables.attention.sigmoid_bias),
         "bias_key": None if p.bias_key is None else jnp.pad(p.bias_key, [(0, 0), (0, cfg.head_dim - p.bias_key.shape[-1])]),
         "bias_value": p.bias_value,
-        "bias": None if cfg.position_bias is None else score_bias(p.position_bias, cfg.position_bias, k.shape[1]),
+        "bias": None if cfg.position_bias is None else score_bias(p.position_bias, cfg.position_bias, keys),
     }
-
     if isinstance(cache, Stream):
         q = q * _score_factor(p, tables, i).astype(q.dtype)
         return *attend_stream(q, cache, tables, interleaved=cfg.interleaved, **values), None
-
-    def turn(x: Array, i: Int[Array, " T"], own: PositionTables, side: Side) -> Array:
-        if p.phase is not None:
-            y = polarised(x, i, positions[i], own, side, p.phase)
-        else:
-            y = turned(x, i, positions[i], own, side, interleaved=cfg.interleaved)
-        return y * _score_factor(p, tables, i).astype(y.dtype) if side == "query" else y
-
+    if isinstance(cache, Rolling):
+        at = jnp.minimum(i, cache.furthest)
+        first_q = turn(p, q, i, positions[1:], tables, "query", cfg, at)
+        q = turn(p, q, i, positions[:1], tables, "query", cfg, at)
+        k = turn(p, k, i, positions[:1], tables, "key", cfg)
+        return *attend_rolling(q, first_q, k, v, cache, **values), (q, k)
     if cfg.table_per == "query":
-        by_query = attention_by_query(q, k, v, i, lambda x, i, at, side: turn(x, i, at_places(tables, at), side), **values)
-        return *by_query, None
-    of_queries, of_keys = (tables, tables) if cfg.table_per == "sequence" else (at_places(tables, i), at_places(tables, places))
-    q, k = turn(q, i, of_queries, "query"), turn(k, places, of_keys, "key")
+
+        def of_query(x: Array, i: Int[Array, " T"], at: Int[Array, ""], side: Side) -> Array:
+            return turn(p, x, i, positions[i], at_places(tables, at), side, cfg)
+
+        return *attention_by_query(q, k, v, i, of_query, **values), None
+    if turns is None:
+        q = turn(p, q, i, positions[i], tables, "query", cfg)
+        k = turn(p, k, places, positions[places], tables, "key", cfg)
+    else:
+        q, k = (by_turn(x, own, interleaved=cfg.interleaved) for x, own in ((q, turns.query), (k, turns.key)))
+        q = q * _score_factor(p, tables, i).astype(q.dtype)
     if cache is not None:
         return *attend(q, k, v, i, **values), (q, k)
     return *attention(q, k, v, padding=padding, **values), (q, k)
+
+
+def turn(
+    p: Block,
+    x: Float[Array, "B T heads H"],
+    i: Int[Array, " T"],
+    positions: Int[Array, "T coordinates"],
+    tables: PositionTables,
+    side: Side,
+    cfg: BlockConfig,
+    at: Int[Array, " T"] | None = None,
+) -> Float[Array, "B T heads turned"]:
+    """The queries or keys of tokens i at their positions; with the amplitude of the places `at`, if they are others."""
+    at = i if at is None else at
+    own = at_places(tables, i) if cfg.table_per == "token" else tables
+    if p.phase is not None:
+        y = polarised(x, at, positions, own, side, p.phase)
+    else:
+        y = turned(x, at, positions, own, side, interleaved=cfg.interleaved)
+    return y * _score_factor(p, tables, at).astype(y.dtype) if side == "query" else y
 
 
 def _score_factor(p: Block, tables: PositionTables, i: Int[Array, " T"]) -> Float[Array, "1 #T #N 1"]:

@@ -10,6 +10,7 @@ from flax import struct
 from jax.sharding import PartitionSpec as P
 from jaxtyping import Array, Bool, Float, Int
 
+from model.attention import KEPT
 from model.block import Block, BlockConfig, LayerTrace, apply_block, init_block
 from model.cache import Cache
 from model.embedding import embed, logits
@@ -20,12 +21,18 @@ from model.positions.absolute import add_positions
 from model.positions.sections import grid_positions
 from model.positions.sinusoidal import sinusoidal
 from model.positions.tables import PositionTables
+from model.positions.turn import Turns, layer_turns
 from model.streaming import Stream
 
 Remembered = TypeVar("Remembered", Cache, Stream)
 
-# Up to this depth a loop's stacks of saved activations cost more (15 % of a step on a CPU) than compiling it unrolled.
-UNROLLED = 2
+# Up to this depth layers are unrolled: a loop's stacks of weights, gradients and what the backward pass needs cost a CPU 10 to
+# 20 % of a step. Deeper models compile in the time of one layer.
+UNROLLED = 8
+# What the backward pass finds of a layer: the products with weights, and attention's output. The rest is cheaper anew.
+SAVED = jax.checkpoint_policies.save_from_both_policies(
+    jax.checkpoint_policies.dots_with_no_batch_dims_saveable, jax.checkpoint_policies.save_only_these_names(KEPT)
+)
 
 
 @dataclass(frozen=True)
@@ -90,17 +97,20 @@ def apply_decoder(
     `padding` is True for real tokens. Needs a mesh (jax.set_mesh).
     """
     places = jnp.arange(tokens.shape[1])
-    positions = _positions(tokens.shape[1], tables, cfg) if positions is None else positions
+    positions = positions_of(tokens.shape[1], tables, cfg) if positions is None else positions
+
+    turns = layer_turns(tables, positions) if cfg.block.table_per == "sequence" and not cfg.block.polar else None
 
     def layer(
-        x: Float[Array, "B T D"], row: tuple[Block, PositionTables, Intervention | None]
+        x: Float[Array, "B T D"], row: tuple[Block, PositionTables, Intervention | None, Turns | None]
     ) -> tuple[Float[Array, "B T D"], Any]:
-        block, table, own = row
-        x, trace, _ = apply_block(block, x, table, positions, cfg.block, padding, intervention=own)
+        block, table, own, turn = row
+        x, trace, _ = apply_block(block, x, table, positions, cfg.block, padding, intervention=own, turns=turn)
         return x, None if measure is None else measure(trace)
 
-    x = _embedded(p, tokens, places, cfg)
-    x, measured = jax.lax.scan(layer, x, (p.blocks, tables, intervention), unroll=cfg.layers <= UNROLLED)
+    x = embedded(p, tokens, places, cfg)
+    layer = jax.checkpoint(layer, policy=SAVED, prevent_cse=False)
+    x, measured = jax.lax.scan(layer, x, (p.blocks, tables, intervention, turns), unroll=cfg.layers <= UNROLLED)
     return decoded(p, x), measured
 
 
@@ -121,22 +131,22 @@ def extend(
     """
     capacity = cache.key.shape[2]
     if isinstance(cache, Stream):
-        _check_stream(p, cfg)
+        check_stream(p, cfg)
     elif p.positions is not None and capacity > p.positions.shape[0]:
         raise ValueError(f"learned positions end at {p.positions.shape[0]}, the cache has room for {capacity} tokens")
-    positions = _positions(capacity, tables, cfg) if positions is None else positions
+    positions = positions_of(capacity, tables, cfg) if positions is None else positions
 
     def layer(x: Float[Array, "B T D"], row: tuple[Block, PositionTables, Any]) -> tuple[Float[Array, "B T D"], Any]:
         block, table, own = row
         x, _, later = apply_block(block, x, table, positions, cfg.block, cache=own)
         return x, later
 
-    x = _embedded(p, tokens, cache.length[0] + jnp.arange(tokens.shape[1]), cfg)
+    x = embedded(p, tokens, cache.length[0] + jnp.arange(tokens.shape[1]), cfg)
     x, cache = jax.lax.scan(layer, x, (p.blocks, tables, cache))
     return decoded(p, x), cache
 
 
-def _check_stream(p: Decoder, cfg: DecoderConfig) -> None:
+def check_stream(p: Decoder, cfg: DecoderConfig) -> None:
     """ValueError where positions are more than rotations by the place in a text, ALiBi, or none.
 
     A stream turns what it remembers anew, or counts distances anew; what was added to an embedding is in every key for
@@ -155,13 +165,15 @@ def _check_stream(p: Decoder, cfg: DecoderConfig) -> None:
         raise ValueError(f"a model with {' and '.join(names)} cannot be streamed: take rope, alibi or nope")
 
 
-def _positions(tokens: int, tables: PositionTables, cfg: DecoderConfig) -> Int[Array, "T coordinates"]:
+def positions_of(tokens: int, tables: PositionTables, cfg: DecoderConfig) -> Int[Array, "T coordinates"]:
+    """Of the tokens of a text, or of a grid."""
     raster = jnp.asarray(grid_positions(tokens, cfg.grid))
     coordinates = tables.frequencies.units.shape[-2]
     return raster if cfg.grid else jnp.tile(raster, (1, coordinates))
 
 
-def _embedded(p: Decoder, tokens: Int[Array, "B T"], places: Int[Array, " T"], cfg: DecoderConfig) -> Float[Array, "B T D"]:
+def embedded(p: Decoder, tokens: Int[Array, "B T"], places: Int[Array, " T"], cfg: DecoderConfig) -> Float[Array, "B T D"]:
+    """What the first layer sees of tokens at these places of the text."""
     x = embed(p.embedding, tokens, scaled=cfg.scaled_embedding).astype(cfg.compute)
     if p.positions is not None:
         x = add_positions(x, p.positions, places)

@@ -2,6 +2,7 @@
 
 import math
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import jax
@@ -19,13 +20,35 @@ def project(x: Float[Array, "..."], w: Float[Array, "..."], *, contract: int = 1
     `out_sharding`, of which only the first axis and the first output axis may be sharded.
     """
     rows = x.ndim - contract
-    y = jnp.matmul(
-        _as_matrix(x, rows),
-        _as_matrix(w.astype(x.dtype), contract),
-        preferred_element_type=jnp.float32,
-        out_sharding=P(out_sharding[0], out_sharding[rows]),
-    )
-    return y.astype(x.dtype).reshape(*x.shape[:rows], *w.shape[contract:], out_sharding=out_sharding)
+    y: Array = _product(_as_matrix(x, rows), _as_matrix(w, contract), P(out_sharding[0], out_sharding[rows]))  # pyright: ignore[reportAssignmentType]
+    return y.reshape(*x.shape[:rows], *w.shape[contract:], out_sharding=out_sharding)
+
+
+@partial(jax.custom_vjp, nondiff_argnums=(2,))
+def _product(x: Float[Array, "rows inner"], w: Float[Array, "inner columns"], spec: P) -> Float[Array, "rows columns"]:
+    """x · w. Its gradient takes the cotangent as it comes, in x's type: JAX's own would multiply float32 matrices, because the
+    sum is float32, which on a CPU with bfloat16 takes twice as long."""
+    return _product_forward(x, w, spec)[0]
+
+
+def _product_forward(x: Array, w: Array, spec: P) -> tuple[Array, tuple[Array, Array]]:
+    return _dot(x, w.astype(x.dtype), (1, 0), spec).astype(x.dtype), (x, w)
+
+
+def _product_backward(spec: P, saved: tuple[Array, Array], cotangent: Array) -> tuple[Array, Array]:  # noqa: ARG001
+    x, w = saved
+    dx = _dot(cotangent, w.astype(x.dtype), (1, 1), jax.typeof(x).sharding.spec)
+    dw = _dot(x, cotangent, (0, 0), jax.typeof(w).sharding.spec)
+    return dx.astype(x.dtype), dw.astype(w.dtype)
+
+
+_product.defvjp(_product_forward, _product_backward)
+
+
+def _dot(a: Array, b: Array, axes: tuple[int, int], spec: P) -> Float[Array, "rows columns"]:
+    """The product over an axis of each, summed in float32."""
+    dimensions = (((axes[0],), (axes[1],)), ((), ()))
+    return jax.lax.dot_general(a, b, dimensions, preferred_element_type=jnp.float32, out_sharding=spec)
 
 
 def _as_matrix(x: Float[Array, "..."], rows: int) -> Float[Array, "rows columns"]:

@@ -11,7 +11,8 @@ from jax.scipy.special import entr
 from jax.sharding import PartitionSpec as P
 from jaxtyping import Array, Bool, Float, Int
 
-from model.attention import AttentionStatistics, capped, extra_logits, grouped, heads, seen, weighed
+from model.attention import AttentionStatistics, capped, extra_logits, grouped, weighed
+from model.blocks import heads, seen
 from model.cache import ENTRIES
 from model.kernels.kernel import Weigh
 from model.positions.tables import NO_WINDOW, PositionTables
@@ -212,7 +213,7 @@ def _attend_parts(
         values.append(v)
     logits = extra_logits(queries[0], by_group, bias_key, cap)
     joined, value = jnp.concatenate(scores, axis=-1), jnp.concatenate(values, axis=2)
-    out, numerators, extra, share = weighed(joined, value, logits, weigh, bias_value)
+    out, numerators, extra, share, _ = weighed(joined, value, logits, weigh, bias_value)
     out, shares, extra = (
         x.reshape(B, N, T, *x.shape[3:], out_sharding=heads(x.ndim))
         for x in (out, numerators * share[..., None], extra * share)

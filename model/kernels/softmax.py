@@ -20,4 +20,4 @@ def softmax_terms(scores: Float[Array, "*B S"], extra_logit: Float[Array, "*#B"]
     extra = jnp.exp(extra_logit - largest)  # 0 where b = -inf
     total = extra + jnp.sum(numerators, axis=-1)
     total = jnp.where(total == 0, 1, total)
-    return Terms(numerators, total, extra, total)
+    return Terms(numerators, total, extra, total, largest + jnp.log(total))

@@ -1,6 +1,5 @@
 """Rotary position embedding: pairs of channels turned by the angle of their position."""
 
-import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
@@ -19,11 +18,16 @@ def rotate(
     factor 1 are NoPE. `factor` is final: it multiplies cos and sin, so scores are scaled by its square. The rotation is
     float32; the result has x's type.
     """
-    cos, sin = ((factor * f(angles))[None, :, None, :] for f in (jnp.cos, jnp.sin))
+    return turn_pairs(x, factor * jnp.cos(angles), factor * jnp.sin(angles), interleaved=interleaved)
+
+
+def turn_pairs(
+    x: Float[Array, "B T N H"], cos: Float[Array, "T half"], sin: Float[Array, "T half"], *, interleaved: bool = False
+) -> Float[Array, "B T N H"]:
+    """`rotate` by what cosine and sine are already known, times the factor."""
     half = x.shape[-1] // 2
     axis, split = (-1, (half, 2)) if interleaved else (-2, (2, half))
     pairs = x.astype(jnp.float32).reshape(*x.shape[:-1], *split)
-    a, b = jax.lax.index_in_dim(pairs, 0, axis, False), jax.lax.index_in_dim(pairs, 1, axis, False)
-    # Reshapes and a stack: slices and a concatenation cost three times as much on a CPU, backward too.
-    turned = jnp.stack([a * cos - b * sin, a * sin + b * cos], axis=axis)
+    same, other = jnp.stack([cos, cos], axis=axis), jnp.stack([-sin, sin], axis=axis)
+    turned = pairs * same[None, :, None] + jnp.flip(pairs, axis) * other[None, :, None]
     return turned.reshape(x.shape).astype(x.dtype)

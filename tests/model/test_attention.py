@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 from scipy.special import entr
 
-from model.attention import BLOCK, CHUNKS, attention
+from model.attention import attention
+from model.blocks import BLOCK, CHUNKS
 from model.positions.alibi import alibi_slopes
 from tests.model.naive import naive_attention, plain, random_heads
 
@@ -69,8 +70,8 @@ def test_tokens_behind_padding_change_nothing_before_it():
 
 @pytest.mark.parametrize("tokens", [6, 70], ids=["one block", "chunks that are looped over"])
 def test_queries_that_see_no_key_give_zeros_and_finite_gradients(tokens, monkeypatch):
-    monkeypatch.setattr("model.attention.BLOCK", 8)
-    monkeypatch.setattr("model.attention.CHUNKS", 2)
+    monkeypatch.setattr("model.blocks.BLOCK", 8)
+    monkeypatch.setattr("model.blocks.CHUNKS", 2)
     attend = jax.jit(lambda q, k, v, **rest: attention(q, k, v, **rest))  # traced anew, with these
     q, k, v = random_heads(5, 1, tokens, 2, 2, 4)
     padding = (jnp.arange(tokens) >= 4)[None]

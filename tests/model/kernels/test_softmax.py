@@ -13,7 +13,7 @@ def scores(seed: int = 0, scale: float = 1.0) -> jax.Array:
 
 
 def probabilities(x: jax.Array, logit: float) -> tuple[jax.Array, jax.Array]:
-    numerators, total, extra, _ = softmax_terms(x, jnp.full((1, 3), logit))
+    numerators, total, extra, *_ = softmax_terms(x, jnp.full((1, 3), logit))
     return numerators / total[..., None], extra / total
 
 
@@ -42,7 +42,7 @@ def test_extra_logit_is_a_column_of_the_plain_softmax():
     weights = scores(1)
 
     def ours(x, b):
-        numerators, total, _, _ = softmax_terms(x, b)
+        numerators, total, *_ = softmax_terms(x, b)
         return jnp.sum(weights * numerators / total[..., None])
 
     def appended(x, b):
@@ -65,12 +65,12 @@ def test_a_row_that_sees_nothing_gives_nothing_and_no_nan():
     nothing = jnp.full((1, 3, 5), -jnp.inf)
 
     def total(x, b):
-        numerators, total, _, _ = softmax_terms(x, b)
+        numerators, total, *_ = softmax_terms(x, b)
         return jnp.sum(numerators / total[..., None])
 
     b = jnp.full((1, 3), -jnp.inf)
     assert total(nothing, b) == 0
     for gradient in jax.jit(jax.grad(total, (0, 1)))(nothing, b):
         np.testing.assert_array_equal(gradient, 0)
-    _, denominator, extra, _ = softmax_terms(nothing, jnp.zeros((1, 3)))
+    _, denominator, extra, *_ = softmax_terms(nothing, jnp.zeros((1, 3)))
     np.testing.assert_array_equal(extra / denominator, 1)

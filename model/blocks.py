@@ -1,0 +1,51 @@
+"""How attention is cut into blocks of query rows, and what a block sees."""
+
+import math
+from collections.abc import Iterator
+
+import jax
+import jax.numpy as jnp
+from jax.sharding import PartitionSpec as P
+from jaxtyping import Array, Bool, Float, Int
+
+# Rows of scores that exist at once. 128 keeps a block of scores in the cache of a CPU core at contexts of a few thousand.
+BLOCK = 128
+# Query chunks that see a static number of keys each: with 8 of them 1/16 of all T² scores are computed only to be masked.
+CHUNKS = 8
+
+
+def heads(rank: int) -> P:
+    """Batch and (grouped or single) heads sharded, the rest not."""
+    return P("data", "model", *([None] * (rank - 2)))
+
+
+def chunks_of(tokens: int) -> Iterator[tuple[int, int]]:
+    """The first query of each chunk and the one behind its last, which is also the number of keys that it sees."""
+    chunk = BLOCK * math.ceil(tokens / (BLOCK * CHUNKS))
+    return ((start, min(start + chunk, tokens)) for start in range(0, tokens, chunk))
+
+
+def one_block(rows: int) -> bool:
+    """Whether so many rows need no loop over blocks."""
+    return rows <= BLOCK
+
+
+def split_blocks(x: Array, axis: int, spec: P, fill: int = 0) -> Array:
+    """Blocks of BLOCK along `axis`, in front; the last is filled up. `spec` is that of x with the axis in two."""
+    blocks = math.ceil(x.shape[axis] / BLOCK)
+    surplus = blocks * BLOCK - x.shape[axis]
+    x = jnp.pad(x, [(0, surplus if a == axis else 0) for a in range(x.ndim)], constant_values=fill)
+    x = x.reshape(*x.shape[:axis], blocks, BLOCK, *x.shape[axis + 1 :], out_sharding=spec)
+    return jnp.moveaxis(x, axis, 0)
+
+
+def merge_blocks(x: Array, count: int) -> Array:
+    """What `split_blocks` made of axis 3, [blocks, B, K, G, BLOCK, …], as one axis of `count` rows again."""
+    x = jnp.moveaxis(x, 0, 3)
+    x = x.reshape(*x.shape[:3], x.shape[3] * BLOCK, *x.shape[5:], out_sharding=heads(x.ndim - 1))
+    return jax.lax.slice_in_dim(x, 0, count, axis=3)
+
+
+def seen(distance: Int[Array, "q S"], visible: Bool[Array, "q S"], slopes: Float[Array, "K G"]) -> Float[Array, "K G q S"]:
+    """ALiBi, and -inf where nothing is seen."""
+    return jnp.where(visible[None, None], -slopes[:, :, None, None] * distance.astype(jnp.float32)[None, None], -jnp.inf)

@@ -1,0 +1,97 @@
+"""The gradient from the log-sum-exp against JAX's own of whole matrices in float64, and what it keeps."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from jax.test_util import check_grads
+
+from model.attention import attention, form
+from tests.model.naive import NO_WINDOW, plain, random_heads
+
+pytestmark = pytest.mark.usefixtures("mesh", "small_blocks")
+
+# (seed, batch, tokens, query heads, key heads, channels): one block, blocks of one chunk, several chunks of several blocks.
+SHAPES = {"block": (1, 2, 7, 2, 2, 4), "chunks": (2, 1, 16, 4, 1, 6), "blocks": (3, 2, 39, 4, 2, 8)}
+LOGITS = (0.5, -jnp.inf, 2.0, 0.0)
+SLOPES = (0.0, 0.3, 0.05, 1.0)
+
+
+@pytest.fixture
+def small_blocks(monkeypatch):
+    """39 tokens are two chunks, the first of three blocks and the second of two, of which the last is not full."""
+    monkeypatch.setattr("model.blocks.BLOCK", 8)
+    monkeypatch.setattr("model.blocks.CHUNKS", 2)
+
+
+def exact(arguments, window, padding, w):
+    """Σ w ⊙ out, all scores at once; float64 where JAX has it on."""
+    q, k, v, logits, slopes = (arguments[name] for name in ("q", "k", "v", "extra_logit", "slopes"))
+    shared = q.shape[2] // k.shape[2]
+    k, v = (jnp.repeat(x, shared, axis=2) for x in (k, v))
+    distance = jnp.arange(q.shape[1])[:, None] - jnp.arange(q.shape[1])[None, :]
+    scores = jnp.einsum("bqnh,bsnh->bnqs", q, k) / jnp.sqrt(jnp.asarray(q.shape[-1], q.dtype))
+    scores = scores - slopes[None, :, None, None] * distance.astype(q.dtype)[None, None]
+    visible = ((distance >= 0) & (distance < window))[None, None] & padding[:, None, None, :]
+    column = jnp.broadcast_to(logits[None, :, None, None], (*scores.shape[:3], 1))
+    hidden = -1e30  # of -inf alone the log-sum-exp has no derivative
+    scores = jnp.concatenate([jnp.where(visible, scores, hidden), jnp.maximum(column, hidden)], axis=-1)
+    p = jax.nn.softmax(scores, axis=-1)[..., :-1]
+    return jnp.sum(w * jnp.einsum("bnqs,bsnh->bqnh", p, v))
+
+
+def ours(arguments, window, padding, w):
+    given = {name: arguments[name] for name in ("extra_logit", "slopes")}
+    out, _ = attention(arguments["q"], arguments["k"], arguments["v"], **given, window=window, padding=padding)
+    return jnp.sum(w * out)
+
+
+def case(shape):
+    q, k, v = random_heads(*shape)
+    heads, tokens = shape[3], shape[2]
+    w = jnp.asarray(np.random.default_rng(9).standard_normal(q.shape), jnp.float32)
+    padding = jnp.arange(tokens)[None, :] >= jnp.arange(shape[1])[:, None] * 3  # the second text begins later
+    # Rows that see nothing give nothing; the softmax of whole matrices would spread evenly over what is hidden.
+    w = w * padding[:, :, None, None].astype(jnp.float32)
+    values = {"extra_logit": jnp.asarray(LOGITS[:heads]), "slopes": jnp.asarray(SLOPES[:heads])}
+    return {"q": q, "k": k, "v": v, **values}, padding, w
+
+
+@pytest.mark.parametrize("window", [5, NO_WINDOW])
+@pytest.mark.parametrize("shape", SHAPES)
+def test_value_and_all_gradients_are_those_of_whole_matrices_in_float64(shape, window):
+    arguments, padding, w = case(SHAPES[shape])
+    found = jax.jit(jax.value_and_grad(ours))(arguments, jnp.int32(window), padding, w)
+    with jax.enable_x64(True):
+        wide = jax.tree.map(lambda leaf: jnp.asarray(np.asarray(leaf), jnp.float64), (arguments, w))
+        expected = jax.device_get(jax.jit(jax.value_and_grad(exact), static_argnums=1)(wide[0], window, padding, wide[1]))
+    for (path, leaf), other in zip(jax.tree_util.tree_leaves_with_path(found), jax.tree.leaves(expected), strict=True):
+        error = np.abs(np.asarray(leaf) - other).max() / max(1.0, np.abs(other).max())
+        assert error < 5e-6, jax.tree_util.keystr(path)
+
+
+def test_a_statistic_has_its_gradient_too():
+    """What goes to the first token is no function of the output: it is differentiated as it stands."""
+    q, k, v = random_heads(*SHAPES["blocks"])
+    given = plain(4, extra_logit=jnp.zeros(4))
+
+    @jax.jit
+    def first(q):
+        return jnp.sum(jnp.sin(attention(q, k, v, **given)[1].first))
+
+    check_grads(first, (q,), order=1, modes=("rev",), atol=2e-3, rtol=2e-3, eps=1e-2)
+
+
+def test_nothing_as_large_as_the_scores_is_kept():
+    """Between forward and backward pass of 39 tokens there is no array with two axes of tokens."""
+    arguments, padding, w = case(SHAPES["blocks"])
+    _, backward = jax.vjp(lambda given: ours(given, jnp.int32(NO_WINDOW), padding, w), arguments)
+    kept = [leaf.size for leaf in jax.tree.leaves(backward)]
+    assert max(kept) <= arguments["q"].size
+
+
+def test_what_is_asked_decides_the_form():
+    assert form() == "flash"
+    assert form(cap=jnp.float32(3)) == "differentiated"
+    assert form(bias_key=jnp.zeros((1, 4))) == "differentiated"
+    assert form(weigh=lambda scores, logit: None) == "differentiated"  # noqa: ARG005  # pyright: ignore[reportArgumentType]
