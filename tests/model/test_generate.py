@@ -1,0 +1,223 @@
+"""Decoding against the readable forms, token by token: `extend` with a cache, and with a stream that forgets."""
+
+from dataclasses import replace
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from jax.sharding import NamedSharding
+from jax.sharding import PartitionSpec as P
+
+from model.block import BlockConfig
+from model.cache import empty_cache
+from model.decoder import Decoder, DecoderConfig, extend, init_decoder
+from model.gating import GateConfig
+from model.generate import Policy, Sampling, begin, decode, draw_token, generate, layers_of, sampling
+from model.mesh import make_mesh
+from model.positions.alibi import alibi_slopes
+from model.positions.bias import BiasConfig
+from model.positions.rope_scaling import inverse_frequencies
+from model.positions.tables import PositionTables, position_tables
+from model.positions.xpos import xpos_decay
+from model.streaming import empty_stream
+from model.values import attention_values
+from tests.model.weights import drawn
+
+pytestmark = pytest.mark.usefixtures("mesh", "quick_to_compile")
+
+BLOCK = BlockConfig(width=16, heads=4, kv_heads=2, head_dim=8, hidden=32)
+CONFIG = DecoderConfig(vocabulary=29, layers=2, block=BLOCK, tied=False)
+KEY = jax.random.key(0)
+PROMPT = np.random.default_rng(3).integers(0, 29, (2, 9))
+ROPE = position_tables(2, 4, 8, inverse_frequencies=inverse_frequencies(8, 100.0))
+TABLES = {"rope": ROPE, "alibi": position_tables(2, 4, 8, slopes=alibi_slopes(4)), "nope": position_tables(2, 4, 8)}
+POLICIES = {
+    "all": Policy(),
+    "window": Policy(6),
+    "one": Policy(1, 2),
+    "kept": Policy(6, 3),
+    "text": Policy(6, 3, reindexed=False),
+}
+VARIANTS = {
+    "gate": replace(BLOCK, gate=GateConfig("output", "head"), interleaved=True, kv_heads=1),
+    "row": replace(BLOCK, prepended="key_value", capped=True, kv_heads=4),
+    "norms": replace(BLOCK, qk_norm=True, layer_norm=True, scalable=True, placement="sandwich"),
+    "relu": replace(BLOCK, kernel="relu_by_keys", gate=GateConfig("value", "channel")),
+    "key": replace(BLOCK, gate=GateConfig("key", "channel"), placement="post", activation="gelu"),
+}
+
+
+def weights(cfg: DecoderConfig, logit: float = 0.5) -> Decoder:
+    p = drawn(lambda: init_decoder(jax.random.key(0), cfg), seed=2)
+    blocks = replace(p.blocks, extra_logit=jnp.full_like(p.blocks.extra_logit, logit))
+    return replace(p, embedding=4 * p.embedding, blocks=blocks)
+
+
+def readable(p: Decoder, tables: PositionTables, cfg: DecoderConfig, policy: Policy, count: int) -> tuple[Any, Any]:
+    """Greedy tokens and the scores behind the last one, by `extend` with one token at a time."""
+    b, (batch, length) = cfg.block, PROMPT.shape
+    if policy.window is None:
+        memory: Any = empty_cache(cfg.layers, batch, length + count, b.kv_heads, b.head_dim)
+    else:
+        own: Any = {"kept": policy.kept, "window": policy.window, "reindexed": policy.reindexed}
+        sizes: Any = {"room": max(policy.kept, 1), "at_once": 1, "widest": policy.window}
+        memory = empty_stream(cfg.layers, batch, b.kv_heads, b.head_dim, **own, **sizes)
+
+    @jax.jit
+    def whole(p: Decoder, memory: Any, prompt: Any) -> Any:
+        def read(carry: Any, given: Any) -> Any:
+            memory, last = carry
+            token = jnp.where(given < 0, last, given)
+            scores, memory = extend(p, memory, token[:, None], tables, cfg)
+            return (memory, jnp.argmax(scores[:, 0], axis=-1).astype(given.dtype)), (token, scores[:, 0])
+
+        prompt = jax.reshard(prompt, P("data", None))
+        asked = jnp.pad(prompt, [(0, 0), (0, count)], constant_values=-1)
+        return jax.lax.scan(read, (memory, prompt[:, 0]), asked.T)[1]
+
+    tokens, scores = whole(p, memory, jnp.asarray(PROMPT))
+    return np.asarray(tokens[length:]).T, np.asarray(scores[-1])
+
+
+def agree(p: Decoder, tables: PositionTables, cfg: DecoderConfig, policy: Policy, count: int) -> np.ndarray:
+    prompt = jnp.asarray(PROMPT)
+    text = begin(p, prompt, tables, cfg, policy, PROMPT.shape[1] + count)
+    tokens, text = decode(p, layers_of(p, tables), text, count, cfg, sampling(), KEY)
+    expected, scores = readable(p, tables, cfg, policy, count)
+    np.testing.assert_array_equal(tokens, expected)
+    np.testing.assert_allclose(text.scores, scores, atol=1e-5)
+    return np.asarray(tokens)
+
+
+@pytest.mark.parametrize("policy", POLICIES)
+@pytest.mark.parametrize("encoding", TABLES)
+def test_every_policy_is_the_readable_one(encoding: str, policy: str) -> None:
+    tokens = agree(weights(CONFIG), TABLES[encoding], CONFIG, POLICIES[policy], 40)
+    assert len(np.unique(tokens)) > 3
+
+
+def test_it_stays_so_for_hundreds_of_tokens() -> None:
+    p = weights(CONFIG, -np.inf)
+    tokens = agree(p, ROPE, CONFIG, POLICIES["kept"], 400)
+    assert (tokens != agree(p, ROPE, CONFIG, POLICIES["text"], 400)).any()
+    assert (tokens != agree(p, ROPE, CONFIG, POLICIES["window"], 400)).any()
+
+
+@pytest.mark.parametrize("policy", ["all", "kept"])
+@pytest.mark.parametrize("variant", VARIANTS)
+def test_every_mechanism_of_a_block(variant: str, policy: str) -> None:
+    cfg = replace(CONFIG, block=VARIANTS[variant])
+    values = attention_values(2, scale=1.5, cap=3.0, gate=(0.0, 2.0))
+    tables = replace(ROPE, attention=values, temperature=jnp.full(2, 0.1), temperature_span=jnp.full(2, 4.0))
+    agree(weights(cfg), tables, cfg, POLICIES[policy], 12)
+
+
+@pytest.mark.parametrize(
+    "cfg",
+    [
+        replace(CONFIG, learned_positions=64),
+        replace(CONFIG, sinusoidal=True, scaled_embedding=True),
+        replace(CONFIG, block=replace(BLOCK, polar=True)),
+        *[replace(CONFIG, block=replace(BLOCK, position_bias=BiasConfig(kind))) for kind in ("t5", "fire", "cope")],
+    ],
+)
+def test_what_needs_the_whole_text_has_it(cfg: DecoderConfig) -> None:
+    pairs = 8 if cfg.block.polar else 4
+    table = np.exp(-np.arange(pairs, dtype=np.float64))
+    tables = position_tables(2, 4, 2 * pairs, inverse_frequencies=table)
+    agree(weights(cfg), tables, cfg, Policy(), 12)
+    with pytest.raises(ValueError, match="cannot be streamed"):
+        begin(weights(cfg), jnp.asarray(PROMPT), tables, cfg, Policy(6, 2), 20)
+
+
+def test_tables_by_the_place_of_a_token() -> None:
+    cfg = replace(CONFIG, block=replace(BLOCK, table_per="token"))
+    table = np.linspace(0.5, 1.0, 24)[:, None, None] * inverse_frequencies(8, 100.0)
+    agree(weights(cfg), position_tables(2, 4, 8, inverse_frequencies=table), cfg, Policy(), 12)
+
+
+def test_a_grid() -> None:
+    cfg = replace(CONFIG, grid=(5,))
+    table = np.stack([inverse_frequencies(8, 100.0), 2 * inverse_frequencies(8, 50.0)])
+    agree(weights(cfg), position_tables(2, 4, 8, inverse_frequencies=table), cfg, Policy(), 12)
+
+
+def test_the_window_of_a_model_and_xpos() -> None:
+    p = weights(CONFIG)
+    agree(p, replace(ROPE, window=jnp.asarray([4, 9])), CONFIG, POLICIES["kept"], 30)
+    xpos = position_tables(2, 4, 8, inverse_frequencies=inverse_frequencies(8, 100.0), decay=xpos_decay(8))
+    agree(p, xpos, CONFIG, Policy(), 12)
+    with pytest.raises(ValueError, match="xPos cannot be streamed"):
+        begin(p, jnp.asarray(PROMPT), xpos, CONFIG, POLICIES["window"], 20)
+
+
+def test_what_cannot_be_decoded_says_so() -> None:
+    p, prompt = weights(CONFIG), jnp.asarray(PROMPT)
+    by_query = replace(CONFIG, block=replace(BLOCK, table_per="query"))
+    for cfg, asked, room, message in (
+        (by_query, prompt, 20, "turns all keys anew"),
+        (CONFIG, prompt[:, :0], 20, "empty prompt"),
+        (CONFIG, prompt, 8, "9 tokens does not fit into room for 8"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            begin(p, asked, ROPE, cfg, Policy(), room)
+    learned = replace(CONFIG, learned_positions=12)
+    with pytest.raises(ValueError, match="learned positions end at 12"):
+        generate(weights(learned), prompt, 4, ROPE, learned, policy=Policy(), drawn=sampling(), key=KEY)
+
+
+def test_policies_and_samplings_out_of_range() -> None:
+    for window, kept in ((0, 0), (None, 1), (4, -1)):
+        with pytest.raises(ValueError, match="window"):
+            Policy(window, kept)
+    for temperature, top_k, top_p in ((-1.0, None, 1.0), (1.0, 0, 1.0), (1.0, None, 0.0), (float("nan"), None, 1.0)):
+        with pytest.raises(ValueError, match="temperature"):
+            sampling(temperature, top_k, top_p)
+
+
+def test_a_text_in_pieces_is_the_text(monkeypatch: pytest.MonkeyPatch) -> None:
+    """So many tokens at once, and a prompt of several chunks: the same tokens, drawn or not."""
+    p, prompt, layers = weights(CONFIG), jnp.asarray(PROMPT), layers_of(weights(CONFIG), ROPE)
+    for drawn_by in (sampling(), sampling(1.0, 20, 0.9)):
+        whole = generate(p, prompt, 12, ROPE, CONFIG, policy=POLICIES["kept"], drawn=drawn_by, key=KEY)
+        with monkeypatch.context() as patched:
+            patched.setattr("model.generate.CHUNK", 4)
+            jax.clear_caches()
+            text = begin(p, prompt, ROPE, CONFIG, POLICIES["kept"], 21)
+        first, text = decode(p, layers, text, 5, CONFIG, drawn_by, KEY)
+        then, _ = decode(p, layers, text, 7, CONFIG, drawn_by, KEY)
+        np.testing.assert_array_equal(np.concatenate([first, then], axis=1), whole)
+
+
+def test_two_devices_of_each_axis_give_the_same_tokens() -> None:
+    expected = generate(
+        weights(CONFIG), jnp.asarray(PROMPT), 8, ROPE, CONFIG, policy=POLICIES["kept"], drawn=sampling(), key=KEY
+    )
+    four = make_mesh(data=2, model=2)
+    with jax.set_mesh(four):
+        shapes = jax.eval_shape(lambda: init_decoder(jax.random.key(0), CONFIG))
+        specs = [NamedSharding(four, shape.sharding.spec) for shape in jax.tree.leaves(shapes)]
+        leaves, structure = jax.tree.flatten(weights(CONFIG))
+        p = structure.unflatten([jax.device_put(np.asarray(leaf), spec) for leaf, spec in zip(leaves, specs, strict=True)])
+        prompt = jax.device_put(PROMPT, NamedSharding(four, P("data", None)))
+        tables = jax.tree.map(lambda leaf: jax.device_put(np.asarray(leaf), NamedSharding(four, P())), ROPE)
+        found = generate(p, prompt, 8, tables, CONFIG, policy=POLICIES["kept"], drawn=sampling(), key=KEY)
+    np.testing.assert_array_equal(found, expected)
+
+
+def shares(drawn_by: Sampling, scores: list[float], count: int = 4000) -> np.ndarray:
+    rows = jnp.asarray([scores] * count)
+    return np.bincount(np.asarray(draw_token(rows, drawn_by, KEY)), minlength=len(scores)) / count
+
+
+def test_tokens_are_drawn_from_what_was_asked_for() -> None:
+    scores = np.log([0.1, 0.4, 0.3, 0.2]).tolist()
+    np.testing.assert_array_equal(shares(sampling(), [1.0, 3.0, 3.0, 2.0]), [0, 1, 0, 0])
+    np.testing.assert_allclose(shares(sampling(1.0), scores), [0.1, 0.4, 0.3, 0.2], atol=0.03)
+    np.testing.assert_allclose(shares(sampling(0.5), scores), np.square([0.1, 0.4, 0.3, 0.2]) / 0.3, atol=0.03)
+    np.testing.assert_allclose(shares(sampling(1.0, 2), scores), [0, 4 / 7, 3 / 7, 0], atol=0.03)
+    np.testing.assert_allclose(shares(sampling(1.0, None, 0.6), scores), [0, 4 / 7, 3 / 7, 0], atol=0.03)
+    np.testing.assert_allclose(shares(sampling(1.0, 3, 0.5), scores), [0, 4 / 7, 3 / 7, 0], atol=0.03)  # of 0.9
+    np.testing.assert_array_equal(shares(sampling(1.0, None, 1e-6), scores), [0, 1, 0, 0])
