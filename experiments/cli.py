@@ -11,9 +11,12 @@ from typing import Annotated, Any
 
 import typer
 
+from experiments.allocator import restart_with_huge_pages
+from experiments.cli_bench import bench
+from experiments.cli_generate import generate
 from experiments.cli_tokens import app as tokenizer_app
 from experiments.cli_tokens import tokens
-from experiments.console import AsJson, print_json, show_rows
+from experiments.console import AsJson, complain, print_json, show_rows
 from experiments.cores import cores
 from experiments.errors import UserError
 
@@ -31,6 +34,8 @@ app = typer.Typer(
 Results = Annotated[Path, typer.Option("--results", metavar="DIR", help="Where records, tables and the page are kept.")]
 Folder = Annotated[Path, typer.Argument(metavar="[DIR]", help="The results folder.")]
 app.command()(tokens)
+app.command()(bench)
+app.command()(generate)
 app.add_typer(tokenizer_app, name="tokenizer")
 
 
@@ -43,7 +48,7 @@ def run(
     as_json: AsJson = False,
 ) -> None:
     """Run a study: every arm and seed that has no record yet; then publish tables, figures, page and verdicts."""
-    _one_device_a_core()
+    _begin_jax()
     from rich.console import Console
 
     from experiments.interrupt import Interrupted
@@ -61,7 +66,7 @@ def run(
         with Progress(Console(stderr=True)) as progress:
             ran = run_plan(plan, results, progress)
     except Interrupted as stopped:
-        _complain(f"{stopped}; to go on, run the same command again")
+        complain(f"{stopped}; to go on, run the same command again")
         raise typer.Exit(STOPPED) from None
     if as_json:
         print_json(ran.as_json(results))
@@ -141,10 +146,14 @@ def bound(
 @app.command()
 def doctor(as_json: AsJson = False) -> None:
     """Versions and devices, and what is missing."""
-    _one_device_a_core()
-    from experiments.identity import provenance
+    _begin_jax()
+    import jax.numpy as jnp
 
-    found = provenance()
+    from experiments.identity import provenance
+    from experiments.program_cache import kept_where
+    from model.attention import form
+
+    found = {**provenance(), "programs": kept_where()}
     if as_json:
         print_json(found)
         return
@@ -154,6 +163,8 @@ def doctor(as_json: AsJson = False) -> None:
     typer.echo(f"{'devices':18} {device['count']} x {device['kind']} ({device['platform']})")
     if device["platform"] == "cpu":
         typer.echo(f"{'accelerator':18} none; for one, install the extra that fits it: .[cuda13], .[cuda12] or .[tpu]")
+    typer.echo(f"{'attention':18} {form()} for softmax, window, ALiBi, extra logit; else {form(cap=jnp.float32(1))}")
+    typer.echo(f"{'compiled programs':18} {found['programs'] or 'not kept'}")
     typer.echo(f"{'commit':18} {found['commit'] or 'not in a git checkout'}")
 
 
@@ -163,19 +174,19 @@ def main() -> None:
     try:
         status = app(standalone_mode=False)
     except typer.TyperException as error:
-        _complain(error.format_message())
+        complain(error.format_message())
         sys.exit(MISTAKE)
     except UserError as error:
-        _complain(str(error))
+        complain(str(error))
         sys.exit(MISTAKE)
     except (KeyboardInterrupt, typer.Abort):
-        _complain("stopped")
+        complain("stopped")
         sys.exit(STOPPED)
     except OSError as error:
-        _complain(f"{error.filename or 'a file'}: {error.strerror or error}")
+        complain(f"{error.filename or 'a file'}: {error.strerror or error}")
         sys.exit(FAILURE)
     except Exception as error:  # the last one who can say it in one line
-        _complain(f"{type(error).__name__}: {error} (this is a defect; {_kept_traceback()} has the traceback)")
+        complain(f"{type(error).__name__}: {error} (this is a defect; {_kept_traceback()} has the traceback)")
         sys.exit(FAILURE)
     sys.exit(status or 0)
 
@@ -187,21 +198,23 @@ def _kept_traceback() -> str:
     return name
 
 
-def _one_device_a_core() -> None:
-    """Before JAX starts: on a CPU every core is a device, so that the models of a population train side by side."""
+def _begin_jax() -> None:
+    """Before JAX starts: huge pages, and on a CPU a device a core, so that the models of a population train side by side."""
+    restart_with_huge_pages()
     import jax
 
+    from experiments.program_cache import keep_programs
+
     jax.config.update("jax_num_cpu_devices", cores())
+    note = keep_programs()
+    if note is not None:
+        complain(note)
 
 
 def _existing(folder: Path) -> Path:
     if not folder.is_dir():
         raise UserError(f"{folder}: there is no such results folder; leadline run makes one")
     return folder
-
-
-def _complain(line: str) -> None:
-    typer.echo(f"leadline: {' '.join(line.split())}", err=True)
 
 
 def _base(base: float | None) -> str:

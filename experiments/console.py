@@ -15,6 +15,11 @@ def print_json(content: Mapping[str, Any]) -> None:
     typer.echo(json.dumps(content, allow_nan=False))
 
 
+def complain(line: str) -> None:
+    """One line on standard error."""
+    typer.echo(f"leadline: {' '.join(line.split())}", err=True)
+
+
 def show_rows(rows: Sequence[Mapping[str, Any]]) -> None:
     """Rows of equal keys as a table; floats have three digits."""
     from rich.console import Console

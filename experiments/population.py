@@ -23,10 +23,10 @@ JOBS_A_DEVICE = 8
 
 def population_mesh(members: int, *divided: int) -> Mesh:
     """As many devices as there are members on the arm axis; of what is left, as many on the data axis as divide all sizes
-    that it shards: batches, and the width of the model."""
+    that it shards: batches, and the width of the model. A CPU's products use all its cores anyway: there the data are whole."""
     devices = len(jax.devices())
     arm = min(devices, members)
-    return make_mesh(arm=arm, data=math.gcd(devices // arm, *divided))
+    return make_mesh(arm=arm, data=1 if jax.default_backend() == "cpu" else math.gcd(devices // arm, *divided))
 
 
 def over_arms(

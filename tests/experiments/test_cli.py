@@ -11,6 +11,7 @@ import time
 from pathlib import Path
 from typing import Any
 
+import jax
 import pytest
 
 from experiments import cli
@@ -22,8 +23,9 @@ TIMEOUT = 120
 
 
 def _quick() -> dict[str, str]:
-    """The environment of a process whose programs need not be fast, as in `quick_to_compile`."""
-    return os.environ | {"JAX_DISABLE_MOST_OPTIMIZATIONS": "1"}
+    """Of a process whose programs need not be fast, as in `quick_to_compile`, and are kept where the tests keep theirs."""
+    folder = jax.config.values["jax_compilation_cache_dir"]
+    return os.environ | {"JAX_DISABLE_MOST_OPTIMIZATIONS": "1", "JAX_COMPILATION_CACHE_DIR": folder}
 
 
 def _leadline(*words: str | Path) -> subprocess.CompletedProcess[str]:
@@ -37,7 +39,7 @@ class _Called:
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
         self._monkeypatch, self._capsys = monkeypatch, capsys
-        monkeypatch.setattr(cli, "_one_device_a_core", lambda: None)
+        monkeypatch.setattr(cli, "_begin_jax", lambda: None)
 
     def __call__(self, *words: str | Path) -> tuple[int, str, str]:
         """Exit code, standard output, standard error."""
@@ -79,7 +81,7 @@ def test_help_is_light() -> None:
         [sys.executable, "-c", script], cwd=ROOT, capture_output=True, text=True, timeout=TIMEOUT, check=False
     )
     assert (done.returncode, done.stderr) == (0, "")
-    for command in ("run", "report", "claims", "bound", "doctor"):
+    for command in ("run", "report", "claims", "bound", "doctor", "generate"):
         assert command in done.stdout
 
 
@@ -220,6 +222,7 @@ def test_doctor() -> None:
     found = json.loads(done.stdout)
     assert {"python", "leadline", "jax"} <= set(found["versions"])
     assert found["device"]["count"] >= 1
+    assert found["programs"] == jax.config.values["jax_compilation_cache_dir"]
     shown = _leadline("doctor")
     assert shown.returncode == 0
     assert found["versions"]["jax"] in shown.stdout

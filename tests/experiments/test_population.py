@@ -29,9 +29,16 @@ pytestmark = pytest.mark.usefixtures("in_use")
         (20, (16, 16), 8, 1),
     ],
 )
-def test_mesh_of_a_population(members: int, divided: tuple[int, ...], arm: int, data: int) -> None:
+def test_mesh_of_a_population(
+    monkeypatch: pytest.MonkeyPatch, members: int, divided: tuple[int, ...], arm: int, data: int
+) -> None:
+    monkeypatch.setattr("jax.default_backend", lambda: "gpu")
     mesh = population_mesh(members, *divided)
     assert (mesh.shape["arm"], mesh.shape["data"], mesh.shape["model"]) == (arm, data, 1)
+
+
+def test_the_cores_of_a_cpu_share_a_model_without_dividing_its_data() -> None:
+    assert dict(population_mesh(1, 16, 8).shape) == {"arm": 1, "data": 1, "model": 1}
 
 
 def test_three_members_on_two_devices_are_each_alone() -> None:
