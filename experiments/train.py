@@ -46,8 +46,13 @@ def _optimizer(values: Values, cfg: TrainConfig, learning_rate: Float[Array, ""]
 
 def init_state(seed: UInt[Array, ""], values: Values, model: DecoderConfig, cfg: TrainConfig) -> TrainState:
     """Weights from the seed, moments zero. Needs a mesh."""
-    params: Tree = init_decoder(jax.random.key(seed), model, extra_logit=values.extra_logit)
-    return TrainState(params=params, optimizer=_optimizer(values, cfg, jnp.float32(0)).init(params))
+    return started(init_decoder(jax.random.key(seed), model, extra_logit=values.extra_logit), values, cfg)
+
+
+def started(params: Decoder, values: Values, cfg: TrainConfig) -> TrainState:
+    """The state before the first step of these weights."""
+    tree: Tree = params
+    return TrainState(params=params, optimizer=_optimizer(values, cfg, jnp.float32(0)).init(tree))
 
 
 def train_step(

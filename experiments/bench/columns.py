@@ -1,0 +1,87 @@
+"""Column sums of causal attention as leadline computes them, as JAX users write them, and what of them no one can save."""
+
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array
+
+from experiments.bench.worker import Prepared
+from model.kernels.column_statistics import column_statistics
+from model.mesh import make_mesh
+
+HEAD = 64
+SIDE, TILE = 1024, 2**16
+
+
+def arrays(tokens: int, heads: int) -> tuple[np.ndarray, np.ndarray]:
+    """Queries and keys [T, N, H], standard normal."""
+    random = np.random.default_rng(0)
+    return tuple(random.standard_normal((tokens, heads, HEAD), np.float32) for _ in range(2))  # pyright: ignore[reportReturnType]
+
+
+def value(received: Any) -> float:
+    """Of the sums [N, T], by which contestants are seen to compute the same: they add up to T whatever is wrong."""
+    return float((np.asarray(received, np.float64) ** 2).sum())
+
+
+def prepare(tokens: int, heads: int, with_lse: bool = False) -> Prepared:
+    """model.kernels.column_statistics, in one pass; with the rows' sums given where `with_lse`."""
+    q, k = (jnp.asarray(x[None]) for x in arrays(tokens, heads))
+    plain = {"extra_logit": jnp.full(heads, -jnp.inf), "slopes": jnp.zeros(heads), "window": jnp.int32(tokens)}
+    with jax.set_mesh(make_mesh()):
+        lse = jax.jit(_row_sums)(q[0], k[0])[None] if with_lse else None
+        program, facts = _compiled(lambda q, k, lse: column_statistics(q, k, lse=lse, **plain).received, heads, q, k, lse)
+    return Prepared(
+        lambda: program(q, k, lse).block_until_ready(), {"value": value(program(q, k, lse)[0]), **facts}, often=False
+    )
+
+
+def materialised(tokens: int, heads: int) -> Prepared:
+    """softmax of all scores, then a sum over queries as a product: as a mean over an axis it takes a hundred times as long."""
+    q, k = (jnp.asarray(x) for x in arrays(tokens, heads))
+
+    ones = jnp.ones((heads, tokens))  # of each head, and an argument: else XLA transposes the matrix, or sums over its axis
+
+    def received(q: Array, k: Array, ones: Array) -> Array:
+        scores = jnp.einsum("inh,jnh->nij", q, k) * HEAD**-0.5
+        seen = jnp.tril(jnp.ones((tokens, tokens), bool))
+        return jnp.einsum("nij,ni->nj", jax.nn.softmax(jnp.where(seen, scores, -jnp.inf), axis=-1), ones)
+
+    program, facts = _compiled(received, heads, q, k, ones)
+    found = {"value": value(program(q, k, ones)), **facts}
+    return Prepared(lambda: program(q, k, ones).block_until_ready(), found, often=False)
+
+
+def floor(tokens: int, heads: int, passes: int) -> Prepared:
+    """As many FLOPs as the causal products have, in products of SIDE × SIDE, and as many exponentials, in cache."""
+    products = round(passes * heads * tokens**2 * HEAD / (2.0 * SIDE**3))
+    exponentials = round(passes * heads * tokens**2 / 2 / TILE)
+    a = jax.random.normal(jax.random.key(0), (SIDE, SIDE)) * SIDE**-0.5
+    x = jax.random.normal(jax.random.key(1), (TILE,))
+    work = jax.jit(
+        lambda a, x: (
+            jax.lax.fori_loop(0, products, lambda _, y: y @ a, a),
+            jax.lax.fori_loop(0, exponentials, lambda _, y: jnp.exp(-y), x),
+        )
+    )
+    return Prepared(lambda: jax.block_until_ready(work(a, x)))
+
+
+def _row_sums(q: Array, k: Array) -> Array:
+    """ln Σ e^s of each row [N, T], a block of rows at a time."""
+
+    def one(row: tuple[Array, Array]) -> Array:
+        scores = jnp.einsum("nh,jnh->nj", row[0], k) * HEAD**-0.5
+        return jax.nn.logsumexp(jnp.where((jnp.arange(k.shape[0]) <= row[1])[None], scores, -jnp.inf), axis=-1)
+
+    return jax.lax.map(one, (q, jnp.arange(q.shape[0])), batch_size=32).T
+
+
+def _compiled(function: Callable[..., Array], heads: int, *given: Any) -> tuple[Any, dict[str, float]]:
+    program = jax.jit(function).lower(*given).compile()
+    analysis = program.memory_analysis()
+    assert analysis is not None
+    return program, {"temporary_mib_per_head": analysis.temp_size_in_bytes / heads / 2**20}

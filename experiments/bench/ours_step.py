@@ -1,0 +1,130 @@
+"""leadline's own training step, as `leadline run` compiles it for one model."""
+
+import time
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.sharding import Mesh
+from jaxtyping import Array
+
+from experiments.bench.llama import (
+    ADAM_EPSILON,
+    BETAS,
+    CLIP,
+    LEARNING_RATE,
+    WEIGHT_DECAY,
+    Size,
+    config,
+    structure,
+    tokens,
+    weights,
+)
+from experiments.bench.worker import Prepared
+from experiments.config.train import TrainConfig
+from experiments.cores import cores
+from experiments.data.sample import Sample
+from experiments.population import compiled, over_arms, population_mesh, stack
+from experiments.position_tables import tables
+from experiments.train import TrainState, Values, started, train_step
+from model.block import Block
+from model.decoder import Decoder
+from model.feedforward import FeedForward
+from model.norm import Norm
+
+Given = tuple[Sample, Values, Array]
+Step = Callable[[TrainState, Given, None], tuple[TrainState, dict[str, Array]]]
+
+
+def prepare(size: Mapping[str, int], compute: str, devices: int | None = None) -> Prepared:
+    """One model on all devices. The value is the loss of the third step, so that the optimiser has part in it."""
+    jax.config.update("jax_num_cpu_devices", cores() if devices is None else devices)
+    mesh, step, state, given = begun(Size(**size), compute)
+    with jax.set_mesh(mesh):
+        began = time.perf_counter()
+        program = compiled("train", over_arms(step, donate=True), [], state, given, None)
+        seconds = time.perf_counter() - began
+
+    def work() -> float:
+        nonlocal state
+        with jax.set_mesh(mesh):
+            state, metrics = program(state, given, None)
+            return float(metrics["loss"][0])
+
+    losses = [work() for _ in range(3)]
+    return Prepared(work, {"value": losses[-1], "compile_seconds": seconds})
+
+
+def begun(size: Size, compute: str) -> tuple[Mesh, Step, TrainState, Given]:
+    """The mesh, the step of one model, and what it takes: the first state and the ids, values and rate, with an arm axis."""
+    model, cfg = structure(size, compute), training(size)
+    mesh = population_mesh(1, size.batch, size.width)
+
+    def begin(params: Decoder, given: Values, shared: None) -> TrainState:  # noqa: ARG001
+        return started(params, given, cfg)
+
+    def step(state: TrainState, given: Given, shared: None) -> tuple[TrainState, dict[str, Array]]:  # noqa: ARG001
+        return train_step(state, *given, model, cfg)
+
+    with jax.set_mesh(mesh):
+        ids: Any = tokens(size).astype(np.int32)
+        given = (stack([Sample(ids)], mesh), stack([values(size)], mesh), stack([np.float32(LEARNING_RATE)], mesh))
+        return mesh, step, over_arms(begin)(stack([loaded(size)], mesh), given[1], None), given
+
+
+def training(size: Size) -> TrainConfig:
+    """AdamW as the peers have it."""
+    adam = {"beta1": BETAS[0], "beta2": BETAS[1], "epsilon": ADAM_EPSILON, "weight_decay": WEIGHT_DECAY, "clip": CLIP}
+    return TrainConfig.model_validate({"steps": 1, "batch": size.batch, "learning_rate": LEARNING_RATE, **adam})
+
+
+def values(size: Size) -> Values:
+    """Plain RoPE and the plain softmax."""
+    model = config(size, "float32")
+    return Values(
+        tables=tables(model, size.length),
+        extra_logit=jnp.float32(-jnp.inf),
+        text=jnp.int32(0),
+        logit_rate=jnp.float32(0),
+        weight_decay=jnp.float32(WEIGHT_DECAY),
+        clip=jnp.float32(CLIP),
+    )
+
+
+def loaded(size: Size) -> Decoder:
+    """The weights of `llama.weights` as a tree of ours, on the host."""
+    found, (L, D, N, H) = weights(size), (size.layers, size.width, size.heads, size.head_dim)
+
+    def layers(name: str, *shape: int) -> Any:
+        return np.stack([found[f"model.layers.{i}.{name}.weight"].T.reshape(shape) for i in range(L)])
+
+    def norm(name: str) -> Norm:
+        return Norm(scale=layers(f"{name}_layernorm", D), bias=None)
+
+    infinite: Any = np.full((L, N), -np.inf, np.float32)
+    absent = dict.fromkeys(
+        ("gate", "bias_key", "bias_value", "length_scale", "query_norm", "key_norm", "position_bias", "phase")
+    )
+    blocks = Block(
+        attention_norm=norm("input"),
+        query=layers("self_attn.q_proj", D, N, H),
+        key=layers("self_attn.k_proj", D, N, H),
+        value=layers("self_attn.v_proj", D, N, H),
+        extra_logit=infinite,
+        output=layers("self_attn.o_proj", N, H, D),
+        attention_end=None,
+        feedforward_norm=norm("post_attention"),
+        feedforward=FeedForward(*(layers(f"mlp.{name}_proj", *shape) for name, shape in _feedforward(size).items())),
+        feedforward_end=None,
+        **absent,
+    )
+    scale: Any = found["model.norm.weight"]
+    embedding: Any = found["model.embed_tokens.weight"]
+    return Decoder(embedding, positions=None, blocks=blocks, final_norm=Norm(scale=scale, bias=None), unembedding=None)
+
+
+def _feedforward(size: Size) -> dict[str, tuple[int, int]]:
+    wide = (size.width, size.hidden)
+    return {"up": wide, "gate": wide, "down": (size.hidden, size.width)}

@@ -1,0 +1,19 @@
+"""Column sums of causal attention in PyTorch: softmax of all scores, in place where it can be."""
+
+import torch
+
+from experiments.bench.columns import HEAD, arrays, value
+from experiments.bench.worker import Prepared
+
+
+def prepare(tokens: int, heads: int) -> Prepared:
+    """The value is that of the sums."""
+    q, k = (torch.from_numpy(x).transpose(0, 1) for x in arrays(tokens, heads))
+    hidden = torch.ones(tokens, tokens, dtype=torch.bool).triu_(1)
+
+    def work() -> torch.Tensor:
+        with torch.inference_mode():
+            scores = (q * HEAD**-0.5) @ k.mT
+            return scores.masked_fill_(hidden, -torch.inf).softmax(-1).sum(1)
+
+    return Prepared(work, {"value": value(work().numpy())}, often=False)

@@ -1,0 +1,95 @@
+"""Outcomes as tables of text, for a terminal and for a page: what is empty everywhere is left out."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from experiments.publish.table import MISSING, Table
+
+HIDDEN = ("value", "absent", "flops")
+
+
+def rows_of(case: Mapping[str, Any]) -> list[dict[str, str]]:
+    """A row a contestant under named columns, each of which says something of one of them at least."""
+    contestants = case["contestants"]
+    facts = dict.fromkeys(fact for one in contestants for fact in one["facts"] if fact not in HIDDEN)
+    rows = [_row(one) | {_title(fact): _fact(fact, one["facts"].get(fact)) for fact in facts} for one in contestants]
+    spoken = [column for column in rows[0] if any(row[column] for row in rows)]
+    return [{column: row[column] or MISSING for column in spoken} for row in rows]
+
+
+def table_of(case: Mapping[str, Any], number: int) -> Table:
+    """The same for a page; the ceiling of the run stands below."""
+    rows = rows_of(case)
+    cells = tuple(tuple(row.values()) for row in rows)
+    return Table(case["title"], f"case_{number}", tuple(rows[0]), cells, tuple(ceilings(case)))
+
+
+def ceilings(case: Mapping[str, Any]) -> list[str]:
+    """A line of what was measured of the machine's own products, and of what is published of its accelerator."""
+    found = []
+    if "ceiling" in case:
+        found.append(f"ceiling: {case['ceiling']['name']} in the same run: {_giga(case['ceiling']['flops_a_second'])} GFLOP/s")
+    if "peak" in case:
+        found.append(f"peak: {_giga(case['peak']['flops_a_second'])} GFLOP/s ({case['peak']['source']})")
+    return found
+
+
+def _row(one: Mapping[str, Any]) -> dict[str, str]:
+    targets: Sequence[Mapping[str, Any]] = one.get("targets", ())
+    ratio = one.get("ratio")
+    absent = one["facts"].get("absent", "")
+    return {
+        "contestant": one["name"],
+        "median": duration(one["seconds"]) if "seconds" in one else absent,
+        "times ours": f"{ratio['median']:.2f} ({ratio['low']:.2f} to {ratio['high']:.2f})" if ratio else "",
+        "target": ", ".join(_aim(target) for target in targets),
+        "met": ", ".join("yes" if target["met"] else "no" for target in targets),
+        "GFLOP/s": _giga(one["flops_a_second"]) if "flops_a_second" in one else "",
+        "of the ceiling": f"{one['share']:.0%}" if "share" in one else "",
+        "of the peak": f"{one['utilisation']:.1%}" if "utilisation" in one else "",
+        "tokens/s": f"{one['tokens_a_second']:,.0f}" if "tokens_a_second" in one else "",
+    }
+
+
+def _aim(target: Mapping[str, Any]) -> str:
+    sign = "≥" if target["bound"] == "at least" else "≤"
+    what, aim = target["what"], target["aim"]
+    match what:
+        case "share of the ceiling":
+            return f"{what} {sign} {aim:.0%}"
+        case "tokens a second":
+            return f"tokens/s {sign} {aim:,.0f}"
+        case "seconds":
+            return f"{sign} {duration(aim)}"
+        case _:
+            return f"{sign} {aim:.3g}"
+
+
+def duration(seconds: float) -> str:
+    """Three digits in seconds, milliseconds or microseconds."""
+    for unit, size in (("s", 1.0), ("ms", 1e-3)):
+        if seconds >= size:
+            return f"{seconds / size:.3g} {unit}" if seconds / size < 1000 else f"{seconds / size:.0f} {unit}"
+    return f"{seconds * 1e6:.3g} µs"
+
+
+def _title(fact: str) -> str:
+    """What a fact is called at the head of a column: "peak_mib" is "peak MiB", and seconds say their unit themselves."""
+    words = fact.removesuffix("_seconds").split("_")
+    return " ".join("MiB" if word == "mib" else word for word in words)
+
+
+def _fact(name: str, value: Any) -> str:
+    match value:
+        case None:
+            return ""
+        case float() if name.endswith("_seconds"):
+            return duration(value)
+        case float():
+            return f"{value:,.0f}" if abs(value) >= 100 else f"{value:.3g}"
+        case _:
+            return str(value)
+
+
+def _giga(flops: float) -> str:
+    return f"{flops / 1e9:,.0f}" if flops >= 1e10 else f"{flops / 1e9:.2f}"

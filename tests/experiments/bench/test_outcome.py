@@ -1,0 +1,120 @@
+"""Ratios, rates and targets, and how they are printed."""
+
+from typing import Any
+
+import pytest
+
+from experiments.bench.contest import Case, Contestant, Timed
+from experiments.bench.outcome import outcome, ratio
+from experiments.bench.page import PAGE
+from experiments.bench.peaks import published_peak
+from experiments.bench.rows import ceilings, duration, rows_of, table_of
+from experiments.bench.run import keep
+from experiments.errors import UserError
+from experiments.publish.table import markdown
+
+CPU = {"cpu": "a processor", "cores": 2, "memory_gib": 4.0, "accelerator": None, "device_kind": "cpu"}
+GPU = CPU | {"accelerator": "1 x NVIDIA H200", "device_kind": "NVIDIA H200"}
+OURS = Timed("ours", (1.0, 2.0, 4.0), {"value": 1.0, "peak_mib": 512.25, "compile_seconds": 0.25})
+THEIRS = Timed("theirs", (3.0, 5.0, 4.0), {"value": 1.0})
+ABSENT = Timed("torch", (), {"absent": "torch is not installed"})
+CEILING = Timed("product", (0.5, 0.5), {"flops": 5e9})
+
+
+def _outcome(machine: dict[str, Any] = CPU, **settings: Any) -> dict[str, Any]:
+    contestants = tuple(Contestant(one.name, "module:function") for one in (OURS, THEIRS, ABSENT))
+    return outcome(Case("a case", contestants, **settings), [OURS, THEIRS, ABSENT], CEILING, machine)
+
+
+def test_ratios_are_of_rounds_of_the_same_number() -> None:
+    assert ratio((3.0, 5.0, 4.0), (1.0, 2.0, 4.0)) == {"median": 2.5, "low": 1.0, "high": 3.0}
+
+
+def test_rates_and_shares() -> None:
+    ours, theirs, absent = _outcome(flops=4e9, tokens=100)["contestants"]
+    assert ours["flops_a_second"] == 2e9
+    assert ours["share"] == 0.2
+    assert theirs["tokens_a_second"] == 25
+    assert "utilisation" not in ours
+    assert set(absent) == {"name", "rounds", "facts"}
+
+
+def test_utilisation_is_of_the_published_peak() -> None:
+    found = _outcome(GPU, flops=4e9)
+    peak = published_peak("NVIDIA H200")
+    assert peak is not None
+    assert found["contestants"][0]["utilisation"] == 2e9 / peak.flops
+    assert found["peak"]["source"] == peak.source
+    assert published_peak("NVIDIA H100 PCIe") != published_peak("NVIDIA H100 80GB HBM3")
+    assert published_peak("TPU v5 lite") != published_peak("TPU v5")
+    assert published_peak("cpu") is None
+
+
+@pytest.mark.parametrize(
+    ("settings", "met"),
+    [
+        ({"targets": {"theirs": 2.5}}, [[], [True]]),
+        ({"targets": {"theirs": 2.6, "torch": 1.0}}, [[], [False]]),
+        ({"seconds": 2.0, "tokens": 10, "rate": 5.1}, [[False, True], []]),
+        ({"flops": 4e9, "share": 0.2}, [[True], []]),
+    ],
+)
+def test_targets(settings: dict[str, Any], met: list[list[bool]]) -> None:
+    contestants = _outcome(**settings)["contestants"]
+    assert [[target["met"] for target in one["targets"]] for one in contestants[:2]] == met
+    assert "targets" not in contestants[2]
+
+
+def test_rows_say_what_there_is_and_have_no_empty_column() -> None:
+    found = _outcome(flops=4e9, targets={"theirs": 2.0}, seconds=1.0)
+    ours, theirs, absent = rows_of(found)
+    assert ours == {
+        "contestant": "ours",
+        "median": "2 s",
+        "times ours": "–",
+        "target": "≤ 1 s",
+        "met": "no",
+        "GFLOP/s": "2.00",
+        "of the ceiling": "20%",
+        "peak MiB": "512",
+        "compile": "250 ms",
+    }
+    assert theirs["times ours"] == "2.50 (1.00 to 3.00)"
+    assert (theirs["target"], theirs["met"], theirs["peak MiB"]) == ("≥ 2", "yes", "–")
+    assert absent["median"] == "torch is not installed"
+    assert "of the ceiling" not in rows_of(_outcome())[0]
+    assert ceilings(found) == ["ceiling: product in the same run: 10 GFLOP/s"]
+    assert "| ours |" in markdown(table_of(found, 1))
+
+
+@pytest.mark.parametrize(("seconds", "text"), [(61.234, "61.2 s"), (1234.5, "1234 s"), (0.0512, "51.2 ms"), (2.5e-4, "250 µs")])
+def test_durations(seconds: float, text: str) -> None:
+    assert duration(seconds) == text
+
+
+def _content(name: str) -> dict[str, Any]:
+    head = {"benchmark": name, "question": "How long?", "notes": ["a note"], "rounds": 3, "date": "2026-01-01"}
+    about = {"machine": CPU, "versions": {"python": "3.11"}, "commit": "0123456789abcdef", "dirty": True}
+    return head | about | {"cases": [_outcome(targets={"theirs": 2.0})]}
+
+
+def test_the_page_is_of_all_outcomes_in_the_folder(tmp_path) -> None:
+    keep(tmp_path, _content("b"))
+    keep(tmp_path, _content("a"))
+    text = (tmp_path / PAGE).read_text(encoding="utf-8")
+    assert text.index("## a: How long?") < text.index("## b: How long?")
+    for part in ("a processor, 2 cores, 4 GiB", "python 3.11", "commit 0123456789 with changes", "- a note", "≥ 2"):
+        assert part in text
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["a.json", "b.json", PAGE]
+
+
+def test_a_file_that_is_no_outcome_is_named(tmp_path) -> None:
+    (tmp_path / "other.json").write_text("[]")
+    with pytest.raises(UserError, match=r"other\.json"):
+        keep(tmp_path, _content("a"))
+
+
+def test_a_folder_that_cannot_be_written(tmp_path) -> None:
+    (tmp_path / "file").write_text("mine")
+    with pytest.raises(UserError, match="--results"):
+        keep(tmp_path / "file", _content("a"))

@@ -1,0 +1,83 @@
+"""Benchmarks by name, and that one runs from the command line to its files."""
+
+import json
+import sys
+from pathlib import Path
+
+import pytest
+
+from experiments import cli
+from experiments.bench import run
+from experiments.bench.contest import Benchmark, Case, Contestant
+from experiments.bench.machine import cpu_model, memory_gib, peer_versions
+from experiments.bench.run import benchmarks, chosen
+from experiments.errors import UserError
+
+HERE = "tests.experiments.bench.contestants"
+
+
+def _tiny(entry: str) -> Benchmark:
+    ours, theirs = Contestant("ours", f"{HERE}:counts", {"value": 1.0}), Contestant("theirs", f"{HERE}:{entry}", {})
+    return Benchmark("tiny", "How long?", (Case("a case", (ours, theirs), targets={"theirs": 1e9}),), ("a note",))
+
+
+def _called(monkeypatch: pytest.MonkeyPatch, *words: str) -> int:
+    monkeypatch.setattr(sys, "argv", ["leadline", "bench", *words])
+    with pytest.raises(SystemExit) as exit_:
+        cli.main()
+    return int(exit_.value.code or 0)
+
+
+def test_names_and_what_they_ask() -> None:
+    found = benchmarks()
+    assert {"step", "sweep", "evaluation", "tokenization", "compile", "startup", "pipeline"} <= {one.name for one in found}
+    for one in found:
+        assert one.question.endswith("?")
+        for case in one.cases:
+            names = [contestant.name for contestant in case.contestants]
+            assert len(set(names)) == len(names)
+            assert set(case.targets) <= set(names[1:])
+
+
+def test_names_choose() -> None:
+    assert [one.name for one in chosen(["sweep", "step", "sweep"])] == ["sweep", "step"]
+    assert len(chosen([])) == len(benchmarks())
+    with pytest.raises(UserError, match="did you mean 'startup'"):
+        chosen(["start-up"])
+    with pytest.raises(UserError, match="there are step"):
+        chosen(["xyz"])
+
+
+def test_from_the_command_line_to_the_files(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(run, "benchmarks", lambda: (_tiny("absent"),))
+    assert _called(monkeypatch, "tiny", "--rounds", "1", "--results", str(tmp_path), "--json") == 0
+    out, err = capsys.readouterr()
+    (found,) = json.loads(out)["benchmarks"]
+    assert err == ""
+    assert json.loads((tmp_path / "tiny.json").read_text()) == found
+    assert found["machine"]["cores"] >= 1
+    assert {"python", "jax", "tokenizers"} <= set(found["versions"])
+    assert len(found["cases"][0]["contestants"][0]["rounds"]) == 1
+    assert "is not installed" in (tmp_path / "bench.md").read_text(encoding="utf-8")
+
+
+def test_a_contestant_that_dies_is_a_failure(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(run, "benchmarks", lambda: (_tiny("dies"),))
+    assert _called(monkeypatch, "--rounds", "1", "--results", str(tmp_path)) == 1
+    assert "leadline: benchmark tiny: theirs ended by itself: ValueError: no luck" in capsys.readouterr().err
+    assert not list(tmp_path.iterdir())
+
+
+def test_the_list(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    assert _called(monkeypatch, "--list") == 0
+    assert "How long does a training step take?" in capsys.readouterr().out
+
+
+def test_the_machine() -> None:
+    assert cpu_model()
+    assert (memory_gib() or 1) > 0
+    assert "tokenizers" in peer_versions()
