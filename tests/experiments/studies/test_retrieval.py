@@ -18,7 +18,7 @@ from experiments.data.source import open_source, vocabulary_size
 from experiments.errors import UserError
 from experiments.load import load_studies
 from experiments.measure.layers import UNITS
-from experiments.population import over_arms, population_mesh, stack
+from experiments.population import over_arms, stack
 from experiments.progress import Progress
 from experiments.publish.table import Statistic
 from experiments.record import read_arrays, read_curves, read_records
@@ -26,6 +26,7 @@ from experiments.studies.plan import described
 from experiments.studies.retrieval import depth_table, table
 from experiments.studies.retrieval_measure import accuracies
 from experiments.studies.run import Ran, planned, run
+from model.mesh import make_mesh
 
 STUDY = """
 study = "retrieval"
@@ -117,8 +118,7 @@ def test_the_plan_knows_the_vocabulary(tmp_path: Path) -> None:
 @pytest.mark.parametrize("task", TASKS)
 def test_a_step_of_training_draws_every_task(task: Task) -> None:
     """Traced, where the axes of the mesh have names: members on one, their batches and weights on another."""
-    source, mesh = RetrievalSource(DATA.model_copy(update={"tasks": (task,)})), population_mesh(4, 4, 8)
-    assert mesh.shape["arm"] * mesh.shape["data"] == 8
+    source, mesh = RetrievalSource(DATA.model_copy(update={"tasks": (task,)})), make_mesh(arm=4, data=2)
     with jax.set_mesh(mesh):
         inputs = stack([source.inputs(seed, 0, 4) for seed in range(4)], mesh)
         draw = over_arms(lambda inputs, own, shared: source.sample(inputs, shared, 4))  # noqa: ARG005
