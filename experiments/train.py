@@ -103,4 +103,4 @@ def learning_rates(cfg: TrainConfig) -> np.ndarray:
     # The first step of a warm-up of n is peak / n, not 0: a step that changes nothing would be wasted.
     warm = optax.linear_schedule(peak / max(warmup, 1), peak, max(warmup - 1, 1))
     schedule = optax.join_schedules([warm, after], [warmup])
-    return np.asarray(jax.vmap(schedule)(jnp.arange(steps, dtype=jnp.float32)), np.float32)
+    return np.asarray(schedule(np.arange(steps, dtype=np.float32)), np.float32)

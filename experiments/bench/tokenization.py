@@ -21,7 +21,12 @@ def benchmark() -> Benchmark:
     return Benchmark(
         "tokenization",
         "How long do training and encoding take beside the libraries?",
-        (*(_training(vocabulary) for vocabulary in TRAINED), _corpus(), _texts_of_bpe(), _texts_of_unigram()),
+        (
+            *(_training(vocabulary) for vocabulary in TRAINED),
+            _corpus(),
+            _texts("BPE", CORPUS, "tiktoken", "encode_ranks"),
+            _texts("unigram", UNIGRAM_CORPUS, "sentencepiece", "encode_sentencepiece"),
+        ),
         (
             "training: from text to merges, pre-tokenization by GPT-2's pattern included; the merges are equal",
             "a corpus: from UTF-8 to a file of 16-bit ids with EOS behind each document; leadline also divides it, waits for "
@@ -48,23 +53,13 @@ def _corpus() -> Case:
     return _case(title, "encode_corpus", "encode_corpus", settings, ENCODING)
 
 
-def _texts_of_bpe() -> Case:
-    settings = {"vocabulary": VOCABULARY, "size": CORPUS, "length": LENGTH, "count": COUNT}
+def _texts(kind: str, corpus: int, own_library: str, entry: str) -> Case:
+    """Texts one by one, by a tokenizer of a kind that a library of its own encodes too."""
+    settings = {"vocabulary": VOCABULARY, "size": corpus, "length": LENGTH, "count": COUNT}
     contestants = (
-        Contestant("leadline", f"{OURS}:encode_bpe", {**settings, "transparent": False}),
-        Contestant("leadline, transparent", f"{OURS}:encode_bpe", {**settings, "transparent": True}),
-        Contestant("tokenizers", f"{LIBRARIES}:encode_bpe", settings),
-        Contestant("tiktoken", f"{LIBRARIES}:encode_ranks", settings),
+        Contestant("leadline", f"{OURS}:encode_{kind.lower()}", {**settings, "transparent": False}),
+        Contestant("leadline, transparent", f"{OURS}:encode_{kind.lower()}", {**settings, "transparent": True}),
+        Contestant("tokenizers", f"{LIBRARIES}:encode_{kind.lower()}", settings),
+        Contestant(own_library, f"{LIBRARIES}:{entry}", settings),
     )
-    return Case(f"{COUNT} single texts of {LENGTH} characters, BPE of {VOCABULARY}", contestants, tolerance=0.0)
-
-
-def _texts_of_unigram() -> Case:
-    settings = {"vocabulary": VOCABULARY, "size": UNIGRAM_CORPUS, "length": LENGTH, "count": COUNT}
-    contestants = (
-        Contestant("leadline", f"{OURS}:encode_unigram", {**settings, "transparent": False}),
-        Contestant("leadline, transparent", f"{OURS}:encode_unigram", {**settings, "transparent": True}),
-        Contestant("tokenizers", f"{LIBRARIES}:encode_unigram", settings),
-        Contestant("sentencepiece", f"{LIBRARIES}:encode_sentencepiece", settings),
-    )
-    return Case(f"{COUNT} single texts of {LENGTH} characters, unigram of {VOCABULARY}", contestants, tolerance=0.0)
+    return Case(f"{COUNT} single texts of {LENGTH} characters, {kind} of {VOCABULARY}", contestants, tolerance=0.0)

@@ -1,6 +1,6 @@
 """StreamingLLM in PyTorch with the algorithm of ours: a ring, keys turned once, the kept ones scored by a second query."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import torch
 import torch.nn.functional as F  # noqa: N812
@@ -56,12 +56,12 @@ class Stream:
         """The scores [B, V] behind one more token; the norms of the model are 1."""
         i, S = self.place, self.kept + self.window
         slot = i if i < self.kept else self.kept + (i - self.kept) % self.window
-        turns = [self._turn(i), self._turn(min(i, S - 1))]
+        cos, sin = self._turns([i, min(i, S - 1), i])
         x = self.embedding[token]
         for (qkv, o, up, down), (keys, values) in zip(self.layers, self.caches, strict=True):
-            q, k, v = F.linear(_norm(x), qkv).unflatten(-1, (3, self.heads, 1, -1)).unbind(1)
-            q, first, k = rotated(q, *turns[0]), rotated(q, *turns[1]), rotated(k, *turns[0])
-            keys[:, :, slot], values[:, :, slot] = k[:, :, 0], v[:, :, 0]
+            q, k, v = F.linear(_norm(x), qkv).unflatten(-1, (3, self.heads, -1)).unbind(1)
+            q, first, keys[:, :, slot] = rotated(torch.stack([q, q, k]), cos, sin).unbind()
+            values[:, :, slot] = v
             x = x + F.linear(self._attend(q, first, keys, values, min(i + 1, S)), o)
             gate, wide = F.linear(_norm(x), up).chunk(2, -1)
             x = x + F.linear(F.silu(gate) * wide, down)
@@ -70,11 +70,13 @@ class Stream:
 
     def _attend(self, q: Tensor, first: Tensor, keys: Tensor, values: Tensor, filled: int) -> Tensor:
         keys, values, kept = keys[:, :, :filled], values[:, :, :filled], min(self.kept, filled)
-        scores = torch.cat([first @ keys[:, :, :kept].mT, q @ keys[:, :, kept:].mT], -1) * q.shape[-1] ** -0.5
+        q, first = q[:, :, None] * q.shape[-1] ** -0.5, first[:, :, None] * q.shape[-1] ** -0.5
+        scores = torch.cat([first @ keys[:, :, :kept].mT, q @ keys[:, :, kept:].mT], -1)
         return (scores.softmax(-1) @ values).flatten(1)
 
-    def _turn(self, place: int) -> tuple[Tensor, Tensor]:
-        angles = place * self.frequencies
+    def _turns(self, places: Sequence[int]) -> tuple[Tensor, Tensor]:
+        """Of the queries, the queries for the kept keys, and the keys: [3, 1, 1, H / 2]."""
+        angles = torch.tensor(places)[:, None, None, None] * self.frequencies
         return angles.cos().float(), angles.sin().float()
 
 
@@ -82,7 +84,7 @@ _NAMES = (*(f"self_attn.{n}" for n in "qkvo"), *(f"mlp.{n}" for n in ("gate", "u
 
 
 def rotated(x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
-    """[B, N, 1, H] turned."""
+    """[3, B, N, H] turned."""
     a, b = x.chunk(2, -1)
     return torch.cat([a * cos - b * sin, a * sin + b * cos], -1)
 
