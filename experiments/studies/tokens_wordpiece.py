@@ -120,5 +120,7 @@ def more_likely(records: Sequence[Record]) -> Evidence | None:
             found[size] = (frequent[0], likely[0])
     if not found:
         return None
-    figures = ", ".join(f"{likely:.2f} and {frequent:.2f} bits/byte ({size} ids)" for size, (frequent, likely) in found.items())
+    figures = "bits/byte by likelihood and by frequency: " + ", ".join(
+        f"{likely:.2f} and {frequent:.2f} ({size} ids)" for size, (frequent, likely) in found.items()
+    )
     return Evidence(figures, tuple(frequent - likely for frequent, likely in found.values()), exact=True)
