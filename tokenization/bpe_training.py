@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from itertools import islice, pairwise
 from typing import Literal
 
+from tokenization.garbage import no_cycles
 from tokenization.text import utf8
 
 # bytes: the 256 bytes of UTF-8. characters: those of the corpus, and behind each piece the symbol END.
@@ -88,7 +89,8 @@ def train_merges(words: Mapping[str, int], pieces: int, unit: Unit) -> list[Merg
     start = len(alphabet_of(words, unit))
     if pieces < start:
         raise ValueError(f"{pieces} pieces do not hold the alphabet of {start} {unit}; ask for at least {start}")
-    steps = list(islice(merge_steps(words, unit), pieces - start))
+    with no_cycles():
+        steps = list(islice(merge_steps(words, unit), pieces - start))
     if len(steps) < pieces - start:
         most = start + len(steps)
         raise ValueError(
