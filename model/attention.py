@@ -129,15 +129,17 @@ def _flash_forward(x: Any) -> tuple[_Rows, Any]:
     own = jax.tree.map(lambda leaf: leaf.value, x)
     rows = _forward(own, **_PLAIN)
     rows = rows._replace(out=checkpoint_name(rows.out, KEPT), lse=checkpoint_name(rows.lse, KEPT))
-    return rows, (own, rows.out, rows.lse)
+    with_slopes = () if x.slopes.perturbed else None  # a tree without leaves, since those would be traced
+    return rows, (own, rows.out, rows.lse, with_slopes)
 
 
-def _flash_backward(saved: tuple[Softmax, Array, Array], cotangent: Any) -> tuple[Any]:
+def _flash_backward(saved: tuple[Softmax, Array, Array, tuple[()] | None], cotangent: Any) -> tuple[Any]:
     """By blocks for the output alone; where somebody differentiates a statistic too, of `_forward` as it stands."""
-    x, out, lse = saved
+    x, out, lse, with_slopes = saved
     asked = [name for name, leaf in cotangent._asdict().items() if not isinstance(leaf, SymbolicZero)]
     if asked == ["out"]:
-        q, k, v, extra, slopes = softmax_gradients(x, out, lse, cotangent.out)
+        gradients = softmax_gradients(x, out, lse, cotangent.out, with_slopes=with_slopes is not None)
+        q, k, v, extra, slopes = gradients
         return (Softmax(q, k, v, extra, slopes, None, None),)  # pyright: ignore[reportArgumentType]
     _, backward = jax.vjp(lambda given: [getattr(_forward(given, **_PLAIN), name) for name in asked], x)
     return backward([getattr(cotangent, name) for name in asked])

@@ -1,12 +1,17 @@
 """The gradient from the log-sum-exp against JAX's own of whole matrices in float64, and what it keeps."""
 
+import functools
+
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from jax.sharding import NamedSharding
+from jax.sharding import PartitionSpec as P
 from jax.test_util import check_grads
 
 from model.attention import attention, form
+from model.mesh import make_mesh
 from tests.model.naive import NO_WINDOW, plain, random_heads
 
 pytestmark = pytest.mark.usefixtures("mesh", "small_blocks")
@@ -57,9 +62,13 @@ def case(shape):
     return {"q": q, "k": k, "v": v, **values}, padding, w
 
 
+@pytest.mark.parametrize("tile", [None, 8, 12])
 @pytest.mark.parametrize("window", [5, NO_WINDOW])
 @pytest.mark.parametrize("shape", SHAPES)
-def test_value_and_all_gradients_are_those_of_whole_matrices_in_float64(shape, window):
+def test_value_and_all_gradients_are_those_of_whole_matrices_in_float64(shape, window, tile, monkeypatch):
+    if tile is not None:  # with a window of 5, tiles of 8 are skipped
+        monkeypatch.setattr("model.flash.LONGEST_UNROLLED", 0)
+        monkeypatch.setattr("model.flash.TILE", tile)
     arguments, padding, w = case(SHAPES[shape])
     gradients, out = jax.jit(jax.grad(ours, has_aux=True))(arguments, jnp.int32(window), padding, w)
     with jax.enable_x64(True):
@@ -70,6 +79,22 @@ def test_value_and_all_gradients_are_those_of_whole_matrices_in_float64(shape, w
     for (path, leaf), other in zip(found, jax.tree.leaves(expected), strict=True):
         error = np.abs(np.asarray(leaf) - other).max() / max(1.0, np.abs(other).max())
         assert error < 5e-6, jax.tree_util.keystr(path)
+
+
+def test_tiles_are_sharded_as_heads_and_texts_are(monkeypatch):
+    monkeypatch.setattr("model.flash.LONGEST_UNROLLED", 0)
+    monkeypatch.setattr("model.flash.TILE", 8)
+    arguments, padding, w = case(SHAPES["blocks"])
+    gradient = jax.jit(jax.grad(ours, has_aux=True))
+    expected = jax.device_get(gradient(arguments, jnp.int32(5), padding, w))
+    given = jax.device_get((arguments, jnp.int32(5), padding, w))
+    four = make_mesh(data=2, model=2)
+    with jax.set_mesh(four):
+        heads, texts = P("data", None, "model", None), P("data", None)
+        specs = {"q": heads, "k": heads, "v": heads, "extra_logit": P("model"), "slopes": P("model")}
+        shardings = jax.tree.map(lambda spec: NamedSharding(four, spec), (specs, P(), texts, heads))
+        found = jax.device_get(gradient(*jax.device_put(given, shardings)))
+    jax.tree.map(functools.partial(np.testing.assert_allclose, atol=1e-5), found, expected)
 
 
 def test_a_statistic_has_its_gradient_too():
