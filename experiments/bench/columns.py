@@ -34,9 +34,7 @@ def prepare(tokens: int, heads: int, with_lse: bool = False) -> Prepared:
     with jax.set_mesh(make_mesh()):
         lse = jax.jit(_row_sums)(q[0], k[0])[None] if with_lse else None
         program, facts = _compiled(lambda q, k, lse: column_statistics(q, k, lse=lse, **plain).received, heads, q, k, lse)
-    return Prepared(
-        lambda: program(q, k, lse).block_until_ready(), {"value": value(program(q, k, lse)[0]), **facts}, often=False
-    )
+    return Prepared(lambda: program(q, k, lse).block_until_ready(), {"value": value(program(q, k, lse)[0]), **facts})
 
 
 def materialised(tokens: int, heads: int) -> Prepared:
@@ -52,7 +50,7 @@ def materialised(tokens: int, heads: int) -> Prepared:
 
     program, facts = _compiled(received, heads, q, k, ones)
     found = {"value": value(program(q, k, ones)), **facts}
-    return Prepared(lambda: program(q, k, ones).block_until_ready(), found, often=False)
+    return Prepared(lambda: program(q, k, ones).block_until_ready(), found)
 
 
 def floor(tokens: int, heads: int, passes: int) -> Prepared:

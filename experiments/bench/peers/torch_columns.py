@@ -16,4 +16,4 @@ def prepare(tokens: int, heads: int) -> Prepared:
             scores = (q * HEAD**-0.5) @ k.mT
             return scores.masked_fill_(hidden, -torch.inf).softmax(-1).sum(1)
 
-    return Prepared(work, {"value": value(work().numpy())}, often=False)
+    return Prepared(work, {"value": value(work().numpy())})
