@@ -216,7 +216,7 @@ def _record(group: Group, member: Member, end: Trained, beyond: Point, origin: O
         steps=end.steps,
         tokens=tokens,
         seconds=end.seconds / len(group.members),  # its share of the time that the whole program took
-        flops=tokens * training_flops(group.model, arm.data.length, arm.model.window),
+        flops=tokens * training_flops(group.model, arm.data.length, arm.model.window, arm.model.kept),
         parameters=sum(leaf.size for leaf in jax.tree.leaves(end.params)),
         measurements={
             name: Measurement(value=as_number(name, found), unit=unit(name))

@@ -124,12 +124,13 @@ def matmul_parameters(cfg: DecoderConfig) -> int:
     return cfg.layers * (attention + gate + feedforward) + b.width * cfg.vocabulary
 
 
-def training_flops(cfg: DecoderConfig, length: int, window: int | None = None) -> float:
+def training_flops(cfg: DecoderConfig, length: int, window: int | None = None, kept: int | None = None) -> float:
     """Matmul FLOPs of one token's forward and backward pass: 6 a parameter, and attention over the keys that are visible.
 
-    Causal and window-limited: query i of T sees min(i, window) keys, at 4 · N · H FLOPs forward and twice that backward; the
-    scores of PoPE have twice the channels. Position biases are not counted: they are no products of the weights.
+    Causal and window-limited: query i of T, counted from 1, sees min(i, window + kept) keys, at 4 · N · H FLOPs forward and
+    twice that backward; the scores of PoPE have twice the channels. Position biases are not counted: they are no products of
+    the weights.
     """
-    seen = np.minimum(np.arange(1, length + 1), window or length).mean()
+    seen = np.minimum(np.arange(1, length + 1), (window or length) + (kept or 0)).mean()
     channels = cfg.block.heads * cfg.block.head_dim * (1.5 if cfg.block.polar else 1.0)
     return 6.0 * matmul_parameters(cfg) + 12.0 * cfg.layers * channels * float(seen)

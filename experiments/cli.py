@@ -152,6 +152,7 @@ def doctor(as_json: AsJson = False) -> None:
     from experiments.identity import provenance
     from experiments.program_cache import kept_where
     from model.attention import form
+    from model.flash import LONGEST_UNROLLED
 
     found = {**provenance(), "programs": kept_where()}
     if as_json:
@@ -163,7 +164,9 @@ def doctor(as_json: AsJson = False) -> None:
     typer.echo(f"{'devices':18} {device['count']} x {device['kind']} ({device['platform']})")
     if device["platform"] == "cpu":
         typer.echo(f"{'accelerator':18} none; for one, install the extra that fits it: .[cuda13], .[cuda12] or .[tpu]")
-    typer.echo(f"{'attention':18} {form()} for softmax, window, ALiBi, extra logit; else {form(cap=jnp.float32(1))}")
+    short, long, other = form(1, 1), form(*[LONGEST_UNROLLED + 1] * 2), form(1, 1, cap=jnp.float32(1))
+    lengths = f"{short} up to {LONGEST_UNROLLED} tokens, {long} beyond"
+    typer.echo(f"{'attention':18} softmax, window, kept tokens, ALiBi, extra logit: {lengths}; others: {other}")
     typer.echo(f"{'compiled programs':18} {found['programs'] or 'not kept'}")
     typer.echo(f"{'commit':18} {found['commit'] or 'not in a git checkout'}")
 

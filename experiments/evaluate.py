@@ -5,6 +5,7 @@ from collections.abc import Callable
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.sharding import PartitionSpec as P
 from jaxtyping import Array, Bool, Float, Int
 
 from experiments.config.measure import SinkRate
@@ -13,9 +14,10 @@ from experiments.measure.layers import layer_statistics
 from experiments.measure.perplexity import mean_loss
 from experiments.measure.retrieval import hits
 from model.block import LayerTrace
-from model.decoder import Decoder, DecoderConfig, apply_decoder, extend
+from model.decoder import Decoder, DecoderConfig, apply_decoder, apply_spread, extend
 from model.embedding import token_losses
 from model.positions.tables import PositionTables
+from model.spread import AXIS
 from model.streaming import Stream
 
 # Tokens of one forward pass: enough to fill a core, few enough that a block of scores stays small.
@@ -103,13 +105,26 @@ def _by_batch(
     """Both of each batch, one after the other, stacked to [C, …]."""
 
     def one(tokens: Int[Array, "B T"]) -> Statistics:
-        def measure(trace: LayerTrace) -> Statistics:
-            return of_layer(trace, tokens[:, :-1])
-
-        scores, layers = apply_decoder(params, tokens[:, :-1], tables, cfg, measure=measure)
-        return layers | of_losses(token_losses(scores, tokens[:, 1:]), tokens)
+        losses, layers = _losses(params, tables, tokens, cfg, of_layer)
+        return layers | of_losses(losses, tokens)
 
     return jax.lax.map(one, batches)
+
+
+def _losses(
+    params: Decoder,
+    tables: PositionTables,
+    tokens: Int[Array, "B T_and_1"],
+    cfg: DecoderConfig,
+    of_layer: Callable[[LayerTrace, Int[Array, "B T"]], Statistics],
+) -> tuple[Float[Array, "B T"], Statistics]:
+    """Of every target, and `of_layer`; with the text spread over devices where the mesh has several for it."""
+    inputs, targets = tokens[:, :-1], tokens[:, 1:]
+    if jax.sharding.get_abstract_mesh().shape[AXIS] == 1 or cfg.block.table_per == "query":
+        scores, layers = apply_decoder(params, inputs, tables, cfg, measure=lambda trace: of_layer(trace, inputs))
+        return token_losses(scores, targets), layers
+    scores, layers = apply_spread(params, inputs, tables, cfg, measure=of_layer)
+    return jax.reshard(token_losses(scores, jax.reshard(targets, P(None, AXIS))), P(None, None)), layers
 
 
 def evaluate_answers(

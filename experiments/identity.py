@@ -18,7 +18,7 @@ PACKAGES = ("jax", "jaxlib", "flax", "optax", "numpy", "orbax-checkpoint")
 # Settings that change how a run is kept, and no number of it; what a corpus says is in its digest, wherever it lies.
 WITHOUT_EFFECT = {"train": {"checkpoint_every"}, "data": {"corpus", "hub_documents"}}
 # Settings that came later: where one is absent, a hash is what it was before there was such a setting.
-ADDED = frozenset({("data", "tokenizer")})
+ADDED = frozenset({("data", "tokenizer"), ("model", "kept")})
 # Raised when the same configuration would give other numbers than before.
 NUMBERS = 1
 

@@ -272,6 +272,6 @@ def _reporter(group: Group, progress: Progress) -> Callable[[int, np.ndarray], N
         arm.train.steps,
         group.members[0].start,
     )
-    flops = training_flops(group.model, arm.data.length, arm.model.window)
+    flops = training_flops(group.model, arm.data.length, arm.model.window, arm.model.kept)
     tokens = count * arm.train.batch * arm.data.length
     return lambda done, losses: progress.step(done, losses, tokens, flops)

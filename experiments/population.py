@@ -21,12 +21,16 @@ Tree = Any
 JOBS_A_DEVICE = 8
 
 
-def population_mesh(members: int, *divided: int) -> Mesh:
+def population_mesh(members: int, *divided: int, text: int = 1) -> Mesh:
     """As many devices as there are members on the arm axis; of what is left, as many on the data axis as divide all sizes
-    that it shards: batches, and the width of the model. A CPU's products use all its cores anyway: there the data are whole."""
+    that it shards: batches, and the width of the model; of what is left of these, as many on the text axis as divide the
+    tokens of a text. A CPU's products use all its cores anyway: there the data are whole."""
     devices = len(jax.devices())
     arm = min(devices, members)
-    return make_mesh(arm=arm, data=1 if jax.default_backend() == "cpu" else math.gcd(devices // arm, *divided))
+    if jax.default_backend() == "cpu":
+        return make_mesh(arm=arm)
+    data = math.gcd(devices // arm, *divided)
+    return make_mesh(arm=arm, data=data, text=math.gcd(devices // arm // data, text))
 
 
 def over_arms(
@@ -82,14 +86,15 @@ def in_rounds(
     shared: Tree,
     programs: list[str],
     *divided: int,
+    text: int = 1,
 ) -> list[Tree]:
     """What `job(weights, own, shared)` gives for each (weights, own), on the host; all go through the one program.
 
     They come in rounds of equal size, at most JOBS_A_DEVICE on a device, so that a long list needs no more memory than a short
-    one. `divided` are the sizes that the data axis has to divide (`population_mesh`).
+    one. `divided` are the sizes that the data axis has to divide, `text` that of the text axis (`population_mesh`).
     """
     size = math.ceil(len(jobs) / math.ceil(len(jobs) / (JOBS_A_DEVICE * len(jax.devices()))))
-    mesh = population_mesh(size, *divided)
+    mesh = population_mesh(size, *divided, text=text)
     found, program = [], None
     with jax.set_mesh(mesh):
         everywhere = share(shared, mesh)

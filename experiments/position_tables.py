@@ -63,7 +63,8 @@ def _positions(model: ModelConfig, train_length: int, text_length: int | None, t
     end, why = longest_text(position, size, train_length)
     if length > end:
         raise UserError(f"{why} at {end:.0f} tokens, this text has {length}: shorten it or take another encoding")
-    rows = functools.partial(position_tables, model.layers, model.heads, size, window=model.window or NO_WINDOW)
+    sight = {"window": model.window or NO_WINDOW, "kept": model.kept or 0}
+    rows = functools.partial(position_tables, model.layers, model.heads, size, **sight)
     match position:
         case Rope():
             frequencies, factor = _over_text(model, length, lambda text: _rope(position, size, train_length, text))

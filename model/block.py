@@ -22,6 +22,7 @@ from model.positions.pope import init_polar_phase
 from model.positions.tables import PositionTables
 from model.positions.turn import Side, Turns, at_places, by_turn, polarised, turned
 from model.rolling import Rolling, attend_rolling, enter
+from model.spread import first_place
 from model.streaming import Stream, attend_stream, places_in_cache, read_on
 
 # Where the norms stand (see `apply_block`).
@@ -155,6 +156,7 @@ def apply_block(
     cache: Cache | Stream | Rolling | None = None,
     intervention: Intervention | None = None,
     turns: Turns | None = None,
+    spread: bool = False,
 ) -> tuple[Float[Array, "B T D"], LayerTrace, Cache | Stream | Rolling | None]:
     """Attention and feed-forward f, one behind the other. `tables` is one layer's row, `turns` what follows from it
     (model.positions.turn.layer_turns), computed here where it is not given. Needs a mesh.
@@ -165,7 +167,8 @@ def apply_block(
 
     `positions` are those of every token from the first of the text; with a cache, also of those that it remembers and of
     those that it has room for. A stream is of texts only, whose coordinates are the numbers of the tokens. For a rolling cache
-    `positions` has two rows: those of the token that it takes, in the text and among what it remembers.
+    `positions` has two rows: those of the token that it takes, in the text and among what it remembers. `spread` is for a
+    device that has T tokens of a longer text (model.spread), without a cache.
     """
     h = _entering(p.attention_norm, x, cfg)
     q, k, v = (project(h, w, out_sharding=HEADS) for w in (p.query, p.key, p.value))
@@ -178,7 +181,7 @@ def apply_block(
         seen = cache
     else:
         seen = read_on(cache, k, v) if isinstance(cache, Stream) else cache and remember(cache, k, v)
-    o, statistics, turned = _attention(p, q, k, v, tables, positions, cfg, padding, seen, turns)
+    o, statistics, turned = _attention(p, q, k, v, tables, positions, cfg, padding, seen, turns, spread=spread)
     later = enter(seen, turned[1], v, o) if isinstance(seen, Rolling) and turned is not None else seen
     o = o if intervention is None else with_heads(o, v, intervention)
     o = project(_gated(o, gate, cfg, "output"), p.output, contract=2, out_sharding=RESIDUAL)
@@ -221,23 +224,28 @@ def _attention(
     padding: Bool[Array, "B T"] | None,
     cache: Cache | Stream | Rolling | None,
     turns: Turns | None,
+    *,
+    spread: bool,
 ) -> tuple[Float[Array, "B T N H"], AttentionStatistics, tuple[Array, Array] | None]:
     """Queries and keys turned to their positions, which come last where every query sees the same keys; keys and values of the
     whole text where there is a cache."""
     i = jnp.arange(q.shape[1])
-    if isinstance(cache, Rolling):
+    if spread:
+        i = first_place(q.shape[1]) + i
+    elif isinstance(cache, Rolling):
         i = cache.length + i
     elif isinstance(cache, Stream):
         i = places_in_cache(cache, q.shape[1])
     elif cache is not None:
         i = cache.length - q.shape[1] + i
         k, v = cache.key.astype(k.dtype), cache.value.astype(v.dtype)
-    places = jnp.arange(k.shape[1])
-    keys = cache.key.shape[2] if isinstance(cache, Rolling) else k.shape[1]
+    places = i if spread else jnp.arange(k.shape[1])
+    keys = cache.key.shape[2] if isinstance(cache, Rolling) else positions.shape[0]
     values = {
         "extra_logit": p.extra_logit,
         "slopes": tables.slopes,
         "window": tables.window,
+        "kept": tables.kept,
         "scale": cfg.head_dim**-0.5,
         "cap": tables.attention.cap if cfg.capped else None,
         "weigh": weigh(cfg.kernel, tables.attention.clip, tables.attention.sigmoid_bias),
@@ -268,7 +276,7 @@ def _attention(
         q = q * _score_factor(p, tables, i).astype(q.dtype)
     if cache is not None:
         return *attend(q, k, v, i, **values), (q, k)
-    return *attention(q, k, v, padding=padding, **values), (q, k)
+    return *attention(q, k, v, padding=padding, spread=spread, **values), (q, k)
 
 
 def turn(

@@ -1,7 +1,7 @@
 """How attention is cut into blocks of query rows, and what a block sees."""
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import jax
 import jax.numpy as jnp
@@ -44,6 +44,24 @@ def merge_blocks(x: Array, count: int) -> Array:
     x = jnp.moveaxis(x, 0, 3)
     x = x.reshape(*x.shape[:3], x.shape[3] * BLOCK, *x.shape[5:], out_sharding=heads(x.ndim - 1))
     return jax.lax.slice_in_dim(x, 0, count, axis=3)
+
+
+def tiles_seen(
+    start: Int[Array, ""], size: int, window: Int[Array, ""], kept: Int[Array, ""]
+) -> tuple[Int[Array, ""], Callable[[Int[Array, ""]], Int[Array, ""]]]:
+    """How many tiles of `size` keys are seen by as many rows at `start` and behind it, and where the n-th of them begins: first
+    those of the kept keys, then those of the window up to the rows' own."""
+    first = jnp.maximum(start - window + 1, 0) // size
+    before = jnp.minimum((kept + size - 1) // size, first)
+    return before + (start + size - 1) // size + 1 - first, lambda n: size * jnp.where(n < before, n, n - before + first)
+
+
+def looked_at(
+    i: Int[Array, " q"], j: Int[Array, " S"], window: Int[Array, ""], kept: Int[Array, ""] | int
+) -> tuple[Int[Array, "q S"], Bool[Array, "q S"]]:
+    """How far queries at i are behind keys at j, and which of these they see: i - window < j <= i, and any j < kept up to i."""
+    distance = i[:, None] - j[None, :]
+    return distance, (distance >= 0) & ((distance < window) | (j < kept)[None])
 
 
 def seen(distance: Int[Array, "q S"], visible: Bool[Array, "q S"], slopes: Float[Array, "K G"]) -> Float[Array, "K G q S"]:

@@ -1,7 +1,7 @@
 """A decoder: embedding, stacked blocks under `lax.scan`, final norm, unembedding."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal, TypeVar, no_type_check
 
 import jax
@@ -22,6 +22,7 @@ from model.positions.sections import grid_positions
 from model.positions.sinusoidal import sinusoidal
 from model.positions.tables import PositionTables
 from model.positions.turn import Turns, layer_turns
+from model.spread import AXIS, all_tokens, first_place
 from model.streaming import Stream
 
 Remembered = TypeVar("Remembered", Cache, Stream)
@@ -90,28 +91,73 @@ def apply_decoder(
     padding: Bool[Array, "B T"] | None = None,
     intervention: Intervention | None = None,
     measure: Callable[[LayerTrace], Any] | None = None,
+    parts: int = 1,
 ) -> tuple[Float[Array, "B T V"], Any]:
     """Logits (float32) and what `measure` returns for each layer, stacked over L (None without it).
 
     `tables` and `intervention` hold a row a layer; `positions` are those of the text or grid where they are not given;
-    `padding` is True for real tokens. Needs a mesh (jax.set_mesh).
+    `padding` is True for real tokens. Needs a mesh (jax.set_mesh). `parts` of a text, if there are several, are on as many
+    devices, of which this one has T tokens (`apply_spread`).
     """
-    places = jnp.arange(tokens.shape[1])
-    positions = positions_of(tokens.shape[1], tables, cfg) if positions is None else positions
-
-    turns = layer_turns(tables, positions) if cfg.block.table_per == "sequence" and not cfg.block.polar else None
+    T, spread = tokens.shape[1], parts > 1
+    places = jnp.arange(T) + (first_place(T) if spread else 0)
+    positions = positions_of(T * parts, tables, cfg) if positions is None else positions
+    turns = None
+    if cfg.block.table_per == "sequence" and not cfg.block.polar:
+        turns = layer_turns(tables, places, positions[places])
 
     def layer(
         x: Float[Array, "B T D"], row: tuple[Block, PositionTables, Intervention | None, Turns | None]
     ) -> tuple[Float[Array, "B T D"], Any]:
         block, table, own, turn = row
-        x, trace, _ = apply_block(block, x, table, positions, cfg.block, padding, intervention=own, turns=turn)
-        return x, None if measure is None else measure(trace)
+        changed = {"intervention": own, "turns": turn, "spread": spread}
+        x, trace, _ = apply_block(block, x, table, positions, cfg.block, padding, **changed)
+        return x, None if measure is None else measure(_of_all_parts(trace) if spread else trace)
 
     x = embedded(p, tokens, places, cfg)
     layer = jax.checkpoint(layer, policy=SAVED, prevent_cse=False)
     x, measured = jax.lax.scan(layer, x, (p.blocks, tables, intervention, turns), unroll=cfg.layers <= UNROLLED)
     return decoded(p, x), measured
+
+
+def apply_spread(
+    p: Decoder,
+    tokens: Int[Array, "B S"],
+    tables: PositionTables,
+    cfg: DecoderConfig,
+    *,
+    padding: Bool[Array, "B S"] | None = None,
+    measure: Callable[[LayerTrace, Int[Array, "B S"]], Any] = lambda trace, tokens: None,  # noqa: ARG005
+) -> tuple[Float[Array, "B S V"], Any]:
+    """`apply_decoder` of texts that are too long for one device: the n devices of the mesh axis "text" have S / n consecutive
+    tokens each, and the logits of these. They give each other the keys and values of a layer, and what `measure` uses of a
+    trace: it sees those of whole texts, and their tokens.
+
+    JAX 0.10.2 cannot differentiate this from outside: take a gradient within a shard_map of your own, of `apply_decoder` with
+    `parts`, and sum that of the weights. ValueError where n does not divide S, and for a model that turns all keys anew for
+    each query.
+    """
+    parts = jax.sharding.get_abstract_mesh().shape[AXIS]
+    if tokens.shape[1] % parts:
+        raise ValueError(f"{tokens.shape[1]} tokens cannot be spread evenly over {parts} devices: shorten the text")
+    if cfg.block.table_per == "query":
+        raise ValueError("each query of this model turns all keys anew: its texts cannot be spread over devices")
+
+    def part(p: Decoder, tokens: Array, tables: PositionTables, padding: Array | None) -> tuple[Array, Any]:
+        whole = all_tokens(tokens, 1)
+        return apply_decoder(p, tokens, tables, cfg, padding=padding, measure=lambda trace: measure(trace, whole), parts=parts)
+
+    along = P(None, AXIS)
+    specs = {"in_specs": (P(), along, P(), along), "out_specs": (along, P())}
+    padding = None if padding is None else jax.reshard(padding, along)
+    return jax.shard_map(part, **specs, axis_names={AXIS}, check_vma=False)(p, jax.reshard(tokens, along), tables, padding)
+
+
+def _of_all_parts(trace: LayerTrace) -> LayerTrace:
+    """Of the whole text. What nobody uses is not sent."""
+    attention = jax.tree.map(lambda x: all_tokens(x, 2), trace.attention)
+    rest = jax.tree.map(lambda x: all_tokens(x, 1), replace(trace, attention=None))
+    return replace(rest, attention=attention)
 
 
 def extend(

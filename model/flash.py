@@ -1,168 +1,152 @@
-"""The backward pass of softmax attention from its output and log-sum-exp, by blocks (Dao et al. 2022, arXiv:2205.14135)."""
+"""Softmax attention of long texts by tiles, in memory linear in their length (Dao et al. 2022, arXiv:2205.14135)."""
 
-import functools
 import math
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
-import numpy as np
 from jax.sharding import PartitionSpec as P
 from jaxtyping import Array, Bool, Float, Int
 
-from model.blocks import chunks_of, heads, seen
+from model.blocks import heads, looked_at, seen, tiles_seen
 
-# Up to so many tokens rows are cut into chunks without a loop. Beyond, tiles of so many rows and keys, whose scores stay in the
-# last cache of a CPU: a training step at 4096 tokens takes 1036 ms, where rows with all of their keys at once took 1109.
-LONGEST_UNROLLED, TILE = 1024, 512
+# Up to so many tokens rows are cut into chunks without a loop, which see a static number of keys (model.attention).
+LONGEST_UNROLLED = 1024
+# Rows and keys of a tile, whose scores stay in the last cache of a CPU: docs/performance.md.
+TILE = 512
 
 
 class Softmax(NamedTuple):
     """Softmax attention of grouped heads, G to a key/value head: all that its scores depend on."""
 
-    q: Float[Array, "B K G T H"]  # scaled
+    q: Float[Array, "B K G T H"]
+    scale: Float[Array, ""]  # of the products
     k: Float[Array, "B K S H"]
     v: Float[Array, "B K S Hv"]
     extra_logit: Float[Array, "K G"]
     slopes: Float[Array, "K G"]
     window: Int[Array, ""]
+    kept: Int[Array, ""]
+    first: Int[Array, ""]  # place of the first query among the keys: 0 unless there are fewer queries than keys
     padding: Bool[Array, "B S"] | None
 
+    @property
+    def places(self) -> Int[Array, " T"]:
+        """Of the queries among the keys."""
+        return self.first + jnp.arange(self.q.shape[3])
 
-class _Block(NamedTuple):
-    """Some of the query rows, with what is known of them."""
-
-    q: Float[Array, "B K G q H"]
-    cotangent: Float[Array, "B K G q Hv"]
-    lse: Float[Array, "B K G q"]
-    delta: Float[Array, "B K G q"]  # Σ cotangent · output
-    i: Int[Array, " q"]
-
-
-class _Gradients(NamedTuple):
-    """Of some keys; None for slopes that nobody differentiates."""
-
-    k: Float[Array, "B K S H"]
-    v: Float[Array, "B K S Hv"]
-    slopes: Float[Array, "K G"] | None
+    @property
+    def real(self) -> Bool[Array, "#B #T"]:
+        """Which queries are no padding."""
+        if self.padding is None:
+            return jnp.ones((1, 1), bool)
+        return jax.lax.dynamic_slice_in_dim(self.padding, self.first, self.q.shape[3], 1)
 
 
-def softmax_gradients(
-    x: Softmax,
-    out: Float[Array, "B K G T Hv"],
-    lse: Float[Array, "B K G T"],
-    cotangent: Float[Array, "B K G T Hv"],
-    *,
-    with_slopes: bool,
-) -> tuple[Array, Array, Array, Array, Array | None]:
-    """The cotangents of q, k, v, extra_logit and, where they are asked for, slopes for that of the output o.
+def unrolled(queries: int, keys: int) -> bool:
+    """Whether chunks of rows can be cut without a loop: of a whole text that is not long."""
+    return queries <= LONGEST_UNROLLED and queries == keys
 
-        dS = P ⊙ (dO Vᵀ - δ),   δ = Σ dO ⊙ O,   P = e^(S - lse)
-        dQ = dS K,   dK = dSᵀ Q,   dV = Pᵀ dO,   db = -Σ e^(b - lse) δ,   dslope = -Σ dS ⊙ (i - j)
 
-    lse and O include the extra logit b, and so do all of these: nothing else in them knows of it. Memory is linear in T.
+class _Sums(NamedTuple):
+    """Of the keys that rows have seen so far: the largest score m, Σ e^(s - m), Σ e^(s - m) v."""
+
+    largest: Float[Array, "B K R"]
+    total: Float[Array, "B K R"]
+    mixed: Float[Array, "B K R Hv"]
+
+
+def softmax_by_tiles(x: Softmax) -> tuple[Float[Array, "B K G T Hv"], Float[Array, "B K G T"]]:
+    """The output and the log-sum-exp, which has the extra logit b in it; zeros and 0 of a row that sees nothing if b = -inf.
+
+        m' = max(m, max_j s_j),   l' = l e^(m - m') + Σ_j e^(s_j - m'),   o' = o e^(m - m') + Σ_j e^(s_j - m') v_j
+
+    from m = b, l = 1, o = 0, a tile of keys after the other (Milakov and Gimelshein 2018, arXiv:1805.02867). Tiles of which
+    nothing is seen are skipped: behind a window, time is linear in T.
     """
-    products = cotangent.astype(jnp.float32) * out.astype(jnp.float32)
-    delta = jnp.einsum("BKGTH,H->BKGT", products, jnp.ones(products.shape[-1]))
-    rows = _Block(x.q, cotangent, lse, delta, jnp.arange(x.q.shape[3]))
-    by = _by_tiles if x.q.shape[3] > LONGEST_UNROLLED else _by_chunks
-    dq, total = by(x, rows, with_slopes=with_slopes)
-    extra = -jnp.sum(jnp.exp(x.extra_logit[None, :, :, None] - lse) * delta, axis=(0, 3))
-    dq, dk, dv = (a.astype(b.dtype) for a, b in ((dq, x.q), (total.k, x.k), (total.v, x.v)))
-    return dq, dk, dv, extra, total.slopes
+    (B, K, G, T, _), Hv, dtype = x.q.shape, x.v.shape[-1], x.v.dtype
+    x, tiles = filled(x, TILE)
+
+    def rows(number: Int[Array, ""], done: tuple[Array, Array]) -> tuple[Array, Array]:
+        start = number * TILE
+        row = start + jnp.arange(TILE)
+        q, i = rows_of(x, start, TILE), jnp.where(row < T, x.first + row, -1)
+        count, at = tiles_seen(x.first + start, TILE, x.window, x.kept)
+
+        def with_keys(n: Int[Array, ""], sums: _Sums) -> _Sums:
+            own = keys_of(x, at(n), TILE)
+            return _added(sums, scores_of(own, q, i, at(n)), own.v)
+
+        sums = jax.lax.fori_loop(0, count, with_keys, _of_extra_logit(x, B, Hv))
+        total = jnp.where(sums.total == 0, 1, sums.total)
+        out = (sums.mixed / total[..., None]).astype(dtype).reshape(B, K, G, TILE, Hv, out_sharding=heads(5))
+        lse = (_finite(sums.largest) + jnp.log(total)).reshape(B, K, G, TILE, out_sharding=heads(4))
+        return tuple(placed(whole, part, start, 3) for whole, part in zip(done, (out, lse), strict=True))  # pyright: ignore[reportReturnType]
+
+    shape = (B, K, G, tiles * TILE)
+    empty = jnp.zeros((*shape, Hv), dtype, out_sharding=heads(5)), jnp.zeros(shape, jnp.float32, out_sharding=heads(4))
+    out, lse = jax.lax.fori_loop(0, tiles, rows, empty)
+    return out[:, :, :, :T], lse[:, :, :, :T]
 
 
-def _by_chunks(x: Softmax, rows: _Block, *, with_slopes: bool) -> tuple[Float[Array, "B K G T H"], _Gradients]:
-    """Each chunk of rows with the keys that it sees, without a loop."""
-    T = rows.i.shape[0]
-    dq, parts = [], []
-    for start, stop in chunks_of(T):
-        found, own = _block(_of_keys(x, 0, stop), _of_rows(rows, start, stop - start), 0, with_slopes=with_slopes)
-        dq.append(found)
-        behind = [(0, 0), (0, 0), (0, T - stop), (0, 0)]
-        parts.append(own._replace(k=jnp.pad(own.k, behind), v=jnp.pad(own.v, behind)))
-    return jnp.concatenate(dq, axis=3), jax.tree.map(lambda *leaves: sum(leaves[1:], leaves[0]), *parts)
+def _of_extra_logit(x: Softmax, batch: int, channels: int) -> _Sums:
+    """The sums of TILE rows before the first key."""
+    logits = jnp.repeat(x.extra_logit, TILE, axis=1, total_repeat_length=x.extra_logit.shape[1] * TILE)
+    largest = jnp.zeros((batch, *logits.shape), jnp.float32, out_sharding=heads(3)) + logits[None]
+    mixed = jnp.zeros((*largest.shape, channels), jnp.float32, out_sharding=heads(4))
+    return _Sums(largest, jnp.isfinite(largest).astype(jnp.float32), mixed)
 
 
-def _by_tiles(x: Softmax, rows: _Block, *, with_slopes: bool) -> tuple[Float[Array, "B K G T H"], _Gradients]:
-    """One tile of TILE rows and as many keys after the other. Those that the window hides are skipped."""
-    T = rows.i.shape[0]
-    tiles = math.ceil(T / TILE)
-    surplus = tiles * TILE - T
-    wide = {name: _filled(a, 3, surplus) for name, a in rows._asdict().items() if name != "i"}
-    rows = _Block(**wide, i=jnp.pad(rows.i, (0, surplus), constant_values=-1))
-    padding = None if x.padding is None else _filled(x.padding, 1, surplus)
-    x = x._replace(k=_filled(x.k, 2, surplus), v=_filled(x.v, 2, surplus), padding=padding)
-    block = functools.partial(_block, with_slopes=with_slopes)
-    summed = _Gradients(x.k, x.v, x.slopes if with_slopes else None)
-    zero = jax.tree.map(lambda a: jnp.zeros_like(a, jnp.float32), (rows.q, summed))
-
-    def one(total: tuple[Array, _Gradients], tile: Int[Array, " 2"]) -> tuple[tuple[Array, _Gradients], None]:
-        row, key = tile[0] * TILE, tile[1] * TILE
-        given = _of_keys(x, key, TILE), _of_rows(rows, row, TILE), key
-        nothing = jax.tree.map(_zeros, jax.eval_shape(block, *given))
-        near = row - (key + TILE - 1) < x.window
-        dq, own = jax.lax.cond(near, lambda: block(*given), lambda: nothing)
-        slopes = None if own.slopes is None or total[1].slopes is None else total[1].slopes + own.slopes
-        keys = _Gradients(_added(total[1].k, own.k, key, 2), _added(total[1].v, own.v, key, 2), slopes)
-        return (_added(total[0], dq, row, 3), keys), None
-
-    pairs = np.array([(row, key) for row in range(tiles) for key in range(row + 1)], np.int32)
-    (dq, own), _ = jax.lax.scan(one, zero, jnp.asarray(pairs))
-    return dq[:, :, :, :T], own._replace(k=own.k[:, :, :T], v=own.v[:, :, :T])
+def _added(sums: _Sums, scores: Float[Array, "B K R S"], v: Float[Array, "B K S Hv"]) -> _Sums:
+    largest = jnp.maximum(sums.largest, jnp.max(scores, axis=-1))
+    base = _finite(largest)
+    p, shrunk = jnp.exp(scores - base[..., None]), jnp.exp(sums.largest - base)
+    mixed = jnp.einsum("BKqS,BKSH->BKqH", p.astype(v.dtype), v, preferred_element_type=jnp.float32)
+    return _Sums(largest, sums.total * shrunk + jnp.sum(p, axis=-1), sums.mixed * shrunk[..., None] + mixed)
 
 
-def _filled(x: Array, axis: int, surplus: int) -> Array:
+def _finite(largest: Float[Array, "B K R"]) -> Float[Array, "B K R"]:
+    """0 for a row that has seen nothing."""
+    return jnp.where(jnp.isfinite(largest), largest, 0)
+
+
+def filled(x: Softmax, size: int) -> tuple[Softmax, int]:
+    """Zeros behind queries and keys up to whole tiles, and how many those of the queries are. Nothing sees what is last."""
+    tiles, keys = (math.ceil(tokens / size) for tokens in (x.q.shape[3], x.k.shape[2]))
+    surplus = keys * size - x.k.shape[2]
+    padding = None if x.padding is None else behind(x.padding, 1, surplus)
+    k, v = (behind(a, 2, surplus) for a in (x.k, x.v))
+    return x._replace(q=behind(x.q, 3, tiles * size - x.q.shape[3]), k=k, v=v, padding=padding), tiles
+
+
+def behind(x: Array, axis: int, surplus: int) -> Array:
     """With so many zeros behind `axis`."""
     return jnp.pad(x, [(0, surplus if a == axis else 0) for a in range(x.ndim)])
 
 
-def _zeros(shape: Any) -> Array:
-    return jnp.zeros(shape.shape, shape.dtype, out_sharding=shape.sharding.spec)
+def rows_of(x: Softmax, start: Int[Array, ""], count: int) -> Float[Array, "B K R H"]:
+    """So many scaled queries from `start` on, the G heads of a group one after the other."""
+    B, K, G = x.q.shape[:3]
+    q = jax.lax.dynamic_slice_in_dim(x.q, start, count, 3)
+    return x.scale * q.reshape(B, K, G * count, -1, out_sharding=heads(4))
 
 
-def _added(whole: Array, part: Array, at: Int[Array, ""], axis: int) -> Array:
-    """`part` added from `at` on."""
-    before = jax.lax.dynamic_slice_in_dim(whole, at, part.shape[axis], axis)
-    return jax.lax.dynamic_update_slice_in_dim(whole, before + part, at, axis)
+def scores_of(x: Softmax, q: Float[Array, "B K R H"], i: Int[Array, " q"], at: Int[Array, ""] | int) -> Float[Array, "B K R S"]:
+    """The scores of queries at i, those of `rows_of`, with all keys of x, which begin at `at`; -inf where a key is not seen."""
+    S = x.k.shape[2]
+    distance, visible = looked_at(i, at + jnp.arange(S), x.window, x.kept)
+    near = seen(distance, visible, x.slopes).reshape(1, q.shape[1], q.shape[2], S, out_sharding=P(None, "model", None, None))
+    scores = jnp.einsum("BKqH,BKSH->BKqS", q, x.k, preferred_element_type=jnp.float32) + near
+    return scores if x.padding is None else jnp.where(x.padding[:, None, None], scores, -jnp.inf)
 
 
-def _of_rows(rows: _Block, start: Int[Array, ""] | int, count: int) -> _Block:
-    own = {name: jax.lax.dynamic_slice_in_dim(a, start, count, 3) for name, a in rows._asdict().items() if name != "i"}
-    return _Block(**own, i=jax.lax.dynamic_slice_in_dim(rows.i, start, count))
-
-
-def _of_keys(x: Softmax, start: Int[Array, ""] | int, count: int) -> Softmax:
+def keys_of(x: Softmax, start: Int[Array, ""] | int, count: int) -> Softmax:
+    """With so many keys from `start` on."""
     k, v = (jax.lax.dynamic_slice_in_dim(a, start, count, 2) for a in (x.k, x.v))
     padding = None if x.padding is None else jax.lax.dynamic_slice_in_dim(x.padding, start, count, 1)
     return x._replace(k=k, v=v, padding=padding)
 
 
-def _block(
-    x: Softmax, rows: _Block, first: Int[Array, ""] | int, *, with_slopes: bool
-) -> tuple[Float[Array, "B K G q H"], _Gradients]:
-    """Some rows and the keys from `first` on. Keys come before queries, and of dQ its transpose is computed, so that no product
-    has to transpose what is as large as the scores."""
-    B, K, G, q, H = rows.q.shape
-    queries, cotangent = (a.reshape(B, K, G * q, -1, out_sharding=heads(4)) for a in (rows.q, rows.cotangent))
-    lse, delta = (a.reshape(B, K, 1, G * q, out_sharding=heads(4)) for a in (rows.lse, rows.delta))
-    distance = rows.i[None, :] - (first + jnp.arange(x.k.shape[2]))[:, None]
-    visible = (distance >= 0) & (distance < x.window) & (rows.i[None, :] >= 0)
-    near = seen(distance, visible, x.slopes)
-    near = jnp.swapaxes(near, 1, 2).reshape(1, K, -1, G * q, out_sharding=P(None, "model", None, None))
-    scores = jnp.einsum("BKSH,BKqH->BKSq", x.k, queries, preferred_element_type=jnp.float32) + near
-    if x.padding is not None:
-        scores = jnp.where(x.padding[:, None, :, None], scores, -jnp.inf)
-    p = jnp.exp(scores - lse)
-    dp = jnp.einsum("BKSH,BKqH->BKSq", x.v, cotangent, preferred_element_type=jnp.float32)
-    ds = p * (dp - delta)
-    slopes = None
-    if with_slopes:
-        by_group = ds.reshape(B, K, -1, G, q, out_sharding=heads(5))
-        slopes = -jnp.einsum("BKSGq,Sq->KG", by_group, distance.astype(jnp.float32))
-    ds, p = ds.astype(x.q.dtype), p.astype(x.v.dtype)
-    dq = jnp.einsum("BKHS,BKSq->BKHq", jnp.swapaxes(x.k, 2, 3), ds, preferred_element_type=jnp.float32)
-    dq = jnp.swapaxes(dq, 2, 3)
-    dk = jnp.einsum("BKSq,BKqH->BKSH", ds, queries, preferred_element_type=jnp.float32)
-    dv = jnp.einsum("BKSq,BKqH->BKSH", p, cotangent, preferred_element_type=jnp.float32)
-    return dq.reshape(B, K, G, q, H, out_sharding=heads(5)), _Gradients(dk, dv, slopes)
+def placed(whole: Array, part: Array, at: Int[Array, ""] | int, axis: int) -> Array:
+    """`part` in the place of what is there from `at` on."""
+    return jax.lax.dynamic_update_slice_in_dim(whole, part, at, axis)

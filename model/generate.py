@@ -12,8 +12,8 @@ from flax import struct
 from jax.sharding import PartitionSpec as P
 from jaxtyping import Array, Float, Int, Key
 
-from model.attention import heads
 from model.block import Block, apply_block, turn
+from model.blocks import heads
 from model.cache import Cache, empty_cache
 from model.decoder import Decoder, DecoderConfig, check_stream, decoded, embedded, extend, positions_of
 from model.positions.tables import NO_WINDOW, PositionTables
@@ -216,7 +216,7 @@ def decode(
 
 
 def step(p: Decoder, layers: Sequence[Layer], text: Decoding, token: Int[Array, " B"], cfg: DecoderConfig) -> Decoding:
-    """The text with one more token. Layers are unrolled: a loop would copy the caches of all of them at every token."""
+    """The text with one more token. Layers are unrolled, each with a memory of its own."""
     place = text.memory[0].length
     x = embedded(p, token[:, None], place[None], cfg)
     remembered = []

@@ -10,8 +10,10 @@ from jax.scipy.special import entr
 from jax.sharding import PartitionSpec as P
 from jaxtyping import Array, Bool, Float, Int
 
-from model.attention import AttentionStatistics, ScoreBias, capped, extra_logits, heads, seen
+from model.attention import AttentionStatistics
+from model.blocks import heads, seen
 from model.kernels.kernel import Weigh
+from model.rows import ScoreBias, capped, extra_logits
 
 
 @no_type_check  # JAX rebuilds trees from whatever a transformation leaves: shapes, host arrays, norms
@@ -74,6 +76,7 @@ def attend_rolling(
     extra_logit: Float[Array, " N"],
     slopes: Float[Array, " N"],
     window: Int[Array, ""],
+    kept: Int[Array, ""],
     scale: float,
     bias: ScoreBias | None,
     cap: Float[Array, ""] | None,
@@ -84,8 +87,8 @@ def attend_rolling(
     """One more token as a query, turned to its place in the text and, as `first_q`, to that among what is remembered.
 
     Its own key k, turned, and value v are in the place of what lies in the slot that they will take. The other values are
-    those of model.attention.attention; `window` is that of the model, a bias needs a ring that never wraps, and a row before
-    the first token is seen as the kept keys are. `received` counts slots.
+    those of model.attention.attention; `window` and `kept` are those of the model, a bias needs a ring that never wraps, and a
+    row before the first token is seen as the kept keys are. `received` counts slots.
     """
     (B, _, N, _), K, i = q.shape, rolling.key.shape[1], rolling.length
     by_group, slope = (x.reshape(K, N // K, out_sharding=P("model", None)) for x in (extra_logit, slopes))
@@ -94,7 +97,7 @@ def attend_rolling(
     own = jnp.einsum("BKGH,BTKH->BKGT", rows, k, preferred_element_type=jnp.float32)
     here = jnp.arange(keys.shape[2]) == slot_of(rolling, i)
     scores = capped(jnp.where(here[None, None, None], own, _products(rows, first_rows, keys, rolling.kept)), cap)
-    at, distance, visible = _looked_at(rolling, window)
+    at, distance, visible = _looked_at(rolling, window, kept)
     if bias is not None:
         scores = scores + bias(rows, scores, i[None], visible[None])
     near = seen(distance[None], visible[None], slope)
@@ -126,11 +129,13 @@ def _products(
     return jnp.concatenate([first, scores[..., kept:]], axis=-1)
 
 
-def _looked_at(rolling: Rolling, window: Int[Array, ""]) -> tuple[Int[Array, " S"], Int[Array, " S"], Bool[Array, " S"]]:
+def _looked_at(
+    rolling: Rolling, window: Int[Array, ""], kept: Int[Array, ""]
+) -> tuple[Int[Array, " S"], Int[Array, " S"], Bool[Array, " S"]]:
     """The places of all slots once the newest token is in its own; how far it sees them, and whether."""
     i = rolling.length
     at = places(rolling, i + 1)
     is_kept = jnp.arange(at.shape[0]) < rolling.kept
     behind = i - at
     distance = jnp.where(is_kept, jnp.minimum(i, rolling.furthest) - at, behind)
-    return at, distance, (behind >= 0) & (at >= 0) & (is_kept | (behind < window))
+    return at, distance, (behind >= 0) & (at >= 0) & (is_kept | (behind < window) | (at < kept))

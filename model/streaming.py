@@ -11,12 +11,13 @@ from jax.scipy.special import entr
 from jax.sharding import PartitionSpec as P
 from jaxtyping import Array, Bool, Float, Int
 
-from model.attention import AttentionStatistics, capped, extra_logits, grouped, weighed
-from model.blocks import heads, seen
+from model.attention import AttentionStatistics, grouped
+from model.blocks import heads, looked_at, seen
 from model.cache import ENTRIES
 from model.kernels.kernel import Weigh
 from model.positions.tables import NO_WINDOW, PositionTables
 from model.positions.turn import Side, turned
+from model.rows import capped, extra_logits, weighed
 
 
 @no_type_check  # JAX rebuilds trees from whatever a transformation leaves: shapes, host arrays, norms
@@ -124,15 +125,16 @@ def attend_stream(
     interleaved: bool,
     slopes: Float[Array, " N"],
     window: Int[Array, ""],
+    kept: Int[Array, ""],
     bias_key: Float[Array, "K H"] | None,
     bias: None,
     **values: Any,
 ) -> tuple[Float[Array, "B T N H"], AttentionStatistics]:
     """The T newest tokens, which `stream` remembers already, as queries: two turns of each, one softmax over what both see.
 
-    `window` is that of the model, where it is narrower than the policy's. The other values are those of
-    model.attention.attention, without a bias and without xPos; a row before the first token is seen as the kept keys are.
-    `received` counts the F first keys and then the R newest, each where it is seen.
+    `window` and `kept` are those of the model: what is among the newest is seen if the model sees it. The other values are
+    those of model.attention.attention, without a bias and without xPos; a row before the first token is seen as the kept keys
+    are. `received` counts the F first keys and then the R newest, each where it is seen.
     """
     assert bias is None, "no stream of a model with a position bias: see model.decoder.extend"
 
@@ -143,22 +145,27 @@ def attend_stream(
 
     i, j = _newest(stream, q.shape[1]), _newest(stream, stream.key.shape[1])
     at, first = jnp.minimum(i, stream.furthest), jnp.arange(stream.first_key.shape[1])
-    width = jnp.minimum(window, stream.window)
-    behind = i[:, None] - j[None, :]
+
+    def newest(places: Int[Array, " S"]) -> tuple[Int[Array, "T S"], Bool[Array, "T S"]]:
+        """Distances, and what is seen with them."""
+        behind, visible = looked_at(i, places, window, kept)
+        return behind, visible & (behind < stream.window)
+
+    behind, visible = newest(j)
     parts = (
         Part(
             q=turn(q, at, at, "query"),
             k=turn(stream.first_key.astype(q.dtype), first, first, "key"),
             v=stream.first_value.astype(q.dtype),
             distance=at[:, None] - first[None, :],
-            visible=(first < stream.kept)[None, :] & (i[:, None] - first[None, :] >= width),
+            visible=(first < stream.kept)[None, :] & (i[:, None] >= first[None, :]) & ~newest(first)[1],
         ),
         Part(
             q=turn(q, at, i, "query"),
             k=turn(stream.key.astype(q.dtype), j, j, "key"),
             v=stream.value.astype(q.dtype),
             distance=behind,
-            visible=(behind >= 0) & (behind < width) & (j >= 0)[None, :],
+            visible=visible & (j >= 0)[None, :],
         ),
     )
     out, shares, extra = _attend_parts(parts, slopes=slopes, bias_key=bias_key, **values)
@@ -203,7 +210,7 @@ def _attend_parts(
     by_group, slope = (x.reshape(K, -1, out_sharding=P("model", None)) for x in (extra_logit, slopes))
     queries, scores, values = [], [], []
     for part in parts:
-        q, k, v = grouped(part.q, part.k, part.v, scale)
+        q, k, v = grouped(part.q * scale, part.k, part.v)
         q = q.reshape(B, K, rows, -1, out_sharding=heads(4))
         product = jnp.einsum("BKqH,BKSH->BKqS", q, k, preferred_element_type=jnp.float32)
         product = capped(product, cap)

@@ -1,5 +1,6 @@
 """Settings of every test: nothing is promoted or broadcast silently, and eight fake devices stand for a machine."""
 
+import gc
 import os
 import tempfile
 from collections.abc import Iterator
@@ -11,6 +12,8 @@ from jax.sharding import Mesh
 
 from model.mesh import make_mesh
 
+# Tracing makes millions of objects that live on: Python's collector of cycles takes long to look them over again and again.
+gc.set_threshold(100_000, 20, 100)
 # XLA's other way of compiling fusions takes half the time, which is most of that of the tests.
 os.environ["XLA_FLAGS"] = f"{os.environ.get('XLA_FLAGS', '')} --xla_cpu_use_fusion_emitters=false".strip()
 jax.config.update("jax_num_cpu_devices", 8)

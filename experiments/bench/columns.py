@@ -9,7 +9,7 @@ import numpy as np
 from jaxtyping import Array
 
 from experiments.bench.worker import Prepared
-from model.kernels.column_statistics import column_statistics
+from model.attention import attention
 from model.mesh import make_mesh
 
 HEAD = 64
@@ -27,14 +27,17 @@ def value(received: Any) -> float:
     return float((np.asarray(received, np.float64) ** 2).sum())
 
 
-def prepare(tokens: int, heads: int, with_lse: bool = False) -> Prepared:
-    """model.kernels.column_statistics, in one pass; with the rows' sums given where `with_lse`."""
+def prepare(tokens: int, heads: int) -> Prepared:
+    """A statistic of model.attention.attention, of which nothing else is used."""
     q, k = (jnp.asarray(x[None]) for x in arrays(tokens, heads))
     plain = {"extra_logit": jnp.full(heads, -jnp.inf), "slopes": jnp.zeros(heads), "window": jnp.int32(tokens)}
+
+    def received(q: Array, k: Array) -> Array:
+        return attention(q, k, k, **plain)[1].received
+
     with jax.set_mesh(make_mesh()):
-        lse = jax.jit(_row_sums)(q[0], k[0])[None] if with_lse else None
-        program, facts = _compiled(lambda q, k, lse: column_statistics(q, k, lse=lse, **plain).received, heads, q, k, lse)
-    return Prepared(lambda: program(q, k, lse).block_until_ready(), {"value": value(program(q, k, lse)[0]), **facts})
+        program, facts = _compiled(received, heads, q, k)
+    return Prepared(lambda: program(q, k).block_until_ready(), {"value": value(program(q, k)[0]), **facts})
 
 
 def materialised(tokens: int, heads: int) -> Prepared:
@@ -66,16 +69,6 @@ def floor(tokens: int, heads: int, passes: int) -> Prepared:
         )
     )
     return Prepared(lambda: jax.block_until_ready(work(a, x)))
-
-
-def _row_sums(q: Array, k: Array) -> Array:
-    """ln Σ e^s of each row [N, T], a block of rows at a time."""
-
-    def one(row: tuple[Array, Array]) -> Array:
-        scores = jnp.einsum("nh,jnh->nj", row[0], k) * HEAD**-0.5
-        return jax.nn.logsumexp(jnp.where((jnp.arange(k.shape[0]) <= row[1])[None], scores, -jnp.inf), axis=-1)
-
-    return jax.lax.map(one, (q, jnp.arange(q.shape[0])), batch_size=32).T
 
 
 def _compiled(function: Callable[..., Array], heads: int, *given: Any) -> tuple[Any, dict[str, float]]:

@@ -10,11 +10,13 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from experiments.bench.worker import SCRATCH
 
 ROUNDS = 5
+# What a case is for.
+Where = Literal["cpu", "accelerator"]
 
 
 @dataclass(frozen=True)
@@ -45,10 +47,12 @@ class Case:
         flops: matmul FLOPs of the work; 0 where it is not measured by them.
         ceiling: what measures the FLOP/s of this machine's own matrix product.
         share: of that ceiling, what is aimed at.
+        utilisation: of what the manufacturer of the accelerator publishes, what is aimed at.
         tokens: in the work, where it is measured in tokens a second.
         rate: of those, what is aimed at.
         seconds: what ours should take at most.
         tolerance: by how much the values that contestants report may differ relatively; they are checked before timing.
+        where: the machines that it is run on; None is all.
     """
 
     title: str
@@ -57,10 +61,12 @@ class Case:
     flops: float = 0.0
     ceiling: Contestant | None = None
     share: float | None = None
+    utilisation: float | None = None
     tokens: int = 0
     rate: float | None = None
     seconds: float | None = None
     tolerance: float = 1e-4
+    where: Where | None = None
 
 
 @dataclass(frozen=True)

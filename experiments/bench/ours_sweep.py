@@ -72,7 +72,7 @@ def one_after_another(size: Mapping[str, int], models: int) -> Prepared:
     own = Size(**size)
     step, arms, mesh = jax.jit(_step_of(own), donate_argnums=0), bases(own, models), make_mesh()
     with jax.set_mesh(mesh):
-        given = [jax.device_put(_given(own, arm)) for arm in arms]
+        given = [jax.device_put(inputs(own, arm)) for arm in arms]
         begin = jax.jit(partial(init_state, model=structure(own, "float32"), cfg=training(own)))
         states = [begin(np.uint32(arm.seed), one[1]) for arm, one in zip(arms, given, strict=True)]
 
@@ -113,7 +113,7 @@ def program_an_arm(size: Mapping[str, int]) -> Prepared:
     own = Size(**size)
     arms, counted, mesh = kinds(own), Compilations(), make_mesh()
     with jax.set_mesh(mesh):
-        given = [_given(own, arm) for arm in arms]
+        given = [inputs(own, arm) for arm in arms]
         begin = jax.jit(partial(init_state, model=structure(own, "float32"), cfg=training(own)))
         states = [begin(np.uint32(arm.seed), one[1]) for arm, one in zip(arms, given, strict=True)]
 
@@ -151,13 +151,13 @@ def _step_of(size: Size) -> Callable[..., Any]:
 
 def _stacked(size: Size, arms: Sequence[Arm], mesh: Any) -> tuple[TrainState, Any]:
     """The states of all arms at their beginning, and what a step takes for them."""
-    given = tuple(stack(parts, mesh) for parts in zip(*(_given(size, arm) for arm in arms), strict=True))
+    given = tuple(stack(parts, mesh) for parts in zip(*(inputs(size, arm) for arm in arms), strict=True))
     model, cfg = structure(size, "float32"), training(size)
     begin = over_arms(lambda seed, own, shared: init_state(seed, own, model, cfg))  # noqa: ARG005
     return begin(stack([np.uint32(arm.seed) for arm in arms], mesh), given[1], None), given
 
 
-def _given(size: Size, arm: Arm) -> tuple[Sample, Values, np.float32]:
+def inputs(size: Size, arm: Arm) -> tuple[Sample, Values, np.float32]:
     """Ids, values and learning rate of one arm, on the host."""
     logit, rate = extra_logit(arm.model)
     ids: Any = tokens(size).astype(np.int32)

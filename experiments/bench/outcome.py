@@ -47,10 +47,12 @@ def ratio(theirs: Sequence[float], ours: Sequence[float]) -> dict[str, float]:
 
 
 def _own_targets(case: Case, row: Outcome) -> list[Outcome]:
-    """At least a share of the ceiling and a rate, at most so many seconds."""
+    """At least a share of the ceiling or of the peak and a rate, at most so many seconds."""
     found = []
     if case.share is not None and "share" in row:
         found.append(_target("share of the ceiling", "at least", case.share, row["share"]))
+    if case.utilisation is not None and "utilisation" in row:
+        found.append(_target("utilisation", "at least", case.utilisation, row["utilisation"]))
     if case.rate is not None:
         found.append(_target("tokens a second", "at least", case.rate, row["tokens_a_second"]))
     if case.seconds is not None:

@@ -55,7 +55,7 @@ def _aim(target: Mapping[str, Any]) -> str:
     sign = "≥" if target["bound"] == "at least" else "≤"
     what, aim = target["what"], target["aim"]
     match what:
-        case "share of the ceiling":
+        case "share of the ceiling" | "utilisation":
             return f"{what} {sign} {aim:.0%}"
         case "tokens a second":
             return f"tokens/s {sign} {aim:,.0f}"

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from experiments.bench import compilation, decode, evaluation, pipeline, sinks, startup, step, sweep, tokenization
+from experiments.bench import compilation, decode, evaluation, mechanisms, pipeline, sinks, startup, step, sweep, tokenization
 from experiments.bench.contest import Benchmark, contest
 from experiments.bench.outcome import Outcome, outcome
 from experiments.bench.page import PAGE, page
@@ -20,7 +20,8 @@ Tell = Callable[[str], None]
 def benchmarks() -> tuple[Benchmark, ...]:
     """All there are, in the order in which they run."""
     return tuple(
-        one.benchmark() for one in (step, sweep, evaluation, sinks, decode, tokenization, compilation, startup, pipeline)
+        one.benchmark()
+        for one in (step, mechanisms, sweep, evaluation, sinks, decode, tokenization, compilation, startup, pipeline)
     )
 
 
@@ -38,10 +39,10 @@ def chosen(names: Sequence[str]) -> list[Benchmark]:
 def measured(
     benchmark: Benchmark, rounds: int, about: dict[str, Any], tell: Tell, show: Callable[[Outcome], None]
 ) -> dict[str, Any]:
-    """Runs its cases one after the other; `show` gets the outcome of each. Raises ContestError."""
-    cases = []
+    """Runs its cases for this machine one after the other; `show` gets the outcome of each. Raises ContestError."""
+    cases, here = [], "accelerator" if about["machine"]["accelerator"] else "cpu"
     with tempfile.TemporaryDirectory(prefix="leadline-bench-") as folder:
-        for case in benchmark.cases:
+        for case in (case for case in benchmark.cases if case.where in (None, here)):
             timed, ceiling = contest(case, rounds, tell, Path(folder))
             cases.append(outcome(case, timed, ceiling, about["machine"]))
             show(cases[-1])

@@ -1,5 +1,7 @@
 """A training step: forward, backward, clip and AdamW."""
 
+from dataclasses import replace
+
 from experiments.bench.ceiling import ceiling
 from experiments.bench.contest import Benchmark, Case, Contestant
 from experiments.bench.llama import Size, step_flops
@@ -8,6 +10,12 @@ TINY = Size(layers=2, width=64, heads=2, hidden=176, vocabulary=64, length=256, 
 SMALL = Size(layers=4, width=256, heads=4, hidden=704, vocabulary=1024, length=256, batch=16)
 WIDE = Size(layers=6, width=384, heads=6, hidden=1024, vocabulary=8192, length=256, batch=8)
 LONG = Size(layers=4, width=256, heads=4, hidden=704, vocabulary=1024, length=4096, batch=1)
+
+# For accelerators: 60, 124 and 360 million parameters, and how much of the peak of one a step should use.
+LITTLE = Size(layers=10, width=512, heads=8, hidden=1536, vocabulary=50304, length=1024, batch=32)
+MIDDLE = Size(layers=12, width=768, heads=12, hidden=2048, vocabulary=50304, length=1024, batch=32)
+LARGE = Size(layers=24, width=1024, heads=16, hidden=2816, vocabulary=50304, length=2048, batch=8)
+UTILISATION = {LITTLE: 0.30, MIDDLE: 0.42, LARGE: 0.48}
 
 PEERS = "experiments.bench.peers"
 # How many times as long as ours a step of each peer should take, by size and compute type.
@@ -21,12 +29,13 @@ SHARE = 0.68  # of the matmul ceiling
 
 
 def benchmark() -> Benchmark:
-    """Four sizes in two types."""
-    cases = tuple(_case(size, compute) for compute in ("float32", "bfloat16") for size in (TINY, SMALL, WIDE, LONG))
+    """Four sizes in two types, and three that only an accelerator is asked for."""
+    cases = [_case(size, compute) for compute in ("float32", "bfloat16") for size in (TINY, SMALL, WIDE, LONG)]
+    cases += [replace(_case(size, "bfloat16"), where="accelerator", utilisation=aim) for size, aim in UTILISATION.items()]
     return Benchmark(
         "step",
         "How long does a training step take?",
-        cases,
+        tuple(cases),
         (
             "a step: forward, backward, clip of the global norm, AdamW; the same weights and ids, the same third loss",
             "FLOP: of matrix products alone, 6 a parameter that takes part in one (the tied head once, the look-up never) and "

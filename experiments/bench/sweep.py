@@ -1,11 +1,12 @@
 """Many small models: trained together beside one after the other, and in one program beside one each."""
 
-from experiments.bench.contest import Benchmark, Case, Contestant
+from experiments.bench.contest import Benchmark, Case, Contestant, Where
 from experiments.bench.llama import Size, step_flops
 
 OURS = "experiments.bench.ours_sweep"
-MODELS = 8
-TARGET = 1.5
+# How many models at once, and how many times as long they should take one after the other.
+MODELS, TARGET = 8, 1.5
+ON_ACCELERATOR, TARGET_THERE = 32, 6.0
 
 
 def benchmark() -> Benchmark:
@@ -13,7 +14,12 @@ def benchmark() -> Benchmark:
     return Benchmark(
         "sweep",
         "How long does a sweep of small models take beside separate runs?",
-        (_together(batch=4), _together(batch=16), _programs()),
+        (
+            _together(MODELS, TARGET, batch=4, where="cpu"),
+            _together(MODELS, TARGET, batch=16, where="cpu"),
+            _together(ON_ACCELERATOR, TARGET_THERE, batch=16, where="accelerator"),
+            _programs(),
+        ),
         (
             "one after the other: the same step of the same models under jit, call by call, in a process with one device of "
             "all cores; leadline: a device a core in one program, or vmap on an accelerator",
@@ -27,18 +33,19 @@ def _size(batch: int) -> Size:
     return Size(layers=2, width=64, heads=2, hidden=176, vocabulary=64, length=64, batch=batch)
 
 
-def _together(batch: int) -> Case:
+def _together(models: int, target: float, batch: int, where: Where) -> Case:
     size = _size(batch)
-    settings = {"size": size.as_json(), "models": MODELS}
+    settings = {"size": size.as_json(), "models": models}
     return Case(
-        f"a step of {MODELS} models, {size.title}",
+        f"a step of {models} models, {size.title}",
         (
             Contestant("leadline", f"{OURS}:together", settings),
             Contestant("one after the other", f"{OURS}:one_after_another", settings),
         ),
-        targets={"one after the other": TARGET},
-        flops=MODELS * step_flops(size),
-        tokens=MODELS * size.tokens,
+        targets={"one after the other": target},
+        flops=models * step_flops(size),
+        tokens=models * size.tokens,
+        where=where,
     )
 
 

@@ -61,6 +61,7 @@ class ModelConfig(Frozen):
     scalable: bool = False  # scores times s · ln n, s learned (scalable softmax)
     gate: AnyGate = NoGate()
     window: Positive | None = None  # newest tokens that a query sees; absent: all
+    kept: Positive | None = None  # first tokens that it sees besides; absent: none
     tied: bool = True
     scaled_embedding: bool = False
     compute: Literal["float32", "bfloat16"] = "float32"
@@ -77,6 +78,8 @@ class ModelConfig(Frozen):
             raise ValueError(f"width {self.width} does not divide into {self.heads} heads: change one, or set head_dim")
         if size % 2:
             raise ValueError(f"the head dimension {size} is odd: RoPE rotates pairs")
+        if self.kept is not None and self.window is None:
+            raise ValueError(f"kept = {self.kept}: without a window every token is seen; set window, or leave kept out")
         if self.kv_heads is not None and self.heads % self.kv_heads:
             raise ValueError(f"kv_heads {self.kv_heads} does not divide heads {self.heads}")
         check_position(self.position, size)

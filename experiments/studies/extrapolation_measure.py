@@ -119,7 +119,7 @@ def _measured(
         return evaluate_tokens(params, row, batches, model, of_layer=of_layer)
 
     own = [(params[i], _tables(arms[i], extension, length)) for i, extension in jobs]
-    found = in_rounds(f"measure at {length}", job, own, windows, programs, windows.shape[1], model.block.width)
+    found = in_rounds(f"measure at {length}", job, own, windows, programs, windows.shape[1], model.block.width, text=length)
     return [(statistics, losses.reshape(-1, length)) for statistics, losses in found]
 
 

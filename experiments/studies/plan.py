@@ -30,7 +30,7 @@ def described(plan: Sequence[tuple[Study, Sequence[Arm]]]) -> list[dict[str, Any
             own = structure(arm, vocabulary_size(arm.data))
             model, seeds = own[0], len(study.seeds)
             tokens = seeds * arm.train.steps * arm.train.batch * arm.data.length
-            flops = tokens * training_flops(model, arm.data.length, arm.model.window)
+            flops = tokens * training_flops(model, arm.data.length, arm.model.window, arm.model.kept)
             first = None if arm.start is None else arm.start.arm
             rows.append(_row(study.study, arm.name, first, seeds, parameters(model), tokens, flops, structures.index(own) + 1))
     return rows

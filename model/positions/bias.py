@@ -7,12 +7,12 @@ import jax.numpy as jnp
 from jax.sharding import PartitionSpec as P
 from jaxtyping import Array, Bool, Float
 
-from model.attention import ScoreBias
 from model.positions.cope import Cope, cope_bias, init_cope
 from model.positions.distance import by_distance
 from model.positions.fire import Fire, fire_bias, init_fire
 from model.positions.kerple import Kerple, init_kerple, kerple_logarithmic, kerple_power
 from model.positions.t5 import T5Bias, init_t5_bias, t5_bias
+from model.rows import ScoreBias
 
 Kind = Literal["t5", "kerple_logarithmic", "kerple_power", "fire", "cope"]
 Bias = T5Bias | Kerple | Fire | Cope

@@ -31,6 +31,7 @@ class PositionTables:
     temperature: Float[Array, "*L"]  # of queries, model.positions.temperature; 0 is none
     temperature_span: Float[Array, "*L"]  # tokens
     window: Int[Array, "*L"]  # newest keys that a query sees, itself included
+    kept: Int[Array, "*L"]  # first keys that it sees besides
     attention: AttentionValues  # what else of attention is a value
 
 
@@ -44,6 +45,7 @@ def position_tables(
     decay: NDArray[np.float64] | None = None,
     slopes: NDArray[np.float64] | None = None,
     window: int = NO_WINDOW,
+    kept: int = 0,
 ) -> PositionTables:
     """The same row for every layer, [L, …]; what is not given is absent (NoPE, no ALiBi, no window).
 
@@ -61,6 +63,7 @@ def position_tables(
         temperature=jnp.zeros(layers, jnp.float32),
         temperature_span=jnp.ones(layers, jnp.float32),
         window=jnp.full(layers, window, jnp.int32),
+        kept=jnp.full(layers, kept, jnp.int32),
         attention=attention_values(layers),
     )
 

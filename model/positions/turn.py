@@ -35,13 +35,12 @@ class Turns:
     key: Turn
 
 
-def layer_turns(tables: PositionTables, positions: Int[Array, "T coordinates"]) -> Turns:
-    """What `turned` turns by at the first T places of a text, for all layers.
+def layer_turns(tables: PositionTables, i: Int[Array, " T"], positions: Int[Array, "T coordinates"]) -> Turns:
+    """What `turned` turns by at the places i of a text, for all layers.
 
     One layer after the other, not by vmap: a loop ends what XLA's CPU back end may fuse, which computed each cosine anew for
     every row and head of queries and keys, a tenth of a training step.
     """
-    i = jnp.arange(positions.shape[0])
 
     def one(row: PositionTables) -> Turns:
         theta = angles(positions, row.frequencies)

@@ -89,6 +89,7 @@ def test_a_window_bounds_the_keys_that_are_seen() -> None:
     assert training_flops(cfg, 8) - 6 * matmul_parameters(cfg) == pytest.approx(a_key * 4.5)
     assert training_flops(cfg, 8, 3) - 6 * matmul_parameters(cfg) == pytest.approx(a_key * (1 + 2 + 3 * 6) / 8)
     assert training_flops(cfg, 8, 100) == training_flops(cfg, 8)
+    assert training_flops(cfg, 8, 2, 1) == training_flops(cfg, 8, 3)
 
 
 def test_structure_of_a_model() -> None:
@@ -107,7 +108,7 @@ def test_what_is_a_value_leaves_the_structure_alone() -> None:
     positions = (Rope(base=7.0), Rope(base=100.0, scaling=Yarn(factor=2.0)), Alibi(), Nope())
     changes = [{"position": position} for position in positions] + [
         {"sink": LearnedSink()},
-        {"window": 4},
+        {"window": 4, "kept": 1},
         {"temperature": 2.0},
     ]
     assert {decoder_config(SMALL.model_copy(update=change), V, T) for change in changes} == {decoder_config(SMALL, V, T)}
@@ -199,7 +200,9 @@ def test_tables_without_rotation() -> None:
         assert not np.any(table.frequencies.remainder)
         np.testing.assert_array_equal(table.slopes, np.tile(slopes, (3, 1)).astype(np.float32))
         assert table.window.tolist() == [NO_WINDOW] * 3
-    assert tables(SMALL.model_copy(update={"window": 5}), 128).window.tolist() == [5] * 3
+    windowed = tables(SMALL.model_copy(update={"window": 5, "kept": 2}), 128)
+    assert windowed.window.tolist() == [5] * 3
+    assert windowed.kept.tolist() == [2] * 3
 
 
 def test_extended_replaces_the_scaling_of_rope_only() -> None:

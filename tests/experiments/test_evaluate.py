@@ -1,5 +1,8 @@
 """Windows into batches, and a model measured on them."""
 
+import functools
+from typing import Any
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -9,11 +12,14 @@ from jax.sharding import Mesh
 from experiments.build import decoder_config
 from experiments.config.model import ModelConfig
 from experiments.config.position import Rope
-from experiments.evaluate import evaluate, in_batches
+from experiments.evaluate import evaluate, evaluate_tokens, in_batches
 from experiments.measure.layers import layer_statistics
 from experiments.measure.perplexity import mean_loss
+from experiments.population import over_arms, share, stack, unstack
 from experiments.position_tables import tables
-from model.decoder import init_decoder
+from model.decoder import Decoder, init_decoder
+from model.mesh import make_mesh
+from model.positions.tables import PositionTables
 
 MODEL = ModelConfig(layers=1, width=16, heads=2, hidden=16, position=Rope(base=100.0))
 
@@ -58,3 +64,23 @@ def test_batches_do_not_change_what_is_measured(mesh: Mesh) -> None:  # noqa: AR
     assert whole.keys() == parts.keys()
     for name, value in whole.items():
         np.testing.assert_allclose(parts[name], value, rtol=1e-5, atol=1e-7, err_msg=name)
+
+
+def test_devices_that_share_a_text_measure_the_same(in_use: None) -> None:  # noqa: ARG001
+    """As members of a population, as studies evaluate them."""
+    cfg = decoder_config(MODEL, 11, 12)
+    batches = np.random.default_rng(0).integers(0, 11, (2, 3, 13)).astype(np.int32)
+
+    def measured(text: int) -> list[Any]:
+        def job(params: Decoder, row: PositionTables, batches: jax.Array) -> Any:
+            of_layer = functools.partial(layer_statistics, token=1, epsilon=0.3)
+            return evaluate_tokens(params, row, batches, cfg, of_layer=lambda trace, _: of_layer(trace))
+
+        mesh = make_mesh(arm=2, text=text)
+        with jax.set_mesh(mesh):
+            own = [init_decoder(jax.random.key(seed), cfg) for seed in range(2)], [tables(MODEL, 12)] * 2
+            weights, rows = (stack(jax.device_get(trees), mesh) for trees in own)
+            return unstack(over_arms(job)(weights, rows, share(batches, mesh)), 2)
+
+    assert_equal = functools.partial(np.testing.assert_allclose, rtol=1e-5, atol=1e-6)
+    jax.tree.map(assert_equal, measured(4), measured(1))

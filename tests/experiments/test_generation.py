@@ -55,7 +55,7 @@ def test_greedy_text_is_what_the_model_finds_likeliest(results: Path) -> None:
         params = jax.tree.map(jnp.asarray, saved.params)
         whole = jnp.asarray(np.concatenate([prompt, np.asarray(ids, np.int32)])[None])
         rows = tables(saved.arm.model, saved.arm.original_length, whole.shape[1])
-        scores, _ = apply_decoder(params, whole, rows, saved.cfg)
+        scores, _ = jax.jit(apply_decoder, static_argnames="cfg")(params, whole, rows, saved.cfg)
     np.testing.assert_array_equal(np.argmax(scores[0, len(prompt) - 1 : -1], axis=-1), ids)
 
 

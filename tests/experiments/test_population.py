@@ -13,7 +13,7 @@ from experiments.data.sample import Sample
 from experiments.population import compiled, over_arms, population_mesh, share, stack, unstack
 from experiments.position_tables import tables
 from experiments.train import TrainState, Values, init_state, train_step
-from model.mesh import make_mesh
+from model.mesh import AXES, make_mesh
 
 pytestmark = pytest.mark.usefixtures("in_use")
 
@@ -37,8 +37,26 @@ def test_mesh_of_a_population(
     assert (mesh.shape["arm"], mesh.shape["data"], mesh.shape["model"]) == (arm, data, 1)
 
 
+@pytest.mark.parametrize(
+    ("members", "divided", "text", "sizes"),
+    [
+        (1, (1, 8), 4096, (1, 8, 1)),  # a single text, on all devices
+        (1, (2, 8), 4096, (1, 4, 2)),
+        (2, (1, 8), 4096, (2, 4, 1)),
+        (1, (1, 8), 12, (1, 4, 1)),
+        (8, (1, 8), 4096, (8, 1, 1)),
+    ],
+)
+def test_what_is_left_of_the_devices_shares_a_text(
+    monkeypatch: pytest.MonkeyPatch, members: int, divided: tuple[int, ...], text: int, sizes: tuple[int, ...]
+) -> None:
+    monkeypatch.setattr("jax.default_backend", lambda: "gpu")
+    shape = population_mesh(members, *divided, text=text).shape
+    assert (shape["arm"], shape["text"], shape["data"]) == sizes
+
+
 def test_the_cores_of_a_cpu_share_a_model_without_dividing_its_data() -> None:
-    assert dict(population_mesh(1, 16, 8).shape) == {"arm": 1, "data": 1, "model": 1}
+    assert dict(population_mesh(1, 16, 8).shape) == dict.fromkeys(AXES, 1)
 
 
 def test_three_members_on_two_devices_are_each_alone() -> None:

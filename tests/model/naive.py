@@ -29,7 +29,7 @@ def plain(heads: int, **changes: jax.Array) -> dict[str, Any]:
     return nothing | changes
 
 
-def naive_attention(q, k, v, *, extra_logit, slopes, window, padding=None) -> Naive:
+def naive_attention(q, k, v, *, extra_logit, slopes, window, kept=0, padding=None) -> Naive:
     q, k, v, extra_logit, slopes = (np.asarray(x, np.float64) for x in (q, k, v, extra_logit, slopes))
     batch, tokens, heads, size = q.shape
     shared = heads // k.shape[2]
@@ -38,7 +38,8 @@ def naive_attention(q, k, v, *, extra_logit, slopes, window, padding=None) -> Na
     probabilities, extra = np.zeros((batch, heads, tokens, tokens)), np.zeros((batch, heads, tokens))
     output = np.zeros(q.shape)
     for b in range(batch):
-        visible = (distance >= 0) & (distance < int(window)) & real[b][None, :]
+        near = (distance < int(window)) | (np.arange(tokens) < int(kept))[None, :]
+        visible = (distance >= 0) & near & real[b][None, :]
         for n in range(heads):
             scores = q[b, :, n] @ k[b, :, n // shared].T / np.sqrt(size) - slopes[n] * distance
             weights = np.where(visible, np.exp(scores), 0)
@@ -50,7 +51,7 @@ def naive_attention(q, k, v, *, extra_logit, slopes, window, padding=None) -> Na
     return Naive(output, probabilities, extra)
 
 
-def whole_attention(q, k, v, *, extra_logit, slopes, window, padding, cap, weigh, bias_key, bias_value) -> jax.Array:
+def whole_attention(q, k, v, *, extra_logit, slopes, window, kept, padding, cap, weigh, bias_key, bias_value) -> jax.Array:
     """`attention` without blocks, chunks and grouped heads, to be differentiated: all scores of all heads at once. float32."""
     tokens, shared = q.shape[1], q.shape[2] // k.shape[2]
     k, v = (jnp.repeat(x, shared, axis=2) for x in (k, v))
@@ -59,7 +60,8 @@ def whole_attention(q, k, v, *, extra_logit, slopes, window, padding, cap, weigh
     scores, logits = jnp.einsum("bqnh,bsnh->bnqs", q, k), jnp.einsum("bqnh,nh->bnq", q, bias_key)
     scores, logits = (cap * jnp.tanh(x / cap) for x in (scores, logits))
     distance = jnp.arange(tokens)[:, None] - jnp.arange(tokens)[None, :]
-    visible = ((distance >= 0) & (distance < window))[None, None] & padding[:, None, None, :]
+    near = (distance < window) | (jnp.arange(tokens) < kept)[None, :]
+    visible = ((distance >= 0) & near)[None, None] & padding[:, None, None, :]
     scores = scores - slopes[None, :, None, None] * distance.astype(jnp.float32)[None, None]
     terms = weigh(jnp.where(visible, scores, -jnp.inf), logits + extra_logit[None, :, None])
     mixed = jnp.einsum("bnqs,bsnh->bnqh", terms.numerators, v) + terms.extra[..., None] * bias_value[None, :, None]

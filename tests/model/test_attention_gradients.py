@@ -102,9 +102,9 @@ def small_blocks(monkeypatch):
     monkeypatch.setattr("model.blocks.CHUNKS", 2)
 
 
-def gradients_of(attend, number, w, padding, window, arguments):
+def gradients_of(attend, number, w, padding, sight, arguments):
     def loss(arguments):
-        out = attend(*arguments["qkv"], **arguments["rest"], padding=padding, window=window, weigh=by_number(number))
+        out = attend(*arguments["qkv"], **arguments["rest"], padding=padding, **sight, weigh=by_number(number))
         return jnp.sum(w * jnp.where(padding[:, :, None, None], out, 0))
 
     return jax.value_and_grad(loss)(arguments)
@@ -126,9 +126,10 @@ def test_gradients_of_blocks_and_chunks_are_those_of_whole_matrices_for_every_ke
     blocked = jax.jit(functools.partial(gradients_of, lambda *qkv, **rest: attention(*qkv, **rest)[0]))
     whole = jax.jit(functools.partial(gradients_of, whole_attention))
     for number, name in enumerate(KERNELS):
-        for window in (5, 2**30):
-            values = jnp.int32(number), w, padding, jnp.int32(window), {"qkv": (q, k, v), "rest": rest}
+        for window, kept in ((5, 0), (5, 3), (2**30, 0)):
+            sight = {"window": jnp.int32(window), "kept": jnp.int32(kept)}
+            values = jnp.int32(number), w, padding, sight, {"qkv": (q, k, v), "rest": rest}
             found, expected = blocked(*values), whole(*values)
             for (path, x), y in zip(jax.tree_util.tree_leaves_with_path(found), jax.tree.leaves(expected), strict=True):
-                what = f"{name}, window {window}, {jax.tree_util.keystr(path)}"
+                what = f"{name}, window {window}, {kept} kept, {jax.tree_util.keystr(path)}"
                 np.testing.assert_allclose(x, y, atol=2e-5 * max(1, np.abs(y).max()), err_msg=what)

@@ -155,6 +155,9 @@ def test_a_grid() -> None:
 def test_the_window_of_a_model_and_xpos() -> None:
     p = weights(CONFIG)
     agree(p, replace(ROPE, window=jnp.asarray([4, 9])), CONFIG, POLICIES["kept"], 30)
+    kept = replace(ROPE, window=jnp.asarray([4, 3]), kept=jnp.asarray([1, 4]))
+    for policy in ("all", "kept"):
+        agree(p, kept, CONFIG, POLICIES[policy], 30)
     xpos = position_tables(2, 4, 8, inverse_frequencies=FREQUENCIES, decay=xpos_decay(8))
     agree(p, xpos, CONFIG, Policy(), 12)
     with pytest.raises(ValueError, match="xPos cannot be streamed"):

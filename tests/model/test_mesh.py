@@ -125,7 +125,7 @@ def test_initial_weights_do_not_depend_on_the_mesh_but_their_place_does():
 def test_axes_that_are_not_named_are_one():
     mesh = make_mesh(data=4, model=2)
     assert mesh.axis_names == AXES
-    assert dict(mesh.shape) == {"arm": 1, "data": 4, "model": 2}
+    assert dict(mesh.shape) == {"arm": 1, "text": 1, "data": 4, "model": 2}
     assert make_mesh(devices=jax.devices()[3:4]).devices.item() == jax.devices()[3]
 
 

@@ -176,6 +176,21 @@ def test_without_kept_tokens_it_is_a_window() -> None:
         np.testing.assert_allclose(found, np.asarray(whole[0]), atol=1e-5)
 
 
+def test_kept_tokens_of_the_model_are_those_of_a_stream_with_positions_of_the_text() -> None:
+    """Which of the two knows the window and the kept tokens does not matter."""
+    p = weights()
+    both = position_tables(3, 4, 8, inverse_frequencies=FREQUENCIES, window=WINDOW, kept=3)
+    windowed = position_tables(3, 4, 8, inverse_frequencies=FREQUENCIES, window=WINDOW)
+    whole, _ = ONE_PASS(p, jnp.asarray(TEXT[None]), both, CONFIG)
+    in_text = {"reindexed": False, "widest": TOKENS}
+    policies = ((TABLES["rope"], 3, WINDOW), (windowed, 3, TOKENS), (both, 0, TOKENS), (both, 2, TOKENS), (both, 3, WINDOW))
+    for tables, kept, window in policies:
+        found = read(p, tables, empty(CONFIG, kept, window, **in_text), CHUNKS)
+        np.testing.assert_allclose(found, np.asarray(whole[0]), atol=1e-5)
+    forgetful = read(p, both, empty(CONFIG, 2, WINDOW, **in_text), CHUNKS)
+    assert np.abs(forgetful - np.asarray(whole[0])).max() > 1e-3  # the third of the kept tokens is gone
+
+
 def test_a_policy_is_a_value() -> None:
     p, traced = weights(), []
 

@@ -20,17 +20,19 @@ def prepare(size: Mapping[str, int], compute: str, compiled: bool = False) -> Pr
 
 
 def trained(size: Size, model: nn.Module, compute: str, forward: Any) -> Prepared:
-    """A step on the logits that `forward` gives of ids."""
+    """A step on the logits that `forward` gives of ids, on a GPU if there is one."""
+    device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    model.to(device)
     decayed = {True: [], False: []}
     for weight in model.parameters():
         decayed[weight.ndim > 1].append(weight)
     groups = [{"params": own, "weight_decay": WEIGHT_DECAY * matrix} for matrix, own in decayed.items()]
     optimizer = torch.optim.AdamW(groups, lr=LEARNING_RATE, betas=BETAS, eps=ADAM_EPSILON, fused=True)
-    ids = torch.from_numpy(tokens(size))
+    ids = torch.from_numpy(tokens(size)).to(device)
 
     def work() -> float:
         optimizer.zero_grad(set_to_none=True)
-        with torch.autocast("cpu", torch.bfloat16, enabled=compute == "bfloat16"):
+        with torch.autocast(device.type, torch.bfloat16, enabled=compute == "bfloat16"):
             scores = forward(ids[:, :-1])
         loss = F.cross_entropy(scores.float().flatten(0, 1), ids[:, 1:].flatten())
         loss.backward()

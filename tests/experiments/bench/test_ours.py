@@ -8,7 +8,15 @@ import jax
 import numpy as np
 import pytest
 
-from experiments.bench import ours_compilation, ours_evaluation, ours_pipeline, ours_sweep, ours_tokenization
+from experiments.bench import (
+    mechanisms,
+    ours_compilation,
+    ours_evaluation,
+    ours_mechanisms,
+    ours_pipeline,
+    ours_sweep,
+    ours_tokenization,
+)
 from experiments.bench.compilations import Compilations
 from experiments.bench.llama import Size, structure
 from experiments.bench.peers import tokenizer_libraries
@@ -53,6 +61,19 @@ def test_tables_are_values_of_a_program_a_length() -> None:
     assert (ours["programs"], theirs["programs"]) == (2, 12)
     assert ours["compilations"] >= 2
     np.testing.assert_allclose(ours["value"], theirs["value"], rtol=1e-5)
+
+
+@pytest.mark.parametrize("name", mechanisms.CHANGES)
+def test_a_mechanism_changes_the_step(name: str) -> None:
+    """The losses of the second step differ, whose weights have learned."""
+    plain, changed = (ours_mechanisms.step(JSON, "float32", own).work() for own in ({}, mechanisms.CHANGES[name]))
+    assert np.isfinite(changed)
+    assert changed != plain
+
+
+def test_a_window_changes_the_gradient_and_kept_tokens_do() -> None:
+    found = [ours_mechanisms.gradient(8, 2, "float32", window, kept).work() for window, kept in ((None, 0), (3, 0), (3, 1))]
+    assert len({float(np.abs(np.asarray(q)).sum()) for q, _, _ in found}) == 3
 
 
 def test_a_step_is_one_program() -> None:

@@ -45,6 +45,11 @@ def test_utilisation_is_of_the_published_peak() -> None:
     assert peak is not None
     assert found["contestants"][0]["utilisation"] == 2e9 / peak.flops
     assert found["peak"]["source"] == peak.source
+    aimed = _outcome(GPU, flops=4e9, utilisation=0.3)
+    (target,) = aimed["contestants"][0]["targets"]
+    assert (target["what"], target["aim"], target["met"]) == ("utilisation", 0.3, False)
+    assert rows_of(aimed)[0]["target"] == "utilisation ≥ 30%"
+    assert not _outcome(CPU, flops=4e9, utilisation=0.3)["contestants"][0]["targets"]
     assert published_peak("NVIDIA H100 PCIe") != published_peak("NVIDIA H100 80GB HBM3")
     assert published_peak("TPU v5 lite") != published_peak("TPU v5")
     assert published_peak("cpu") is None

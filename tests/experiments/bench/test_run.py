@@ -30,7 +30,8 @@ def _called(monkeypatch: pytest.MonkeyPatch, *words: str) -> int:
 
 def test_names_and_what_they_ask() -> None:
     found = benchmarks()
-    assert {"step", "sweep", "evaluation", "tokenization", "compile", "startup", "pipeline"} <= {one.name for one in found}
+    names = {"step", "mechanisms", "sweep", "evaluation", "tokenization", "compile", "startup", "pipeline"}
+    assert names <= {one.name for one in found}
     for one in found:
         assert one.question.endswith("?")
         for case in one.cases:
@@ -46,6 +47,15 @@ def test_names_choose() -> None:
         chosen(["start-up"])
     with pytest.raises(UserError, match="there are step"):
         chosen(["xyz"])
+
+
+@pytest.mark.parametrize(("accelerator", "titles"), [(None, ["any", "cpu"]), ("1 x NVIDIA H200", ["any", "accelerator"])])
+def test_a_case_runs_where_it_is_for(accelerator: str | None, titles: list[str]) -> None:
+    one = (Contestant("ours", f"{HERE}:counts", {}),)
+    cases = tuple(Case(where or "any", one, where=where) for where in (None, "cpu", "accelerator"))
+    about = {"machine": {"accelerator": accelerator, "device_kind": "a device"}}
+    found = run.measured(Benchmark("some", "Which?", cases), 1, about, lambda _: None, lambda _: None)
+    assert [case["title"] for case in found["cases"]] == titles
 
 
 def test_from_the_command_line_to_the_files(

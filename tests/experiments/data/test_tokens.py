@@ -183,8 +183,8 @@ def _peak(folder: Path, suffix: str, count: int) -> int:
 def test_memory_does_not_grow_with_the_corpus(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, suffix: str) -> None:
     monkeypatch.setattr(encoding, "CHUNK", 1 << 16)
     monkeypatch.setattr(encoding, "cores", lambda: 1)
-    small, large = _peak(tmp_path / "small", suffix, 500), _peak(tmp_path / "large", suffix, 2000)
-    assert large < small + 200_000  # of 15 MB that are more
+    small, large = _peak(tmp_path / "small", suffix, 250), _peak(tmp_path / "large", suffix, 1000)
+    assert large < small + 200_000  # of 7.5 MB that are more
 
 
 def test_a_corpus_that_changes_is_never_mixed_with_what_was_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

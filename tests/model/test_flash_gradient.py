@@ -13,6 +13,7 @@ from jax.test_util import check_grads
 from model.attention import attention, form
 from model.mesh import make_mesh
 from tests.model.naive import NO_WINDOW, plain, random_heads
+from tests.model.tiles import cut_into_tiles
 
 pytestmark = pytest.mark.usefixtures("mesh", "small_blocks")
 
@@ -29,7 +30,7 @@ def small_blocks(monkeypatch):
     monkeypatch.setattr("model.blocks.CHUNKS", 2)
 
 
-def exact(arguments, window, padding, w):
+def exact(arguments, sight, padding, w):
     """Σ w ⊙ out, all scores at once; float64 where JAX has it on."""
     q, k, v, logits, slopes = (arguments[name] for name in ("q", "k", "v", "extra_logit", "slopes"))
     shared = q.shape[2] // k.shape[2]
@@ -37,7 +38,9 @@ def exact(arguments, window, padding, w):
     distance = jnp.arange(q.shape[1])[:, None] - jnp.arange(q.shape[1])[None, :]
     scores = jnp.einsum("bqnh,bsnh->bnqs", q, k) / jnp.sqrt(jnp.asarray(q.shape[-1], q.dtype))
     scores = scores - slopes[None, :, None, None] * distance.astype(q.dtype)[None, None]
-    visible = ((distance >= 0) & (distance < window))[None, None] & padding[:, None, None, :]
+    window, kept = sight
+    visible = (distance >= 0) & ((distance < window) | (jnp.arange(q.shape[1]) < kept)[None, :])
+    visible = visible[None, None] & padding[:, None, None, :]
     column = jnp.broadcast_to(logits[None, :, None, None], (*scores.shape[:3], 1))
     hidden = -1e30  # of -inf alone the log-sum-exp has no derivative
     scores = jnp.concatenate([jnp.where(visible, scores, hidden), jnp.maximum(column, hidden)], axis=-1)
@@ -45,9 +48,9 @@ def exact(arguments, window, padding, w):
     return jnp.sum(w * out), jnp.where(padding[:, :, None, None], out, 0)
 
 
-def ours(arguments, window, padding, w):
-    given = {name: arguments[name] for name in ("extra_logit", "slopes")}
-    out, _ = attention(arguments["q"], arguments["k"], arguments["v"], **given, window=window, padding=padding)
+def ours(arguments, sight, padding, w):
+    given = {name: arguments[name] for name in ("extra_logit", "slopes")} | dict(zip(("window", "kept"), sight, strict=True))
+    out, _ = attention(arguments["q"], arguments["k"], arguments["v"], **given, padding=padding)
     return jnp.sum(w * out), jnp.where(padding[:, :, None, None], out, 0)
 
 
@@ -63,36 +66,48 @@ def case(shape):
 
 
 @pytest.mark.parametrize("tile", [None, 8, 12])
-@pytest.mark.parametrize("window", [5, NO_WINDOW])
 @pytest.mark.parametrize("shape", SHAPES)
-def test_value_and_all_gradients_are_those_of_whole_matrices_in_float64(shape, window, tile, monkeypatch):
-    if tile is not None:  # with a window of 5, tiles of 8 are skipped
-        monkeypatch.setattr("model.flash.LONGEST_UNROLLED", 0)
-        monkeypatch.setattr("model.flash.TILE", tile)
+def test_value_and_all_gradients_are_those_of_whole_matrices_in_float64(shape, tile, monkeypatch):
+    if tile is not None:  # with a window of 5, tiles are skipped
+        cut_into_tiles(monkeypatch, tile)
     arguments, padding, w = case(SHAPES[shape])
-    gradients, out = jax.jit(jax.grad(ours, has_aux=True))(arguments, jnp.int32(window), padding, w)
-    with jax.enable_x64(True):
-        wide = jax.tree.map(lambda leaf: jnp.asarray(np.asarray(leaf), jnp.float64), (arguments, w))
-        whole = jax.jit(jax.grad(exact, has_aux=True), static_argnums=1)
-        expected = jax.device_get(whole(wide[0], window, padding, wide[1]))
-    found = jax.tree_util.tree_leaves_with_path((gradients, out))
-    for (path, leaf), other in zip(found, jax.tree.leaves(expected), strict=True):
-        error = np.abs(np.asarray(leaf) - other).max() / max(1.0, np.abs(other).max())
-        assert error < 5e-6, jax.tree_util.keystr(path)
+    gradient, whole = jax.jit(jax.grad(ours, has_aux=True)), jax.jit(jax.grad(exact, has_aux=True))
+    for sight in ((5, 0), (5, 3), (5, 14), (NO_WINDOW, 0)):
+        gradients, out = gradient(arguments, jax.tree.map(jnp.int32, sight), padding, w)
+        with jax.enable_x64(True):
+            wide = jax.tree.map(lambda leaf: jnp.asarray(np.asarray(leaf), jnp.float64), (arguments, w))
+            expected = jax.device_get(whole(wide[0], sight, padding, wide[1]))
+        found = jax.tree_util.tree_leaves_with_path((gradients, out))
+        for (path, leaf), other in zip(found, jax.tree.leaves(expected), strict=True):
+            error = np.abs(np.asarray(leaf) - other).max() / max(1.0, np.abs(other).max())
+            assert error < 5e-6, f"window and kept {sight}, {jax.tree_util.keystr(path)}"
+
+
+def test_windows_and_kept_tokens_are_swept_in_one_program(monkeypatch):
+    """Under vmap loops over tiles end where the widest ends."""
+    cut_into_tiles(monkeypatch, 8)
+    arguments, padding, w = case(SHAPES["blocks"])
+    gradient = jax.jit(jax.grad(ours, has_aux=True))
+    sights = jnp.asarray([5, NO_WINDOW, 1, 9]), jnp.asarray([0, 0, 3, 20])
+    swept = jax.jit(jax.vmap(jax.grad(ours, has_aux=True), in_axes=(None, 0, None, None)))(arguments, sights, padding, w)
+    for number in range(4):
+        alone = gradient(arguments, jax.tree.map(lambda leaf, n=number: leaf[n], sights), padding, w)
+        own = jax.tree.map(lambda leaf, n=number: leaf[n], swept)
+        jax.tree.map(functools.partial(np.testing.assert_allclose, atol=1e-5), own, alone)
 
 
 def test_tiles_are_sharded_as_heads_and_texts_are(monkeypatch):
-    monkeypatch.setattr("model.flash.LONGEST_UNROLLED", 0)
-    monkeypatch.setattr("model.flash.TILE", 8)
+    cut_into_tiles(monkeypatch, 8)
     arguments, padding, w = case(SHAPES["blocks"])
     gradient = jax.jit(jax.grad(ours, has_aux=True))
-    expected = jax.device_get(gradient(arguments, jnp.int32(5), padding, w))
-    given = jax.device_get((arguments, jnp.int32(5), padding, w))
+    sight = jnp.int32(5), jnp.int32(2)
+    expected = jax.device_get(gradient(arguments, sight, padding, w))
+    given = jax.device_get((arguments, sight, padding, w))
     four = make_mesh(data=2, model=2)
     with jax.set_mesh(four):
         heads, texts = P("data", None, "model", None), P("data", None)
         specs = {"q": heads, "k": heads, "v": heads, "extra_logit": P("model"), "slopes": P("model")}
-        shardings = jax.tree.map(lambda spec: NamedSharding(four, spec), (specs, P(), texts, heads))
+        shardings = jax.tree.map(lambda spec: NamedSharding(four, spec), (specs, (P(), P()), texts, heads))
         found = jax.device_get(gradient(*jax.device_put(given, shardings)))
     jax.tree.map(functools.partial(np.testing.assert_allclose, atol=1e-5), found, expected)
 
@@ -112,13 +127,32 @@ def test_a_statistic_has_its_gradient_too():
 def test_nothing_as_large_as_the_scores_is_kept():
     """Between forward and backward pass of 39 tokens there is no array with two axes of tokens."""
     arguments, padding, w = case(SHAPES["blocks"])
-    _, backward = jax.vjp(lambda given: ours(given, jnp.int32(NO_WINDOW), padding, w), arguments)
+    _, backward = jax.vjp(lambda given: ours(given, (jnp.int32(NO_WINDOW), 0), padding, w), arguments)
     kept = [leaf.size for leaf in jax.tree.leaves(backward)]
     assert max(kept) <= arguments["q"].size
 
 
+def test_tiles_that_nothing_sees_cost_nothing(monkeypatch):
+    """Scores behind a window would make NaN of everything: keys and values there are NaN."""
+    cut_into_tiles(monkeypatch, 8)
+    q, k, v = random_heads(4, 1, 64, 2, 1, 4)
+    hidden = ((jnp.arange(64) >= 8) & (jnp.arange(64) < 32))[None, :, None, None]
+    k, v = (jnp.where(hidden, jnp.nan, x) for x in (k, v))
+    given = plain(2, window=jnp.int32(6), kept=jnp.int32(3))
+
+    def last(q, k, v):
+        """Of queries whose windows begin behind what is hidden."""
+        return jnp.sum(attention(q, k, v, **given)[0][:, 40:])
+
+    found = jax.jit(jax.grad(last))(q, k, v)[:, 40:]
+    assert np.isfinite(found).all()
+    assert np.abs(found).max() > 0
+
+
 def test_what_is_asked_decides_the_form():
-    assert form() == "flash"
-    assert form(cap=jnp.float32(3)) == "differentiated"
-    assert form(bias_key=jnp.zeros((1, 4))) == "differentiated"
-    assert form(weigh=lambda scores, logit: None) == "differentiated"  # noqa: ARG005  # pyright: ignore[reportArgumentType]
+    assert form(1024, 1024) == "chunks"
+    assert form(1025, 1025) == "tiles"
+    assert form(8, 64) == "tiles"  # a part of a text
+    assert form(8, 8, cap=jnp.float32(3)) == "differentiated"
+    assert form(2048, 2048, bias_key=jnp.zeros((1, 4))) == "differentiated"
+    assert form(8, 8, weigh=lambda scores, logit: None) == "differentiated"  # noqa: ARG005  # pyright: ignore[reportArgumentType]

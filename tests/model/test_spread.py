@@ -1,0 +1,166 @@
+"""Texts spread over devices against the same on one device: logits, traces, what travels, and memory."""
+
+import functools
+import re
+from collections import Counter
+from dataclasses import replace
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from model.attention import attention
+from model.block import BlockConfig, LayerTrace
+from model.decoder import Decoder, DecoderConfig, apply_decoder, apply_spread, init_decoder
+from model.gating import GateConfig
+from model.mesh import make_mesh
+from model.positions.alibi import alibi_slopes
+from model.positions.bias import BiasConfig
+from model.positions.rope_scaling import inverse_frequencies
+from model.positions.tables import PositionTables, position_tables
+from model.positions.xpos import xpos_decay
+from model.spread import AXIS
+from tests.model.naive import plain
+from tests.model.tiles import cut_into_tiles
+from tests.model.weights import drawn
+
+pytestmark = pytest.mark.usefixtures("quick_to_compile")
+
+BLOCK = BlockConfig(width=16, heads=4, kv_heads=2, head_dim=8, hidden=32)
+CONFIG = DecoderConfig(vocabulary=13, layers=2, block=BLOCK)
+FREQUENCIES = inverse_frequencies(8, 100.0)
+TOKENS = np.random.default_rng(0).integers(0, 13, (2, 40))
+PADDING = np.arange(40)[None] >= np.array([[0], [3]])
+
+
+def rope(**more: Any) -> PositionTables:
+    return position_tables(2, 4, 8, inverse_frequencies=FREQUENCIES, **more)
+
+
+MODELS = {
+    "rope": (CONFIG, rope),
+    "window and kept tokens": (CONFIG, lambda: rope(window=9, kept=2, slopes=alibi_slopes(4))),
+    "learned positions": (replace(CONFIG, learned_positions=40, sinusoidal=True), rope),
+    "T5 bias": (replace(CONFIG, block=replace(BLOCK, position_bias=BiasConfig("t5"))), lambda: position_tables(2, 4, 8)),
+    "xPos, soft cap, row": (
+        replace(CONFIG, block=replace(BLOCK, capped=True, prepended="key_value")),
+        lambda: rope(decay=xpos_decay(8)),
+    ),
+    "scalable softmax, gate": (
+        replace(CONFIG, block=replace(BLOCK, scalable=True, qk_norm=True, gate=GateConfig("output", "head"))),
+        rope,
+    ),
+    "a table a token": (
+        replace(CONFIG, block=replace(BLOCK, table_per="token")),
+        lambda: position_tables(2, 4, 8, inverse_frequencies=FREQUENCIES / np.arange(1, 41)[:, None, None]),
+    ),
+}
+
+
+def both(cfg: DecoderConfig, tables: Any, parts: int) -> tuple[Any, Any]:
+    """Logits and traces on one device, and spread."""
+
+    def measure(trace: LayerTrace, tokens: jax.Array) -> tuple[LayerTrace, jax.Array]:
+        return trace, tokens
+
+    def one_device(p: Decoder, tokens: jax.Array) -> Any:
+        return apply_decoder(p, tokens, given, cfg, padding=jnp.asarray(PADDING), measure=lambda trace: measure(trace, tokens))
+
+    def several(p: Decoder, tokens: jax.Array) -> Any:
+        return apply_spread(p, tokens, given, cfg, padding=jnp.asarray(PADDING), measure=measure)
+
+    with jax.set_mesh(make_mesh()):
+        params = jax.device_get(drawn(lambda: init_decoder(jax.random.key(0), cfg)))
+        given = jax.device_get(tables())
+        alone = jax.device_get(jax.jit(one_device)(params, TOKENS))
+    with jax.set_mesh(make_mesh(text=parts)):
+        return alone, jax.device_get(jax.jit(several)(params, TOKENS))
+
+
+@pytest.mark.parametrize(("name", "parts"), [*((name, 4) for name in MODELS), ("window and kept tokens", 8)])
+def test_it_is_the_text_on_one_device(name: str, parts: int) -> None:
+    cfg, tables = MODELS[name]
+    alone, spread = both(cfg, tables, parts)
+    jax.tree.map(functools.partial(np.testing.assert_allclose, atol=2e-5, rtol=2e-5), spread, alone)
+
+
+@pytest.mark.parametrize("tile", [None, 5])
+def test_the_gradient_of_attention_is_that_on_one_device(tile: int | None, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Taken on the devices, of parts of 8 tokens in one tile or in several that end elsewhere."""
+    if tile is not None:
+        cut_into_tiles(monkeypatch, tile)
+    rng = np.random.default_rng(1)
+    given = tuple(rng.standard_normal((1, 24, 2, 4)).astype(np.float32) for _ in range(4))
+    values = plain(2, window=jnp.int32(7), kept=jnp.int32(2), slopes=jnp.asarray([0.1, 0.0]))
+
+    def gradient(q: Any, k: Any, v: Any, w: Any, *, spread: bool) -> Any:
+        return jax.grad(lambda qkv: jnp.sum(w * attention(*qkv, **values, spread=spread)[0]))((q, k, v))
+
+    with jax.set_mesh(make_mesh()):
+        alone = jax.device_get(jax.jit(functools.partial(gradient, spread=False))(*given))
+    with jax.set_mesh(make_mesh(text=3, devices=jax.devices()[:3])):
+        along = jax.sharding.PartitionSpec(None, AXIS)
+        part = functools.partial(gradient, spread=True)
+        program = jax.jit(
+            jax.shard_map(part, in_specs=(along,) * 4, out_specs=(along,) * 3, axis_names={AXIS}, check_vma=False)
+        )
+        found = jax.device_get(program(*(jax.device_put(x, along) for x in given)))
+    jax.tree.map(functools.partial(np.testing.assert_allclose, atol=1e-5), found, alone)
+
+
+def collectives(program: Any) -> Counter[str]:
+    text = program.as_text()
+    return Counter(re.findall(r" (all-reduce|all-gather|all-to-all|reduce-scatter|collective-permute)(?:-start)?\(", text))
+
+
+def compiled(cfg: DecoderConfig, length: int, parts: int) -> Any:
+    """The logits' sum, of one text."""
+    with jax.set_mesh(make_mesh(text=parts)):
+        params = jax.eval_shape(lambda: init_decoder(jax.random.key(0), cfg))
+        tables = position_tables(cfg.layers, 4, 8, inverse_frequencies=FREQUENCIES)
+        apply = apply_spread if parts > 1 else apply_decoder
+        program = jax.jit(lambda p, t: apply(p, t, tables, cfg)[0])
+        return program.lower(params, jax.ShapeDtypeStruct((1, length), jnp.int32)).compile()
+
+
+def test_keys_and_values_travel_and_nothing_else() -> None:
+    assert collectives(compiled(CONFIG, 64, 4)) == {"all-gather": 2 * CONFIG.layers}
+
+
+def test_a_device_holds_a_part() -> None:
+    """Of the activations of 64k tokens, which the logits of a large vocabulary are most of."""
+    cfg = replace(CONFIG, vocabulary=512, layers=1)
+    alone, spread = (compiled(cfg, 2**16, parts).memory_analysis() for parts in (1, 8))
+    sizes = [found.temp_size_in_bytes + found.output_size_in_bytes for found in (alone, spread)]
+    assert sizes[1] < sizes[0] / 4
+
+
+def test_received_is_the_sum_over_devices() -> None:
+    rng = np.random.default_rng(1)
+    q, k, v = (rng.standard_normal((1, 24, 2, 4)).astype(np.float32) for _ in range(3))
+    values = plain(2)
+
+    def received(q: Any, k: Any, v: Any, *, spread: bool) -> jax.Array:
+        return attention(q, k, v, **values, spread=spread)[1].received
+
+    with jax.set_mesh(make_mesh()):
+        alone = np.asarray(jax.jit(functools.partial(received, spread=False))(q, k, v))
+    P = jax.sharding.PartitionSpec
+    with jax.set_mesh(make_mesh(text=3, devices=jax.devices()[:3])):
+        along, by_head = P(None, AXIS), P(None, None, AXIS)
+        part = functools.partial(received, spread=True)
+        program = jax.shard_map(part, in_specs=(along,) * 3, out_specs=by_head, axis_names={AXIS}, check_vma=False)
+        found = jax.jit(program)(*(jax.device_put(x, along) for x in (q, k, v)))
+        np.testing.assert_allclose(found, alone, atol=1e-5)
+
+
+def test_what_cannot_be_spread_says_so() -> None:
+    with jax.set_mesh(make_mesh(text=4)):
+        params = drawn(lambda: init_decoder(jax.random.key(0), CONFIG))
+        with pytest.raises(ValueError, match="42 tokens cannot be spread evenly over 4 devices"):
+            apply_spread(params, jnp.zeros((1, 42), jnp.int32), rope(), CONFIG)
+        anew = replace(CONFIG, block=replace(BLOCK, table_per="query"))
+        with pytest.raises(ValueError, match="turns all keys anew"):
+            apply_spread(params, jnp.zeros((1, 40), jnp.int32), rope(), anew)
