@@ -82,12 +82,12 @@ def evaluate_tokens(
     of_layer: Callable[[LayerTrace, Int[Array, "B T"]], Statistics],
 ) -> tuple[Statistics, Float[Array, "C B T-1"]]:
     """`of_layer` as `evaluate` gives it, and the loss [nats] of every target, float32: 4 bytes a token."""
-    found = _by_batch(params, tables, batches, cfg, of_layer, lambda losses, _: {_LOSSES: losses})
-    losses = found.pop(_LOSSES)
+    found = _by_batch(params, tables, batches, cfg, of_layer, lambda losses, _: {_TOKEN_LOSSES: losses})
+    losses = found.pop(_TOKEN_LOSSES)
     return _averaged(found), losses
 
 
-_LOSSES = "token losses"
+_TOKEN_LOSSES = "token losses"
 
 
 def _averaged(found: Statistics) -> Statistics:
@@ -105,13 +105,13 @@ def _by_batch(
     """Both of each batch, one after the other, stacked to [C, …]."""
 
     def one(tokens: Int[Array, "B T"]) -> Statistics:
-        losses, layers = _losses(params, tables, tokens, cfg, of_layer)
+        losses, layers = _losses_and_layers(params, tables, tokens, cfg, of_layer)
         return layers | of_losses(losses, tokens)
 
     return jax.lax.map(one, batches)
 
 
-def _losses(
+def _losses_and_layers(
     params: Decoder,
     tables: PositionTables,
     tokens: Int[Array, "B T_and_1"],

@@ -17,6 +17,7 @@ from model.flash import Softmax, softmax_by_tiles, unrolled
 from model.flash_gradient import softmax_gradients
 from model.kernels.kernel import Weigh
 from model.kernels.softmax import softmax_terms
+from model.layout import row_major
 from model.rows import Rows, ScoreBias, attend_chunks, attend_rows
 from model.spread import all_tokens, first_place, summed_tokens
 
@@ -196,8 +197,8 @@ def grouped(q: Array, k: Array, v: Array) -> tuple[Array, Array, Array]:
     """Heads before tokens, the queries by key/value head: [B, K, G, T, H], [B, K, S, H] twice."""
     groups, q = k.shape[2], jnp.swapaxes(q, 1, 2)
     q = q.reshape(q.shape[0], groups, q.shape[1] // groups, *q.shape[2:], out_sharding=heads(5))
-    k, v = (jax.reshard(jnp.swapaxes(x, 1, 2), heads(4)) for x in (k, v))
-    return q, k, v
+    k, v = (row_major(jax.reshard(jnp.swapaxes(x, 1, 2), heads(4))) for x in (k, v))
+    return row_major(q), k, v
 
 
 def _by_group(groups: int, *values: Float[Array, " N"]) -> tuple[Float[Array, "K G"], ...]:

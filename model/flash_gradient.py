@@ -9,6 +9,7 @@ from jaxtyping import Array, Float, Int
 
 from model.blocks import chunks_of, heads, looked_at, seen, tiles_seen
 from model.flash import TILE, Softmax, behind, filled, keys_of, placed, unrolled
+from model.layout import row_major
 
 
 class _Block(NamedTuple):
@@ -47,7 +48,7 @@ def softmax_gradients(
     """
     products = cotangent.astype(jnp.float32) * out.astype(jnp.float32)
     delta = jnp.einsum("BKGTH,H->BKGT", products, jnp.ones(products.shape[-1]))
-    rows = _Block(x.scale * x.q, cotangent, lse, delta, x.places)
+    rows = _Block(x.scale * x.q, cotangent.astype(x.v.dtype), lse, delta, x.places)
     by = _by_chunks if unrolled(x.q.shape[3], x.k.shape[2]) else _by_tiles
     dq, total = by(x, rows, with_slopes=with_slopes)
     dq = dq * x.scale.astype(jnp.float32)
@@ -127,8 +128,8 @@ def _block(
         by_group = ds.reshape(B, K, -1, G, q, out_sharding=heads(5))
         slopes = -jnp.einsum("BKSGq,Sq->KG", by_group, distance.astype(jnp.float32))
     ds, p = ds.astype(x.q.dtype), p.astype(x.v.dtype)
-    dq = jnp.einsum("BKHS,BKSq->BKHq", jnp.swapaxes(x.k, 2, 3), ds, preferred_element_type=jnp.float32)
-    dq = jnp.swapaxes(dq, 2, 3)
+    dq = jnp.einsum("BKHS,BKSq->BKHq", row_major(jnp.swapaxes(x.k, 2, 3)), ds, preferred_element_type=jnp.float32)
+    dq = jnp.swapaxes(row_major(dq), 2, 3)
     dk = jnp.einsum("BKSq,BKqH->BKSH", ds, queries, preferred_element_type=jnp.float32)
     dv = jnp.einsum("BKSq,BKqH->BKSH", p, cotangent, preferred_element_type=jnp.float32)
     return dq.reshape(B, K, G, q, H, out_sharding=heads(5)), _Gradients(dk, dv, slopes)

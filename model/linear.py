@@ -11,6 +11,8 @@ import numpy as np
 from jax.sharding import PartitionSpec as P
 from jaxtyping import Array, Float
 
+from model.layout import row_major
+
 
 def project(x: Float[Array, "..."], w: Float[Array, "..."], *, contract: int = 1, out_sharding: P) -> Float[Array, "..."]:
     """Contracts the last `contract` axes of x with the first of w: [B, T, *in] × [*in, *out] → [B, T, *out].
@@ -38,7 +40,7 @@ def _product_forward(x: Array, w: Array, spec: P) -> tuple[Array, tuple[Array, A
 def _product_backward(spec: P, saved: tuple[Array, Array], cotangent: Array) -> tuple[Array, Array]:  # noqa: ARG001
     x, w = saved
     dx = _dot(cotangent, w.astype(x.dtype), (1, 1), jax.typeof(x).sharding.spec)
-    dw = _dot(x, cotangent, (0, 0), jax.typeof(w).sharding.spec)
+    dw = row_major(_dot(row_major(x.T), cotangent, (1, 0), jax.typeof(w).sharding.spec))
     return dx.astype(x.dtype), dw.astype(w.dtype)
 
 

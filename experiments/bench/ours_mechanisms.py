@@ -5,18 +5,12 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
-import numpy as np
 from jaxtyping import Array
 
 from experiments.bench.llama import LEARNING_RATE, Size, config
-from experiments.bench.ours_step import training
-from experiments.bench.ours_sweep import Arm, inputs
+from experiments.bench.ours_sweep import Arm, arms_together
 from experiments.bench.worker import Prepared
-from experiments.build import decoder_config
 from experiments.config.model import ModelConfig
-from experiments.cores import cores
-from experiments.population import over_arms, population_mesh, stack
-from experiments.train import TrainState, init_state, train_step
 from model.attention import attention
 from model.mesh import make_mesh
 from model.positions.tables import NO_WINDOW
@@ -26,30 +20,9 @@ HEAD = 64
 
 def step(size: Mapping[str, int], compute: str, changes: Mapping[str, Any]) -> Prepared:
     """A step of the model of the other benchmarks with some of its configuration changed, its weights drawn."""
-    jax.config.update("jax_num_cpu_devices", cores())
     own = Size(**size)
     model = ModelConfig.model_validate({**config(own, compute).model_dump(), **changes})
-    cfg, train = decoder_config(model, own.vocabulary, own.length), training(own)
-    mesh = population_mesh(1, own.batch, own.width)
-
-    def one(state: TrainState, given: Any, shared: None) -> tuple[TrainState, dict[str, Array]]:  # noqa: ARG001
-        sample, values, rate = given
-        return train_step(state, sample, values, rate, cfg, train)
-
-    with jax.set_mesh(mesh):
-        given = tuple(stack([part], mesh) for part in inputs(own, Arm(model, seed=0, rate=LEARNING_RATE)))
-        begin = over_arms(lambda seed, values, shared: init_state(seed, values, cfg, train))  # noqa: ARG005
-        state = begin(stack([np.uint32(0)], mesh), given[1], None)
-        program = over_arms(one, donate=True).lower(state, given, None).compile()  # pyright: ignore[reportFunctionMemberAccess]
-
-    def work() -> float:
-        nonlocal state
-        with jax.set_mesh(mesh):
-            state, metrics = program(state, given, None)
-            return float(metrics["loss"][0])
-
-    work()
-    return Prepared(work)
+    return Prepared(arms_together(own, [Arm(model, seed=0, rate=LEARNING_RATE)]).work)
 
 
 def gradient(tokens: int, heads: int, compute: str, window: int | None, kept: int = 0) -> Prepared:

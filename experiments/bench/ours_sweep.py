@@ -13,7 +13,7 @@ from experiments.bench.compilations import Compilations
 from experiments.bench.llama import LEARNING_RATE, Size, config, structure, tokens
 from experiments.bench.ours_step import training
 from experiments.bench.worker import Prepared
-from experiments.build import extra_logit
+from experiments.build import decoder_config, extra_logit
 from experiments.config.model import ModelConfig
 from experiments.config.position import Alibi, Nope, Rope
 from experiments.config.scaling import NtkAware, PositionInterpolation, Yarn
@@ -23,6 +23,7 @@ from experiments.data.sample import Sample
 from experiments.population import over_arms, population_mesh, stack
 from experiments.position_tables import tables
 from experiments.train import TrainState, Values, init_state, train_step
+from model.decoder import DecoderConfig
 from model.mesh import make_mesh
 
 
@@ -49,19 +50,26 @@ def kinds(size: Size) -> list[Arm]:
 
 
 def together(size: Mapping[str, int], models: int) -> Prepared:
-    """A step of all of them in one program. The value is the sum of the losses of the third step."""
-    jax.config.update("jax_num_cpu_devices", cores())
+    """A step of a sweep of bases."""
     own = Size(**size)
-    mesh = population_mesh(models, own.batch, own.width)
+    return arms_together(own, bases(own, models))
+
+
+def arms_together(size: Size, arms: Sequence[Arm]) -> Prepared:
+    """A step of all of them, which have the structure of the first, in one program. The value is the sum of the losses of the
+    third step."""
+    jax.config.update("jax_num_cpu_devices", cores())
+    model = decoder_config(arms[0].model, size.vocabulary, size.length)
+    mesh = population_mesh(len(arms), size.batch, size.width)
     with jax.set_mesh(mesh):
-        state, given = _stacked(own, bases(own, models), mesh)
-        program = over_arms(_step_of(own), donate=True).lower(state, given, None).compile()  # pyright: ignore[reportFunctionMemberAccess]
+        state, given = _stacked(size, arms, mesh, model)
+        program = over_arms(_step_of(size, model), donate=True).lower(state, given, None).compile()  # pyright: ignore[reportFunctionMemberAccess]
 
     def work() -> float:
         nonlocal state
         with jax.set_mesh(mesh):
             state, metrics = program(state, given, None)
-            return float(np.asarray(metrics["loss"])[:models].sum())
+            return float(np.asarray(metrics["loss"])[: len(arms)].sum())
 
     return Prepared(work, {"value": [work() for _ in range(3)][-1]})
 
@@ -70,10 +78,11 @@ def one_after_another(size: Mapping[str, int], models: int) -> Prepared:
     """A step of each by itself, the next one queued before the last one's loss is read."""
     jax.config.update("jax_num_cpu_devices", 1)
     own = Size(**size)
-    step, arms, mesh = jax.jit(_step_of(own), donate_argnums=0), bases(own, models), make_mesh()
+    model, arms, mesh = structure(own, "float32"), bases(own, models), make_mesh()
+    step = jax.jit(_step_of(own, model), donate_argnums=0)
     with jax.set_mesh(mesh):
         given = [jax.device_put(inputs(own, arm)) for arm in arms]
-        begin = jax.jit(partial(init_state, model=structure(own, "float32"), cfg=training(own)))
+        begin = jax.jit(partial(init_state, model=model, cfg=training(own)))
         states = [begin(np.uint32(arm.seed), one[1]) for arm, one in zip(arms, given, strict=True)]
 
     def work() -> float:
@@ -91,15 +100,15 @@ def one_program(size: Mapping[str, int]) -> Prepared:
     """From no program to the losses of two steps of every arm, whose sum is the value."""
     jax.config.update("jax_num_cpu_devices", cores())
     own = Size(**size)
-    arms, counted = kinds(own), Compilations()
+    model, arms, counted = structure(own, "float32"), kinds(own), Compilations()
     mesh = population_mesh(len(arms), own.batch, own.width)
     with jax.set_mesh(mesh):
-        state, given = _stacked(own, arms, mesh)
+        state, given = _stacked(own, arms, mesh, model)
 
     def work() -> float:
         counted.begin()
         with jax.set_mesh(mesh):
-            step = over_arms(_step_of(own))
+            step = over_arms(_step_of(own, model))
             after, first = step(state, given, None)
             _, second = step(after, given, None)
             return float(sum(np.asarray(metrics["loss"])[: len(arms)].sum() for metrics in (first, second)))
@@ -111,10 +120,11 @@ def program_an_arm(size: Mapping[str, int]) -> Prepared:
     """Likewise, each arm with its values compiled in."""
     jax.config.update("jax_num_cpu_devices", 1)
     own = Size(**size)
-    arms, counted, mesh = kinds(own), Compilations(), make_mesh()
+    model, mesh = structure(own, "float32"), make_mesh()
+    arms, counted = kinds(own), Compilations()
     with jax.set_mesh(mesh):
         given = [inputs(own, arm) for arm in arms]
-        begin = jax.jit(partial(init_state, model=structure(own, "float32"), cfg=training(own)))
+        begin = jax.jit(partial(init_state, model=model, cfg=training(own)))
         states = [begin(np.uint32(arm.seed), one[1]) for arm, one in zip(arms, given, strict=True)]
 
     def work() -> float:
@@ -122,7 +132,7 @@ def program_an_arm(size: Mapping[str, int]) -> Prepared:
         losses = []
         with jax.set_mesh(mesh):
             for state, one in zip(states, given, strict=True):
-                step = jax.jit(lambda state, one=one: _step_of(own)(state, jax.tree.map(jnp.asarray, one), None))
+                step = jax.jit(lambda state, one=one: _step_of(own, model)(state, jax.tree.map(jnp.asarray, one), None))
                 after, first = step(state)
                 losses += [first["loss"], step(after)[1]["loss"]]
         return float(sum(map(float, losses)))
@@ -139,8 +149,8 @@ def _with(size: Size, position: Any, sink: Any = None) -> ModelConfig:
     return config(size, "float32").model_copy(update=changes)
 
 
-def _step_of(size: Size) -> Callable[..., Any]:
-    model, cfg = structure(size, "float32"), training(size)
+def _step_of(size: Size, model: DecoderConfig) -> Callable[..., Any]:
+    cfg = training(size)
 
     def step(state: TrainState, given: Any, shared: None) -> Any:  # noqa: ARG001
         sample, values, rate = given
@@ -149,10 +159,10 @@ def _step_of(size: Size) -> Callable[..., Any]:
     return step
 
 
-def _stacked(size: Size, arms: Sequence[Arm], mesh: Any) -> tuple[TrainState, Any]:
+def _stacked(size: Size, arms: Sequence[Arm], mesh: Any, model: DecoderConfig) -> tuple[TrainState, Any]:
     """The states of all arms at their beginning, and what a step takes for them."""
     given = tuple(stack(parts, mesh) for parts in zip(*(inputs(size, arm) for arm in arms), strict=True))
-    model, cfg = structure(size, "float32"), training(size)
+    cfg = training(size)
     begin = over_arms(lambda seed, own, shared: init_state(seed, own, model, cfg))  # noqa: ARG005
     return begin(stack([np.uint32(arm.seed) for arm in arms], mesh), given[1], None), given
 

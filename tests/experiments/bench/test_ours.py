@@ -65,7 +65,7 @@ def test_tables_are_values_of_a_program_a_length() -> None:
 
 @pytest.mark.parametrize("name", mechanisms.CHANGES)
 def test_a_mechanism_changes_the_step(name: str) -> None:
-    """The losses of the second step differ, whose weights have learned."""
+    """The losses of the fourth step differ, whose weights have learned."""
     plain, changed = (ours_mechanisms.step(JSON, "float32", own).work() for own in ({}, mechanisms.CHANGES[name]))
     assert np.isfinite(changed)
     assert changed != plain
