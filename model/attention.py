@@ -68,7 +68,7 @@ def attention(
     KV biases). `spread` is for a device that has T tokens of a longer text (model.spread): all of it is looked at.
     """
     factor = jnp.asarray(q.shape[-1] ** -0.5 if scale is None else scale, q.dtype)
-    q, k, v = grouped(q, k, v)
+    q, k, v = (row_major(x) for x in grouped(q, k, v))
     extra, slope = _by_group(k.shape[1], extra_logit, slopes)
     padding = None if padding is None else jax.reshard(padding, P("data", None))
     first = first_place(q.shape[3]) if spread else jnp.int32(0)
@@ -197,8 +197,8 @@ def grouped(q: Array, k: Array, v: Array) -> tuple[Array, Array, Array]:
     """Heads before tokens, the queries by key/value head: [B, K, G, T, H], [B, K, S, H] twice."""
     groups, q = k.shape[2], jnp.swapaxes(q, 1, 2)
     q = q.reshape(q.shape[0], groups, q.shape[1] // groups, *q.shape[2:], out_sharding=heads(5))
-    k, v = (row_major(jax.reshard(jnp.swapaxes(x, 1, 2), heads(4))) for x in (k, v))
-    return row_major(q), k, v
+    k, v = (jax.reshard(jnp.swapaxes(x, 1, 2), heads(4)) for x in (k, v))
+    return q, k, v
 
 
 def _by_group(groups: int, *values: Float[Array, " N"]) -> tuple[Float[Array, "K G"], ...]:
