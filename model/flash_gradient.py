@@ -129,7 +129,7 @@ def _block(
         slopes = -jnp.einsum("BKSGq,Sq->KG", by_group, distance.astype(jnp.float32))
     ds, p = ds.astype(x.q.dtype), p.astype(x.v.dtype)
     dq = jnp.einsum("BKHS,BKSq->BKHq", row_major(jnp.swapaxes(x.k, 2, 3)), ds, preferred_element_type=jnp.float32)
-    dq = jnp.swapaxes(row_major(dq), 2, 3)
+    dq = jnp.swapaxes(row_major(dq), 2, 3)  # else XLA folds this into the factors, which undoes the line above
     dk = jnp.einsum("BKSq,BKqH->BKSH", ds, queries, preferred_element_type=jnp.float32)
     dv = jnp.einsum("BKSq,BKqH->BKSH", p, cotangent, preferred_element_type=jnp.float32)
     return dq.reshape(B, K, G, q, H, out_sharding=heads(5)), _Gradients(dk, dv, slopes)

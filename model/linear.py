@@ -40,6 +40,7 @@ def _product_forward(x: Array, w: Array, spec: P) -> tuple[Array, tuple[Array, A
 def _product_backward(spec: P, saved: tuple[Array, Array], cotangent: Array) -> tuple[Array, Array]:  # noqa: ARG001
     x, w = saved
     dx = _dot(cotangent, w.astype(x.dtype), (1, 1), jax.typeof(x).sharding.spec)
+    # The outer one keeps XLA from folding a transposition of dw, as of a tied embedding, back into the factors.
     dw = row_major(_dot(row_major(x.T), cotangent, (1, 0), jax.typeof(w).sharding.spec))
     return dx.astype(x.dtype), dw.astype(w.dtype)
 

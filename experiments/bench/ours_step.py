@@ -30,7 +30,7 @@ from experiments.population import compiled, over_arms, population_mesh, stack
 from experiments.position_tables import tables
 from experiments.train import TrainState, Values, started, train_step
 from model.block import Block
-from model.decoder import Decoder
+from model.decoder import Decoder, DecoderConfig
 from model.feedforward import FeedForward
 from model.norm import Norm
 
@@ -65,13 +65,20 @@ def begun(size: Size, compute: str) -> tuple[Mesh, Step, TrainState, Given]:
     def begin(params: Decoder, given: Values, shared: None) -> TrainState:  # noqa: ARG001
         return started(params, given, cfg)
 
-    def step(state: TrainState, given: Given, shared: None) -> tuple[TrainState, dict[str, Array]]:  # noqa: ARG001
-        return train_step(state, *given, model, cfg)
-
     with jax.set_mesh(mesh):
         ids: Any = tokens(size).astype(np.int32)
         given = (stack([Sample(ids)], mesh), stack([values(size)], mesh), stack([np.float32(LEARNING_RATE)], mesh))
-        return mesh, step, over_arms(begin)(stack([loaded(size)], mesh), given[1], None), given
+        return mesh, step_of(size, model), over_arms(begin)(stack([loaded(size)], mesh), given[1], None), given
+
+
+def step_of(size: Size, model: DecoderConfig) -> Step:
+    """A training step of one model, as `over_arms` takes it."""
+    cfg = training(size)
+
+    def step(state: TrainState, given: Given, shared: None) -> tuple[TrainState, dict[str, Array]]:  # noqa: ARG001
+        return train_step(state, *given, model, cfg)
+
+    return step
 
 
 def training(size: Size) -> TrainConfig:

@@ -11,7 +11,7 @@ import numpy as np
 
 from experiments.bench.compilations import Compilations
 from experiments.bench.llama import LEARNING_RATE, Size, config, structure, tokens
-from experiments.bench.ours_step import training
+from experiments.bench.ours_step import step_of, training
 from experiments.bench.worker import Prepared
 from experiments.build import decoder_config, extra_logit
 from experiments.config.model import ModelConfig
@@ -22,7 +22,7 @@ from experiments.cores import cores
 from experiments.data.sample import Sample
 from experiments.population import over_arms, population_mesh, stack
 from experiments.position_tables import tables
-from experiments.train import TrainState, Values, init_state, train_step
+from experiments.train import TrainState, Values, init_state
 from model.decoder import DecoderConfig
 from model.mesh import make_mesh
 
@@ -63,7 +63,7 @@ def arms_together(size: Size, arms: Sequence[Arm]) -> Prepared:
     mesh = population_mesh(len(arms), size.batch, size.width)
     with jax.set_mesh(mesh):
         state, given = _stacked(size, arms, mesh, model)
-        program = over_arms(_step_of(size, model), donate=True).lower(state, given, None).compile()  # pyright: ignore[reportFunctionMemberAccess]
+        program = over_arms(step_of(size, model), donate=True).lower(state, given, None).compile()  # pyright: ignore[reportFunctionMemberAccess]
 
     def work() -> float:
         nonlocal state
@@ -79,7 +79,7 @@ def one_after_another(size: Mapping[str, int], models: int) -> Prepared:
     jax.config.update("jax_num_cpu_devices", 1)
     own = Size(**size)
     model, arms, mesh = structure(own, "float32"), bases(own, models), make_mesh()
-    step = jax.jit(_step_of(own, model), donate_argnums=0)
+    step = jax.jit(step_of(own, model), donate_argnums=0)
     with jax.set_mesh(mesh):
         given = [jax.device_put(inputs(own, arm)) for arm in arms]
         begin = jax.jit(partial(init_state, model=model, cfg=training(own)))
@@ -108,7 +108,7 @@ def one_program(size: Mapping[str, int]) -> Prepared:
     def work() -> float:
         counted.begin()
         with jax.set_mesh(mesh):
-            step = over_arms(_step_of(own, model))
+            step = over_arms(step_of(own, model))
             after, first = step(state, given, None)
             _, second = step(after, given, None)
             return float(sum(np.asarray(metrics["loss"])[: len(arms)].sum() for metrics in (first, second)))
@@ -132,7 +132,7 @@ def program_an_arm(size: Mapping[str, int]) -> Prepared:
         losses = []
         with jax.set_mesh(mesh):
             for state, one in zip(states, given, strict=True):
-                step = jax.jit(lambda state, one=one: _step_of(own, model)(state, jax.tree.map(jnp.asarray, one), None))
+                step = jax.jit(lambda state, one=one: step_of(own, model)(state, jax.tree.map(jnp.asarray, one), None))
                 after, first = step(state)
                 losses += [first["loss"], step(after)[1]["loss"]]
         return float(sum(map(float, losses)))
@@ -147,16 +147,6 @@ def _counted(work: Callable[[], float], counted: Compilations) -> Prepared:
 def _with(size: Size, position: Any, sink: Any = None) -> ModelConfig:
     changes = {"position": position, "sink": sink or NoSink()}
     return config(size, "float32").model_copy(update=changes)
-
-
-def _step_of(size: Size, model: DecoderConfig) -> Callable[..., Any]:
-    cfg = training(size)
-
-    def step(state: TrainState, given: Any, shared: None) -> Any:  # noqa: ARG001
-        sample, values, rate = given
-        return train_step(state, sample, values, rate, model, cfg)
-
-    return step
 
 
 def _stacked(size: Size, arms: Sequence[Arm], mesh: Any, model: DecoderConfig) -> tuple[TrainState, Any]:

@@ -46,5 +46,6 @@ def test_the_gradient_of_a_norm_of_one_text_is_summed_at_once():
     """A sum over the tokens that keeps the axis of the batch takes XLA's CPU back end a hundred times as long."""
     x, scale = jnp.ones((1, 512, 32)), jnp.ones(32)
     loss = jax.grad(lambda scale: jnp.sum(jnp.sin(rms_norm(x, scale))))
-    found = [e.params["axes"] for e in jax.make_jaxpr(loss)(scale).eqns if e.primitive.name == "reduce_sum"]
-    assert (0, 1) in found
+    sums = [e for e in jax.make_jaxpr(loss)(scale).eqns if e.primitive.name == "reduce_sum"]
+    found = [e.params["axes"] for e in sums if e.invars[0].aval.shape == x.shape and e.params["axes"] not in ((2,), (0, 1, 2))]
+    assert found == [(0, 1)]
