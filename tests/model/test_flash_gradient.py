@@ -83,6 +83,23 @@ def test_value_and_all_gradients_are_those_of_whole_matrices_in_float64(shape, t
             assert error < 5e-6, f"window and kept {sight}, {jax.tree_util.keystr(path)}"
 
 
+@pytest.mark.parametrize("tile", [None, 8])
+def test_gradients_of_bfloat16_are_those_of_float32_to_its_rounding(tile, monkeypatch):
+    """2^-8 of the largest, a few times over: p, dS and what comes in are rounded before they are multiplied."""
+    if tile is not None:
+        cut_into_tiles(monkeypatch, tile)
+    arguments, padding, w = case(SHAPES["blocks"])
+    w = w.astype(jnp.bfloat16)
+    rounded = arguments | {name: arguments[name].astype(jnp.bfloat16) for name in ("q", "k", "v")}
+    sight = (jnp.int32(14), jnp.int32(3))
+    found = jax.jit(jax.grad(lambda given: ours(given, sight, padding, w)[0]))(rounded)
+    wide = jax.tree.map(lambda leaf: leaf.astype(jnp.float32), rounded)
+    expected = jax.jit(jax.grad(lambda given: exact(given, sight, padding, w.astype(jnp.float32))[0]))(wide)
+    for name, other in expected.items():
+        assert found[name].dtype == rounded[name].dtype
+        assert jnp.abs(found[name].astype(jnp.float32) - other).max() < 0.02 * jnp.abs(other).max(), name
+
+
 def test_windows_and_kept_tokens_are_swept_in_one_program(monkeypatch):
     """Under vmap loops over tiles end where the widest ends."""
     cut_into_tiles(monkeypatch, 8)

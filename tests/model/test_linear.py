@@ -43,6 +43,17 @@ def test_bfloat16_products_are_summed_in_float32():
     assert y.item() == 4096
 
 
+def test_gradients_of_bfloat16_are_those_of_the_plain_product_of_rounded_numbers():
+    x, w, weights = (
+        numbers(seed, *shape).astype(jnp.bfloat16) for seed, shape in ((5, (2, 64, 32)), (6, (32, 48)), (7, (2, 64, 48)))
+    )
+    found = jax.grad(lambda x, w: jnp.sum(weights * project(x, w, out_sharding=RESIDUAL)), (0, 1))(x, w.astype(jnp.float32))
+    assert (found[0].dtype, found[1].dtype) == (jnp.bfloat16, jnp.float32)
+    x, w, weights = (np.asarray(a, np.float64) for a in (x, w, weights))
+    np.testing.assert_allclose(found[0].astype(jnp.float32), np.einsum("bto,do->btd", weights, w), rtol=2**-8, atol=1e-4)
+    np.testing.assert_allclose(found[1], np.einsum("btd,bto->do", x, weights), rtol=1e-5, atol=1e-4)
+
+
 def test_initial_matrices_have_the_stated_scale_and_are_cut_at_three_of_it():
     w = draw(jax.random.key(0), matrix((256, 512), P("data", "model"), 256, gain=0.5))
     scale = 0.5 / 16
