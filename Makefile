@@ -10,8 +10,8 @@ reproduce: install
 
 test: .venv/developing
 	$(BIN)/python -m pytest -n 2 --dist loadfile -m "not oracle"
-oracles: .venv/comparing
-	$(BIN)/python -m pytest -n 2 --dist loadfile -m oracle
+oracles: .venv/comparing .venv/libtpu
+	JAX_PLATFORMS=cpu PYTHONPATH=.venv/libtpu $(BIN)/python -m pytest -n 2 --dist loadfile -m oracle
 lint: .venv/developing
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
@@ -28,6 +28,11 @@ lint: .venv/developing
 	touch $@
 .venv/comparing: .venv/developing
 	$(BIN)/python -m pip install --quiet --editable '.[oracles]'
+	touch $@
+# The compiler for TPUs, of the version that JAX wants, by itself: beside JAX it would look for TPUs in every run, and complain.
+LIBTPU := import importlib.metadata as m; print(next(r.partition(";")[0] for r in m.requires("jax") if r.startswith("libtpu")))
+.venv/libtpu: .venv/installed
+	$(BIN)/python -m pip install --quiet --no-deps --upgrade --target $@ "$$($(BIN)/python -c '$(LIBTPU)')"
 	touch $@
 
 # The locks hold names, versions and hashes for every Python that leadline supports, and no addresses.

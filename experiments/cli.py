@@ -1,5 +1,6 @@
 """The command line: arguments in, one table or one JSON object out. What needs JAX is imported by the command that needs it."""
 
+import itertools
 import logging
 import os
 import sys
@@ -152,7 +153,6 @@ def doctor(as_json: AsJson = False) -> None:
     from experiments.identity import provenance
     from experiments.program_cache import kept_where
     from model.attention import form
-    from model.flash import LONGEST_UNROLLED
 
     found = {**provenance(), "programs": kept_where()}
     if as_json:
@@ -164,9 +164,12 @@ def doctor(as_json: AsJson = False) -> None:
     typer.echo(f"{'devices':18} {device['count']} x {device['kind']} ({device['platform']})")
     if device["platform"] == "cpu":
         typer.echo(f"{'accelerator':18} none; for one, install the extra that fits it: .[cuda13], .[cuda12] or .[tpu]")
-    short, long, other = form(1, 1), form(*[LONGEST_UNROLLED + 1] * 2), form(1, 1, cap=jnp.float32(1))
-    lengths = f"{short} up to {LONGEST_UNROLLED} tokens, {long} beyond"
-    typer.echo(f"{'attention':18} softmax, window, kept tokens, ALiBi, extra logit: {lengths}; others: {other}")
+    heads = {"device": device["platform"], "channels": 64, "itemsize": 2}
+    by_form = itertools.groupby((2**n for n in range(21)), lambda tokens: form(tokens, tokens, **heads))
+    *shorter, (longest, _) = [(name, max(lengths)) for name, lengths in by_form]
+    forms = "".join(f"{name} up to {tokens} tokens, " for name, tokens in shorter) + longest + (" beyond" if shorter else "")
+    other = form(1, 1, **heads, cap=jnp.float32(1))
+    typer.echo(f"{'attention':18} softmax, window, kept tokens, ALiBi, extra logit: {forms}; others: {other}")
     typer.echo(f"{'compiled programs':18} {found['programs'] or 'not kept'}")
     typer.echo(f"{'commit':18} {found['commit'] or 'not in a git checkout'}")
 

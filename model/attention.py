@@ -15,9 +15,11 @@ from model.blocks import heads
 from model.columns import column_statistics
 from model.flash import Softmax, softmax_by_tiles, unrolled
 from model.flash_gradient import softmax_gradients
+from model.flash_kernel import has_kernel, softmax_by_kernel
 from model.kernels.kernel import Weigh
 from model.kernels.softmax import softmax_terms
 from model.layout import row_major
+from model.mesh import platform
 from model.rows import Rows, ScoreBias, attend_chunks, attend_rows
 from model.spread import all_tokens, first_place, summed_tokens
 
@@ -76,10 +78,8 @@ def attention(
         k, v, padding = all_tokens(k, 2), all_tokens(v, 2), None if padding is None else all_tokens(padding, 1)
     x = Softmax(q, factor, k, v, extra, slope, window, jnp.asarray(kept, jnp.int32), first, padding)
     asked = {"bias": bias, "cap": cap, "weigh": weigh, "bias_key": bias_key}
-    if form(q.shape[3], k.shape[2], **asked) == "differentiated":
-        rows = attend_chunks(x, **asked, bias_value=bias_value)
-    else:
-        rows = _flash(x)
+    differentiated = _form(x, **asked) == "differentiated"
+    rows = attend_chunks(x, **asked, bias_value=bias_value) if differentiated else _flash(x)
     return _join_heads(rows._replace(received=summed_tokens(rows.received, 3)) if spread else rows)
 
 
@@ -87,27 +87,40 @@ def form(
     queries: int,
     keys: int,
     *,
+    device: str,
+    channels: int,
+    itemsize: int,
     bias: ScoreBias | None = None,
     cap: Float[Array, ""] | None = None,
     weigh: Weigh = softmax_terms,
     bias_key: Float[Array, "K H"] | None = None,
-) -> Literal["chunks", "tiles", "differentiated"]:
-    """How `attention` computes where scores are products, ALiBi and a window under a softmax: by chunks of rows without a loop,
-    or of long texts, and of parts of a text, by tiles (model.flash); the gradient comes from the log-sum-exp then. Else JAX
-    differentiates the forward pass, and keeps what that needs of all scores."""
+) -> Literal["kernel", "chunks", "tiles", "differentiated"]:
+    """How `attention` computes on "cpu", "gpu" or "tpu", of heads of so many channels of so many bytes.
+
+    Where scores are products, ALiBi and a window under a softmax, the gradient comes from the log-sum-exp: by a kernel of the
+    device (model.flash_kernel), or else by chunks of rows without a loop, or of long texts, and of parts of a text, by tiles
+    (model.flash). Else JAX differentiates the forward pass, and keeps what that needs of all scores."""
     if weigh is not softmax_terms or bias is not None or cap is not None or bias_key is not None:
         return "differentiated"
+    if has_kernel(device, max(queries, keys), channels, itemsize):
+        return "kernel"
     return "chunks" if unrolled(queries, keys) else "tiles"
+
+
+def _form(x: Softmax, **asked: Any) -> Literal["kernel", "chunks", "tiles", "differentiated"]:
+    channels = max(x.q.shape[-1], x.v.shape[-1])
+    return form(x.q.shape[3], x.k.shape[2], device=platform(), channels=channels, itemsize=x.q.dtype.itemsize, **asked)
 
 
 _PLAIN = {"bias": None, "cap": None, "weigh": softmax_terms, "bias_key": None, "bias_value": None}
 
 
 def _softmax(x: Softmax) -> Rows:
-    """A long text by tiles. There statistics take a pass of their own, if they are wanted."""
-    if form(x.q.shape[3], x.k.shape[2]) == "chunks":
+    """By a kernel or by tiles statistics take a pass of their own, if they are wanted."""
+    found = _form(x)
+    if found == "chunks":
         return attend_chunks(x, **_PLAIN)
-    out, lse = softmax_by_tiles(x)
+    out, lse = softmax_by_kernel(x, platform()) if found == "kernel" else softmax_by_tiles(x)
     return Rows(out=out, lse=lse, **column_statistics(x)._asdict())
 
 
@@ -132,7 +145,8 @@ def _flash_backward(saved: tuple[Softmax, Array, Array, tuple[()] | None], cotan
     x = x._replace(window=jnp.add(x.window, 0), kept=jnp.add(x.kept, 0))
     asked = [name for name, leaf in cotangent._asdict().items() if not isinstance(leaf, SymbolicZero)]
     if asked == ["out"]:
-        gradients = softmax_gradients(x, out, lse, cotangent.out, with_slopes=with_slopes is not None)
+        kernel_of = platform() if _form(x) == "kernel" else None
+        gradients = softmax_gradients(x, out, lse, cotangent.out, kernel_of=kernel_of, with_slopes=with_slopes is not None)
         q, k, v, extra, slopes = gradients
         return (Softmax(q, None, k, v, extra, slopes, None, None, None, None),)  # pyright: ignore[reportArgumentType]
     _, backward = jax.vjp(lambda given: [getattr(attend_chunks(given, **_PLAIN), name) for name in asked], x)

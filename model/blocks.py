@@ -47,13 +47,21 @@ def merge_blocks(x: Array, count: int) -> Array:
 
 
 def tiles_seen(
-    start: Int[Array, ""], size: int, window: Int[Array, ""], kept: Int[Array, ""]
+    start: Int[Array, ""], rows: int, size: int, window: Int[Array, ""], kept: Int[Array, ""]
 ) -> tuple[Int[Array, ""], Callable[[Int[Array, ""]], Int[Array, ""]]]:
-    """How many tiles of `size` keys are seen by as many rows at `start` and behind it, and where the n-th of them begins: first
+    """How many tiles of `size` keys are seen by so many rows at `start` and behind it, and where the n-th of them begins: first
     those of the kept keys, then those of the window up to the rows' own."""
     first = jnp.maximum(start - window + 1, 0) // size
     before = jnp.minimum((kept + size - 1) // size, first)
-    return before + (start + size - 1) // size + 1 - first, lambda n: size * jnp.where(n < before, n, n - before + first)
+    return before + (start + rows - 1) // size + 1 - first, lambda n: size * jnp.where(n < before, n, n - before + first)
+
+
+def tiles_seeing(
+    key: Int[Array, ""], keys: int, size: int, rows: int, window: Int[Array, ""], kept: Int[Array, ""], first: Int[Array, ""]
+) -> tuple[Int[Array, ""], Int[Array, ""]]:
+    """From which to before which tile, of `size` each, `rows` in all from `first` on see some of so many keys at `key`."""
+    last = jnp.where(key < kept, rows, jnp.clip(key + keys - 1 + window - first, 0, rows))
+    return jnp.maximum(key - first, 0) // size, (last + size - 1) // size
 
 
 def looked_at(
@@ -61,7 +69,14 @@ def looked_at(
 ) -> tuple[Int[Array, "q S"], Bool[Array, "q S"]]:
     """How far queries at i are behind keys at j, and which of these they see: i - window < j <= i, and any j < kept up to i."""
     distance = i[:, None] - j[None, :]
-    return distance, (distance >= 0) & ((distance < window) | (j < kept)[None])
+    return distance, sees(distance, j[None, :], window, kept)
+
+
+def sees(
+    distance: Int[Array, "q S"], j: Int[Array, "#q #S"], window: Int[Array, ""], kept: Int[Array, ""] | int
+) -> Bool[Array, "q S"]:
+    """Whether a query sees the key at j, which is so far behind it."""
+    return (distance >= 0) & ((distance < window) | (j < kept))
 
 
 def seen(distance: Int[Array, "q S"], visible: Bool[Array, "q S"], slopes: Float[Array, "K G"]) -> Float[Array, "K G q S"]:

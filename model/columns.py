@@ -88,9 +88,10 @@ def _added(
     def by_head(x: Array) -> Array:
         return x.reshape(B, K, G, R // G, *x.shape[3:], out_sharding=heads(x.ndim + 1))
 
-    # A sum over queries as a product: XLA's CPU back end reduces the columns of a fused softmax 100 times slower.
+    # A sum over queries as a product: XLA's CPU back end reduces the columns of a fused softmax 100 times slower. An
+    # accelerator would round the factors.
     counted = by_head(jnp.where(jnp.tile(new, G)[None, None], share, 0))
-    columns = jnp.einsum("BKGqS,BKGq->BKGS", by_head(numerators), counted)
+    columns = jnp.einsum("BKGqS,BKGq->BKGS", by_head(numerators), counted, precision=jax.lax.Precision.HIGHEST)
     return Columns(
         first=placed(found.first, by_head(numerators[..., 0] * share), at, 3),
         extra=placed(found.extra, by_head(extra * share), at, 3),

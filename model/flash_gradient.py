@@ -1,5 +1,6 @@
 """The gradient of softmax attention from its output and log-sum-exp, by blocks (Dao et al. 2022, arXiv:2205.14135)."""
 
+import functools
 from typing import NamedTuple
 
 import jax
@@ -9,6 +10,8 @@ from jaxtyping import Array, Float, Int
 
 from model.blocks import chunks_of, heads, looked_at, seen, tiles_seen
 from model.flash import TILE, Softmax, behind, filled, keys_of, placed, unrolled
+from model.flash_kernel import Machine
+from model.flash_kernel_gradient import gradients_by_kernel
 from model.layout import row_major
 
 
@@ -36,6 +39,7 @@ def softmax_gradients(
     lse: Float[Array, "B K G T"],
     cotangent: Float[Array, "B K G T Hv"],
     *,
+    kernel_of: Machine | None,
     with_slopes: bool,
 ) -> tuple[Array, Array, Array, Array, Array | None]:
     """The cotangents of q, k, v, extra_logit and, where they are asked for, slopes for that of the output o.
@@ -44,17 +48,27 @@ def softmax_gradients(
         dQ = c dS K,   dK = c dSᵀ Q,   dV = Pᵀ dO,   db = -Σ e^(b - lse) δ,   dslope = -Σ dS ⊙ (i - j)
 
     c is the scale of the products. lse and O include the extra logit b, and so do all of these: nothing else in them knows of
-    it. Memory is linear in T.
+    it. Memory is linear in T. `kernel_of` is the machine whose kernels compute it, None without any.
     """
     products = cotangent.astype(jnp.float32) * out.astype(jnp.float32)
-    delta = jnp.einsum("BKGTH,H->BKGT", products, jnp.ones(products.shape[-1]))
+    delta = jnp.einsum("BKGTH,H->BKGT", products, jnp.ones(products.shape[-1]), precision=jax.lax.Precision.HIGHEST)
     rows = _Block(x.scale * x.q, cotangent.astype(x.v.dtype), lse, delta, x.places)
-    by = _by_chunks if unrolled(x.q.shape[3], x.k.shape[2]) else _by_tiles
+    if kernel_of is not None:
+        by = functools.partial(_by_kernel, machine=kernel_of)
+    else:
+        by = _by_chunks if unrolled(x.q.shape[3], x.k.shape[2]) else _by_tiles
     dq, total = by(x, rows, with_slopes=with_slopes)
     dq = dq * x.scale.astype(jnp.float32)
     extra = -jnp.sum(jnp.exp(x.extra_logit[None, :, :, None] - lse) * delta, axis=(0, 3))
     dq, dk, dv = (a.astype(b.dtype) for a, b in ((dq, x.q), (total.k, x.k), (total.v, x.v)))
     return dq, dk, dv, extra, total.slopes
+
+
+def _by_kernel(
+    x: Softmax, rows: _Block, *, machine: Machine, with_slopes: bool
+) -> tuple[Float[Array, "B K G T H"], _Gradients]:
+    dq, dk, dv, slopes = gradients_by_kernel(x, rows.cotangent, rows.lse, rows.delta, machine=machine, with_slopes=with_slopes)
+    return dq, _Gradients(dk, dv, slopes)
 
 
 def _by_chunks(x: Softmax, rows: _Block, *, with_slopes: bool) -> tuple[Float[Array, "B K G T H"], _Gradients]:
@@ -79,7 +93,7 @@ def _by_tiles(x: Softmax, rows: _Block, *, with_slopes: bool) -> tuple[Float[Arr
     def with_rows(number: Int[Array, ""], found: tuple[Array, _Gradients]) -> tuple[Array, _Gradients]:
         start = number * TILE
         own = _of_rows(rows, start, TILE)
-        count, at = tiles_seen(x.first + start, TILE, x.window, x.kept)
+        count, at = tiles_seen(x.first + start, TILE, TILE, x.window, x.kept)
 
         def with_keys(n: Int[Array, ""], found: tuple[Array, _Gradients]) -> tuple[Array, _Gradients]:
             dq, total = found

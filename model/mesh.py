@@ -24,3 +24,9 @@ def make_mesh(*, arm: int = 1, text: int = 1, data: int = 1, model: int = 1, dev
         asked = ", ".join(f"{name}={size}" for name, size in zip(AXES, sizes, strict=True))
         raise ValueError(f"the mesh ({asked}) needs {wanted} devices, {len(available)} here")
     return jax.make_mesh(sizes, AXES, axis_types=(AxisType.Explicit,) * len(AXES), devices=available[:wanted])
+
+
+def platform() -> str:
+    """What the devices of the mesh that is set are: "cpu", "gpu" or "tpu"; "cpu" too where it stands for no devices."""
+    device = jax.sharding.get_abstract_mesh().abstract_device
+    return "cpu" if device is None else device.platform

@@ -91,8 +91,9 @@ def attend_rows(
         x if x is None else x.reshape(B, K, G, rows, *x.shape[3:], out_sharding=heads(x.ndim + 1))
         for x in (share, numerators[..., 0] * share, extra, entropy, lse, numerators, out)
     )
-    # A sum over queries as a product: XLA's CPU back end reduces the columns of a fused softmax 100 times slower.
-    received = jnp.einsum("BKGqS,BKGq->BKGS", numerators, share)
+    # A sum over queries as a product: XLA's CPU back end reduces the columns of a fused softmax 100 times slower. An
+    # accelerator would round the factors.
+    received = jnp.einsum("BKGqS,BKGq->BKGS", numerators, share, precision=jax.lax.Precision.HIGHEST)
     return Rows(out, first=first, extra=extra, entropy=entropy, received=received, lse=lse)
 
 

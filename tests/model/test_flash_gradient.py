@@ -1,6 +1,7 @@
 """The gradient from the log-sum-exp against JAX's own of whole matrices in float64, and what it keeps."""
 
 import functools
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -13,7 +14,7 @@ from jax.test_util import check_grads
 from model.attention import attention, form
 from model.mesh import make_mesh
 from tests.model.naive import NO_WINDOW, plain, random_heads
-from tests.model.tiles import cut_into_tiles
+from tests.model.tiles import computed, cut_into_tiles
 
 pytestmark = pytest.mark.usefixtures("mesh", "small_blocks")
 
@@ -65,11 +66,10 @@ def case(shape):
     return {"q": q, "k": k, "v": v, **values}, padding, w
 
 
-@pytest.mark.parametrize("tile", [None, 8, 12])
+@pytest.mark.parametrize("form", [None, 8, 12, (8, 16), (16, 8)])  # with a window of 5, tiles are skipped
 @pytest.mark.parametrize("shape", SHAPES)
-def test_value_and_all_gradients_are_those_of_whole_matrices_in_float64(shape, tile, monkeypatch):
-    if tile is not None:  # with a window of 5, tiles are skipped
-        cut_into_tiles(monkeypatch, tile)
+def test_value_and_all_gradients_are_those_of_whole_matrices_in_float64(shape, form, monkeypatch):
+    computed(monkeypatch, form)
     arguments, padding, w = case(SHAPES[shape])
     gradient, whole = jax.jit(jax.grad(ours, has_aux=True)), jax.jit(jax.grad(exact, has_aux=True))
     for sight in ((5, 0), (5, 3), (5, 14), (NO_WINDOW, 0)):
@@ -83,11 +83,10 @@ def test_value_and_all_gradients_are_those_of_whole_matrices_in_float64(shape, t
             assert error < 5e-6, f"window and kept {sight}, {jax.tree_util.keystr(path)}"
 
 
-@pytest.mark.parametrize("tile", [None, 8])
-def test_gradients_of_bfloat16_are_those_of_float32_to_its_rounding(tile, monkeypatch):
+@pytest.mark.parametrize("form", [None, 8, (8, 16)])
+def test_gradients_of_bfloat16_are_those_of_float32_to_its_rounding(form, monkeypatch):
     """2^-8 of the largest, a few times over: p, dS and what comes in are rounded before they are multiplied."""
-    if tile is not None:
-        cut_into_tiles(monkeypatch, tile)
+    computed(monkeypatch, form)
     arguments, padding, w = case(SHAPES["blocks"])
     w = w.astype(jnp.bfloat16)
     rounded = arguments | {name: arguments[name].astype(jnp.bfloat16) for name in ("q", "k", "v")}
@@ -100,9 +99,10 @@ def test_gradients_of_bfloat16_are_those_of_float32_to_its_rounding(tile, monkey
         assert jnp.abs(found[name].astype(jnp.float32) - other).max() < 0.02 * jnp.abs(other).max(), name
 
 
-def test_windows_and_kept_tokens_are_swept_in_one_program(monkeypatch):
-    """Under vmap loops over tiles end where the widest ends."""
-    cut_into_tiles(monkeypatch, 8)
+@pytest.mark.parametrize("form", [8, (8, 16)])
+def test_windows_and_kept_tokens_are_swept_in_one_program(form, monkeypatch):
+    """Under vmap loops over tiles end where the widest ends, and kernels have an axis more."""
+    computed(monkeypatch, form)
     arguments, padding, w = case(SHAPES["blocks"])
     gradient = jax.jit(jax.grad(ours, has_aux=True))
     sights = jnp.asarray([5, NO_WINDOW, 1, 9]), jnp.asarray([0, 0, 3, 20])
@@ -113,8 +113,9 @@ def test_windows_and_kept_tokens_are_swept_in_one_program(monkeypatch):
         jax.tree.map(functools.partial(np.testing.assert_allclose, atol=1e-5), own, alone)
 
 
-def test_tiles_are_sharded_as_heads_and_texts_are(monkeypatch):
-    cut_into_tiles(monkeypatch, 8)
+@pytest.mark.parametrize("form", [8, (8, 16)])
+def test_tiles_are_sharded_as_heads_and_texts_are(form, monkeypatch):
+    computed(monkeypatch, form)
     arguments, padding, w = case(SHAPES["blocks"])
     gradient = jax.jit(jax.grad(ours, has_aux=True))
     sight = jnp.int32(5), jnp.int32(2)
@@ -126,7 +127,7 @@ def test_tiles_are_sharded_as_heads_and_texts_are(monkeypatch):
         specs = {"q": heads, "k": heads, "v": heads, "extra_logit": P("model"), "slopes": P("model")}
         shardings = jax.tree.map(lambda spec: NamedSharding(four, spec), (specs, (P(), P()), texts, heads))
         found = jax.device_get(gradient(*jax.device_put(given, shardings)))
-    jax.tree.map(functools.partial(np.testing.assert_allclose, atol=1e-5), found, expected)
+    jax.tree.map(functools.partial(np.testing.assert_allclose, rtol=1e-6, atol=1e-5), found, expected)
 
 
 def test_a_statistic_has_its_gradient_too():
@@ -166,10 +167,19 @@ def test_tiles_that_nothing_sees_cost_nothing(monkeypatch):
     assert np.abs(found).max() > 0
 
 
-def test_what_is_asked_decides_the_form():
-    assert form(1024, 1024) == "chunks"
-    assert form(1025, 1025) == "tiles"
-    assert form(8, 64) == "tiles"  # a part of a text
-    assert form(8, 8, cap=jnp.float32(3)) == "differentiated"
-    assert form(2048, 2048, bias_key=jnp.zeros((1, 4))) == "differentiated"
-    assert form(8, 8, weigh=lambda scores, logit: None) == "differentiated"  # noqa: ARG005  # pyright: ignore[reportArgumentType]
+FORMS = {
+    "chunks": {"queries": 1024, "keys": 1024, "device": "cpu"},
+    "tiles": {"queries": 1025, "keys": 1025, "device": "cpu"},
+    "tiles of a part of a text": {"queries": 8, "keys": 64, "device": "cpu"},
+    "kernel": {"queries": 8, "keys": 64, "device": "gpu"},
+    "chunks, for too many channels": {"queries": 1024, "keys": 1024, "device": "gpu", "channels": 320},
+    "differentiated, of capped scores": {"queries": 8, "keys": 8, "device": "gpu", "cap": jnp.float32(3)},
+    "differentiated, of a biased key": {"queries": 2048, "keys": 2048, "device": "cpu", "bias_key": jnp.zeros((1, 4))},
+    "differentiated, of no softmax": {"queries": 8, "keys": 8, "device": "cpu", "weigh": lambda *_: None},
+}
+
+
+@pytest.mark.parametrize("expected", FORMS)
+def test_shapes_device_and_what_is_asked_decide_the_form(expected):
+    asked: dict[str, Any] = {"channels": 64, "itemsize": 2} | FORMS[expected]
+    assert expected.startswith(form(**asked))

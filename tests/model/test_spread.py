@@ -23,7 +23,7 @@ from model.positions.tables import PositionTables, position_tables
 from model.positions.xpos import xpos_decay
 from model.spread import AXIS
 from tests.model.naive import plain
-from tests.model.tiles import cut_into_tiles
+from tests.model.tiles import computed
 from tests.model.weights import drawn
 
 pytestmark = pytest.mark.usefixtures("quick_to_compile")
@@ -86,11 +86,10 @@ def test_it_is_the_text_on_one_device(name: str, parts: int) -> None:
     jax.tree.map(functools.partial(np.testing.assert_allclose, atol=2e-5, rtol=2e-5), spread, alone)
 
 
-@pytest.mark.parametrize("tile", [None, 5])
-def test_the_gradient_of_attention_is_that_on_one_device(tile: int | None, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("form", [None, 5, (5, 16)])
+def test_the_gradient_of_attention_is_that_on_one_device(form: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """Taken on the devices, of parts of 8 tokens in one tile or in several that end elsewhere."""
-    if tile is not None:
-        cut_into_tiles(monkeypatch, tile)
+    computed(monkeypatch, form)
     rng = np.random.default_rng(1)
     given = tuple(rng.standard_normal((1, 24, 2, 4)).astype(np.float32) for _ in range(4))
     values = plain(2, window=jnp.int32(7), kept=jnp.int32(2), slopes=jnp.asarray([0.1, 0.0]))

@@ -1,0 +1,76 @@
+"""The kernels as they are lowered for machines that are not here; what they compute: test_flash_gradient, test_spread."""
+
+import re
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import pytest
+from jax.sharding import AbstractDevice, AbstractMesh, AxisType
+
+from model.attention import attention, form
+from model.mesh import AXES, platform
+
+GPU = AbstractDevice(device_kind="NVIDIA H200", num_cores=None, platform="gpu")
+TPU = {name: AbstractDevice(device_kind=name, num_cores=1, platform="tpu") for name in ("TPU v4", "TPU v5 lite")}
+MACHINES = {"cuda": (GPU, "__gpu$xla.gpu.triton"), "tpu": (TPU["TPU v5 lite"], "tpu_custom_call")}
+
+
+def devices(kind: AbstractDevice) -> AbstractMesh:
+    return AbstractMesh((1,) * 4, AXES, axis_types=(AxisType.Explicit,) * 4, abstract_device=kind)
+
+
+def loss(given: Any, window: Any, padding: Any) -> Any:
+    values = {name: given[name] for name in ("extra_logit", "slopes")}
+    out, _ = attention(given["q"], given["k"], given["v"], **values, window=window, kept=window, padding=padding)
+    return jnp.sum(out.astype(jnp.float32))
+
+
+def lowered(machine: str, dtype: str, channels: int, *, padded: bool, members: int | None = None) -> str:
+    """The program of the loss and all of its gradients, of texts of 1000 tokens, or of so many models at once."""
+    many = () if members is None else (members,)
+    shapes = {"q": (2, 1000, 4, channels), "k": (2, 1000, 2, channels), "v": (2, 1000, 2, channels)}
+    given = {name: jax.ShapeDtypeStruct(many + shape, dtype) for name, shape in shapes.items()}
+    given |= {name: jax.ShapeDtypeStruct((*many, 4), jnp.float32) for name in ("extra_logit", "slopes")}
+    padding = jax.ShapeDtypeStruct((2, 1000), bool) if padded else None
+    function = jax.value_and_grad(loss)
+    if members is not None:
+        function = jax.vmap(function, in_axes=(0, 0, None))
+    with jax.sharding.use_abstract_mesh(devices(MACHINES[machine][0])):
+        traced = jax.jit(function).trace(given, jax.ShapeDtypeStruct(many, jnp.int32), padding)
+        return traced.lower(lowering_platforms=(machine,)).as_text()
+
+
+CASES = {
+    "bfloat16": {"dtype": "bfloat16", "channels": 64, "padded": False},
+    "float32, padding": {"dtype": "float32", "channels": 128, "padded": True},
+    "channels that are no power of two": {"dtype": "bfloat16", "channels": 80, "padded": True},
+    "a sweep over windows": {"dtype": "bfloat16", "channels": 64, "padded": True, "members": 3},
+}
+
+
+@pytest.mark.parametrize("case", CASES)
+@pytest.mark.parametrize("machine", MACHINES)
+def test_value_and_gradients_are_three_kernels_and_no_other_product(machine: str, case: str) -> None:
+    program = lowered(machine, **CASES[case])  # pyright: ignore[reportArgumentType]
+    assert len(re.findall(rf"custom_call @{re.escape(MACHINES[machine][1])}\b", program)) == 3
+    assert program.count("dot_general") == 1  # δ = Σ dO ⊙ O, whose factors are not rounded
+
+
+def test_the_platform_is_that_of_the_devices_of_the_mesh() -> None:
+    found = {}
+    for name, kind in {"none": None, "gpu": GPU, "tpu": TPU["TPU v4"]}.items():
+        mesh = AbstractMesh((1,) * 4, AXES, axis_types=(AxisType.Explicit,) * 4, abstract_device=kind)
+        with jax.sharding.use_abstract_mesh(mesh):
+            found[name] = platform()
+    assert found == {"none": "cpu", "gpu": "gpu", "tpu": "tpu"}
+
+
+def test_a_tpu_has_kernels_for_as_many_keys_as_half_of_its_vector_memory_holds() -> None:
+    """16 MiB of a v4, 128 MiB of a v5e: 1 KiB a key of 128 channels in bfloat16."""
+    found = {}
+    for name, kind in TPU.items():
+        with jax.sharding.use_abstract_mesh(devices(kind)):
+            lengths = [2**n for n in range(10, 20)]
+            found[name] = [form(n, n, device="tpu", channels=128, itemsize=2) for n in lengths].count("kernel")
+    assert found == {"TPU v4": 4, "TPU v5 lite": 7}

@@ -1,0 +1,74 @@
+"""Google's compiler for TPUs, which needs none: what it makes of our kernels, and of a training step on four of its devices."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import pytest
+from jax.experimental import topologies
+from jax.sharding import Mesh, NamedSharding
+from jax.sharding import PartitionSpec as P
+
+from model.attention import attention
+from model.block import BlockConfig
+from model.decoder import DecoderConfig, apply_decoder, init_decoder
+from model.mesh import make_mesh
+from model.positions.rope_scaling import inverse_frequencies
+from model.positions.tables import position_tables
+
+pytestmark = pytest.mark.oracle
+
+KERNEL = 'custom_call_target="tpu_custom_call"'
+
+
+def chips(kind: str) -> Sequence[Any]:
+    """Four devices of a kind."""
+    pytest.importorskip("libtpu", reason="libtpu is not here: make oracles brings it")
+    return topologies.get_topology_desc(platform="tpu", topology_name=kind).devices
+
+
+def placed(mesh: Mesh, shape: tuple[int, ...], dtype: Any, *spec: str | None) -> jax.ShapeDtypeStruct:
+    return jax.ShapeDtypeStruct(shape, dtype, sharding=NamedSharding(mesh, P(*spec)))
+
+
+def loss(given: Any, sight: Any, padding: Any) -> Any:
+    window, kept = sight
+    out, _ = attention(**given, window=window, kept=kept, padding=padding)
+    return jnp.sum(out.astype(jnp.float32))
+
+
+@pytest.mark.parametrize(("dtype", "channels", "tokens"), [("bfloat16", 64, 8192), ("float32", 80, 1000)])
+@pytest.mark.parametrize("kind", ["v5e:2x2", "v5p:2x2x1", "v6e:2x2"])
+def test_attention_and_its_gradients_are_three_kernels_that_fit_on_the_chip(
+    kind: str, dtype: str, channels: int, tokens: int
+) -> None:
+    mesh = make_mesh(devices=chips(kind)[:1])
+    with jax.set_mesh(mesh):
+        given = {name: placed(mesh, (1, tokens, heads, channels), dtype) for name, heads in {"q": 4, "k": 2, "v": 2}.items()}
+        given |= {name: placed(mesh, (4,), jnp.float32) for name in ("extra_logit", "slopes")}
+        sight, padding = (placed(mesh, (), jnp.int32),) * 2, placed(mesh, (1, tokens), bool)
+        program = jax.jit(jax.value_and_grad(loss)).lower(given, sight, padding).compile()
+    text, plan = program.as_text(), program.memory_analysis()
+    assert text is not None
+    assert plan is not None
+    assert text.count(KERNEL) == 3
+    assert plan.temp_size_in_bytes < 4 * 4 * tokens * 128 * 4  # 4 arrays of 4 heads; scores would take 4 · 4 · tokens²
+
+
+def test_a_decoder_and_its_gradient_are_cut_over_four_devices() -> None:
+    mesh = make_mesh(data=2, model=2, devices=chips("v5e:2x2"))
+    block = BlockConfig(width=128, heads=4, kv_heads=2, head_dim=32, hidden=256)
+    config = DecoderConfig(vocabulary=512, layers=9, block=block, compute="bfloat16")  # 9 are a loop
+
+    def total(params: Any, tokens: Any) -> Any:
+        tables = position_tables(9, 4, 32, inverse_frequencies=inverse_frequencies(32, 1e4))
+        return jnp.sum(apply_decoder(params, tokens, tables, config)[0].astype(jnp.float32))
+
+    with jax.set_mesh(mesh):
+        shapes = jax.eval_shape(lambda: init_decoder(jax.random.key(0), config))
+        params = jax.tree.map(lambda leaf: placed(mesh, leaf.shape, leaf.dtype, *leaf.sharding.spec), shapes)
+        text = jax.jit(jax.grad(total)).lower(params, placed(mesh, (4, 512), jnp.int32, "data", None)).compile().as_text()
+    assert text is not None
+    assert text.count(KERNEL) == 3
+    assert "all-reduce" in text
