@@ -15,7 +15,8 @@ from model.blocks import heads
 from model.columns import column_statistics
 from model.flash import Softmax, softmax_by_tiles, unrolled
 from model.flash_gradient import softmax_gradients
-from model.flash_kernel import has_kernel, softmax_by_kernel
+from model.flash_kernel import softmax_by_kernel
+from model.flash_machine import has_kernel
 from model.kernels.kernel import Weigh
 from model.kernels.softmax import softmax_terms
 from model.layout import row_major

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 import jax
 import jax.numpy as jnp
 from jax.sharding import PartitionSpec as P
-from jaxtyping import Array, Bool, Float, Int
+from jaxtyping import Array, Bool, Float, Int, Num
 
 # Rows of scores that exist at once. 128 keeps a block of scores in the cache of a CPU core at contexts of a few thousand.
 BLOCK = 128
@@ -46,22 +46,33 @@ def merge_blocks(x: Array, count: int) -> Array:
     return jax.lax.slice_in_dim(x, 0, count, axis=3)
 
 
+# From the first of some tiles to before the last, as a loop has it.
+Between = tuple[Int[Array, ""], Int[Array, ""]]
+
+
 def tiles_seen(
     start: Int[Array, ""], rows: int, size: int, window: Int[Array, ""], kept: Int[Array, ""]
-) -> tuple[Int[Array, ""], Callable[[Int[Array, ""]], Int[Array, ""]]]:
-    """How many tiles of `size` keys are seen by so many rows at `start` and behind it, and where the n-th of them begins: first
-    those of the kept keys, then those of the window up to the rows' own."""
+) -> tuple[Int[Array, ""], Between, Callable[[Int[Array, ""]], Int[Array, ""]]]:
+    """How many tiles of `size` keys are seen by so many rows at `start` and behind it, which of them every row sees whole, and
+    where the n-th begins: first those of the kept keys, then those of the window up to the rows' own."""
     first = jnp.maximum(start - window + 1, 0) // size
     before = jnp.minimum((kept + size - 1) // size, first)
-    return before + (start + rows - 1) // size + 1 - first, lambda n: size * jnp.where(n < before, n, n - before + first)
+    inside = jnp.maximum((start + rows - 1 - window) // size + 1, first)
+    whole = before + inside - first, before + jnp.maximum((start + 1) // size, inside) - first
+    count = before + (start + rows - 1) // size + 1 - first
+    return count, whole, lambda n: size * jnp.where(n < before, n, n - before + first)
 
 
 def tiles_seeing(
     key: Int[Array, ""], keys: int, size: int, rows: int, window: Int[Array, ""], kept: Int[Array, ""], first: Int[Array, ""]
-) -> tuple[Int[Array, ""], Int[Array, ""]]:
-    """From which to before which tile, of `size` each, `rows` in all from `first` on see some of so many keys at `key`."""
+) -> tuple[Between, Between]:
+    """Which tiles of `size` rows, of `rows` in all from `first` on, see some of so many keys at `key`, and which see all of
+    them with every row."""
     last = jnp.where(key < kept, rows, jnp.clip(key + keys - 1 + window - first, 0, rows))
-    return jnp.maximum(key - first, 0) // size, (last + size - 1) // size
+    start, stop = jnp.maximum(key - first, 0) // size, (last + size - 1) // size
+    inside = jnp.where(key + keys <= kept, rows, jnp.clip(key + window - first, 0, rows)) // size
+    behind = jnp.clip((key + keys - 1 - first + size - 1) // size, start, jnp.maximum(start, stop))
+    return (start, stop), (behind, jnp.maximum(inside, behind))
 
 
 def looked_at(
@@ -73,7 +84,7 @@ def looked_at(
 
 
 def sees(
-    distance: Int[Array, "q S"], j: Int[Array, "#q #S"], window: Int[Array, ""], kept: Int[Array, ""] | int
+    distance: Num[Array, "q S"], j: Int[Array, "#q #S"], window: Num[Array, ""], kept: Int[Array, ""] | int
 ) -> Bool[Array, "q S"]:
     """Whether a query sees the key at j, which is so far behind it."""
     return (distance >= 0) & ((distance < window) | (j < kept))

@@ -71,7 +71,7 @@ def softmax_by_tiles(x: Softmax) -> tuple[Float[Array, "B K G T Hv"], Float[Arra
         start = number * TILE
         row = start + jnp.arange(TILE)
         q, i = rows_of(x, start, TILE), jnp.where(row < T, x.first + row, -1)
-        count, at = tiles_seen(x.first + start, TILE, TILE, x.window, x.kept)
+        count, _, at = tiles_seen(x.first + start, TILE, TILE, x.window, x.kept)
 
         def with_keys(n: Int[Array, ""], sums: _Sums) -> _Sums:
             own = keys_of(x, at(n), TILE)

@@ -10,8 +10,8 @@ from jaxtyping import Array, Float, Int
 
 from model.blocks import chunks_of, heads, looked_at, seen, tiles_seen
 from model.flash import TILE, Softmax, behind, filled, keys_of, placed, unrolled
-from model.flash_kernel import Machine
 from model.flash_kernel_gradient import gradients_by_kernel
+from model.flash_machine import Machine
 from model.layout import row_major
 
 
@@ -93,7 +93,7 @@ def _by_tiles(x: Softmax, rows: _Block, *, with_slopes: bool) -> tuple[Float[Arr
     def with_rows(number: Int[Array, ""], found: tuple[Array, _Gradients]) -> tuple[Array, _Gradients]:
         start = number * TILE
         own = _of_rows(rows, start, TILE)
-        count, at = tiles_seen(x.first + start, TILE, TILE, x.window, x.kept)
+        count, _, at = tiles_seen(x.first + start, TILE, TILE, x.window, x.kept)
 
         def with_keys(n: Int[Array, ""], found: tuple[Array, _Gradients]) -> tuple[Array, _Gradients]:
             dq, total = found

@@ -12,23 +12,18 @@ from jaxtyping import Array, Float
 from model.blocks import heads, tiles_seeing, tiles_seen
 from model.flash import Softmax, behind
 from model.flash_kernel import (
-    Machine,
     Operands,
-    Tile,
-    block,
-    grid,
+    exponential,
     hidden,
-    how,
     of_operands,
-    on_each_device,
     operands,
     product,
     seen_scores,
+    through,
     tile_at,
-    tile_number,
-    tile_of,
     values,
 )
+from model.flash_machine import Machine, Tile, block, grid, how, on_each_device, tile_number, tile_of
 
 
 def gradients_by_kernel(
@@ -113,18 +108,19 @@ def _queries(given: Any, dq: Any, slopes: Any = None, *, tile: Tile, machine: Ma
     """dQ = dS K of a tile of rows, and -Σ dS ⊙ (i - j) of each."""
     x, own = given.x, values(given.x)
     i = own.first + tile_number(machine) * tile.rows
-    count, at = tiles_seen(i, tile.rows, tile.keys, own.window, own.kept)
+    count, whole, at = tiles_seen(i, tile.rows, tile.keys, own.window, own.kept)
     q, cotangent, lse, delta = x.q[...], given.cotangent[...], given.lse[...].T, given.delta[...].T
 
-    def with_keys(n: Array, sums: tuple[Array, Array]) -> tuple[Array, Array]:
+    def with_keys(n: Array, sums: tuple[Array, Array], *, whole: bool) -> tuple[Array, Array]:
         keys = tile_at(at(n), tile.keys)
         k = x.k[keys, :]
-        scores, distance = seen_scores(product(q, k, 1, 1), own, i, at(n), hidden(x, keys), rows_along=0)
-        ds = jnp.exp(scores - lse) * (product(cotangent, x.v[keys, :], 1, 1) - delta)
-        of_slope = jnp.sum(ds * distance.astype(jnp.float32), axis=1, keepdims=True)
+        scores, distance = seen_scores(product(q, k, 1, 1), own, i, at(n), hidden(x, keys), rows_along=0, whole=whole)
+        ds = exponential(scores - lse) * (product(cotangent, x.v[keys, :], 1, 1) - delta)
+        of_slope = jnp.sum(ds * distance, axis=1, keepdims=True)
         return sums[0] + product(ds.astype(k.dtype), k, 1, 0), sums[1] - of_slope
 
-    found = jax.lax.fori_loop(0, count, with_keys, (jnp.zeros(dq.shape, jnp.float32), jnp.zeros((tile.rows, 1), jnp.float32)))
+    none = jnp.zeros(dq.shape, jnp.float32), jnp.zeros((tile.rows, 1), jnp.float32)
+    found = through((jnp.int32(0), count), whole, with_keys, none)
     dq[...] = found[0]
     if slopes is not None:
         slopes[...] = found[1]
@@ -136,14 +132,14 @@ def _keys(given: Any, dk: Any, dv: Any, *, tile: Tile, machine: Machine) -> None
     j = tile_number(machine) * tile.keys
     k, v = x.k[...], x.v[...]
     of_key = None if x.hidden is None else x.hidden[...].T
-    start, stop = tiles_seeing(j, tile.keys, tile.rows, x.q.shape[0], own.window, own.kept, own.first)
+    tiles, whole = tiles_seeing(j, tile.keys, tile.rows, x.q.shape[0], own.window, own.kept, own.first)
 
-    def with_rows(n: Array, sums: tuple[Array, Array]) -> tuple[Array, Array]:
+    def with_rows(n: Array, sums: tuple[Array, Array], *, whole: bool) -> tuple[Array, Array]:
         rows = tile_at(n * tile.rows, tile.rows)
         q, cotangent = x.q[rows, :], given.cotangent[rows, :]
-        scores, _ = seen_scores(product(k, q, 1, 1), own, own.first + n * tile.rows, j, of_key, rows_along=1)
-        p = jnp.exp(scores - given.lse[:, rows])
+        scores, _ = seen_scores(product(k, q, 1, 1), own, own.first + n * tile.rows, j, of_key, rows_along=1, whole=whole)
+        p = exponential(scores - given.lse[:, rows])
         ds = p * (product(v, cotangent, 1, 1) - given.delta[:, rows])
         return sums[0] + product(ds.astype(q.dtype), q, 1, 0), sums[1] + product(p.astype(v.dtype), cotangent, 1, 0)
 
-    dk[...], dv[...] = jax.lax.fori_loop(start, stop, with_rows, tuple(jnp.zeros(a.shape, jnp.float32) for a in (dk, dv)))
+    dk[...], dv[...] = through(tiles, whole, with_rows, tuple(jnp.zeros(a.shape, jnp.float32) for a in (dk, dv)))

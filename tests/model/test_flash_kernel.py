@@ -54,7 +54,7 @@ CASES = {
 def test_value_and_gradients_are_three_kernels_and_no_other_product(machine: str, case: str) -> None:
     program = lowered(machine, **CASES[case])  # pyright: ignore[reportArgumentType]
     assert len(re.findall(rf"custom_call @{re.escape(MACHINES[machine][1])}\b", program)) == 3
-    assert program.count("dot_general") == 1  # δ = Σ dO ⊙ O, whose factors are not rounded
+    assert program.count("stablehlo.dot_general") == 1  # δ = Σ dO ⊙ O, whose factors are not rounded
 
 
 def test_the_platform_is_that_of_the_devices_of_the_mesh() -> None:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from model.flash_kernel import Tile
+from model.flash_machine import Tile
 
 
 def cut_into_tiles(monkeypatch: pytest.MonkeyPatch, size: int) -> None:
@@ -14,7 +14,7 @@ def cut_into_tiles(monkeypatch: pytest.MonkeyPatch, size: int) -> None:
 
 
 def by_kernel(monkeypatch: pytest.MonkeyPatch, rows: int, keys: int) -> None:
-    """Every softmax by the kernels of a GPU, interpreted, by tiles of so many rows and keys. Programs have to be traced anew."""
+    """Every softmax by the kernels of a GPU, interpreted, by tiles of so many rows and keys. Trace programs anew."""
     monkeypatch.setattr("model.attention.platform", lambda: "interpreter")
     for name in ("flash_kernel", "flash_kernel_gradient"):
         monkeypatch.setattr(f"model.{name}.tile_of", lambda *_, **__: Tile(rows, keys))
