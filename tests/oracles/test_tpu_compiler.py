@@ -38,11 +38,16 @@ def loss(given: Any, sight: Any, padding: Any) -> Any:
     return jnp.sum(out.astype(jnp.float32))
 
 
-@pytest.mark.parametrize(("dtype", "channels", "tokens"), [("bfloat16", 64, 8192), ("float32", 80, 1000)])
-@pytest.mark.parametrize("kind", ["v5e:2x2", "v5p:2x2x1", "v6e:2x2"])
-def test_attention_and_its_gradients_are_three_kernels_that_fit_on_the_chip(
-    kind: str, dtype: str, channels: int, tokens: int
-) -> None:
+ON = {
+    "v5e:2x2": {"dtype": "bfloat16", "channels": 64, "tokens": 8192},
+    "v5p:2x2x1": {"dtype": "float32", "channels": 80, "tokens": 1000},
+    "v6e:2x2": {"dtype": "bfloat16", "channels": 128, "tokens": 16384},
+}
+
+
+@pytest.mark.parametrize("kind", ON)
+def test_attention_and_its_gradients_are_three_kernels_that_fit_on_the_chip(kind: str) -> None:
+    dtype, channels, tokens = ON[kind].values()
     mesh = make_mesh(devices=chips(kind)[:1])
     with jax.set_mesh(mesh):
         given = {name: placed(mesh, (1, tokens, heads, channels), dtype) for name, heads in {"q": 4, "k": 2, "v": 2}.items()}
