@@ -68,6 +68,7 @@ def tiles_seeing(
 ) -> tuple[Between, Between]:
     """Which tiles of `size` rows, of `rows` in all from `first` on, see some of so many keys at `key`, and which see all of
     them with every row."""
+    window = jnp.minimum(window, first + rows)  # farther than any row sees, and no sum below overflows
     last = jnp.where(key < kept, rows, jnp.clip(key + keys - 1 + window - first, 0, rows))
     start, stop = jnp.maximum(key - first, 0) // size, (last + size - 1) // size
     inside = jnp.where(key + keys <= kept, rows, jnp.clip(key + window - first, 0, rows)) // size

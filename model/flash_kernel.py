@@ -63,7 +63,7 @@ def _own_rows(x: Softmax, machine: Machine) -> tuple[Float[Array, "B K G T Hv"],
 
 
 def operands(x: Softmax, machine: Machine, tile: Tile) -> Operands:
-    """Surplus rows are behind the last query and see nothing but zeros."""
+    """What surplus rows give is cut off, and nobody sees surplus keys: they are behind the last query."""
     (B, K, G, T, H), S = x.q.shape, x.k.shape[2]
     rows = math.ceil(T / tile.rows) * tile.rows - T
     keys = math.ceil((S + rows) / tile.keys) * tile.keys - S  # as far as the last rows look

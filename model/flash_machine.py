@@ -26,12 +26,13 @@ class Tile(NamedTuple):
 
 def has_kernel(device: str, tokens: int, channels: int, itemsize: int) -> bool:
     """Whether heads with so many channels of so many bytes can be attended by a kernel over so many tokens. A TPU has to hold
-    two copies of two arrays of a head, one that is read and one that comes next, in half of its vector memory."""
+    two copies of two arrays of a head, one that is read and one that comes next, in half of its vector memory, a GPU some tiles
+    in 99 KiB of shared memory."""
     if device == "tpu":
         from jax.experimental.pallas import tpu
 
         return 2 * _on_chip(tokens, channels, itemsize) <= tpu.get_tpu_info().vmem_capacity_bytes
-    return device in ("gpu", "interpreter") and channels <= 256
+    return device in ("gpu", "interpreter") and channels * itemsize <= 512
 
 
 def _on_chip(tokens: int, channels: int, itemsize: int) -> int:
