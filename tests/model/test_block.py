@@ -142,7 +142,9 @@ def test_grouped_heads_equal_copied_ones(kv_heads):
     cfg = replace(CONFIG, kv_heads=kv_heads)
     p = block(cfg)
     copies = replace(p, **{name: jnp.repeat(getattr(p, name), 4 // kv_heads, axis=1) for name in ("key", "value")})
-    np.testing.assert_allclose(apply(p, draw(), cfg)[0], apply(copies, draw(), replace(cfg, kv_heads=4))[0], atol=1e-6)
+    np.testing.assert_allclose(
+        apply(p, draw(), cfg)[0], apply(copies, draw(), replace(cfg, kv_heads=4))[0], rtol=1e-6, atol=1e-6
+    )
 
 
 def test_layouts_of_rope_are_equal_up_to_a_permutation_of_the_query_and_key_channels():

@@ -49,6 +49,7 @@ CASES = {
 }
 
 
+@pytest.mark.filterwarnings("ignore:The Pallas Triton backend is deprecated:DeprecationWarning")  # docs/performance.md
 @pytest.mark.parametrize("case", CASES)
 @pytest.mark.parametrize("machine", MACHINES)
 def test_value_and_gradients_are_three_kernels_and_no_other_product(machine: str, case: str) -> None:
