@@ -80,7 +80,7 @@ def softmax_by_tiles(x: Softmax) -> tuple[Float[Array, "B K G T Hv"], Float[Arra
         sums = jax.lax.fori_loop(0, count, with_keys, _of_extra_logit(x, B, Hv))
         total = jnp.where(sums.total == 0, 1, sums.total)
         out = (sums.mixed / total[..., None]).astype(dtype).reshape(B, K, G, TILE, Hv, out_sharding=heads(5))
-        lse = (_finite(sums.largest) + jnp.log(total)).reshape(B, K, G, TILE, out_sharding=heads(4))
+        lse = (finite(sums.largest) + jnp.log(total)).reshape(B, K, G, TILE, out_sharding=heads(4))
         return tuple(placed(whole, part, start, 3) for whole, part in zip(done, (out, lse), strict=True))  # pyright: ignore[reportReturnType]
 
     shape = (B, K, G, tiles * TILE)
@@ -99,13 +99,13 @@ def _of_extra_logit(x: Softmax, batch: int, channels: int) -> _Sums:
 
 def _added(sums: _Sums, scores: Float[Array, "B K R S"], v: Float[Array, "B K S Hv"]) -> _Sums:
     largest = jnp.maximum(sums.largest, jnp.max(scores, axis=-1))
-    base = _finite(largest)
+    base = finite(largest)
     p, shrunk = jnp.exp(scores - base[..., None]), jnp.exp(sums.largest - base)
     mixed = jnp.einsum("BKqS,BKSH->BKqH", p.astype(v.dtype), v, preferred_element_type=jnp.float32)
     return _Sums(largest, sums.total * shrunk + jnp.sum(p, axis=-1), sums.mixed * shrunk[..., None] + mixed)
 
 
-def _finite(largest: Float[Array, "B K R"]) -> Float[Array, "B K R"]:
+def finite(largest: Float[Array, "*B"]) -> Float[Array, "*B"]:
     """0 for a row that has seen nothing."""
     return jnp.where(jnp.isfinite(largest), largest, 0)
 

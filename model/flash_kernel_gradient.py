@@ -6,7 +6,6 @@ from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
-from jax.experimental import pallas as pl
 from jaxtyping import Array, Float
 
 from model.blocks import heads, tiles_seeing, tiles_seen
@@ -23,7 +22,7 @@ from model.flash_kernel import (
     tile_at,
     values,
 )
-from model.flash_machine import Machine, Tile, block, grid, how, on_each_device, tile_number, tile_of
+from model.flash_machine import Machine, Tile, block, launched, on_each_device, tile_number, tile_of
 
 
 def gradients_by_kernel(
@@ -54,23 +53,13 @@ def _own_gradients(
         return jax.ShapeDtypeStruct((B, N, tokens, channels), jnp.float32)
 
     of_rows = [wanted(rows, given.x.q.shape[3]), *([wanted(rows, 1)] if with_slopes else [])]
-    dq, *slopes = pl.pallas_call(
-        functools.partial(_queries, tile=tile, machine=machine),
-        grid=grid(machine, B, N, rows // tile.rows),
-        in_specs=(_blocks(given, machine, tile.rows, None),),
-        out_specs=[block(machine, a, tile.rows) for a in of_rows],
-        out_shape=of_rows,
-        **how(machine, tile, x),
-    )(given)
+    specs = [block(machine, a, tile.rows) for a in of_rows]
+    blocks = _blocks(given, machine, tile.rows, None)
+    dq, *slopes = launched(_queries, machine, tile, x, given, blocks, rows // tile.rows, of_rows, specs)
     of_keys = [wanted(keys, given.x.k.shape[3]), wanted(keys, given.x.v.shape[3])]
-    dk, dv = pl.pallas_call(
-        functools.partial(_keys, tile=tile, machine=machine),
-        grid=grid(machine, B, N, keys // tile.keys),
-        in_specs=(_blocks(given, machine, None, tile.keys),),
-        out_specs=[block(machine, a, tile.keys) for a in of_keys],
-        out_shape=of_keys,
-        **how(machine, tile, x),
-    )(given)
+    specs = [block(machine, a, tile.keys) for a in of_keys]
+    blocks = _blocks(given, machine, None, tile.keys)
+    dk, dv = launched(_keys, machine, tile, x, given, blocks, keys // tile.keys, of_keys, specs)
     dk, dv = (jnp.sum(a.reshape(B, K, G, keys, -1), axis=2)[:, :, :S, :n] for a, n in ((dk, H), (dv, Hv)))
     dq = dq[:, :, :T, :H].reshape(B, K, G, T, H)
     return dq, dk, dv, slopes[0][:, :, :T, 0].reshape(B, K, G, T) if with_slopes else None
@@ -116,8 +105,8 @@ def _queries(given: Any, dq: Any, slopes: Any = None, *, tile: Tile, machine: Ma
         k = x.k[keys, :]
         scores, distance = seen_scores(product(q, k, 1, 1), own, i, at(n), hidden(x, keys), rows_along=0, whole=whole)
         ds = exponential(scores - lse) * (product(cotangent, x.v[keys, :], 1, 1) - delta)
-        of_slope = jnp.sum(ds * distance, axis=1, keepdims=True)
-        return sums[0] + product(ds.astype(k.dtype), k, 1, 0), sums[1] - of_slope
+        of_slopes = sums[1] if slopes is None else sums[1] - jnp.sum(ds * distance, axis=1, keepdims=True)
+        return sums[0] + product(ds.astype(k.dtype), k, 1, 0), of_slopes
 
     none = jnp.zeros(dq.shape, jnp.float32), jnp.zeros((tile.rows, 1), jnp.float32)
     found = through((jnp.int32(0), count), whole, with_keys, none)

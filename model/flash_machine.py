@@ -1,7 +1,8 @@
 """What a GPU and a TPU want of a kernel (Pallas): the size of its tiles, the order of its programs, what each is given."""
 
+import functools
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, Literal, NamedTuple
 
 import jax
@@ -63,7 +64,30 @@ def channels_of(machine: Machine, channels: int) -> int:
     return channels if machine == "tpu" else max(16, 2 ** (channels - 1).bit_length())
 
 
-def grid(machine: Machine, texts: int, heads: int, tiles: int) -> tuple[int, int, int]:
+def launched(
+    kernel: Callable[..., None],
+    machine: Machine,
+    tile: Tile,
+    x: Softmax,
+    given: Any,
+    blocks: Any,
+    tiles: int,
+    wanted: Sequence[jax.ShapeDtypeStruct],
+    specs: Sequence[Any],
+) -> Sequence[Array]:
+    """What a program for each text, head and tile writes: `specs` of the arrays `wanted`, from `blocks` of what is `given`."""
+    call = pl.pallas_call(
+        functools.partial(kernel, tile=tile, machine=machine),
+        grid=_grid(machine, wanted[0].shape[0], wanted[0].shape[1], tiles),
+        in_specs=(blocks,),
+        out_specs=specs,
+        out_shape=wanted,
+        **_how(machine, tile, x),
+    )
+    return call(given)
+
+
+def _grid(machine: Machine, texts: int, heads: int, tiles: int) -> tuple[int, int, int]:
     """A TPU goes through the last axis first, with what it has on the chip of the others, a GPU through the first."""
     return (tiles, heads, texts) if machine == "gpu" else (texts, heads, tiles)
 
@@ -92,7 +116,7 @@ def numbers(machine: Machine) -> Any:
     return pl.BlockSpec(memory_space=tpu.SMEM)
 
 
-def how(machine: Machine, tile: Tile, x: Softmax) -> dict[str, Any]:
+def _how(machine: Machine, tile: Tile, x: Softmax) -> dict[str, Any]:
     """What pallas_call is told of the machine."""
     if machine == "interpreter":
         return {"interpret": True}

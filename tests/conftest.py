@@ -14,7 +14,7 @@ from model.mesh import make_mesh
 
 # Tracing makes millions of objects that live on: Python's collector of cycles takes long to look them over again and again.
 gc.set_threshold(100_000, 20, 100)
-# LLVM that optimises nothing takes a fifth off the time of all tests. XLA's other way of compiling fusions, which 0.12 does not
+# LLVM that optimises nothing takes a tenth off the time of all tests. XLA's other way of compiling fusions, which 0.12 does not
 # know any more, had halved that before.
 QUICK = [
     "--xla_backend_optimization_level=0",

@@ -1,29 +1,23 @@
 """The kernels as they are lowered for machines that are not here; what they compute: test_flash_gradient, test_spread."""
 
 import re
-from typing import Any
 
 import jax
 import jax.numpy as jnp
 import pytest
 from jax.sharding import AbstractDevice, AbstractMesh, AxisType
 
-from model.attention import attention, form
+from model.attention import form
 from model.mesh import AXES, platform
+from tests.model.tiles import summed
 
 GPU = AbstractDevice(device_kind="NVIDIA H200", num_cores=None, platform="gpu")
 TPU = {name: AbstractDevice(device_kind=name, num_cores=1, platform="tpu") for name in ("TPU v4", "TPU v5 lite")}
 MACHINES = {"cuda": (GPU, "__gpu$xla.gpu.triton"), "tpu": (TPU["TPU v5 lite"], "tpu_custom_call")}
 
 
-def devices(kind: AbstractDevice) -> AbstractMesh:
+def devices(kind: AbstractDevice | None) -> AbstractMesh:
     return AbstractMesh((1,) * 4, AXES, axis_types=(AxisType.Explicit,) * 4, abstract_device=kind)
-
-
-def loss(given: Any, window: Any, padding: Any) -> Any:
-    values = {name: given[name] for name in ("extra_logit", "slopes")}
-    out, _ = attention(given["q"], given["k"], given["v"], **values, window=window, kept=window, padding=padding)
-    return jnp.sum(out.astype(jnp.float32))
 
 
 def lowered(machine: str, dtype: str, channels: int, *, padded: bool, members: int | None = None) -> str:
@@ -33,11 +27,11 @@ def lowered(machine: str, dtype: str, channels: int, *, padded: bool, members: i
     given = {name: jax.ShapeDtypeStruct(many + shape, dtype) for name, shape in shapes.items()}
     given |= {name: jax.ShapeDtypeStruct((*many, 4), jnp.float32) for name in ("extra_logit", "slopes")}
     padding = jax.ShapeDtypeStruct((2, 1000), bool) if padded else None
-    function = jax.value_and_grad(loss)
+    function = jax.value_and_grad(summed)
     if members is not None:
-        function = jax.vmap(function, in_axes=(0, 0, None))
+        function = jax.vmap(function, in_axes=(0, (0, 0), None))
     with jax.sharding.use_abstract_mesh(devices(MACHINES[machine][0])):
-        traced = jax.jit(function).trace(given, jax.ShapeDtypeStruct(many, jnp.int32), padding)
+        traced = jax.jit(function).trace(given, (jax.ShapeDtypeStruct(many, jnp.int32),) * 2, padding)
         return traced.lower(lowering_platforms=(machine,)).as_text()
 
 
@@ -61,8 +55,7 @@ def test_value_and_gradients_are_three_kernels_and_no_other_product(machine: str
 def test_the_platform_is_that_of_the_devices_of_the_mesh() -> None:
     found = {}
     for name, kind in {"none": None, "gpu": GPU, "tpu": TPU["TPU v4"]}.items():
-        mesh = AbstractMesh((1,) * 4, AXES, axis_types=(AxisType.Explicit,) * 4, abstract_device=kind)
-        with jax.sharding.use_abstract_mesh(mesh):
+        with jax.sharding.use_abstract_mesh(devices(kind)):
             found[name] = platform()
     assert found == {"none": "cpu", "gpu": "gpu", "tpu": "tpu"}
 

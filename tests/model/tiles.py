@@ -1,7 +1,11 @@
 """Short texts cut into tiles, as only long ones are, and attended by kernels, as only an accelerator has."""
 
+from typing import Any
+
+import jax.numpy as jnp
 import pytest
 
+from model.attention import attention
 from model.flash_machine import Tile
 
 
@@ -26,3 +30,10 @@ def computed(monkeypatch: pytest.MonkeyPatch, form: int | tuple[int, int] | None
         by_kernel(monkeypatch, *form)
     elif form is not None:
         cut_into_tiles(monkeypatch, form)
+
+
+def summed(given: Any, sight: Any, padding: Any) -> Any:
+    """The output of attention, all numbers added."""
+    window, kept = sight
+    out, _ = attention(**given, window=window, kept=kept, padding=padding)
+    return jnp.sum(out.astype(jnp.float32))

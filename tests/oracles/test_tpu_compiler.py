@@ -1,4 +1,4 @@
-"""Google's compiler for TPUs, which needs none: what it makes of our kernels, and of a training step on four of its devices."""
+"""Google's compiler for TPUs, which needs none: what it makes of our kernels, and of a decoder's gradient on four devices."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -10,12 +10,12 @@ from jax.experimental import topologies
 from jax.sharding import Mesh, NamedSharding
 from jax.sharding import PartitionSpec as P
 
-from model.attention import attention
 from model.block import BlockConfig
 from model.decoder import DecoderConfig, apply_decoder, init_decoder
 from model.mesh import make_mesh
 from model.positions.rope_scaling import inverse_frequencies
 from model.positions.tables import position_tables
+from tests.model.tiles import summed
 
 pytestmark = pytest.mark.oracle
 
@@ -30,12 +30,6 @@ def chips(kind: str) -> Sequence[Any]:
 
 def placed(mesh: Mesh, shape: tuple[int, ...], dtype: Any, *spec: str | None) -> jax.ShapeDtypeStruct:
     return jax.ShapeDtypeStruct(shape, dtype, sharding=NamedSharding(mesh, P(*spec)))
-
-
-def loss(given: Any, sight: Any, padding: Any) -> Any:
-    window, kept = sight
-    out, _ = attention(**given, window=window, kept=kept, padding=padding)
-    return jnp.sum(out.astype(jnp.float32))
 
 
 ON = {
@@ -53,7 +47,7 @@ def test_attention_and_its_gradients_are_three_kernels_that_fit_on_the_chip(kind
         given = {name: placed(mesh, (1, tokens, heads, channels), dtype) for name, heads in {"q": 4, "k": 2, "v": 2}.items()}
         given |= {name: placed(mesh, (4,), jnp.float32) for name in ("extra_logit", "slopes")}
         sight, padding = (placed(mesh, (), jnp.int32),) * 2, placed(mesh, (1, tokens), bool)
-        program = jax.jit(jax.value_and_grad(loss)).lower(given, sight, padding).compile()
+        program = jax.jit(jax.value_and_grad(summed)).lower(given, sight, padding).compile()
     text, plan = program.as_text(), program.memory_analysis()
     assert text is not None
     assert plan is not None
