@@ -108,6 +108,7 @@ def extra_logits(
     logits = jnp.repeat(extra_logit, R // G, axis=1, total_repeat_length=R)[None]
     if bias_key is None:
         return logits
+    bias_key = jax.reshard(bias_key, P("model", None))
     return logits + capped(jnp.einsum("BKqH,KH->BKq", q, bias_key, preferred_element_type=jnp.float32), cap)
 
 

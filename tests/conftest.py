@@ -24,7 +24,10 @@ os.environ["XLA_FLAGS"] = " ".join([os.environ.get("XLA_FLAGS", ""), *QUICK]).st
 jax.config.update("jax_num_cpu_devices", 8)
 jax.config.update("jax_numpy_dtype_promotion", "strict")
 jax.config.update("jax_numpy_rank_promotion", "raise")
-settings.register_profile("long", max_examples=10_000, deadline=None)  # pytest --hypothesis-profile=long
+# The same examples each time, and a slow machine is no failure.
+settings.register_profile("repeatable", deadline=None, derandomize=True)
+settings.register_profile("long", deadline=None, max_examples=10_000)  # pytest --hypothesis-profile=long
+settings.load_profile("repeatable")
 
 
 def pytest_configure(config: pytest.Config) -> None:

@@ -5,7 +5,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from model.blocks import tiles_seeing, tiles_seen
@@ -23,7 +23,6 @@ def numbers(*values: int) -> list[jax.Array]:
     return [jnp.int32(value) for value in values]
 
 
-@settings(deadline=None, derandomize=True)
 @given(start=st.integers(0, 50), rows=st.integers(1, 20), size=st.integers(1, 12), **SIGHTS)
 def test_rows_go_through_each_tile_that_they_see_once(start: int, rows: int, size: int, window: int, kept: int) -> None:
     first, sight = jnp.int32(start), numbers(window, kept)
@@ -37,7 +36,6 @@ def test_rows_go_through_each_tile_that_they_see_once(start: int, rows: int, siz
         assert int(whole[1]) - int(whole[0]) == sum(look.all() for look in looks.values())
 
 
-@settings(deadline=None, derandomize=True)
 @given(
     key=st.integers(0, 60),
     keys=st.integers(1, 12),

@@ -7,8 +7,6 @@ import jax.numpy as jnp
 import numpy as np
 import torch
 
-DETERMINISTIC = {"deadline": None, "derandomize": True}
-
 
 def to_torch(x: jax.Array | np.ndarray, *, gradient: bool = False) -> torch.Tensor:
     """The same numbers, floats as float64."""

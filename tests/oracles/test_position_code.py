@@ -31,7 +31,7 @@ from model.positions.sections import axial, grid_positions, interleaved_sections
 from model.positions.temperature import query_scale
 from model.positions.yarn import yarn, yarn_attention_factor
 from tests.model.naive import random_heads
-from tests.oracles.compare import DETERMINISTIC, assert_value_and_gradients
+from tests.oracles.compare import assert_value_and_gradients
 
 pytestmark = pytest.mark.oracle
 
@@ -72,7 +72,7 @@ def ids(positions) -> torch.Tensor:
     return torch.tensor(positions)[None]
 
 
-@settings(max_examples=8, **DETERMINISTIC)
+@settings(max_examples=8)
 @given(SIZES, BASES, POSITIONS, SEEDS)
 def test_llama(size, base, positions, seed):
     """With YaRN, so that the attention factor counts; the lengths of a Llama that was trained on 64 tokens."""
@@ -93,7 +93,7 @@ def channels_of_half_split(size: int, rotary: int) -> list[int]:
     return [*first, *range(rotary, rotary + still), *second, *range(rotary + still, size)]
 
 
-@settings(max_examples=8, **DETERMINISTIC)
+@settings(max_examples=8)
 @given(SIZES, st.sampled_from([0.25, 0.5, 1.0]), BASES, POSITIONS, SEEDS, st.sampled_from([1.0, 1.25]))
 def test_gpt_neox(size, share, base, positions, seed, factor):
     """Part of the pairs; an attention factor leaves the others alone."""
@@ -111,7 +111,7 @@ def test_gpt_neox(size, share, base, positions, seed, factor):
     assert_value_and_gradients(ours, scores_by(theirs), queries_and_keys(seed, size), tolerance=TOLERANCE)
 
 
-@settings(max_examples=8, **DETERMINISTIC)
+@settings(max_examples=8)
 @given(SIZES, BASES, POSITIONS, SEEDS)
 def test_llama_4_turns_interleaved_pairs(size, base, positions, seed):
     rope = {"rope_type": "default", "rope_theta": base}
@@ -165,7 +165,7 @@ def test_llama_4_has_a_temperature_where_it_has_no_positions(layer):
     assert_value_and_gradients(ours, theirs, (x,), tolerance=TOLERANCE)
 
 
-@settings(max_examples=8, **DETERMINISTIC)
+@settings(max_examples=8)
 @given(st.sampled_from([(2, 3, 3), (1, 1, 6), (8, 0, 0)]), BASES, GRIDS, SEEDS)
 def test_qwen2_vl(sections, base, grid, seed):
     rope = {"rope_type": "default", "rope_theta": base, "mrope_section": list(sections)}
@@ -180,7 +180,7 @@ def test_qwen2_vl(sections, base, grid, seed):
     assert_value_and_gradients(ours, scores_by(theirs), queries_and_keys(seed, 16), tolerance=TOLERANCE)
 
 
-@settings(max_examples=8, **DETERMINISTIC)
+@settings(max_examples=8)
 @given(st.sampled_from([(4, 2, 2), (3, 3, 2), (6, 1, 1), (8, 0, 0)]), BASES, GRIDS, SEEDS)
 def test_qwen3_vl(sections, base, grid, seed):
     rope = {"rope_type": "default", "rope_theta": base, "mrope_section": list(sections)}
@@ -195,7 +195,7 @@ def test_qwen3_vl(sections, base, grid, seed):
     assert_value_and_gradients(ours, scores_by(theirs), queries_and_keys(seed, 16), tolerance=TOLERANCE)
 
 
-@settings(max_examples=8, **DETERMINISTIC)
+@settings(max_examples=8)
 @given(SIZES, BASES, GRIDS, SEEDS)
 def test_axial_rotation_is_that_of_the_vision_models_of_qwen2_vl(size, base, grid, seed):
     rope = {"rope_type": "axial", "rope_theta": base}
@@ -210,7 +210,7 @@ def test_axial_rotation_is_that_of_the_vision_models_of_qwen2_vl(size, base, gri
     assert_value_and_gradients(ours, scores_by(theirs), queries_and_keys(seed, size), tolerance=TOLERANCE)
 
 
-@settings(max_examples=8, **DETERMINISTIC)
+@settings(max_examples=8)
 @given(SIZES, BASES, GRIDS, SEEDS)
 def test_rotation_of_pixtral_has_the_even_frequencies_for_rows_and_the_odd_ones_for_columns(size, base, grid, seed):
     rope = {"rope_type": "axial", "rope_theta": base}

@@ -26,7 +26,7 @@ from model.positions.rope_scaling import inverse_frequencies
 from model.positions.sinusoidal import sinusoidal
 from model.positions.t5 import T5Bias, t5_bias, t5_buckets
 from model.positions.xpos import xpos_decay
-from tests.oracles.compare import DETERMINISTIC, assert_value_and_gradients
+from tests.oracles.compare import assert_value_and_gradients
 
 pytestmark = pytest.mark.oracle
 
@@ -50,7 +50,7 @@ def filled(entry, *shape: int) -> torch.Tensor:
     return torch.stack(rows, dim=-2)
 
 
-@settings(max_examples=40, **DETERMINISTIC)
+@settings(max_examples=40)
 @given(st.sampled_from([2, 3, 8, 31, 32, 64]), st.integers(1, 2048))
 def test_t5_buckets(buckets, beyond):
     furthest = buckets // 2 + beyond
@@ -59,7 +59,7 @@ def test_t5_buckets(buckets, beyond):
     np.testing.assert_array_equal(t5_buckets(jnp.asarray(distance), buckets=buckets, furthest=furthest), theirs.numpy())
 
 
-@settings(max_examples=8, **DETERMINISTIC)
+@settings(max_examples=8)
 @given(st.integers(2, 40), st.integers(1, 200), st.integers(1, 6), st.integers(1, 40), st.integers(0, 150))
 def test_t5_bias_and_the_gradient_of_its_table(buckets, beyond, heads, rows, start):
     """The same queries as T5 with so many tokens cached."""
@@ -82,7 +82,7 @@ def test_t5_bias_and_the_gradient_of_its_table(buckets, beyond, heads, rows, sta
     assert_value_and_gradients(ours, theirs, (numbers(buckets, buckets, heads),))
 
 
-@settings(max_examples=8, **DETERMINISTIC)
+@settings(max_examples=8)
 @given(st.integers(1, 70), st.integers(2, 40))
 def test_alibi_by_distance_is_that_of_bloom_and_mpt(heads, tokens):
     """Theirs is slope · j, which differs from -slope · (i - j) by a number a row; MPT has its heads in another order."""
@@ -158,7 +158,7 @@ def test_cope(positions):
     assert_value_and_gradients(ours, theirs, arguments)
 
 
-@settings(max_examples=8, **DETERMINISTIC)
+@settings(max_examples=8)
 @given(st.sampled_from([1, 3, 16]), st.floats(0.1, 2.0), st.floats(16.0, 1024.0), st.integers(0, 3000))
 def test_xpos_scores(pairs, gamma, scale_base, start):
     """As complex numbers: Re(sum_i q_i conj(k_i) zeta_i^((t-s)/scale_base) e^(i (t-s) w_i)), pairs interleaved."""
@@ -190,7 +190,7 @@ def test_xpos_scores(pairs, gamma, scale_base, start):
     assert_value_and_gradients(ours, theirs, (numbers(0, 2, TOKENS, HEADS, size), numbers(1, 2, TOKENS, HEADS, size)))
 
 
-@settings(max_examples=8, **DETERMINISTIC)
+@settings(max_examples=8)
 @given(st.sampled_from([1, 5, 16]), st.floats(10.0, 1e6), st.integers(0, 3000))
 def test_pope_scores(size, base, start):
     """sum_c softplus(q_c) softplus(k_c) cos((t - s) theta_c - delta_c), with some deltas beyond their bounds."""
@@ -217,7 +217,7 @@ def test_pope_scores(size, base, start):
     assert_value_and_gradients(ours, theirs, arguments, tolerance=2e-5)
 
 
-@settings(max_examples=20, **DETERMINISTIC)
+@settings(max_examples=20)
 @given(st.sampled_from([1, 7, 64]), st.lists(st.integers(0, 2**20), min_size=9, max_size=9))
 def test_sinusoidal_positions(pairs, positions):
     """Against the equation in float64, up to a million tokens."""

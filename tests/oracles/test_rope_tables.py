@@ -15,7 +15,6 @@ from model.positions.longrope import longrope, longrope_attention_factor
 from model.positions.partial import p_rope, partial
 from model.positions.rope_scaling import dynamic_ntk, inverse_frequencies, position_interpolation
 from model.positions.yarn import deepseek_attention_factor, yarn, yarn_attention_factor
-from tests.oracles.compare import DETERMINISTIC
 
 pytestmark = pytest.mark.oracle
 
@@ -47,7 +46,7 @@ def test_no_kind_of_theirs_is_left_out():
     assert set(ROPE_INIT_FUNCTIONS) == {"linear", "dynamic", "yarn", "longrope", "llama3", "proportional"}
 
 
-@settings(max_examples=25, **DETERMINISTIC)
+@settings(max_examples=25)
 @given(SIZES, BASES, FACTORS)
 def test_default_and_linear_tables(size, base, factor):
     plain, _ = LlamaRotaryEmbedding.compute_default_rope_parameters(config(size, base))
@@ -57,7 +56,7 @@ def test_default_and_linear_tables(size, base, factor):
     assert scaling == 1
 
 
-@settings(max_examples=40, **DETERMINISTIC)
+@settings(max_examples=40)
 @given(SIZES.filter(lambda size: size > 2), BASES, FACTORS, LENGTHS, st.integers(1, 2**17))
 def test_dynamic_tables(size, base, factor, original, length):
     expected, scaling = published("dynamic", size, base, length=length, longest=original, factor=factor)
@@ -66,7 +65,7 @@ def test_dynamic_tables(size, base, factor, original, length):
     assert scaling == 1
 
 
-@settings(max_examples=40, **DETERMINISTIC)
+@settings(max_examples=40)
 @given(SIZES, BASES, FACTORS, LENGTHS, st.booleans(), TURNS)
 def test_yarn_tables_and_attention_factor(size, base, factor, length, truncate, turns):
     fast, slow = turns
@@ -85,7 +84,7 @@ def test_truncation_matters_in_what_is_compared():
     assert np.abs(tables[0] / tables[1] - 1).max() > 0.05
 
 
-@settings(max_examples=40, **DETERMINISTIC)
+@settings(max_examples=40)
 @given(FACTORS, st.floats(0.1, 2), st.floats(0.1, 2))
 def test_attention_factor_of_deepseek(factor, mscale, all_dim):
     """On the rotated channels, and on the scores of the whole head."""
@@ -96,7 +95,7 @@ def test_attention_factor_of_deepseek(factor, mscale, all_dim):
     assert yarn_apply_mscale({"rope_type": "yarn", **parameters}, 1.0) == pytest.approx(quotient**2)
 
 
-@settings(max_examples=25, **DETERMINISTIC)
+@settings(max_examples=25)
 @given(BASES, st.lists(st.tuples(st.floats(1, 4), st.floats(1, 64)), min_size=2, max_size=64), FACTORS, LENGTHS)
 def test_longrope_tables_and_attention_factor(base, factors, factor, original):
     short, long = (list(column) for column in zip(*factors, strict=True))
@@ -113,7 +112,7 @@ def test_attention_factor_of_longrope_without_a_factor_is_that_of_the_lengths():
     assert longrope_attention_factor(131072 / 4096, 4096) == pytest.approx(scaling)
 
 
-@settings(max_examples=40, **DETERMINISTIC)
+@settings(max_examples=40)
 @given(SIZES, BASES, FACTORS, LENGTHS, st.sampled_from([(1.0, 4.0), (0.5, 2.0), (1.0, 32.0)]))
 def test_llama3_tables(size, base, factor, length, turns):
     low, high = turns
@@ -127,7 +126,7 @@ def test_llama3_tables(size, base, factor, length, turns):
     assert scaling == 1
 
 
-@settings(max_examples=25, **DETERMINISTIC)
+@settings(max_examples=25)
 @given(ROTATED, BASES)
 def test_proportional_tables_are_p_rope(numbers, base):
     pairs, rotated = numbers
@@ -137,7 +136,7 @@ def test_proportional_tables_are_p_rope(numbers, base):
     assert scaling == 1
 
 
-@settings(max_examples=25, **DETERMINISTIC)
+@settings(max_examples=25)
 @given(ROTATED, BASES, FACTORS)
 def test_partial_tables(numbers, base, factor):
     """GPT-NeoX's, and that of any extension: the same key of the configuration as p-RoPE's, and another thing."""

@@ -8,12 +8,11 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import tiktoken
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from tokenizers import Regex, Tokenizer, models, pre_tokenizers, trainers
 
 from experiments.data.corpus import stdlib_documents
-from tests.oracles.compare import DETERMINISTIC
 from tokenization.bpe import BpeTokenizer, train_bpe
 from tokenization.bpe_training import alphabet_of, merge_steps, train_merges
 from tokenization.character import train_characters
@@ -89,7 +88,6 @@ def test_merges_of_characters(documents: list[str]) -> None:
     assert [step.pair for step in train_merges(words, size, "characters")] == merges_of(theirs)
 
 
-@settings(**DETERMINISTIC)
 @given(WORDS)
 def test_merges_of_words_with_many_ties(words: dict[str, int]) -> None:
     texts = [" ".join([word] * count) for word, count in words.items()]

@@ -5,7 +5,7 @@ from math import exp, inf, log, nan
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tokenization.tokenizer import Specials, Tokenizer
@@ -45,7 +45,6 @@ def test_the_places_of_bytes_behind_a_dummy_prefix() -> None:
     assert places.tolist() == [[0, 0], [0, 1], [1, 2]]
 
 
-@settings(deadline=None)
 @given(st.text(alphabet=st.characters(exclude_categories=["Cs"]), max_size=30), st.sampled_from([None, "gpt2"]), st.booleans())
 def test_every_text_comes_back_by_byte_fallback(text: str, pattern: str | None, dummy_prefix: bool) -> None:
     tokenizer = small(True, False, dummy_prefix, pattern=pattern)

@@ -7,7 +7,7 @@ from math import exp, log
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tokenization.unigram_em import Maximisation, expectation, lattices, log_sums, maximisation, removal_losses
@@ -31,7 +31,6 @@ def probability(segmentation: tuple[str, ...]) -> float:
 WORDS = st.dictionaries(st.text("ab", min_size=1, max_size=7), st.integers(1, 5), min_size=1, max_size=6)
 
 
-@settings(deadline=None)
 @given(WORDS)
 def test_expected_counts_and_likelihood(counts: dict[str, int]) -> None:
     words = sorted(counts, key=lambda word: (-len(word), word))
@@ -56,7 +55,6 @@ def test_pieces_that_go_take_their_arcs_along() -> None:
         np.testing.assert_array_equal(getattr(found, name), getattr(expected, name))
 
 
-@settings(deadline=None)
 @given(WORDS)
 def test_the_likelihood_never_falls(counts: dict[str, int]) -> None:
     words = sorted(counts, key=lambda word: (-len(word), word))

@@ -3,7 +3,7 @@
 import json
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tokenization.tokenizer import Tokenizer, first_specials
@@ -46,7 +46,6 @@ def test_signs_of_continuation_in_a_text_are_text() -> None:
     assert tokenizer.decode([7, 8, 7, 9]) == b"##a ###"
 
 
-@settings(deadline=None)
 @given(st.text(alphabet="abcé \n", max_size=30))
 def test_places_hold_the_pieces(text: str) -> None:
     tokenizer = WordPieceTokenizer(PIECES)

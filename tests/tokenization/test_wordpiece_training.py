@@ -6,7 +6,7 @@ from fractions import Fraction
 from itertools import islice, pairwise
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tokenization.wordpiece import continues
@@ -60,7 +60,6 @@ def test_frequency_goes_on() -> None:
     assert [step.piece for step in islice(merges(HUGS, "frequency"), 4)] == ["##ug", "##un", "hug", "pun"]
 
 
-@settings(deadline=None)
 @given(
     st.dictionaries(st.text(alphabet="ab#é", min_size=1, max_size=9), st.integers(1, 4), max_size=8),
     st.sampled_from(CRITERIA),

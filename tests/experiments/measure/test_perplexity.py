@@ -60,7 +60,7 @@ def _token_by_token(
     }
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(
     seed=st.integers(0, 10_000),
     length=st.integers(2, 12),

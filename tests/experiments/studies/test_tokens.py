@@ -129,21 +129,21 @@ def _of(arm: str, values: dict[str, float]) -> Record:
 
 def test_wordpiece_by_either_criterion(tmp_path: Path) -> None:
     """A vocabulary is the first pieces of a larger one, so that it is trained once."""
-    study = TokensStudy(tokenizers={"byte": "byte"}, wordpiece=WordPieceComparison(vocabularies=(400, 300), every=400))
+    study = TokensStudy(tokenizers={"byte": "byte"}, wordpiece=WordPieceComparison(vocabularies=(250, 200), every=400))
     assert [ran(study, tmp_path), ran(study, tmp_path)] == [0, 4]
     records = [entry.record for entry in stored(tmp_path)]
     found = wordpiece_table(records)
-    assert [row[:2] for row in found.rows] == [(heading, size) for heading, _, _ in WAYS.values() for size in ("300", "400")]
+    assert [row[:2] for row in found.rows] == [(heading, size) for heading, _, _ in WAYS.values() for size in ("200", "250")]
     assert [row[0] for row in size_table(records).rows] == [row[0] for row in table(records).rows[:12]]
     (frequent,) = (one for one in records if one.arm == FREQUENCY)
     texts = [one.text.decode() for one in islice(stdlib_documents(), 0, None, 400)]
     others = [one.text.decode() for one in islice(stdlib_documents(), 200, None, 400)]
-    tokenizer = train_wordpiece(texts, 300, "frequency").tokenizer()
+    tokenizer = train_wordpiece(texts, 200, "frequency").tokenizer()
     ids = np.concatenate([tokenizer.encode(text) for text in others])
-    assert frequent.measurements["tokens.300"].value == len(ids)
-    assert frequent.measurements["used.300"].value == len(set(ids.tolist())) / 300
-    assert frequent.measurements["unknown.300"].value == np.mean(ids == tokenizer.specials.unk)
-    assert frequent.measurements["bytes_per_token.300"].value == sum(len(text.encode()) for text in others) / len(ids)
+    assert frequent.measurements["tokens.200"].value == len(ids)
+    assert frequent.measurements["used.200"].value == len(set(ids.tolist())) / 200
+    assert frequent.measurements["unknown.200"].value == np.mean(ids == tokenizer.specials.unk)
+    assert frequent.measurements["bytes_per_token.200"].value == sum(len(text.encode()) for text in others) / len(ids)
 
 
 def test_bits_of_independent_tokens() -> None:

@@ -33,7 +33,7 @@ def is_feasible(base: float, head_dim: int, length: int) -> bool:
 
 
 @given(st.floats(1, 1e7), st.sampled_from([2, 4, 6, 32, 128]), st.integers(1, 700))
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 def test_sums_equal_naive_cosines(base, head_dim, length):
     expected = [naive_sum(base, m, head_dim) for m in range(length)]
     np.testing.assert_allclose(similarity_sums(geometric_frequencies(base, head_dim), length), expected, atol=1e-10)
@@ -103,7 +103,7 @@ def test_edges_are_edges(head_dim, length):
 
 
 @given(st.integers(2, 16), st.integers(3, 200), st.integers(1, 5))
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=20)
 def test_agrees_with_a_dense_grid(pairs, length, every):
     bound = base_bound(2 * pairs, length, every=every)
     grid = np.geomspace(1.0, bound.largest_infeasible * 50, 3000)

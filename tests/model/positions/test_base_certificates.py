@@ -27,7 +27,7 @@ def make(head_dim, every=1):
     st.integers(1, 400),
     st.integers(1, 3),
 )
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 def test_distances_that_are_not_open_stay_positive(head_dim, low, width, start, count, every):
     """On the whole interval; with many widths and starts there are fast, turning and slow pairs among them."""
     pairs = make(head_dim, every)
@@ -76,7 +76,7 @@ def test_curvature_bounds_the_second_derivative_and_falls():
 
 
 @given(st.floats(1, 12), st.floats(1e-7, 0.05), st.integers(2, 40), st.integers(0, 1000))
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 def test_what_is_decided_is_so(low, width, count, seed):
     pairs, high = make(32), low + width
     distances = np.sort(np.random.default_rng(seed).choice(np.arange(1.0, 2000.0), count, replace=False))

@@ -14,7 +14,7 @@ from model.positions.yarn import ntk_by_parts
 SIZES = st.integers(2, 128).map(lambda half: 2 * half)
 
 
-@settings(max_examples=30, deadline=None, derandomize=True)
+@settings(max_examples=30)
 @given(SIZES, st.floats(10, 1e7), st.floats(1, 64), st.integers(64, 2**17), st.floats(0.1, 2), st.floats(3, 40))
 def test_it_is_ntk_by_parts_with_the_ramp_in_rotations(size, base, factor, length, low, high):
     table = llama3(size, base, factor, length, low_frequency_factor=low, high_frequency_factor=high)

@@ -11,7 +11,7 @@ from model.positions.longrope import longrope, longrope_attention_factor
 from model.positions.rope_scaling import inverse_frequencies, position_interpolation
 
 
-@settings(max_examples=30, deadline=None, derandomize=True)
+@settings(max_examples=30)
 @given(st.floats(10, 1e7), st.lists(st.floats(0.5, 64), min_size=1, max_size=64))
 def test_every_pair_is_divided_by_its_factor(base, factors):
     size = 2 * len(factors)

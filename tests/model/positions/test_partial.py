@@ -16,7 +16,7 @@ def plain(size):
     return inverse_frequencies(size, 1e4)
 
 
-@settings(max_examples=30, deadline=None, derandomize=True)
+@settings(max_examples=30)
 @given(ROTATED)
 def test_p_rope_keeps_the_fast_pairs_as_they_are(numbers):
     pairs, rotated = numbers
@@ -25,7 +25,7 @@ def test_p_rope_keeps_the_fast_pairs_as_they_are(numbers):
     np.testing.assert_array_equal(cut[rotated:], np.zeros(pairs - rotated))
 
 
-@settings(max_examples=30, deadline=None, derandomize=True)
+@settings(max_examples=30)
 @given(ROTATED)
 def test_partial_rotary_has_the_table_of_a_smaller_head(numbers):
     pairs, rotated = numbers

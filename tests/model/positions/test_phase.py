@@ -33,7 +33,7 @@ def test_float32_loses_what_fixed_point_keeps():
     assert errors(positions, naive, table).max() > 0.03
 
 
-@settings(deadline=None, max_examples=50)
+@settings(max_examples=50)
 @given(st.integers(0, 2**24 - 1), st.floats(0, 4))
 def test_any_position_and_frequency(position, frequency):
     table = np.array([frequency])

@@ -14,7 +14,7 @@ BASES = st.floats(10, 1e7)
 FACTORS = st.floats(1, 64)
 
 
-@settings(max_examples=30, deadline=None, derandomize=True)
+@settings(max_examples=30)
 @given(SIZES, BASES, FACTORS)
 def test_interpolation_divides_every_frequency(size, base, factor):
     expected = [base ** (-2 * i / size) / factor for i in range(size // 2)]
@@ -22,7 +22,7 @@ def test_interpolation_divides_every_frequency(size, base, factor):
     assert inverse_frequencies(size, base)[0] == 1
 
 
-@settings(max_examples=30, deadline=None, derandomize=True)
+@settings(max_examples=30)
 @given(SIZES, BASES, FACTORS)
 def test_ntk_aware_keeps_the_fastest_pair_and_interpolates_the_slowest(size, base, factor):
     table, plain = ntk_aware(size, base, factor), inverse_frequencies(size, base)
@@ -32,7 +32,7 @@ def test_ntk_aware_keeps_the_fastest_pair_and_interpolates_the_slowest(size, bas
     np.testing.assert_allclose(table / plain, ratio, rtol=1e-10)
 
 
-@settings(max_examples=30, deadline=None, derandomize=True)
+@settings(max_examples=30)
 @given(SIZES, BASES, FACTORS, st.integers(1, 4096), st.integers(1, 2**17))
 def test_dynamic_ntk_is_ntk_aware_by_the_length_of_the_text(size, base, factor, original, length):
     table, plain = dynamic_ntk(size, base, factor, original, length), inverse_frequencies(size, base)

@@ -28,7 +28,7 @@ def test_axial_gives_every_coordinate_a_whole_spectrum(size, coordinates):
         np.testing.assert_allclose(tables[c, c * pairs : (c + 1) * pairs], expected, rtol=1e-12)
 
 
-@settings(max_examples=30, deadline=None, derandomize=True)
+@settings(max_examples=30)
 @given(SECTIONS)
 def test_sections_are_consecutive_and_keep_frequencies(sections):
     table = inverse_frequencies(2 * sum(sections), 1e4)
@@ -45,7 +45,7 @@ def test_interleaved_sections_of_qwen3_vl():
     np.testing.assert_array_equal(tables.sum(axis=0), TABLE)
 
 
-@settings(max_examples=50, deadline=None, derandomize=True)
+@settings(max_examples=50)
 @given(SECTIONS)
 def test_interleaved_sections_have_the_sizes_that_were_asked_for_or_are_refused(sections):
     table = inverse_frequencies(2 * sum(sections), 1e4)
@@ -80,7 +80,7 @@ def test_grid_positions(tokens, shape, expected):
     np.testing.assert_array_equal(positions, expected)
 
 
-@settings(max_examples=30, deadline=None, derandomize=True)
+@settings(max_examples=30)
 @given(st.integers(0, 300), st.lists(st.integers(1, 7), max_size=3))
 def test_a_raster_counts_its_tokens(tokens, shape):
     strides = [int(np.prod(shape[i:])) for i in range(len(shape))] + [1]

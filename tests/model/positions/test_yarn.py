@@ -16,7 +16,7 @@ FACTORS = st.floats(1, 64)
 RAMPS = pytest.mark.parametrize("ramp", ["pairs", "rotations"])
 
 
-@settings(max_examples=30, deadline=None, derandomize=True)
+@settings(max_examples=30)
 @given(SIZES, BASES, FACTORS, st.integers(64, 2**17), st.booleans(), st.sampled_from(["pairs", "rotations"]))
 def test_yarn_lies_between_the_table_and_its_interpolation(size, base, factor, length, truncate, ramp):
     plain = inverse_frequencies(size, base)
@@ -62,7 +62,7 @@ def test_an_empty_ramp_is_a_step():
     np.testing.assert_allclose(inverse_frequencies(8, 1e4) / table, [1, 4, 4, 4])
 
 
-@settings(max_examples=30, deadline=None, derandomize=True)
+@settings(max_examples=30)
 @given(SIZES, BASES, st.floats(1.1, 64), st.integers(64, 2**17))
 def test_the_ramp_of_the_paper_is_linear_in_rotations(size, base, factor, length):
     """Pairs of at least 32 turns within the training length stay, those of at most one are interpolated."""

@@ -140,7 +140,7 @@ sizes = st.builds(
 
 @pytest.mark.parametrize("task", TASKS)
 @given(tasks=sizes, extra=st.integers(0, 30), seed=st.integers(0, 2**32 - 1))
-@settings(max_examples=2, deadline=None)
+@settings(max_examples=2)
 def test_answers_are_what_a_reader_finds(task: Task, tasks: Tasks, extra: int, seed: int) -> None:
     length = SMALLEST[task](tasks) + extra
     _check(task, _drawn(task, tasks, 4, length, seed), tasks, length)
@@ -222,7 +222,7 @@ def test_sizes_are_those_asked_for(task: Task) -> None:
 
 
 @given(a=st.integers(0, 10**9 - 1), b=st.integers(0, 10**9 - 1))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_sums_are_those_of_python(a: int, b: int) -> None:
     lowest_first = (jnp.asarray([[int(d) for d in reversed(f"{number:09d}")]], jnp.int32) for number in (a, b))
     assert np.asarray(compiled_added(*lowest_first))[0].tolist() == [int(d) for d in reversed(f"{a + b:010d}")]
