@@ -15,7 +15,7 @@ from model.feedforward import Activation, FeedForward, feedforward, feedforward_
 from model.gating import GateConfig, Scores, Where, apply_gate, gate_scores, gate_weights
 from model.intervention import Intervention, with_first_value, with_heads
 from model.kernels.kernel import Kernel, weigh
-from model.linear import draw, matrix, project
+from model.linear import draw, matrix, project, project_each
 from model.norm import Norm, init_norm, normalise
 from model.positions.bias import Bias, BiasConfig, init_bias, score_bias
 from model.positions.pope import init_polar_phase
@@ -171,7 +171,7 @@ def apply_block(
     device that has T tokens of a longer text (model.spread), without a cache.
     """
     h = _entering(p.attention_norm, x, cfg)
-    q, k, v = (project(h, w, out_sharding=HEADS) for w in (p.query, p.key, p.value))
+    q, k, v = project_each(h, (p.query, p.key, p.value), out_sharding=HEADS)
     if p.query_norm is not None and p.key_norm is not None:
         q, k = normalise(p.query_norm, q), normalise(p.key_norm, k)
     gate = None if p.gate is None or cfg.gate is None else gate_scores(h, p.gate, cfg.gate, tables.attention.gate)

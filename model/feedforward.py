@@ -8,7 +8,7 @@ from flax import struct
 from jax.sharding import PartitionSpec as P
 from jaxtyping import Array, Float
 
-from model.linear import matrix, project
+from model.linear import matrix, project, project_each
 
 Activation = Literal["swiglu", "gelu", "relu"]
 
@@ -35,12 +35,12 @@ def feedforward_weights(width: int, hidden: int, activation: Activation, gain: f
 def feedforward(p: FeedForward, x: Float[Array, "B T D"], activation: Activation) -> Float[Array, "B T D"]:
     """swiglu: (silu(x·gate) ⊙ x·up)·down (Shazeer 2020, arXiv 2002.05202); gelu, relu: f(x·up)·down. GELU is the exact one."""
     wide = P("data", None, "model")
-    h = project(x, p.up, out_sharding=wide)
+    h, *gate = project_each(x, (p.up,) if p.gate is None else (p.up, p.gate), out_sharding=wide)
     match activation:
         case "swiglu":
             if p.gate is None:
                 raise ValueError("swiglu needs a gate matrix: initialise the feed-forward with activation='swiglu'")
-            h = jax.nn.silu(project(x, p.gate, out_sharding=wide)) * h
+            h = jax.nn.silu(gate[0]) * h
         case "gelu":
             h = 0.5 * h * (1 + jax.lax.erf(h * 0.5**0.5))
         case "relu":

@@ -1,6 +1,7 @@
 """The matrix product of every projection, written so that its gradient is fast and its sharding is explicit."""
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -21,31 +22,63 @@ def project(x: Float[Array, "..."], w: Float[Array, "..."], *, contract: int = 1
     on XLA's CPU back end. w is cast to x's type; products are summed in float32. Needs a mesh (jax.set_mesh) with the axes of
     `out_sharding`, of which only the first axis and the first output axis may be sharded.
     """
+    return project_each(x, (w,), contract=contract, out_sharding=out_sharding)[0]
+
+
+def project_each(
+    x: Float[Array, "..."], ws: Sequence[Float[Array, "..."]], *, contract: int = 1, out_sharding: P
+) -> tuple[Float[Array, "..."], ...]:
+    """`project` by each of several weights. What their gradients give to that of x is added up on each device of the model
+    axis before these tell each other: one sum over devices in the place of one for each weight."""
     rows = x.ndim - contract
-    y: Array = _product(_as_matrix(x, rows), _as_matrix(w, contract), P(out_sharding[0], out_sharding[rows]))  # pyright: ignore[reportAssignmentType]
-    return y.reshape(*x.shape[:rows], *w.shape[contract:], out_sharding=out_sharding)
+    matrices = tuple(_as_matrix(w, contract) for w in ws)
+    products: Any = _products(_as_matrix(x, rows), matrices, P(out_sharding[0], out_sharding[rows]))
+    shape = x.shape[:rows]
+    return tuple(y.reshape(*shape, *w.shape[contract:], out_sharding=out_sharding) for y, w in zip(products, ws, strict=True))
 
 
 @partial(jax.custom_vjp, nondiff_argnums=(2,))
-def _product(x: Float[Array, "rows inner"], w: Float[Array, "inner columns"], spec: P) -> Float[Array, "rows columns"]:
-    """x · w. Its gradient takes the cotangent as it comes, in x's type: JAX's own would multiply float32 matrices, because the
-    sum is float32, which on a CPU with bfloat16 takes twice as long."""
-    return _product_forward(x, w, spec)[0]
+def _products(
+    x: Float[Array, "rows inner"], ws: tuple[Float[Array, "inner _"], ...], spec: P
+) -> tuple[Float[Array, "rows _"], ...]:
+    """x · w. Its gradient takes the cotangents as they come, in x's type: JAX's own would multiply float32 matrices, because
+    the sum is float32, which on a CPU with bfloat16 takes twice as long."""
+    return _products_forward(x, ws, spec)[0]
 
 
-def _product_forward(x: Array, w: Array, spec: P) -> tuple[Array, tuple[Array, Array]]:
-    return _dot(x, w.astype(x.dtype), (1, 0), spec).astype(x.dtype), (x, w)
+def _products_forward(x: Array, ws: tuple[Array, ...], spec: P) -> tuple[tuple[Array, ...], tuple[Array, tuple[Array, ...]]]:
+    return tuple(_dot(x, w.astype(x.dtype), (1, 0), spec).astype(x.dtype) for w in ws), (x, ws)
 
 
-def _product_backward(spec: P, saved: tuple[Array, Array], cotangent: Array) -> tuple[Array, Array]:  # noqa: ARG001
-    x, w = saved
-    dx = _dot(cotangent, w.astype(x.dtype), (1, 1), jax.typeof(x).sharding.spec)
+def _products_backward(
+    spec: P, saved: tuple[Array, tuple[Array, ...]], cotangents: tuple[Array, ...]
+) -> tuple[Array, tuple[Array, ...]]:
+    x, ws = saved
+    dx = _summed(cotangents, [w.astype(x.dtype) for w in ws], spec[1], jax.typeof(x).sharding.spec)
     # The outer one keeps XLA from folding a transposition of dw, as of a tied embedding, back into the factors.
-    dw = row_major(_dot(row_major(x.T), cotangent, (1, 0), jax.typeof(w).sharding.spec))
-    return dx.astype(x.dtype), dw.astype(w.dtype)
+    dws = (row_major(_dot(row_major(x.T), c, (1, 0), jax.typeof(w).sharding.spec)) for c, w in zip(cotangents, ws, strict=True))
+    return dx.astype(x.dtype), tuple(dw.astype(w.dtype) for dw, w in zip(dws, ws, strict=True))
 
 
-_product.defvjp(_product_forward, _product_backward)
+_products.defvjp(_products_forward, _products_backward)
+
+
+def _summed(cotangents: Sequence[Array], ws: Sequence[Array], axis: str | None, spec: P) -> Float[Array, "rows inner"]:
+    """Σ cotangent · wᵀ, whose columns lie on the devices of a mesh axis."""
+
+    def here(cotangents: Sequence[Array], ws: Sequence[Array]) -> Array:
+        parts = [_dot(c, w, (1, 1), spec) for c, w in zip(cotangents, ws, strict=True)]
+        return sum(parts[1:], parts[0])
+
+    if axis is None or len(ws) == 1 or jax.sharding.get_abstract_mesh().shape[axis] == 1:
+        return here(cotangents, ws)
+
+    def everywhere(cotangents: Sequence[Array], ws: Sequence[Array]) -> Array:
+        return jax.lax.psum(here(cotangents, ws), axis)
+
+    columns = P(None, axis)
+    specs = {"in_specs": (columns, columns), "out_specs": P()}
+    return jax.shard_map(everywhere, **specs, axis_names={axis}, check_vma=False)(cotangents, ws)
 
 
 def _dot(a: Array, b: Array, axes: tuple[int, int], spec: P) -> Float[Array, "rows columns"]:

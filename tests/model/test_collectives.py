@@ -27,11 +27,16 @@ BATCH, TOKENS = 8, 13
 COLLECTIVE = re.compile(r"= (.*?) (all-reduce|all-gather|reduce-scatter|all-to-all|collective-permute)(?:-start)?\(")
 
 
-def collectives(function: Any, *shapes: Any) -> Counter[str]:
-    """How often each kind stands in the program; several arrays that travel at once are one."""
+def found(function: Any, *shapes: Any) -> list[tuple[str, str]]:
+    """What travels in the program, several arrays at once in brackets, and by which kind of exchange."""
     text = jax.jit(function).lower(*shapes).compile().as_text()
     assert text is not None
-    return Counter(kind for _, kind in COLLECTIVE.findall(text))
+    return COLLECTIVE.findall(text)
+
+
+def collectives(function: Any, *shapes: Any) -> Counter[str]:
+    """How often each kind stands in the program; several arrays that travel at once are one."""
+    return Counter(kind for _, kind in found(function, *shapes))
 
 
 def given(mesh: Any) -> tuple[Any, Any]:
@@ -66,8 +71,9 @@ def test_heads_and_hidden_units_on_devices_are_summed_twice_a_layer_each_way():
     """Behind attention's output and the feed-forward's; backward, before what they read."""
     mesh = make_mesh(model=2)
     with jax.set_mesh(mesh):
-        assert collectives(logits, *given(mesh)) == {"all-reduce": 2 * LAYERS}
-        assert collectives(jax.grad(loss), *given(mesh)) == {"all-reduce": 4 * LAYERS}
+        one_sum = (f"f32[{BATCH * TOKENS},{CONFIG.block.width}]{{1,0}}", "all-reduce")
+        assert Counter(found(logits, *given(mesh))) == {one_sum: 2 * LAYERS}
+        assert Counter(found(jax.grad(loss), *given(mesh))) == {one_sum: 4 * LAYERS}
 
 
 def test_weights_in_parts_are_gathered_once_each_way_and_gradients_summed_at_once():

@@ -4,9 +4,11 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from jax.sharding import NamedSharding
 from jax.sharding import PartitionSpec as P
 
-from model.linear import draw, matrix, project
+from model.linear import draw, matrix, project, project_each
+from model.mesh import make_mesh
 
 pytestmark = pytest.mark.usefixtures("mesh")
 RESIDUAL = P("data", None, None)
@@ -34,6 +36,27 @@ def test_gradients_are_those_of_the_plain_product():
     found = jax.grad(lambda x, w: jnp.sum(weights * project(x, w, contract=2, out_sharding=RESIDUAL)), (0, 1))(x, w)
     np.testing.assert_allclose(found[0], np.einsum("bto,nho->btnh", weights, w), atol=1e-5)
     np.testing.assert_allclose(found[1], np.einsum("btnh,bto->nho", x, weights), atol=1e-5)
+
+
+def test_gradients_of_several_products_of_one_input_of_two_models_on_four_devices_each():
+    mesh = make_mesh(arm=2, data=2, model=2)
+    x, *ws = (np.asarray(numbers(8 + n, *shape)) for n, shape in enumerate([(4, 3, 6), (2, 6, 4, 5), (2, 6, 2, 5)]))
+
+    def total(x, ws):
+        return sum(jnp.sum(jnp.sin(y)) for y in project_each(x, ws, out_sharding=P("data", None, "model", None)))
+
+    def of_each(x, ws):
+        """One model after the other, as in a population."""
+        return jax.lax.map(lambda own: jax.grad(total, (0, 1))(x, own), ws)
+
+    specs = {"in_specs": (P(), P("arm")), "out_specs": P("arm"), "axis_names": {"arm"}, "check_vma": False}
+    with jax.set_mesh(mesh):
+        given = [jax.device_put(w, NamedSharding(mesh, P("arm", "data", "model", None))) for w in ws]
+        dx, dws = jax.jit(jax.shard_map(of_each, **specs))(jax.device_put(x, NamedSharding(mesh, RESIDUAL)), given)
+    slopes = [np.cos(np.einsum("btd,adnh->abtnh", x, w)) for w in ws]
+    np.testing.assert_allclose(dx, sum(np.einsum("abtnh,adnh->abtd", y, w) for y, w in zip(slopes, ws, strict=True)), atol=1e-4)
+    for found, slope in zip(dws, slopes, strict=True):
+        np.testing.assert_allclose(found, np.einsum("btd,abtnh->adnh", x, slope), atol=1e-4)
 
 
 def test_bfloat16_products_are_summed_in_float32():
