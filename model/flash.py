@@ -116,7 +116,9 @@ def finite(largest: Float[Array, "*B"]) -> Float[Array, "*B"]:
 
 
 def filled(x: Softmax, rows: int, keys: int) -> tuple[Softmax, int]:
-    """Zeros behind queries and keys up to whole tiles, and how many those of the queries are. Nothing sees what is last."""
+    """Zeros behind queries and keys up to whole tiles, and how many those of the queries are. Nothing sees these zeros, nor a
+    tile that rows behind the last query look for behind the last key: slicing gives the last keys then, as if they came later.
+    """
     tiles, surplus = math.ceil(x.q.shape[3] / rows), -x.k.shape[2] % keys
     padding = None if x.padding is None else behind(x.padding, 1, surplus)
     k, v = (behind(a, 2, surplus) for a in (x.k, x.v))
