@@ -7,7 +7,19 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from experiments.bench import compilation, decode, evaluation, mechanisms, pipeline, sinks, startup, step, sweep, tokenization
+from experiments.bench import (
+    attention,
+    compilation,
+    decode,
+    evaluation,
+    mechanisms,
+    pipeline,
+    sinks,
+    startup,
+    step,
+    sweep,
+    tokenization,
+)
 from experiments.bench.contest import Benchmark, contest
 from experiments.bench.outcome import Outcome, outcome
 from experiments.bench.page import PAGE, page
@@ -21,7 +33,7 @@ def benchmarks() -> tuple[Benchmark, ...]:
     """All there are, in the order in which they run."""
     return tuple(
         one.benchmark()
-        for one in (step, mechanisms, sweep, evaluation, sinks, decode, tokenization, compilation, startup, pipeline)
+        for one in (step, attention, mechanisms, sweep, evaluation, sinks, decode, tokenization, compilation, startup, pipeline)
     )
 
 

@@ -49,7 +49,7 @@ def main() -> None:
     except ModuleNotFoundError as error:
         if error.name is None or error.name.split(".")[0] in ("experiments", "model", "tokenization"):
             raise
-        _say({"absent": f"{error.name} is not installed: pip install '.[peers]'"})
+        _say({"absent": f"{error.name} is not installed: pip install '.[peers]', or as its makers say"})
         return
     done = prepared.work()
     more = prepared.more(done) if prepared.more else {}

@@ -10,6 +10,7 @@ import pytest
 
 from experiments.bench import (
     mechanisms,
+    ours_attention,
     ours_compilation,
     ours_evaluation,
     ours_mechanisms,
@@ -19,7 +20,7 @@ from experiments.bench import (
 )
 from experiments.bench.compilations import Compilations
 from experiments.bench.llama import Size, structure
-from experiments.bench.peers import tokenizer_libraries
+from experiments.bench.peers import jax_attention, tokenizer_libraries
 from experiments.bench.texts import documents, pieces
 from experiments.bench.worker import SCRATCH, Prepared
 from experiments.build import decoder_config
@@ -74,6 +75,13 @@ def test_a_mechanism_changes_the_step(name: str) -> None:
 def test_a_window_changes_the_gradient_and_kept_tokens_do() -> None:
     found = [ours_mechanisms.gradient(8, 2, "float32", window, kept).work() for window, kept in ((None, 0), (3, 0), (3, 1))]
     assert len({float(np.abs(np.asarray(q)).sum()) for q, _, _ in found}) == 3
+
+
+@pytest.mark.parametrize(("compute", "tolerance"), [("float32", 1e-5), ("bfloat16", 1e-2)])
+def test_attention_has_the_gradient_of_others(compute: str, tolerance: float) -> None:
+    ours, theirs = (_facts(peer.prepare(2, 9, 2, compute)) for peer in (ours_attention, jax_attention))
+    np.testing.assert_allclose(ours["value"], theirs["value"], rtol=tolerance)
+    assert np.isfinite(ours["value"])
 
 
 def test_a_step_is_one_program() -> None:

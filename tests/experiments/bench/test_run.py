@@ -30,7 +30,7 @@ def _called(monkeypatch: pytest.MonkeyPatch, *words: str) -> int:
 
 def test_names_and_what_they_ask() -> None:
     found = benchmarks()
-    names = {"step", "mechanisms", "sweep", "evaluation", "tokenization", "compile", "startup", "pipeline"}
+    names = {"step", "attention", "mechanisms", "sweep", "evaluation", "tokenization", "compile", "startup", "pipeline"}
     assert names <= {one.name for one in found}
     for one in found:
         assert one.question.endswith("?")

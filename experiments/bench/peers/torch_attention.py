@@ -1,0 +1,26 @@
+"""Attention in PyTorch: scaled_dot_product_attention, which chooses its kernel itself."""
+
+import torch
+import torch.nn.functional as F  # noqa: N812
+from torch import Tensor
+
+from experiments.bench.heads import arrays, value
+from experiments.bench.worker import Prepared
+
+
+def prepare(texts: int, tokens: int, heads: int, compute: str) -> Prepared:
+    """On a GPU if there is one. The value is that of the gradients."""
+    device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    given = torch.from_numpy(arrays(texts, tokens, heads)).to(device, getattr(torch, compute)).transpose(2, 3)
+    *qkv, weight = (x.contiguous() for x in given)
+    for x in qkv:
+        x.requires_grad_()
+
+    def work() -> tuple[Tensor, ...]:
+        loss = (weight * F.scaled_dot_product_attention(*qkv, is_causal=True)).float().sum()
+        found = torch.autograd.grad(loss, qkv)
+        if device.type == "cuda":
+            torch.cuda.synchronize()
+        return found
+
+    return Prepared(work, {"value": value(x.float().cpu().numpy() for x in work())})
