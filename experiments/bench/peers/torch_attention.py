@@ -11,13 +11,13 @@ from experiments.bench.worker import Prepared
 def prepare(texts: int, tokens: int, heads: int, compute: str) -> Prepared:
     """On a GPU if there is one. The value is that of the gradients."""
     device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
-    given = torch.from_numpy(arrays(texts, tokens, heads)).to(device, getattr(torch, compute)).transpose(2, 3)
-    *qkv, weight = (x.contiguous() for x in given)
+    *qkv, weight = torch.from_numpy(arrays(texts, tokens, heads)).to(device, getattr(torch, compute))
     for x in qkv:
         x.requires_grad_()
 
     def work() -> tuple[Tensor, ...]:
-        loss = (weight * F.scaled_dot_product_attention(*qkv, is_causal=True)).float().sum()
+        out = F.scaled_dot_product_attention(*(x.transpose(1, 2) for x in qkv), is_causal=True).transpose(1, 2)
+        loss = (weight * out).float().sum()
         found = torch.autograd.grad(loss, qkv)
         if device.type == "cuda":
             torch.cuda.synchronize()
