@@ -12,6 +12,8 @@ from model.blocks import heads, looked_at, seen, tiles_seen
 
 # Up to so many tokens rows are cut into chunks without a loop, which see a static number of keys (model.attention).
 LONGEST_UNROLLED = 1024
+# Rows and keys of a tile, whose scores stay in the last cache of a CPU: docs/performance.md.
+TILE = 512
 
 
 class Softmax(NamedTuple):
@@ -46,12 +48,6 @@ def unrolled(queries: int, keys: int) -> bool:
     return queries <= LONGEST_UNROLLED and queries == keys
 
 
-def sides_of(x: Softmax) -> tuple[int, int]:
-    """Rows and keys of a tile, whose scores stay in the last cache of a CPU (docs/performance.md). The fewer keys, the less is
-    looked at beyond a window; of bfloat16, whose products are fast, what is done once a tile would then take too much."""
-    return 512, 512 if x.k.dtype.itemsize == 2 else 256
-
-
 class _Sums(NamedTuple):
     """Of the keys that rows have seen so far: the largest score m, Σ e^(s - m), Σ e^(s - m) v."""
 
@@ -69,34 +65,33 @@ def softmax_by_tiles(x: Softmax) -> tuple[Float[Array, "B K G T Hv"], Float[Arra
     nothing is seen are skipped: behind a window, time is linear in T.
     """
     (B, K, G, T, _), Hv, dtype = x.q.shape, x.v.shape[-1], x.v.dtype
-    size, keys = sides_of(x)
-    x, tiles = filled(x, size, keys)
+    x, tiles = filled(x, TILE)
 
     def rows(number: Int[Array, ""], done: tuple[Array, Array]) -> tuple[Array, Array]:
-        start = number * size
-        row = start + jnp.arange(size)
-        q, i = rows_of(x, start, size), jnp.where(row < T, x.first + row, -1)
-        count, _, at = tiles_seen(x.first + start, size, keys, x.window, x.kept)
+        start = number * TILE
+        row = start + jnp.arange(TILE)
+        q, i = rows_of(x, start, TILE), jnp.where(row < T, x.first + row, -1)
+        count, _, at = tiles_seen(x.first + start, TILE, TILE, x.window, x.kept)
 
         def with_keys(n: Int[Array, ""], sums: _Sums) -> _Sums:
-            own = keys_of(x, at(n), keys)
+            own = keys_of(x, at(n), TILE)
             return _added(sums, scores_of(own, q, i, at(n)), own.v)
 
-        sums = jax.lax.fori_loop(0, count, with_keys, _of_extra_logit(x, size, B, Hv))
+        sums = jax.lax.fori_loop(0, count, with_keys, _of_extra_logit(x, B, Hv))
         total = jnp.where(sums.total == 0, 1, sums.total)
-        out = (sums.mixed / total[..., None]).astype(dtype).reshape(B, K, G, size, Hv, out_sharding=heads(5))
-        lse = (finite(sums.largest) + jnp.log(total)).reshape(B, K, G, size, out_sharding=heads(4))
+        out = (sums.mixed / total[..., None]).astype(dtype).reshape(B, K, G, TILE, Hv, out_sharding=heads(5))
+        lse = (finite(sums.largest) + jnp.log(total)).reshape(B, K, G, TILE, out_sharding=heads(4))
         return tuple(placed(whole, part, start, 3) for whole, part in zip(done, (out, lse), strict=True))  # pyright: ignore[reportReturnType]
 
-    shape = (B, K, G, tiles * size)
+    shape = (B, K, G, tiles * TILE)
     empty = jnp.zeros((*shape, Hv), dtype, out_sharding=heads(5)), jnp.zeros(shape, jnp.float32, out_sharding=heads(4))
     out, lse = jax.lax.fori_loop(0, tiles, rows, empty)
     return out[:, :, :, :T], lse[:, :, :, :T]
 
 
-def _of_extra_logit(x: Softmax, rows: int, batch: int, channels: int) -> _Sums:
-    """The sums of so many rows before the first key."""
-    logits = jnp.repeat(x.extra_logit, rows, axis=1, total_repeat_length=x.extra_logit.shape[1] * rows)
+def _of_extra_logit(x: Softmax, batch: int, channels: int) -> _Sums:
+    """The sums of TILE rows before the first key."""
+    logits = jnp.repeat(x.extra_logit, TILE, axis=1, total_repeat_length=x.extra_logit.shape[1] * TILE)
     largest = jnp.zeros((batch, *logits.shape), jnp.float32, out_sharding=heads(3)) + logits[None]
     mixed = jnp.zeros((*largest.shape, channels), jnp.float32, out_sharding=heads(4))
     return _Sums(largest, jnp.isfinite(largest).astype(jnp.float32), mixed)
@@ -115,14 +110,13 @@ def finite(largest: Float[Array, "*B"]) -> Float[Array, "*B"]:
     return jnp.where(jnp.isfinite(largest), largest, 0)
 
 
-def filled(x: Softmax, rows: int, keys: int) -> tuple[Softmax, int]:
-    """Zeros behind queries and keys up to whole tiles, and how many those of the queries are. Nothing sees these zeros, nor a
-    tile that rows behind the last query look for behind the last key: slicing gives the last keys then, as if they came later.
-    """
-    tiles, surplus = math.ceil(x.q.shape[3] / rows), -x.k.shape[2] % keys
+def filled(x: Softmax, size: int) -> tuple[Softmax, int]:
+    """Zeros behind queries and keys up to whole tiles, and how many those of the queries are. Nothing sees what is last."""
+    tiles, keys = (math.ceil(tokens / size) for tokens in (x.q.shape[3], x.k.shape[2]))
+    surplus = keys * size - x.k.shape[2]
     padding = None if x.padding is None else behind(x.padding, 1, surplus)
     k, v = (behind(a, 2, surplus) for a in (x.k, x.v))
-    return x._replace(q=behind(x.q, 3, tiles * rows - x.q.shape[3]), k=k, v=v, padding=padding), tiles
+    return x._replace(q=behind(x.q, 3, tiles * size - x.q.shape[3]), k=k, v=v, padding=padding), tiles
 
 
 def behind(x: Array, axis: int, surplus: int) -> Array:

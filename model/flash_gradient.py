@@ -9,7 +9,7 @@ from jax.sharding import PartitionSpec as P
 from jaxtyping import Array, Float, Int
 
 from model.blocks import chunks_of, heads, looked_at, seen, tiles_seen
-from model.flash import Softmax, behind, filled, keys_of, placed, sides_of, unrolled
+from model.flash import TILE, Softmax, behind, filled, keys_of, placed, unrolled
 from model.flash_kernel_gradient import gradients_by_kernel
 from model.flash_machine import Machine
 from model.layout import row_major
@@ -83,21 +83,21 @@ def _by_chunks(x: Softmax, rows: _Block, *, with_slopes: bool) -> tuple[Float[Ar
 
 
 def _by_tiles(x: Softmax, rows: _Block, *, with_slopes: bool) -> tuple[Float[Array, "B K G T H"], _Gradients]:
-    """One tile of rows and keys after the other, of those that are seen."""
-    (T, S), (size, keys) = (rows.i.shape[0], x.k.shape[2]), sides_of(x)
-    x, tiles = filled(x, size, keys)
-    surplus = tiles * size - T
+    """One tile of TILE rows and as many keys after the other, of those that are seen."""
+    T, S = rows.i.shape[0], x.k.shape[2]
+    x, tiles = filled(x, TILE)
+    surplus = tiles * TILE - T
     wide = {name: behind(a, 3, surplus) for name, a in rows._asdict().items() if name != "i"}
     rows = _Block(**wide, i=jnp.pad(rows.i, (0, surplus), constant_values=-1))
 
     def with_rows(number: Int[Array, ""], found: tuple[Array, _Gradients]) -> tuple[Array, _Gradients]:
-        start = number * size
-        own = _of_rows(rows, start, size)
-        count, _, at = tiles_seen(x.first + start, size, keys, x.window, x.kept)
+        start = number * TILE
+        own = _of_rows(rows, start, TILE)
+        count, _, at = tiles_seen(x.first + start, TILE, TILE, x.window, x.kept)
 
         def with_keys(n: Int[Array, ""], found: tuple[Array, _Gradients]) -> tuple[Array, _Gradients]:
             dq, total = found
-            more, part = _block(keys_of(x, at(n), keys), own, at(n), with_slopes=with_slopes)
+            more, part = _block(keys_of(x, at(n), TILE), own, at(n), with_slopes=with_slopes)
             slopes = jax.tree.map(jnp.add, total.slopes, part.slopes)  # or None
             return dq + more, _Gradients(_added(total.k, part.k, at(n)), _added(total.v, part.v, at(n)), slopes)
 
@@ -112,7 +112,7 @@ def _by_tiles(x: Softmax, rows: _Block, *, with_slopes: bool) -> tuple[Float[Arr
 
 def _added(whole: Float[Array, "B K S H"], part: Float[Array, "B K tile H"], at: Int[Array, ""]) -> Float[Array, "B K S H"]:
     """`part` added from `at` on."""
-    return placed(whole, jax.lax.dynamic_slice_in_dim(whole, at, part.shape[2], 2) + part, at, 2)
+    return placed(whole, jax.lax.dynamic_slice_in_dim(whole, at, TILE, 2) + part, at, 2)
 
 
 def _of_rows(rows: _Block, start: Int[Array, ""] | int, count: int) -> _Block:

@@ -10,12 +10,10 @@ from model.flash_machine import Tile
 
 
 def cut_into_tiles(monkeypatch: pytest.MonkeyPatch, size: int) -> None:
-    """From one token on, tiles of so many rows and half as many keys, rounded up, and blocks of as many rows for statistics.
-    Programs have to be traced anew."""
+    """From one token on, tiles of so many, and blocks of as many rows for statistics. Programs have to be traced anew."""
     monkeypatch.setattr("model.flash.LONGEST_UNROLLED", 0)
-    for name in ("flash", "flash_gradient"):
-        monkeypatch.setattr(f"model.{name}.sides_of", lambda x: (size, (size + 1) // 2))  # noqa: ARG005
-    monkeypatch.setattr("model.columns.ROWS", size)
+    for name in ("flash.TILE", "flash_gradient.TILE", "columns.ROWS"):
+        monkeypatch.setattr(f"model.{name}", size)
     monkeypatch.setattr("model.columns.CHUNKS", 3)
 
 
@@ -27,7 +25,7 @@ def by_kernel(monkeypatch: pytest.MonkeyPatch, rows: int, keys: int) -> None:
 
 
 def computed(monkeypatch: pytest.MonkeyPatch, form: int | tuple[int, int] | None) -> None:
-    """As short texts are on a CPU (None), by tiles of so many rows, or by kernels with tiles of so many rows and keys."""
+    """As short texts are on a CPU (None), by tiles of so many tokens, or by kernels with tiles of so many rows and keys."""
     if isinstance(form, tuple):
         by_kernel(monkeypatch, *form)
     elif form is not None:
