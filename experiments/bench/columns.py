@@ -5,31 +5,19 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
-import numpy as np
 from jaxtyping import Array
 
+from experiments.bench.heads import HEAD, arrays, value
 from experiments.bench.worker import Prepared
 from model.attention import attention
 from model.mesh import make_mesh
 
-HEAD = 64
 SIDE, TILE = 1024, 2**16
-
-
-def arrays(tokens: int, heads: int) -> tuple[np.ndarray, np.ndarray]:
-    """Queries and keys [T, N, H], standard normal."""
-    random = np.random.default_rng(0)
-    return tuple(random.standard_normal((tokens, heads, HEAD), np.float32) for _ in range(2))  # pyright: ignore[reportReturnType]
-
-
-def value(received: Any) -> float:
-    """Of the sums [N, T], by which contestants are seen to compute the same: they add up to T whatever is wrong."""
-    return float((np.asarray(received, np.float64) ** 2).sum())
 
 
 def prepare(tokens: int, heads: int) -> Prepared:
     """A statistic of model.attention.attention, of which nothing else is used."""
-    q, k = (jnp.asarray(x[None]) for x in arrays(tokens, heads))
+    q, k = (jnp.asarray(x) for x in arrays(1, tokens, heads, 2))
     plain = {"extra_logit": jnp.full(heads, -jnp.inf), "slopes": jnp.zeros(heads), "window": jnp.int32(tokens)}
 
     def received(q: Array, k: Array) -> Array:
@@ -37,12 +25,12 @@ def prepare(tokens: int, heads: int) -> Prepared:
 
     with jax.set_mesh(make_mesh()):
         program, facts = _compiled(received, heads, q, k)
-    return Prepared(lambda: program(q, k).block_until_ready(), {"value": value(program(q, k)[0]), **facts})
+    return Prepared(lambda: program(q, k).block_until_ready(), {"value": value([program(q, k)]), **facts})
 
 
 def materialised(tokens: int, heads: int) -> Prepared:
     """softmax of all scores, then a sum over queries as a product: as a mean over an axis it takes a hundred times as long."""
-    q, k = (jnp.asarray(x) for x in arrays(tokens, heads))
+    q, k = (jnp.asarray(x[0]) for x in arrays(1, tokens, heads, 2))
 
     ones = jnp.ones((heads, tokens))  # of each head, and an argument: else XLA transposes the matrix, or sums over its axis
 
@@ -52,7 +40,7 @@ def materialised(tokens: int, heads: int) -> Prepared:
         return jnp.einsum("nij,ni->nj", jax.nn.softmax(jnp.where(seen, scores, -jnp.inf), axis=-1), ones)
 
     program, facts = _compiled(received, heads, q, k, ones)
-    found = {"value": value(program(q, k, ones)), **facts}
+    found = {"value": value([program(q, k, ones)]), **facts}
     return Prepared(lambda: program(q, k, ones).block_until_ready(), found)
 
 

@@ -1,21 +1,29 @@
 """What contestants attend to: the same queries, keys and values for all, without JAX, which torch's process does without."""
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import numpy as np
 
+from experiments.bench.worker import Prepared
+
 HEAD = 64
 
 
-def arrays(texts: int, tokens: int, heads: int) -> np.ndarray:
-    """Queries, keys, values and what their output is weighed by in the loss, standard normal [4, B, T, N, H]."""
-    return np.random.default_rng(0).standard_normal((4, texts, tokens, heads, HEAD), np.float32)
+def arrays(texts: int, tokens: int, heads: int, count: int = 4) -> np.ndarray:
+    """Queries, keys, values and what their output is weighed by in the loss, or the first of these, standard normal
+    [count, B, T, N, H]."""
+    return np.random.default_rng(0).standard_normal((count, texts, tokens, heads, HEAD), np.float32)
 
 
-def value(gradients: Iterable[Any]) -> float:
-    """Of those of queries, keys and values, by which contestants are seen to compute the same: their squares, added."""
-    return float(sum((np.asarray(gradient, np.float64) ** 2).sum() for gradient in gradients))
+def value(found: Iterable[Any]) -> float:
+    """Of arrays, by which contestants are seen to compute the same: their squares, added."""
+    return float(sum((np.asarray(one, np.float64) ** 2).sum() for one in found))
+
+
+def compared(work: Callable[[], Iterable[Any]]) -> Prepared:
+    """A contestant whose value is that of the arrays it computes."""
+    return Prepared(work, {"value": value(work())})
 
 
 def flops(texts: int, tokens: int, heads: int) -> float:

@@ -7,7 +7,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array
 
-from experiments.bench.heads import arrays, value
+from experiments.bench.heads import arrays, compared
 from experiments.bench.worker import Prepared
 from model.attention import attention
 from model.mesh import make_mesh
@@ -15,9 +15,8 @@ from model.positions.tables import NO_WINDOW
 
 
 def prepare(texts: int, tokens: int, heads: int, compute: str) -> Prepared:
-    """Plain attention. The value is that of the gradients."""
-    work = behind_window(texts, tokens, heads, compute, None)
-    return Prepared(work, {"value": value(work())})
+    """Plain attention."""
+    return compared(behind_window(texts, tokens, heads, compute, None))
 
 
 def behind_window(

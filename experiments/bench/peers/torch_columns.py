@@ -2,13 +2,13 @@
 
 import torch
 
-from experiments.bench.columns import HEAD, arrays, value
+from experiments.bench.heads import HEAD, arrays, value
 from experiments.bench.worker import Prepared
 
 
 def prepare(tokens: int, heads: int) -> Prepared:
     """The value is that of the sums."""
-    q, k = (torch.from_numpy(x).transpose(0, 1) for x in arrays(tokens, heads))
+    q, k = (torch.from_numpy(x[0]).transpose(0, 1) for x in arrays(1, tokens, heads, 2))
     hidden = torch.ones(tokens, tokens, dtype=torch.bool).triu_(1)
 
     def work() -> torch.Tensor:
@@ -16,4 +16,4 @@ def prepare(tokens: int, heads: int) -> Prepared:
             scores = (q * HEAD**-0.5) @ k.mT
             return scores.masked_fill_(hidden, -torch.inf).softmax(-1).sum(1)
 
-    return Prepared(work, {"value": value(work().numpy())})
+    return Prepared(work, {"value": value([work().numpy()])})
