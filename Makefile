@@ -2,13 +2,15 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: install reproduce test oracles lint lock publish clean
+.PHONY: install reproduce test test-all oracles lint lock publish clean
 
 install: .venv/installed
 reproduce: install
 	$(BIN)/leadline run configs/reproduce.toml
 
 test: .venv/developing
+	$(BIN)/python -m pytest -n 2 --dist loadfile -m "not oracle and not slow"
+test-all: .venv/developing
 	$(BIN)/python -m pytest -n 2 --dist loadfile -m "not oracle"
 oracles: .venv/comparing .venv/libtpu
 	JAX_PLATFORMS=cpu PYTHONPATH=.venv/libtpu $(BIN)/python -m pytest -n 2 --dist loadfile -m oracle
@@ -42,13 +44,9 @@ lock: .venv/installed
 	$(BIN)/uv pip compile pyproject.toml $(LOCK) --output-file requirements.lock
 	$(BIN)/uv pip compile pyproject.toml $(LOCK) --extra dev --constraint requirements.lock --output-file requirements-dev.lock
 
-# The records of results/, without checkpoints, as the README shows them; studies that it does not hold stay as they are.
-STUDIES := $(filter-out tables figures,$(notdir $(patsubst %/,%,$(wildcard results/*/))))
+# The records of results/ as the README shows them: packed, without checkpoints, and only the arrays that a figure reads.
 publish: install
-	mkdir -p docs/results
-	cd docs/results && rm -rf $(STUDIES) tables figures
-	cd results && tar --create --exclude=checkpoint $(STUDIES) | tar --extract --directory=../docs/results
-	$(BIN)/leadline report docs/results --into README.md
+	$(BIN)/leadline publish results --into docs/results --text README.md
 
 clean:
 	rm -rf .venv build *.egg-info .pytest_cache .ruff_cache .hypothesis

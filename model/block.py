@@ -1,47 +1,70 @@
 """One transformer block: its weights, how they are sharded, and the function that applies them."""
 
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Literal, no_type_check
 
 import jax
 import jax.numpy as jnp
 from flax import struct
 from jax.sharding import PartitionSpec as P
-from jaxtyping import Array, Bool, Float, Int
+from jaxtyping import Array, Float, Int
 
-from model.attention import AttentionStatistics, attend, attention, attention_by_query
-from model.cache import Cache, remember
-from model.feedforward import Activation, FeedForward, feedforward, feedforward_weights
-from model.gating import GateConfig, Scores, Where, apply_gate, gate_scores, gate_weights
-from model.intervention import Intervention, with_first_value, with_heads
-from model.kernels.kernel import Kernel, weigh
-from model.linear import draw, matrix, project, project_each
-from model.norm import Norm, init_norm, normalise
-from model.positions.bias import Bias, BiasConfig, init_bias, score_bias
-from model.positions.pope import init_polar_phase
-from model.positions.tables import PositionTables
-from model.positions.turn import Side, Turns, at_places, by_turn, polarised, turned
-from model.rolling import Rolling, attend_rolling, enter
-from model.spread import first_place
-from model.streaming import Stream, attend_stream, places_in_cache, read_on
+from leadline.model.attention.attention import AttentionStatistics, attend_all, attend_by_query, attention
+from leadline.model.attention.blockwise import part_of
+from leadline.model.attention.gate import GateConfig, GateScores, Where, apply_gate, gate_scores, gate_weights
+from leadline.model.attention.mask import Mask
+from leadline.model.attention.normalizers import NORMALIZERS
+from leadline.model.attention.scores import Scores, grouped
+from leadline.model.cache.protocol import Cache
+from leadline.model.context import Context, text_positions
+from leadline.model.context_parallel import AXIS, first_position
+from leadline.model.feedforward import Activation, FeedForward, feedforward, feedforward_weights
+from leadline.model.intervention import with_first_value, with_heads
+from leadline.model.linear import draw, matrix, project, project_each
+from leadline.model.mesh import GROUPS, HEADS, RESIDUAL, axis_size, on_mesh
+from leadline.model.norm import Norm, init_norm, normalise
+from leadline.model.positions.pope import init_polar_phase
+from leadline.model.positions.relative import Bias, BiasConfig, init_bias, score_bias
+from leadline.model.positions.rotation import Side, rotate, rotate_polar, table_rotation, tables_at
+from leadline.model.positions.tables import PositionTables
 
 # Where the norms stand (see `apply_block`).
 Placement = Literal["pre", "post", "sandwich"]
 # Axes:  B batch  T query  S key  D model  N query heads  K key/value heads  H head  F hidden  L layers
-HEADS = P("data", None, "model", None)
-RESIDUAL = P("data", None, None)
 
 
 @dataclass(frozen=True)
 class BlockConfig:
-    """The structure of a block: what decides shapes, and so is compiled in.
+    """The structure of a block: what decides shapes and is compiled in.
 
-    `polar` is PoPE in the place of RoPE. `table_per` says what the rows of the tables depend on: one table for the whole
-    sequence; one for each query, which turns every key by it anew; or one for each token, query or key, by its own position.
-    `capped` is a soft cap of the scores, `qk_norm` an RMSNorm of queries and keys before they are turned (Dehghani et al. 2023,
-    arXiv:2302.05442), `scalable` a factor s · ln n of the scores of a query that sees n tokens, s learned for each head
-    (Nakanishi 2025, arXiv:2501.19399), `prepended` a learned row before the first token (model.attention, `bias_key`), of whose
-    key only the first `prepended_dims` channels are learned and the others 0 (Gu et al. 2024, Table 13); None is all.
+    Attributes:
+        width: D.
+        heads: N, query heads.
+        kv_heads: K, key/value heads, which query heads share.
+        head_dim: H.
+        hidden: F, hidden units of the feed-forward.
+        activation: of the feed-forward.
+        layer_norm: LayerNorm instead of RMSNorm.
+        placement: of the norms.
+        gate: of queries, keys, values or outputs.
+        interleaved: whether RoPE pairs the channels (2i, 2i + 1) instead of (i, i + H/2).
+        polar: PoPE instead of RoPE.
+        table_per: what the rows of the position tables depend on: one table for the whole "sequence"; one for each "query",
+            which rotates every key by it; or one for each "token", query or key, by its own position.
+        position_bias: a relative position encoding that adds to the scores.
+        normalizer: a name of model.attention.normalizers.NORMALIZERS.
+        soft_cap: whether the scores are capped.
+        qk_norm: RMSNorm of queries and keys before they are rotated (Dehghani et al. 2023, arXiv:2302.05442).
+        scalable_softmax: multiplies the scores of a query that sees n tokens by s · ln n, with s learned for each head
+            (Nakanishi 2025, arXiv:2501.19399).
+        key_bias: a learned key of the sink logit (Gu et al. 2024, arXiv:2410.10781).
+        value_bias: a learned value of the sink logit; needs the key bias.
+        key_bias_dims: the first channels of the key bias, which are learned while the others are 0 (Gu et al. 2024, Table 13);
+            None is all.
+
+    Raises:
+        ValueError: for sizes that do not fit, and mechanisms that exclude each other.
     """
 
     width: int
@@ -57,22 +80,27 @@ class BlockConfig:
     polar: bool = False
     table_per: Literal["sequence", "query", "token"] = "sequence"
     position_bias: BiasConfig | None = None
-    kernel: Kernel = "softmax"
-    capped: bool = False
+    normalizer: str = "softmax"
+    soft_cap: bool = False
     qk_norm: bool = False
-    scalable: bool = False
-    prepended: Literal["none", "key", "key_value"] = "none"
-    prepended_dims: int | None = None
+    scalable_softmax: bool = False
+    key_bias: bool = False
+    value_bias: bool = False
+    key_bias_dims: int | None = None
 
     def __post_init__(self) -> None:
         if self.heads % self.kv_heads:
             raise ValueError(f"{self.heads} query heads cannot share {self.kv_heads} key/value heads: it must divide them")
         if self.head_dim % 2:
             raise ValueError(f"RoPE rotates pairs of channels: the head dimension {self.head_dim} must be even")
-        if not 0 < (self.prepended_dims or self.head_dim) <= self.head_dim:
-            raise ValueError(f"a key of {self.head_dim} channels has no first {self.prepended_dims}")
-        if self.polar and self.prepended != "none":
-            raise ValueError("PoPE's keys have twice the channels of a row before the first token: choose another of the two")
+        if self.normalizer not in NORMALIZERS:
+            raise ValueError(f"unknown normalizer {self.normalizer!r}: choose one of {', '.join(NORMALIZERS)}")
+        if not 0 < (self.key_bias_dims or self.head_dim) <= self.head_dim:
+            raise ValueError(f"a key of {self.head_dim} channels has no first {self.key_bias_dims}")
+        if self.value_bias and not self.key_bias:
+            raise ValueError("a value bias is the value of a key bias: set key_bias too")
+        if self.polar and self.key_bias:
+            raise ValueError("PoPE's keys have twice the channels of a key bias: choose one of the two")
 
 
 @no_type_check  # JAX rebuilds trees from whatever a transformation leaves: shapes, host arrays, norms
@@ -84,10 +112,10 @@ class Block:
     query: Float[Array, "*L D N H"]
     key: Float[Array, "*L D K H"]
     value: Float[Array, "*L D K H"]
-    gate: Float[Array, "..."] | None  # model.gating
-    extra_logit: Float[Array, "*L N"]
-    bias_key: Float[Array, "*L K H"] | None  # its first channels, where the others are 0
-    bias_value: Float[Array, "*L K H"] | None
+    gate: Float[Array, "..."] | None  # model.attention.gate
+    sink_logit: Float[Array, "*L N"]
+    key_bias: Float[Array, "*L K H"] | None  # its first channels, where the others are 0
+    value_bias: Float[Array, "*L K H"] | None
     length_scale: Float[Array, "*L N"] | None  # s of scalable softmax
     query_norm: Norm | None
     key_norm: Norm | None
@@ -103,31 +131,41 @@ class Block:
 @no_type_check
 @struct.dataclass
 class LayerTrace:
-    """What one layer did, for measurements; whatever a measurement does not use is never computed. `*L` is empty for one."""
+    """What one layer computed, for measurements. Under jit, unused fields are not computed. `*L` is empty for one layer."""
 
     attention: AttentionStatistics
-    query: Float[Array, "*L B T N H"] | None  # turned; query · key / sqrt(H) is the score. None where each query turns the keys
-    key: Float[Array, "*L B T K H"] | None  # turned
+    query: Float[Array, "*L B T N H"] | None  # rotated: query · key / sqrt(H) is the score; None where each query rotates keys
+    key: Float[Array, "*L B T K H"] | None  # rotated
     value: Float[Array, "*L B T K H"]  # behind a gate on the values
     value_norm: Float[Array, "*L B T K"]  # |v|
-    gate: Float[Array, "..."] | None  # [*L, B, T, …], model.gating
+    gate: Float[Array, "..."] | None  # [*L, B, T, …], model.attention.gate
     residual: Float[Array, "*L B T D"]  # behind the layer
 
 
-def init_block(key: Array, cfg: BlockConfig, *, extra_logit: float | Float[Array, ""], depth: int) -> Block:
-    """Matrices at 1/sqrt(fan-in); those that write to the residual stream 1/sqrt(2 · depth) of it (Radford et al. 2019)."""
+def init_block(key: Array, cfg: BlockConfig, *, sink_logit: float | Float[Array, ""] = -jnp.inf, depth: int = 1) -> Block:
+    """Weights of one block.
+
+    Matrices are drawn at 1/sqrt(fan-in); those that write to the residual stream at 1/sqrt(2 · depth) of it (Radford et al.
+    2019).
+
+    Args:
+        key: of the random numbers.
+        cfg: the structure.
+        sink_logit: initial value of every sink logit.
+        depth: number of layers.
+    """
     D, N, K, H, bias = cfg.width, cfg.heads, cfg.kv_heads, cfg.head_dim, cfg.position_bias
-    gain = (2 * depth) ** -0.5
+    gain, by_head = (2 * depth) ** -0.5, on_mesh(P("model"))
     block = Block(
         attention_norm=init_norm(D, bias=cfg.layer_norm),
         query=matrix((D, N, H), P("data", "model", None), D),
         key=matrix((D, K, H), P("data", "model", None), D),
         value=matrix((D, K, H), P("data", "model", None), D),
         gate=cfg.gate and gate_weights(cfg.gate, D, N, K, H),
-        extra_logit=jnp.full(N, extra_logit, jnp.float32, out_sharding=P("model")),
-        bias_key=_prepended(cfg, cfg.prepended_dims or H) if cfg.prepended != "none" else None,
-        bias_value=_prepended(cfg, H) if cfg.prepended == "key_value" else None,
-        length_scale=jnp.ones(N, jnp.float32, out_sharding=P("model")) if cfg.scalable else None,
+        sink_logit=jnp.full(N, sink_logit, jnp.float32, out_sharding=by_head),
+        key_bias=_sink_bias(cfg, cfg.key_bias_dims or H) if cfg.key_bias else None,
+        value_bias=_sink_bias(cfg, H) if cfg.value_bias else None,
+        length_scale=jnp.ones(N, jnp.float32, out_sharding=by_head) if cfg.scalable_softmax else None,
         query_norm=init_norm(H, bias=False) if cfg.qk_norm else None,
         key_norm=init_norm(H, bias=False) if cfg.qk_norm else None,
         position_bias=bias and init_bias(jax.random.fold_in(key, 1), bias, D, N, H),
@@ -141,34 +179,29 @@ def init_block(key: Array, cfg: BlockConfig, *, extra_logit: float | Float[Array
     return draw(key, block)
 
 
-def _prepended(cfg: BlockConfig, dims: int) -> Any:
+def _sink_bias(cfg: BlockConfig, dims: int) -> Any:
     """N(0, 0.02²), as the K and KV biases of Gu et al. 2024."""
-    return matrix((cfg.kv_heads, dims), P("model", None), dims, 0.02 * dims**0.5)
+    return matrix((cfg.kv_heads, dims), GROUPS, dims, 0.02 * dims**0.5)
 
 
 def apply_block(
-    p: Block,
-    x: Float[Array, "B T D"],
-    tables: PositionTables,
-    positions: Int[Array, "S coordinates"],
-    cfg: BlockConfig,
-    padding: Bool[Array, "B T"] | None = None,
-    cache: Cache | Stream | Rolling | None = None,
-    intervention: Intervention | None = None,
-    turns: Turns | None = None,
-    spread: bool = False,
-) -> tuple[Float[Array, "B T D"], LayerTrace, Cache | Stream | Rolling | None]:
-    """Attention and feed-forward f, one behind the other. `tables` is one layer's row, `turns` what follows from it
-    (model.positions.turn.layer_turns), computed here where it is not given. Needs a mesh.
+    p: Block, x: Float[Array, "B T D"], tables: PositionTables, cfg: BlockConfig, context: Context = Context()
+) -> tuple[Float[Array, "B T D"], LayerTrace, Cache | None]:
+    """Attention and feed-forward f, one after the other.
 
         pre        x + f(norm(x))
-        post       norm(x + f(x))             (Vaswani et al. 2017, arXiv 1706.03762)
-        sandwich   x + norm'(f(norm(x)))      (Ding et al. 2021, arXiv 2105.13290)
+        post       norm(x + f(x))             (Vaswani et al. 2017, arXiv:1706.03762)
+        sandwich   x + norm'(f(norm(x)))      (Ding et al. 2021, arXiv:2105.13290)
 
-    `positions` are those of every token from the first of the text; with a cache, also of those that it remembers and of
-    those that it has room for. A stream is of texts only, whose coordinates are the numbers of the tokens. For a rolling cache
-    `positions` has two rows: those of the token that it takes, in the text and among what it remembers. `spread` is for a
-    device that has T tokens of a longer text (model.spread), without a cache.
+    Args:
+        p: weights of one block.
+        x: the residual stream.
+        tables: one layer's row.
+        cfg: the structure.
+        context: positions, padding, cache and interventions.
+
+    Returns:
+        The residual stream, the trace of the layer, and the cache with the tokens, None without one.
     """
     h = _entering(p.attention_norm, x, cfg)
     q, k, v = project_each(h, (p.query, p.key, p.value), out_sharding=HEADS)
@@ -176,26 +209,21 @@ def apply_block(
         q, k = normalise(p.query_norm, q), normalise(p.key_norm, k)
     gate = None if p.gate is None or cfg.gate is None else gate_scores(h, p.gate, cfg.gate, tables.attention.gate)
     q, k, v = _gated(q, gate, cfg, "query"), _gated(k, gate, cfg, "key"), _gated(v, gate, cfg, "value")
-    v = v if intervention is None else with_first_value(v, intervention)
-    if isinstance(cache, Rolling):
-        seen = cache
-    else:
-        seen = read_on(cache, k, v) if isinstance(cache, Stream) else cache and remember(cache, k, v)
-    o, statistics, turned = _attention(p, q, k, v, tables, positions, cfg, padding, seen, turns, spread=spread)
-    later = enter(seen, turned[1], v, o) if isinstance(seen, Rolling) and turned is not None else seen
-    o = o if intervention is None else with_heads(o, v, intervention)
+    v = v if context.intervention is None else with_first_value(v, context.intervention)
+    o, statistics, rotated, cache = _attention(p, q, k, v, tables, cfg, context)
+    o = o if context.intervention is None else with_heads(o, v, context.intervention)
     o = project(_gated(o, gate, cfg, "output"), p.output, contract=2, out_sharding=RESIDUAL)
     x = _leaving(p.attention_norm, p.attention_end, x, _gated(o, gate, cfg, "projection"), cfg)
     y = feedforward(p.feedforward, _entering(p.feedforward_norm, x, cfg), cfg.activation)
     x = _leaving(p.feedforward_norm, p.feedforward_end, x, y, cfg)
     norm = jnp.linalg.norm(v.astype(jnp.float32), axis=-1)
-    q, k = (None, None) if turned is None else turned
+    q, k = rotated
     trace = LayerTrace(attention=statistics, query=q, key=k, value=v, value_norm=norm, gate=gate, residual=x)
-    return x, trace, later
+    return x, trace, cache
 
 
 def _entering(norm: Norm, x: Float[Array, "B T D"], cfg: BlockConfig) -> Float[Array, "B T D"]:
-    """What f sees of the residual stream."""
+    """The input of f."""
     return x if cfg.placement == "post" else normalise(norm, x)
 
 
@@ -208,8 +236,8 @@ def _leaving(
     return x + (y if end is None else normalise(end, y))
 
 
-def _gated(y: Array, gate: Scores | None, cfg: BlockConfig, where: Where) -> Array:
-    """y, gated if this is where the gate of the block is."""
+def _gated(y: Array, gate: GateScores | None, cfg: BlockConfig, where: Where) -> Array:
+    """y, gated if the gate of the block is there."""
     return y if gate is None or cfg.gate is None or cfg.gate.where != where else apply_gate(y, gate, cfg.gate.per)
 
 
@@ -219,88 +247,78 @@ def _attention(
     k: Float[Array, "B T K H"],
     v: Float[Array, "B T K H"],
     tables: PositionTables,
-    positions: Int[Array, "S coordinates"],
     cfg: BlockConfig,
-    padding: Bool[Array, "B T"] | None,
-    cache: Cache | Stream | Rolling | None,
-    turns: Turns | None,
-    *,
-    spread: bool,
-) -> tuple[Float[Array, "B T N H"], AttentionStatistics, tuple[Array, Array] | None]:
-    """Queries and keys turned to their positions, which come last where every query sees the same keys; keys and values of the
-    whole text where there is a cache."""
-    i = jnp.arange(q.shape[1])
-    if spread:
-        i = first_place(q.shape[1]) + i
-    elif isinstance(cache, Rolling):
-        i = cache.length + i
-    elif isinstance(cache, Stream):
-        i = places_in_cache(cache, q.shape[1])
-    elif cache is not None:
-        i = cache.length - q.shape[1] + i
-        k, v = cache.key.astype(k.dtype), cache.value.astype(v.dtype)
-    places = i if spread else jnp.arange(k.shape[1])
-    keys = cache.key.shape[2] if isinstance(cache, Rolling) else positions.shape[0]
-    values = {
-        "extra_logit": p.extra_logit,
-        "slopes": tables.slopes,
-        "window": tables.window,
-        "kept": tables.kept,
-        "scale": cfg.head_dim**-0.5,
-        "cap": tables.attention.cap if cfg.capped else None,
-        "weigh": weigh(cfg.kernel, tables.attention.clip, tables.attention.sigmoid_bias),
-        "bias_key": None if p.bias_key is None else jnp.pad(p.bias_key, [(0, 0), (0, cfg.head_dim - p.bias_key.shape[-1])]),
-        "bias_value": p.bias_value,
-        "bias": None if cfg.position_bias is None else score_bias(p.position_bias, cfg.position_bias, keys),
-    }
-    if isinstance(cache, Stream):
-        q = q * _score_factor(p, tables, i).astype(q.dtype)
-        return *attend_stream(q, cache, tables, interleaved=cfg.interleaved, **values), None
-    if isinstance(cache, Rolling):
-        at = jnp.minimum(i, cache.furthest)
-        first_q = turn(p, q, i, positions[1:], tables, "query", cfg, at)
-        q = turn(p, q, i, positions[:1], tables, "query", cfg, at)
-        k = turn(p, k, i, positions[:1], tables, "key", cfg)
-        return *attend_rolling(q, first_q, k, v, cache, **values), (q, k)
-    if cfg.table_per == "query":
-
-        def of_query(x: Array, i: Int[Array, " T"], at: Int[Array, ""], side: Side) -> Array:
-            return turn(p, x, i, positions[i], at_places(tables, at), side, cfg)
-
-        return *attention_by_query(q, k, v, i, of_query, **values), None
-    if turns is None:
-        q = turn(p, q, i, positions[i], tables, "query", cfg)
-        k = turn(p, k, places, positions[places], tables, "key", cfg)
+    context: Context,
+) -> tuple[Float[Array, "B T N H"], AttentionStatistics, tuple[Array | None, Array | None], Cache | None]:
+    """Attention of the tokens; the rotated queries and keys, which are None where every query rotates the keys; the cache."""
+    cache, i = context.cache, _indices(q.shape[1], context)
+    inside = i if cache is None else cache.inside(i)
+    mask, scores = Mask(tables.window, tables.initial_tokens, padding=context.padding), _scores(p, tables, cfg, q, context)
+    rotated = partial(_rotated, p, cfg=cfg, context=context)
+    by_query, queries = cfg.table_per == "query", (q, q)
+    if not by_query:
+        queries = rotated(q, i, tables, "query", inside), rotated(q, inside, tables, "query", inside)
+        k = rotated(k, i, tables, "key", i)
+    if cache is None and not by_query:
+        o, statistics = attention(queries[0], k, v, mask, scores, context_parallel=context.context_parallel)
+        return o, statistics, (queries[0], k), None
+    parts = (part_of(*grouped(q, k, v), i, mask),) if cache is None else cache.parts(queries, k, v, mask)
+    if by_query:
+        o, statistics = attend_by_query(parts, i, lambda x, j, at, side: rotated(x, j, tables_at(tables, at), side, j), scores)
     else:
-        q, k = (by_turn(x, own, interleaved=cfg.interleaved) for x, own in ((q, turns.query), (k, turns.key)))
-        q = q * _score_factor(p, tables, i).astype(q.dtype)
-    if cache is not None:
-        return *attend(q, k, v, i, **values), (q, k)
-    return *attention(q, k, v, padding=padding, spread=spread, **values), (q, k)
+        o, statistics = attend_all(parts, i, scores)
+    return o, statistics, (None, None) if by_query else (queries[0], k), cache and cache.update(k, v, o)
 
 
-def turn(
+def _indices(tokens: int, context: Context) -> Int[Array, " T"]:
+    """The places of the tokens in the text."""
+    if context.context_parallel:
+        return first_position(tokens) + jnp.arange(tokens)
+    return jnp.arange(tokens) if context.cache is None else context.cache.length + jnp.arange(tokens)
+
+
+def _scores(p: Block, tables: PositionTables, cfg: BlockConfig, q: Float[Array, "B T N H"], context: Context) -> Scores:
+    """The scores of a layer. Its scale is in the queries (`_score_factor`), but for 1/sqrt(H)."""
+    keys = q.shape[1] * axis_size(AXIS) if context.context_parallel else q.shape[1]
+    keys = keys if context.cache is None else context.cache.room or keys
+    return Scores(
+        scale=cfg.head_dim**-0.5,
+        sink_logit=p.sink_logit,
+        slopes=tables.slopes,
+        cap=tables.attention.cap if cfg.soft_cap else None,
+        bias=None if cfg.position_bias is None else score_bias(p.position_bias, cfg.position_bias, keys),
+        key_bias=None if p.key_bias is None else jnp.pad(p.key_bias, [(0, 0), (0, cfg.head_dim - p.key_bias.shape[-1])]),
+        value_bias=p.value_bias,
+        normalizer=NORMALIZERS[cfg.normalizer](tables.attention.normalizer),
+    )
+
+
+def _rotated(
     p: Block,
     x: Float[Array, "B T heads H"],
     i: Int[Array, " T"],
-    positions: Int[Array, "T coordinates"],
     tables: PositionTables,
     side: Side,
+    at: Int[Array, " T"],
+    *,
     cfg: BlockConfig,
-    at: Int[Array, " T"] | None = None,
-) -> Float[Array, "B T heads turned"]:
-    """The queries or keys of tokens i at their positions; with the amplitude of the places `at`, if they are others."""
-    at = i if at is None else at
-    own = at_places(tables, i) if cfg.table_per == "token" else tables
-    if p.phase is not None:
-        y = polarised(x, at, positions, own, side, p.phase)
+    context: Context,
+) -> Float[Array, "B T heads rotated"]:
+    """The queries or keys of tokens i, rotated to their positions, with the amplitude and score factor of the places `at`."""
+    if context.rotations is not None:
+        y = rotate(x, getattr(context.rotations, side), interleaved=cfg.interleaved)
     else:
-        y = turned(x, at, positions, own, side, interleaved=cfg.interleaved)
+        positions = text_positions(i, tables) if context.positions is None else context.positions(i)
+        rows = tables_at(tables, i) if cfg.table_per == "token" else tables
+        if p.phase is not None:
+            y = rotate_polar(x, at, positions, rows, side, p.phase)
+        else:
+            y = rotate(x, table_rotation(rows, at, positions, side), interleaved=cfg.interleaved)
     return y * _score_factor(p, tables, at).astype(y.dtype) if side == "query" else y
 
 
 def _score_factor(p: Block, tables: PositionTables, i: Int[Array, " T"]) -> Float[Array, "1 #T #N 1"]:
-    """What multiplies the scores of each query. It comes behind the turn: PoPE's softplus is not linear."""
+    """The factor of the scores of each query. It follows the rotation, since PoPE's softplus is not linear."""
     factor = tables.attention.scale[None, None]
     if p.length_scale is not None:
         factor = factor * jnp.log1p(i.astype(jnp.float32))[:, None] * p.length_scale[None]

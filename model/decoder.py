@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, Literal, TypeVar, no_type_check
 
 import jax
@@ -10,37 +11,48 @@ from flax import struct
 from jax.sharding import PartitionSpec as P
 from jaxtyping import Array, Bool, Float, Int
 
-from model.attention import KEPT
-from model.block import Block, BlockConfig, LayerTrace, apply_block, init_block
-from model.cache import Cache
-from model.embedding import embed, logits
-from model.intervention import Intervention
-from model.linear import draw, matrix
-from model.norm import Norm, init_norm, normalise
-from model.positions.absolute import add_positions
-from model.positions.sections import grid_positions
-from model.positions.sinusoidal import sinusoidal
-from model.positions.tables import PositionTables
-from model.positions.turn import Turns, layer_turns
-from model.spread import AXIS, all_tokens, first_place
-from model.streaming import Stream
+from leadline.model.attention import attention
+from leadline.model.block import Block, BlockConfig, LayerTrace, apply_block, init_block
+from leadline.model.cache.protocol import Cache
+from leadline.model.context import Context, text_positions
+from leadline.model.context_parallel import AXIS, first_position, gather_tokens
+from leadline.model.embedding import embed, logits
+from leadline.model.linear import draw, matrix
+from leadline.model.mesh import place
+from leadline.model.norm import Norm, init_norm, normalise
+from leadline.model.positions.absolute import add_positions, sinusoidal
+from leadline.model.positions.rotation import layer_rotations
+from leadline.model.positions.sections import grid_positions
+from leadline.model.positions.tables import PositionTables
 
-Remembered = TypeVar("Remembered", Cache, Stream)
+AnyCache = TypeVar("AnyCache", bound=Cache)
+Positions = Callable[[Int[Array, " T"]], Int[Array, "T coordinates"]]
 
 # Up to this depth layers are unrolled: a loop's stacks of weights, gradients and what the backward pass needs cost a CPU 10 to
 # 20 % of a step. Deeper models compile in the time of one layer.
 UNROLLED = 8
-# What the backward pass finds of a layer: the products with weights, and attention's output. The rest is cheaper anew.
+# Saved for the backward pass of a layer: the products with weights, and attention's output. The rest is cheaper to recompute.
 SAVED = jax.checkpoint_policies.save_from_both_policies(
-    jax.checkpoint_policies.dots_with_no_batch_dims_saveable, jax.checkpoint_policies.save_only_these_names(KEPT)
+    jax.checkpoint_policies.dots_with_no_batch_dims_saveable, jax.checkpoint_policies.save_only_these_names(attention.SAVED)
 )
 
 
 @dataclass(frozen=True)
 class DecoderConfig:
-    """The structure of a decoder. `learned_positions` is the length of a learned absolute table, 0 for none; `sinusoidal` adds
-    the fixed one. `grid` has the sizes of all axes but the first of a raster on which the tokens stand
-    (model.positions.sections); () is a text, where every coordinate of a position is its number."""
+    """The structure of a decoder.
+
+    Attributes:
+        vocabulary: V.
+        layers: L.
+        block: the structure of every block.
+        tied: whether the unembedding is the embedding.
+        scaled_embedding: whether embeddings are multiplied by sqrt(D).
+        learned_positions: length of a learned absolute table, 0 for none.
+        sinusoidal: whether sinusoidal positions are added to the embeddings.
+        grid: sizes of all axes but the first of a raster of tokens (model.positions.sections); () is a text, where every
+            coordinate of a position is the index of the token.
+        compute: type of activations.
+    """
 
     vocabulary: int
     layers: int
@@ -56,7 +68,7 @@ class DecoderConfig:
 @no_type_check  # JAX rebuilds trees from whatever a transformation leaves: shapes, host arrays, norms
 @struct.dataclass
 class Decoder:
-    """Weights, float32. `unembedding` is None if tied to `embedding`, `positions` if none are learned."""
+    """Weights, float32. `unembedding` is None if it is tied, `positions` if none are learned."""
 
     embedding: Float[Array, "V D"]
     positions: Float[Array, "C D"] | None
@@ -65,12 +77,18 @@ class Decoder:
     unembedding: Float[Array, "V D"] | None
 
 
-def init_decoder(key: Array, cfg: DecoderConfig, *, extra_logit: float | Float[Array, ""] = -jnp.inf) -> Decoder:
-    """Embeddings N(0, 1/D), so that a tied unembedding starts at unit scale; blocks as `init_block`. Needs a mesh."""
+def init_decoder(key: Array, cfg: DecoderConfig, *, sink_logit: float | Float[Array, ""] = -jnp.inf) -> Decoder:
+    """Weights of a decoder: embeddings N(0, 1/D), so that a tied unembedding starts at unit scale; blocks as `init_block`.
+
+    Args:
+        key: of the random numbers.
+        cfg: the structure.
+        sink_logit: initial value of every sink logit.
+    """
     outside, inside = jax.random.split(key)
     V, D = cfg.vocabulary, cfg.block.width
     whole = P(None, None)  # a sharded look-up table costs a rematerialisation and these are small
-    init = jax.vmap(lambda k: init_block(k, cfg.block, extra_logit=extra_logit, depth=cfg.layers))
+    init = jax.vmap(lambda k: init_block(k, cfg.block, sink_logit=sink_logit, depth=cfg.layers))
     decoder = Decoder(
         embedding=matrix((V, D), whole, D),
         positions=matrix((cfg.learned_positions, D), whole, D) if cfg.learned_positions else None,
@@ -87,40 +105,43 @@ def apply_decoder(
     tables: PositionTables,
     cfg: DecoderConfig,
     *,
-    positions: Int[Array, "T coordinates"] | None = None,
-    padding: Bool[Array, "B T"] | None = None,
-    intervention: Intervention | None = None,
+    context: Context = Context(),
     measure: Callable[[LayerTrace], Any] | None = None,
-    parts: int = 1,
 ) -> tuple[Float[Array, "B T V"], Any]:
-    """Logits (float32) and what `measure` returns for each layer, stacked over L (None without it).
+    """A decoder-only transformer: embedding, L blocks, final norm, unembedding.
 
-    `tables` and `intervention` hold a row a layer; `positions` are those of the text or grid where they are not given;
-    `padding` is True for real tokens. Needs a mesh (jax.set_mesh). `parts` of a text, if there are several, are on as many
-    devices, of which this one has T tokens (`apply_spread`).
+    Args:
+        p: weights.
+        tokens: ids.
+        tables: one row a layer.
+        cfg: the structure.
+        context: positions, padding and interventions (one row a layer); it has no cache.
+        measure: what is measured of each layer.
+
+    Returns:
+        Logits, float32, and what `measure` returns, stacked over L; None without it.
     """
-    T, spread = tokens.shape[1], parts > 1
-    places = jnp.arange(T) + (first_place(T) if spread else 0)
-    positions = positions_of(T * parts, tables, cfg) if positions is None else positions
-    turns = None
+    T, parallel = tokens.shape[1], context.context_parallel
+    i = jnp.arange(T) + (first_position(T) if parallel else 0)
+    positions = positions_of(tables, cfg) if context.positions is None else context.positions
+    rotations = None
     if cfg.block.table_per == "sequence" and not cfg.block.polar:
-        turns = layer_turns(tables, places, positions[places])
+        rotations = layer_rotations(tables, i, positions(i))
 
-    def layer(
-        x: Float[Array, "B T D"], row: tuple[Block, PositionTables, Intervention | None, Turns | None]
-    ) -> tuple[Float[Array, "B T D"], Any]:
-        block, table, own, turn = row
-        changed = {"intervention": own, "turns": turn, "spread": spread}
-        x, trace, _ = apply_block(block, x, table, positions, cfg.block, padding, **changed)
-        return x, None if measure is None else measure(_of_all_parts(trace) if spread else trace)
+    def layer(x: Float[Array, "B T D"], row: Any) -> tuple[Float[Array, "B T D"], Any]:
+        block, table, intervention, rotation = row
+        changed = replace(context, positions=positions, intervention=intervention, rotations=rotation)
+        x, trace, _ = apply_block(block, x, table, cfg.block, changed)
+        return x, None if measure is None else measure(_of_all_devices(trace) if parallel else trace)
 
-    x = embedded(p, tokens, places, cfg)
+    x = embedded(p, tokens, i, cfg)
     layer = jax.checkpoint(layer, policy=SAVED, prevent_cse=False)
-    x, measured = jax.lax.scan(layer, x, (p.blocks, tables, intervention, turns), unroll=cfg.layers <= UNROLLED)
+    rows = (p.blocks, tables, context.intervention, rotations)
+    x, measured = jax.lax.scan(layer, x, rows, unroll=cfg.layers <= UNROLLED)
     return decoded(p, x), measured
 
 
-def apply_spread(
+def apply_context_parallel(
     p: Decoder,
     tokens: Int[Array, "B S"],
     tables: PositionTables,
@@ -129,77 +150,100 @@ def apply_spread(
     padding: Bool[Array, "B S"] | None = None,
     measure: Callable[[LayerTrace, Int[Array, "B S"]], Any] = lambda trace, tokens: None,  # noqa: ARG005
 ) -> tuple[Float[Array, "B S V"], Any]:
-    """`apply_decoder` of texts that are too long for one device: the n devices of the mesh axis "text" have S / n consecutive
-    tokens each, and the logits of these. They give each other the keys and values of a layer, and what `measure` uses of a
-    trace: it sees those of whole texts, and their tokens.
+    """`apply_decoder` of texts that are too long for one device.
+
+    Each of the n devices of the mesh axis "text" has S / n consecutive tokens and their logits. Devices gather the keys and
+    values of a layer, and what `measure` uses of a trace.
 
     JAX 0.10.2 cannot differentiate this from outside: take a gradient within a shard_map of your own, of `apply_decoder` with
-    `parts`, and sum that of the weights. ValueError where n does not divide S, and for a model that turns all keys anew for
-    each query.
+    `Context(context_parallel=True)`, and sum that of the weights.
+
+    Args:
+        p: weights.
+        tokens: ids of whole texts.
+        tables: one row a layer.
+        cfg: the structure.
+        padding: True for real tokens.
+        measure: what is measured of each layer: a function of the trace of whole texts, and of their tokens.
+
+    Raises:
+        ValueError: if n does not divide S, and for a model whose every query rotates all keys.
     """
     parts = jax.sharding.get_abstract_mesh().shape[AXIS]
     if tokens.shape[1] % parts:
-        raise ValueError(f"{tokens.shape[1]} tokens cannot be spread evenly over {parts} devices: shorten the text")
+        raise ValueError(f"{tokens.shape[1]} tokens cannot be divided evenly among {parts} devices: shorten the text")
     if cfg.block.table_per == "query":
-        raise ValueError("each query of this model turns all keys anew: its texts cannot be spread over devices")
+        raise ValueError("each query of this model rotates all keys: its texts cannot be divided among devices")
 
     def part(p: Decoder, tokens: Array, tables: PositionTables, padding: Array | None) -> tuple[Array, Any]:
-        whole = all_tokens(tokens, 1)
-        return apply_decoder(p, tokens, tables, cfg, padding=padding, measure=lambda trace: measure(trace, whole), parts=parts)
+        whole = gather_tokens(tokens, 1)
+        context = Context(padding=padding, context_parallel=True)
+        return apply_decoder(p, tokens, tables, cfg, context=context, measure=lambda trace: measure(trace, whole))
 
     along = P(None, AXIS)
     specs = {"in_specs": (P(), along, P(), along), "out_specs": (along, P())}
-    padding = None if padding is None else jax.reshard(padding, along)
-    return jax.shard_map(part, **specs, axis_names={AXIS}, check_vma=False)(p, jax.reshard(tokens, along), tables, padding)
+    padding = None if padding is None else place(padding, along)
+    return jax.shard_map(part, **specs, axis_names={AXIS}, check_vma=False)(p, place(tokens, along), tables, padding)
 
 
-def _of_all_parts(trace: LayerTrace) -> LayerTrace:
-    """Of the whole text. What nobody uses is not sent."""
-    attention = jax.tree.map(lambda x: all_tokens(x, 2), trace.attention)
-    rest = jax.tree.map(lambda x: all_tokens(x, 1), replace(trace, attention=None))
-    return replace(rest, attention=attention)
+def _of_all_devices(trace: LayerTrace) -> LayerTrace:
+    """The trace of the whole text. Under jit, fields that are not used are not sent."""
+    statistics = jax.tree.map(lambda x: gather_tokens(x, 2), trace.attention)
+    rest = jax.tree.map(lambda x: gather_tokens(x, 1), replace(trace, attention=None))
+    return replace(rest, attention=statistics)
 
 
 def extend(
     p: Decoder,
-    cache: Remembered,
+    cache: AnyCache,
     tokens: Int[Array, "B T"],
     tables: PositionTables,
     cfg: DecoderConfig,
     *,
-    positions: Int[Array, "S coordinates"] | None = None,
-) -> tuple[Float[Array, "B T V"], Remembered]:
-    """Logits of T more tokens behind those that the cache remembers, and the cache with them: `apply_decoder` of the whole text
-    gives the same, unless a stream has forgotten some of it. `positions` are those of all S tokens that there is room for, of a
-    text where they are not given; a stream takes none. Needs a mesh.
+    positions: Positions | None = None,
+) -> tuple[Float[Array, "B T V"], AnyCache]:
+    """The next T tokens of a text. `apply_decoder` of the whole text gives the same logits, unless the cache forgets.
 
-    ValueError where learned positions end before the room does, and for a stream of a model that cannot be streamed.
+    Args:
+        p: weights.
+        cache: of the text so far, stacked over layers.
+        tokens: ids.
+        tables: one row a layer.
+        cfg: the structure.
+        positions: those of `Context`.
+
+    Returns:
+        Logits, float32, and the cache with the tokens.
+
+    Raises:
+        ValueError: if learned positions end before the room of the cache, or a cache that forgets cannot serve the model.
     """
-    capacity = cache.key.shape[2]
-    if isinstance(cache, Stream):
-        check_stream(p, cfg)
-    elif p.positions is not None and capacity > p.positions.shape[0]:
-        raise ValueError(f"learned positions end at {p.positions.shape[0]}, the cache has room for {capacity} tokens")
-    positions = positions_of(capacity, tables, cfg) if positions is None else positions
+    check_cache(p, cfg, cache.room)
+    positions = positions_of(tables, cfg) if positions is None else positions
 
     def layer(x: Float[Array, "B T D"], row: tuple[Block, PositionTables, Any]) -> tuple[Float[Array, "B T D"], Any]:
-        block, table, own = row
-        x, _, later = apply_block(block, x, table, positions, cfg.block, cache=own)
-        return x, later
+        block, table, layer_cache = row
+        x, _, layer_cache = apply_block(block, x, table, cfg.block, Context(positions, cache=layer_cache))
+        return x, layer_cache
 
     x = embedded(p, tokens, cache.length[0] + jnp.arange(tokens.shape[1]), cfg)
     x, cache = jax.lax.scan(layer, x, (p.blocks, tables, cache))
     return decoded(p, x), cache
 
 
-def check_stream(p: Decoder, cfg: DecoderConfig) -> None:
-    """ValueError where positions are more than rotations by the place in a text, ALiBi, or none.
+def check_cache(p: Decoder, cfg: DecoderConfig, room: int | None) -> None:
+    """Raises ValueError for a model that a cache with so much room cannot serve.
 
-    A stream turns what it remembers anew, or counts distances anew; what was added to an embedding is in every key for
-    good, and the other encodings need all keys or the length of the text. xPos is a value and not seen here: it cannot either.
+    A cache that forgets (`room` None) re-indexes positions. That needs positions which are rotations by the position in a text,
+    ALiBi, or none: what was added to an embedding is in every key for good, and the other encodings need all keys or the length
+    of the text. xPos cannot either, but its decay is a value and not seen here.
     """
+    if room is not None:
+        if p.positions is not None and room > p.positions.shape[0]:
+            raise ValueError(f"learned positions end at {p.positions.shape[0]}, the cache has room for {room} tokens")
+        return
     b = cfg.block
-    found = {
+    needs_text = {
         "learned positions": p.positions is not None,
         "sinusoidal positions": cfg.sinusoidal,
         "a grid": bool(cfg.grid),
@@ -207,28 +251,26 @@ def check_stream(p: Decoder, cfg: DecoderConfig) -> None:
         f"the bias {b.position_bias and b.position_bias.kind}": b.position_bias is not None,
         f"a table a {b.table_per}": b.table_per != "sequence",
     }
-    if names := [name for name, there in found.items() if there]:
+    if names := [name for name, needed in needs_text.items() if needed]:
         raise ValueError(f"a model with {' and '.join(names)} cannot be streamed: take rope, alibi or nope")
 
 
-def positions_of(tokens: int, tables: PositionTables, cfg: DecoderConfig) -> Int[Array, "T coordinates"]:
-    """Of the tokens of a text, or of a grid."""
-    raster = jnp.asarray(grid_positions(tokens, cfg.grid))
-    coordinates = tables.frequencies.units.shape[-2]
-    return raster if cfg.grid else jnp.tile(raster, (1, coordinates))
+def positions_of(tables: PositionTables, cfg: DecoderConfig) -> Positions:
+    """The positions of the tokens of a text or of a grid."""
+    return partial(grid_positions, shape=cfg.grid) if cfg.grid else partial(text_positions, tables=tables)
 
 
-def embedded(p: Decoder, tokens: Int[Array, "B T"], places: Int[Array, " T"], cfg: DecoderConfig) -> Float[Array, "B T D"]:
-    """What the first layer sees of tokens at these places of the text."""
+def embedded(p: Decoder, tokens: Int[Array, "B T"], i: Int[Array, " T"], cfg: DecoderConfig) -> Float[Array, "B T D"]:
+    """The input of the first layer, of tokens at places i of the text."""
     x = embed(p.embedding, tokens, scaled=cfg.scaled_embedding).astype(cfg.compute)
     if p.positions is not None:
-        x = add_positions(x, p.positions, places)
+        x = add_positions(x, p.positions, i)
     if cfg.sinusoidal:
-        x = x + sinusoidal(places, x.shape[-1])[None].astype(x.dtype)
+        x = x + sinusoidal(i, x.shape[-1])[None].astype(x.dtype)
     return x
 
 
 def decoded(p: Decoder, x: Float[Array, "B T D"]) -> Float[Array, "B T V"]:
-    """Logits of a residual stream, float32; of one before the last layer they are what it would have said so far."""
+    """Logits of a residual stream, float32; before the last layer they are its logit lens."""
     x = normalise(p.final_norm, x)
     return logits(x, p.embedding if p.unembedding is None else p.unembedding)

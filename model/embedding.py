@@ -2,17 +2,15 @@
 
 import jax
 import jax.numpy as jnp
-from jax.sharding import PartitionSpec as P
 from jaxtyping import Array, Float, Int
 
-from model.linear import project
-
-RESIDUAL = P("data", None, None)
+from leadline.model.linear import project
+from leadline.model.mesh import RESIDUAL, on_mesh
 
 
 def embed(table: Float[Array, "V D"], tokens: Int[Array, "B T"], *, scaled: bool) -> Float[Array, "B T D"]:
     """table[tokens], times sqrt(D) if `scaled` (Vaswani et al. 2017). Tokens outside 0 … V - 1 are clipped."""
-    x = table.at[tokens].get(mode="clip", wrap_negative_indices=False, out_sharding=RESIDUAL)
+    x = table.at[tokens].get(mode="clip", wrap_negative_indices=False, out_sharding=on_mesh(RESIDUAL))
     return x * table.shape[1] ** 0.5 if scaled else x
 
 

@@ -8,7 +8,8 @@ from flax import struct
 from jax.sharding import PartitionSpec as P
 from jaxtyping import Array, Float
 
-from model.linear import matrix, project, project_each
+from leadline.model.linear import matrix, project, project_each
+from leadline.model.mesh import HIDDEN, RESIDUAL
 
 Activation = Literal["swiglu", "gelu", "relu"]
 
@@ -24,7 +25,14 @@ class FeedForward:
 
 
 def feedforward_weights(width: int, hidden: int, activation: Activation, gain: float) -> FeedForward:
-    """Its matrices, still to be drawn (model.linear.draw); `gain` multiplies the scale of the output matrix."""
+    """The matrices, to be drawn by `model.linear.draw`.
+
+    Args:
+        width: D.
+        hidden: F.
+        activation: "swiglu" has a gate matrix.
+        gain: multiplies the scale of the output matrix.
+    """
     return FeedForward(
         up=matrix((width, hidden), P("data", "model"), width),
         gate=matrix((width, hidden), P("data", "model"), width) if activation == "swiglu" else None,
@@ -33,9 +41,12 @@ def feedforward_weights(width: int, hidden: int, activation: Activation, gain: f
 
 
 def feedforward(p: FeedForward, x: Float[Array, "B T D"], activation: Activation) -> Float[Array, "B T D"]:
-    """swiglu: (silu(x·gate) ⊙ x·up)·down (Shazeer 2020, arXiv 2002.05202); gelu, relu: f(x·up)·down. GELU is the exact one."""
-    wide = P("data", None, "model")
-    h, *gate = project_each(x, (p.up,) if p.gate is None else (p.up, p.gate), out_sharding=wide)
+    """f(x·up)·down, or (silu(x·gate) ⊙ x·up)·down for "swiglu" (Shazeer 2020, arXiv:2002.05202). GELU is the exact one.
+
+    Raises:
+        ValueError: for "swiglu" without a gate matrix.
+    """
+    h, *gate = project_each(x, (p.up,) if p.gate is None else (p.up, p.gate), out_sharding=HIDDEN)
     match activation:
         case "swiglu":
             if p.gate is None:
@@ -45,4 +56,4 @@ def feedforward(p: FeedForward, x: Float[Array, "B T D"], activation: Activation
             h = 0.5 * h * (1 + jax.lax.erf(h * 0.5**0.5))
         case "relu":
             h = jnp.maximum(h, 0)
-    return project(h, p.down, out_sharding=P("data", None, None))
+    return project(h, p.down, out_sharding=RESIDUAL)

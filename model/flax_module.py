@@ -7,20 +7,21 @@ import jax.numpy as jnp
 from flax import nnx
 from jaxtyping import Array, Bool, Float, Int
 
-from model.block import LayerTrace
-from model.decoder import DecoderConfig, apply_decoder, init_decoder
-from model.positions.tables import PositionTables
+from leadline.model.block import LayerTrace
+from leadline.model.context import Context
+from leadline.model.decoder import DecoderConfig, apply_decoder, init_decoder
+from leadline.model.positions.tables import PositionTables
 
 
 class DecoderModule(nnx.Module):
-    """Holds the weights of `init_decoder` in one `nnx.Param` and calls `apply_decoder`. Needs a mesh (jax.set_mesh).
+    """Holds the weights of `init_decoder` in one `nnx.Param` and calls `apply_decoder`.
 
     Optimisers and transforms of nnx reach every weight through that parameter; `module.weights[...]` is the tree itself.
     """
 
-    def __init__(self, cfg: DecoderConfig, *, rngs: nnx.Rngs, extra_logit: float = -jnp.inf) -> None:
+    def __init__(self, cfg: DecoderConfig, *, rngs: nnx.Rngs, sink_logit: float = -jnp.inf) -> None:
         self.cfg = cfg
-        self.weights = nnx.Param(init_decoder(rngs.params(), cfg, extra_logit=extra_logit))
+        self.weights = nnx.Param(init_decoder(rngs.params(), cfg, sink_logit=sink_logit))
 
     def __call__(
         self,
@@ -31,4 +32,6 @@ class DecoderModule(nnx.Module):
         measure: Callable[[LayerTrace], Any] | None = None,
     ) -> tuple[Float[Array, "B T V"], Any]:
         """As `apply_decoder`: logits, and what `measure` returns for each layer."""
-        return apply_decoder(self.weights.get_value(), tokens, tables, self.cfg, padding=padding, measure=measure)
+        return apply_decoder(
+            self.weights.get_value(), tokens, tables, self.cfg, context=Context(padding=padding), measure=measure
+        )

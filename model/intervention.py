@@ -1,26 +1,27 @@
-"""What is done to the heads of a trained model to see what they are for: values, so that one program serves all of it."""
+"""Interventions in the heads of a trained model, for ablations: values, so that one program serves all of them."""
 
 from typing import no_type_check
 
 import jax.numpy as jnp
 from flax import struct
-from jax.sharding import PartitionSpec as P
 from jaxtyping import Array, Float
+
+from leadline.model.mesh import HEADS, on_mesh
 
 
 @no_type_check  # JAX rebuilds trees from whatever a transformation leaves: shapes, host arrays, norms
 @struct.dataclass
 class Intervention:
-    """One row a layer. Tokens are hidden by the `padding` of a decoder, which is no intervention of its own."""
+    """One row a layer. To hide tokens, use `padding` (model.context)."""
 
-    head: Float[Array, "*L N"]  # multiplies what a head sends on: 0 removes it
+    head: Float[Array, "*L N"]  # multiplies the output of a head: 0 removes it
     forced: Float[Array, "*L N"]  # share of a head's attention that is moved to the first token: 1 puts all of it there
     first_value: Float[Array, "*L K"]  # multiplies the first token's value: 0 empties it
-    mean_value: Float[Array, "*L K"]  # that much of the mean value of the other tokens is added to the first one's
+    mean_value: Float[Array, "*L K"]  # share of the mean value of the other tokens that is added to the first token's
 
 
 def no_intervention(layers: int, heads: int, kv_heads: int) -> Intervention:
-    """The values that change nothing."""
+    """The values that change nothing, [layers, …]."""
     return Intervention(
         head=jnp.ones((layers, heads)),
         forced=jnp.zeros((layers, heads)),
@@ -29,16 +30,16 @@ def no_intervention(layers: int, heads: int, kv_heads: int) -> Intervention:
     )
 
 
-def with_first_value(v: Float[Array, "B T K H"], own: Intervention) -> Float[Array, "B T K H"]:
-    """v_0 <- first_value · v_0 + mean_value · mean_{t > 0} v_t, of each sequence and head."""
+def with_first_value(v: Float[Array, "B T K H"], p: Intervention) -> Float[Array, "B T K H"]:
+    """v_0 <- first_value · v_0 + mean_value · mean_{t > 0} v_t, of each text and head."""
     mean = jnp.mean(v[:, 1:], axis=1)
-    first = own.first_value.astype(v.dtype)[None, :, None] * v[:, 0] + own.mean_value.astype(v.dtype)[None, :, None] * mean
+    first = p.first_value.astype(v.dtype)[None, :, None] * v[:, 0] + p.mean_value.astype(v.dtype)[None, :, None] * mean
     return jnp.concatenate([first[:, None], v[:, 1:]], axis=1)
 
 
-def with_heads(o: Float[Array, "B T N H"], v: Float[Array, "B T K H"], own: Intervention) -> Float[Array, "B T N H"]:
-    """head · ((1 - forced) · o + forced · v_0); attention that is all on the first token gives its value."""
+def with_heads(o: Float[Array, "B T N H"], v: Float[Array, "B T K H"], p: Intervention) -> Float[Array, "B T N H"]:
+    """head · ((1 - forced) · o + forced · v_0); attention that is all on the first token gives v_0."""
     shared = o.shape[2] // v.shape[2]
-    first = jnp.repeat(v[:, :1], shared, axis=2, total_repeat_length=o.shape[2], out_sharding=P("data", None, "model", None))
-    forced, head = (x.astype(o.dtype)[None, None, :, None] for x in (own.forced, own.head))
+    first = jnp.repeat(v[:, :1], shared, axis=2, total_repeat_length=o.shape[2], out_sharding=on_mesh(HEADS))
+    forced, head = (x.astype(o.dtype)[None, None, :, None] for x in (p.forced, p.head))
     return head * ((1 - forced) * o + forced * first)

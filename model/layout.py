@@ -6,9 +6,11 @@ from jaxtyping import Array
 
 
 def row_major(x: Array) -> Array:
-    """x, which XLA's CPU back end then writes to memory row by row: it multiplies a matrix that is transposed in name only at
-    half the rate, and in bfloat16 at that of float32. Elsewhere x as it is, and where it lies on several devices, which would
-    all be given the whole."""
+    """x in row-major order on a CPU; x itself elsewhere, and where it is sharded.
+
+    XLA's CPU back end multiplies a matrix whose transposition is only a layout at half the rate, and in bfloat16 at the rate of
+    float32. A constraint on a sharded array would replicate it.
+    """
     if not jax.typeof(x).sharding.is_fully_replicated:
         return x
     rows = Layout(tuple(range(x.ndim)))

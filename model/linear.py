@@ -12,15 +12,21 @@ import numpy as np
 from jax.sharding import PartitionSpec as P
 from jaxtyping import Array, Float
 
-from model.layout import row_major
+from leadline.model.layout import row_major
+from leadline.model.mesh import axis_size, on_mesh, place
 
 
 def project(x: Float[Array, "..."], w: Float[Array, "..."], *, contract: int = 1, out_sharding: P) -> Float[Array, "..."]:
-    """Contracts the last `contract` axes of x with the first of w: [B, T, *in] × [*in, *out] → [B, T, *out].
+    """Contracts the last axes of x with the first of w: [B, T, *in] × [*in, *out] → [B, T, *out].
 
-    Both operands are flattened to matrices first: the weight gradient of a three-axis product is two to five times slower
-    on XLA's CPU back end. w is cast to x's type; products are summed in float32. Needs a mesh (jax.set_mesh) with the axes of
-    `out_sharding`, of which only the first axis and the first output axis may be sharded.
+    Both operands are flattened to matrices first: the weight gradient of a three-axis product is two to five times slower on
+    XLA's CPU back end. Products are summed in float32.
+
+    Args:
+        x: activations.
+        w: weights, which are cast to x's type.
+        contract: number of axes.
+        out_sharding: spec of the result, of which only the first axis and the first output axis may be sharded.
     """
     return project_each(x, (w,), contract=contract, out_sharding=out_sharding)[0]
 
@@ -28,21 +34,27 @@ def project(x: Float[Array, "..."], w: Float[Array, "..."], *, contract: int = 1
 def project_each(
     x: Float[Array, "..."], ws: Sequence[Float[Array, "..."]], *, contract: int = 1, out_sharding: P
 ) -> tuple[Float[Array, "..."], ...]:
-    """`project` by each of several weights. What their gradients give to that of x is added up on each device of the model
-    axis before these tell each other: one sum over devices in the place of one for each weight."""
+    """`project` by each of several weights.
+
+    The cotangent of x is summed locally, so that the model axis needs one all-reduce instead of one per weight.
+    """
     rows = x.ndim - contract
     matrices = tuple(_as_matrix(w, contract) for w in ws)
     products: Any = _products(_as_matrix(x, rows), matrices, P(out_sharding[0], out_sharding[rows]))
     shape = x.shape[:rows]
-    return tuple(y.reshape(*shape, *w.shape[contract:], out_sharding=out_sharding) for y, w in zip(products, ws, strict=True))
+    return tuple(
+        y.reshape(*shape, *w.shape[contract:], out_sharding=on_mesh(out_sharding)) for y, w in zip(products, ws, strict=True)
+    )
 
 
 @partial(jax.custom_vjp, nondiff_argnums=(2,))
 def _products(
     x: Float[Array, "rows inner"], ws: tuple[Float[Array, "inner _"], ...], spec: P
 ) -> tuple[Float[Array, "rows _"], ...]:
-    """x · w. Its gradient takes the cotangents as they come, in x's type: JAX's own would multiply float32 matrices, because
-    the sum is float32, which on a CPU with bfloat16 takes twice as long."""
+    """x · w, whose gradient multiplies cotangents in x's type.
+
+    JAX's own gradient would multiply float32 matrices, because the sum is float32, which takes a CPU twice as long in bfloat16.
+    """
     return _products_forward(x, ws, spec)[0]
 
 
@@ -55,7 +67,7 @@ def _products_backward(
 ) -> tuple[Array, tuple[Array, ...]]:
     x, ws = saved
     dx = _summed(cotangents, [w.astype(x.dtype) for w in ws], spec[1], jax.typeof(x).sharding.spec)
-    # The outer one keeps XLA from folding a transposition of dw, as of a tied embedding, back into the factors.
+    # The outer row_major keeps XLA from folding a transposition of dw, as of a tied embedding, back into the factors.
     dws = (row_major(_dot(row_major(x.T), c, (1, 0), jax.typeof(w).sharding.spec)) for c, w in zip(cotangents, ws, strict=True))
     return dx.astype(x.dtype), tuple(dw.astype(w.dtype) for dw, w in zip(dws, ws, strict=True))
 
@@ -64,13 +76,13 @@ _products.defvjp(_products_forward, _products_backward)
 
 
 def _summed(cotangents: Sequence[Array], ws: Sequence[Array], axis: str | None, spec: P) -> Float[Array, "rows inner"]:
-    """Σ cotangent · wᵀ, whose columns lie on the devices of a mesh axis."""
+    """Σ cotangent · wᵀ, the columns of which are sharded over a mesh axis."""
 
     def here(cotangents: Sequence[Array], ws: Sequence[Array]) -> Array:
         parts = [_dot(c, w, (1, 1), spec) for c, w in zip(cotangents, ws, strict=True)]
         return sum(parts[1:], parts[0])
 
-    if axis is None or len(ws) == 1 or jax.sharding.get_abstract_mesh().shape[axis] == 1:
+    if axis is None or len(ws) == 1 or axis_size(axis) == 1:
         return here(cotangents, ws)
 
     def everywhere(cotangents: Sequence[Array], ws: Sequence[Array]) -> Array:
@@ -84,17 +96,17 @@ def _summed(cotangents: Sequence[Array], ws: Sequence[Array], axis: str | None, 
 def _dot(a: Array, b: Array, axes: tuple[int, int], spec: P) -> Float[Array, "rows columns"]:
     """The product over an axis of each, summed in float32."""
     dimensions = (((axes[0],), (axes[1],)), ((), ()))
-    return jax.lax.dot_general(a, b, dimensions, preferred_element_type=jnp.float32, out_sharding=spec)
+    return jax.lax.dot_general(a, b, dimensions, preferred_element_type=jnp.float32, out_sharding=on_mesh(spec))
 
 
 def _as_matrix(x: Float[Array, "..."], rows: int) -> Float[Array, "rows columns"]:
     spec = jax.typeof(x).sharding.spec
-    return x.reshape(math.prod(x.shape[:rows]), -1, out_sharding=P(spec[0], spec[rows]))
+    return x.reshape(math.prod(x.shape[:rows]), -1, out_sharding=on_mesh(P(spec[0], spec[rows])))
 
 
 @dataclass(frozen=True)
 class Matrix:
-    """A weight that is still to be drawn: its shape, its sharding, and the standard deviation gain / sqrt(fan-in)."""
+    """A weight to be drawn: its shape, its sharding, and its standard deviation gain / sqrt(fan-in)."""
 
     shape: tuple[int, ...]
     spec: P
@@ -103,12 +115,12 @@ class Matrix:
 
 
 def matrix(shape: tuple[int, ...], spec: P, fan_in: int, gain: float = 1.0) -> Any:
-    """A `Matrix`, in the place of the array that `draw` will put there."""
+    """A `Matrix`, which `draw` replaces by an array."""
     return Matrix(shape, spec, fan_in, gain)
 
 
 def draw(key: Array, tree: Any) -> Any:
-    """The tree with every `Matrix` drawn: truncated normal at three standard deviations, float32. Needs a mesh.
+    """The tree with every `Matrix` drawn: truncated normal at three standard deviations, float32.
 
     One draw serves all of them: XLA takes longer to compile a random number generator for each than the rest of a small model.
     """
@@ -118,6 +130,6 @@ def draw(key: Array, tree: Any) -> Any:
     parts = iter(jnp.split(numbers, np.cumsum(sizes)[:-1]))
 
     def drawn(weight: Matrix) -> Float[Array, "..."]:
-        return jax.reshard(weight.gain * weight.fan_in**-0.5 * next(parts).reshape(weight.shape), weight.spec)
+        return place(weight.gain * weight.fan_in**-0.5 * next(parts).reshape(weight.shape), weight.spec)
 
     return structure.unflatten([drawn(leaf) if isinstance(leaf, Matrix) else leaf for leaf in leaves])

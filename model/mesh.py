@@ -1,8 +1,8 @@
-"""The mesh: the axis names, and the only place that sees devices.
+"""The mesh: its axes, the partition specs of activations, and the only place that sees devices.
 
-"data" shards the batch and, FSDP-style, the D axis of every matrix; "model" shards N, K and F; "text" spreads the tokens of a
-text that is too long for one device (model.spread); "arm" spreads the members of a population of models (experiments.train) and
-never meets the others inside a model. Every axis may be 1.
+"data" shards the batch and, FSDP-style, the D axis of every matrix; "model" shards N, K and F; "text" shards the tokens of a
+text that is too long for one device (model.context_parallel); "arm" shards the members of an ensemble of models. Every axis may
+be 1. Without a mesh (jax.set_mesh) every function of the model computes on one device.
 """
 
 import math
@@ -11,22 +11,64 @@ from typing import Any
 
 import jax
 from jax.sharding import AxisType, Mesh
+from jax.sharding import PartitionSpec as P
+from jaxtyping import Array
 
 AXES = ("arm", "text", "data", "model")
 
+TEXTS = P("data", None)  # [B, T]
+RESIDUAL = P("data", None, None)  # [B, T, D]
+HIDDEN = P("data", None, "model")  # [B, T, F]
+HEADS = P("data", None, "model", None)  # [B, T, N, H]
+GROUPS = P("model", None)  # [K, G] and [K, H]
+ROWS_OF_GROUPS = P(None, "model", None, None)  # [1, K, R, S]
+
+
+def heads_first(rank: int) -> P:
+    """The spec of [B, N, …] or [B, K, …]: batch and heads sharded, the rest not."""
+    return P("data", "model", *([None] * (rank - 2)))
+
 
 def make_mesh(*, arm: int = 1, text: int = 1, data: int = 1, model: int = 1, devices: Sequence[Any] | None = None) -> Mesh:
-    """The explicit-mode mesh over the first arm * text * data * model devices. ValueError if there are fewer."""
+    """The explicit-mode mesh over the first arm * text * data * model devices.
+
+    Args:
+        arm: size of the axis of ensemble members.
+        text: size of the axis of tokens.
+        data: size of the axis of the batch.
+        model: size of the axis of heads and hidden units.
+        devices: the devices to take; None for all of the default backend.
+
+    Raises:
+        ValueError: if there are fewer devices than the mesh needs.
+    """
     available = jax.devices() if devices is None else devices
     sizes = arm, text, data, model
-    wanted = math.prod(sizes)
-    if wanted > len(available):
-        asked = ", ".join(f"{name}={size}" for name, size in zip(AXES, sizes, strict=True))
-        raise ValueError(f"the mesh ({asked}) needs {wanted} devices, {len(available)} here")
-    return jax.make_mesh(sizes, AXES, axis_types=(AxisType.Explicit,) * len(AXES), devices=available[:wanted])
+    needed = math.prod(sizes)
+    if needed > len(available):
+        axes = ", ".join(f"{name}={size}" for name, size in zip(AXES, sizes, strict=True))
+        raise ValueError(f"the mesh ({axes}) needs {needed} devices, {len(available)} here")
+    return jax.make_mesh(sizes, AXES, axis_types=(AxisType.Explicit,) * len(AXES), devices=available[:needed])
+
+
+def on_mesh(spec: P) -> P | None:
+    """`spec` as an `out_sharding`: None where no mesh is set."""
+    return None if jax.sharding.get_abstract_mesh().empty else spec
+
+
+def place(x: Array, spec: P) -> Array:
+    """x with the sharding `spec`; x itself where no mesh is set."""
+    return x if jax.sharding.get_abstract_mesh().empty else jax.reshard(x, spec)
+
+
+def axis_size(axis: str) -> int:
+    """The number of devices along a mesh axis, 1 where no mesh is set."""
+    return jax.sharding.get_abstract_mesh().shape.get(axis, 1)
 
 
 def platform() -> str:
-    """What the devices of the mesh that is set are: "cpu", "gpu" or "tpu"; "cpu" too where it stands for no devices."""
-    device = jax.sharding.get_abstract_mesh().abstract_device
-    return "cpu" if device is None else device.platform
+    """The platform of the mesh that is set, "cpu", "gpu" or "tpu"; that of the default device where none is set."""
+    mesh = jax.sharding.get_abstract_mesh()
+    if mesh.empty:
+        return jax.default_backend()
+    return "cpu" if mesh.abstract_device is None else mesh.abstract_device.platform

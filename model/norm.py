@@ -8,6 +8,8 @@ from flax import struct
 from jax.sharding import PartitionSpec as P
 from jaxtyping import Array, Float
 
+from leadline.model.mesh import on_mesh
+
 
 @no_type_check  # JAX rebuilds trees from whatever a transformation leaves: shapes, host arrays, norms
 @struct.dataclass
@@ -19,14 +21,15 @@ class Norm:
 
 
 def init_norm(width: int, *, bias: bool) -> Norm:
+    """Scale 1 and bias 0. A norm with a bias is a LayerNorm (`normalise`)."""
     return Norm(
-        scale=jnp.ones(width, out_sharding=P(None)),
-        bias=jnp.zeros(width, out_sharding=P(None)) if bias else None,
+        scale=jnp.ones(width, out_sharding=on_mesh(P(None))),
+        bias=jnp.zeros(width, out_sharding=on_mesh(P(None))) if bias else None,
     )
 
 
 def rms_norm(x: Float[Array, "*B D"], scale: Float[Array, " D"], epsilon: float = 1e-6) -> Float[Array, "*B D"]:
-    """x / sqrt(mean(x²) + ε) · scale (Zhang and Sennrich 2019, arXiv 1910.07467)."""
+    """x / sqrt(mean(x²) + ε) · scale (Zhang and Sennrich 2019, arXiv:1910.07467)."""
     y = x.astype(jnp.float32)
     y = y * jax.lax.rsqrt(jnp.mean(y * y, axis=-1, keepdims=True) + epsilon)
     return (y * _along_last(scale, y)).astype(x.dtype)
@@ -35,7 +38,7 @@ def rms_norm(x: Float[Array, "*B D"], scale: Float[Array, " D"], epsilon: float 
 def layer_norm(
     x: Float[Array, "*B D"], scale: Float[Array, " D"], bias: Float[Array, " D"], epsilon: float = 1e-5
 ) -> Float[Array, "*B D"]:
-    """(x - mean) / sqrt(var + ε) · scale + bias (Ba et al. 2016, arXiv 1607.06450)."""
+    """(x - mean) / sqrt(var + ε) · scale + bias (Ba et al. 2016, arXiv:1607.06450)."""
     y = x.astype(jnp.float32)
     y = y - jnp.mean(y, axis=-1, keepdims=True)
     y = y * jax.lax.rsqrt(jnp.mean(y * y, axis=-1, keepdims=True) + epsilon)
@@ -48,6 +51,8 @@ def normalise(norm: Norm, x: Float[Array, "*B D"]) -> Float[Array, "*B D"]:
 
 
 def _along_last(vector: Float[Array, " D"], like: Float[Array, "*B D"]) -> Float[Array, "*B D"]:
-    """Every axis at once: of one long text, XLA's CPU back end takes a hundred times as long for a gradient that is summed over
-    one after the other."""
+    """The vector broadcast to every axis but the last at once.
+
+    For one long text, XLA's CPU back end takes a hundred times as long for a gradient that is summed over one axis at a time.
+    """
     return jax.lax.broadcast_in_dim(vector, like.shape, (like.ndim - 1,), out_sharding=jax.typeof(like).sharding)

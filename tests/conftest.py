@@ -10,7 +10,7 @@ import pytest
 from hypothesis import settings
 from jax.sharding import Mesh
 
-from model.mesh import make_mesh
+from leadline.model.mesh import make_mesh
 
 # Tracing makes millions of objects that live on: Python's collector of cycles takes long to look them over again and again.
 gc.set_threshold(100_000, 20, 100)

@@ -1,27 +1,25 @@
 """The README shows what the records say, and names files that are there."""
 
 import re
-import shutil
 from pathlib import Path
 
 import pytest
-from matplotlib.figure import Figure
 
-from experiments.errors import UserError
-from experiments.publish.readme import rewrite, with_tables
-from experiments.studies.publish import publish_all
+from leadline.experiments.publish.readme import rewrite, with_tables
+from leadline.experiments.publish.report import compiled
+from leadline.experiments.publish.table import markdown
+from leadline.experiments.records.packed import PACKED
+from leadline.experiments.runtime.errors import UserError
 
 ROOT = Path(__file__).parents[1]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 
 
-def test_tables_are_those_of_the_records(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Figures are made and not rendered, which takes longer than all the rest."""
-    monkeypatch.setattr(Figure, "savefig", lambda self, file, **_: file.write(b"<svg></svg>"))  # noqa: ARG005
-    kept = shutil.ignore_patterns("tables", "figures", "index.html")
-    shutil.copytree(ROOT / "docs" / "results", tmp_path, ignore=kept, dirs_exist_ok=True)
-    published = publish_all(tmp_path)
-    tables = {path.stem: path.read_text(encoding="utf-8") for path in published.tables if path.suffix == ".md"}
+def test_tables_are_those_of_the_records() -> None:
+    results = ROOT / "docs" / "results"
+    if not list(results.glob(f"*/{PACKED}")):
+        pytest.skip("docs/results holds no packed records yet: run make publish")
+    tables = {table.name: markdown(table) for table in compiled(results, drawn=()).tables}
     assert with_tables(README, tables) == README, "the records or the tables changed: run make publish"
 
 

@@ -1,90 +1,98 @@
-"""The character tokenizer: every character that was seen is one id, and all others are one and the same, UNK."""
+"""The character tokenizer: every character of the training text is an id, and all others are UNK."""
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import pairwise
 
 import numpy as np
 from jaxtyping import Int32, Int64
 
-from tokenization.defined import SPECIALS, UNK, Defined
-from tokenization.normalization import Step, normalized
-from tokenization.text import characters
-from tokenization.words import byte_starts
+from leadline.tokenization.base import SPECIALS, UNK, TableTokenizer
+from leadline.tokenization.normalization import Step, normalize
+from leadline.tokenization.words import byte_starts, sequence_of_texts
 
 
 @dataclass(frozen=True)
-class CharacterTokenizer(Defined):
+class CharacterTokenizer(TableTokenizer):
     """PAD 0, UNK 1, BOS 2, EOS 3, then the characters (Unicode code points) in ascending order.
 
     Args:
-        alphabet: the known characters, in ascending order.
-        normalization: what is done to a text before it is cut.
+        alphabet: The characters, in ascending order.
+        normalization: The steps that are applied to a text first.
 
-    Raises ValueError for characters out of order or there twice.
+    Raises:
+        ValueError: The characters are not in ascending order, or one is repeated.
     """
 
     alphabet: str
     normalization: tuple[Step, ...] = ()
 
     def __post_init__(self) -> None:
-        if any(a >= b for a, b in zip(self.alphabet, self.alphabet[1:], strict=False)):
-            raise ValueError("the characters of an alphabet ascend by code point, each once; sort them")
+        if any(left >= right for left, right in pairwise(self.alphabet)):
+            raise ValueError("the characters of an alphabet ascend by code point without repetition; sort them")
 
     @property
     def name(self) -> str:
-        """The name that tables print."""
+        """The name in tables and messages."""
         return "character"
 
     @property
     def lossless(self) -> bool:
-        """Never: a character outside the alphabet is lost. A text within it comes back, if nothing is normalised."""
+        """Never: a character outside the alphabet is lost."""
         return False
 
-    def pieces_bytes(self) -> Iterator[bytes]:
-        """The bytes of every id: those of the character."""
-        yield from (b"",) * len(SPECIALS.ids())
-        yield from (character.encode() for character in self.alphabet)
+    def _build_table(self) -> tuple[bytes, ...]:
+        """The bytes of every id."""
+        return (b"",) * len(SPECIALS.ids()) + tuple(character.encode() for character in self.alphabet)
 
     def encode(self, text: str | bytes) -> Int32[np.ndarray, "T"]:
-        """One id a character; UNK for a character outside the alphabet.
+        """Encodes each character by binary search in the alphabet, O(T log V).
 
-        Raises ValueError for bytes that are not UTF-8 and for a lone surrogate.
+        Raises:
+            ValueError: The text is not UTF-8 or contains a lone surrogate.
         """
-        points = _points(normalized(characters(text), self.normalization))
+        points = _code_points(normalize(text, self.normalization))
         if not self.alphabet:
             return np.full(len(points), UNK, np.int32)
         at = np.searchsorted(self._points, points).clip(max=len(self.alphabet) - 1)
         return np.where(self._points[at] == points, at + len(SPECIALS.ids()), UNK).astype(np.int32)
 
     def encode_with_offsets(self, text: str | bytes) -> tuple[Int32[np.ndarray, "T"], Int64[np.ndarray, "T 2"]]:
-        """`encode`, and the place of every character. Raises what `encode` does."""
-        starts = byte_starts(normalized(characters(text), self.normalization))
+        """Encodes a text and locates its characters in the bytes of the normalized text. Raises what `encode` does."""
+        starts = byte_starts(normalize(text, self.normalization))
         return self.encode(text), np.stack([starts[:-1], starts[1:]], axis=1)
 
     @cached_property
     def _points(self) -> np.ndarray:
-        return _points(self.alphabet)
+        return _code_points(self.alphabet)
 
 
 def train_characters(
     texts: Iterable[str | bytes], size: int | None = None, *, normalization: Sequence[Step] = ()
 ) -> CharacterTokenizer:
-    """The tokenizer of the characters of the texts: all, or the most frequent that fit into `size` ids, specials included.
+    """Builds the tokenizer of the most frequent characters; of equally frequent ones, the lowest code points.
 
-    Of equally frequent ones those with the lower code points stay. Raises ValueError for one text in place of several, and for
-    a text that is not UTF-8 or has a lone surrogate.
+    Args:
+        texts: The training texts.
+        size: The number of ids, specials included. None takes every character, and texts with fewer give fewer ids.
+        normalization: The steps that are applied to each text first.
+
+    Raises:
+        ValueError: The size leaves no room for a character, a single text is given, or a text is not UTF-8 or contains a
+            lone surrogate.
     """
-    if isinstance(texts, str | bytes):
-        raise ValueError("give a sequence of texts; this is one text")
+    first = len(SPECIALS.ids())
+    if size is not None and size <= first:
+        raise ValueError(f"a vocabulary of {size} has no room for a character beside {first} specials")
     counts: Counter[str] = Counter()
-    for text in texts:
-        counts.update(normalized(characters(text), normalization))
-    found = sorted(counts, key=lambda character: (-counts[character], character))
-    kept = found if size is None else found[: size - len(SPECIALS.ids())]
-    return CharacterTokenizer("".join(sorted(kept)), tuple(normalization))
+    for text in sequence_of_texts(texts):
+        counts.update(normalize(text, normalization))
+    ranked = sorted(counts, key=lambda character: (-counts[character], character))
+    chosen = ranked if size is None else ranked[: size - first]
+    return CharacterTokenizer("".join(sorted(chosen)), tuple(normalization))
 
 
-def _points(text: str) -> np.ndarray:
+def _code_points(text: str) -> np.ndarray:
     return np.frombuffer(text.encode("utf-32-le"), np.uint32)

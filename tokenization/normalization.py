@@ -1,4 +1,4 @@
-"""What is done to a text before it is cut, as explicit steps in their order, and what each of them loses."""
+"""Text from UTF-8, and Unicode normalization as a list of steps."""
 
 import unicodedata
 from collections.abc import Sequence
@@ -6,13 +6,52 @@ from typing import Literal
 
 import regex
 
-# nfc and nfkc: Unicode's canonical and compatibility composition (UAX 15). lower: lower case, of the whole Unicode range.
-# spaces: every run of white space becomes one space, and none is left at either end.
+# nfc, nfkc: canonical and compatibility composition (Unicode Standard Annex 15). lower: lower case of all scripts.
+# spaces: each run of white space becomes one space, and both ends are stripped.
 Step = Literal["nfc", "nfkc", "lower", "spaces"]
 
 
-def normalized(text: str, steps: Sequence[Step]) -> str:
-    """The text after each step, in their order."""
+def to_utf8(text: str | bytes) -> bytes:
+    """Encodes a string as UTF-8 and returns bytes unchanged.
+
+    Raises:
+        ValueError: The string contains a lone surrogate, which UTF-8 cannot express.
+    """
+    if isinstance(text, bytes):
+        return text
+    try:
+        return text.encode("utf-8")
+    except UnicodeEncodeError as error:
+        raise ValueError(
+            f"character {error.start} of the text is the lone surrogate U+{ord(text[error.start]):04X}, "
+            "which has no UTF-8 form; remove it"
+        ) from error
+
+
+def to_text(text: str | bytes) -> str:
+    """Decodes UTF-8 bytes and returns a valid string unchanged.
+
+    Raises:
+        ValueError: The bytes are not UTF-8, or the string contains a lone surrogate.
+    """
+    if isinstance(text, str):
+        to_utf8(text)
+        return text
+    try:
+        return text.decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise ValueError(
+            f"the text is not UTF-8 at byte {error.start} (0x{text[error.start]:02x}); convert it to UTF-8"
+        ) from error
+
+
+def normalize(text: str | bytes, steps: Sequence[Step]) -> str:
+    """Applies the steps to a text in order. None of them can be undone.
+
+    Raises:
+        ValueError: As `to_text`.
+    """
+    text = to_text(text)
     for step in steps:
         match step:
             case "nfc":
@@ -24,8 +63,3 @@ def normalized(text: str, steps: Sequence[Step]) -> str:
             case "spaces":
                 text = regex.sub(r"\s+", " ", text).strip(" ")
     return text
-
-
-def keeps_all(steps: Sequence[Step]) -> bool:
-    """Whether every text can be told from its normalised form: no step can be undone, so only without any."""
-    return not steps

@@ -1,12 +1,11 @@
-"""Cutting a text into pieces that no token crosses, by the patterns of published tokenizers or by words."""
+"""Pre-tokenization: cutting a text into words, which no token crosses, by the patterns of published tokenizers."""
 
 from collections.abc import Iterator
 
 import regex
 
-# The patterns of byte-level tokenizers cover every character. gpt2: Radford et al. 2019; gpt4 (cl100k) and o200k: as tiktoken
-# prints them. The patterns of word-level ones leave white space out. words: runs of letters, digits, marks and
-# underscores, and each other character by itself; whitespace: what stands between white space.
+# gpt2: Radford et al. 2019. gpt4 (cl100k_base) and o200k: the patterns of the tiktoken library. words: runs of letters, digits,
+# marks and underscores, and every other character alone. whitespace: runs without white space.
 PATTERNS = {
     "gpt2": r"'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+",
     "gpt4": "|".join(
@@ -34,38 +33,82 @@ PATTERNS = {
     "words": r"\w+|[^\w\s]",
     "whitespace": r"\S+",
 }
+# The patterns whose words join to the whole text.
 COVERING = frozenset({"gpt2", "gpt4", "o200k"})
+EXPANSION_LIMIT = 100_000  # about 30 MB compiled: the engine copies what is repeated, some 270 bytes a copy
+
 _DIGITS, _WHOLE = r"\p{N}|\P{N}+", r"(?s:.+)"
+# An escaped character, a character class, a bound of repetition, or any other character.
+_SYNTAX = regex.compile(r"\\.|\[\^?\]?(?:\\.|[^\]\\])*+\]|\{(?<least>[\d\s]*+)(?:,(?<most>[\d\s]*+))?\}|.", regex.DOTALL)
 
 
-def cut(text: str, pattern: str, *, single_digits: bool = False) -> list[str]:
-    """The pieces of the text, in order.
+def pretokenize(text: str, pattern: str, *, single_digits: bool = False) -> list[str]:
+    """Cuts a text into words. What the pattern does not match is left out.
 
     Args:
-        text: what is cut.
-        pattern: a name of PATTERNS, or a regular expression (of the package regex) without capturing groups.
-        single_digits: every digit stands alone, before the pattern cuts what is between digits.
+        text: The normalized text.
+        pattern: A key of PATTERNS, or a regular expression of the package `regex` without capturing groups.
+        single_digits: Whether every digit is a word. The pattern then cuts what lies between digits.
 
-    Raises ValueError for a pattern that is no such expression.
+    Returns:
+        The words in order.
+
+    Raises:
+        ValueError: As `compile_pattern`.
     """
-    compiled = _compiled(pattern)
+    expression = compile_pattern(pattern)
     if not single_digits:
-        return compiled.findall(text)
-    return [piece for part in regex.findall(_DIGITS, text) for piece in compiled.findall(part)]
+        return expression.findall(text)
+    return [word for part in regex.findall(_DIGITS, text) for word in expression.findall(part)]
 
 
-def places(text: str, pattern: str, *, single_digits: bool = False) -> Iterator[tuple[int, str]]:
-    """The pieces as `cut` finds them, each behind the index of the character at which it begins. Raises what `cut` does."""
-    compiled = _compiled(pattern)
+def pretokenize_with_starts(text: str, pattern: str, *, single_digits: bool = False) -> Iterator[tuple[int, str]]:
+    """Like `pretokenize`, with the index of each word's first character before the word."""
+    expression = compile_pattern(pattern)
     for part in regex.finditer(_DIGITS if single_digits else _WHOLE, text):
-        yield from ((part.start() + piece.start(), piece.group()) for piece in compiled.finditer(part.group()))
+        yield from ((part.start() + match.start(), match.group()) for match in expression.finditer(part.group()))
 
 
-def _compiled(pattern: str) -> regex.Pattern[str]:
+def compile_pattern(pattern: str) -> regex.Pattern[str]:
+    """Compiles a pattern.
+
+    Args:
+        pattern: A key of PATTERNS or a regular expression.
+
+    Raises:
+        ValueError: The expression is invalid, has a capturing group, or repeats more than EXPANSION_LIMIT elements.
+    """
+    if pattern in PATTERNS:
+        return regex.compile(PATTERNS[pattern])
+    shown = repr(pattern if len(pattern) <= 200 else pattern[:200] + "…")
+    if "{" in pattern and expanded_size(pattern) > EXPANSION_LIMIT:
+        raise ValueError(f"the repetitions of {shown} expand to more than {EXPANSION_LIMIT} elements; use smaller bounds")
     try:
-        found = regex.compile(PATTERNS.get(pattern, pattern))
-    except regex.error as error:
-        raise ValueError(f"{pattern!r} is no regular expression ({error}), nor one of {', '.join(PATTERNS)}") from error
-    if found.groups:
-        raise ValueError(f"{pattern!r} has a capturing group; write (?:…) for each of its {found.groups}")
-    return found
+        expression = regex.compile(pattern)
+    except (regex.error, RecursionError) as error:
+        raise ValueError(f"{shown} is not a regular expression ({error}), nor one of {', '.join(PATTERNS)}") from error
+    if expression.groups:
+        raise ValueError(f"{shown} has a capturing group; write (?:…) for each of its {expression.groups}")
+    return expression
+
+
+def expanded_size(pattern: str) -> int:
+    """The number of elements of an expression when {n}, {n,} and {n,m} are written out, nested ones multiplied."""
+    sequences = [[0]]  # the sizes of the elements of each group that is open
+    for element in _SYNTAX.finditer(pattern):
+        match element.group()[0]:
+            case "(":
+                sequences.append([0])
+            case ")" if len(sequences) > 1:
+                size = sum(sequences.pop())
+                sequences[-1].append(max(size, 1))
+            case "{" if len(element.group()) > 1:
+                sequences[-1][-1] *= max(1, *map(_bound, element.group("least", "most")))
+            case _:
+                sequences[-1].append(1)
+    return sum(map(sum, sequences))
+
+
+def _bound(text: str | None) -> int:
+    digits = "".join((text or "").split()).lstrip("0")
+    return int(digits[:20] or 0)

@@ -1,4 +1,4 @@
-"""What every tokenizer offers: text to ids, ids back to bytes, and a digest of all that defines the two."""
+"""The interface of every tokenizer: text to ids, ids to bytes, and a digest of the definition."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -10,7 +10,7 @@ from jaxtyping import Int32, Int64
 
 @dataclass(frozen=True)
 class Specials:
-    """The ids that stand for no text; None where a tokenizer has no such token."""
+    """The ids of special tokens, which stand for no text. None where a tokenizer has no such token."""
 
     pad: int | None = None
     unk: int | None = None
@@ -20,9 +20,9 @@ class Specials:
     sep: int | None = None
 
     def named(self) -> dict[str, int]:
-        """The ids that exist by name, in ascending order of ids."""
-        found = {name: i for name, i in vars(self).items() if i is not None}
-        return dict(sorted(found.items(), key=lambda item: item[1]))
+        """The special tokens that exist, by name, in ascending order of ids."""
+        existing = {name: token for name, token in vars(self).items() if token is not None}
+        return dict(sorted(existing.items(), key=lambda item: item[1]))
 
     def ids(self) -> tuple[int, ...]:
         """The ids that exist, in ascending order."""
@@ -30,13 +30,17 @@ class Specials:
 
 
 def first_specials(*names: str) -> Specials:
-    """These specials as the ids 0, 1, …; what is trained has its pieces behind them, so a shorter vocabulary is a prefix."""
-    return Specials(**{name: i for i, name in enumerate(names)})
+    """Numbers special tokens from 0 on, so that a smaller vocabulary is a prefix of a larger one.
+
+    Args:
+        *names: Field names of `Specials`, in the order of their ids.
+    """
+    return Specials(**{name: token for token, name in enumerate(names)})
 
 
 @runtime_checkable
 class Tokenizer(Protocol):
-    """Ids lie in [0, vocabulary_size). Bytes given in place of a string are its UTF-8 encoding."""
+    """Maps text to ids in [0, vocabulary_size) and back. Text may be a string or its UTF-8 bytes."""
 
     @property
     def name(self) -> str:
@@ -45,55 +49,62 @@ class Tokenizer(Protocol):
 
     @property
     def vocabulary_size(self) -> int:
-        """The number of ids, specials included."""
+        """The number of ids, special tokens included."""
         ...
 
     @property
     def specials(self) -> Specials:
-        """The ids that stand for no text."""
+        """The ids of the special tokens."""
         ...
 
     @property
     def lossless(self) -> bool:
-        """Whether decode(encode(text)) is the text, for every text that can be encoded."""
+        """Whether decode(encode(text)) equals the text for every valid text."""
         ...
 
     def encode(self, text: str | bytes) -> Int32[np.ndarray, "T"]:
-        """The ids of a text. No special but UNK is added, and text that looks like a special is ordinary text.
+        """Encodes a text. The names of special tokens in a text are ordinary text, and UNK is the only special that is added.
 
-        Raises ValueError when the text cannot be expressed, or is not UTF-8 where characters count.
+        Raises:
+            ValueError: The text is not UTF-8 or contains a lone surrogate.
         """
         ...
 
     def encode_batch(self, texts: Sequence[str | bytes]) -> list[Int32[np.ndarray, "..."]]:
-        """`encode` of each text, in order."""
+        """Encodes each text. Raises what `encode` does."""
         ...
 
     def encode_with_offsets(self, text: str | bytes) -> tuple[Int32[np.ndarray, "T"], Int64[np.ndarray, "T 2"]]:
-        """`encode`, and where in the UTF-8 bytes of the normalised text each id begins and ends (exclusive).
+        """Encodes a text and locates its tokens.
 
-        Raises what `encode` does.
+        Returns:
+            The ids, and for each the first byte and the end (exclusive) in the UTF-8 encoding of the normalized text.
+
+        Raises:
+            ValueError: As `encode`.
         """
         ...
 
     def decode(self, ids: Sequence[int] | np.ndarray) -> bytes:
-        """The bytes of a sequence of ids; specials add none. They are bytes because a token may end inside a character.
+        """Decodes ids to bytes, since a token may end inside a character. Special tokens add nothing.
 
-        Raises ValueError for an id outside the vocabulary.
+        Raises:
+            ValueError: The ids are not one row of integers, or lie outside the vocabulary.
         """
         ...
 
     def token_bytes(self, token: int) -> bytes:
-        """The bytes of one id, none for a special. Sums of their lengths are the byte counts of bits per byte.
+        """The bytes of one token, empty for a special. Their lengths sum to the byte count of bits per byte.
 
-        Raises ValueError for an id outside the vocabulary.
+        Raises:
+            ValueError: The id lies outside the vocabulary.
         """
         ...
 
     def definition(self) -> dict[str, Any]:
-        """All that decides which ids a text gets, as JSON can hold it; "kind" says which tokenizer reads it."""
+        """Everything that determines the ids of a text, as JSON values. "kind" names the class that reads it."""
         ...
 
     def digest(self) -> str:
-        """SHA-256, in hexadecimal, of the definition. Equal digests mean equal ids."""
+        """SHA-256 of the definition in hexadecimal. Equal digests imply equal ids."""
         ...

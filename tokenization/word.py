@@ -1,30 +1,30 @@
-"""The word tokenizer: every word of a fixed vocabulary is one id, and all others are one and the same, UNK."""
+"""The word tokenizer: every word of a fixed vocabulary is an id, and all others are UNK."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Literal
 
 import numpy as np
 
-from tokenization.by_words import DefinedByWords
-from tokenization.defined import SPECIALS, UNK, refuse_doubles
-from tokenization.ids import checked
-from tokenization.normalization import Step
-from tokenization.words import Segment, word_counts
+from leadline.tokenization.base import SPECIALS, UNK, check_vocabulary
+from leadline.tokenization.ids import check_ids
+from leadline.tokenization.normalization import Step
+from leadline.tokenization.words import Segment, WordwiseTokenizer, word_counts
 
 
 @dataclass(frozen=True)
-class WordTokenizer(DefinedByWords):
+class WordTokenizer(WordwiseTokenizer):
     """PAD 0, UNK 1, BOS 2, EOS 3, then the words in their order.
 
     Args:
-        words: the vocabulary.
-        pattern: what a word is: "whitespace", "words" (punctuation stands alone), or any that `pretokenization.cut` takes.
-        single_digits: whether every digit is a word.
-        normalization: what is done to a text before it is cut.
+        words: The vocabulary.
+        pattern: What a word is, as `pretokenize` takes it.
+        single_digits: Whether every digit is a word.
+        normalization: The steps that are applied to a text first.
 
-    Raises ValueError for an empty word and for one that is there twice.
+    Raises:
+        ValueError: A word is empty or repeated.
     """
 
     words: tuple[str, ...]
@@ -33,11 +33,11 @@ class WordTokenizer(DefinedByWords):
     normalization: tuple[Step, ...] = ()
 
     def __post_init__(self) -> None:
-        refuse_doubles(self.name, self.words)
+        check_vocabulary(self.name, self.words)
 
     @property
     def name(self) -> str:
-        """The name that tables print."""
+        """The name in tables and messages."""
         return "word"
 
     @property
@@ -45,25 +45,25 @@ class WordTokenizer(DefinedByWords):
         """Never: white space and unknown words are lost."""
         return False
 
-    def pieces_bytes(self) -> Iterator[bytes]:
-        """The bytes of every id: those of the word, without white space."""
-        yield from (b"",) * len(SPECIALS.ids())
-        yield from (word.encode() for word in self.words)
+    def _build_table(self) -> tuple[bytes, ...]:
+        """The bytes of every id, without white space."""
+        return (b"",) * len(SPECIALS.ids()) + tuple(word.encode() for word in self.words)
 
     def decode(self, ids: Sequence[int] | np.ndarray) -> bytes:
-        """The known words with one space between them, whatever stood there; specials, UNK among them, add nothing.
+        """Joins the words by one space each. Specials, UNK included, add nothing.
 
-        Raises ValueError for ids that are no integers of one row, or lie outside the vocabulary.
+        Raises:
+            ValueError: The ids are not one row of integers, or lie outside the vocabulary.
         """
-        found = (self.table[i] for i in checked(ids, self.vocabulary_size, self.name).tolist())
-        return b" ".join(word for word in found if word)
+        words = (self.table[token] for token in check_ids(ids, self.vocabulary_size, self.name).tolist())
+        return b" ".join(word for word in words if word)
 
     @cached_property
     def _ids(self) -> dict[str, int]:
-        return {word: i for i, word in enumerate(self.words, start=len(SPECIALS.ids()))}
+        return {word: token for token, word in enumerate(self.words, start=len(SPECIALS.ids()))}
 
     def _segments(self, word: str) -> list[Segment]:
-        return [(self._ids.get(word, UNK), 0, len(word))]
+        return [(self._ids.get(word, UNK), len(word.encode()))]
 
 
 def train_words(
@@ -75,20 +75,23 @@ def train_words(
     single_digits: bool = False,
     normalization: Sequence[Step] = (),
 ) -> WordTokenizer:
-    """The most frequent words of the texts; of equally frequent ones, the first by code points.
+    """Builds the tokenizer of the most frequent words; of equally frequent ones, the first by code points.
 
     Args:
-        texts: what is counted.
-        size: the number of ids, specials included; None takes every word. Texts with fewer words give fewer ids.
-        order: "frequency" gives the most frequent words the lowest ids, so a smaller vocabulary is a prefix; "sorted" gives
-            them by code points.
-        pattern, single_digits, normalization: as the tokenizer has them.
+        texts: The training texts.
+        size: The number of ids, specials included. None takes every word, and texts with fewer words give fewer ids.
+        order: "frequency" numbers the words by frequency, so a smaller vocabulary is a prefix; "sorted" by code points.
+        pattern: What a word is, as `pretokenize` takes it.
+        single_digits: Whether every digit is a word.
+        normalization: The steps that are applied to each text first.
 
-    Raises ValueError for a size without room for a word, and what `word_counts` does.
+    Raises:
+        ValueError: The size leaves no room for a word, or as `word_counts`.
     """
-    if size is not None and size <= len(SPECIALS.ids()):
-        raise ValueError(f"a vocabulary of {size} has no room for a word beside {len(SPECIALS.ids())} specials")
+    first = len(SPECIALS.ids())
+    if size is not None and size <= first:
+        raise ValueError(f"a vocabulary of {size} has no room for a word beside {first} specials")
     counts = word_counts(texts, pattern, normalization=normalization, single_digits=single_digits)
-    words = sorted(counts, key=lambda word: (-counts[word], word))
-    kept = words if size is None else words[: size - len(SPECIALS.ids())]
-    return WordTokenizer(tuple(sorted(kept) if order == "sorted" else kept), pattern, single_digits, tuple(normalization))
+    ranked = sorted(counts, key=lambda word: (-counts[word], word))
+    chosen = ranked if size is None else ranked[: size - first]
+    return WordTokenizer(tuple(sorted(chosen) if order == "sorted" else chosen), pattern, single_digits, tuple(normalization))

@@ -1,4 +1,7 @@
-"""Contestants side by side: each in a process of its own, in alternated rounds, so that a drift of the machine meets all."""
+"""Contests: contestants do the same work, each in a process of its own, in alternating rounds.
+
+Rounds alternate so that a drift of the machine meets every contestant.
+"""
 
 import json
 import os
@@ -12,10 +15,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
-from experiments.bench.worker import SCRATCH
+from leadline.experiments.bench.worker import SCRATCH
 
 ROUNDS = 5
-# What a case is for.
+# The machines that a case is run on.
 Where = Literal["cpu", "accelerator"]
 
 
@@ -24,10 +27,10 @@ class Contestant:
     """One way to do the work of a case.
 
     Attributes:
-        name: what the table prints.
-        entry: "module:function" of what prepares it (experiments.bench.worker).
-        settings: its arguments, as JSON takes them.
-        environment: variables that its process gets besides those that are set.
+        name: in the table.
+        entry: "module:function" that prepares it and returns a `leadline.experiments.bench.worker.Prepared`.
+        settings: arguments of that function, as JSON types.
+        environment: variables that its process gets in addition.
     """
 
     name: str
@@ -38,20 +41,20 @@ class Contestant:
 
 @dataclass(frozen=True)
 class Case:
-    """The same work for all contestants, of which the first is ours.
+    """The same work for all contestants. The first is leadline.
 
     Attributes:
         title: what is done.
-        contestants: ours, then the peers.
-        targets: by a peer's name, how many times as long as we it should take at least.
-        flops: matmul FLOPs of the work; 0 where it is not measured by them.
-        ceiling: what measures the FLOP/s of this machine's own matrix product.
-        share: of that ceiling, what is aimed at.
-        utilisation: of what the manufacturer of the accelerator publishes, what is aimed at.
-        tokens: in the work, where it is measured in tokens a second.
-        rate: of those, what is aimed at.
-        seconds: what ours should take at most.
-        tolerance: by how much the values that contestants report may differ relatively; they are checked before timing.
+        contestants: leadline, then its peers.
+        targets: the smallest ratio of a peer's time to leadline's that is aimed at, by the peer's name.
+        flops: matmul FLOPs of the work; 0 where the rate is not reported.
+        ceiling: the contestant that measures the FLOP/s of this machine's own matrix product.
+        share: the part of that ceiling that is aimed at.
+        utilisation: the part of the accelerator's published peak that is aimed at.
+        tokens: in the work; 0 where the rate is not reported.
+        rate: tokens a second that are aimed at.
+        seconds: the longest time of leadline that is aimed at.
+        tolerance: the largest relative difference of the values that contestants report. They are checked before timing.
         where: the machines that it is run on; None is all.
     """
 
@@ -71,7 +74,7 @@ class Case:
 
 @dataclass(frozen=True)
 class Benchmark:
-    """Its name on the command line, what it asks, its cases, and what a reader has to know of the figures."""
+    """Cases that answer one question; `notes` say what a reader has to know of the figures."""
 
     name: str
     question: str
@@ -81,7 +84,7 @@ class Benchmark:
 
 @dataclass(frozen=True)
 class Timed:
-    """What a contestant took: seconds of the work in each round (none where it is absent), and what it says of itself."""
+    """The seconds of a contestant in each round (none where it is absent), and the facts that it reports."""
 
     name: str
     rounds: tuple[float, ...]
@@ -93,23 +96,29 @@ class Timed:
 
 
 class ContestError(Exception):
-    """A contestant ended by itself, or contestants did not do the same work."""
+    """A contestant died, or contestants did not do the same work."""
 
 
 class _Process:
-    """A worker: it has prepared itself, and waits between rounds without running."""
+    """The worker process of a contestant. It is prepared when this returns, and idle between rounds."""
 
     def __init__(self, contestant: Contestant, scratch: str) -> None:
-        command = [sys.executable, "-m", "experiments.bench.worker", contestant.entry, json.dumps(dict(contestant.settings))]
+        command = [
+            sys.executable,
+            "-m",
+            "leadline.experiments.bench.worker",
+            contestant.entry,
+            json.dumps(dict(contestant.settings)),
+        ]
         self.name = contestant.name
-        self._complaints = tempfile.TemporaryFile("w+", encoding="utf-8", errors="replace")  # noqa: SIM115
+        self._stderr = tempfile.TemporaryFile("w+", encoding="utf-8", errors="replace")  # noqa: SIM115
         self._process = subprocess.Popen(
             command,
             text=True,
             env=_environment(contestant, scratch),
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
-            stderr=self._complaints,
+            stderr=self._stderr,
         )
         self.facts: Mapping[str, Any] = self._answer()
 
@@ -120,7 +129,7 @@ class _Process:
         self._end()
 
     def round(self) -> float:
-        """Seconds of the work."""
+        """Runs one round, and returns the seconds of the work."""
         self._process.stdin.write("go\n")  # pyright: ignore[reportOptionalMemberAccess]
         self._process.stdin.flush()  # pyright: ignore[reportOptionalMemberAccess]
         return float(self._answer()["seconds"])
@@ -130,47 +139,56 @@ class _Process:
         if line:
             return json.loads(line)
         self._process.wait()
-        self._complaints.seek(0)
-        last = self._complaints.read().strip().splitlines()[-1:]
+        self._stderr.seek(0)
+        last = self._stderr.read().strip().splitlines()[-1:]
         self._end()
-        raise ContestError(f"{self.name} ended by itself: {last[0] if last else f'exit code {self._process.returncode}'}")
+        raise ContestError(f"{self.name} died: {last[0] if last else f'exit code {self._process.returncode}'}")
 
     def _end(self) -> None:
-        """The end of its input ends it."""
+        """Closes its input, which ends it."""
         self._process.communicate("")
-        self._complaints.close()
+        self._stderr.close()
 
 
 def _environment(contestant: Contestant, scratch: str) -> dict[str, str]:
-    """Programs are compiled, not found; and no contestant takes an accelerator's memory before it needs it."""
-    own = {name: value for name, value in os.environ.items() if name != "JAX_COMPILATION_CACHE_DIR"}
-    return {**own, "XLA_PYTHON_CLIENT_PREALLOCATE": "false", SCRATCH: scratch, **contestant.environment}
+    """Without a cache of compiled programs, and without JAX's preallocation of an accelerator's memory."""
+    inherited = {name: value for name, value in os.environ.items() if name != "JAX_COMPILATION_CACHE_DIR"}
+    return {**inherited, "XLA_PYTHON_CLIENT_PREALLOCATE": "false", SCRATCH: scratch, **contestant.environment}
 
 
 def contest(
     case: Case, rounds: int, tell: Callable[[str], None], scratch: Path | None = None
 ) -> tuple[list[Timed], Timed | None]:
-    """Times of every contestant, in the order of the case, and of the ceiling.
+    """Runs a case.
 
-    A contestant that needs a package that is not here has no rounds, and says so in its facts ("absent"). `scratch` is a folder
-    that contestants may share; without one each contest makes its own. Raises ContestError where a contestant dies, or where
-    the values that they report before timing differ: then they do not do the same work.
+    Args:
+        case: what is measured.
+        rounds: in each of which every contestant has its turn.
+        tell: hears what is going on.
+        scratch: a folder that contestants share; None makes one for this contest.
+
+    Returns:
+        The times of every contestant, in the order of the case, and those of the ceiling. A contestant whose package is not
+        installed has no rounds, and the fact "absent".
+
+    Raises:
+        ContestError: if a contestant dies, or the values that they report before timing differ.
     """
     everyone = [*case.contestants, *([case.ceiling] if case.ceiling else [])]
     with ExitStack() as stack:
         shared = scratch or stack.enter_context(tempfile.TemporaryDirectory(prefix="leadline-bench-"))
         processes = []
         for contestant in everyone:
-            tell(f"{case.title}: {contestant.name} prepares itself")
+            tell(f"{case.title}: preparing {contestant.name}")
             processes.append(stack.enter_context(_Process(contestant, str(shared))))
         _check_values(case, processes)
         present = [process for process in processes if "absent" not in process.facts]
-        found: dict[str, list[float]] = {process.name: [] for process in processes}
+        seconds: dict[str, list[float]] = {process.name: [] for process in processes}
         for number in range(rounds):
             for process in present:
                 tell(f"{case.title}: round {number + 1} of {rounds}, {process.name}")
-                found[process.name].append(process.round())
-        timed = [Timed(process.name, tuple(found[process.name]), process.facts) for process in processes]
+                seconds[process.name].append(process.round())
+        timed = [Timed(process.name, tuple(seconds[process.name]), process.facts) for process in processes]
     return timed[: len(case.contestants)], timed[-1] if case.ceiling else None
 
 
@@ -179,4 +197,4 @@ def _check_values(case: Case, processes: Sequence[_Process]) -> None:
     for name, value in values.items():
         first_name, first = next(iter(values.items()))
         if not abs(value - first) <= case.tolerance * abs(first):  # also of NaN
-            raise ContestError(f"{case.title}: {first_name} finds {first:.9g} and {name} {value:.9g}: not the same work")
+            raise ContestError(f"{case.title}: {first_name} has {first:.9g} and {name} {value:.9g}: not the same work")

@@ -1,5 +1,7 @@
-"""The machine and the software that figures were measured with, found out by a process of its own: JAX takes an accelerator's
-memory for the process that asks it for devices."""
+"""The machine and the software of a run.
+
+They are asked in a process of their own, because JAX reserves an accelerator's memory for the process that lists its devices.
+"""
 
 import json
 import os
@@ -10,14 +12,14 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
-from experiments.cores import cores
+from leadline.experiments.runtime.cpu import cores
 
-# What contestants are made of, besides what a record names.
+# Packages that contestants use, besides those that a record names.
 PEERS = ("torch", "transformers", "tokenizers", "tiktoken", "sentencepiece", "tokamax", "transformer_engine_jax")
 
 
 def surroundings() -> dict[str, Any]:
-    """Machine, versions, commit and whether the tree was dirty, and when this was asked."""
+    """Machine, versions, commit, whether the tree was dirty, and the date."""
     command = [sys.executable, "-m", __name__]
     done = subprocess.run(command, capture_output=True, text=True, check=True)
     return json.loads(done.stdout.splitlines()[-1])
@@ -25,21 +27,23 @@ def surroundings() -> dict[str, Any]:
 
 def main() -> None:
     """Prints the surroundings as one line of JSON."""
-    from experiments.identity import now, provenance
+    from leadline.experiments.records.provenance import now, provenance
 
-    found = provenance()
-    device = found["device"]
+    origin = provenance()
+    device = origin["device"]
     accelerator = None if device["platform"] == "cpu" else f"{device['count']} x {device['kind']}"
     machine = {"cpu": cpu_model(), "cores": cores(), "memory_gib": memory_gib(), "accelerator": accelerator}
     machine |= {"device_kind": device["kind"], "system": platform.platform()}
-    versions = {**found["versions"], **peer_versions()}
-    content = {"machine": machine, "versions": versions, "commit": found["commit"], "dirty": found["dirty"], "date": now()}
+    versions = {**origin["versions"], **peer_versions()}
+    content = {"machine": machine, "versions": versions, "commit": origin["commit"], "dirty": origin["dirty"], "date": now()}
     print(json.dumps(content))  # noqa: T201  # the parent reads it
 
 
 def cpu_model() -> str:
-    """What the operating system calls the processor, with the numbers that tell its generation: hosts of virtual machines give
-    one name to several, whose ceilings differ by a factor of two."""
+    """The name of the processor, with its family and model.
+
+    Hosts of virtual machines give one name to several generations, whose ceilings differ by a factor of two.
+    """
     try:
         lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
     except OSError:
@@ -50,7 +54,7 @@ def cpu_model() -> str:
 
 
 def memory_gib() -> float | None:
-    """Of the machine; None where the operating system does not say."""
+    """Memory of the machine [GiB]; None where the operating system does not tell."""
     try:
         return round(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30, 1)
     except (AttributeError, ValueError):
@@ -58,14 +62,14 @@ def memory_gib() -> float | None:
 
 
 def peer_versions() -> dict[str, str]:
-    """Of those that are installed."""
-    found = {}
+    """The versions of the peers that are installed."""
+    versions = {}
     for package in PEERS:
         try:
-            found[package] = version(package)
+            versions[package] = version(package)
         except PackageNotFoundError:
             continue
-    return found
+    return versions
 
 
 if __name__ == "__main__":

@@ -1,63 +1,70 @@
-"""What a contest came to, as JSON holds it: the times of all rounds, and what follows from them."""
+"""The outcome of a contest as JSON: the times of all rounds, ratios, rates, and which targets are met."""
 
 import statistics
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from experiments.bench.contest import Case, Timed
-from experiments.bench.peaks import published_peak
+from leadline.experiments.bench.contest import Case, Timed
+from leadline.experiments.bench.peaks import published_peak
 
 Outcome = dict[str, Any]
 
 
 def outcome(case: Case, timed: Sequence[Timed], ceiling: Timed | None, machine: Mapping[str, Any]) -> Outcome:
-    """Of one case: what every contestant took, its ratio to ours, rates, and which targets are met."""
+    """The outcome of one case.
+
+    Args:
+        case: what was measured.
+        timed: the contestants, leadline first.
+        ceiling: the times of the case's ceiling, if it has one.
+        machine: as `leadline.experiments.bench.machine.surroundings` describes it.
+    """
     rate = ceiling.facts["flops"] / ceiling.median if ceiling is not None and ceiling.rounds else None
     peak = published_peak(machine["device_kind"]) if machine["accelerator"] else None
-    rows = [_row(case, one, timed[0], rate, peak.flops if peak else None) for one in timed]
-    found: Outcome = {"title": case.title, "contestants": rows}
+    rows = [_row(case, times, timed[0], rate, peak.flops if peak else None) for times in timed]
+    content: Outcome = {"title": case.title, "contestants": rows}
     if ceiling is not None and rate is not None:
-        found["ceiling"] = {"name": ceiling.name, "flops_a_second": rate, "rounds": list(ceiling.rounds)}
+        content["ceiling"] = {"name": ceiling.name, "flops_a_second": rate, "rounds": list(ceiling.rounds)}
     if peak is not None and case.flops:
-        found["peak"] = {"flops_a_second": peak.flops, "source": peak.source}
-    return found
+        content["peak"] = {"flops_a_second": peak.flops, "source": peak.source}
+    return content
 
 
-def _row(case: Case, one: Timed, ours: Timed, ceiling: float | None, peak: float | None) -> Outcome:
-    row: Outcome = {"name": one.name, "rounds": list(one.rounds), "facts": dict(one.facts)}
-    if not one.rounds:
+def _row(case: Case, times: Timed, ours: Timed, ceiling: float | None, peak: float | None) -> Outcome:
+    row: Outcome = {"name": times.name, "rounds": list(times.rounds), "facts": dict(times.facts)}
+    if not times.rounds:
         return row
-    row["seconds"] = one.median
-    if one is not ours and ours.rounds:
-        row["ratio"] = ratio(one.rounds, ours.rounds)
+    row["seconds"] = times.median
+    if times is not ours and ours.rounds:
+        row["ratio"] = ratio(times.rounds, ours.rounds)
     if case.tokens:
-        row["tokens_a_second"] = case.tokens / one.median
+        row["tokens_a_second"] = case.tokens / times.median
     if case.flops:
-        row["flops_a_second"] = case.flops / one.median
+        row["flops_a_second"] = case.flops / times.median
         row |= {"share": row["flops_a_second"] / ceiling} if ceiling else {}
         row |= {"utilisation": row["flops_a_second"] / peak} if peak else {}
-    row["targets"] = _own_targets(case, row) if one is ours else _peer_targets(case, row)
+    row["targets"] = _our_targets(case, row) if times is ours else _peer_targets(case, row)
     return row
 
 
 def ratio(theirs: Sequence[float], ours: Sequence[float]) -> dict[str, float]:
-    """How many times as long as ours theirs took, round by round: the median and the range."""
+    """theirs / ours, round by round: the median and the range."""
     each = [their / our for their, our in zip(theirs, ours, strict=True)]
     return {"median": statistics.median(each), "low": min(each), "high": max(each)}
 
 
-def _own_targets(case: Case, row: Outcome) -> list[Outcome]:
-    """At least a share of the ceiling or of the peak and a rate, at most so many seconds."""
-    found = []
+def _our_targets(case: Case, row: Outcome) -> list[Outcome]:
+    """The targets of leadline itself: shares of the ceiling and of the peak, a rate, and a time."""
+    targets = []
     if case.share is not None and "share" in row:
-        found.append(_target("share of the ceiling", "at least", case.share, row["share"]))
+        targets.append(_target("share of the ceiling", "at least", case.share, row["share"]))
     if case.utilisation is not None and "utilisation" in row:
-        found.append(_target("utilisation", "at least", case.utilisation, row["utilisation"]))
+        targets.append(_target("utilisation", "at least", case.utilisation, row["utilisation"]))
     if case.rate is not None:
-        found.append(_target("tokens a second", "at least", case.rate, row["tokens_a_second"]))
+        targets.append(_target("tokens a second", "at least", case.rate, row["tokens_a_second"]))
     if case.seconds is not None:
-        found.append(_target("seconds", "at most", case.seconds, row["seconds"]))
-    return found
+        targets.append(_target("seconds", "at most", case.seconds, row["seconds"]))
+    return targets
 
 
 def _peer_targets(case: Case, row: Outcome) -> list[Outcome]:
@@ -65,11 +72,11 @@ def _peer_targets(case: Case, row: Outcome) -> list[Outcome]:
     return [] if aim is None or "ratio" not in row else [_target("ratio", "at least", aim, row["ratio"]["median"])]
 
 
-def _target(what: str, bound: str, aim: float, found: float) -> Outcome:
+def _target(what: str, bound: str, aim: float, value: float) -> Outcome:
     return {
         "what": what,
         "bound": bound,
         "aim": aim,
-        "found": found,
-        "met": found >= aim if bound == "at least" else found <= aim,
+        "found": value,
+        "met": value >= aim if bound == "at least" else value <= aim,
     }

@@ -1,37 +1,41 @@
-"""The page of all benchmarks whose outcome a folder holds."""
+"""The page of the benchmarks: every outcome in a folder."""
 
 import json
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from experiments.bench.rows import table_of
-from experiments.errors import UserError
-from experiments.publish.table import markdown
+from leadline.experiments.bench.table import table_of
+from leadline.experiments.publish.table import markdown
+from leadline.experiments.runtime.errors import UserError
 
 PAGE = "bench.md"
 HEAD = """# Benchmarks
 
-`leadline bench` writes this page. Every contestant has a process of its own; rounds alternate between them. *Times ours* is how
-many times as long as leadline a contestant takes: the median over the rounds and, in brackets, their range. FLOP are those of
-matrix products, attention over visible keys only.
+`leadline bench` writes this page. Every contestant runs in a process of its own, and rounds alternate between them. *Times
+ours* is the contestant's time over leadline's: the median over the rounds and, in brackets, their range. FLOP are those of
+matrix products, with attention over visible keys only.
 """
 
 
 def read_outcomes(folder: Path) -> list[dict[str, Any]]:
-    """Those of every benchmark in the folder, by name. UserError for a file that is none."""
-    found = []
+    """The outcomes of the benchmarks in a folder, by name.
+
+    Raises:
+        UserError: for a JSON file that is no outcome.
+    """
+    outcomes = []
     for path in sorted(folder.glob("*.json")):
         try:
             content = json.loads(path.read_text(encoding="utf-8"))
-            found.append(content | {"benchmark": content["benchmark"], "cases": content["cases"]})
+            outcomes.append(content | {"benchmark": content["benchmark"], "cases": content["cases"]})
         except (ValueError, KeyError, TypeError) as error:
             raise UserError(f"{path}: this is no outcome of a benchmark; remove it, or choose another folder") from error
-    return found
+    return outcomes
 
 
 def page(folder: Path) -> str:
-    """Markdown: a section a benchmark, with the machine, the versions and the day it was measured on."""
+    """Markdown: a section for each benchmark, with its machine, versions, date and commit."""
     return "\n".join([HEAD, *(_section(content) for content in read_outcomes(folder))])
 
 

@@ -1,17 +1,17 @@
-"""What manufacturers publish of their accelerators: dense bfloat16 matrix products, without sparsity."""
+"""Published peaks of accelerators: dense bfloat16 matrix products, without sparsity."""
 
 from dataclasses import dataclass
 
 
 @dataclass(frozen=True)
 class Peak:
-    """FLOP/s of one device, and who says so."""
+    """FLOP/s of one device, and the source."""
 
     flops: float
     source: str
 
 
-# By what JAX calls the device, or how that begins; of several that fit the longest counts.
+# By the beginning of the name that JAX gives the device. Of several that fit, the longest counts.
 PEAKS = {
     "NVIDIA H200": Peak(989.5e12, "NVIDIA H200 datasheet: 1,979 TFLOPS with sparsity, half of it without"),
     "NVIDIA H100": Peak(989.5e12, "NVIDIA H100 datasheet, SXM: 1,979 TFLOPS with sparsity, half of it without"),
@@ -25,6 +25,6 @@ PEAKS = {
 
 
 def published_peak(kind: str) -> Peak | None:
-    """Of a device that calls itself so; None where none is known."""
+    """The peak of the device that JAX gives this name; None where none is known."""
     fitting = [name for name in PEAKS if kind.startswith(name)]
     return PEAKS[max(fitting, key=len)] if fitting else None

@@ -1,4 +1,4 @@
-"""Benchmarks by name, run and kept."""
+"""Chooses benchmarks by name, runs them and keeps their outcomes."""
 
 import difflib
 import json
@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from experiments.bench import (
+from leadline.experiments.bench.cases import (
     attention,
     compilation,
     decode,
@@ -20,26 +20,42 @@ from experiments.bench import (
     sweep,
     tokenization,
 )
-from experiments.bench.contest import Benchmark, contest
-from experiments.bench.outcome import Outcome, outcome
-from experiments.bench.page import PAGE, page
-from experiments.data.encoding import replacing
-from experiments.errors import UserError
+from leadline.experiments.bench.contest import Benchmark, contest
+from leadline.experiments.bench.outcome import Outcome, outcome
+from leadline.experiments.bench.page import PAGE, page
+from leadline.experiments.data.text.encoding import replacing
+from leadline.experiments.runtime.errors import UserError
 
 Tell = Callable[[str], None]
 
 
 def benchmarks() -> tuple[Benchmark, ...]:
-    """All there are, in the order in which they run."""
+    """All benchmarks, in the order in which they run."""
     return tuple(
-        one.benchmark()
-        for one in (step, attention, mechanisms, sweep, evaluation, sinks, decode, tokenization, compilation, startup, pipeline)
+        module.benchmark()
+        for module in (
+            step,
+            attention,
+            mechanisms,
+            sweep,
+            evaluation,
+            sinks,
+            decode,
+            tokenization,
+            compilation,
+            startup,
+            pipeline,
+        )
     )
 
 
 def chosen(names: Sequence[str]) -> list[Benchmark]:
-    """Those of these names, all without a name. UserError for a name that none has."""
-    known = {one.name: one for one in benchmarks()}
+    """The benchmarks of these names; all of them for no name.
+
+    Raises:
+        UserError: for an unknown name.
+    """
+    known = {benchmark.name: benchmark for benchmark in benchmarks()}
     for name in names:
         if name not in known:
             close = difflib.get_close_matches(name, known, n=1, cutoff=0.5)
@@ -51,19 +67,37 @@ def chosen(names: Sequence[str]) -> list[Benchmark]:
 def measured(
     benchmark: Benchmark, rounds: int, about: dict[str, Any], tell: Tell, show: Callable[[Outcome], None]
 ) -> dict[str, Any]:
-    """Runs its cases for this machine one after the other; `show` gets the outcome of each. Raises ContestError."""
-    cases, here = [], "accelerator" if about["machine"]["accelerator"] else "cpu"
+    """Runs the cases of a benchmark that are for this machine, one after the other.
+
+    Args:
+        benchmark: what is measured.
+        rounds: of each case.
+        about: the surroundings of the run.
+        tell: hears what is going on.
+        show: gets the outcome of each case.
+
+    Returns:
+        The outcome of the benchmark, as it is kept.
+
+    Raises:
+        ContestError: as `contest`.
+    """
+    outcomes, here = [], "accelerator" if about["machine"]["accelerator"] else "cpu"
     with tempfile.TemporaryDirectory(prefix="leadline-bench-") as folder:
         for case in (case for case in benchmark.cases if case.where in (None, here)):
             timed, ceiling = contest(case, rounds, tell, Path(folder))
-            cases.append(outcome(case, timed, ceiling, about["machine"]))
-            show(cases[-1])
+            outcomes.append(outcome(case, timed, ceiling, about["machine"]))
+            show(outcomes[-1])
     head = {"benchmark": benchmark.name, "question": benchmark.question, "notes": list(benchmark.notes), "rounds": rounds}
-    return head | about | {"cases": cases}
+    return head | about | {"cases": outcomes}
 
 
 def keep(folder: Path, content: dict[str, Any]) -> None:
-    """Writes the outcome of a benchmark, and the page anew. UserError where the folder cannot be written."""
+    """Writes the outcome of a benchmark, and the page of all outcomes in the folder.
+
+    Raises:
+        UserError: if the folder cannot be written.
+    """
     try:
         _write(folder / f"{content['benchmark']}.json", json.dumps(content, indent=1, allow_nan=False) + "\n")
         _write(folder / PAGE, page(folder))

@@ -1,4 +1,4 @@
-"""The process of one contestant: it prepares itself, says what it is, and does a round for each line that it reads."""
+"""The process of one contestant: it prepares the work, prints its facts, and runs one round for each line that it reads."""
 
 import importlib
 import json
@@ -12,9 +12,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-# A round repeats the work until so much time is gone, at least so often.
+# A round repeats the work for so many seconds, and at least so many times.
 ROUND_SECONDS, LEAST = 1.5, 3
-# The variable that names the folder which the contestants of a run share.
+# The variable that names the folder that the contestants of a run share.
 SCRATCH = "LEADLINE_BENCH_SCRATCH"
 
 
@@ -23,10 +23,10 @@ class Prepared:
     """What `prepare(**settings)` returns.
 
     Attributes:
-        work: does it once and waits for its end.
-        facts: what the contestant says of itself: "value", by which it is seen to do the same work as others, and others.
-        often: whether a round repeats the work; False for what takes seconds.
-        more: facts that follow from what the work returned the first time.
+        work: does the work once and waits until it is done.
+        facts: by name. "value" must agree between the contestants of a case; the others are columns of its table.
+        often: whether a round repeats the work. False for work that takes seconds.
+        more: further facts, from what the first `work()` returned.
     """
 
     work: Callable[[], Any]
@@ -36,7 +36,7 @@ class Prepared:
 
 
 def scratch() -> Path:
-    """The folder that the contestants of a run share, and that is removed behind it."""
+    """The folder that the contestants of a run share. It is removed after the run."""
     return Path(os.environ[SCRATCH])
 
 
@@ -47,19 +47,19 @@ def main() -> None:
     try:
         prepared: Prepared = getattr(importlib.import_module(module), function)(**settings)
     except ModuleNotFoundError as error:
-        if error.name is None or error.name.split(".")[0] in ("experiments", "model", "tokenization"):
+        if error.name is None or error.name.split(".")[0] in ("leadline",):
             raise
         _say({"absent": f"{error.name} is not installed: pip install '.[peers]', or as its makers say"})
         return
-    done = prepared.work()
-    more = prepared.more(done) if prepared.more else {}
+    result = prepared.work()
+    more = prepared.more(result) if prepared.more else {}
     _say({"peak_mib": peak_mib(), **prepared.facts, **more})
     for _ in sys.stdin:
         _say({"seconds": _round(prepared)})
 
 
 def peak_mib() -> float:
-    """The most memory that this process has had; of Linux's two figures the one that a process does not inherit."""
+    """The peak memory of this process [MiB]. On Linux it is VmHWM, because ru_maxrss is inherited from the parent."""
     if sys.platform == "linux":
         lines = Path("/proc/self/status").read_text(encoding="utf-8").splitlines()
         return next(float(line.split()[1]) / 1024 for line in lines if line.startswith("VmHWM"))
@@ -68,14 +68,14 @@ def peak_mib() -> float:
 
 
 def _round(prepared: Prepared) -> float:
-    """The median of its repetitions."""
-    found: list[float] = []
+    """The median time of the repetitions of one round [s]."""
+    seconds: list[float] = []
     end = time.perf_counter() + ROUND_SECONDS
-    while not found or (prepared.often and (len(found) < LEAST or time.perf_counter() < end)):
+    while not seconds or (prepared.often and (len(seconds) < LEAST or time.perf_counter() < end)):
         began = time.perf_counter()
         prepared.work()
-        found.append(time.perf_counter() - began)
-    return statistics.median(found)
+        seconds.append(time.perf_counter() - began)
+    return statistics.median(seconds)
 
 
 def _say(content: Mapping[str, Any]) -> None:

@@ -1,12 +1,15 @@
 """What a model is trained on."""
 
-from typing import Annotated, Literal
+from typing import Annotated, Literal, get_args
 
 from pydantic import BeforeValidator, Discriminator, Field, Tag, model_validator
 
-from experiments.config.base import Frozen, Positive
-from experiments.config.tokenizer import TokenizerConfig
-from experiments.data.retrieval.vocabulary import DIGITS, TASKS, Task
+from leadline.experiments.config.base import Frozen, Positive
+from leadline.experiments.config.tokenizer import TokenizerConfig
+
+Task = Literal["passkey", "multi_key", "multi_query", "multi_value", "variable_tracking", "key_value", "copy", "addition"]
+TASKS: tuple[Task, ...] = get_args(Task)
+DIGITS = 10  # addition's digits are the first values
 
 
 def _is_files(corpus: object) -> bool:
@@ -14,7 +17,7 @@ def _is_files(corpus: object) -> bool:
 
 
 def _files(corpus: object) -> object:
-    """Said here because a union would say it of its first member only."""
+    """Checked here because the error of a union would name its first member alone."""
     if not _is_files(corpus):
         raise ValueError(f'{corpus!r} is neither "stdlib" nor a list of files and folders, as in ["book.txt"]')
     return corpus
@@ -26,14 +29,14 @@ Files = Annotated[Literal["stdlib"] | tuple[str, ...], BeforeValidator(_files)]
 
 
 class MixturePart(Frozen):
-    """One corpus of several; its share of the tokens that are trained on is its weight over the sum of all weights."""
+    """One corpus of several; its share of the tokens is its weight over the sum of all weights."""
 
     corpus: Files
     weight: float = Field(gt=0)
 
 
 class Mixture(Frozen):
-    """Corpora by weight, for training and for what is held out."""
+    """Corpora by weight, in training and in held-out text."""
 
     kind: Literal["mixture"] = "mixture"
     parts: tuple[MixturePart, ...] = Field(min_length=1)
@@ -60,15 +63,17 @@ Corpus = Annotated[
 
 
 class TextData(Frozen):
-    """Documents one behind the other, each ended by EOS; windows are cut from them without regard to where they end.
+    """Documents one behind the other, each ended by EOS; windows are cut without regard to where documents end.
 
-    `bos` is what a window, not a document, begins with: nothing of its own, BOS, or an id that is drawn. Attention sees all of
-    a window, over the ends of documents.
+    `held_out` is the share of documents that is held out (experiments/data/text/corpus.py). Models are measured on windows that
+    a keyed permutation draws from all of them, the same for every arm and seed (experiments/data/text/held_out.py). `bos` is
+    the first token of a window, not of a document: none of its own, BOS, or a random id. Attention sees the whole window,
+    across the ends of documents.
     """
 
     kind: Literal["text"] = "text"
     corpus: Corpus = "stdlib"
-    hub_documents: Positive | None = None  # read of each data set of the Hub, whose stream may have no end
+    hub_documents: Positive | None = None  # to read of each data set of the Hub, whose stream may have no end
     length: Positive
     bos: Literal["fixed", "absent", "random"] = "absent"
     held_out: float = Field(default=0.05, gt=0, lt=1)
@@ -102,7 +107,7 @@ class RetrievalData(Frozen):
     length: Positive
     keys: Positive = 128  # ids that name things
     values: int = Field(default=32, ge=DIGITS)  # ids that are looked up, copied, added
-    own_values: int = Field(default=0, ge=0)  # ids that are looked up by one key alone, of each; 0: all keys share the values
+    values_per_key: int = Field(default=0, ge=0)  # ids that are looked up by one key alone; 0: all keys share the values
     fillers: Positive = 8  # ids of the noise
     symbols: Positive = 1  # of a passkey, or of the value of a key
     needles: Positive = 4  # of multi_key
@@ -121,7 +126,7 @@ class RetrievalData(Frozen):
 
 
 class MixedData(Frozen):
-    """Half of the rows are text, half associative recall (experiments/data/recall.py), whose ids lie behind those of text."""
+    """Half of the rows are text, half associative recall (experiments/data/recall.py), whose ids follow those of text."""
 
     kind: Literal["mixed"] = "mixed"
     corpus: Files = "stdlib"
@@ -137,11 +142,11 @@ class MixedData(Frozen):
         return self
 
     def check_keys(self, length: int) -> None:
-        """ValueError where a row of this length may need more keys than there are."""
+        """Raises ValueError where a row of this length may need more keys than there are."""
         if length // 2 > self.keys:
             raise ValueError(
                 f"keys = {self.keys}: a row of {length} tokens may need {length // 2}; raise keys or shorten the row"
             )
 
 
-Data = TextData | BackcopyData | RetrievalData | MixedData
+Data = Annotated[TextData | BackcopyData | RetrievalData | MixedData, Field(discriminator="kind")]

@@ -1,11 +1,13 @@
-"""What a study measures, of how much, and how often."""
+"""What is measured of trained models: curves along the way, and at the end each of the tables below that is given."""
 
 from typing import Annotated
 
 from pydantic import Field, model_validator
 
-from experiments.config.base import Frozen, Positive
-from experiments.config.scaling import Extension
+from leadline.experiments.config.base import Frozen, Positive
+from leadline.experiments.config.scaling import Extension
+
+Lengths = Annotated[tuple[Positive, ...], Field(min_length=1)]
 
 
 class SinkRate(Frozen):
@@ -22,81 +24,77 @@ class SinkRate(Frozen):
         return self
 
 
-class SinksMeasure(Frozen):
-    every: Positive = 50  # steps between points of the curves
-    sequences: Positive = 256
-    sink: SinkRate = SinkRate()
+class AblationMeasure(Frozen):
+    """Layer statistics, interventions and the attention map, on whole windows of the training length."""
 
-
-class ExtrapolationMeasure(Frozen):
-    """Windows do not overlap, or with a stride they slide: of each one after the first only its last tokens count."""
-
-    every: Positive = 100
-    sequences: Positive = 100  # of sink.length tokens, for the sinks
-    tokens: Positive = 65536  # held-out tokens that each perplexity is measured on
-    lengths: tuple[Positive, ...] = Field(min_length=1)
-    stride: Positive | None = None  # tokens from one window to the next; absent: the whole window
-    last: Positive = 64
-    extensions: tuple[Extension, ...] = Field(default=("none",), min_length=1)
-    sink: SinkRate = SinkRate()
-
-
-class AnatomyMeasure(Frozen):
-    """Of a language model at its training length: sinks along the way, and the whole anatomy at the end."""
-
-    every: Positive = 100
-    sequences: Positive = 64  # of sink.length tokens, for the curves
-    tokens: Positive = 32768  # held-out tokens that the anatomy, and the loss with it, is measured on
     hidden: tuple[Positive, ...] = (1, 4)  # first tokens that are hidden from all others, one case each
     map: Positive = 32  # tokens of the attention map
-    sink: SinkRate = SinkRate()
+
+
+class PerplexityMeasure(Frozen):
+    """Windows do not overlap, or with a stride they slide: only the last `stride` targets of each count."""
+
+    lengths: Lengths
+    windows: Positive = 256
+    stride: Positive | None = None  # targets that count in each window; absent: all
+    last: Positive = 64
+    extensions: tuple[Extension, ...] = ()  # of the context, besides the model as it was trained
 
 
 class RetrievalMeasure(Frozen):
     """At every length each task is asked `rows` times at each of `depths` depths, or sizes of copy and addition."""
 
-    every: Positive = 250
-    sequences: Positive = 512  # of the mixture, for the curves
-    lengths: tuple[Positive, ...] = Field(min_length=1)
+    lengths: Lengths
     depths: int = Field(default=16, ge=8)
     rows: Positive = 16
 
 
-class BaseLengthMeasure(Frozen):
-    """At every length, which has to be that of training for one of them: perplexity of text and recall by distance."""
+class RecallMeasure(Frozen):
+    """Perplexity of text, and recall by distance, at every length."""
 
-    every: Positive = 100
-    sequences: Positive = 64  # of text, and as many of recall, for the curves
-    tokens: Positive = 65536  # held-out tokens that each perplexity is measured on
-    rows: Positive = 512  # of recall that each accuracy is measured on
-    lengths: tuple[Annotated[int, Field(ge=4, multiple_of=2)], ...] = Field(min_length=1)
+    lengths: Annotated[tuple[Annotated[int, Field(ge=4, multiple_of=2)], ...], Field(min_length=1)]
+    windows: Positive = 256  # of text
+    rows: Positive = 512  # of recall
     last: Positive = 32
 
 
 class StreamingMeasure(Frozen):
-    """One stream of held-out text through a cache that keeps its first tokens and its newest ones (model/streaming.py).
+    """One stream of held-out text through a cache that keeps its initial tokens and its newest ones (model/cache/ring.py).
 
-    `cache` counts both, as Xiao et al. 2024 do: 4 kept tokens leave a window of cache - 4. `in_text` are numbers of kept tokens
-    that are measured again without re-indexing: with the positions that they have in the text. Of every half-octave of stream
-    positions at most `recomputed` tokens are read again, each by a fresh pass over the last `cache` tokens up to it; one pass
-    serves `stride` of them, so that each has a context of more than cache - stride tokens.
+    `cache` counts both, as Xiao et al. 2024 do: 4 initial tokens leave a window of cache - 4. `text_positions` are numbers of
+    initial tokens that are measured again with the positions of the text. Of every half-octave of stream positions at most
+    `recomputed` tokens are read again, each by a fresh pass over the last `cache` tokens up to it; one pass serves `stride` of
+    them, so that each has a context of more than cache - stride tokens.
     """
 
-    every: Positive = 100
-    sequences: Positive = 100  # of sink.length tokens, for the curves
     tokens: Positive  # of the stream
     cache: Positive | None = None  # entries; absent: as many as the training length
-    kept: tuple[Annotated[int, Field(ge=0)], ...] = Field(default=(0, 1, 2, 4, 8), min_length=1)
-    in_text: tuple[Positive, ...] = (4,)
-    dense: Positive = 4096  # first tokens of the stream, read with full attention too
+    initial_tokens: tuple[Annotated[int, Field(ge=0)], ...] = Field(default=(0, 1, 2, 4, 8), min_length=1)
+    text_positions: tuple[Positive, ...] = (4,)
+    full_attention: Positive = 4096  # first tokens of the stream, read with full attention too
     recomputed: Positive = 2048
     stride: Positive = 16
-    sink: SinkRate = SinkRate()
 
 
 class VocabularyMeasure(Frozen):
-    """Of models with vocabularies of their own: everything on the same held-out bytes."""
+    """Bits per byte of the same held-out bytes, whatever the vocabulary, and how the vocabulary is used."""
 
-    every: Positive = 100
-    sequences: Positive = 64  # windows of the training length, for the curves
-    bytes: Positive = 262144  # held-out text that the final bits per byte are measured on
+    bytes: Positive = 262144
+
+
+class Measure(Frozen):
+    """The curves, and each measurement at the end that has a table: [measure.ablation], [measure.perplexity] …
+
+    `functions` are measurements from elsewhere, as `module:function` (leadline.experiments.measure.kinds.plugin).
+    """
+
+    every: Positive = 100  # steps between points of the curves
+    windows: Positive = 256  # held-out windows, or sequences of a task, of each point and of the final numbers
+    sink: SinkRate = SinkRate()
+    ablation: AblationMeasure | None = None
+    perplexity: PerplexityMeasure | None = None
+    retrieval: RetrievalMeasure | None = None
+    recall: RecallMeasure | None = None
+    streaming: StreamingMeasure | None = None
+    vocabulary: VocabularyMeasure | None = None
+    functions: tuple[str, ...] = ()

@@ -4,13 +4,11 @@ from typing import Annotated, Literal
 
 from pydantic import Field, model_validator
 
-from experiments.config.base import Frozen, Positive
-from experiments.config.position import Pope, Position, check_position
-from experiments.config.scores import KernelConfig, NoSink, RowSink, Sink, Softmax, check_scores
-from model.block import Placement
-from model.gating import Activation, GateConfig, Per, Where
+from leadline.experiments.config.base import Frozen, Positive
+from leadline.experiments.config.position import Pope, Position, check_position
+from leadline.experiments.config.scores import KeyBias, Normalizer, NoSink, Sink, Softmax, check_scores
 
-# The gates (model/gating.py).
+# The gates (leadline.model.attention.gate).
 
 
 class NoGate(Frozen):
@@ -18,11 +16,11 @@ class NoGate(Frozen):
 
 
 class Gate(Frozen):
-    """low + (high - low) · σ(…) times what it gates; see model/gating.py."""
+    """low + (high - low) · σ(…) times what it gates, for each `per`."""
 
-    kind: Where
-    per: Per
-    activation: Activation = "sigmoid"
+    kind: Literal["output", "value", "key", "query", "projection"]
+    per: Literal["head", "channel", "shared"]
+    activation: Literal["sigmoid", "silu", "tanh"] = "sigmoid"
     dims: Positive | None = None  # the first channels of the layer input that it sees; absent: all
     static: bool = False  # it sees no input
     zero: bool = False  # its weights start at 0; with high = 2 it starts as no gate
@@ -31,12 +29,11 @@ class Gate(Frozen):
 
     @model_validator(mode="after")
     def _possible(self) -> "Gate":
-        self.structure()
+        if self.kind == "projection" and self.per != "channel":
+            raise ValueError(f'a gate on the projection has per = "channel", not {self.per!r}: there are no heads behind it')
+        if self.static and self.dims is not None:
+            raise ValueError(f"a static gate sees no input, so it cannot see the first {self.dims} channels: leave dims out")
         return self
-
-    def structure(self) -> GateConfig:
-        """What is compiled in. ValueError for a gate that cannot be."""
-        return GateConfig(self.kind, self.per, self.activation, self.dims, self.static, self.zero)
 
 
 AnyGate = Annotated[NoGate | Gate, Field(discriminator="kind")]
@@ -50,21 +47,21 @@ class ModelConfig(Frozen):
     head_dim: Positive | None = None  # absent: width / heads
     hidden: Positive | None = None  # absent: 4 · width
     norm: Literal["rms", "layer"] = "rms"
-    norm_placement: Placement = "pre"
+    norm_placement: Literal["pre", "post", "sandwich"] = "pre"
     feedforward: Literal["swiglu", "gelu", "relu"] = "swiglu"
     position: Position
-    kernel: KernelConfig = Softmax()
+    normalizer: Normalizer = Softmax()
     sink: Sink = NoSink()
     temperature: float = Field(default=1.0, gt=0)  # of the scores
     soft_cap: float | None = Field(default=None, gt=0)  # c of c · tanh(score / c)
     qk_norm: bool = False  # RMSNorm of queries and keys
-    scalable: bool = False  # scores times s · ln n, s learned (scalable softmax)
+    scalable_softmax: bool = False  # scores times s · ln n, s learned
     gate: AnyGate = NoGate()
     window: Positive | None = None  # newest tokens that a query sees; absent: all
-    kept: Positive | None = None  # first tokens that it sees besides; absent: none
+    initial_tokens: Positive | None = None  # first tokens that it sees besides; absent: none
     tied: bool = True
     scaled_embedding: bool = False
-    compute: Literal["float32", "bfloat16"] = "float32"
+    compute_dtype: Literal["float32", "bfloat16"] = "float32"
 
     @property
     def head_width(self) -> int:
@@ -78,16 +75,18 @@ class ModelConfig(Frozen):
             raise ValueError(f"width {self.width} does not divide into {self.heads} heads: change one, or set head_dim")
         if size % 2:
             raise ValueError(f"the head dimension {size} is odd: RoPE rotates pairs")
-        if self.kept is not None and self.window is None:
-            raise ValueError(f"kept = {self.kept}: without a window every token is seen; set window, or leave kept out")
+        if self.initial_tokens is not None and self.window is None:
+            raise ValueError(
+                f"initial_tokens = {self.initial_tokens}: without a window every token is seen; set window, or leave it out"
+            )
         if self.kv_heads is not None and self.heads % self.kv_heads:
             raise ValueError(f"kv_heads {self.kv_heads} does not divide heads {self.heads}")
         check_position(self.position, size)
-        check_scores(self.kernel, self.sink)
-        if isinstance(self.sink, RowSink) and (self.sink.dims or 0) > size:
+        check_scores(self.normalizer, self.sink)
+        if isinstance(self.sink, KeyBias) and (self.sink.dims or 0) > size:
             raise ValueError(f"sink.dims = {self.sink.dims}: the key has {size} channels")
-        if isinstance(self.position, Pope) and isinstance(self.sink, RowSink):
-            raise ValueError('position "pope" has no row before the first token: set another position, or another sink')
+        if isinstance(self.position, Pope) and isinstance(self.sink, KeyBias):
+            raise ValueError('position "pope" cannot have a key bias: set another position, or another sink')
         if isinstance(self.gate, Gate) and (self.gate.dims or 0) > self.width:
             raise ValueError(
                 f"the gate cannot see the first {self.gate.dims} of {self.width} channels: set dims = {self.width}"

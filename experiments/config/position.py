@@ -5,9 +5,9 @@ from typing import Annotated, Literal
 
 from pydantic import BeforeValidator, Field, model_validator
 
-from experiments.config.base import Frozen, Part, Positive
-from experiments.config.scaling import NoScaling, Scaling, check_scaling
-from model.positions.xpos import xpos_longest
+from leadline.experiments.config.base import Frozen, Part, Positive
+from leadline.experiments.config.scaling import NoScaling, Scaling, check_scaling
+from leadline.model.positions.xpos import xpos_longest
 
 
 class Temperature(Frozen):
@@ -18,7 +18,7 @@ class Temperature(Frozen):
 
 
 class Rope(Frozen):
-    """`partial` squeezes the whole spectrum into a part of the pairs; `kept` (p-RoPE) leaves that part of the spectrum and no
+    """`partial` squeezes the whole spectrum into a part of the pairs; `p` (p-RoPE) leaves that part of the spectrum and no
     frequency below. `nope_every` takes the positions from every n-th layer (iRoPE), `drop_after` from all layers after that
     part of the training (DroPE). `sections` give each coordinate of the position its pairs (M-RoPE); the tokens stand on a
     grid with the sizes `grid` of all axes but the first, and [] is a text, where all coordinates are equal."""
@@ -28,7 +28,7 @@ class Rope(Frozen):
     scaling: Scaling = NoScaling()
     interleaved: bool = False
     partial: Part = 1.0
-    kept: Part = 1.0
+    p: Part = 1.0
     nope_every: int | None = Field(default=None, ge=1)
     temperature: Temperature | None = None
     drop_after: Part | None = None
@@ -38,10 +38,10 @@ class Rope(Frozen):
 
     @model_validator(mode="after")
     def _fits_together(self) -> "Rope":
-        if self.partial < 1 and self.kept < 1:
-            raise ValueError("partial and kept both leave pairs without rotation, in two ways: give one of them")
-        if self.sections is not None and (self.partial < 1 or self.kept < 1):
-            raise ValueError("sections divide all pairs: leave partial and kept at 1")
+        if self.partial < 1 and self.p < 1:
+            raise ValueError("partial and p both leave pairs without rotation, in two ways: give one of them")
+        if self.sections is not None and (self.partial < 1 or self.p < 1):
+            raise ValueError("sections divide all pairs: leave partial and p at 1")
         if self.interleaved_sections and self.sections is None:
             raise ValueError("interleaved_sections says how pairs are dealt to sections: give sections = [16, 24, 24], say")
         if self.grid and len(self.grid) + 1 != len(self.sections or ()):
@@ -150,7 +150,7 @@ def check_position(position: Position, head_dim: int) -> None:
     if isinstance(position, Rotating):
         check_scaling(position.scaling, position.base, spectrum(position, head_dim))
     if isinstance(position, Rope):
-        for name in ("partial", "kept"):
+        for name in ("partial", "p"):
             share = getattr(position, name) * pairs
             if share != round(share) or share < 1:
                 nearest = max(1, round(share)) / pairs

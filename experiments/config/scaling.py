@@ -4,7 +4,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field, model_validator
 
-from experiments.config.base import Factor, Frozen, Positive
+from leadline.experiments.config.base import Factor, Frozen, Positive
 
 # What the table of a dynamic extension follows: the length of the whole text, of the text up to each query (which turns every
 # key anew), or the position of each token, query or key, which is what a cache of turned keys comes to.
@@ -112,7 +112,6 @@ Scaling = Annotated[
 # How a study extends the context of a trained model, by the evaluation length over the training length. The dynamic ones of
 # whole sequences are not here: at one length they are `ntk` and `yarn`.
 Extension = Literal[
-    "none",
     "pi",
     "ntk",
     "ntk_by_parts",
@@ -143,8 +142,6 @@ def check_scaling(scaling: Scaling, base: float, head_dim: int) -> None:
 def extension_of(name: Extension, factor: float) -> Scaling:
     """The scaling that an extension by `factor` is; every parameter else at its default."""
     match name:
-        case "none":
-            return NoScaling()
         case "pi":
             return PositionInterpolation(factor=factor)
         case "ntk":

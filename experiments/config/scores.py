@@ -1,13 +1,13 @@
-"""What attention makes of its scores: the kernel, and what stands in its denominator."""
+"""What attention makes of its scores: the normalizer, and what stands in its denominator."""
 
 import math
 from typing import Annotated, Literal
 
 from pydantic import Field
 
-from experiments.config.base import Frozen, Positive
+from leadline.experiments.config.base import Frozen, Positive
 
-# The extra softmax logit (model/kernels/softmax.py).
+# The sink logit (leadline.model.attention.normalizers).
 
 
 class NoSink(Frozen):
@@ -27,17 +27,16 @@ class LearnedSink(Frozen):
     rate: float = Field(default=1.0, gt=0)  # times the learning rate of the other weights
 
 
-class RowSink(Frozen):
-    """A learned row before the first token: a key for each head, and a value or none (K and KV biases)."""
+class KeyBias(Frozen):
+    """A learned key for each head before the first token, with a learned value or with value 0 (Gu et al. 2025)."""
 
-    kind: Literal["row"] = "row"
-    value: bool = False
-    dims: Positive | None = None  # the first channels of the key, which are learned while the others are 0; absent: all
+    kind: Literal["key_bias", "key_value_bias"]
+    dims: Positive | None = None  # first channels of the key that are learned, the others being 0; absent: all
 
 
-Sink = Annotated[NoSink | FixedSink | LearnedSink | RowSink, Field(discriminator="kind")]
+Sink = Annotated[NoSink | FixedSink | LearnedSink | KeyBias, Field(discriminator="kind")]
 
-# The kernels (model/kernels).
+# The normalizers (leadline.model.attention.normalizers).
 
 
 class Softmax(Frozen):
@@ -65,13 +64,13 @@ class Sigmoid(Frozen):
     normalised: bool = False
 
 
-KernelConfig = Annotated[Softmax | Clipped | Softpick | Relu | Sigmoid, Field(discriminator="kind")]
+Normalizer = Annotated[Softmax | Clipped | Softpick | Relu | Sigmoid, Field(discriminator="kind")]
 
 
-def check_scores(kernel: KernelConfig, sink: Sink) -> None:
-    """ValueError for a sink in the denominator of a kernel that has none."""
-    if not isinstance(sink, NoSink) and not isinstance(kernel, Softmax | Clipped):
+def check_scores(normalizer: Normalizer, sink: Sink) -> None:
+    """ValueError for a sink in the denominator of a normalizer that has none."""
+    if not isinstance(sink, NoSink) and not isinstance(normalizer, Softmax | Clipped):
         raise ValueError(
-            f"sink {sink.kind!r} stands in the denominator of a softmax, and kernel {kernel.kind!r} has none: "
-            'set sink = { kind = "none" }, or kernel = { kind = "softmax" } or "clipped"'
+            f"sink {sink.kind!r} stands in the denominator of a softmax, and normalizer {normalizer.kind!r} has none: "
+            'set sink = { kind = "none" }, or normalizer = { kind = "softmax" } or "clipped"'
         )

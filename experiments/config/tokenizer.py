@@ -4,8 +4,8 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from experiments.config.base import Frozen
-from tokenization.normalization import Step
+from leadline.experiments.config.base import Frozen
+from leadline.tokenization.normalization import Step
 
 Size = Annotated[int, Field(ge=8, le=2**20)]
 
@@ -39,11 +39,11 @@ class Bpe(Frozen):
 
 
 class WordPiece(Frozen):
-    """WordPiece by either criterion: the likelihood's, or the pair's frequency, which is what libraries train."""
+    """WordPiece by one of the three criteria of `tokenization/wordpiece/training.py`; libraries train by frequency."""
 
     kind: Literal["wordpiece"] = "wordpiece"
     vocabulary: Size
-    criterion: Literal["likelihood", "frequency"] = "likelihood"
+    criterion: Literal["frequency", "ratio", "likelihood_gain"] = "ratio"
     pattern: str = "words"
     normalization: tuple[Step, ...] = ()
 

@@ -4,7 +4,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from experiments.config.base import Frozen, Positive, Share
+from leadline.experiments.config.base import Frozen, Positive, Share
 
 
 class Constant(Frozen):

@@ -1,23 +1,26 @@
-"""Bigram-Backcopy: the smallest task on which attention sinks form, with an oracle that knows the least possible loss.
+"""Bigram-Backcopy: the smallest task on which attention sinks form. The least possible loss is known (`oracle_loss`).
 
 Guo, Pai, Bai, Jiao, Jordan and Mei, "Active-Dormant Attention Heads" (2024), arXiv:2410.13835.
 
     x_0 = BOS,   x_1 ~ unigram without triggers,   x_{t+1} = x_{t-1} if x_t is a trigger, else x_{t+1} ~ P(. | x_t)
 
-x_1 is no trigger, so what a trigger repeats is neither a trigger nor BOS, and two triggers never follow each other.
+x_1 is no trigger. So a trigger always repeats a token that is neither a trigger nor BOS, and no trigger follows a trigger.
 """
 
-from typing import no_type_check
+from dataclasses import dataclass
+from typing import Any, no_type_check
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from flax import struct
 from jax import Array
-from jaxtyping import Bool, Float, Float64, Int32, PRNGKeyArray
+from jaxtyping import Bool, Float, Float64, Int, Int32, PRNGKeyArray, UInt32
 from scipy.special import ndtri
 
-from experiments.errors import UserError
+from leadline.experiments.config.data import BackcopyData
+from leadline.experiments.data.sample import HELD_OUT_SEED, Sample, step_inputs, step_key
+from leadline.experiments.runtime.errors import UserError
 
 
 @no_type_check  # JAX rebuilds trees from whatever a transformation leaves
@@ -33,14 +36,22 @@ class Backcopy:
 
 
 def make_task(vocabulary: int, triggers: int, task_seed: int, zipf: float = 0.0) -> Backcopy:
-    """A random task: P = softmax of logits N(0, 1) - zipf · ln(id + 1), the unigram its stationary distribution, triggers
-    its `triggers` most frequent tokens (the lower id first where two are equal). Made on the host in float64, kept in
-    float32.
+    """A random task.
 
-    The paper's P is that of Tiny Shakespeare; a random one needs no download and can be drawn again. `zipf` gives it the
-    uneven frequencies of text: the three triggers of the paper are 30 % of its tokens (0.152, 0.085, 0.060).
+    Each row of P is the softmax of logits N(0, 1) - zipf · ln(id + 1). The unigram is the stationary distribution of P, and the
+    triggers are its most frequent tokens. All is computed on the host in float64 and kept in float32.
 
-    Raises UserError unless 0 <= triggers < vocabulary.
+    The paper takes P from Tiny Shakespeare. A random P needs no download; `zipf` gives it the uneven frequencies of text, where
+    the paper's three triggers are 30 % of the tokens (0.152, 0.085, 0.060).
+
+    Args:
+        vocabulary: V, ids besides BOS.
+        triggers: how many tokens are triggers; of two equally frequent ones the lower id comes first.
+        task_seed: of the logits.
+        zipf: exponent of the decay of frequencies.
+
+    Raises:
+        UserError: unless 0 <= triggers < vocabulary.
     """
     if not 0 <= triggers < vocabulary:
         raise UserError(f"{triggers} triggers among {vocabulary} tokens; from 0 to {vocabulary - 1} are possible")
@@ -60,11 +71,12 @@ def make_task(vocabulary: int, triggers: int, task_seed: int, zipf: float = 0.0)
 
 
 def sample(key: PRNGKeyArray, task: Backcopy, batch: int, length: int) -> Int32[Array, "{batch} {length}"]:
-    """Sequences of the task, `length` ids each with BOS; all on the device, one uniform number a token.
+    """Sequences of the task, `length` ids each with BOS, drawn on the device from one uniform number u per token.
 
-    A token is the number of entries of its cumulative row that do not exceed u, so one of probability 0 never comes.
+    A token is the number of entries of its cumulative row that do not exceed u, so a token of probability 0 is never drawn.
 
-    Raises ValueError for a length below 2, which leaves no token to predict.
+    Raises:
+        ValueError: for a length below 2, which leaves no token to predict.
     """
     if length < 2:
         raise ValueError(f"a sequence of length {length} has no token after BOS; 2 or more are needed")
@@ -82,7 +94,7 @@ def sample(key: PRNGKeyArray, task: Backcopy, batch: int, length: int) -> Int32[
 
 
 def trigger_queries(tokens: Int32[Array, "B T"], task: Backcopy) -> Bool[Array, "B T"]:
-    """Where the token is a trigger, so that the next one is a copy; BOS is none."""
+    """Where the token is a trigger, so that the next one is a copy. BOS is no trigger."""
     return jnp.append(task.trigger, False)[tokens]
 
 
@@ -102,10 +114,10 @@ def conditional_entropy(tokens: Int32[Array, "B T"], task: Backcopy) -> Float[Ar
 
 
 def oracle_loss(tokens: Int32[Array, "B T"], task: Backcopy) -> Float[Array, "B T-1"]:
-    """-log p(x_{t+1} | x_0 .. x_t) of the process itself, in nats; its mean is that of `conditional_entropy`.
+    """-log p(x_{t+1} | x_0 .. x_t) of the process itself, in nats. Its mean is that of `conditional_entropy`.
 
-    A model's loss less this, on the same tokens, is its excess risk without the noise of the draw. Infinite at a copy
-    that is none.
+    A model's loss minus this, on the same tokens, is its excess risk without the noise of the draw. It is infinite where the
+    token after a trigger is not the copy.
     """
     query, following = tokens[:, :-1], tokens[:, 1:]
     before = jnp.concatenate([tokens[:, :1], tokens[:, :-2]], axis=1)
@@ -121,7 +133,7 @@ def _normal(seed: int, shape: tuple[int, ...]) -> Float64[np.ndarray, "..."]:
 
 
 def _stationary(bigram: Float64[np.ndarray, "V V"]) -> Float64[np.ndarray, "V"]:
-    """The pi with pi P = pi and sum 1; one of the V equations of the former follows from the rest and gives way."""
+    """The pi with pi P = pi and sum 1. The last of the V dependent equations pi P = pi is replaced by the sum."""
     equations = bigram.T - np.eye(len(bigram))
     equations[-1] = 1.0
     return np.linalg.solve(equations, np.eye(len(bigram))[-1])
@@ -141,3 +153,45 @@ def _log_next(task: Backcopy) -> Float[Array, "ids V"]:
     """Log-probabilities of the token after each id, by bigram; the last row is that after BOS."""
     first = jnp.where(task.trigger, 0.0, task.unigram)
     return jnp.concatenate([task.log_bigram, jnp.log(first / first.sum())[None, :]])
+
+
+def backcopy_vocabulary(data: BackcopyData) -> int:
+    """The ids of the task, and BOS."""
+    return data.vocabulary + 1
+
+
+@dataclass(frozen=True)
+class BackcopySource:
+    """The task as a source of training steps, and the sequences that its models are measured on."""
+
+    data: BackcopyData
+    task: Backcopy
+
+    @property
+    def vocabulary(self) -> int:
+        return backcopy_vocabulary(self.data)
+
+    @property
+    def shared(self) -> Backcopy:
+        return self.task
+
+    @property
+    def described(self) -> dict[str, Any]:
+        return {"name": "backcopy", "digest": None}  # wholly drawn from the configuration and the seed
+
+    @property
+    def tokenizer(self) -> None:
+        return None
+
+    def inputs(self, seed: int, step: int, batch: int) -> UInt32[np.ndarray, "3"]:  # noqa: ARG002
+        """Seed, step, and how many ids are cut off the front: 1 where BOS is absent, else 0."""
+        return np.append(step_inputs(seed, step), np.uint32(self.data.bos == "absent"))
+
+    def sample(self, inputs: UInt32[Array, "3"], shared: Backcopy, batch: int) -> Sample:
+        ids = sample(step_key(inputs[:2]), shared, batch, self.data.length + 2)
+        return Sample(jax.lax.dynamic_slice_in_dim(ids, inputs[2], self.data.length + 1, axis=1))
+
+    def held_out(self, sequences: int) -> Int[Array, "B T"]:
+        """Sequences [sequences, length + 1] that no training seed draws, the same for every arm and seed."""
+        inputs = self.inputs(HELD_OUT_SEED, 0, sequences)
+        return jax.jit(self.sample, static_argnums=2)(inputs, self.task, sequences).tokens

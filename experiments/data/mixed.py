@@ -1,4 +1,4 @@
-"""Text and associative recall in one batch: what a model knows of language, and how far back it finds a thing."""
+"""Text and associative recall in one batch: a model learns language, and to look up tokens over a known distance."""
 
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -6,15 +6,15 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Int32, UInt32
+from jaxtyping import Array, UInt32
 
-from experiments.config.data import MixedData
-from experiments.data.batches import first_tokens
-from experiments.data.held_out import HeldOut
-from experiments.data.mixture import WeightedText
-from experiments.data.recall import NEVER, Recall, sample
-from experiments.data.sample import HELD_OUT_SEED, Sample
-from tokenization.byte import ByteTokenizer
+from leadline.experiments.config.data import MixedData
+from leadline.experiments.data.recall import NEVER, Recall, sample
+from leadline.experiments.data.sample import HELD_OUT_SEED, Sample, step_inputs, step_key
+from leadline.experiments.data.text.held_out import HeldOut
+from leadline.experiments.data.text.mixture import WeightedText
+from leadline.experiments.data.text.source import described_text, listed
+from leadline.tokenization.byte import ByteTokenizer
 
 
 class MixedInputs(NamedTuple):
@@ -29,12 +29,17 @@ def recall_task(data: MixedData) -> Recall:
     return Recall(data.keys, data.values, ByteTokenizer().vocabulary_size)
 
 
+def mixed_vocabulary(data: MixedData) -> int:
+    """The ids of text and those of recall."""
+    return ByteTokenizer().vocabulary_size + recall_task(data).size
+
+
 @dataclass(frozen=True)
 class MixedSource:
-    """The first half of a batch is text, of which every target counts; the second recall, of which the answers count.
+    """The first half of a batch is text, where every target counts; the second is recall, where only the answers count.
 
-    The halves have equal shares in the loss: it is the mean of the text's mean and the answers' mean. By tokens text would
-    have nine tenths of it, and recall would be learned late or not at all.
+    The loss is the mean of the mean over text and the mean over answers. Weighted by tokens, text would be nine tenths of the
+    loss, and recall would be learned late or not at all.
     """
 
     data: MixedData
@@ -42,7 +47,7 @@ class MixedSource:
 
     @property
     def vocabulary(self) -> int:
-        return ByteTokenizer().vocabulary_size + recall_task(self.data).size
+        return mixed_vocabulary(self.data)
 
     @property
     def shared(self) -> None:
@@ -54,21 +59,11 @@ class MixedSource:
 
     @property
     def described(self) -> dict[str, Any]:
-        corpus = self.data.corpus
-        return {
-            "name": "recall and text",
-            "corpus": corpus if isinstance(corpus, str) else list(corpus),
-            "digest": self.text.digest,
-            "tokenizer": self.tokenizer.name,
-            "tokenizer_digest": self.tokenizer.digest(),
-            "train_tokens": self.text.train_tokens,
-            "held_out_tokens": self.text.held_out_tokens,
-        }
+        return described_text("recall and text", self.text, self.tokenizer) | {"corpus": listed(self.data.corpus)}
 
     def inputs(self, seed: int, step: int, batch: int) -> MixedInputs:
-        first = first_tokens("absent", ByteTokenizer())
-        text = self.text.batch(seed, step, batch // 2, self.data.length, first)
-        return MixedInputs(text, np.array([seed, step], np.uint32))
+        text = self.text.batch(seed, step, batch // 2, self.data.length)
+        return MixedInputs(text, step_inputs(seed, step))
 
     def sample(self, inputs: MixedInputs, shared: None, batch: int) -> Sample:  # noqa: ARG002
         recall = _recall(jnp.asarray(inputs.key), recall_task(self.data), batch - batch // 2, self.data.length)
@@ -83,23 +78,15 @@ class MixedSource:
             evidence=jnp.concatenate([nowhere, recall.evidence]),
         )
 
-    def held_out_text(self, length: int, count_tokens: int) -> Int32[np.ndarray, "W T"]:
-        """Non-overlapping windows [count // length, length + 1] of text, the same for every arm and seed."""
-        return self.text.held_out(length, count_tokens, first_tokens("absent", ByteTokenizer()))
-
-    def scored(self, length: int, count_tokens: int) -> HeldOut:
-        """Those windows with the document of each target."""
-        tokenizer = ByteTokenizer()
-        first = first_tokens("absent", tokenizer)
-        return self.text.scored(length, count_tokens, first, tokenizer.specials.eos)
+    def held_out(self, length: int, windows: int) -> HeldOut:
+        """Windows of text drawn from all held-out documents, the same for every arm and seed (`held_out_windows`)."""
+        return self.text.held_out(length, windows)
 
     def held_out_recall(self, length: int, rows: int) -> Sample:
         """Rows [rows, length + 1] of recall that no training seed draws, the same for every arm and seed; on the host."""
-        key = jnp.array([HELD_OUT_SEED, 0], jnp.uint32)
-        drawn = jax.jit(_recall, static_argnums=(1, 2, 3))(key, recall_task(self.data), rows, length)
-        return jax.device_get(drawn)
+        inputs = step_inputs(HELD_OUT_SEED, 0)
+        return jax.device_get(jax.jit(_recall, static_argnums=(1, 2, 3))(inputs, recall_task(self.data), rows, length))
 
 
-def _recall(seed_and_step: UInt32[Array, "2"], task: Recall, rows: int, length: int) -> Sample:
-    key = jax.random.fold_in(jax.random.key(seed_and_step[0]), seed_and_step[1])
-    return sample(key, task, rows, length)
+def _recall(inputs: UInt32[Array, "2"], task: Recall, rows: int, length: int) -> Sample:
+    return sample(step_key(inputs), task, rows, length)

@@ -1,4 +1,4 @@
-"""A permutation that is computed, not stored: the place of one item costs the same in a corpus of any size."""
+"""A keyed permutation that is computed, not stored: an item costs the same in a corpus of any size."""
 
 import math
 
@@ -11,9 +11,9 @@ ROUNDS = 8
 
 
 def mix(values: UInt64[np.ndarray, "..."]) -> UInt64[np.ndarray, "..."]:
-    """The finaliser of SplitMix64 (Steele, Lea and Flood 2014): a bijection of 64 bits in which every bit flips half.
+    """The finaliser of SplitMix64 (Steele, Lea and Flood 2014): a bijection in which each input bit flips half of the output.
 
-    Array arithmetic wraps around modulo 2^64, which is what the constants expect.
+    Arithmetic is modulo 2^64, as that of NumPy's uint64 arrays.
     """
     values = values + np.uint64(0x9E3779B97F4A7C15)
     values = (values ^ (values >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
@@ -22,9 +22,9 @@ def mix(values: UInt64[np.ndarray, "..."]) -> UInt64[np.ndarray, "..."]:
 
 
 def keyed(seed: int, counter: Integer[np.ndarray, "..."]) -> UInt64[np.ndarray, "..."]:
-    """One 64-bit key for each pair of seed and counter, mix(mix(seed) + counter); the seed is taken modulo 2^64.
+    """A 64-bit key for each pair of seed and counter: mix(mix(seed) + counter), with the seed taken modulo 2^64.
 
-    Mixing the seed first sets its counters apart from those of other seeds: (1, 2) and (2, 1) have different keys.
+    The seed is mixed first so that (1, 2) and (2, 1) have different keys.
     """
     start = mix(np.full(counter.shape, seed % 2**64, np.uint64))
     return mix(start + counter.astype(np.uint64))
@@ -40,10 +40,11 @@ def permute(
     A Feistel network over pairs (a, b) in range(A) x range(B), A = ceil(sqrt(n)), B = ceil(n / A), with rounds
         a <- a + f_k(b) mod A   and   b <- b + f_k(a) mod B   in turn,
     is a bijection of range(A B) whatever f is. A value at or past n is sent through it again until it lands inside
-    (cycle walking), which keeps the bijection and is rare, for A B < n + A. Both are from Black and Rogaway, "Ciphers
+    (cycle walking), which keeps the bijection and is rare, because A B < n + A. Both are from Black and Rogaway, "Ciphers
     with Arbitrary Finite Domains" (2002). Each item may have its own key, as at the end of an epoch.
 
-    Raises ValueError when n is not positive or an index is not in range(n).
+    Raises:
+        ValueError: when n is not positive or an index is not in range(n).
     """
     if n < 1:
         raise ValueError(f"a permutation needs at least one item, not {n}")

@@ -1,13 +1,13 @@
 """Associative recall at every distance: which value came with this key, a known number of tokens ago?
 
-A row is a marker and then slots of two tokens, a key and one of its values. The first slot of a key defines which of them
-holds in this row, drawn anew in every row; if the key comes again, which it does once at most, the slot asks for it. So an
-answer is nowhere in the row but at one known distance, and none can be read off a nearer copy.
+A row is a marker followed by slots of two tokens, a key and one of its values. The first slot of a key defines its value in
+this row, at random. If the key comes again, at most once, the slot asks for that value. So the answer occurs once before the
+question, at a known distance.
 
-This is multi-query associative recall (Arora et al. 2023, "Zoology", arXiv:2312.04927) with one question a key and distances
-from 1 to the whole row. Every key has values of its own, so that the token to be found names its key: one head that compares
-contents over a distance is enough, which is what B_m is about, and it is learned in a few hundred steps. With values that the
-keys share, a layer before it has to join the two tokens, and a small model needs many times as long to begin to.
+This is multi-query associative recall (Arora et al. 2023, "Zoology", arXiv:2312.04927) with one question per key and distances
+from 1 to the whole row. Every key has its own values, so a value identifies its key: one head that compares contents over a
+distance is enough, which is what B_m bounds, and it is learned in a few hundred steps. With values that all keys share, an
+earlier layer has to join the two tokens, which a small model learns many times later.
 """
 
 from typing import NamedTuple
@@ -16,18 +16,18 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int32, PRNGKeyArray
 
-from experiments.data.sample import Sample
+from leadline.experiments.data.sample import Sample
 
-# Slots that found no free definition draw again; the fourth round places less than a tenth of what the first one does.
+# Slots that drew no free definition draw again; the fourth round places less than a tenth of what the first one does.
 ROUNDS = 4
 NEVER = -1
 
 
 class Recall(NamedTuple):
-    """The ids of the task: keys from `first`, the values of each key behind them, the marker last."""
+    """The ids of the task: the keys from `first` on, then the values of each key, then the marker."""
 
     keys: int
-    values: int  # of each key: chance is one in so many
+    values: int  # of each key; the accuracy of chance is 1 / values
     first: int = 0
 
     @property
@@ -43,10 +43,11 @@ class Recall(NamedTuple):
 def sample(key: PRNGKeyArray, task: Recall, batch: int, length: int) -> Sample:
     """Rows [batch, length + 1]: the marker, then length / 2 slots. The weights are 1 where the target is an answer, else 0.
 
-    The query of an answer is the position t of the asking key; the evidence is the position of the value where it was
-    defined, so that t - evidence = 2 · slots - 1 is odd.
+    The query of an answer is the position t of the asking key. The evidence is the position of the value in the defining slot,
+    n slots earlier, so that t - evidence = 2n - 1.
 
-    Raises ValueError for a length that is odd or below 4, or one with more slots than there are keys.
+    Raises:
+        ValueError: for a length that is odd or below 4, or has more slots than there are keys.
     """
     slots = length // 2
     if length % 2 or length < 4:
@@ -63,27 +64,27 @@ def sample(key: PRNGKeyArray, task: Recall, batch: int, length: int) -> Sample:
     values = task.first + task.keys + (keys - task.first) * task.values + chosen
     marker = jnp.full((batch, 1), task.marker, jnp.int32)
     tokens = jnp.concatenate([marker, jnp.stack([keys, values], axis=2).reshape(batch, length)], axis=1)
-    asked = source != NEVER
+    asks = source != NEVER
     return Sample(
         tokens=tokens,
-        weights=_at_keys(asked.astype(jnp.float32), 0.0),
-        evidence=_at_keys(jnp.where(asked, 2 * source + 2, NEVER), NEVER),
+        weights=_at_keys(asks.astype(jnp.float32), 0.0),
+        evidence=_at_keys(jnp.where(asks, 2 * source + 2, NEVER), NEVER),
     )
 
 
 def sources(key: PRNGKeyArray, batch: int, slots: int) -> Int32[Array, "{batch} {slots}"]:
-    """For every slot the earlier slot whose key it asks for, or NEVER where it defines one; no slot is a source twice.
+    """For every slot the earlier slot whose key it asks for, or NEVER where it defines a key. No slot is a source twice.
 
-    Half of the slots, by a coin, want to ask. Each draws a distance; where that leads to a definition that nobody else has
-    taken it asks for it, and otherwise it draws again, ROUNDS times in all, and defines a key in the end. Of several that draw
-    the same definition the last one gets it, because far answers are the rarer ones.
+    Half of the slots, at random, are to ask. Each draws a distance. If that leads to a definition that no other slot has taken,
+    the slot asks for it; otherwise it draws again, ROUNDS times in all, and then defines a key itself. Of several slots that
+    draw the same definition the last gets it, because far answers are rarer.
     """
     of_coin, of_rounds = jax.random.split(key)
     asking = jax.random.bernoulli(of_coin, 0.5, (batch, slots))
     place = jnp.arange(slots, dtype=jnp.int32)[None]
     row = jnp.arange(batch)[:, None]
     source = jnp.full((batch, slots), NEVER, jnp.int32)
-    taken = asking  # what asks, and later what was asked for, is no free definition
+    taken = asking  # slots that ask, and definitions that have been asked for
     for round_key in jax.random.split(of_rounds, ROUNDS):
         target = place - log_uniform(round_key, batch, slots)
         inside = jnp.maximum(target, 0)
@@ -98,13 +99,13 @@ def sources(key: PRNGKeyArray, batch: int, slots: int) -> Int32[Array, "{batch} 
 def log_uniform(key: PRNGKeyArray, batch: int, slots: int) -> Int32[Array, "{batch} {slots}"]:
     """Distances in slots, 1 to slots - 1: P(n) = ln((n + 1) / n) / ln(slots).
 
-    Log-uniform and not uniform: the reaches of the bases lie octaves apart, and each octave gets as many answers.
+    Log-uniform, so that every octave of distance has as many answers: the reaches of RoPE bases lie octaves apart.
     """
     uniform = jax.random.uniform(key, (batch, slots))
     return jnp.clip(jnp.exp(uniform * jnp.log(jnp.float32(slots))).astype(jnp.int32), 1, slots - 1)
 
 
 def _at_keys(of_slots: Float[Array, "B S"] | Int32[Array, "B S"], elsewhere: int | float) -> Array:
-    """A value a slot at the position of its key, `elsewhere` at the others: [B, 2 S]; key s stands at 2 s + 1."""
+    """The value of each slot s at the position of its key, 2s + 1, and `elsewhere` at the other positions: [B, 2 S]."""
     other = jnp.full_like(of_slots, elsewhere)
     return jnp.stack([other, of_slots], axis=2).reshape(of_slots.shape[0], -1)

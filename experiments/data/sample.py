@@ -1,23 +1,38 @@
-"""What a source hands to a training step or a measurement."""
+"""What a source hands to a training step or a measurement, and how it keys what it draws."""
 
 from typing import no_type_check
 
+import jax
+import numpy as np
 from flax import struct
-from jaxtyping import Array, Float, Int
+from jaxtyping import Array, Float, Int, PRNGKeyArray, UInt32
 
-# Keeps what a task is measured on apart from what it is trained on: no training seed reaches it.
+# The key of every held-out draw, of text and of tasks. No training seed is as large.
 HELD_OUT_SEED = 2**32 - 1
 
 
 @no_type_check  # JAX rebuilds trees from whatever a transformation leaves: shapes, host arrays
 @struct.dataclass
 class Sample:
-    """Rows of ids whose token t + 1 is the target of position t; what is None is the same for every target.
+    """Rows of ids whose token t + 1 is the target of position t.
 
-    `weights` are those of the targets in the loss. `evidence` is the position of the token that a target can be known from,
-    -1 where there is none: the distance of a recall is t - evidence, its depth evidence / T.
+    Attributes:
+        tokens: the ids.
+        weights: of each target in the loss; None: all are equal.
+        evidence: the position of the token from which a target can be known, -1 where there is none; None: nowhere. The
+            distance of a recall is t - evidence, its depth evidence / T.
     """
 
     tokens: Int[Array, "*C B T+1"]
     weights: Float[Array, "*C B T"] | None = None
     evidence: Int[Array, "*C B T"] | None = None
+
+
+def step_inputs(seed: int, step: int) -> UInt32[np.ndarray, "2"]:
+    """What the host hands to a step that draws its own rows."""
+    return np.array([seed, step], np.uint32)
+
+
+def step_key(inputs: UInt32[Array, "2"]) -> PRNGKeyArray:
+    """The key of the rows of one step, from `step_inputs`."""
+    return jax.random.fold_in(jax.random.key(inputs[0]), inputs[1])

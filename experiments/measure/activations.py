@@ -1,4 +1,4 @@
-"""Massive activations and what gates let through."""
+"""Massive activations, tails of activations, and gates."""
 
 import jax
 import jax.numpy as jnp
@@ -6,20 +6,23 @@ from jaxtyping import Array, Float
 
 
 def activation_ratio(residual: Float[Array, "B T D"]) -> Float[Array, ""]:
-    """max |h| / median |h| over the tokens and channels of a sequence, a mean over sequences (after Sun et al. 2024, arXiv
-    2402.17762, whose absolute threshold does not carry over to small models)."""
+    """max |h| / median |h| over the tokens and channels of a sequence, a mean over sequences.
+
+    After Sun et al. 2024, arXiv:2402.17762, whose absolute threshold does not carry over to small models.
+    """
     size = _sizes(residual)
     return jnp.mean(jnp.max(size, axis=1) / median_of_sizes(size))
 
 
 def massive_activations(residual: Float[Array, "B T D"], largest: int = 3) -> Float[Array, "{largest}"]:
-    """The i-th largest |h| over the median |h| of the tokens and channels of a sequence, a mean over sequences, for i from 1:
+    """The i-th largest |h| over the median |h| of the tokens and channels of a sequence, for i from 1; a mean over sequences:
 
         |h|_(i) / median |h|
 
-    (Sun et al. 2024, arXiv 2402.17762, who show the three largest of each layer). The first is `activation_ratio`. float32.
+    Sun et al. 2024, arXiv:2402.17762, show the three largest of each layer. The first equals `activation_ratio`. float32.
 
-    Raises ValueError unless a sequence has so many numbers: 1 <= largest <= T D.
+    Raises:
+        ValueError: unless 1 <= largest <= T D.
     """
     size = _sizes(residual)
     if not 1 <= largest <= size.shape[1]:
@@ -28,10 +31,10 @@ def massive_activations(residual: Float[Array, "B T D"], largest: int = 3) -> Fl
 
 
 def kurtosis(x: Float[Array, "B T D"]) -> Float[Array, ""]:
-    """E[(x - μ)⁴] / σ⁴ over all numbers of a sequence, a mean over sequences: how heavy the tails of activations are.
+    """E[(x - μ)⁴] / σ⁴ over the tokens and channels of a sequence, a mean over sequences: how heavy the tails are.
 
-    After Bondarenko et al. 2023, arXiv 2306.12929. 3 for normal numbers, 1 at the least, T D - 2 + 1/(T D - 1) for a single one
-    that differs; NaN if all are equal. float32.
+    After Bondarenko et al. 2023, arXiv:2306.12929. Normal numbers have 3, and 1 is the least. A sequence in which one number
+    differs from all others has T D - 2 + 1/(T D - 1). NaN if all are equal. float32.
     """
     x = x.astype(jnp.float32)
     square = jnp.square(x - jnp.mean(x, axis=(1, 2), keepdims=True))
@@ -43,18 +46,19 @@ def _sizes(residual: Float[Array, "B T D"]) -> Float[Array, "B M"]:
 
 
 def median_of_sizes(size: Float[Array, "B M"]) -> Float[Array, " B"]:
-    """The median of each row of numbers that are not negative, float32; equal to a sort's, in a tenth of its time on a CPU.
+    """The median of each row of non-negative numbers, float32.
 
-    Such floats are ordered as their bits are, so the k-th smallest is the largest pattern that at most k others lie below: 31
-    counts, a bit each, find it. NaN gives NaN.
+    It equals that of a sort and takes a tenth of its time on a CPU. Non-negative floats are ordered as their bits are, so the
+    k-th smallest is the largest bit pattern that at most k others lie below, found by one count for each of 31 bits. NaN gives
+    NaN.
     """
     bits = jax.lax.bitcast_convert_type(size.astype(jnp.float32), jnp.int32)
     places = jnp.array([(size.shape[1] - 1) // 2, size.shape[1] // 2])
 
-    def next_bit(i: Array, found: Array) -> Array:
-        tried = found | (1 << (30 - i))
+    def next_bit(i: Array, pattern: Array) -> Array:
+        tried = pattern | (1 << (30 - i))
         below = jnp.sum(bits[:, None, :] < tried[:, :, None], axis=-1)
-        return jnp.where(below <= places[None, :], tried, found)
+        return jnp.where(below <= places[None, :], tried, pattern)
 
     middle = jax.lax.fori_loop(0, 31, next_bit, jnp.zeros_like(bits[:, :1]) | jnp.zeros_like(places)[None])
     median = jnp.mean(jax.lax.bitcast_convert_type(middle, jnp.float32), axis=1)
@@ -67,5 +71,5 @@ def gate_mean(gate: Float[Array, "B T heads *channels"]) -> Float[Array, " heads
 
 
 def gate_share_under(gate: Float[Array, "B T heads *channels"], threshold: float) -> Float[Array, " heads"]:
-    """Share of the gates of each head, over tokens and channels, that are below `threshold`: the sparsity of a gate."""
+    """Share of the gates of each head, over tokens and channels, below `threshold`: the sparsity of a gate."""
     return gate_mean((gate < threshold).astype(jnp.float32))

@@ -1,4 +1,4 @@
-"""Why a head gives to the first token: its key beside the queries, and beside the keys of the others."""
+"""The first key of a head, compared with the queries and with the other keys."""
 
 from typing import NamedTuple
 
@@ -11,7 +11,7 @@ class KeyCosines(NamedTuple):
     """Mean cosines of the queries of each head."""
 
     first: Float[Array, " N"]  # with the first key
-    others: Float[Array, " N"]  # with the keys behind it
+    others: Float[Array, " N"]  # with the later keys
 
 
 class KeySubspace(NamedTuple):
@@ -22,15 +22,20 @@ class KeySubspace(NamedTuple):
 
 
 def key_cosines(query: Float[Array, "B T N H"], key: Float[Array, "B T K H"], *, start: int) -> KeyCosines:
-    """Mean over sequences and queries t >= start of
+    """Mean cosines of queries with the first key and with the others.
 
         first = cos(q_t, k_0),      others = 1/t Σ_{1 <= j <= t} cos(q_t, k_j)
 
-    (Gu et al. 2025, arXiv 2410.10781: the first key of a sink is short, but its angle to the queries is small). Query head n
-    reads key head n // (N / K). They are compared as they are given: turned, if the scores are to be explained. A cosine with
-    the vector of zeros counts as 0. The keys enter by the running mean of their directions, so memory is linear in T. float32.
+    Gu et al. 2025, arXiv:2410.10781: the first key of a sink is short, but its angle to the queries is small. The keys enter by
+    the running mean of their directions, so memory is linear in T. A cosine with the zero vector counts as 0. float32.
 
-    Raises ValueError if N is no multiple of K, or unless 1 <= start < T: query 0 sees no other key.
+    Args:
+        query: rotated, as in the scores. Query head n reads key head n // (N / K).
+        key: rotated.
+        start: the mean is over sequences and queries t >= start.
+
+    Raises:
+        ValueError: if N is no multiple of K, or unless 1 <= start < T (query 0 sees no other key).
     """
     _check_start(start, 1, key.shape[1])
     q, k = (_unit(x) for x in _grouped(query, key))
@@ -41,44 +46,55 @@ def key_cosines(query: Float[Array, "B T N H"], key: Float[Array, "B T K H"], *,
 def logit_gap(
     query: Float[Array, "B T N H"], key: Float[Array, "B T K H"], *, scale: float | Float[Array, ""], start: int
 ) -> Float[Array, " N"]:
-    """Mean over sequences and queries t >= start of what the first token's logit has over those before the query's own,
+    """Mean logit of the first token above those of the tokens between it and the query.
 
         Δ_t = s_t0 - 1/(t - 1) Σ_{1 <= j < t} s_tj,      s_tj = scale · q_t·k_j
 
-    (Guo et al. 2024, arXiv 2410.13835). Query head n reads key head n // (N / K); queries and keys are those that the scores
-    are products of, turned, and nothing that is added to these is in it. Δ_t is one product with k_0 less the running mean of
-    the keys, so memory is linear in T. float32.
+    Guo et al. 2024, arXiv:2410.13835. What a model adds to the products is not in it. Δ_t is one product with k_0 less the
+    running mean of the keys, so memory is linear in T. float32.
 
-    Raises ValueError if N is no multiple of K, or unless 2 <= start < T: query 1 has no key between the first and its own.
+    Args:
+        query: rotated, as in the scores. Query head n reads key head n // (N / K).
+        key: rotated.
+        scale: of the products.
+        start: the mean is over sequences and queries t >= start.
+
+    Raises:
+        ValueError: if N is no multiple of K, or unless 2 <= start < T (query 1 has no key between).
     """
     _check_start(start, 2, key.shape[1])
     q, k = _grouped(query, key)
     return scale * _mean_product(q[:, start:], k[:, :1] - _running_means(k)[:, start - 2 : -1])
 
 
-def share_outside(key: Float[Array, "B T K H"], *, kept: float = 0.95) -> KeySubspace:
-    """How far the first key of a head is outside the subspace of its other keys, a mean over sequences:
+def share_outside(key: Float[Array, "B T K H"], *, energy: float = 0.95) -> KeySubspace:
+    """Share of the first key's squared length outside the subspace of the other keys, a mean over sequences.
 
         |k_0 - P k_0|² / |k_0|²
 
-    with P the projector on the leading eigenvectors of Σ k_t k_tᵀ over t >= 1 and all sequences (their second moment, about 0),
-    the fewest that hold at least `kept` of its trace. The other keys, pooled, have at most 1 - kept of their squared length
-    there; a first key that has much more points where they do not. (Compare Gu et al. 2025, arXiv 2410.10781, Table 13: of a K
-    bias one learned dimension is enough for a third of the heads to rest on it.) NaN where k_0 = 0. float32.
+    P projects on the leading eigenvectors of the second moment Σ k_t k_tᵀ over t >= 1 and all sequences: the fewest that hold
+    at least `energy` of its trace. The other keys have at most 1 - energy of their squared length outside, so a first key with
+    much more points elsewhere. Compare Gu et al. 2025, arXiv:2410.10781, Table 13: one learned dimension of a key bias is
+    enough for a third of the heads. NaN where k_0 = 0. float32.
 
-    Raises ValueError for T = 1, and unless 0 < kept < 1: rounding decides which directions hold nothing at all.
+    Args:
+        key: of all tokens.
+        energy: share of the trace that the subspace holds.
+
+    Raises:
+        ValueError: for T = 1, and unless 0 < energy < 1 (rounding decides which directions hold nothing at all).
     """
     if key.shape[1] < 2:
         raise ValueError("a text of one token has no keys beside the first")
-    if not 0 < kept < 1:
-        raise ValueError(f"the share of energy kept, {kept}, is not between 0 and 1")
+    if not 0 < energy < 1:
+        raise ValueError(f"the share of energy, {energy}, is not between 0 and 1")
     key = key.astype(jnp.float32)
     others, exact = key[:, 1:], jax.lax.Precision.HIGHEST
     # By sequence first: a product may not contract an axis that is sharded.
     moment = jnp.sum(jnp.einsum("BTKH,BTKI->BKHI", others, others, precision=exact), axis=0)
-    energy, directions = (x[..., ::-1] for x in jnp.linalg.eigh(moment))  # the largest first
-    held = jnp.cumsum(energy, axis=-1)
-    dims = 1 + jnp.sum(held < kept * held[:, -1:], axis=-1)
+    eigenvalues, directions = (x[..., ::-1] for x in jnp.linalg.eigh(moment))  # the largest first
+    held = jnp.cumsum(eigenvalues, axis=-1)
+    dims = 1 + jnp.sum(held < energy * held[:, -1:], axis=-1)
     outside = jnp.arange(key.shape[-1])[None, :] >= dims[:, None]
     along = jnp.square(jnp.einsum("BKH,KHI->BKI", key[:, 0], directions, precision=exact))
     share = jnp.sum(jnp.where(outside[None], along, 0), axis=-1) / jnp.sum(along, axis=-1)

@@ -1,21 +1,24 @@
-"""Perplexity with its conventions in the open: which tokens count, and what is averaged.
+"""Perplexity by each protocol: which targets count, and which mean it is the exponential of.
 
-A study's evaluation is [W, T]: the loss [nats] of each of T targets in W windows, and whether it counts. Windows that do not
-overlap count every target; sliding windows with stride S count all T of the first window and the last S of each later one, so
-that every token counts once, with at least T - S tokens of context. Published perplexities differ in the mean they take the
-exponential of:
+An evaluation is [W, T]: the loss [nats] of each of T targets in W windows, and whether it counts. In windows that do not
+overlap every target counts; with a stride S the last S of each window, with at least T - S tokens of context.
 
-    tokens      exp(Σ loss / number of tokens): the perplexity of the corpus, and the default here
-    windows     exp of the mean of the windows' means (jquesnelle/yarn, the snippet of Hugging Face's documentation): with
-                sliding windows a token of the first one weighs S/T of any other
+    protocol    perplexity
+    (absent)    exp(Σ loss / number of tokens): that of the corpus
+    windows     exp of the mean of the windows' means (jquesnelle/yarn, the snippet in Hugging Face's documentation)
     documents   exp of the mean of the documents' means: a token of a short document weighs more
+    last        that of the corpus, over the last positions of every window only, where the context is longest
 
-On the device losses are float32; everything below, `mean_loss` apart, is float64 on the host.
+Losses are float32 on the device; all means but `mean_loss` are float64 on the host.
 """
 
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, Int
+
+from leadline.experiments.data.text.held_out import HeldOut
+from leadline.experiments.data.text.stream import mean_by_place
+from leadline.experiments.records.measurement import Dim, Point, reading
 
 Losses = Float[np.ndarray, "W T"]
 Counted = Bool[np.ndarray, "W T"]
@@ -24,7 +27,7 @@ Counted = Bool[np.ndarray, "W T"]
 def mean_loss(
     losses: Float[Array, "*C B T"], weights: Bool[Array, "*C B T"] | Float[Array, "*C B T"] | None = None
 ) -> Float[Array, ""]:
-    """Token-weighted mean loss [nats] over all positions, over those chosen, or weighted; inside a compiled program."""
+    """Mean loss [nats] over all targets, over those chosen, or weighted; inside a compiled program."""
     if weights is None:
         return jnp.mean(losses)
     weights = weights.astype(losses.dtype)
@@ -32,44 +35,59 @@ def mean_loss(
 
 
 def token_perplexity(losses: Losses, counted: Counted) -> float:
-    """exp of the mean over all tokens that count."""
+    """exp of the mean over all targets that count."""
     return exponential(np.mean(losses[counted], dtype=np.float64))
 
 
 def window_perplexity(losses: Losses, counted: Counted) -> float:
-    """exp of the mean over windows of the mean over the tokens of each that count."""
+    """exp of the mean over windows of the mean over the targets of each that count."""
     sums = np.sum(np.where(counted, losses, 0), axis=1, dtype=np.float64)
     return exponential(np.mean(sums / np.sum(counted, axis=1)))
 
 
 def document_perplexity(losses: Losses, counted: Counted, documents: Int[np.ndarray, "W T"]) -> float:
-    """exp of the mean over documents of the mean over the tokens of each that count, in whichever windows they lie.
+    """exp of the mean over documents of the mean over the targets of each that count, in whichever windows they are.
 
-    `documents` numbers the document of every target. A document that the evaluation cuts off counts with the part inside.
+    `documents` numbers the document of every target. Of a document that is cut off, the part inside counts.
     """
-    _, own = np.unique(documents[counted], return_inverse=True)
-    sums = np.bincount(own, weights=losses[counted].astype(np.float64))
-    return exponential(np.mean(sums / np.bincount(own)))
+    _, number = np.unique(documents[counted], return_inverse=True)
+    sums = np.bincount(number, weights=losses[counted].astype(np.float64))
+    return exponential(np.mean(sums / np.bincount(number)))
 
 
 def last_perplexity(losses: Losses, counted: Counted, last: int) -> float:
-    """Token-weighted, of those of the last positions of every window that count.
+    """exp of the mean over the targets that count among the last positions of every window.
 
-    There the context is longest: whole windows hide a failure there. ValueError for more positions than there are.
+    Raises:
+        ValueError: for more positions than there are.
     """
     if not 1 <= last <= losses.shape[1]:
         raise ValueError(f"the last {last} positions of a window of {losses.shape[1]}: measure between 1 and all of them")
     return token_perplexity(losses[:, -last:], counted[:, -last:])
 
 
-def perplexities(losses: Losses, counted: Counted, documents: Int[np.ndarray, "W T"], last: int, way: str) -> dict[str, float]:
-    """All of the above under the names of a record; `way` says of what, as in "none.128"."""
-    return {
-        f"perplexity.{way}": token_perplexity(losses, counted),
-        f"perplexity_windows.{way}": window_perplexity(losses, counted),
-        f"perplexity_documents.{way}": document_perplexity(losses, counted, documents),
-        f"perplexity_last{last}.{way}": last_perplexity(losses, counted, last),
+def perplexities(losses: Losses, text: HeldOut, last: int, **dims: Dim) -> Point:
+    """The perplexity of a text by every protocol, at these dimensions.
+
+    Args:
+        losses: [nats] of every target of the text.
+        text: which targets count, and the document of each.
+        last: positions of the protocol "last".
+        **dims: of the readings, besides `protocol` and `last`.
+    """
+    values = {
+        reading("perplexity", **dims): token_perplexity(losses, text.counted),
+        reading("perplexity", protocol="windows", **dims): window_perplexity(losses, text.counted),
+        reading("perplexity", protocol="documents", **dims): document_perplexity(losses, text.counted, text.documents),
+        reading("perplexity", protocol="last", last=last, **dims): last_perplexity(losses, text.counted, last),
     }
+    return {key: np.asarray(value) for key, value in values.items()}
+
+
+def evaluated(text: HeldOut, **dims: Dim) -> Point:
+    """How much text an evaluation is of: its `windows` and `documents`."""
+    count = np.asarray(float(text.document_count))
+    return {reading("windows", **dims): np.asarray(float(len(text.windows))), reading("documents", **dims): count}
 
 
 def position_edges(length: int) -> Int[np.ndarray, " E"]:
@@ -83,12 +101,11 @@ def position_edges(length: int) -> Int[np.ndarray, " E"]:
 
 
 def loss_by_position(losses: Losses, edges: Int[np.ndarray, " E"]) -> Float[np.ndarray, " E-1"]:
-    """Mean loss [nats] of each bin of positions over all windows: position p has p tokens and itself to go by.
+    """Mean loss [nats] of each bin of positions over all windows. Position p has a context of p + 1 tokens.
 
-    All targets take part, those too that sliding windows have counted before: the question is the context, not the text.
+    Targets that do not count in sliding windows take part too: positions tell contexts apart, not text.
     """
-    means = np.mean(losses, axis=0, dtype=np.float64)
-    return np.add.reduceat(means, edges[:-1]) / np.diff(edges)
+    return mean_by_place(np.asarray(np.mean(losses, axis=0, dtype=np.float64)), np.arange(losses.shape[1]), edges)
 
 
 def exponential(loss: np.floating | float) -> float:

@@ -1,7 +1,7 @@
-"""How far the angles of a rotation are off, by the arithmetic that they are made with."""
+"""Phase errors: how far rotation angles are off, by the arithmetic that computes them."""
 
 from collections.abc import Callable, Sequence
-from typing import Literal, get_args
+from typing import Literal
 
 import jax
 import jax.numpy as jnp
@@ -9,35 +9,43 @@ import numpy as np
 from jaxtyping import Array, Float, Int
 from numpy.typing import NDArray
 
-from model.positions.phase import angles, fixed_point
+from leadline.model.positions.angles import angles, fixed_point
 
 Arithmetic = Literal["fixed_point", "float32", "bfloat16_frequencies", "bfloat16"]
-ARITHMETICS: tuple[Arithmetic, ...] = get_args(Arithmetic)
-# Positions of which all angles exist at once.
+# Positions whose angles exist at the same time.
 BLOCK = 2**15
 
 
 def phase_errors(arithmetic: Arithmetic, frequencies: NDArray[np.float64], lengths: Sequence[int]) -> list[float]:
-    """The largest |θ - m w| modulo 2π [rad] over all positions 0 <= m < length and all pairs, for each of the rising lengths.
+    """max over m < N and pairs i of |θ_i(m) - m ω_i| modulo 2π, for each length N.
 
-    The angles θ are made on the device; m w is float64 on the host, itself off by less than 1e-9 rad at a million tokens.
+    θ is computed on the device in the given arithmetic. The reference m ω is float64 on the host, which is itself off by less
+    than 1e-9 rad at a million tokens.
+
+    Args:
+        arithmetic: of position and frequency; "fixed_point" is leadline's own.
+        frequencies: ω [pairs], radians per token.
+        lengths: N, ascending. They share their work.
+
+    Returns:
+        The largest error [rad] for each length.
     """
-    made = _angles(arithmetic, frequencies)
-    found, largest, start = [], 0.0, 0
+    compute = _angles(arithmetic, frequencies)
+    errors, largest, start = [], 0.0, 0
     for length in lengths:
         while start < length:
             positions = np.arange(start, min(start + BLOCK, length))
-            padded = np.pad(positions, (0, BLOCK - len(positions)), mode="edge")  # so that one program serves every block
-            theta = np.asarray(made(jnp.asarray(padded)), np.float64)[: len(positions)]
-            turns = (theta - positions[:, None] * frequencies) / (2 * np.pi)
-            largest = max(largest, float(2 * np.pi * np.abs(turns - np.round(turns)).max()))
+            padded = np.pad(positions, (0, BLOCK - len(positions)), mode="edge")  # one compiled program for every block
+            theta = np.asarray(compute(jnp.asarray(padded)), np.float64)[: len(positions)]
+            rotations = (theta - positions[:, None] * frequencies) / (2 * np.pi)
+            largest = max(largest, float(2 * np.pi * np.abs(rotations - np.round(rotations)).max()))
             start = int(positions[-1]) + 1
-        found.append(largest)
-    return found
+        errors.append(largest)
+    return errors
 
 
 def _angles(arithmetic: Arithmetic, frequencies: NDArray[np.float64]) -> Callable[[Int[Array, " m"]], Float[Array, "m pairs"]]:
-    """Positions to angles: ours, or the product of position and inverse frequency after both are rounded."""
+    """Positions to angles: leadline's, or the float32 product of the rounded position and the rounded frequency."""
     if arithmetic == "fixed_point":
         table = fixed_point(frequencies[None])
         return jax.jit(lambda positions: angles(positions[:, None], table))

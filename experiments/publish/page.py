@@ -1,4 +1,4 @@
-"""The page and the files beside it: `index.html`, `tables/` and `figures/`, rebuilt from what records say."""
+"""The page: one self-contained HTML text of studies, their figures, tables and claims."""
 
 import re
 from collections.abc import Sequence
@@ -8,36 +8,33 @@ from pathlib import Path
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
-from experiments.errors import UserError
-from experiments.evidence import OUTCOMES, Verdict
-from experiments.publish.figures import Drawing, save
-from experiments.publish.summary import Summary, provenance, summary
-from experiments.publish.table import Table, cell_text, comma_separated, is_numeric, latex, markdown
-from experiments.record import Record
+from leadline.experiments.publish.style import Drawing
+from leadline.experiments.publish.table import Table, is_numeric
+from leadline.experiments.records.over_seeds import provenance
+from leadline.experiments.records.record import Record
 
 TEMPLATES = Path(__file__).with_name("templates")
-PRINTERS = {"md": markdown, "csv": comma_separated, "tex": latex}
+# Cells of tables of claims that are marked, and the class of their mark.
+OUTCOMES = {
+    "holds": "holds",
+    "equivalent": "holds",
+    "fails": "fails",
+    "undecided": "mixed",
+    "not testable here": "none",
+    "not measured": "none",
+}
 
 
 @dataclass(frozen=True)
 class Section:
-    """One study on the page: its question, and what is shown of it, in order."""
+    """One study on the page: its name, title and question, what is shown of it, and the verdicts on its claims."""
 
     study: str
+    title: str
     question: str
     tables: tuple[Table, ...]
     drawings: tuple[Drawing, ...]
-
-
-@dataclass(frozen=True)
-class Published:
-    """What was written, and what it says."""
-
-    page: Path
-    tables: tuple[Path, ...]
-    figures: tuple[Path, ...]
-    verdicts: tuple[Verdict, ...]
-    summary: Summary
+    claims: Table | None = None
 
 
 def inline_svg(drawing: Drawing) -> Markup:
@@ -56,8 +53,18 @@ def inline_svg(drawing: Drawing) -> Markup:
     return Markup(text)
 
 
-def render(sections: Sequence[Section], verdicts: Sequence[Verdict], records: Sequence[Record], notes: Sequence[str]) -> str:
-    """The page as one self-contained HTML text: style and figures inline, no script, no address to fetch."""
+def render(
+    ledger: Table | None, sections: Sequence[Section], records: Sequence[Record], notes: Sequence[str], formats: Sequence[str]
+) -> str:
+    """The page as one HTML text: style and figures inline, no script, no address to fetch.
+
+    Args:
+        ledger: how many claims hold and fail, by study; None without claims.
+        sections: the studies, in order.
+        records: that all of it was made from.
+        notes: remarks on the whole, such as records that were left out.
+        formats: endings of the files of each table.
+    """
     environment = Environment(
         loader=FileSystemLoader(TEMPLATES),
         autoescape=True,
@@ -65,57 +72,15 @@ def render(sections: Sequence[Section], verdicts: Sequence[Verdict], records: Se
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.filters |= {"cell": cell_text, "svg": inline_svg}
+    environment.filters["svg"] = inline_svg
     environment.tests["numeric_of"] = lambda column, table: is_numeric(table, column)
-    counts = {outcome: sum(row.verdict == outcome for row in verdicts) for outcome in OUTCOMES}
     return environment.get_template("page.html.j2").render(
+        ledger=ledger,
         sections=sections,
-        verdicts=verdicts,
-        counts={outcome: n for outcome, n in counts.items() if n},
         records=records,
         versions=sorted({f"{name} {version}" for record in records for name, version in record.versions.items()}),
-        provenance=provenance(records) if records else (),
+        provenance=provenance(records),
         notes=notes,
-        formats=tuple(PRINTERS),
+        formats=formats,
+        marked=OUTCOMES,
     )
-
-
-def publish(
-    results: Path,
-    sections: Sequence[Section],
-    verdicts: Sequence[Verdict],
-    records: Sequence[Record],
-    *,
-    extra_tables: Sequence[Table] = (),
-    notes: Sequence[str] = (),
-) -> Published:
-    """Writes the page, every table in three forms and every figure in two.
-
-    Args:
-        results: the folder of the records; the page is `index.html` in it.
-        sections: the studies to show, in order.
-        verdicts: the ledger's rows.
-        records: every record that the sections were made from.
-        extra_tables: tables that are written beside the others and not shown as a section: the ledger.
-        notes: remarks on the whole, such as records that were left out.
-
-    Raises:
-        UserError: if the folder cannot be written.
-    """
-    page, folders = results / "index.html", {name: results / name for name in ("tables", "figures")}
-    try:
-        for folder in folders.values():
-            folder.mkdir(parents=True, exist_ok=True)
-        tables: list[Path] = []
-        for table in (*extra_tables, *(table for section in sections for table in section.tables)):
-            for ending, printer in PRINTERS.items():
-                path = folders["tables"] / f"{table.name}.{ending}"
-                path.write_text(printer(table), encoding="utf-8", newline="")
-                tables.append(path)
-        drawings = [drawing for section in sections for drawing in section.drawings]
-        figures = [path for drawing in drawings for path in save(drawing, folders["figures"])]
-        page.write_text(render(sections, verdicts, records, notes), encoding="utf-8")
-    except OSError as error:
-        reason = error.strerror or str(error)
-        raise UserError(f"{results}: cannot write the page ({reason}); choose another folder with --results") from error
-    return Published(page, tuple(tables), tuple(figures), tuple(verdicts), summary(records))

@@ -5,16 +5,8 @@ import io
 import re
 from dataclasses import dataclass
 
-
-@dataclass(frozen=True)
-class Statistic:
-    """A mean over seeds with its sample standard deviation; `std` is None without spread (n = 1, or exact)."""
-
-    mean: float
-    std: float | None
-    n: int
-    digits: int = 3
-
+from leadline.experiments.publish.names import MISSING
+from leadline.experiments.records.over_seeds import Statistic
 
 Cell = str | Statistic
 
@@ -39,17 +31,6 @@ class Table:
                 raise ValueError(f"table {self.name}: {len(row)} cells in a row of {len(self.columns)} columns: {row}")
 
 
-MISSING = "–"
-
-
-def cell_text(cell: Cell) -> str:
-    """A cell as people read it: `0.920 ± 0.031`."""
-    if isinstance(cell, str):
-        return cell
-    mean = f"{cell.mean:.{cell.digits}f}"
-    return mean if cell.std is None else f"{mean} ± {cell.std:.{cell.digits}f}"
-
-
 def is_numeric(table: Table, column: int) -> bool:
     """Whether a column holds statistics, so that it is set flush right and split in the CSV."""
     return any(isinstance(row[column], Statistic) for row in table.rows)
@@ -64,7 +45,7 @@ def markdown(table: Table) -> str:
     columns = range(len(table.columns))
     rules = ["---:" if is_numeric(table, column) else "---" for column in columns]
     lines = [[_markdown_text(title) for title in table.columns], rules]
-    lines += [[_markdown_text(cell_text(cell)) for cell in row] for row in table.rows]
+    lines += [[_markdown_text(str(cell)) for cell in row] for row in table.rows]
     body = "\n".join(f"| {' | '.join(line)} |" for line in lines)
     notes = "".join(f"\n- {_markdown_text(note)}" for note in table.notes)
     return f"**{_markdown_text(table.title)}**\n\n{body}\n{notes}\n" if notes else f"**{table.title}**\n\n{body}\n"
@@ -73,7 +54,7 @@ def markdown(table: Table) -> str:
 def _csv_cells(cell: Cell, numeric: bool) -> list[str]:
     """One value, or mean, std and n in full precision; a text in a numeric column stands where the mean would."""
     if not numeric:
-        return [cell_text(cell)]
+        return [str(cell)]
     if isinstance(cell, str):
         return ["" if cell == MISSING else cell, "", ""]
     return [repr(cell.mean), "" if cell.std is None else repr(cell.std), str(cell.n)]
@@ -121,6 +102,20 @@ _LATEX = {
 }
 
 
+def plain(table: Table) -> str:
+    """A table as lines of text for a terminal, its columns aligned, without its notes."""
+    rows = [table.columns, *(tuple(str(cell) for cell in row) for row in table.rows)]
+    widths = [max(len(row[column]) for row in rows) for column in range(len(table.columns))]
+    right = [is_numeric(table, column) for column in range(len(table.columns))]
+    aligned = (
+        "  ".join(
+            cell.rjust(width) if flush else cell.ljust(width) for cell, width, flush in zip(row, widths, right, strict=True)
+        )
+        for row in rows
+    )
+    return "\n".join((table.title, *(line.rstrip() for line in aligned))) + "\n"
+
+
 def latex_text(text: str) -> str:
     """Text with everything escaped that TeX would read as a command."""
     return "".join(_LATEX.get(character, character) for character in " ".join(text.split()))
@@ -133,7 +128,7 @@ _LONG, _WRAPPED = 28, 0.6
 def _latex_shape(table: Table) -> str:
     """Column letters of `tabular`: r for statistics, l for short texts, p for those that must wrap."""
     columns = range(len(table.columns))
-    long = {c for c in columns if any(len(cell_text(row[c])) > _LONG for row in table.rows)}
+    long = {c for c in columns if any(len(str(row[c])) > _LONG for row in table.rows)}
     wide = f"p{{{_WRAPPED / max(1, len(long)):.2f}\\linewidth}}"
     return "".join("r" if is_numeric(table, c) else wide if c in long else "l" for c in columns)
 
@@ -141,7 +136,7 @@ def _latex_shape(table: Table) -> str:
 def latex(table: Table) -> str:
     r"""A `table` float with booktabs rules; needs `\usepackage{booktabs}` and nothing else."""
     lines = [" & ".join(latex_text(title) for title in table.columns) + r" \\", r"\midrule"]
-    lines += [" & ".join(latex_text(cell_text(cell)) for cell in row) + r" \\" for row in table.rows]
+    lines += [" & ".join(latex_text(str(cell)) for cell in row) + r" \\" for row in table.rows]
     body = "\n".join(f"    {line}" for line in lines)
     notes = "".join(f"\n  {latex_text(note)}.\\\\" for note in table.notes)
     footer = f"\n  \\par\\smallskip\\footnotesize\\raggedright{notes}" if notes else ""

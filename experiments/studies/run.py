@@ -1,52 +1,26 @@
-"""Runs studies: the one place that knows which code answers which configuration."""
+"""Runs studies: what has no record yet is trained or computed, then everything that is recorded is published."""
 
 import os
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from experiments.arms import check_starts, run_arms
-from experiments.config.study import (
-    AnatomyStudy,
-    Arm,
-    BackcopyStudy,
-    BaseLengthStudy,
-    ExactStudy,
-    ExtrapolationStudy,
-    MultilingualStudy,
-    PrecisionStudy,
-    RetrievalStudy,
-    RopeBaseStudy,
-    SinksStudy,
-    StreamingStudy,
-    TokensStudy,
-    TrainingStudy,
-    VocabularyStudy,
-)
-from experiments.errors import UserError
-from experiments.group import Measurer
-from experiments.identity import Origin, provenance
-from experiments.interrupt import Interruption
-from experiments.load import arms_of, load_studies
-from experiments.progress import Progress
-from experiments.publish.page import Published
-from experiments.record import read_records
-from experiments.studies.anatomy_measure import AnatomyMeasurer
-from experiments.studies.base_length_measure import BaseLengthMeasurer
-from experiments.studies.extrapolation_measure import ExtrapolationMeasurer
-from experiments.studies.multilingual import run_multilingual
-from experiments.studies.precision import run_precision
-from experiments.studies.publish import publish_all
-from experiments.studies.retrieval_measure import RetrievalMeasurer
-from experiments.studies.rope_base_run import run_rope_base
-from experiments.studies.sinks_measure import BackcopyMeasurer, SinksMeasurer
-from experiments.studies.streaming_measure import StreamingMeasurer
-from experiments.studies.tokens import run_tokens
-from experiments.studies.vocabulary_measure import VocabularyMeasurer
+from leadline.experiments.config.load import arms_of, load_studies
+from leadline.experiments.config.study import Arm, Study
+from leadline.experiments.publish.report import Published, compiled, report
+from leadline.experiments.publish.table import plain
+from leadline.experiments.records.provenance import provenance
+from leadline.experiments.records.store import write_study
+from leadline.experiments.runtime.errors import UserError
+from leadline.experiments.runtime.lock import locked
+from leadline.experiments.runtime.progress import Progress
+from leadline.experiments.runtime.signals import Interruption
+from leadline.experiments.studies.run_exact import run_exact
+from leadline.experiments.training.plan import check_starts, run_arms
 
-Study = TrainingStudy | ExactStudy
+Plan = Sequence[tuple[Study, Sequence[Arm]]]
 
 
 @dataclass(frozen=True)
@@ -57,7 +31,7 @@ class Ran:
     programs: tuple[str, ...]
     seconds: float
     trained: int
-    found: int
+    recorded: int  # found on record, and not run again
 
     def as_json(self, results: Path) -> dict[str, Any]:
         return {
@@ -66,82 +40,62 @@ class Ran:
             "seconds": round(self.seconds, 3),
             "programs": len(self.programs),
             "trained": self.trained,
-            "found": self.found,
+            "recorded": self.recorded,
             "studies": self.published.summary,
             "claims": [asdict(verdict) for verdict in self.published.verdicts],
         }
 
 
 def planned(config: Path, words: Sequence[str]) -> list[tuple[Study, list[Arm]]]:
-    """Every study of a configuration with its arms, checked before anything runs."""
+    """Every study of a configuration with its arms, checked before anything runs.
+
+    Raises:
+        UserError: for whatever the files or the words say that cannot be run.
+    """
     plan: list[tuple[Study, list[Arm]]] = []
     for study in load_studies(config, words):
-        arms = [] if isinstance(study, ExactStudy) else arms_of(study, config)
+        arms = [] if study.exact is not None else arms_of(study, config)
         check_starts(arms)
         plan.append((study, arms))
     return plan
 
 
-def run(plan: Sequence[tuple[Study, Sequence[Arm]]], results: Path, progress: Progress) -> Ran:
-    """Runs what has no record yet and publishes what is recorded. Interrupted when asked to stop.
+def run(plan: Plan, results: Path, progress: Progress, show: Callable[[str], None]) -> Ran:
+    """Runs what has no record yet and publishes what is recorded.
 
-    UserError before anything is trained if the results folder cannot be written or holds what cannot be read.
+    Args:
+        plan: studies and their arms, as `planned` gives them.
+        results: the folder of the records, which is made where there is none.
+        progress: hears of every step.
+        show: gets the first table of each study as text, once the study has been run.
+
+    Raises:
+        UserError: before anything is trained, if the folder cannot be written.
+        Interrupted: when asked to stop; what is recorded is kept.
     """
     began = time.monotonic()
     _check_folder(results)
-    read_records(results)
-    hashes: dict[tuple[str, str], str] = {}
+    digests: dict[tuple[str, str], str] = {}
     programs: list[str] = []
     origin = provenance()
-    trained, found = 0, 0
-    with Interruption() as interruption:
+    trained, recorded = 0, 0
+    with Interruption(progress.note) as interruption:
         for study, arms in plan:
-            if isinstance(study, ExactStudy):
-                own, already = _exact(study, results, origin, progress, interruption)
-                hashes |= own
-                found += already
-                continue
-            outcome = run_arms(study.study, arms, study.seeds, results, _measurer(study), progress, interruption, origin)
-            hashes |= outcome.hashes
-            programs += outcome.programs
-            trained += outcome.trained
-            found += outcome.found
-    return Ran(publish_all(results, hashes), tuple(programs), time.monotonic() - began, trained, found)
-
-
-def _exact(
-    study: ExactStudy, results: Path, origin: Origin, progress: Progress, interruption: Interruption
-) -> tuple[dict[tuple[str, str], str], int]:
-    """Records what needs no training; the hash of each arm, and how many were found."""
-    match study:
-        case RopeBaseStudy():
-            return run_rope_base(study, results, origin, progress, interruption)
-        case PrecisionStudy():
-            return run_precision(study, results, origin, progress, interruption)
-        case TokensStudy():
-            return run_tokens(study, results, origin, progress, interruption)
-        case MultilingualStudy():
-            return run_multilingual(study, results, origin, progress, interruption)
-
-
-def _measurer(study: TrainingStudy) -> Measurer:
-    match study:
-        case BackcopyStudy():
-            return BackcopyMeasurer()
-        case SinksStudy():
-            return SinksMeasurer()
-        case AnatomyStudy():
-            return AnatomyMeasurer()
-        case ExtrapolationStudy():
-            return ExtrapolationMeasurer()
-        case RetrievalStudy():
-            return RetrievalMeasurer()
-        case BaseLengthStudy():
-            return BaseLengthMeasurer()
-        case StreamingStudy():
-            return StreamingMeasurer()
-        case VocabularyStudy():
-            return VocabularyMeasurer()
+            write_study(results, study)
+            if study.exact is not None:
+                with locked(results / study.study):
+                    computed, already = run_exact(study, results, origin, progress, interruption)
+                digests |= computed
+                recorded += already
+            else:
+                outcome = run_arms(study.study, arms, study.seeds, results, progress, interruption, origin)
+                digests |= outcome.digests
+                programs += outcome.programs
+                trained += outcome.trained
+                recorded += outcome.recorded
+            sections = {section.study: section for section in compiled(results, digests, drawn=()).sections}
+            show(plain(sections[study.study].tables[0]))
+    return Ran(report(results, digests), tuple(programs), time.monotonic() - began, trained, recorded)
 
 
 def _check_folder(results: Path) -> None:

@@ -1,11 +1,40 @@
-"""Learned absolute positions."""
+"""Absolute positions, which are added to the embeddings: learned and sinusoidal."""
 
+import jax.numpy as jnp
 from jaxtyping import Array, Float, Int
+
+from leadline.model.positions.angles import angles, fixed_point
+from leadline.model.positions.frequencies import inverse_frequencies
 
 
 def add_positions(x: Float[Array, "B T D"], table: Float[Array, "C D"], positions: Int[Array, " T"]) -> Float[Array, "B T D"]:
-    """x + table[positions] (Gehring et al. 2017, arXiv 1705.03122). The table ends at the training length C: a longer text is
-    a ValueError, because no vector was ever trained for its positions."""
+    """x + table[positions] (Gehring et al. 2017, arXiv:1705.03122).
+
+    Raises:
+        ValueError: for a text longer than the table, whose last positions were never trained.
+    """
     if positions.shape[0] > table.shape[0]:
         raise ValueError(f"learned positions end at {table.shape[0]}, the text has {positions.shape[0]} tokens")
     return x + table[positions][None].astype(x.dtype)
+
+
+def sinusoidal(positions: Int[Array, " T"], width: int, *, base: float = 10000.0) -> Float[Array, "T D"]:
+    """Channels (2i, 2i + 1) are (sin(t w_i), cos(t w_i)), w_i = b^(-2i/D) (Vaswani et al. 2017, arXiv:1706.03762).
+
+    They are added to the embeddings. A shift of the positions by k rotates each pair by k w_i.
+
+    Args:
+        positions: t [tokens].
+        width: D.
+        base: b.
+
+    Returns:
+        float32 [T, D], from angles that are exact at any position (model.positions.angles).
+
+    Raises:
+        ValueError: for an odd width or a base that is not positive.
+    """
+    if width < 2 or width % 2:
+        raise ValueError(f"sinusoidal positions fill pairs of channels: width {width} must be even and at least 2")
+    theta = angles(positions[:, None], fixed_point(inverse_frequencies(width, base)[None]))
+    return jnp.stack([jnp.sin(theta), jnp.cos(theta)], axis=-1).reshape(positions.shape[0], width)

@@ -5,7 +5,7 @@ from numpy.typing import NDArray
 
 
 def alibi_slopes(heads: int) -> NDArray[np.float64]:
-    """m_n = 2^(-8 n / N), n = 1 … N, for N a power of two (Press et al. 2022, arXiv 2108.12409); scores get -m_n (i - j).
+    """m_n = 2^(-8 n / N), n = 1 … N, for N a power of two (Press et al. 2022, arXiv:2108.12409); scores get -m_n (i - j).
 
     Otherwise the slopes of the largest power of two below N, then every second slope of twice that power, as its authors do.
     Returns float64 [N]. ValueError for no heads.

@@ -23,7 +23,8 @@ import numpy as np
 import numpy.typing as npt
 from jaxtyping import Float64
 
-from model.positions.base_certificates import Pairs, decided, open_distances
+from leadline.model.positions.base_certificates import Pairs, decided, open_distances
+from leadline.model.positions.frequencies import exponents, inverse_frequencies
 
 RESOLUTION = 1e-9  # in ln b: islands and gaps narrower than this are not resolved
 # Distances are taken in blocks that grow by half from the first to the last of these sizes: small distances rule out most
@@ -62,14 +63,6 @@ class Violations(NamedTuple):
     minimum: float
 
 
-def geometric_frequencies(base: float, head_dim: int) -> Float64[np.ndarray, " pairs"]:
-    """w_i = base^(-2i/d) for i = 0 ... d/2-1 [radians per token]. ValueError for an odd head dim or a base that is
-    not positive."""
-    if not base > 0:
-        raise ValueError(f"the RoPE base must be positive, not {base}")
-    return float(base) ** -_exponents(head_dim)
-
-
 def similarity_sums(frequencies: Float64[np.ndarray, " pairs"], length: int) -> Float64[np.ndarray, " length"]:
     """B_m = sum_i cos(m w_i) for all 0 <= m < length; of any frequencies, so of scaled ones as well.
 
@@ -92,7 +85,7 @@ def violations(frequencies: Float64[np.ndarray, " pairs"], length: int, *, every
 
 def first_violation(base: float, head_dim: int, length: int, *, every: int = 1) -> Violations | None:
     """`violations` of the unscaled RoPE frequencies of one base; None says that the base is feasible."""
-    return violations(geometric_frequencies(base, head_dim), length, every=every)
+    return violations(inverse_frequencies(head_dim, base), length, every=every)
 
 
 def base_bound(head_dim: int, length: int, *, every: int = 1) -> BaseBound:
@@ -114,7 +107,7 @@ def base_bounds(head_dim: int, lengths: Sequence[int], *, every: int = 1) -> lis
 def all_bases(head_dim: int, *, every: int = 1) -> FeasibleBases:
     """Every b >= 1: where the search begins, with one token. ValueError for a head dim that is odd or not positive, or
     an `every` that is not positive."""
-    _exponents(head_dim)
+    exponents(head_dim)
     if every < 1:
         raise ValueError(f"every must be at least 1, not {every}")
     return FeasibleBases(head_dim, every, 1, ((0.0, np.inf),))
@@ -129,7 +122,7 @@ def restrictions(bases: FeasibleBases, length: int) -> Iterator[FeasibleBases]:
     as length^1.4; d = 128 takes seconds of a core to 131072 tokens, two minutes to a million.
     """
     head_dim, every, done, intervals = bases
-    pairs = Pairs(_exponents(head_dim), every)
+    pairs = Pairs(exponents(head_dim), every)
     for start, stop in _blocks(-(-done // every), -(-length // every)):
         intervals = tuple(_restricted(intervals, start, stop, pairs))
         yield FeasibleBases(head_dim, every, min(stop * every, length), intervals)
@@ -147,7 +140,7 @@ def restricted(bases: FeasibleBases, length: int) -> FeasibleBases:
 def parts(bases: FeasibleBases, length: int, count: int) -> list[FeasibleBases]:
     """The same bases in at most `count` pieces of about equal work up to `length`, for each to be restricted by itself."""
     head_dim, every, done, intervals = bases
-    ray = _certified_ray(-(-done // every), -(-length // every), Pairs(_exponents(head_dim), every))
+    ray = _certified_ray(-(-done // every), -(-length // every), Pairs(exponents(head_dim), every))
     share = sum(max(min(high, ray) - low, 0) for low, high in intervals) / count
     pieces: list[list[Interval]] = [[]]
     room = share
@@ -172,12 +165,6 @@ def bound_of(bases: FeasibleBases) -> BaseBound:
     """The bounds of feasible bases, as bases."""
     edges = [(float(np.exp(low)), float(np.exp(high))) for low, high in bases.intervals] or [(np.inf, np.inf)]
     return BaseBound(infimum=edges[0][0], largest_infeasible=edges[-1][0], islands=edges[:-1])
-
-
-def _exponents(head_dim: int) -> Float64[np.ndarray, " pairs"]:
-    if head_dim < 2 or head_dim % 2:
-        raise ValueError(f"head_dim must be even and positive, not {head_dim}")
-    return np.arange(0, head_dim, 2) / head_dim
 
 
 def _checked(length: int) -> int:

@@ -1,4 +1,4 @@
-"""CoPE: positions that count what the query's gates let through."""
+"""CoPE: contextual positions, sums of gates that depend on query and key (Golovneva et al. 2024)."""
 
 from typing import no_type_check
 
@@ -7,6 +7,8 @@ import jax.numpy as jnp
 from flax import struct
 from jax.sharding import PartitionSpec as P
 from jaxtyping import Array, Bool, Float
+
+from leadline.model.mesh import on_mesh
 
 
 @no_type_check  # JAX rebuilds trees from whatever a transformation leaves: shapes, host arrays, norms
@@ -21,23 +23,31 @@ def init_cope(head_dim: int, positions: int) -> Cope:
     """Zeros, as in the authors' code: no position at first. ValueError for fewer than two positions."""
     if positions < 2:
         raise ValueError(f"CoPE interpolates between positions: it needs at least 2, got {positions}")
-    return Cope(embedding=jnp.zeros((head_dim, positions), out_sharding=P(None, None)))
+    return Cope(embedding=jnp.zeros((head_dim, positions), out_sharding=on_mesh(P(None, None))))
 
 
 def cope_bias(
     p: Cope, q: Float[Array, "B K q H"], scores: Float[Array, "B K q S"], visible: Bool[Array, "q S"]
 ) -> Float[Array, "B K q S"]:
-    """q_i · e[p_ij], p_ij = sum of the gates sigmoid(q_i · k_l) over l = j … i (Golovneva et al. 2024, arXiv 2405.18719).
+    """q_i · e[p_ij], p_ij = sum of the gates sigmoid(q_i · k_l) over l = j … i (Golovneva et al. 2024, arXiv:2405.18719).
 
-    To be added to `scores`, of which the gates are made; both they and q are scaled by 1/sqrt(H) already, as in the authors'
-    code. Keys that are not visible count nothing. Positions end at the last embedding; between whole positions the products
-    q · e are interpolated. Rows may be those of several heads. float32 out.
+    Added to the scores, of which the gates are functions. Keys that are not visible do not count. Positions end at the last
+    embedding; between integer positions the products q · e are interpolated.
+
+    Args:
+        p: weights.
+        q: queries, scaled by 1/sqrt(H) as in the authors' code. Rows may be those of several heads.
+        scores: q · k of the scaled queries; keys are in the order of their positions.
+        visible: which keys a query sees.
+
+    Returns:
+        float32 [B, K, q, S].
     """
     last = p.embedding.shape[-1] - 1
     gates = jnp.where(visible[None, None], jax.nn.sigmoid(scores.astype(jnp.float32)), 0)
     position = jnp.minimum(jax.lax.cumsum(gates, axis=3, reverse=True), last)
     products = jnp.einsum("BKqH,HP->BKqP", q, p.embedding.astype(q.dtype), preferred_element_type=jnp.float32)
-    # The whole position below, never the last embedding itself: so there is always a next one.
+    # Never the last embedding itself, so that there is always a next one.
     below = jnp.clip(jnp.floor(jax.lax.stop_gradient(position)).astype(jnp.int32), 0, last - 1)
     value, following = (jnp.take_along_axis(products, below + step, axis=3) for step in (0, 1))
     return value + (position - below.astype(jnp.float32)) * (following - value)

@@ -9,7 +9,8 @@ from flax import struct
 from jax.sharding import PartitionSpec as P
 from jaxtyping import Array, Float, Int
 
-from model.linear import matrix
+from leadline.model.linear import matrix
+from leadline.model.mesh import on_mesh
 
 
 @no_type_check  # JAX rebuilds trees from whatever a transformation leaves: shapes, host arrays, norms
@@ -34,23 +35,23 @@ def init_fire(heads: int, *, hidden: int = 32, c: float = 0.1, threshold: float 
     if not (c > 0 and threshold > 0):
         raise ValueError(f"FIRE needs c > 0 and a threshold > 0, got {c} and {threshold}")
     return Fire(
-        log_c=jnp.full((), math.log(c), jnp.float32, out_sharding=P()),
-        log_threshold=jnp.full((), math.log(threshold), jnp.float32, out_sharding=P()),
+        log_c=jnp.full((), math.log(c), jnp.float32, out_sharding=on_mesh(P())),
+        log_threshold=jnp.full((), math.log(threshold), jnp.float32, out_sharding=on_mesh(P())),
         hidden=matrix((hidden,), P(None), 1),
         hidden_bias=matrix((hidden,), P(None), 1),
         output=matrix((hidden, heads), P(None, "model"), hidden),
-        output_bias=jnp.zeros(heads, out_sharding=P("model")),
+        output_bias=jnp.zeros(heads, out_sharding=on_mesh(P("model"))),
     )
 
 
-def fire_bias(p: Fire, i: Int[Array, " q"], keys: int) -> Float[Array, "N q S"]:
-    """f(psi(i - j) / psi(max(L, i))), psi(x) = ln(c x + 1), keys j = 0 … keys - 1 (Li et al. 2024, arXiv 2310.04418).
+def fire_bias(p: Fire, i: Int[Array, " q"], j: Int[Array, " S"]) -> Float[Array, "N q S"]:
+    """f(psi(i - j) / psi(max(L, i))), psi(x) = ln(c x + 1), keys j = 0 … keys - 1 (Li et al. 2024, arXiv:2310.04418).
 
     f is a network with one hidden layer of ReLU units. Its input lies in [0, 1]; where j > i it is 0. The authors' code takes
     |c| and |m L0| of trained c and m; c = e^log_c and L = e^log_threshold are positive by their form. float32.
     """
     c = jnp.exp(p.log_c)
-    distance = jnp.maximum(i[:, None] - jnp.arange(keys)[None, :], 0).astype(jnp.float32)
+    distance = jnp.maximum(i[:, None] - j[None, :], 0).astype(jnp.float32)
     furthest = jnp.maximum(jnp.exp(p.log_threshold), i.astype(jnp.float32))
     x = jnp.log1p(c * distance) / jnp.log1p(c * furthest)[:, None]
     units = jax.nn.relu(x[:, :, None] * p.hidden[None, None] + p.hidden_bias[None, None])

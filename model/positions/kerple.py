@@ -8,23 +8,24 @@ from flax import struct
 from jax.sharding import PartitionSpec as P
 from jaxtyping import Array, Float
 
+from leadline.model.mesh import place
+
 LEAST = 0.01  # the authors' code keeps its parameters at or above this
 
 
 @no_type_check  # JAX rebuilds trees from whatever a transformation leaves: shapes, host arrays, norms
 @struct.dataclass
 class Kerple:
-    """Weights, free of any bound; the functions below say what they stand for. `*L` is empty for one layer."""
+    """Unbounded weights, of which p and a below are functions. `*L` is empty for one layer."""
 
     scale: Float[Array, "*L N"]
     shape: Float[Array, "*L N"]
 
 
 def init_kerple(key: Array, heads: int, *, power: bool = False) -> Kerple:
-    """The published draws, p ~ U(0, 2) and a ~ U(0, 1) of either kernel, kept from 0 by `LEAST` as the authors' code does.
+    """The published initialisation, p ~ U(0, 2) and a ~ U(0, 1), at least `LEAST` as in the authors' code.
 
-    p is the factor of the logarithm and the exponent of the power, a the rate of the one and the factor of the other.
-    Needs a mesh.
+    p is the factor of the logarithm and the exponent of the power; a is the rate of the logarithm and the factor of the power.
     """
     first, second = jax.random.uniform(key, (2, heads))
     if power:
@@ -33,11 +34,11 @@ def init_kerple(key: Array, heads: int, *, power: bool = False) -> Kerple:
         scale, shape = jnp.log(jnp.maximum(first, LEAST)), jnp.log(half) - jnp.log1p(-half)
     else:
         scale, shape = jnp.log(jnp.maximum(2 * first, LEAST)), jnp.log(jnp.maximum(second, LEAST))
-    return Kerple(scale=jax.reshard(scale, P("model")), shape=jax.reshard(shape, P("model")))
+    return Kerple(scale=place(scale, P("model")), shape=place(shape, P("model")))
 
 
 def kerple_logarithmic(p: Kerple, keys: int) -> Float[Array, "N S"]:
-    """-p ln(1 + a d) at distances d = 0 … keys - 1, p = e^scale, a = e^shape (Chi et al. 2022, arXiv 2205.09921).
+    """-p ln(1 + a d) at distances d = 0 … keys - 1, p = e^scale, a = e^shape (Chi et al. 2022, arXiv:2205.09921).
 
     For `by_distance`. The authors' code clamps p and a at 0.01 in place at every step, which no gradient sees; here they are
     positive by their form, and every gradient is that of the value.
@@ -47,7 +48,7 @@ def kerple_logarithmic(p: Kerple, keys: int) -> Float[Array, "N S"]:
 
 
 def kerple_power(p: Kerple, keys: int) -> Float[Array, "N S"]:
-    """-a d^p at distances d = 0 … keys - 1, a = e^scale, p = 2 / (1 + e^-shape) in (0, 2] (Chi et al. 2022, arXiv 2205.09921).
+    """-a d^p at distances d = 0 … keys - 1, a = e^scale, p = 2 / (1 + e^-shape) in (0, 2] (Chi et al. 2022, arXiv:2205.09921).
 
     For `by_distance`. The authors' code clamps a at 0.01 and p to [0.01, 2] in place, see `kerple_logarithmic`.
     """

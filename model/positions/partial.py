@@ -1,4 +1,4 @@
-"""Rotating some of the pairs only. Two different things go by one name:
+"""Rotating some of the pairs only. Two different encodings have similar names.
 
 p-RoPE cuts the slow end off the spectrum of the whole head: the pairs that stay keep their frequencies, and the lowest ones are
 gone. Partial rotary squeezes a whole spectrum, the lowest frequency too, into fewer channels. With d = 8, b = 10^4 and half of
@@ -11,7 +11,7 @@ from typing import NamedTuple
 import numpy as np
 from jaxtyping import Bool
 
-from model.positions.rope_scaling import Table
+from leadline.model.positions.frequencies import Table
 
 
 class PartialTable(NamedTuple):
@@ -25,13 +25,13 @@ class PartialTable(NamedTuple):
     rotated: Bool[np.ndarray, " half"]
 
 
-def p_rope(table: Table, share: float) -> Table:
-    """The table with the lowest frequencies set to zero, so that `share` of its pairs are left; 0 < share <= 1.
+def p_rope(table: Table, p: float) -> Table:
+    """The table with the lowest frequencies set to zero, so that a share p of its pairs is left; 0 < p <= 1.
 
-    Barbero et al. 2024 (arXiv 2410.06205); "proportional" in transformers, used by Gemma's layers of full attention. The
+    Barbero et al. 2024 (arXiv:2410.06205); "proportional" in transformers, used by Gemma's layers of full attention. The
     lowest are taken to be the last. ValueError for a share that is not a whole number of pairs.
     """
-    return np.where(np.arange(len(table)) < _rotated_pairs(len(table), share), table, 0.0)
+    return np.where(np.arange(len(table)) < _rotated_pairs(len(table), p), table, 0.0)
 
 
 def partial(head_dim: int, share: float, table_of: Callable[[int], Table]) -> PartialTable:
@@ -39,7 +39,7 @@ def partial(head_dim: int, share: float, table_of: Callable[[int], Table]) -> Pa
 
     `table_of` maps a rotary dimension to its table: `lambda size: inverse_frequencies(size, base)`, or any extension of it, so
     that the ramps of YaRN see the rotary dimension too. As in GPT-J (Wang and Komatsuzaki 2021) and GPT-NeoX (Black et al.
-    2022, arXiv 2204.06745). The rotated pairs are the first ones, hence in the half-split layout the channels i and i + d/2
+    2022, arXiv:2204.06745). The rotated pairs are the first ones, hence in the half-split layout the channels i and i + d/2
     for i < share · d/2; GPT-NeoX pairs i with i + share · d/2, a fixed permutation of the channels. ValueError for an odd head
     dimension, a share that is not a whole number of pairs, or a table of another size.
     """

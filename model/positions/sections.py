@@ -1,17 +1,16 @@
 """RoPE of several coordinates: tables [coordinates, d/2] in float64, [rad per unit of a coordinate].
 
-The angle of pair i is the sum over the coordinates c of position_c · table[c, i]. In all of these every pair listens to one
-coordinate. Where all coordinates of a token are equal, `sectioned` and `interleaved_sections` are the RoPE of one coordinate:
-so Qwen-VL's text, whose three coordinates count its tokens, is rotated as by a model of text.
+The angle of pair i is the sum over the coordinates c of position_c · table[c, i]. Here every pair has one coordinate. Where all
+coordinates of a token are equal, as in the text of Qwen-VL, `sectioned` and `interleaved_sections` are the RoPE of one.
 """
 
-import math
 from collections.abc import Sequence
 
+import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Float64, Int32
+from jaxtyping import Array, Float64, Int
 
-from model.positions.rope_scaling import Table, inverse_frequencies
+from leadline.model.positions.frequencies import Table, inverse_frequencies
 
 Tables = Float64[np.ndarray, "coordinates half"]
 
@@ -19,7 +18,7 @@ Tables = Float64[np.ndarray, "coordinates half"]
 def axial(head_dim: int, base: float, coordinates: int) -> Tables:
     """The channels divided among the coordinates C, each with its own whole spectrum b^(-2jC/d), j = 0 … d/(2C) - 1.
 
-    Heo et al. 2024 (arXiv 2403.13298), who have C = 2 and b = 100. The first coordinate has the first d/(2C) pairs; theirs is
+    Heo et al. 2024 (arXiv:2403.13298), who have C = 2 and b = 100. The first coordinate has the first d/(2C) pairs; theirs is
     x, the last of `grid_positions`. ValueError for a head dimension that is not a multiple of 2 C.
     """
     if coordinates < 1:
@@ -34,42 +33,57 @@ def axial(head_dim: int, base: float, coordinates: int) -> Tables:
 def sectioned(table: Table, sections: Sequence[int]) -> Tables:
     """One coordinate a section of consecutive pairs; every pair keeps its frequency.
 
-    M-RoPE of Qwen2-VL (Wang et al. 2024, arXiv 2409.12191): time, height and width with the sections 16, 24, 24 of 64 pairs.
-    So time has the fast pairs and width the slow ones. ValueError for sections that do not add up to the pairs.
+    M-RoPE of Qwen2-VL (Wang et al. 2024, arXiv:2409.12191): time, height and width with the sections 16, 24, 24 of 64 pairs.
+    So time has the fast pairs and width the slow ones.
+
+    Raises:
+        ValueError: for sections that do not add up to the pairs.
     """
     sizes = _checked(table, sections)
     return _of_one_coordinate_a_pair(table, np.repeat(np.arange(len(sizes)), sizes), len(sizes))
 
 
 def interleaved_sections(table: Table, sections: Sequence[int]) -> Tables:
-    """Pairs dealt in turns, THWTHW…, until a coordinate has its section; what is left is the first coordinate's.
+    """Coordinates that alternate from pair to pair, THWTHW…, until each has its section; the rest is the first one's.
 
-    Interleaved M-RoPE of Qwen3-VL (Bai et al. 2025, arXiv 2511.21631): sections 24, 20, 20 of 64 pairs, where the last four
-    pairs are T's. ValueError for sections that do not add up to the pairs, or of a later coordinate c that is larger than
-    the number of the pairs c, c + C, c + 2C, … (C coordinates): the published code gives it fewer than asked for.
+    Interleaved M-RoPE of Qwen3-VL (Bai et al. 2025, arXiv:2511.21631): sections 24, 20, 20 of 64 pairs, the last four of which
+    are T's.
+
+    Raises:
+        ValueError: for sections that do not add up to the pairs, or that of a later coordinate c which is larger than the
+            number of the pairs c, c + C, c + 2C, … of C coordinates. The published code silently takes fewer pairs.
     """
     _checked(table, sections)
     owners = np.zeros(len(table), np.int64)
     for c, section in enumerate(sections[1:], start=1):
-        turns = np.arange(c, len(table), len(sections))
-        if section > len(turns):
+        every = np.arange(c, len(table), len(sections))
+        if section > len(every):
             raise ValueError(
                 f"interleaved section {c} of {section} pairs is too large: one in {len(sections)} of {len(table)} pairs"
-                f" makes {len(turns)}; give the rest to the first coordinate"
+                f" makes {len(every)}; give the rest to the first coordinate"
             )
-        owners[turns[:section]] = c
+        owners[every[:section]] = c
     return _of_one_coordinate_a_pair(table, owners, len(sections))
 
 
-def grid_positions(tokens: int, shape: Sequence[int] = ()) -> Int32[np.ndarray, "tokens coordinates"]:
-    """The coordinates of the tokens of a raster, the last axis fastest; `shape` has the sizes of all axes but the first.
+def grid_positions(i: Int[Array, " T"], shape: Sequence[int] = ()) -> Int[Array, "T coordinates"]:
+    """The coordinates of tokens i of a raster, the last axis fastest.
 
-    () is the running number of text; (width,) gives row and column, (height, width) frame, row and column.
+    Args:
+        i: indices of the tokens.
+        shape: sizes of all axes but the first. () is a text, (width,) gives row and column, (height, width) frame, row and
+            column.
+
+    Raises:
+        ValueError: for an axis below 1.
     """
-    if tokens < 0 or any(size < 1 for size in shape):
-        raise ValueError(f"a raster needs tokens >= 0 and axes >= 1, got {tokens} tokens and axes {list(shape)}")
-    first = math.ceil(tokens / math.prod(shape))
-    return np.stack(np.unravel_index(np.arange(tokens), (max(first, 1), *shape)), axis=1).astype(np.int32)
+    if any(size < 1 for size in shape):
+        raise ValueError(f"a raster needs axes of at least 1, got {list(shape)}")
+    coordinates = []
+    for size in reversed(shape):
+        coordinates.append(i % size)
+        i = i // size
+    return jnp.stack([i, *reversed(coordinates)], axis=1)
 
 
 def _checked(table: Table, sections: Sequence[int]) -> list[int]:

@@ -8,7 +8,7 @@ from flax import struct
 from jax.sharding import PartitionSpec as P
 from jaxtyping import Array, Float, Int
 
-from model.linear import matrix
+from leadline.model.linear import matrix
 
 
 @no_type_check  # JAX rebuilds trees from whatever a transformation leaves: shapes, host arrays, norms
@@ -20,18 +20,26 @@ class T5Bias:
 
 
 def init_t5_bias(heads: int, width: int, *, buckets: int = 32) -> T5Bias:
-    """The table to be drawn at 1/sqrt(D), as T5 does. ValueError for fewer than two buckets."""
+    """A table drawn at 1/sqrt(D), as in T5. ValueError for fewer than two buckets."""
     if buckets < 2:
         raise ValueError(f"T5 needs at least 2 buckets, got {buckets}")
     return T5Bias(table=matrix((buckets, heads), P(None, "model"), width))
 
 
 def t5_buckets(distance: Int[Array, "*d"], *, buckets: int = 32, furthest: int = 128) -> Int[Array, "*d"]:
-    """The causal bucket of each distance i - j (Raffel et al. 2020, arXiv 1910.10683); negative ones fall into bucket 0.
+    """The causal bucket of each distance i - j (Raffel et al. 2020, arXiv:1910.10683).
 
     With e = buckets // 2, distances below e have a bucket each; beyond, d falls into e + floor((buckets - e) ln(d / e) /
-    ln(furthest / e)), and from `furthest` on into the last. The edges of the buckets are found in whole numbers on the host,
-    so that no rounded logarithm decides. ValueError for fewer than two buckets or `furthest` <= e.
+    ln(furthest / e)), and from `furthest` on into the last. The edges of the buckets are computed in integers on the host, so
+    that no logarithm is rounded.
+
+    Args:
+        distance: [tokens]; negative ones fall into bucket 0.
+        buckets: their number.
+        furthest: the distance from which on they share the last one.
+
+    Raises:
+        ValueError: for fewer than two buckets, or `furthest` <= e.
     """
     exact = buckets // 2
     edges = jnp.asarray(_edges(buckets, furthest), distance.dtype).reshape((1,) * distance.ndim + (-1,))

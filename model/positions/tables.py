@@ -1,4 +1,4 @@
-"""The positions of a model as values: what is swept, and never compiled in."""
+"""Position encodings, windows and hyperparameters of all layers as traced values. Changing them never recompiles."""
 
 from typing import no_type_check
 
@@ -9,17 +9,15 @@ from flax import struct
 from jaxtyping import Array, Float, Int
 from numpy.typing import NDArray
 
-from model.positions.phase import Frequencies, fixed_point
-from model.values import AttentionValues, attention_values
-
-# Wider than any context, and int32 without overflow: a window of this width hides nothing.
-NO_WINDOW = 2**30
+from leadline.model.attention.hyperparameters import Hyperparameters, hyperparameters
+from leadline.model.attention.mask import NO_WINDOW
+from leadline.model.positions.angles import Frequencies, fixed_point
 
 
 @no_type_check  # JAX rebuilds trees from whatever a transformation leaves: shapes, host arrays, norms
 @struct.dataclass
 class PositionTables:
-    """One row a layer: every variant of RoPE, NoPE, xPos, ALiBi, a temperature and a window differ in these numbers only.
+    """One row a layer. Every variant of RoPE, NoPE, xPos, ALiBi, a temperature and a window differ in these numbers only.
 
     `*T` is empty, or the positions of a text where the table depends on them (model.block, `table_per`).
     """
@@ -28,11 +26,11 @@ class PositionTables:
     attention_factor: Float[Array, "*L pairs"]  # [*L, *T, pairs], multiplies cos and sin
     decay: Float[Array, "*L pairs"]  # xPos: ln ζ per token; zeros are none
     slopes: Float[Array, "*L N"]  # ALiBi; zeros are none
-    temperature: Float[Array, "*L"]  # of queries, model.positions.temperature; 0 is none
+    temperature: Float[Array, "*L"]  # of queries, model.positions.rotation.query_scale; 0 is none
     temperature_span: Float[Array, "*L"]  # tokens
     window: Int[Array, "*L"]  # newest keys that a query sees, itself included
-    kept: Int[Array, "*L"]  # first keys that it sees besides
-    attention: AttentionValues  # what else of attention is a value
+    initial_tokens: Int[Array, "*L"]  # first keys that it sees besides
+    attention: Hyperparameters
 
 
 def position_tables(
@@ -45,12 +43,22 @@ def position_tables(
     decay: NDArray[np.float64] | None = None,
     slopes: NDArray[np.float64] | None = None,
     window: int = NO_WINDOW,
-    kept: int = 0,
+    initial_tokens: int = 0,
 ) -> PositionTables:
-    """The same row for every layer, [L, …]; what is not given is absent (NoPE, no ALiBi, no window).
+    """The same row for every layer, [L, …]. The defaults are NoPE without a window.
 
-    `inverse_frequencies` is float64 [pairs], [coordinates, pairs] or [T, coordinates, pairs] in rad per token, and what
-    `attention_factor` broadcasts to is [pairs] or [T, pairs]. Layers that differ are rows of two tables: see `by_layer`.
+    Layers that differ are rows of two tables (`by_layer`), or rows set by hand.
+
+    Args:
+        layers: L.
+        heads: N.
+        head_dim: H.
+        inverse_frequencies: float64 [pairs], [coordinates, pairs] or [T, coordinates, pairs], in rad per token.
+        attention_factor: multiplies cosine and sine; broadcasts to [pairs] or [T, pairs].
+        decay: [pairs], ln ζ of xPos per token.
+        slopes: [N], of ALiBi.
+        window: newest keys that a query sees, itself included.
+        initial_tokens: first keys that it sees besides.
     """
     table = np.zeros(head_dim // 2) if inverse_frequencies is None else np.asarray(inverse_frequencies, np.float64)
     table = table[None] if table.ndim == 1 else table
@@ -63,13 +71,13 @@ def position_tables(
         temperature=jnp.zeros(layers, jnp.float32),
         temperature_span=jnp.ones(layers, jnp.float32),
         window=jnp.full(layers, window, jnp.int32),
-        kept=jnp.full(layers, kept, jnp.int32),
-        attention=attention_values(layers),
+        initial_tokens=jnp.full(layers, initial_tokens, jnp.int32),
+        attention=hyperparameters(layers),
     )
 
 
 def by_layer(with_positions: PositionTables, without: PositionTables, every: int) -> PositionTables:
-    """Layers every, 2 · every, … (counted from 1) take their row of `without`, the others theirs of `with_positions`.
+    """Tables whose layers every, 2 · every, … (counted from 1) are those of `without`, the others those of `with_positions`.
 
     With NoPE as the second table this is iRoPE (Llama 4, Meta 2025; SmolLM3 2025: every fourth layer).
     """

@@ -1,4 +1,4 @@
-"""xPos: RoPE whose pairs fade with distance, the fast ones sooner."""
+"""xPos: RoPE whose pairs decay with distance, the fast ones sooner."""
 
 import math
 
@@ -12,7 +12,7 @@ HEADROOM = 16
 def xpos_decay(head_dim: int, *, gamma: float = 0.4, scale_base: float = 512.0) -> NDArray[np.float64]:
     """ln(zeta_i) / scale_base per token, zeta_i = (2i/d + gamma) / (1 + gamma), i = 0 … d/2 - 1.
 
-    Sun et al. 2022 (arXiv 2212.10554). Pair i of a query at position t is multiplied by e^(decay_i t), that of a key at s by
+    Sun et al. 2022 (arXiv:2212.10554). Pair i of a query at position t is multiplied by e^(decay_i t), that of a key at s by
     e^(-decay_i s), so that their product fades by zeta_i^((t - s) / scale_base): scores depend on t - s only. Public
     implementations count positions from the middle of the call, which keeps the numbers small but makes a cached key that was
     scaled in a shorter call wrong in a longer one. Here positions count from 0 and nothing depends on the length of the call;

@@ -1,4 +1,4 @@
-"""NTK-by-parts and YaRN: fast pairs stay, slow pairs are interpolated, a ramp between (Peng et al. 2023, arXiv 2309.00071).
+"""NTK-by-parts and YaRN: fast pairs stay, slow pairs are interpolated, a ramp between (Peng et al. 2023, arXiv:2309.00071).
 
 The paper and the published code differ. A pair makes r_i = L0 w_i / 2π turns within the training length. The paper's ramp is
 linear in r_i, the code's is linear in i, that is in ln r_i; both have the same ends but for rounding. At d = 128, b = 1e4,
@@ -10,7 +10,7 @@ from typing import Literal
 
 import numpy as np
 
-from model.positions.rope_scaling import Table, checked_factor, checked_length, inverse_frequencies
+from leadline.model.positions.frequencies import Table, checked_factor, checked_length, inverse_frequencies
 
 Ramp = Literal["pairs", "rotations"]
 
@@ -89,7 +89,7 @@ def yarn_attention_factor(factor: float, *, multiplier: float = 1.0) -> float:
 def deepseek_attention_factor(factor: float, mscale: float, mscale_all_dim: float) -> float:
     """(0.1 mscale ln s + 1) / (0.1 mscale_all_dim ln s + 1): DeepSeek's final multiplier of cos and of sin.
 
-    DeepSeek-V2 (arXiv 2405.04434) rotates part of a head only, so this multiplies that part only. Its code multiplies the
+    DeepSeek-V2 (arXiv:2405.04434) rotates part of a head only, so this multiplies that part only. Its code multiplies the
     scores of the whole head by the square of the denominator besides: `yarn_attention_factor` is mscale 1, mscale_all_dim 0.
     """
     return _temperature(factor, mscale) / _temperature(factor, mscale_all_dim)

@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from experiments.config.study import Arm
-from experiments.errors import UserError
-from experiments.load import arms_of, load_studies
+from leadline.experiments.config.load import arms_of, load_studies
+from leadline.experiments.config.study import Arm
+from leadline.experiments.runtime.errors import UserError
 
 EXTRAPOLATION = """
 study = "extrapolation"
@@ -20,6 +20,8 @@ steps = 10
 batch = 4
 learning_rate = 1e-3
 [measure]
+sink.length = 16
+[measure.perplexity]
 lengths = [16, 32]
 last = 8
 """

@@ -8,11 +8,11 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from model.block import Block, BlockConfig, apply_block, init_block
-from model.gating import GateConfig, Per
-from model.norm import Norm
-from model.positions.rope_scaling import inverse_frequencies
-from model.positions.tables import PositionTables, position_tables
+from leadline.model.attention.gate import GateConfig, Per
+from leadline.model.block import Block, BlockConfig, apply_block, init_block
+from leadline.model.norm import Norm
+from leadline.model.positions.frequencies import inverse_frequencies
+from leadline.model.positions.tables import PositionTables, position_tables
 from tests.model.weights import drawn
 
 pytestmark = pytest.mark.usefixtures("mesh")
@@ -45,11 +45,11 @@ def draw(seed: int = 1) -> jax.Array:
 
 
 def block(cfg: BlockConfig, seed: int = 0) -> Block:
-    return drawn(lambda: init_block(jax.random.key(0), cfg, extra_logit=0.0, depth=2), seed)
+    return drawn(lambda: init_block(jax.random.key(0), cfg, sink_logit=0.0, depth=2), seed)
 
 
 def apply(p: Block, x: jax.Array, cfg: BlockConfig):
-    return jax.jit(apply_block, static_argnames="cfg")(p, x, rope(), jnp.arange(TOKENS)[:, None], cfg)[:2]
+    return jax.jit(apply_block, static_argnames="cfg")(p, x, rope(), cfg)[:2]
 
 
 def with_gate_at(value: float, cfg: BlockConfig) -> Block:
@@ -96,8 +96,7 @@ def test_twice_a_sigmoid_of_zero_is_no_gate():
     p = replace(block(cfg), gate=jnp.zeros((16, 4, 8)))
     tables = rope()
     twice = replace(tables, attention=replace(tables.attention, gate=jnp.asarray([0.0, 2.0])))
-    positions = jnp.arange(TOKENS)[:, None]
-    gated, _, _ = jax.jit(apply_block, static_argnames="cfg")(p, draw(), twice, positions, cfg)
+    gated, _, _ = jax.jit(apply_block, static_argnames="cfg")(p, draw(), twice, cfg)
     plain, _ = apply(replace(p, gate=None), draw(), replace(cfg, gate=None))
     np.testing.assert_allclose(gated, plain, atol=1e-6)
 
@@ -158,10 +157,10 @@ def test_layouts_of_rope_are_equal_up_to_a_permutation_of_the_query_and_key_chan
 def test_initial_matrices_that_write_to_the_residual_stream_are_smaller():
     """By 1 / sqrt(2 · depth): all others have 1 / sqrt(fan-in) = 1/8, times the 0.9866 of a normal cut at ±3."""
     cfg = BlockConfig(width=64, heads=8, kv_heads=8, head_dim=8, hidden=64)
-    p = jax.jit(init_block, static_argnames=("cfg", "depth"))(jax.random.key(0), cfg, extra_logit=0.5, depth=8)
+    p = jax.jit(init_block, static_argnames=("cfg", "depth"))(jax.random.key(0), cfg, sink_logit=0.5, depth=8)
     for matrix, gain in [(p.query, 1), (p.value, 1), (p.feedforward.up, 1), (p.output, 1 / 4), (p.feedforward.down, 1 / 4)]:
         assert jnp.std(matrix).item() == pytest.approx(0.9866 * gain / 8, rel=0.05)
-    np.testing.assert_array_equal(p.extra_logit, 0.5)
+    np.testing.assert_array_equal(p.sink_logit, 0.5)
 
 
 @pytest.mark.parametrize(
@@ -169,8 +168,10 @@ def test_initial_matrices_that_write_to_the_residual_stream_are_smaller():
     [
         ({"kv_heads": 3}, "4 query heads cannot share 3"),
         ({"head_dim": 7}, "head dimension 7 must be even"),
-        ({"prepended": "key", "prepended_dims": 9}, "a key of 8 channels has no first 9"),
-        ({"prepended": "key", "polar": True}, "PoPE's keys have twice the channels"),
+        ({"key_bias": True, "key_bias_dims": 9}, "a key of 8 channels has no first 9"),
+        ({"key_bias": True, "polar": True}, "PoPE's keys have twice the channels"),
+        ({"value_bias": True}, "set key_bias too"),
+        ({"normalizer": "softmaxx"}, "unknown normalizer 'softmaxx': choose one of softmax, clipped"),
     ],
 )
 def test_impossible_shapes_are_named(changes, message):
@@ -178,12 +179,12 @@ def test_impossible_shapes_are_named(changes, message):
         replace(CONFIG, **changes)
 
 
-def test_a_row_of_few_channels_is_one_whose_others_are_zero():
-    few, all_of_them = (replace(CONFIG, prepended="key", prepended_dims=dims) for dims in (3, None))
-    p, x = replace(block(few), extra_logit=jnp.zeros(4)), draw()
-    assert p.bias_key is not None
-    assert p.bias_key.shape == (2, 3)
-    padded = replace(p, bias_key=jnp.pad(p.bias_key, [(0, 0), (0, 5)]))
+def test_a_key_bias_of_few_channels_is_one_whose_others_are_zero():
+    few, all_of_them = (replace(CONFIG, key_bias=True, key_bias_dims=dims) for dims in (3, None))
+    p, x = replace(block(few), sink_logit=jnp.zeros(4)), draw()
+    assert p.key_bias is not None
+    assert p.key_bias.shape == (2, 3)
+    padded = replace(p, key_bias=jnp.pad(p.key_bias, [(0, 0), (0, 5)]))
     np.testing.assert_allclose(apply(p, x, few)[0], apply(padded, x, all_of_them)[0], atol=1e-6)
-    moved = replace(p, bias_key=p.bias_key + 1)
+    moved = replace(p, key_bias=p.key_bias + 1)
     assert np.abs(apply(moved, x, few)[0] - apply(p, x, few)[0]).max() > 1e-3

@@ -10,12 +10,12 @@ import pytest
 from jax.sharding import NamedSharding
 from jax.sharding import PartitionSpec as P
 
-from model.block import BlockConfig
-from model.decoder import DecoderConfig, apply_decoder, init_decoder
-from model.embedding import embed
-from model.mesh import make_mesh
-from model.positions.rope_scaling import inverse_frequencies
-from model.positions.tables import position_tables
+from leadline.model.block import BlockConfig
+from leadline.model.decoder import DecoderConfig, apply_decoder, init_decoder
+from leadline.model.embedding import embed
+from leadline.model.mesh import make_mesh
+from leadline.model.positions.frequencies import inverse_frequencies
+from leadline.model.positions.tables import position_tables
 
 pytestmark = pytest.mark.usefixtures("quick_to_compile")
 

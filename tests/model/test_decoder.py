@@ -7,13 +7,15 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from jax.tree_util import Partial
 
-from model.block import BlockConfig
-from model.decoder import UNROLLED, Decoder, DecoderConfig, apply_decoder, init_decoder
-from model.gating import GateConfig
-from model.positions.alibi import alibi_slopes
-from model.positions.rope_scaling import inverse_frequencies
-from model.positions.tables import PositionTables, position_tables
+from leadline.model.attention.gate import GateConfig
+from leadline.model.block import BlockConfig
+from leadline.model.context import Context
+from leadline.model.decoder import UNROLLED, Decoder, DecoderConfig, apply_decoder, init_decoder
+from leadline.model.positions.alibi import alibi_slopes
+from leadline.model.positions.frequencies import inverse_frequencies
+from leadline.model.positions.tables import PositionTables, position_tables
 from tests.model.weights import drawn
 
 pytestmark = pytest.mark.usefixtures("quick_to_compile", "mesh")
@@ -39,8 +41,8 @@ def weights(cfg: DecoderConfig = CONFIG) -> Decoder:
     return drawn(lambda: init_decoder(jax.random.key(0), cfg))
 
 
-def initial(cfg: DecoderConfig, extra_logit: float) -> Decoder:
-    return jax.jit(init_decoder, static_argnames="cfg")(jax.random.key(0), cfg, extra_logit=extra_logit)
+def initial(cfg: DecoderConfig, sink_logit: float) -> Decoder:
+    return jax.jit(init_decoder, static_argnames="cfg")(jax.random.key(0), cfg, sink_logit=sink_logit)
 
 
 def forward(p: Decoder, tokens, tables: PositionTables, cfg: DecoderConfig = CONFIG, **options):
@@ -88,7 +90,7 @@ def test_logits_before_a_token_do_not_depend_on_the_length_of_the_text():
 def test_padded_tokens_change_nothing_before_them():
     p, text = weights(), jax.random.randint(jax.random.key(2), (1, 9), 0, 11)
     padding = jnp.asarray([[True] * 6 + [False] * 3])
-    padded, _ = forward(p, text, rope(), padding=padding)
+    padded, _ = forward(p, text, rope(), context=Context(padding=padding))
     short, _ = forward(p, text[:, :6], rope())
     np.testing.assert_allclose(padded[:, :6], short, atol=1e-5)
 
@@ -98,7 +100,7 @@ def test_left_padding_changes_no_logits_under_relative_positions():
     shifted = jnp.concatenate([jnp.zeros((1, 3), text.dtype), text], axis=1)
     padding = jnp.asarray([[False] * 3 + [True] * 6])
     for tables in (rope(), alibi(), nope()):
-        padded, _ = forward(p, shifted, tables, padding=padding)
+        padded, _ = forward(p, shifted, tables, context=Context(padding=padding))
         alone, _ = forward(p, text, tables)
         np.testing.assert_allclose(padded[:, 3:], alone, atol=1e-4)
 
@@ -146,13 +148,44 @@ def test_scanned_layers_equal_unrolled_ones():
     np.testing.assert_allclose(found, forward(p, text, rope(UNROLLED), shallow)[0], atol=1e-5)
 
 
-def test_layers_have_their_own_tables():
-    """A window in one layer only: each row of the tables reaches its own layer."""
-    one, other = (replace(rope(), window=jnp.asarray(w, jnp.int32)) for w in ([1, 2**30], [2**30, 1]))
-    for windowed, tables in ((0, one), (1, other)):
-        _, first = forward(weights(), [[1, 2, 3]], tables, measure=lambda trace: trace.attention.first)
-        np.testing.assert_array_equal(first[windowed, :, :, 1:], 0)
-        assert first[1 - windowed].min() > 0
+# What a layer has of its own, as a value: of the position tables, of the hyperparameters, and of the weights.
+OWN = {
+    "window": lambda p, t: (p, replace(t, window=t.window.at[1].set(2))),
+    "initial tokens": lambda p, t: (p, replace(t, window=t.window * 0 + 2, initial_tokens=t.initial_tokens.at[1].set(1))),
+    "frequencies": lambda p, t: (p, jax.tree.map(lambda a, b: a.at[1].set(b[1]), t, rope(base=10.0))),
+    "slopes": lambda p, t: (p, replace(t, slopes=t.slopes.at[1].set(0.5))),
+    "temperature": lambda p, t: (p, replace(t, temperature=t.temperature.at[1].set(0.9))),
+    "scale": lambda p, t: (p, replace(t, attention=replace(t.attention, scale=t.attention.scale.at[1].set(3.0)))),
+    "sink logit": lambda p, t: (replace(p, blocks=replace(p.blocks, sink_logit=p.blocks.sink_logit.at[1].set(0.0))), t),
+}
+
+
+@pytest.mark.parametrize("name", OWN)
+def test_every_layer_has_values_of_its_own(name):
+    """A change of the second row changes what the second layer attends to, and nothing of the first."""
+    text = [[1, 2, 3, 4, 5, 6]]
+    p, tables = OWN[name](weights(), rope())
+    base = replace(rope(), window=tables.window * 0 + 2) if name == "initial tokens" else rope()
+    _, before = forward(weights(), text, base, measure=lambda trace: trace.attention.received)
+    _, after = forward(p, text, tables, measure=lambda trace: trace.attention.received)
+    np.testing.assert_array_equal(after[0], before[0])
+    assert np.abs(after[1] - before[1]).max() > 1e-3
+
+
+def test_positions_may_be_given():
+    """RoPE knows differences alone: a text that begins elsewhere has the same logits, and one with gaps has others."""
+    p, text = weights(), [[1, 2, 3, 4, 5]]
+    whole, _ = forward(p, text, rope())
+    for positions, moved in ((Partial(lambda i: 7 + i[:, None]), False), (Partial(lambda i: 3 * i[:, None]), True)):
+        found, _ = forward(p, text, rope(), context=Context(positions))
+        assert (np.abs(found - whole).max() > 1e-3) == moved
+
+
+def test_without_a_mesh_everything_is_on_one_device():
+    p, text = weights(), [[1, 2, 3, 4, 5]]
+    expected, _ = forward(p, text, rope())
+    with jax.sharding.use_abstract_mesh(jax.sharding.AbstractMesh((), ())):
+        np.testing.assert_allclose(forward(jax.device_get(p), text, jax.device_get(rope()))[0], expected, atol=1e-5)
 
 
 def test_tables_and_logits_are_values_of_one_program():
@@ -166,7 +199,7 @@ def test_tables_and_logits_are_values_of_one_program():
     p, text = weights(), jnp.asarray([[1, 2, 3, 4, 5, 6, 7, 8]])
     tables = (rope(), rope(base=10.0), rope(window=3), alibi(), nope())
     found = [compiled(p, text, t) for t in tables]
-    found.append(compiled(replace(p, blocks=replace(p.blocks, extra_logit=jnp.zeros((2, 4)))), text, rope()))
+    found.append(compiled(replace(p, blocks=replace(p.blocks, sink_logit=jnp.zeros((2, 4)))), text, rope()))
     assert len(traced) == 1
     for i, logits in enumerate(found):
         assert all(np.abs(logits - other).max() > 1e-4 for other in found[:i])
@@ -219,4 +252,4 @@ def test_initial_logits_of_a_tied_model_have_about_unit_scale_and_layers_start_d
     scores, _ = forward(p, [np.arange(100)], rope(), cfg)
     assert 0.5 < jnp.std(scores) < 2
     assert np.abs(np.subtract(*np.asarray(p.blocks.query))).max() > 0.1
-    np.testing.assert_array_equal(p.blocks.extra_logit, np.full((2, 4), 0.25))
+    np.testing.assert_array_equal(p.blocks.sink_logit, np.full((2, 4), 0.25))

@@ -5,7 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from model.embedding import embed, logits, token_losses
+from leadline.model.embedding import embed, logits, token_losses
 
 pytestmark = pytest.mark.usefixtures("mesh")
 

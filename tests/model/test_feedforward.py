@@ -8,8 +8,8 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from model.feedforward import Activation, feedforward, feedforward_weights
-from model.linear import draw
+from leadline.model.feedforward import Activation, feedforward, feedforward_weights
+from leadline.model.linear import draw
 
 pytestmark = pytest.mark.usefixtures("mesh")
 

@@ -7,13 +7,13 @@ import optax
 import pytest
 from flax import nnx
 
-from model.block import BlockConfig
-from model.decoder import DecoderConfig, apply_decoder
-from model.embedding import token_losses
-from model.flax_module import DecoderModule
-from model.gating import GateConfig
-from model.positions.rope_scaling import inverse_frequencies
-from model.positions.tables import position_tables
+from leadline.model.attention.gate import GateConfig
+from leadline.model.block import BlockConfig
+from leadline.model.decoder import DecoderConfig, apply_decoder
+from leadline.model.embedding import token_losses
+from leadline.model.flax_module import DecoderModule
+from leadline.model.positions.frequencies import inverse_frequencies
+from leadline.model.positions.tables import position_tables
 
 pytestmark = pytest.mark.usefixtures("mesh")
 
@@ -33,9 +33,9 @@ def text():
 
 
 def test_module_equals_functions_and_trains():
-    decoder = nnx.jit(lambda: DecoderModule(CONFIG, rngs=nnx.Rngs(params=0), extra_logit=0.0))()
-    found = nnx.jit(lambda m, x: m(x, tables(), measure=lambda trace: trace.attention.extra))(decoder, text())
-    expected = jax.jit(lambda p, x: apply_decoder(p, x, tables(), CONFIG, measure=lambda trace: trace.attention.extra))(
+    decoder = nnx.jit(lambda: DecoderModule(CONFIG, rngs=nnx.Rngs(params=0), sink_logit=0.0))()
+    found = nnx.jit(lambda m, x: m(x, tables(), measure=lambda trace: trace.attention.sink))(decoder, text())
+    expected = jax.jit(lambda p, x: apply_decoder(p, x, tables(), CONFIG, measure=lambda trace: trace.attention.sink))(
         decoder.weights.get_value(), text()
     )
     for ours, theirs in zip(found, expected, strict=True):

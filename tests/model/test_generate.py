@@ -10,19 +10,17 @@ import pytest
 from jax.sharding import NamedSharding
 from jax.sharding import PartitionSpec as P
 
-from model.block import BlockConfig
-from model.cache import empty_cache
-from model.decoder import Decoder, DecoderConfig, extend, init_decoder
-from model.gating import GateConfig
-from model.generate import Policy, Sampling, begin, decode, draw_token, generate, layers_of, sampling
-from model.mesh import make_mesh
-from model.positions.alibi import alibi_slopes
-from model.positions.bias import BiasConfig
-from model.positions.rope_scaling import inverse_frequencies
-from model.positions.tables import PositionTables, position_tables
-from model.positions.xpos import xpos_decay
-from model.streaming import empty_stream
-from model.values import attention_values
+from leadline.model.attention.gate import GateConfig
+from leadline.model.attention.hyperparameters import hyperparameters
+from leadline.model.block import BlockConfig
+from leadline.model.decoder import Decoder, DecoderConfig, extend, init_decoder
+from leadline.model.generate import Policy, Sampling, begin, decode, draw_token, empty_cache, generate, layers_of, sampling
+from leadline.model.mesh import make_mesh
+from leadline.model.positions.alibi import alibi_slopes
+from leadline.model.positions.frequencies import inverse_frequencies
+from leadline.model.positions.relative import BiasConfig
+from leadline.model.positions.tables import PositionTables, position_tables
+from leadline.model.positions.xpos import xpos_decay
 from tests.model.weights import drawn
 
 pytestmark = pytest.mark.usefixtures("mesh", "quick_to_compile")
@@ -39,33 +37,28 @@ POLICIES = {
     "all": Policy(),
     "window": Policy(6),
     "one": Policy(1, 2),
-    "kept": Policy(6, 3),
+    "initial": Policy(6, 3),
     "text": Policy(6, 3, reindexed=False),
 }
 VARIANTS = {
     "gate": replace(BLOCK, gate=GateConfig("output", "head"), interleaved=True, kv_heads=1),
-    "row": replace(BLOCK, prepended="key_value", capped=True, kv_heads=4),
-    "norms": replace(BLOCK, qk_norm=True, layer_norm=True, scalable=True, placement="sandwich"),
-    "relu": replace(BLOCK, kernel="relu_by_keys", gate=GateConfig("value", "channel")),
+    "KV bias": replace(BLOCK, key_bias=True, value_bias=True, soft_cap=True, kv_heads=4),
+    "norms": replace(BLOCK, qk_norm=True, layer_norm=True, scalable_softmax=True, placement="sandwich"),
+    "relu": replace(BLOCK, normalizer="relu_by_keys", gate=GateConfig("value", "channel")),
     "key": replace(BLOCK, gate=GateConfig("key", "channel"), placement="post", activation="gelu"),
 }
 
 
 def weights(cfg: DecoderConfig, logit: float = 0.5) -> Decoder:
     p = drawn(lambda: init_decoder(jax.random.key(0), cfg), seed=2)
-    blocks = replace(p.blocks, extra_logit=jnp.full_like(p.blocks.extra_logit, logit))
+    blocks = replace(p.blocks, sink_logit=jnp.full_like(p.blocks.sink_logit, logit))
     return replace(p, embedding=4 * p.embedding, blocks=blocks)
 
 
 def readable(p: Decoder, tables: PositionTables, cfg: DecoderConfig, policy: Policy, count: int) -> tuple[Any, Any]:
     """Greedy tokens and the scores behind the last one, by `extend` with one token at a time."""
-    b, (batch, length) = cfg.block, PROMPT.shape
-    if policy.window is None:
-        memory: Any = empty_cache(cfg.layers, batch, length + count, b.kv_heads, b.head_dim)
-    else:
-        own: Any = {"kept": policy.kept, "window": policy.window, "reindexed": policy.reindexed}
-        sizes: Any = {"room": max(policy.kept, 1), "at_once": 1, "widest": policy.window}
-        memory = empty_stream(cfg.layers, batch, b.kv_heads, b.head_dim, **own, **sizes)
+    batch, length = PROMPT.shape
+    memory = empty_cache(cfg, policy, batch, length + count)
 
     @jax.jit
     def whole(p: Decoder, memory: Any, prompt: Any) -> Any:
@@ -76,8 +69,8 @@ def readable(p: Decoder, tables: PositionTables, cfg: DecoderConfig, policy: Pol
             return (memory, jnp.argmax(scores[:, 0], axis=-1).astype(given.dtype)), (token, scores[:, 0])
 
         prompt = jax.reshard(prompt, P("data", None))
-        asked = jnp.pad(prompt, [(0, 0), (0, count)], constant_values=-1)
-        return jax.lax.scan(read, (memory, prompt[:, 0]), asked.T)[1]
+        given = jnp.pad(prompt, [(0, 0), (0, count)], constant_values=-1)
+        return jax.lax.scan(read, (memory, prompt[:, 0]), given.T)[1]
 
     tokens, scores = whole(p, memory, jnp.asarray(PROMPT))
     return np.asarray(tokens[length:]).T, np.asarray(scores[-1])
@@ -89,7 +82,7 @@ def agree(p: Decoder, tables: PositionTables, cfg: DecoderConfig, policy: Policy
     tokens, text = decode(p, layers_of(p, tables), text, count, cfg, sampling(), KEY)
     expected, scores = readable(p, tables, cfg, policy, count)
     np.testing.assert_array_equal(tokens, expected)
-    np.testing.assert_allclose(text.scores, scores, atol=1e-5)
+    np.testing.assert_allclose(text.logits, scores, atol=1e-5)
     return np.asarray(tokens)
 
 
@@ -97,7 +90,7 @@ def agree(p: Decoder, tables: PositionTables, cfg: DecoderConfig, policy: Policy
     ("encoding", "policy"),
     [
         *(("rope", policy) for policy in POLICIES),
-        *((other, policy) for other in ("alibi", "nope") for policy in ("all", "kept")),
+        *((other, policy) for other in ("alibi", "nope") for policy in ("all", "initial")),
     ],
 )
 def test_every_policy_is_the_readable_one(encoding: str, policy: str) -> None:
@@ -107,16 +100,16 @@ def test_every_policy_is_the_readable_one(encoding: str, policy: str) -> None:
 
 def test_it_stays_so_for_hundreds_of_tokens() -> None:
     p = weights(CONFIG, -np.inf)
-    tokens = agree(p, ROPE, CONFIG, POLICIES["kept"], 400)
+    tokens = agree(p, ROPE, CONFIG, POLICIES["initial"], 400)
     assert (tokens != agree(p, ROPE, CONFIG, POLICIES["text"], 400)).any()
     assert (tokens != agree(p, ROPE, CONFIG, POLICIES["window"], 400)).any()
 
 
-@pytest.mark.parametrize("policy", ["all", "kept"])
+@pytest.mark.parametrize("policy", ["all", "initial"])
 @pytest.mark.parametrize("variant", VARIANTS)
 def test_every_mechanism_of_a_block(variant: str, policy: str) -> None:
     cfg = replace(ONE_LAYER, block=VARIANTS[variant])
-    values = attention_values(1, scale=1.5, cap=3.0, gate=(0.0, 2.0))
+    values = hyperparameters(1, scale=1.5, cap=3.0, gate=(0.0, 2.0))
     rope = position_tables(1, 4, 8, inverse_frequencies=FREQUENCIES)
     tables = replace(rope, attention=values, temperature=jnp.full(1, 0.1), temperature_span=jnp.full(1, 4.0))
     agree(weights(cfg), tables, cfg, POLICIES[policy], 12)
@@ -154,10 +147,10 @@ def test_a_grid() -> None:
 
 def test_the_window_of_a_model_and_xpos() -> None:
     p = weights(CONFIG)
-    agree(p, replace(ROPE, window=jnp.asarray([4, 9])), CONFIG, POLICIES["kept"], 30)
-    kept = replace(ROPE, window=jnp.asarray([4, 3]), kept=jnp.asarray([1, 4]))
-    for policy in ("all", "kept"):
-        agree(p, kept, CONFIG, POLICIES[policy], 30)
+    agree(p, replace(ROPE, window=jnp.asarray([4, 9])), CONFIG, POLICIES["initial"], 30)
+    initial = replace(ROPE, window=jnp.asarray([4, 3]), initial_tokens=jnp.asarray([1, 4]))
+    for policy in ("all", "initial"):
+        agree(p, initial, CONFIG, POLICIES[policy], 30)
     xpos = position_tables(2, 4, 8, inverse_frequencies=FREQUENCIES, decay=xpos_decay(8))
     agree(p, xpos, CONFIG, Policy(), 12)
     with pytest.raises(ValueError, match="xPos cannot be streamed"):
@@ -167,37 +160,33 @@ def test_the_window_of_a_model_and_xpos() -> None:
 def test_what_cannot_be_decoded_says_so() -> None:
     p, prompt = weights(CONFIG), jnp.asarray(PROMPT)
     by_query = replace(CONFIG, block=replace(BLOCK, table_per="query"))
-    for cfg, asked, room, message in (
-        (by_query, prompt, 20, "turns all keys anew"),
+    for cfg, tokens, room, message in (
+        (by_query, prompt, 20, "rotates all keys"),
         (CONFIG, prompt[:, :0], 20, "empty prompt"),
         (CONFIG, prompt, 8, "9 tokens does not fit into room for 8"),
     ):
         with pytest.raises(ValueError, match=message):
-            begin(p, asked, ROPE, cfg, Policy(), room)
+            begin(p, tokens, ROPE, cfg, Policy(), room)
     learned = replace(CONFIG, learned_positions=12)
     with pytest.raises(ValueError, match="learned positions end at 12"):
-        generate(weights(learned), prompt, 4, ROPE, learned, policy=Policy(), drawn=sampling(), key=KEY)
+        generate(weights(learned), prompt, 4, ROPE, learned, policy=Policy(), sampling=sampling(), key=KEY)
 
 
 def test_policies_and_samplings_out_of_range() -> None:
-    for window, kept in ((0, 0), (None, 1), (4, -1)):
+    for window, initial_tokens in ((0, 0), (None, 1), (4, -1)):
         with pytest.raises(ValueError, match="window"):
-            Policy(window, kept)
+            Policy(window, initial_tokens)
     for temperature, top_k, top_p in ((-1.0, None, 1.0), (1.0, 0, 1.0), (1.0, None, 0.0), (float("nan"), None, 1.0)):
         with pytest.raises(ValueError, match="temperature"):
             sampling(temperature, top_k, top_p)
 
 
-def test_a_text_in_pieces_is_the_text(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_text_in_pieces_is_the_text() -> None:
     """So many tokens at once, and a prompt of several chunks: the same tokens, drawn or not."""
     p, prompt, layers = weights(CONFIG), jnp.asarray(PROMPT), layers_of(weights(CONFIG), ROPE)
-    with monkeypatch.context() as patched:
-        patched.setattr("model.generate.CHUNK", 4)
-        jax.clear_caches()
-        begun = begin(p, prompt, ROPE, CONFIG, POLICIES["kept"], 21)
-        jax.clear_caches()
+    begun = begin(p, prompt, ROPE, CONFIG, POLICIES["initial"], 21, chunk=4)
     for drawn_by in (sampling(), sampling(1.0, 20, 0.9)):
-        whole = generate(p, prompt, 12, ROPE, CONFIG, policy=POLICIES["kept"], drawn=drawn_by, key=KEY)
+        whole = generate(p, prompt, 12, ROPE, CONFIG, policy=POLICIES["initial"], sampling=drawn_by, key=KEY)
         first, text = decode(p, layers, begun, 5, CONFIG, drawn_by, KEY)
         then, _ = decode(p, layers, text, 7, CONFIG, drawn_by, KEY)
         np.testing.assert_array_equal(np.concatenate([first, then], axis=1), whole)
@@ -205,7 +194,7 @@ def test_a_text_in_pieces_is_the_text(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_two_devices_of_each_axis_give_the_same_tokens() -> None:
     expected = generate(
-        weights(CONFIG), jnp.asarray(PROMPT), 8, ROPE, CONFIG, policy=POLICIES["kept"], drawn=sampling(), key=KEY
+        weights(CONFIG), jnp.asarray(PROMPT), 8, ROPE, CONFIG, policy=POLICIES["initial"], sampling=sampling(), key=KEY
     )
     four = make_mesh(data=2, model=2)
     with jax.set_mesh(four):
@@ -215,7 +204,7 @@ def test_two_devices_of_each_axis_give_the_same_tokens() -> None:
         p = structure.unflatten([jax.device_put(np.asarray(leaf), spec) for leaf, spec in zip(leaves, specs, strict=True)])
         prompt = jax.device_put(PROMPT, NamedSharding(four, P("data", None)))
         tables = jax.tree.map(lambda leaf: jax.device_put(np.asarray(leaf), NamedSharding(four, P())), ROPE)
-        found = generate(p, prompt, 8, tables, CONFIG, policy=POLICIES["kept"], drawn=sampling(), key=KEY)
+        found = generate(p, prompt, 8, tables, CONFIG, policy=POLICIES["initial"], sampling=sampling(), key=KEY)
     np.testing.assert_array_equal(found, expected)
 
 

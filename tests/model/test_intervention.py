@@ -7,10 +7,11 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from model.block import BlockConfig
-from model.decoder import Decoder, DecoderConfig, apply_decoder, init_decoder
-from model.intervention import Intervention, no_intervention, with_first_value, with_heads
-from model.positions.tables import PositionTables, position_tables
+from leadline.model.block import BlockConfig
+from leadline.model.context import Context
+from leadline.model.decoder import Decoder, DecoderConfig, apply_decoder, init_decoder
+from leadline.model.intervention import Intervention, no_intervention, with_first_value, with_heads
+from leadline.model.positions.tables import PositionTables, position_tables
 from tests.model.weights import drawn
 
 pytestmark = pytest.mark.usefixtures("mesh", "quick_to_compile")
@@ -32,7 +33,7 @@ def tables() -> PositionTables:
 
 @jax.jit
 def forward(p: Decoder, own: Intervention | None) -> jax.Array:
-    return apply_decoder(p, TOKENS, tables(), CONFIG, intervention=own)[0]
+    return apply_decoder(p, TOKENS, tables(), CONFIG, context=Context(intervention=own))[0]
 
 
 def test_values_that_change_nothing_change_nothing():
@@ -73,6 +74,6 @@ def test_tokens_hidden_by_padding_are_seen_by_no_other():
     """Cutting the first tokens from the window: the rest of the text alone gives the same without positions."""
     p = weights()
     padding = jnp.arange(6)[None] >= jnp.array([[2], [2]])
-    cut, _ = jax.jit(lambda: apply_decoder(p, TOKENS, tables(), CONFIG, padding=padding))()
+    cut, _ = jax.jit(lambda: apply_decoder(p, TOKENS, tables(), CONFIG, context=Context(padding=padding)))()
     alone, _ = jax.jit(lambda: apply_decoder(p, TOKENS[:, 2:], tables(), CONFIG))()
     np.testing.assert_allclose(cut[:, 2:], alone, atol=1e-5)

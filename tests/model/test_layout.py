@@ -6,10 +6,10 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from model.layout import row_major
-from model.linear import project
-from model.mesh import make_mesh
-from model.norm import rms_norm
+from leadline.model.layout import row_major
+from leadline.model.linear import project
+from leadline.model.mesh import make_mesh
+from leadline.model.norm import rms_norm
 
 X = jnp.arange(12.0).reshape(3, 4)
 

@@ -7,8 +7,8 @@ import pytest
 from jax.sharding import NamedSharding
 from jax.sharding import PartitionSpec as P
 
-from model.linear import draw, matrix, project, project_each
-from model.mesh import make_mesh
+from leadline.model.linear import draw, matrix, project, project_each
+from leadline.model.mesh import make_mesh
 
 pytestmark = pytest.mark.usefixtures("mesh")
 RESIDUAL = P("data", None, None)

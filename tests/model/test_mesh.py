@@ -10,16 +10,16 @@ import pytest
 from jax.sharding import NamedSharding
 from jax.sharding import PartitionSpec as P
 
-from experiments.config.train import TrainConfig
-from experiments.data.sample import Sample
-from experiments.train import TrainState, Values, init_state, train_step
-from model.block import BlockConfig
-from model.decoder import DecoderConfig, apply_decoder
-from model.gating import GateConfig
-from model.mesh import AXES, make_mesh
-from model.positions.alibi import alibi_slopes
-from model.positions.rope_scaling import inverse_frequencies
-from model.positions.tables import position_tables
+from leadline.experiments.config.train import TrainConfig
+from leadline.experiments.data.sample import Sample
+from leadline.experiments.training.step import TrainState, Values, init_state, train_step
+from leadline.model.attention.gate import GateConfig
+from leadline.model.block import BlockConfig
+from leadline.model.decoder import DecoderConfig, apply_decoder
+from leadline.model.mesh import AXES, make_mesh
+from leadline.model.positions.alibi import alibi_slopes
+from leadline.model.positions.frequencies import inverse_frequencies
+from leadline.model.positions.tables import position_tables
 from tests.model.weights import drawn
 
 pytestmark = pytest.mark.usefixtures("quick_to_compile")
@@ -46,7 +46,7 @@ def values(cfg: DecoderConfig) -> Values:
     frequencies, slopes = inverse_frequencies(cfg.block.head_dim, 100.0), alibi_slopes(cfg.block.heads)
     tables = position_tables(cfg.layers, 4, 4, inverse_frequencies=frequencies, slopes=slopes, window=9)
     zero, one = jnp.float32(0), jnp.float32(1)
-    return Values(tables=tables, extra_logit=zero, text=jnp.int32(0), logit_rate=one, weight_decay=zero, clip=1000 * one)
+    return Values(tables=tables, sink_logit=zero, text=jnp.int32(0), logit_rate=one, weight_decay=zero, clip=1000 * one)
 
 
 def forward_and_step(state: TrainState, tokens: jax.Array, cfg: DecoderConfig) -> dict[str, Any]:
@@ -80,7 +80,7 @@ def drawn_state(cfg: DecoderConfig) -> TrainState:
     with jax.set_mesh(make_mesh()):
         state = jax.tree.map(lambda shape: np.zeros(shape.shape, shape.dtype), jax.eval_shape(lambda: initial(cfg)))
         params = drawn(lambda: initial(cfg).params)
-    blocks = replace(params.blocks, extra_logit=np.zeros(params.blocks.extra_logit.shape, np.float32))
+    blocks = replace(params.blocks, sink_logit=np.zeros(params.blocks.sink_logit.shape, np.float32))
     return replace(state, params=jax.device_get(replace(params, blocks=blocks)))
 
 

@@ -5,7 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from model.norm import Norm, init_norm, layer_norm, normalise, rms_norm
+from leadline.model.norm import Norm, init_norm, layer_norm, normalise, rms_norm
 
 
 def draw(seed: int, *shape: int) -> jax.Array:

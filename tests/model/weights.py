@@ -11,9 +11,9 @@ Tree = TypeVar("Tree")
 
 
 def drawn(init: Callable[[], Tree], seed: int = 0) -> Tree:
-    """A tree like that of `init()`, on one device: matrices N(0, 1/16), scales 1, biases 0, extra logits -inf. Needs a mesh."""
+    """A tree like that of `init()`, on one device: matrices N(0, 1/16), scales 1, biases 0, sink logits -inf. Needs a mesh."""
     rng = np.random.default_rng(seed)
-    fixed = {"scale": 1.0, "bias": 0.0, "extra_logit": -np.inf}
+    fixed = {"scale": 1.0, "bias": 0.0, "sink_logit": -np.inf}
 
     def leaf(path: tuple[Any, ...], shape: jax.ShapeDtypeStruct) -> jax.Array:
         name = path[-1].name

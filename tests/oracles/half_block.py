@@ -10,18 +10,18 @@ import pytest
 import torch
 from torch.nn import functional as F  # noqa: N812
 
-from model.block import Block, BlockConfig, apply_block, init_block
-from model.feedforward import FeedForward
-from model.gating import GateConfig
-from model.norm import Norm, init_norm
-from model.positions.rope_scaling import inverse_frequencies
-from model.positions.tables import position_tables
+from leadline.model.attention.gate import GateConfig
+from leadline.model.block import Block, BlockConfig, apply_block, init_block
+from leadline.model.feedforward import FeedForward
+from leadline.model.norm import Norm, init_norm
+from leadline.model.positions.frequencies import inverse_frequencies
+from leadline.model.positions.tables import position_tables
 from tests.oracles.compare import assert_close, to_torch
 
 TOKENS, WIDTH, HEADS, GROUPS, SIZE, BASE = 5, 6, 4, 2, 4, 100.0
 CONFIG = BlockConfig(width=WIDTH, heads=HEADS, kv_heads=GROUPS, head_dim=SIZE, hidden=1, activation="relu")
 NORMS = ("attention_norm", "query_norm", "key_norm")
-NAMES = (*NORMS, "query", "key", "value", "gate", "length_scale", "extra_logit", "bias_key", "bias_value", "phase", "output")
+NAMES = (*NORMS, "query", "key", "value", "gate", "length_scale", "sink_logit", "key_bias", "value_bias", "phase", "output")
 
 Named = dict[str, jax.Array]
 Tensors = dict[str, torch.Tensor]
@@ -37,13 +37,13 @@ def unoptimised() -> Iterator[None]:
 
 
 def random_half(cfg: BlockConfig) -> Named:
-    """x, whatever of `NAMES` a block of this structure has (of a norm its scale), and plain values; no extra logit."""
-    block = jax.eval_shape(lambda: init_block(jax.random.key(0), cfg, extra_logit=0.0, depth=1))
+    """x, whatever of `NAMES` a block of this structure has (of a norm its scale), and plain values; no sink logit."""
+    block = jax.eval_shape(lambda: init_block(jax.random.key(0), cfg, sink_logit=0.0, depth=1))
     found = {name: getattr(block, name) for name in NAMES}
     shapes = {name: w.scale.shape if name in NORMS else w.shape for name, w in found.items() if w is not None}
     rng = np.random.default_rng(0)
     drawn = {name: 0.7 * rng.standard_normal(shape) for name, shape in {"x": (2, TOKENS, WIDTH), **shapes}.items()}
-    values = {"extra_logit": np.full(HEADS, -np.inf), "scale": 1.0, "cap": 2.0, "limits": [0.0, 1.0]}
+    values = {"sink_logit": np.full(HEADS, -np.inf), "scale": 1.0, "cap": 2.0, "limits": [0.0, 1.0]}
     return {name: jnp.asarray(value, jnp.float32) for name, value in (drawn | values).items()}
 
 
@@ -57,7 +57,7 @@ def ours(named: Named, cfg: BlockConfig) -> jax.Array:
     frequencies = inverse_frequencies(2 * per_pair, BASE)
     table = jax.tree.map(lambda leaf: leaf[0], position_tables(1, HEADS, 2 * per_pair, inverse_frequencies=frequencies))
     values = replace(table.attention, scale=named["scale"], cap=named["cap"], gate=named["limits"])
-    return apply_block(block, named["x"], replace(table, attention=values), jnp.arange(TOKENS)[:, None], cfg)[0]
+    return apply_block(block, named["x"], replace(table, attention=values), cfg)[0]
 
 
 def theirs(named: Tensors, cfg: BlockConfig) -> torch.Tensor:
@@ -84,23 +84,23 @@ def gate_of(h: torch.Tensor, named: Tensors, gate: GateConfig) -> torch.Tensor:
 
 
 def mixed(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, named: Tensors, cfg: BlockConfig) -> torch.Tensor:
-    """softmax(c · tanh(temperature · s ln n · q·k / sqrt(H) / c)) · v of causal heads, n counting from 1. A row k*, v* before
-    the first token, which nothing turns, holds the extra logit too; without one they are 0."""
+    """softmax(c · tanh(temperature · s ln n · q·k / sqrt(H) / c)) · v of causal heads, n counting from 1. A key
+    k* and a value v* before the first token, which have no position, hold the sink logit too; without one they are 0."""
     turn = magnitude_and_phase if cfg.polar else complex_turn
     q, k = turn(q, None), turn(k, named.get("phase"))
     none = torch.zeros(GROUPS, k.shape[-1], dtype=torch.float64)
-    rows = [named.get(name, none)[:, : y.shape[-1]] for name, y in (("bias_key", k), ("bias_value", v))]
+    rows = [named.get(name, none)[:, : y.shape[-1]] for name, y in (("key_bias", k), ("value_bias", v))]
     row_and_tokens = (torch.cat([row.expand(len(y), 1, *row.shape), y], dim=1) for row, y in zip(rows, (k, v), strict=True))
     k, v = (y.repeat_interleave(HEADS // GROUPS, dim=2) for y in row_and_tokens)
     scores = named["scale"] * torch.einsum("bqnh,bsnh->bnqs", q, k) / SIZE**0.5
     n = torch.arange(1, TOKENS + 1)
-    if cfg.scalable:
+    if cfg.scalable_softmax:
         scores = scores * named["length_scale"][:, None, None] * torch.log(n)[:, None]
-    if cfg.capped:
+    if cfg.soft_cap:
         scores = named["cap"] * torch.tanh(scores / named["cap"])
-    extra = named["extra_logit"][:, None, None].expand(-1, TOKENS, 1)
+    sink = named["sink_logit"][:, None, None].expand(-1, TOKENS, 1)
     unseen = torch.zeros(TOKENS, TOKENS, dtype=torch.float64).masked_fill(n[:, None] < n[None, :], -torch.inf)
-    added = torch.cat([extra, unseen.expand(HEADS, -1, -1)], dim=-1)
+    added = torch.cat([sink, unseen.expand(HEADS, -1, -1)], dim=-1)
     return torch.einsum("bnqs,bsnh->bqnh", torch.softmax(scores + added, dim=-1), v)
 
 

@@ -6,10 +6,10 @@ import numpy as np
 import torch
 from transformers import GPT2Config, GPT2LMHeadModel, LlamaConfig, LlamaForCausalLM, MptConfig, MptForCausalLM, PreTrainedModel
 
-from model.block import Block, BlockConfig
-from model.decoder import Decoder, DecoderConfig
-from model.feedforward import FeedForward
-from model.norm import Norm
+from leadline.model.block import Block, BlockConfig
+from leadline.model.decoder import Decoder, DecoderConfig
+from leadline.model.feedforward import FeedForward
+from leadline.model.norm import Norm
 
 Tensors = dict[str, np.ndarray]
 VOCABULARY, WIDTH, HEADS, SIZE, HIDDEN, LAYERS, CONTEXT = 23, 32, 4, 8, 64, 3, 64
@@ -82,8 +82,8 @@ def _transposed(tensors: Tensors, name: str) -> np.ndarray:
 
 
 # What none of these models has.
-ROWS_AND_SCALES = ("bias_key", "bias_value", "length_scale", "phase", "position_bias")
-ABSENT = dict.fromkeys((*ROWS_AND_SCALES, "query_norm", "key_norm", "attention_end", "feedforward_end"))
+BIASES_AND_SCALES = ("key_bias", "value_bias", "length_scale", "phase", "position_bias")
+ABSENT = dict.fromkeys((*BIASES_AND_SCALES, "query_norm", "key_norm", "attention_end", "feedforward_end"))
 
 
 def from_llama(t: Tensors) -> Decoder:
@@ -96,7 +96,7 @@ def from_llama(t: Tensors) -> Decoder:
             attention_norm=Norm(_stacked(t, layer + "input_layernorm.weight"), None),
             **{name: w.reshape(LAYERS, WIDTH, -1, SIZE) for name, w in heads.items()},
             gate=None,
-            extra_logit=np.full((LAYERS, HEADS), -np.inf),
+            sink_logit=np.full((LAYERS, HEADS), -np.inf),
             **ABSENT,
             output=_transposed(t, layer + "self_attn.o_proj.weight").reshape(LAYERS, HEADS, SIZE, WIDTH),
             feedforward_norm=Norm(_stacked(t, layer + "post_attention_layernorm.weight"), None),
@@ -121,7 +121,7 @@ def _fused(t: Tensors, layer: str, names: dict[str, str], norms: Callable[[str],
             key=k.reshape(LAYERS, WIDTH, HEADS, SIZE),
             value=v.reshape(LAYERS, WIDTH, HEADS, SIZE),
             gate=None,
-            extra_logit=np.full((LAYERS, HEADS), -np.inf),
+            sink_logit=np.full((LAYERS, HEADS), -np.inf),
             **ABSENT,
             output=matrix(t, layer + names["output"]).reshape(LAYERS, HEADS, SIZE, WIDTH),
             feedforward_norm=norms(layer + names["feedforward_norm"]),

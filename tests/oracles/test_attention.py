@@ -1,7 +1,7 @@
 """Attention against torch's scaled_dot_product_attention and transformers' GPT-OSS, in value and gradient."""
 
 from types import SimpleNamespace
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 from torch.nn.functional import scaled_dot_product_attention
 from transformers.models.gpt_oss.modeling_gpt_oss import eager_attention_forward
 
-from model.attention import attention
-from model.positions.alibi import alibi_slopes
-from tests.model.naive import plain, random_heads
+from leadline.model.attention.attention import attention
+from leadline.model.positions.alibi import alibi_slopes
+from tests.model.naive import arguments, random_heads
 from tests.oracles.compare import assert_value_and_gradients, to_torch
 
 pytestmark = [pytest.mark.oracle, pytest.mark.usefixtures("mesh")]
@@ -59,9 +59,9 @@ class Shape(NamedTuple):
         visible = visible | ~visible.any(axis=-1, keepdims=True)
         return np.where(visible, -self.slopes()[None, :, None, None].astype(np.float64) * distance, -np.inf)
 
-    def arguments(self) -> dict[str, jax.Array]:
-        slopes, window = jnp.asarray(self.slopes()), jnp.int32(self.window)
-        return plain(self.heads, slopes=slopes, window=window, padding=jnp.asarray(self.real()))
+    def arguments(self, **more: Any) -> dict[str, Any]:
+        slopes, padding = jnp.asarray(self.slopes()), jnp.asarray(self.real())
+        return arguments(slopes=slopes, window=self.window, padding=padding, **more)
 
     def weights(self) -> jax.Array:
         """Random where a query is real, 0 where it is padding: there we give zeros and torch does not."""
@@ -113,7 +113,7 @@ def test_contexts_that_are_looped_over():
 def test_causal_attention_of_torch_itself():
     """With torch's own causal mask, so that no mask of ours is compared with itself."""
     assert_value_and_gradients(
-        lambda q, k, v: attention(q, k, v, **plain(4))[0],
+        lambda q, k, v: attention(q, k, v)[0],
         lambda q, k, v: scaled_dot_product_attention(
             *(x.transpose(1, 2) for x in (q, k, v)), is_causal=True, enable_gqa=True
         ).transpose(1, 2),
@@ -121,17 +121,17 @@ def test_causal_attention_of_torch_itself():
     )
 
 
-def check_extra_logit(shape: Shape, theirs) -> None:
-    def ours(q, k, v, extra_logit):
-        return attention(q, k, v, **(shape.arguments() | {"extra_logit": extra_logit}))[0]
+def check_sink_logit(shape: Shape, theirs) -> None:
+    def ours(q, k, v, sink_logit):
+        return attention(q, k, v, **shape.arguments(sink_logit=sink_logit))[0]
 
-    extra_logit = jnp.asarray(np.random.default_rng(shape.seed).normal(0, 2, shape.heads), jnp.float32)
-    assert_value_and_gradients(ours, theirs, (*shape.qkv(), extra_logit), weights=shape.weights())
+    sink_logit = jnp.asarray(np.random.default_rng(shape.seed).normal(0, 2, shape.heads), jnp.float32)
+    assert_value_and_gradients(ours, theirs, (*shape.qkv(), sink_logit), weights=shape.weights())
 
 
 @random_shapes
 @given(SHAPES)
-def test_the_extra_logit_is_the_sink_of_gpt_oss(shape):
+def test_the_sink_logit_is_the_sink_of_gpt_oss(shape):
     mask = to_torch(shape.bias())
 
     def theirs(q, k, v, sinks):
@@ -139,18 +139,18 @@ def test_the_extra_logit_is_the_sink_of_gpt_oss(shape):
         heads_first = [x.transpose(1, 2) for x in (q, k, v)]
         return eager_attention_forward(module, *heads_first, mask, scaling=shape.size**-0.5)[0]
 
-    check_extra_logit(shape, theirs)
+    check_sink_logit(shape, theirs)
 
 
 @pytest.mark.parametrize("shape", [Shape(2, 40, 2, 2, 8, 2**30, False, "left", 3), LOOPED])
-def test_the_extra_logit_is_one_more_column(shape):
+def test_the_sink_logit_is_one_more_column(shape):
     bias = to_torch(shape.bias())
 
-    def theirs(q, k, v, extra_logit):
+    def theirs(q, k, v, sink_logit):
         k, v = (x.repeat_interleave(shape.shared, dim=2) for x in (k, v))
         scores = torch.einsum("btnh,bsnh->bnts", q, k) * shape.size**-0.5 + bias
-        column = extra_logit[None, :, None, None].expand(*scores.shape[:3], 1)
+        column = sink_logit[None, :, None, None].expand(*scores.shape[:3], 1)
         p = torch.cat([scores, column], dim=-1).softmax(dim=-1)[..., :-1]
         return torch.einsum("bnts,bsnh->btnh", p, v)
 
-    check_extra_logit(shape, theirs)
+    check_sink_logit(shape, theirs)

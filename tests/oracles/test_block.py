@@ -10,19 +10,19 @@ from transformers import Qwen3Config, Qwen3NextConfig
 from transformers.models.qwen3 import modeling_qwen3 as qwen3
 from transformers.models.qwen3_next import modeling_qwen3_next as qwen3_next
 
-from model.gating import GateConfig
+from leadline.model.attention.gate import GateConfig
 from tests.oracles import half_block
 from tests.oracles.half_block import CONFIG, assert_halves_equal, unoptimised  # noqa: F401
 
 pytestmark = [pytest.mark.oracle, pytest.mark.usefixtures("mesh")]
 
 NORMED = replace(CONFIG, qk_norm=True)
-SCALABLE = replace(CONFIG, scalable=True)
+SCALABLE = replace(CONFIG, scalable_softmax=True)
 POLAR = replace(CONFIG, polar=True)
-ROW = replace(CONFIG, prepended="key_value")
+KV_BIAS = replace(CONFIG, key_bias=True, value_bias=True)
 
 
-def test_norms_of_queries_and_keys_are_taken_before_they_are_turned():
+def test_norms_of_queries_and_keys_are_taken_before_they_are_rotated():
     assert_halves_equal([NORMED])
 
 
@@ -33,17 +33,19 @@ def test_scores_times_the_logarithm_of_the_tokens_and_a_temperature():
 
 def test_the_factors_of_scores_are_not_those_of_magnitudes():
     """PoPE's softplus is not linear: what multiplies its scores comes after it."""
-    assert_halves_equal([POLAR, replace(POLAR, scalable=True)], scale=jnp.float32(0.6))
+    assert_halves_equal([POLAR, replace(POLAR, scalable_softmax=True)], scale=jnp.float32(0.6))
 
 
-def test_a_prepended_row_is_capped_as_every_other():
-    rows = [replace(ROW, capped=True), replace(ROW, prepended="key", capped=True)]
-    assert_halves_equal(rows, extra_logit=jnp.zeros(half_block.HEADS))
+def test_a_key_bias_is_capped_as_every_key():
+    rows = [replace(KV_BIAS, soft_cap=True), replace(KV_BIAS, value_bias=False, soft_cap=True)]
+    assert_halves_equal(rows, sink_logit=jnp.zeros(half_block.HEADS))
 
 
 def test_the_order_of_all_of_them():
-    cfg = replace(NORMED, scalable=True, capped=True, prepended="key_value", gate=GateConfig("query", "channel"))
-    assert_halves_equal([cfg], extra_logit=jnp.zeros(half_block.HEADS), scale=jnp.float32(0.6))
+    cfg = replace(
+        NORMED, scalable_softmax=True, soft_cap=True, key_bias=True, value_bias=True, gate=GateConfig("query", "channel")
+    )
+    assert_halves_equal([cfg], sink_logit=jnp.zeros(half_block.HEADS), scale=jnp.float32(0.6))
 
 
 SIZES = {

@@ -11,12 +11,12 @@ import torch
 from torch.nn import functional as F  # noqa: N812
 from transformers import PreTrainedModel
 
-from model.decoder import Decoder, apply_decoder
-from model.embedding import token_losses
-from model.positions.alibi import alibi_slopes
-from model.positions.rope_scaling import inverse_frequencies, position_interpolation
-from model.positions.tables import PositionTables, position_tables
-from model.positions.yarn import yarn, yarn_attention_factor
+from leadline.model.decoder import Decoder, apply_decoder
+from leadline.model.embedding import token_losses
+from leadline.model.positions.alibi import alibi_slopes
+from leadline.model.positions.frequencies import inverse_frequencies, position_interpolation
+from leadline.model.positions.tables import PositionTables, position_tables
+from leadline.model.positions.yarn import yarn, yarn_attention_factor
 from tests.oracles import published
 from tests.oracles.compare import assert_close
 
@@ -89,7 +89,7 @@ def test_logits_attention_and_gradients(name):
     assert_close(found.first, attentions[..., 0], ROUNDING, "attention to the first token")
     assert_close(found.received, attentions.sum(dim=3), ROUNDING, "attention that each token receives")
     expected = convert(gradients)
-    blocks = expected.blocks.replace(extra_logit=np.zeros_like(expected.blocks.extra_logit))
+    blocks = expected.blocks.replace(sink_logit=np.zeros_like(expected.blocks.sink_logit))
     if kind == "mpt":  # gradients of the biases that its LayerNorm does not have
         gradient = without_biases(gradient)
     pairs = zip(jax.tree_util.tree_leaves_with_path(expected.replace(blocks=blocks)), jax.tree.leaves(gradient), strict=True)

@@ -7,8 +7,8 @@ import jax.numpy as jnp
 import pytest
 import torch
 
-from model.block import BlockConfig
-from model.gating import GateConfig, Per, Where
+from leadline.model.attention.gate import GateConfig, Per, Where
+from leadline.model.block import BlockConfig
 from tests.oracles.half_block import CONFIG, HEADS, SIZE, WIDTH, assert_halves_equal, theirs, unoptimised  # noqa: F401
 
 pytestmark = [pytest.mark.oracle, pytest.mark.usefixtures("mesh")]

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from experiments.data.corpus import text_documents
-from experiments.errors import UserError
+from leadline.experiments.data.text.corpus import text_documents
+from leadline.experiments.runtime.errors import UserError
 
 datasets = pytest.importorskip("datasets", reason="the package datasets is not installed")
 pytestmark = pytest.mark.oracle

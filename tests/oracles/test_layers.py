@@ -7,9 +7,9 @@ import pytest
 import torch
 from torch.nn import functional as F  # noqa: N812
 
-from model.embedding import logits, token_losses
-from model.feedforward import FeedForward, feedforward
-from model.norm import layer_norm, rms_norm
+from leadline.model.embedding import logits, token_losses
+from leadline.model.feedforward import FeedForward, feedforward
+from leadline.model.norm import layer_norm, rms_norm
 from tests.oracles.compare import assert_close, assert_value_and_gradients, to_torch
 
 pytestmark = [pytest.mark.oracle, pytest.mark.usefixtures("mesh")]

@@ -11,8 +11,8 @@ import torch
 from transformers.models.gemma2.configuration_gemma2 import Gemma2Config
 from transformers.models.gemma2.modeling_gemma2 import Gemma2DecoderLayer
 
-from model.block import Block, BlockConfig, apply_block, init_block
-from model.positions.tables import position_tables
+from leadline.model.block import Block, BlockConfig, apply_block, init_block
+from leadline.model.positions.tables import position_tables
 from tests.model.weights import drawn
 from tests.oracles.compare import assert_value_and_gradients, to_torch
 
@@ -22,7 +22,7 @@ WIDTH, HEADS, SIZE, HIDDEN, TOKENS = 16, 4, 4, 24, 6
 
 def weights(cfg: BlockConfig) -> Block:
     """Random ones, norms too."""
-    p = drawn(lambda: init_block(jax.random.key(0), cfg, extra_logit=-jnp.inf, depth=1), 2)
+    p = drawn(lambda: init_block(jax.random.key(0), cfg, sink_logit=-jnp.inf, depth=1), 2)
     rng = np.random.default_rng(3)
 
     def uneven(path: tuple[Any, ...], leaf: jax.Array) -> jax.Array:
@@ -39,7 +39,7 @@ def value_and_gradient_of(cfg: BlockConfig, p: Block, layer: torch.nn.Module, th
 
     def ours(x: jax.Array, up: jax.Array) -> jax.Array:
         block = replace(p, feedforward=replace(p.feedforward, up=up))
-        return apply_block(block, x, table, jnp.arange(TOKENS)[:, None], cfg)[0]
+        return apply_block(block, x, table, cfg)[0]
 
     assert_value_and_gradients(ours, theirs(layer.double()), (x, p.feedforward.up))
 

@@ -23,13 +23,12 @@ from transformers.models.qwen2_vl import modeling_qwen2_vl as qwen2
 from transformers.models.qwen2_vl.configuration_qwen2_vl import Qwen2VLVisionConfig
 from transformers.models.qwen3_vl import modeling_qwen3_vl as qwen3
 
-from model.positions.partial import partial
-from model.positions.phase import angles, fixed_point
-from model.positions.rope import rotate
-from model.positions.rope_scaling import inverse_frequencies
-from model.positions.sections import axial, grid_positions, interleaved_sections, sectioned
-from model.positions.temperature import query_scale
-from model.positions.yarn import yarn, yarn_attention_factor
+from leadline.model.positions.angles import angles, fixed_point
+from leadline.model.positions.frequencies import inverse_frequencies
+from leadline.model.positions.partial import partial
+from leadline.model.positions.rotation import query_scale, rotate, rotation_of
+from leadline.model.positions.sections import axial, grid_positions, interleaved_sections, sectioned
+from leadline.model.positions.yarn import yarn, yarn_attention_factor
 from tests.model.naive import random_heads
 from tests.oracles.compare import assert_value_and_gradients
 
@@ -50,11 +49,11 @@ def scores_of(
 ):
     """q, k [B, T, N, H] → [B, N, T, S], by a table [coordinates, d/2] or [d/2] and positions [T, coordinates] or [T]."""
     tables = np.atleast_2d(table)
-    theta = angles(jnp.asarray(np.reshape(positions, (-1, len(tables))), jnp.int32), fixed_point(tables))
     factors = jnp.asarray(np.broadcast_to(factor, (1, tables.shape[-1])), jnp.float32)
+    rotation = rotation_of(jnp.asarray(np.reshape(positions, (-1, len(tables))), jnp.int32), tables, factors)
 
     def turned(x: jax.Array) -> jax.Array:
-        return rotate(x if order is None else x[..., jnp.asarray(order)], theta, factor=factors, interleaved=interleaved)
+        return rotate(x if order is None else x[..., jnp.asarray(order)], rotation, interleaved=interleaved)
 
     return lambda q, k: jnp.einsum("BTNH,BSNH->BNTS", turned(q), turned(k))
 

@@ -11,10 +11,9 @@ from transformers.models.llama.modeling_llama import LlamaRotaryEmbedding
 from transformers.models.llama.modeling_llama import apply_rotary_pos_emb as rotate_halves
 from transformers.models.mpt.modeling_mpt import build_mpt_alibi_tensor
 
-from model.positions.alibi import alibi_slopes
-from model.positions.phase import angles, fixed_point
-from model.positions.rope import rotate
-from model.positions.rope_scaling import inverse_frequencies
+from leadline.model.positions.alibi import alibi_slopes
+from leadline.model.positions.frequencies import inverse_frequencies
+from leadline.model.positions.rotation import rotate, rotation_of
 from tests.model.naive import random_heads
 from tests.oracles.compare import assert_value_and_gradients
 
@@ -28,8 +27,7 @@ def config(size: int, base: float, **parameters: object) -> LlamaConfig:
 
 def turn(interleaved: bool, positions: np.ndarray, table: np.ndarray, factor: float):
     def ours(x):
-        theta = angles(jnp.asarray(positions)[:, None], fixed_point(table[None]))
-        return rotate(x, theta, factor=jnp.float32(factor), interleaved=interleaved)
+        return rotate(x, rotation_of(jnp.asarray(positions), table, factor), interleaved=interleaved)
 
     return ours
 

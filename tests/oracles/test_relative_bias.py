@@ -14,18 +14,18 @@ from transformers.models.bloom.modeling_bloom import build_alibi_tensor
 from transformers.models.mpt.modeling_mpt import build_mpt_alibi_tensor
 from transformers.models.t5.modeling_t5 import T5Attention
 
-from model.positions.alibi import alibi_slopes
-from model.positions.cope import Cope, cope_bias
-from model.positions.distance import by_distance
-from model.positions.fire import Fire, fire_bias
-from model.positions.kerple import Kerple, kerple_logarithmic, kerple_power
-from model.positions.phase import angles, fixed_point
-from model.positions.pope import polar
-from model.positions.rope import rotate
-from model.positions.rope_scaling import inverse_frequencies
-from model.positions.sinusoidal import sinusoidal
-from model.positions.t5 import T5Bias, t5_bias, t5_buckets
-from model.positions.xpos import xpos_decay
+from leadline.model.positions.absolute import sinusoidal
+from leadline.model.positions.alibi import alibi_slopes
+from leadline.model.positions.angles import angles, fixed_point
+from leadline.model.positions.cope import Cope, cope_bias
+from leadline.model.positions.fire import Fire, fire_bias
+from leadline.model.positions.frequencies import inverse_frequencies
+from leadline.model.positions.kerple import Kerple, kerple_logarithmic, kerple_power
+from leadline.model.positions.pope import polar
+from leadline.model.positions.relative import by_distance
+from leadline.model.positions.rotation import rotate, rotation_of
+from leadline.model.positions.t5 import T5Bias, t5_bias, t5_buckets
+from leadline.model.positions.xpos import xpos_decay
 from tests.oracles.compare import assert_value_and_gradients
 
 pytestmark = pytest.mark.oracle
@@ -119,7 +119,7 @@ def test_kerple(power):
 @pytest.mark.parametrize("threshold", [0.5, 3.5, 100.0])
 def test_fire(threshold):
     def ours(log_c, log_threshold, *network):
-        return causal(fire_bias(Fire(log_c, log_threshold, *network), ROWS, TOKENS))
+        return causal(fire_bias(Fire(log_c, log_threshold, *network), ROWS, jnp.arange(TOKENS)))
 
     def theirs(log_c, log_threshold, hidden, hidden_bias, output, output_bias):
         def psi(x):
@@ -168,7 +168,7 @@ def test_xpos_scores(pairs, gamma, scale_base, start):
     frequencies = fixed_point(inverse_frequencies(size, 1e4)[None])
 
     def scaled(x, sign):
-        turned = rotate(x, angles(jnp.asarray(i)[:, None], frequencies), factor=jnp.float32(1), interleaved=True)
+        turned = rotate(x, rotation_of(jnp.asarray(i), frequencies), interleaved=True)
         # Counted from `start` on both sides: a common factor that leaves the scores.
         factor = np.exp(sign * decay * (i - start)[:, None])
         return turned * jnp.asarray(factor, jnp.float32)[None, :, None]

@@ -12,9 +12,9 @@ from transformers.models.gpt_neox import modeling_gpt_neox as neox
 from transformers.models.llama.modeling_llama import LlamaRotaryEmbedding
 from transformers.models.qwen3_vl.modeling_qwen3_vl import Qwen3VLTextRotaryEmbedding
 
-from model.positions.rope_scaling import dynamic_ntk, inverse_frequencies
-from model.positions.sections import interleaved_sections
-from model.positions.yarn import yarn, yarn_attention_factor
+from leadline.model.positions.frequencies import dynamic_ntk, inverse_frequencies
+from leadline.model.positions.sections import interleaved_sections
+from leadline.model.positions.yarn import yarn, yarn_attention_factor
 
 pytestmark = pytest.mark.oracle
 

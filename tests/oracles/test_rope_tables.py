@@ -10,11 +10,16 @@ from transformers.models.deepseek_v3.modeling_deepseek_v3 import yarn_apply_msca
 from transformers.models.gpt_neox.modeling_gpt_neox import GPTNeoXRotaryEmbedding
 from transformers.models.llama.modeling_llama import LlamaRotaryEmbedding
 
-from model.positions.llama3 import llama3
-from model.positions.longrope import longrope, longrope_attention_factor
-from model.positions.partial import p_rope, partial
-from model.positions.rope_scaling import dynamic_ntk, inverse_frequencies, position_interpolation
-from model.positions.yarn import deepseek_attention_factor, yarn, yarn_attention_factor
+from leadline.model.positions.frequencies import (
+    dynamic_ntk,
+    inverse_frequencies,
+    llama3,
+    longrope,
+    longrope_attention_factor,
+    position_interpolation,
+)
+from leadline.model.positions.partial import p_rope, partial
+from leadline.model.positions.yarn import deepseek_attention_factor, yarn, yarn_attention_factor
 
 pytestmark = pytest.mark.oracle
 

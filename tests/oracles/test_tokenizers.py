@@ -1,4 +1,4 @@
-"""All that is trained here against the libraries tokenizers and tiktoken: merges learned and ids given."""
+"""Our training and encoding against the libraries tokenizers and tiktoken: equal merges and equal ids."""
 
 import json
 import random
@@ -12,19 +12,19 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tokenizers import Regex, Tokenizer, models, pre_tokenizers, trainers
 
-from experiments.data.corpus import stdlib_documents
-from tokenization.bpe import BpeTokenizer, train_bpe
-from tokenization.bpe_training import alphabet_of, merge_steps, train_merges
-from tokenization.character import train_characters
-from tokenization.fast import FastTokenizer
-from tokenization.huggingface import from_huggingface, to_huggingface
-from tokenization.pretokenization import COVERING, PATTERNS
-from tokenization.ranks import RankTokenizer
-from tokenization.tokenizer import Tokenizer as Tokenized
-from tokenization.unigram_training import train_unigram
-from tokenization.word import train_words
-from tokenization.wordpiece_training import train_wordpiece
-from tokenization.words import word_counts
+from leadline.experiments.data.text.corpus import stdlib_documents
+from leadline.tokenization.bpe.tokenizer import BpeTokenizer, train_bpe
+from leadline.tokenization.bpe.training import alphabet_of, merge_steps, train_merges
+from leadline.tokenization.character import train_characters
+from leadline.tokenization.formats.fast import FastTokenizer
+from leadline.tokenization.formats.huggingface import from_huggingface, to_huggingface
+from leadline.tokenization.formats.tiktoken import RankTokenizer
+from leadline.tokenization.pretokenization import COVERING, PATTERNS
+from leadline.tokenization.tokenizer import Tokenizer as Tokenized
+from leadline.tokenization.unigram.training import train_unigram
+from leadline.tokenization.word import train_words
+from leadline.tokenization.wordpiece.training import train_wordpiece
+from leadline.tokenization.words import word_counts
 
 pytestmark = pytest.mark.oracle
 
@@ -42,18 +42,18 @@ def documents() -> list[str]:
 
 @pytest.fixture(scope="module")
 def mixed() -> list[str]:
-    """Characters at random of what both know, from ASCII alone to all up to U+2FFF."""
+    """Random characters that both Unicode versions know, from ASCII alone to all up to U+2FFF."""
     generator = random.Random(0)
     known = [chr(i) for i in range(0x3000) if unicodedata.category(chr(i)) not in ("Cn", "Cs")]
     return ["".join(generator.choices(known[:size], k=400)) for size in (128, 256, 1500, len(known)) for _ in range(20)]
 
 
 def trained(texts: list[str], size: int, pre_tokenizer: object, alphabet: list[str], specials: list[str]) -> Tokenizer:
-    found = Tokenizer(models.BPE())
-    found.pre_tokenizer = pre_tokenizer
+    tokenizer = Tokenizer(models.BPE())
+    tokenizer.pre_tokenizer = pre_tokenizer
     trainer = trainers.BpeTrainer(vocab_size=size, initial_alphabet=alphabet, special_tokens=specials, show_progress=False)
-    found.train_from_iterator(texts, trainer)
-    return found
+    tokenizer.train_from_iterator(texts, trainer)
+    return tokenizer
 
 
 def byte_level(texts: list[str], size: int, pattern: str) -> Tokenizer:
@@ -80,7 +80,7 @@ def test_a_file_that_the_library_trained_is_ours(documents: list[str]) -> None:
 
 
 def test_merges_of_characters(documents: list[str]) -> None:
-    """Their own suffix is part of the last character instead, and the ids of such characters change from run to run."""
+    """The library's own suffix is part of the last character, and the ids of such characters change from run to run."""
     words = word_counts(documents[:50], "whitespace")
     texts = [" ".join(f"{word}{LAST}" for word in documents[i].split()) for i in range(50)]
     size = len(alphabet_of(words, "characters")) + 2000
@@ -140,7 +140,7 @@ def test_a_list_of_merges_and_ranks_are_two_rules() -> None:
     letter = {c: 3 + i for i, c in enumerate(map(chr, range(33, 127)))}
     merges = ((letter["b"], letter["c"]), (letter["a"], letter["b"]), (260, letter["c"]))
     tokenizer = BpeTokenizer(merges)
-    ranks = {piece: rank for rank, piece in enumerate(tokenizer.pieces[3:])}
+    ranks = {piece: rank for rank, piece in enumerate(tokenizer.table[3:])}
     by_rank = tiktoken.Encoding("toy", pat_str=PATTERNS["gpt2"], mergeable_ranks=ranks, special_tokens={})
     assert to_huggingface(tokenizer).encode("abc").ids == tokenizer.encode("abc").tolist() == [letter["a"], 259]
     assert by_rank.encode_ordinary("abc") == RankTokenizer("toy", "gpt2", ranks).encode("abc").tolist() == [258]
@@ -148,7 +148,7 @@ def test_a_list_of_merges_and_ranks_are_two_rules() -> None:
 
 def test_ranks_of_a_trained_vocabulary_give_the_ids_of_its_merges(documents: list[str]) -> None:
     tokenizer = train_bpe(documents[:50], 3000)
-    ranks = {piece: rank for rank, piece in enumerate(tokenizer.pieces[3:])}
+    ranks = {piece: rank for rank, piece in enumerate(tokenizer.table[3:])}
     by_rank = tiktoken.Encoding("toy", pat_str=PATTERNS["gpt2"], mergeable_ranks=ranks, special_tokens={})
     for text in documents[50:80]:
         assert [i + 3 for i in by_rank.encode_ordinary(text)] == tokenizer.encode(text).tolist()

@@ -11,12 +11,12 @@ from jax.experimental import topologies
 from jax.sharding import Mesh, NamedSharding
 from jax.sharding import PartitionSpec as P
 
-from model.block import BlockConfig
-from model.decoder import DecoderConfig, apply_decoder, init_decoder
-from model.mesh import make_mesh
-from model.positions.rope_scaling import inverse_frequencies
-from model.positions.tables import position_tables
-from tests.model.tiles import summed
+from leadline.model.block import BlockConfig
+from leadline.model.decoder import DecoderConfig, apply_decoder, init_decoder
+from leadline.model.mesh import make_mesh
+from leadline.model.positions.frequencies import inverse_frequencies
+from leadline.model.positions.tables import position_tables
+from tests.model.attention.test_pallas import summed
 
 pytestmark = pytest.mark.oracle
 
@@ -46,7 +46,7 @@ def test_attention_and_its_gradients_are_three_kernels_that_fit_on_the_chip(kind
     mesh = make_mesh(devices=chips(kind)[:1])
     with jax.set_mesh(mesh):
         given = {name: placed(mesh, (1, tokens, heads, channels), dtype) for name, heads in {"q": 4, "k": 2, "v": 2}.items()}
-        given |= {name: placed(mesh, (4,), jnp.float32) for name in ("extra_logit", "slopes")}
+        given |= {name: placed(mesh, (4,), jnp.float32) for name in ("sink_logit", "slopes")}
         sight, padding = (placed(mesh, (), jnp.int32),) * 2, placed(mesh, (1, tokens), bool)
         program = jax.jit(jax.value_and_grad(summed)).lower(given, sight, padding).compile()
     text, plan = program.as_text(), program.memory_analysis()

@@ -12,9 +12,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import chisquare
 
-from tokenization.sentencepiece_model import SentencePieceTokenizer
-from tokenization.unigram import UnigramTokenizer
-from tokenization.unigram_training import train_unigram
+from leadline.tokenization.formats.sentencepiece import SentencePieceTokenizer
+from leadline.tokenization.unigram.tokenizer import UnigramTokenizer
+from leadline.tokenization.unigram.training import train_unigram
 
 pytestmark = pytest.mark.oracle
 
@@ -84,11 +84,11 @@ def test_n_best_lists(plain):
     ours = ours_of(plain)
     for text in TEXTS[:100]:
         theirs = plain.nbest_encode(text, nbest_size=8, return_type="proto").nbests
-        found = ours.n_best(text, 8)
-        np.testing.assert_allclose([score for _, score in found], [one.score for one in theirs], rtol=FLOAT32)
-        scores = [score for _, score in found]
-        for i, (ids, score) in enumerate(found):
-            if sum(abs(score - other) < 1e-3 for other in scores) == 1 and i < len(found) - 1:
+        best = ours.n_best(text, 8)
+        np.testing.assert_allclose([score for _, score in best], [segmentation.score for segmentation in theirs], rtol=FLOAT32)
+        scores = [score for _, score in best]
+        for i, (ids, score) in enumerate(best):
+            if sum(abs(score - other) < 1e-3 for other in scores) == 1 and i < len(best) - 1:
                 assert ids.tolist() == [piece.id for piece in theirs[i].pieces]
 
 
@@ -104,8 +104,8 @@ def test_samples_are_distributed_alike(plain, alpha):
     sentencepiece.set_random_generator_seed(0)
     of_ours = Counter(tuple(ours.sample(text, generator, alpha).tolist()) for _ in range(draws))
     of_theirs = Counter(tuple(plain.encode(text, enable_sampling=True, nbest_size=-1, alpha=alpha)) for _ in range(draws))
-    for found in (of_ours, of_theirs):
-        counts = np.array([found[tuple(ids.tolist())] for ids, _ in every], np.float64)
+    for drawn in (of_ours, of_theirs):
+        counts = np.array([drawn[tuple(ids.tolist())] for ids, _ in every], np.float64)
         assert counts.sum() == draws
         grouped = [np.append(values[likely], values[~likely].sum()) for values in (counts, expected)]
         grouped = [values[: len(values) - likely.all()] for values in grouped]
@@ -117,6 +117,6 @@ def test_our_training_finds_the_likelier_vocabulary():
     texts, held_out = TEXTS[: len(TEXTS) * 4 // 5], TEXTS[len(TEXTS) * 4 // 5 :]
     theirs = ours_of(library(texts, vocab_size=1000, character_coverage=1.0))
     ours = train_unigram(texts, 1000, escape=True, dummy_prefix=True).tokenizer
-    found = [sum(tokenizer.log_likelihood(text) for text in held_out) for tokenizer in (ours, theirs)]
+    of_ours, of_theirs = (sum(tokenizer.log_likelihood(text) for text in held_out) for tokenizer in (ours, theirs))
     assert ours.vocabulary_size == theirs.vocabulary_size
-    assert found[0] > found[1]
+    assert of_ours > of_theirs

@@ -8,8 +8,8 @@ from tokenizers.models import WordPiece
 from tokenizers.pre_tokenizers import WhitespaceSplit
 from tokenizers.trainers import WordPieceTrainer
 
-from tokenization.wordpiece import WordPieceTokenizer
-from tokenization.wordpiece_training import merges, train_wordpiece
+from leadline.tokenization.wordpiece.tokenizer import WordPieceTokenizer
+from leadline.tokenization.wordpiece.training import merge_steps, train_wordpiece
 
 pytestmark = pytest.mark.oracle
 
@@ -21,9 +21,9 @@ def library(ours: WordPieceTokenizer) -> Tokenizer:
     """Their tokenizer of our vocabulary, where every special has a name that no text of these tests holds."""
     ids = {f"[{name}]": i for name, i in ours.specials.named().items()}
     ids |= {piece: i for i, piece in enumerate(ours.pieces, start=len(ids))}
-    found = Tokenizer(WordPiece(ids, unk_token="[unk]", max_input_chars_per_word=ours.longest_word))
-    found.pre_tokenizer = WhitespaceSplit()
-    return found
+    tokenizer = Tokenizer(WordPiece(ids, unk_token="[unk]", max_input_chars_per_word=ours.longest_word))
+    tokenizer.pre_tokenizer = WhitespaceSplit()
+    return tokenizer
 
 
 @settings(max_examples=100)
@@ -37,18 +37,18 @@ def test_ids_and_places_equal_theirs(pieces, text, longest):
 
 
 @settings(max_examples=20)
-@given(st.text("abcd ", min_size=1, max_size=80), st.sampled_from(["likelihood", "frequency"]))
+@given(st.text("abcd ", min_size=1, max_size=80), st.sampled_from(["frequency", "ratio", "likelihood_gain"]))
 def test_trained_vocabularies_give_their_ids(text, criterion):
     ours = train_wordpiece([text], 40, criterion, pattern="whitespace").tokenizer()
     assert ours.encode(text + " dcba").tolist() == library(ours).encode(text + " dcba").ids
 
 
 def test_their_trainer_goes_by_frequency():
-    """Its first step is ours by frequency, and not ours by likelihood."""
+    """Its first step is ours by frequency, and not ours by the ratio."""
     theirs = Tokenizer(WordPiece(unk_token="[unk]"))
     trainer = WordPieceTrainer(vocab_size=12, show_progress=False)  # 7 characters, 4 with ##, and one step
     theirs.pre_tokenizer = WhitespaceSplit()
     theirs.train_from_iterator([" ".join([word] * count) for word, count in HUGS.items()], trainer)
     vocabulary = theirs.get_vocab()
-    assert next(merges(HUGS, "frequency")).piece in vocabulary
-    assert next(merges(HUGS, "likelihood")).piece not in vocabulary
+    assert next(merge_steps(HUGS, "frequency")).piece in vocabulary
+    assert next(merge_steps(HUGS, "ratio")).piece not in vocabulary

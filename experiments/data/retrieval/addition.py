@@ -4,9 +4,9 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int32, PRNGKeyArray
 
-from experiments.data.retrieval.sizes import draw_sizes, read
-from experiments.data.retrieval.vocabulary import ASK, DIGITS, END, PLUS, Vocabulary, check_length, task_id
-from experiments.data.sample import Sample
+from leadline.experiments.data.retrieval.sizes import draw_sizes, read
+from leadline.experiments.data.retrieval.vocabulary import ASK, DIGITS, END, PLUS, Vocabulary, check_length, task_id
+from leadline.experiments.data.sample import Sample
 
 
 def longest_addition(length: int) -> int:
@@ -23,14 +23,15 @@ def addition(
     smallest: int = 1,
     at: Float[Array, "B"] | None = None,
 ) -> Sample:
-    """[a_1 … a_n, PLUS, b_1 … b_n, ASK, c_1 … c_(n+1), END] with c = a + b; what is left repeats END and is no target.
+    """[a_1 … a_n, PLUS, b_1 … b_n, ASK, c_1 … c_(n+1), END] with c = a + b; the rest repeats END and is no target.
 
-    The addition of Kazemnejad et al. 2023 (arXiv:2305.19466), whose digits are separate tokens too. Here the lowest digit comes
-    first, so that every carry is known when it is needed (Lee et al. 2023, arXiv:2307.03381), both operands have n digits,
-    leading zeros included, and the sum has n + 1. A digit is read from two places and the carry, so no target has evidence.
-    n is uniform from `smallest` to the longest that fits, or at the share `at` of that range.
+    The addition of Kazemnejad et al. 2023 (arXiv:2305.19466), with one token per digit. The lowest digit comes first, so that
+    every carry is known when it is needed (Lee et al. 2023, arXiv:2307.03381). Both operands have n digits, leading zeros
+    included, and the sum has n + 1. A digit depends on two places and the carry, so no target has evidence. n is uniform from
+    `smallest` to the longest that fits, or at the share `at` of that range.
 
-    Raises UserError where `smallest` digits do not fit into `length`.
+    Raises:
+        UserError: where `smallest` digits do not fit into `length`.
     """
     check_length("addition", length, 3 * smallest + 4)
     draw, size = jax.random.split(key)
@@ -46,16 +47,16 @@ def addition(
     tokens = jnp.where(second == n, ASK, tokens)
     tokens = jnp.where(third >= 0, vocabulary.first_value + read(total, third), tokens)
     tokens = jnp.where(third > n, END, tokens).at[:, 0].set(task_id("addition"))
-    target = third[:, 1:]
-    asked = (target >= 0) & (target <= n + 1)
-    return Sample(tokens, asked.astype(jnp.float32), jnp.full_like(target, -1))
+    index = third[:, 1:]
+    target = (index >= 0) & (index <= n + 1)
+    return Sample(tokens, target.astype(jnp.float32), jnp.full_like(index, -1))
 
 
 def added(a: Int32[Array, "B N"], b: Int32[Array, "B N"]) -> Int32[Array, "B N+1"]:
     """The digits of a + b, lowest first.
 
-    A digit pair passes a carry on where its sum is 9 and makes one where it is above: whether place i gets one is whether the
-    nearest pair below it that does not pass one on makes one.
+    A pair of digits passes a carry on where its sum is 9, and makes one where its sum is above 9. So place i receives a carry
+    if the nearest lower pair whose sum is not 9 makes one.
     """
     pairs = jnp.pad(a + b, ((0, 0), (1, 1)))  # a pair of sum 0 on either side: no carry comes in, and one may go out
     index = jnp.broadcast_to(jnp.arange(pairs.shape[1], dtype=jnp.int32), pairs.shape)

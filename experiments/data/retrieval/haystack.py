@@ -1,8 +1,7 @@
 """Needles in a haystack: pieces of equal width at random places of a row of fillers, none over another.
 
 A context of C tokens with n pieces of width w is a sequence of C - n (w - 1) slots, each of which holds one filler or one
-piece. Every choice of n slots is equally likely, so there is nothing to try again: RULER draws until a sample fits, which
-never ends where none can.
+piece. Every choice of n slots is equally likely. RULER instead draws again until a sample fits, which may never end.
 """
 
 from dataclasses import dataclass
@@ -11,8 +10,8 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int32, PRNGKeyArray
 
-from experiments.data.retrieval.vocabulary import Vocabulary
-from experiments.data.sample import Sample
+from leadline.experiments.data.retrieval.vocabulary import Vocabulary
+from leadline.experiments.data.sample import Sample
 
 
 @dataclass(frozen=True)
@@ -35,12 +34,12 @@ def place(
 
 
 def fillers(key: PRNGKeyArray, vocabulary: Vocabulary, batch: int, count: int) -> Int32[Array, "{batch} {count}"]:
-    """Uniform and independent: there is nothing to learn from them, and no sentence to recognise as RULER's."""
+    """Filler ids, uniform and independent, so that they cannot be predicted. RULER's are sentences."""
     return jax.random.randint(key, (batch, count), vocabulary.first_filler, vocabulary.first_key, jnp.int32)
 
 
 def haystack(hay: Int32[Array, "B C"], needles: Int32[Array, "B n w"], slots: Int32[Array, "B n"]) -> Haystack:
-    """Fillers with the needles written over them, each at its slot: w - 1 tokens later for every needle before it."""
+    """Fillers with the needles written over them, each at its slot plus w - 1 tokens for every needle before it."""
     batch, _, width = needles.shape
     before = (slots[:, None, :] < slots[:, :, None]).sum(axis=2, dtype=jnp.int32)
     starts = slots + (width - 1) * before
@@ -57,12 +56,22 @@ def distinct(key: PRNGKeyArray, batch: int, first: int, among: int, count: int) 
 def values_of(
     key: PRNGKeyArray, vocabulary: Vocabulary, keys: Int32[Array, "B n"], symbols: int
 ) -> Int32[Array, "B n {symbols}"]:
-    """What is to be looked up by each key: uniform and independent, among its own values if keys have some."""
+    """What is looked up by each key: uniform and independent, among the values of the key if keys have their own."""
     shape = (*keys.shape, symbols)
-    if vocabulary.own_values:
-        first = vocabulary.first_own_value + (keys - vocabulary.first_key) * vocabulary.own_values
-        return first[:, :, None] + jax.random.randint(key, shape, 0, vocabulary.own_values, jnp.int32)
-    return jax.random.randint(key, shape, vocabulary.first_value, vocabulary.first_own_value, jnp.int32)
+    if vocabulary.values_per_key:
+        first = vocabulary.first_keyed_value + (keys - vocabulary.first_key) * vocabulary.values_per_key
+        return first[:, :, None] + jax.random.randint(key, shape, 0, vocabulary.values_per_key, jnp.int32)
+    return shared_values(key, vocabulary, shape)
+
+
+def shared_values(key: PRNGKeyArray, vocabulary: Vocabulary, shape: tuple[int, ...]) -> Int32[Array, "..."]:
+    """Values that belong to no key, uniform and independent."""
+    return jax.random.randint(key, shape, vocabulary.first_value, vocabulary.first_keyed_value, jnp.int32)
+
+
+def column(token: int, batch: int) -> Int32[Array, "{batch} 1"]:
+    """One token for every row."""
+    return jnp.full((batch, 1), token, jnp.int32)
 
 
 def answered(
@@ -72,10 +81,12 @@ def answered(
     answer: Int32[Array, "B A"],
     evidence: Int32[Array, "B A"],
 ) -> Sample:
-    """Rows [task, context, question, answer]: every token of the answer is a target, read from `evidence` (of the context)."""
+    """Rows [task, context, question, answer]: every token of the answer is a target.
+
+    `evidence` are positions in the context from which the tokens of the answer are read.
+    """
     batch, count = answer.shape
-    begin = jnp.full((batch, 1), task, jnp.int32)
-    tokens = jnp.concatenate([begin, context, question, answer], axis=1)
+    tokens = jnp.concatenate([column(task, batch), context, question, answer], axis=1)
     rest = tokens.shape[1] - 1 - count
     return Sample(
         tokens=tokens,

@@ -7,19 +7,20 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, PRNGKeyArray
 
-from experiments.data.retrieval.addition import addition, longest_addition
-from experiments.data.retrieval.copying import copying, longest_copy
-from experiments.data.retrieval.multi_key import key_value, multi_key, multi_query
-from experiments.data.retrieval.multi_value import multi_value
-from experiments.data.retrieval.passkey import passkey
-from experiments.data.retrieval.variable_tracking import variable_tracking
-from experiments.data.retrieval.vocabulary import Task, Vocabulary
-from experiments.data.sample import Sample
+from leadline.experiments.config.data import Task
+from leadline.experiments.data.retrieval.addition import addition, longest_addition
+from leadline.experiments.data.retrieval.copying import copying, longest_copy
+from leadline.experiments.data.retrieval.multi_key import key_value, multi_key, multi_query
+from leadline.experiments.data.retrieval.multi_value import multi_value
+from leadline.experiments.data.retrieval.passkey import passkey
+from leadline.experiments.data.retrieval.variable_tracking import variable_tracking
+from leadline.experiments.data.retrieval.vocabulary import Vocabulary
+from leadline.experiments.data.sample import Sample
 
 
 @dataclass(frozen=True)
 class Tasks:
-    """What the tasks have in common, and the sizes of each that has some."""
+    """The ids that all tasks share, and the sizes of single tasks."""
 
     vocabulary: Vocabulary
     symbols: int = 1  # of a passkey or a value
@@ -59,9 +60,9 @@ def task_sample(
         task: its name.
         batch: rows B.
         length: targets T of a row, which has T + 1 ids.
-        smallest: size of copy and addition from which on rows are drawn.
-        at: for each row, the depth of what is asked for, or for copy and addition its size in the range of sizes; from 0 to
-            1. Tasks that ask for several needles (multi_query, multi_value, variable_tracking) draw their places all the same.
+        smallest: the smallest size of copy and addition.
+        at: for each row, the depth of the needle asked for, or for copy and addition the size within the range of sizes; from
+            0 to 1. Tasks that ask for several needles (multi_query, multi_value, variable_tracking) ignore it.
 
     Raises:
         UserError: where the task does not fit into the length, with the smallest that it fits into.
@@ -87,13 +88,16 @@ def task_sample(
 
 
 def mixture(key: PRNGKeyArray, tasks: Tasks, names: Sequence[Task], shares: Sequence[float], batch: int, length: int) -> Sample:
-    """Rows whose task is drawn, each with its probability shares[i] / sum(shares).
+    """Rows whose task is drawn with probability shares[i] / sum(shares).
 
-    All tasks are drawn for all rows and one is kept: a switch under `vmap` would do the same, and a step of training costs far
-    more than these integers. UserError as of `task_sample`.
+    All tasks are drawn for all rows and one is kept. A switch under `vmap` would do the same, and a step of training costs far
+    more than these integers.
+
+    Raises:
+        UserError: where a task does not fit into the length.
     """
     which, *keys = jax.random.split(key, 1 + len(names))
-    drawn = [task_sample(own, tasks, name, batch, length) for own, name in zip(keys, names, strict=True)]
+    drawn = [task_sample(task_key, tasks, name, batch, length) for task_key, name in zip(keys, names, strict=True)]
     stacked = jax.tree.map(lambda *arrays: jnp.stack(arrays), *drawn)
     odds = jnp.log(jnp.asarray(shares, jnp.float32))
     chosen = jax.random.categorical(which, odds, shape=(batch,))

@@ -4,7 +4,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int32, PRNGKeyArray
 
-from experiments.errors import UserError
+from leadline.experiments.runtime.errors import UserError
 
 
 def draw_sizes(
@@ -12,7 +12,8 @@ def draw_sizes(
 ) -> Int32[Array, "{batch}"]:
     """Uniform in smallest … largest; with `at`, smallest + round(at · (largest - smallest)).
 
-    Raises UserError for an empty range.
+    Raises:
+        UserError: for an empty range.
     """
     if smallest > largest:
         raise UserError(f"no size from {smallest} to {largest}: make the length larger")
@@ -22,6 +23,6 @@ def draw_sizes(
 
 
 def read(tokens: Int32[Array, "B N"], index: Int32[Array, "#B P"]) -> Int32[Array, "B P"]:
-    """tokens[b, index[b, p]], the nearest end for an index outside; one row of indices serves all rows."""
+    """tokens[b, index[b, p]], with indices clipped to the row; one row of indices serves all rows."""
     whole = jnp.broadcast_to(index, (tokens.shape[0], index.shape[1]))
     return jnp.take_along_axis(tokens, jnp.clip(whole, 0, tokens.shape[1] - 1), axis=1)

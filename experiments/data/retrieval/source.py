@@ -8,15 +8,15 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float64, UInt32
 
-from experiments.config.data import RetrievalData
-from experiments.data.retrieval.mixture import Tasks, largest_size, mixture, task_sample
-from experiments.data.retrieval.vocabulary import TASKS, Task, Vocabulary
-from experiments.data.sample import HELD_OUT_SEED, Sample
+from leadline.experiments.config.data import TASKS, RetrievalData, Task
+from leadline.experiments.data.retrieval.mixture import Tasks, largest_size, mixture, task_sample
+from leadline.experiments.data.retrieval.vocabulary import Vocabulary
+from leadline.experiments.data.sample import HELD_OUT_SEED, Sample, step_inputs, step_key
 
 
 def retrieval_tasks(data: RetrievalData) -> Tasks:
     """The sizes of a configuration as the tasks take them."""
-    vocabulary = Vocabulary(data.keys, data.values, data.fillers, data.own_values)
+    vocabulary = Vocabulary(data.keys, data.values, data.fillers, data.values_per_key)
     return Tasks(vocabulary, data.symbols, data.needles, data.queries, data.answers, data.chains, data.hops)
 
 
@@ -26,7 +26,7 @@ def grid(depths: int, rows: int) -> Float64[np.ndarray, "R"]:
 
 
 def smallest_asked(task: Task, trained: int, length: int) -> int:
-    """Beyond the training length only problems larger than any in training are asked, up to it those of every size."""
+    """The smallest size of copy or addition: beyond the training length, one more than any size in training; else 1."""
     largest = largest_size(task, trained)
     return 1 if largest is None or length <= trained else largest + 1
 
@@ -34,7 +34,8 @@ def smallest_asked(task: Task, trained: int, length: int) -> int:
 def sizes_asked(task: Task, trained: int, length: int, depths: int) -> Float64[np.ndarray, "depths"]:
     """The sizes of copy or addition at the points of the grid, as `task_sample` rounds them.
 
-    Raises ValueError for a task that comes in one size.
+    Raises:
+        ValueError: for a task without sizes.
     """
     largest = largest_size(task, length)
     if largest is None:
@@ -45,6 +46,8 @@ def sizes_asked(task: Task, trained: int, length: int, depths: int) -> Float64[n
 
 @dataclass(frozen=True)
 class RetrievalSource:
+    """A mixture of retrieval tasks."""
+
     data: RetrievalData
 
     @property
@@ -64,28 +67,30 @@ class RetrievalSource:
         return {"name": "retrieval", "digest": None}  # wholly drawn from the configuration and the seed
 
     def inputs(self, seed: int, step: int, batch: int) -> UInt32[np.ndarray, "2"]:  # noqa: ARG002
-        return np.array([seed, step], np.uint32)
+        return step_inputs(seed, step)
 
     def sample(self, inputs: UInt32[Array, "2"], shared: None, batch: int) -> Sample:  # noqa: ARG002
-        """Rows of the mixture, every target of which counts alike: the many of a copy teach what the one of a lookup needs.
+        """Rows of the mixture. Every target has the same weight, whichever task it is of.
 
-        UserError where a task does not fit into the length.
+        Raises:
+            UserError: where a task does not fit into the length.
         """
         data = self.data
-        key = jax.random.fold_in(jax.random.key(inputs[0]), inputs[1])
         shares = data.shares or (1.0,) * len(data.tasks)
-        return mixture(key, retrieval_tasks(data), data.tasks, shares, batch, data.length)
+        return mixture(step_key(inputs), retrieval_tasks(data), data.tasks, shares, batch, data.length)
 
     def held_out(self, sequences: int) -> Sample:
         """Rows of the mixture that no training seed draws, the same for every arm and seed."""
-        inputs = jnp.array([HELD_OUT_SEED, 0], jnp.uint32)
+        inputs = step_inputs(HELD_OUT_SEED, 0)
         return jax.jit(self.sample, static_argnums=(1, 2))(inputs, None, sequences)
 
     def questions(self, task: Task, length: int, depths: int, rows: int) -> Sample:
         """`rows` rows of one task at each of `depths` depths, the same for every arm and seed.
 
-        Copy and addition come in sizes instead: all that fit at a length up to the trained one, and beyond it those that are
-        larger than any in training. UserError where the task does not fit into the length.
+        Copy and addition have sizes instead of depths (`smallest_asked`).
+
+        Raises:
+            UserError: where the task does not fit into the length.
         """
         smallest = smallest_asked(task, self.data.length, length)
 
@@ -94,6 +99,5 @@ class RetrievalSource:
             tasks = retrieval_tasks(self.data)
             return task_sample(key, tasks, task, depths * rows, length, smallest=smallest, at=at)
 
-        # Step 0 of the held-out seed is the mixture's.
-        key = jax.random.fold_in(jax.random.key(HELD_OUT_SEED), 1 + TASKS.index(task))
+        key = step_key(jnp.asarray(step_inputs(HELD_OUT_SEED, 1 + TASKS.index(task))))  # step 0 is the mixture's
         return jax.jit(draw)(jax.random.fold_in(key, length))

@@ -4,9 +4,9 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import PRNGKeyArray
 
-from experiments.data.retrieval.haystack import answered, distinct, fillers, haystack, place
-from experiments.data.retrieval.vocabulary import ASK, EQUALS, Vocabulary, check_length, task_id
-from experiments.data.sample import Sample
+from leadline.experiments.data.retrieval.haystack import answered, column, distinct, fillers, haystack, place
+from leadline.experiments.data.retrieval.vocabulary import ASK, EQUALS, Vocabulary, check_length, task_id
+from leadline.experiments.data.sample import Sample
 
 
 def variable_tracking(
@@ -14,13 +14,14 @@ def variable_tracking(
 ) -> Sample:
     """Fillers with statements [x_1, =, v], [x_2, =, x_1], … among them, then [ASK, v, x_1, x_2 …] for one chain.
 
-    RULER's variable tracking (Hsieh et al. 2024, arXiv:2404.06654): `chains` chains of 1 + hops statements each, whose
-    statements mix but keep their order within a chain, and all variables of one value are asked for. It has one chain of
-    four hops and counts the share of the variables that are named in any order; here they come in the order of the chain,
-    and all have to be right. To ask for all is one step of the chain a token; to ask for the last value alone would be all
-    steps in one token, which measures depth of the model rather than reach.
+    RULER's variable tracking (Hsieh et al. 2024, arXiv:2404.06654): `chains` chains of 1 + hops statements each, interleaved
+    but in order within a chain; all variables of one value are asked for. RULER has one chain of four hops and scores the share
+    of variables that are named in any order; here they follow the order of the chain, and all have to be right. Each token of
+    the answer takes one step of the chain. Asking for the last variable alone would take all steps in one token, which measures
+    the depth of the model rather than its reach.
 
-    Raises UserError where the statements do not fit into `length`, or keys or values do not suffice.
+    Raises:
+        UserError: where the statements do not fit into `length`, or there are too few keys or values.
     """
     links, count = 1 + hops, chains * (1 + hops)
     check_length("variable_tracking", length, 3 * count + links + 2)
@@ -37,5 +38,5 @@ def variable_tracking(
     ranks = jnp.sort(place(mixed, batch, count, count).reshape(batch, chains, links), axis=2).reshape(batch, count)
     slots = jnp.take_along_axis(free, ranks, axis=1)
     hidden = haystack(fillers(noise, vocabulary, batch, size), statements, slots)
-    question = jnp.concatenate([jnp.full((batch, 1), ASK, jnp.int32), values[:, :1]], axis=1)
+    question = jnp.concatenate([column(ASK, batch), values[:, :1]], axis=1)
     return answered(task_id("variable_tracking"), hidden.context, question, variables[:, 0], hidden.starts[:, :links])

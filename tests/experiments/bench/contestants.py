@@ -1,11 +1,11 @@
-"""What contests of tests run."""
+"""Contestants for tests of contests."""
 
 import importlib
 import os
 import time
 from typing import Any
 
-from experiments.bench.worker import Prepared, scratch
+from leadline.experiments.bench.worker import Prepared, scratch
 
 
 def sleeps(seconds: float, value: float = 1.0) -> Prepared:
@@ -13,7 +13,7 @@ def sleeps(seconds: float, value: float = 1.0) -> Prepared:
 
 
 def counts(**facts: Any) -> Prepared:
-    return Prepared(lambda: 7, facts, often=False, more=lambda found: {"found": found})
+    return Prepared(lambda: 7, facts, often=False, more=lambda result: {"result": result})
 
 
 def absent() -> Prepared:
@@ -26,10 +26,10 @@ def dies() -> Prepared:
 
 
 def shares() -> Prepared:
-    """How many of those before it have left a file in the folder, whatever cache of programs the user has named."""
+    """Counts the contestants that left a file in the shared folder, and tells which cache of programs it has."""
     (scratch() / str(os.getpid())).touch()
-    found = {"files": len(list(scratch().iterdir())), "cache": os.environ.get("JAX_COMPILATION_CACHE_DIR")}
-    return Prepared(lambda: None, found, often=False)
+    facts = {"files": len(list(scratch().iterdir())), "cache": os.environ.get("JAX_COMPILATION_CACHE_DIR")}
+    return Prepared(lambda: None, facts, often=False)
 
 
 DONE: list[int] = []

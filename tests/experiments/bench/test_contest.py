@@ -1,17 +1,22 @@
 """Contestants in processes of their own."""
 
+import io
+import json
+import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from experiments.bench.contest import Case, Contestant, ContestError, contest
+from leadline.experiments.bench import worker
+from leadline.experiments.bench.contest import Case, Contestant, ContestError, contest
+from tests.experiments.bench import contestants
 
-HERE = "tests.experiments.bench.contestants"
+HERE = contestants.__name__
 
 
 def _case(*entries: tuple[str, str, dict[str, Any]], **settings: Any) -> Case:
-    return Case("a case", tuple(Contestant(name, f"{HERE}:{entry}", own) for name, entry, own in entries), **settings)
+    return Case("a case", tuple(Contestant(name, f"{HERE}:{entry}", facts) for name, entry, facts in entries), **settings)
 
 
 def test_every_contestant_has_all_rounds_in_turn() -> None:
@@ -26,23 +31,24 @@ def test_every_contestant_has_all_rounds_in_turn() -> None:
     assert [line.split(", ")[1] for line in said if "round" in line] == ["ours", "theirs"] * 2
 
 
-def test_an_absent_peer_says_so_and_what_work_returned_is_told() -> None:
+def test_an_absent_peer_says_so() -> None:
     (ours, theirs), _ = contest(_case(("ours", "counts", {"value": 1.0}), ("theirs", "absent", {})), 1, lambda _: None)
-    assert ours.facts["found"] == 7
+    assert ours.facts["result"] == 7
     assert theirs.rounds == ()
     assert "a_package_that_nobody_has is not installed" in theirs.facts["absent"]
 
 
-def test_one_that_dies_says_how() -> None:
-    with pytest.raises(ContestError, match="theirs ended by itself: ValueError: no luck"):
-        contest(_case(("ours", "counts", {}), ("theirs", "dies", {})), 1, lambda _: None)
-
-
-@pytest.mark.parametrize("value", [1.1, float("nan")])
-def test_other_values_are_not_the_same_work(value: float) -> None:
-    case = _case(("ours", "counts", {"value": 1.0}), ("theirs", "counts", {"value": value}))
-    with pytest.raises(ContestError, match="not the same work"):
-        contest(case, 1, lambda _: None)
+@pytest.mark.parametrize(
+    ("entry", "settings", "message"),
+    [
+        ("dies", {}, "theirs died: ValueError: no luck"),
+        ("counts", {"value": 1.1}, "not the same work"),
+        ("counts", {"value": float("nan")}, "not the same work"),
+    ],
+)
+def test_a_contest_fails_where_contestants_do_not_do_the_same_work(entry: str, settings: dict, message: str) -> None:
+    with pytest.raises(ContestError, match=message):
+        contest(_case(("ours", "counts", {"value": 1.0}), ("theirs", entry, settings)), 1, lambda _: None)
 
 
 def test_values_may_differ_by_the_tolerance() -> None:
@@ -55,3 +61,31 @@ def test_contestants_share_a_folder_and_no_programs(tmp_path: Path, monkeypatch:
     (ours, theirs), _ = contest(_case(("ours", "shares", {}), ("theirs", "shares", {})), 1, lambda _: None, tmp_path)
     assert (ours.facts["files"], theirs.facts["files"]) == (1, 2)
     assert theirs.facts["cache"] is None
+
+
+@pytest.mark.parametrize(
+    ("entry", "settings", "first"),
+    [
+        ("counts", {"value": 2.0}, {"value": 2.0, "result": 7}),
+        ("counts", {"peak_mib": None}, {"peak_mib": None}),
+        ("absent", {}, {}),
+        ("repeats", {}, {}),
+    ],
+)
+def test_a_worker_prints_its_facts_and_then_its_rounds(
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    entry: str,
+    settings: dict[str, Any],
+    first: dict[str, Any],
+) -> None:
+    monkeypatch.setattr(sys, "argv", ["worker", f"{HERE}:{entry}", json.dumps(settings)])
+    monkeypatch.setattr(sys, "stdin", io.StringIO("go\ngo\n"))
+    monkeypatch.setattr(worker, "ROUND_SECONDS", 0.0)
+    worker.main()
+    facts, *rounds = (json.loads(line) for line in capsys.readouterr().out.splitlines())
+    assert facts.items() >= first.items()
+    assert ("absent" in facts) == (entry == "absent")
+    assert [set(times) for times in rounds] == [{"seconds"}] * (0 if entry == "absent" else 2)
+    if entry == "repeats":
+        assert len(contestants.DONE) == 1 + 2 * worker.LEAST

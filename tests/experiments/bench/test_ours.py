@@ -1,4 +1,4 @@
-"""Contestants do what they say, at toy size: equal values of all, and the programs that they count."""
+"""Contestants do what they say, at toy size: all have equal values, and they count the programs that they compile."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -8,22 +8,23 @@ import jax
 import numpy as np
 import pytest
 
-from experiments.bench import (
+from leadline.experiments.bench.cases import mechanisms as mechanism_cases
+from leadline.experiments.bench.contestants.compilations import Compilations
+from leadline.experiments.bench.contestants.ours import (
+    attention,
+    compilation,
+    evaluation,
     mechanisms,
-    ours_attention,
-    ours_compilation,
-    ours_evaluation,
-    ours_mechanisms,
-    ours_pipeline,
-    ours_sweep,
-    ours_tokenization,
+    pipeline,
+    received_attention,
+    sweep,
+    tokenization,
 )
-from experiments.bench.compilations import Compilations
-from experiments.bench.llama import Size, structure
-from experiments.bench.peers import jax_attention, tokenizer_libraries
-from experiments.bench.texts import documents, pieces
-from experiments.bench.worker import SCRATCH, Prepared
-from experiments.build import decoder_config
+from leadline.experiments.bench.contestants.peers import jax_attention, jax_received_attention, tokenizer_libraries
+from leadline.experiments.bench.worker import SCRATCH, Prepared
+from leadline.experiments.bench.workloads.llama import Size, structure
+from leadline.experiments.bench.workloads.texts import documents, pieces
+from leadline.experiments.config.to_model import decoder_config
 
 pytestmark = pytest.mark.usefixtures("in_use")
 
@@ -34,61 +35,64 @@ CORPUS = 900_000
 
 @pytest.fixture(autouse=True)
 def shared(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """The folder of a contest; and contestants may not choose their devices, as this process has them already."""
+    """The folder of a contest. Contestants may not choose their devices, since this process has them already."""
     monkeypatch.setenv(SCRATCH, str(tmp_path))
     update = jax.config.update
-    kept = ("jax_num_cpu_devices", "jax_compilation_cache_dir", "jax_persistent_cache_min_compile_time_secs")
-    monkeypatch.setattr(jax.config, "update", lambda name, value: None if name in kept else update(name, value))
+    fixed = ("jax_num_cpu_devices", "jax_compilation_cache_dir", "jax_persistent_cache_min_compile_time_secs")
+    monkeypatch.setattr(jax.config, "update", lambda name, value: None if name in fixed else update(name, value))
     yield
     jax.monitoring.clear_event_listeners()
 
 
 def _facts(prepared: Prepared) -> dict[str, Any]:
-    done = prepared.work()
-    return {**prepared.facts, **(prepared.more(done) if prepared.more else {})}
+    result = prepared.work()
+    return {**prepared.facts, **(prepared.more(result) if prepared.more else {})}
 
 
 def test_arms_of_the_sweep_differ_in_values_only() -> None:
-    arms = ours_sweep.kinds(SIZE)
+    arms = sweep.kinds(SIZE)
     assert len(arms) == 12
     assert {decoder_config(arm.model, SIZE.vocabulary, SIZE.length) for arm in arms} == {structure(SIZE, "float32")}
 
 
 def test_tables_are_values_of_a_program_a_length() -> None:
     settings = (JSON, (4, 16), 32, False)
-    ours, theirs = (
-        _facts(prepare(*settings)) for prepare in (ours_evaluation.tables_as_values, ours_evaluation.tables_compiled_in)
-    )
+    ours, theirs = (_facts(prepare(*settings)) for prepare in (evaluation.tables_as_values, evaluation.tables_compiled_in))
     assert (ours["programs"], theirs["programs"]) == (2, 12)
     assert ours["compilations"] >= 2
     np.testing.assert_allclose(ours["value"], theirs["value"], rtol=1e-5)
 
 
-@pytest.mark.parametrize("name", mechanisms.CHANGES)
+@pytest.mark.parametrize("name", mechanism_cases.CHANGES)
 def test_a_mechanism_changes_the_step(name: str) -> None:
-    """The losses of the fourth step differ, whose weights have learned."""
-    plain, changed = (ours_mechanisms.step(JSON, "float32", own).work() for own in ({}, mechanisms.CHANGES[name]))
+    """The losses of the fourth step differ, after weights have been trained."""
+    plain, changed = (mechanisms.step(JSON, "float32", changes).work() for changes in ({}, mechanism_cases.CHANGES[name]))
     assert np.isfinite(changed)
     assert changed != plain
 
 
-def test_a_window_changes_the_gradient_and_kept_tokens_do() -> None:
-    found = [ours_mechanisms.gradient(8, 2, "float32", window, kept).work() for window, kept in ((None, 0), (3, 0), (3, 1))]
-    assert len({float(np.abs(np.asarray(q)).sum()) for q, _, _ in found}) == 3
+def test_a_window_and_initial_tokens_change_the_gradient() -> None:
+    masks = ((None, 0), (3, 0), (3, 1))
+    gradients = [mechanisms.gradient(8, 2, "float32", *mask).work() for mask in masks]
+    assert len({float(np.abs(np.asarray(q)).sum()) for q, _, _ in gradients}) == 3
 
 
 def test_attention_has_the_gradients_of_others() -> None:
-    ours, theirs = (peer.prepare(2, 9, 2, "float32").work() for peer in (ours_attention, jax_attention))
-    assert len(ours) == len(theirs) == 3
-    for own, other in zip(ours, theirs, strict=True):
-        np.testing.assert_allclose(own, other, atol=1e-5, equal_nan=False)
+    ours, theirs = (contestant.prepare(2, 9, 2, "float32").work() for contestant in (attention, jax_attention))
+    for our, their in zip(ours, theirs, strict=True):
+        np.testing.assert_allclose(our, their, atol=1e-5, equal_nan=False)
+
+
+def test_received_attention_is_that_of_others() -> None:
+    ours, theirs = (contestant.prepare(9, 2).facts["value"] for contestant in (received_attention, jax_received_attention))
+    np.testing.assert_allclose(ours, theirs, rtol=1e-5)
 
 
 def test_a_step_is_one_program() -> None:
-    assert _facts(ours_compilation.prepare(JSON, on_disk=False))["programs"] == 1
+    assert _facts(compilation.prepare(JSON, on_disk=False))["programs"] == 1
 
 
-def test_compilations_are_counted_anew() -> None:
+def test_compilations_are_counted_from_the_beginning() -> None:
     counted = Compilations()
     for size in (3, 4):
         jax.jit(lambda x: x + x)(np.ones(size, np.float32))
@@ -98,33 +102,27 @@ def test_compilations_are_counted_anew() -> None:
 
 
 def test_a_batch() -> None:
-    prepared = ours_pipeline.prepare(JSON)
+    prepared = pipeline.prepare(JSON)
     assert prepared.work() is None
     assert prepared.often
 
 
 def test_texts() -> None:
-    found = documents(CORPUS)
-    assert sum(len(one.text) for one in found[:-1]) < CORPUS <= sum(len(one.text) for one in found)
+    sizes = [len(document.text) for document in documents(CORPUS)]
+    assert sum(sizes[:-1]) < CORPUS <= sum(sizes)
     assert pieces(["abc", "a", "bcd", "efg"], 2, 2) == ["ab", "bc"]
 
 
 @pytest.mark.parametrize("name", ["train", "encode_corpus"])
 def test_the_library_gives_the_same_merges_and_ids(name: str) -> None:
     settings = {"vocabulary": 300, "size": CORPUS}
-    ours, theirs = (_facts(getattr(module, name)(**settings)) for module in (ours_tokenization, tokenizer_libraries))
+    ours, theirs = (_facts(getattr(module, name)(**settings)) for module in (tokenization, tokenizer_libraries))
     assert ours["value"] == theirs["value"] > 0
 
 
-def test_single_texts_have_as_many_ids_in_every_form() -> None:
+@pytest.mark.parametrize(("kind", "library"), [("bpe", "encode_ranks"), ("unigram", "encode_sentencepiece")])
+def test_single_texts_have_as_many_ids_in_every_form(kind: str, library: str) -> None:
     settings = {"vocabulary": 400, "size": CORPUS, "length": 100, "count": 4}
-    bpe = [
-        *(ours_tokenization.encode_bpe(**settings, transparent=transparent) for transparent in (False, True)),
-        *(getattr(tokenizer_libraries, name)(**settings) for name in ("encode_bpe", "encode_ranks")),
-    ]
-    unigram = [
-        *(ours_tokenization.encode_unigram(**settings, transparent=transparent) for transparent in (False, True)),
-        *(getattr(tokenizer_libraries, name)(**settings) for name in ("encode_unigram", "encode_sentencepiece")),
-    ]
-    for forms in (bpe, unigram):
-        assert len({_facts(one)["value"] for one in forms}) == 1
+    forms = [getattr(tokenization, f"encode_{kind}")(**settings, transparent=transparent) for transparent in (False, True)]
+    forms += [getattr(tokenizer_libraries, name)(**settings) for name in (f"encode_{kind}", library)]
+    assert len({_facts(form)["value"] for form in forms}) == 1

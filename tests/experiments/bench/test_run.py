@@ -1,17 +1,19 @@
-"""Benchmarks by name, and that one runs from the command line to its files."""
+"""Benchmarks by name, their contestants, and a run from the command line to its files."""
 
+import ast
+import importlib.util
 import json
 import sys
 from pathlib import Path
 
 import pytest
 
-from experiments import cli
-from experiments.bench import run
-from experiments.bench.contest import Benchmark, Case, Contestant
-from experiments.bench.machine import cpu_model, memory_gib, peer_versions
-from experiments.bench.run import benchmarks, chosen
-from experiments.errors import UserError
+from leadline.experiments.bench import run
+from leadline.experiments.bench.contest import Benchmark, Case, Contestant
+from leadline.experiments.bench.machine import cpu_model, memory_gib, peer_versions
+from leadline.experiments.bench.run import benchmarks, chosen
+from leadline.experiments.cli import main as cli
+from leadline.experiments.runtime.errors import UserError
 
 HERE = "tests.experiments.bench.contestants"
 
@@ -29,19 +31,33 @@ def _called(monkeypatch: pytest.MonkeyPatch, *words: str) -> int:
 
 
 def test_names_and_what_they_ask() -> None:
-    found = benchmarks()
-    names = {"step", "attention", "mechanisms", "sweep", "evaluation", "tokenization", "compile", "startup", "pipeline"}
-    assert names <= {one.name for one in found}
-    for one in found:
-        assert one.question.endswith("?")
-        for case in one.cases:
-            names = [contestant.name for contestant in case.contestants]
-            assert len(set(names)) == len(names)
-            assert set(case.targets) <= set(names[1:])
+    every = benchmarks()
+    expected = "step attention mechanisms sweep evaluation sinks decode tokenization compile startup pipeline"
+    assert [benchmark.name for benchmark in every] == expected.split()
+    assert all(benchmark.question.endswith("?") for benchmark in every)
+
+
+CASES = [case for benchmark in benchmarks() for case in benchmark.cases]
+
+
+@pytest.mark.parametrize("case", CASES, ids=[case.title for case in CASES])
+def test_contestants_of_a_case_are_there(case: Case) -> None:
+    names = [contestant.name for contestant in case.contestants]
+    assert len(set(names)) == len(names)
+    assert set(case.targets) <= set(names[1:])
+    for contestant in (*case.contestants, *([case.ceiling] if case.ceiling else [])):
+        module, function = contestant.entry.split(":")
+        spec = importlib.util.find_spec(module)
+        assert spec is not None and spec.origin is not None
+        tree = ast.parse(Path(spec.origin).read_text(encoding="utf-8"))  # peers' packages may be absent
+        (definition,) = [node for node in tree.body if isinstance(node, ast.FunctionDef) and node.name == function]
+        parameters = {argument.arg for argument in definition.args.args}
+        required = {argument.arg for argument in definition.args.args[: len(parameters) - len(definition.args.defaults)]}
+        assert required <= set(contestant.settings) <= parameters
 
 
 def test_names_choose() -> None:
-    assert [one.name for one in chosen(["sweep", "step", "sweep"])] == ["sweep", "step"]
+    assert [benchmark.name for benchmark in chosen(["sweep", "step", "sweep"])] == ["sweep", "step"]
     assert len(chosen([])) == len(benchmarks())
     with pytest.raises(UserError, match="did you mean 'startup'"):
         chosen(["start-up"])
@@ -51,11 +67,11 @@ def test_names_choose() -> None:
 
 @pytest.mark.parametrize(("accelerator", "titles"), [(None, ["any", "cpu"]), ("1 x NVIDIA H200", ["any", "accelerator"])])
 def test_a_case_runs_where_it_is_for(accelerator: str | None, titles: list[str]) -> None:
-    one = (Contestant("ours", f"{HERE}:counts", {}),)
-    cases = tuple(Case(where or "any", one, where=where) for where in (None, "cpu", "accelerator"))
+    contestants = (Contestant("ours", f"{HERE}:counts", {}),)
+    cases = tuple(Case(where or "any", contestants, where=where) for where in (None, "cpu", "accelerator"))
     about = {"machine": {"accelerator": accelerator, "device_kind": "a device"}}
-    found = run.measured(Benchmark("some", "Which?", cases), 1, about, lambda _: None, lambda _: None)
-    assert [case["title"] for case in found["cases"]] == titles
+    content = run.measured(Benchmark("some", "Which?", cases), 1, about, lambda _: None, lambda _: None)
+    assert [case["title"] for case in content["cases"]] == titles
 
 
 def test_from_the_command_line_to_the_files(
@@ -64,12 +80,12 @@ def test_from_the_command_line_to_the_files(
     monkeypatch.setattr(run, "benchmarks", lambda: (_tiny("absent"),))
     assert _called(monkeypatch, "tiny", "--rounds", "1", "--results", str(tmp_path), "--json") == 0
     out, err = capsys.readouterr()
-    (found,) = json.loads(out)["benchmarks"]
+    (content,) = json.loads(out)["benchmarks"]
     assert err == ""
-    assert json.loads((tmp_path / "tiny.json").read_text()) == found
-    assert found["machine"]["cores"] >= 1
-    assert {"python", "jax", "tokenizers"} <= set(found["versions"])
-    assert len(found["cases"][0]["contestants"][0]["rounds"]) == 1
+    assert json.loads((tmp_path / "tiny.json").read_text()) == content
+    assert content["machine"]["cores"] >= 1
+    assert {"python", "jax", "tokenizers"} <= set(content["versions"])
+    assert len(content["cases"][0]["contestants"][0]["rounds"]) == 1
     assert "is not installed" in (tmp_path / "bench.md").read_text(encoding="utf-8")
 
 
@@ -78,7 +94,7 @@ def test_a_contestant_that_dies_is_a_failure(
 ) -> None:
     monkeypatch.setattr(run, "benchmarks", lambda: (_tiny("dies"),))
     assert _called(monkeypatch, "--rounds", "1", "--results", str(tmp_path)) == 1
-    assert "leadline: benchmark tiny: theirs ended by itself: ValueError: no luck" in capsys.readouterr().err
+    assert "leadline: benchmark tiny: theirs died: ValueError: no luck" in capsys.readouterr().err
     assert not list(tmp_path.iterdir())
 
 

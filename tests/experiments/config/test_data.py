@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from experiments.config.data import Mixture, TextData
+from leadline.experiments.config.data import Mixture, TextData
 from tests.experiments.configured import EXTRAPOLATION, complaint_of, configured_arms
 
 

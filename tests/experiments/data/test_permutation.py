@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from experiments.data.permutation import keyed, permute
+from leadline.experiments.data.permutation import keyed, permute
 
 
 def _key(seed: int, epoch: int = 0) -> np.ndarray:
@@ -13,19 +13,13 @@ def _key(seed: int, epoch: int = 0) -> np.ndarray:
 
 
 @given(n=st.integers(1, 3000), seed=st.integers(-(2**70), 2**70), epoch=st.integers(0, 2**40))
-@settings(max_examples=200)
+@settings(max_examples=50)
 def test_it_is_a_bijection(n: int, seed: int, epoch: int) -> None:
     image = permute(np.arange(n), n, _key(seed, epoch))
     np.testing.assert_array_equal(np.sort(image), np.arange(n))
 
 
-def test_a_large_range_is_a_bijection() -> None:
-    n = 1_000_003
-    image = permute(np.arange(n), n, _key(0))
-    assert (np.bincount(image, minlength=n) == 1).all()
-
-
-def test_ranges_past_32_bits() -> None:
+def test_large_ranges() -> None:
     n = 2**45 + 12345
     index = np.arange(n - 1000, n)
     image = permute(index, n, _key(3))

@@ -1,23 +1,15 @@
 """Associative recall: what a row says, against a reader in plain Python that knows nothing of how it was drawn."""
 
-from collections.abc import Iterator
-
 import jax
 import numpy as np
 import pytest
 
-from experiments.data.recall import NEVER, Recall, log_uniform, sample, sources
-from experiments.data.sample import Sample
+from leadline.experiments.data.recall import NEVER, Recall, log_uniform, sample, sources
+from leadline.experiments.data.sample import Sample
 
 TASK = Recall(keys=40, values=3, first=100)
 LENGTH, ROWS = 64, 200
 compiled = jax.jit(sample, static_argnums=(1, 2, 3))
-
-
-@pytest.fixture(autouse=True)
-def _strict() -> Iterator[None]:
-    with jax.numpy_dtype_promotion("strict"), jax.numpy_rank_promotion("raise"):
-        yield
 
 
 @pytest.fixture(scope="module")
@@ -76,7 +68,7 @@ def test_values_are_drawn_anew_in_every_row(drawn: Sample) -> None:
 
 
 def test_no_slot_is_a_source_twice_and_every_source_defines() -> None:
-    source = np.asarray(sources(jax.random.key(0), 50, 100))
+    source = np.asarray(jax.jit(sources, static_argnums=(1, 2))(jax.random.key(0), 50, 100))
     for row in source:
         asked = row[row != NEVER]
         assert len(set(asked.tolist())) == len(asked)
@@ -105,13 +97,6 @@ def test_every_octave_of_distance_is_asked_about() -> None:
     assert octaves.min() > 0.04
     assert octaves[:5].max() < 2 * octaves[:5].min()
     assert 0.2 < len(distance) / (400 * 64) < 0.5
-
-
-def test_the_same_key_draws_the_same_rows(drawn: Sample) -> None:
-    again = compiled(jax.random.key(3), TASK, ROWS, LENGTH)
-    jax.tree.map(np.testing.assert_array_equal, again, drawn)
-    other = compiled(jax.random.key(4), TASK, ROWS, LENGTH)
-    assert not np.array_equal(other.tokens, drawn.tokens)
 
 
 @pytest.mark.parametrize(("length", "message"), [(63, "even length"), (2, "even length"), (82, "41 slots")])

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 from scipy import stats
 
-from experiments.measure.activations import (
+from leadline.experiments.measure.activations import (
     activation_ratio,
     gate_mean,
     gate_share_under,

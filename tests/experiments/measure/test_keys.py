@@ -5,11 +5,11 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from experiments.measure.keys import key_cosines, logit_gap, share_outside
+from leadline.experiments.measure.keys import key_cosines, logit_gap, share_outside
 
 cosines = jax.jit(key_cosines, static_argnames="start")
 gap = jax.jit(logit_gap, static_argnames="start")
-subspace = jax.jit(share_outside, static_argnames="kept")
+subspace = jax.jit(share_outside, static_argnames="energy")
 
 RNG = np.random.default_rng(0)
 B, T, N, K, H = 2, 7, 6, 3, 4
@@ -85,7 +85,7 @@ def test_the_query_sees_its_own_key_among_the_others_and_its_gap_does_not() -> N
 def test_share_outside_is_that_of_a_projection(kept: float) -> None:
     key = RNG.normal(size=(3, 20, 2, 6)) * 2.0 ** -np.arange(6) + 0.3
     key[:, 0] *= RNG.normal(size=6)
-    found = subspace(jnp.asarray(key, jnp.float32), kept=kept)
+    found = subspace(jnp.asarray(key, jnp.float32), energy=kept)
     for head in range(2):
         first, others = key[:, 0, head], key[:, 1:, head].reshape(-1, 6)
         _, singular, axes = np.linalg.svd(others, full_matrices=False)
@@ -104,7 +104,7 @@ def test_a_head_of_few_directions_by_hand() -> None:
     key[0, 1:97, 0, 0] = key[0, 97:100, 0, 1] = key[0, 100, 0, 2] = 1
     key[0, 0, 0] = [1, 2, 2, 4]  # 25 in all
     for kept, dims, outside in ((0.9, 1, 24 / 25), (0.97, 2, 20 / 25), (0.995, 3, 16 / 25)):
-        found = subspace(jnp.asarray(key), kept=kept)
+        found = subspace(jnp.asarray(key), energy=kept)
         assert (found.dims.item(), found.share.item()) == (dims, pytest.approx(outside, rel=1e-6))
 
 
@@ -140,5 +140,5 @@ def test_impossible_arguments() -> None:
     with pytest.raises(ValueError, match="a text of one token has no keys beside the first"):
         share_outside(key[:, :1])
     for kept in (0.0, 1.0):
-        with pytest.raises(ValueError, match=f"the share of energy kept, {kept}, is not between 0 and 1"):
-            share_outside(key, kept=kept)
+        with pytest.raises(ValueError, match=f"the share of energy, {kept}, is not between 0 and 1"):
+            share_outside(key, energy=kept)

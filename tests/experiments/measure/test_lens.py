@@ -9,12 +9,12 @@ import pytest
 from jax.sharding import Mesh
 from scipy import special
 
-from experiments.measure.lens import early_decoding
-from model.block import BlockConfig
-from model.decoder import Decoder, DecoderConfig, apply_decoder, init_decoder
-from model.embedding import logits
-from model.norm import normalise
-from model.positions.tables import position_tables
+from leadline.experiments.measure.lens import early_decoding
+from leadline.model.block import BlockConfig
+from leadline.model.decoder import Decoder, DecoderConfig, apply_decoder, init_decoder
+from leadline.model.embedding import logits
+from leadline.model.norm import normalise
+from leadline.model.positions.tables import position_tables
 from tests.model.weights import drawn
 
 L, B, T, D, V = 5, 2, 3, 4, 7
@@ -30,9 +30,9 @@ def _decode(residual: jax.Array) -> jax.Array:
 def test_divergences_are_those_of_scipy() -> None:
     p = special.softmax(RESIDUALS.astype(float) @ WEIGHTS, axis=-1)
     expected = special.rel_entr(p[-1][None], p).sum(axis=-1).mean(axis=(1, 2))
-    found = jax.jit(lambda residuals: early_decoding(residuals, _decode))(jnp.asarray(RESIDUALS))
-    np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-7)
-    assert found[-1] == pytest.approx(0, abs=1e-7)
+    divergences = jax.jit(lambda residuals: early_decoding(residuals, _decode))(jnp.asarray(RESIDUALS))
+    np.testing.assert_allclose(divergences, expected, rtol=1e-5, atol=1e-7)
+    assert divergences[-1] == pytest.approx(0, abs=1e-7)
     assert early_decoding(jnp.asarray(RESIDUALS, jnp.bfloat16), _decode).dtype == jnp.float32
 
 

@@ -1,8 +1,9 @@
-"""Perplexities against a loop over single tokens, closed forms, and each other."""
+"""Perplexities against a loop over single targets, closed forms, and each other."""
 
 import itertools
 import math
 from collections import defaultdict
+from statistics import mean
 
 import jax.numpy as jnp
 import numpy as np
@@ -10,19 +11,21 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from experiments.data.held_out import held_out_text
-from experiments.measure.perplexity import (
+from leadline.experiments.data.text.held_out import HeldOut
+from leadline.experiments.measure.perplexity import (
     document_perplexity,
+    evaluated,
     last_perplexity,
     loss_by_position,
     mean_loss,
+    perplexities,
     position_edges,
     token_perplexity,
     window_perplexity,
 )
+from leadline.experiments.records.measurement import reading
 
 LOSSES = np.random.default_rng(0).gamma(2.0, size=(3, 10)).astype(np.float32)
-EOS = 9
 ALL = np.ones(LOSSES.shape, bool)
 
 
@@ -34,58 +37,29 @@ def test_mean_loss_weighs_tokens_equally() -> None:
     assert mean_loss(jnp.asarray(LOSSES), jnp.asarray(chosen)) == pytest.approx(LOSSES[chosen].mean(), rel=1e-6)
 
 
-def _token_by_token(
-    loss_at: list[float], tokens: list[int], length: int, count: int, stride: int | None, first: int
-) -> dict[str, float]:
-    """Every convention from one walk over the text. `first` is the first target; a token's loss depends on its place alone."""
-    windows, begin, seen = [], 0, set()
-    while (stride is None and len(windows) < count // length) or (stride is not None and begin + length <= count):
-        targets = [begin + i + first for i in range(length)]
-        windows.append([place for place in targets if place not in seen])
-        seen.update(targets)
-        begin += stride or length + first
-    documents, number = defaultdict(list), 0
-    for place, token in enumerate(tokens):
-        if place in seen:
-            documents[number].append(loss_at[place])
-        if token == EOS:
-            number += 1
-    kept = [loss_at[place] for window in windows for place in window]
-    means = [sum(loss_at[place] for place in window) / len(window) for window in windows]
-    by_document = [sum(losses) / len(losses) for losses in documents.values()]
-    return {
-        "tokens": math.exp(sum(kept) / len(kept)),
-        "windows": math.exp(sum(means) / len(means)),
-        "documents": math.exp(sum(by_document) / len(by_document)),
-    }
-
-
 @settings(max_examples=60)
-@given(
-    seed=st.integers(0, 10_000),
-    length=st.integers(2, 12),
-    stride=st.one_of(st.none(), st.integers(1, 11)),
-    windows=st.integers(1, 6),
-    bos=st.booleans(),
-)
-def test_three_conventions_equal_a_walk_over_the_tokens(
-    seed: int, length: int, stride: int | None, windows: int, bos: bool
-) -> None:
-    stride = None if stride is None else min(stride, length - 1)
+@given(seed=st.integers(0, 10_000), length=st.integers(2, 12), stride=st.integers(1, 12), windows=st.integers(1, 6))
+def test_every_protocol_equals_a_walk_over_the_targets(seed: int, length: int, stride: int, windows: int) -> None:
     rng = np.random.default_rng(seed)
-    tokens = rng.choice([1, 2, 3, EOS], size=120, p=[0.3, 0.3, 0.25, 0.15])
-    loss_at = rng.gamma(2.0, size=120)
-    count = windows * length
-    first = np.array([7], np.int32) if bos else np.empty(0, np.int32)
-    text = held_out_text(tokens, length, count, first, EOS, stride)
-    # The loss of a target is that of its place in the text, which the id alone does not say: number the tokens instead.
-    places = held_out_text(np.arange(120), length, count, first, None, stride).windows[:, 1:]
-    losses = loss_at[places]
-    expected = _token_by_token(loss_at.tolist(), tokens.tolist(), length, count, stride, 0 if bos else 1)
-    assert token_perplexity(losses, text.counted) == pytest.approx(expected["tokens"], rel=1e-12)
-    assert window_perplexity(losses, text.counted) == pytest.approx(expected["windows"], rel=1e-12)
-    assert document_perplexity(losses, text.counted, text.documents) == pytest.approx(expected["documents"], rel=1e-12)
-    np.testing.assert_array_equal(text.windows[:, 1:], tokens[places])
+    losses, documents = rng.gamma(2.0, size=(windows, length)), rng.integers(0, 4, (windows, length))
+    counted = np.tile(np.arange(length) >= length - stride, (windows, 1))
+    walked: dict[str, dict[int, list[float]]] = {name: defaultdict(list) for name in ("tokens", "windows", "documents", "last")}
+    for window, place in itertools.product(range(windows), range(length)):
+        if counted[window, place]:
+            groups = {"tokens": 0, "windows": window, "documents": int(documents[window, place])}
+            for name, group in groups.items() | ({"last": 0} if place >= length - 2 else {}).items():
+                walked[name][group].append(losses[window, place])
+    expected = {name: math.exp(mean(mean(group) for group in groups.values())) for name, groups in walked.items()}
+    text = HeldOut(np.zeros((windows, length + 1), np.int32), counted, documents)
+    point = perplexities(losses, text, 2, length=length, extension="pi")
+    dims = {"length": length, "extension": "pi"}
+    assert {key: float(value) for key, value in point.items()} == {
+        reading("perplexity", **dims): pytest.approx(expected["tokens"], rel=1e-12),
+        reading("perplexity", protocol="windows", **dims): pytest.approx(expected["windows"], rel=1e-12),
+        reading("perplexity", protocol="documents", **dims): pytest.approx(expected["documents"], rel=1e-12),
+        reading("perplexity", protocol="last", last=2, **dims): pytest.approx(expected["last"], rel=1e-12),
+    }
+    assert evaluated(text, length=length)[reading("documents", length=length)] == len(walked["documents"])
 
 
 def test_the_three_agree_where_they_must_and_differ_where_they_may() -> None:

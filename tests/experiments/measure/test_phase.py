@@ -3,20 +3,20 @@
 import numpy as np
 import pytest
 
-from experiments.measure.phase import phase_errors
-from model.positions.rope_scaling import inverse_frequencies
+from leadline.experiments.measure.phase import phase_errors
+from leadline.model.positions.frequencies import inverse_frequencies
 
 TABLE = inverse_frequencies(128, 1e4)
 
 
 def test_the_error_of_a_rounded_frequency_grows_with_the_position() -> None:
-    """1/3 is off by 1/3 · 2^-9 or less in bfloat16, whose eight bits make it 0.333984375."""
-    (found,) = phase_errors("bfloat16_frequencies", np.array([1 / 3]), [101])
-    assert found == pytest.approx(100 * (0.333984375 - 1 / 3), rel=1e-4)
+    """bfloat16's eight bits make 1/3 0.333984375."""
+    (error,) = phase_errors("bfloat16_frequencies", np.array([1 / 3]), [101])
+    assert error == pytest.approx(100 * (0.333984375 - 1 / 3), rel=1e-4)
 
 
 @pytest.mark.parametrize(("length", "expected"), [(4096, 2.4e-4), (32768, 1.9e-3)])
-def test_float32_is_off_by_what_was_found_of_it_before(length: int, expected: float) -> None:
+def test_float32_is_off_as_measured_before(length: int, expected: float) -> None:
     """float32 products of the table of head dim 128 and base 10000, to the two digits known."""
     assert phase_errors("float32", TABLE, [length]) == [pytest.approx(expected, rel=0.05)]
 

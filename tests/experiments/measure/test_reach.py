@@ -3,19 +3,19 @@
 import numpy as np
 import pytest
 
-from experiments.measure.reach import accuracy, binned, edges, measured_reach
+from leadline.experiments.measure.reach import accuracy, binned, distance_edges, measured_reach
 
 
 @pytest.mark.parametrize("length", [4, 100, 128, 2048])
 def test_bins_cover_every_distance_and_each_has_an_odd_one(length: int) -> None:
-    found = edges(length)
+    found = distance_edges(length)
     assert found[-1] >= length > found[-2] if len(found) > 1 else found == [length]
     for low, high in zip([0, *found[:-1]], found, strict=True):
         assert any(distance % 2 for distance in range(low + 1, high + 1))
 
 
 def test_edges_are_half_octaves() -> None:
-    assert edges(64) == [2, 4, 5, 8, 11, 16, 22, 32, 45, 64]
+    assert distance_edges(64) == [2, 4, 5, 8, 11, 16, 22, 32, 45, 64]
 
 
 def test_a_bin_sums_the_distances_above_the_edge_before_it() -> None:

@@ -6,11 +6,12 @@ import numpy as np
 import pytest
 from jax.sharding import Mesh
 
-from experiments.measure.sinks import first_norm_ratio, mean_mass, sink_rate
-from model.attention import attention
-from model.block import BlockConfig
-from model.decoder import DecoderConfig, apply_decoder, init_decoder
-from model.positions.tables import NO_WINDOW, position_tables
+from leadline.experiments.measure.sinks import first_norm_ratio, mean_mass, sink_rate
+from leadline.model.attention.attention import attention
+from leadline.model.block import BlockConfig
+from leadline.model.context import Context
+from leadline.model.decoder import DecoderConfig, apply_decoder, init_decoder
+from leadline.model.positions.tables import position_tables
 from tests.model.weights import drawn
 
 T = 64
@@ -44,14 +45,7 @@ def test_uniform_attention_gives_the_first_token_its_harmonic_share() -> None:
 
 def test_attention_itself_gives_that_share(mesh: Mesh) -> None:  # noqa: ARG001
     zeros = jnp.zeros((2, T, 3, 4))
-    _, found = attention(
-        zeros,
-        zeros,
-        zeros,
-        extra_logit=jnp.full(3, -jnp.inf),
-        slopes=jnp.zeros(3),
-        window=jnp.int32(NO_WINDOW),
-    )
+    _, found = attention(zeros, zeros, zeros)
     np.testing.assert_allclose(found.received[..., 0] / T, np.sum(1 / np.arange(1, T + 1)) / T, rtol=1e-6)
     np.testing.assert_allclose(mean_mass(found.first), np.mean(1 / np.arange(1, T + 1)), rtol=1e-6)
     assert sink_rate(found.received, token=1, epsilon=0.3).tolist() == [0, 0, 0]
@@ -126,7 +120,7 @@ def test_a_repeated_token_without_positions_is_attended_to_evenly(mesh: Mesh) ->
 
     @jax.jit
     def attend(p, tables):
-        return apply_decoder(p, texts, tables, cfg, padding=padding, measure=lambda trace: trace.attention)[1]
+        return apply_decoder(p, texts, tables, cfg, context=Context(padding=padding), measure=lambda trace: trace.attention)[1]
 
     found = attend(p, tables)
     rows = np.diff(np.asarray(found.received, np.float64), axis=1, prepend=0)  # [L, t, N, i]

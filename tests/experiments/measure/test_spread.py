@@ -10,12 +10,12 @@ import pytest
 from jax.sharding import NamedSharding
 from jax.sharding import PartitionSpec as P
 
-from experiments.measure.activations import kurtosis, massive_activations
-from experiments.measure.gradient import gradient_norms
-from experiments.measure.keys import key_cosines, logit_gap, share_outside
-from experiments.measure.lens import early_decoding
-from experiments.measure.sinks import first_norm_ratio
-from model.mesh import make_mesh
+from leadline.experiments.measure.activations import kurtosis, massive_activations
+from leadline.experiments.measure.gradient import gradient_norms
+from leadline.experiments.measure.keys import key_cosines, logit_gap, share_outside
+from leadline.experiments.measure.lens import early_decoding
+from leadline.experiments.measure.sinks import first_norm_ratio
+from leadline.model.mesh import make_mesh
 
 HEADS, RESIDUAL, MATRIX = P("data", None, "model", None), P("data", None, None), P(None, "data", "model", None)
 

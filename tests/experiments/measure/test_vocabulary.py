@@ -6,8 +6,8 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from experiments.measure.vocabulary import bits_per_byte, rare_shares, token_sizes, unknown_shares
-from tokenization.byte import ByteTokenizer
+from leadline.experiments.measure.vocabulary import bits_per_byte, rare_shares, token_sizes, unknown_share
+from leadline.tokenization.byte import ByteTokenizer
 
 
 def test_sizes_of_bytes_specials_and_ids_beyond() -> None:
@@ -27,11 +27,9 @@ def test_an_end_of_text_costs_bits_and_has_no_byte() -> None:
 
 def test_rare_ids_and_tokens() -> None:
     """Id 0 is seen ten times, id 1 nine times, id 2 never."""
-    found = rare_shares(np.array([10, 9, 0]), np.array([3, 1, 0]))
-    assert found == {"rare_ids": pytest.approx(2 / 3), "rare_tokens": 0.25}
+    assert rare_shares(np.array([10, 9, 0]), np.array([3, 1, 0])) == (pytest.approx(2 / 3), 0.25)
 
 
-def test_unknown_words_by_domain() -> None:
-    domains = {"code": np.array([1, 5, 1, 6], np.int32), "prose": np.array([5], np.int32)}
-    assert unknown_shares(domains, 1) == {"unknown_code": 0.5, "unknown_prose": 0.0}
-    assert unknown_shares(domains, None) == {"unknown_code": 0.0, "unknown_prose": 0.0}
+def test_unknown_words() -> None:
+    assert unknown_share(np.array([1, 5, 1, 6], np.int32), 1) == 0.5
+    assert unknown_share(np.array([1, 5, 1, 6], np.int32), None) == 0

@@ -1,233 +1,142 @@
 """The whole path on small studies: configuration, data, training, measurements, records, tables, page, verdicts."""
 
-import json
 import shutil
+import signal
 from pathlib import Path
+from typing import Any
 
 import jax
 import pytest
-from rich.console import Console
 
-from experiments.build import decoder_config
-from experiments.claims import LEDGER
-from experiments.data.source import TextSource, open_source
-from experiments.errors import UserError
-from experiments.load import load_studies
-from experiments.progress import Progress
-from experiments.record import RECORD, read_arrays, read_curves, read_records
-from experiments.studies.plan import described, parameters
-from experiments.studies.run import Ran, planned, run
+from leadline.experiments.config.load import load_studies
+from leadline.experiments.config.to_model import decoder_config
+from leadline.experiments.records.record import Record
+from leadline.experiments.records.store import RECORD, read_records
+from leadline.experiments.runtime.errors import UserError
+from leadline.experiments.runtime.progress import Progress
+from leadline.experiments.runtime.signals import Interrupted
+from leadline.experiments.studies.dry_run import described, parameters
+from leadline.experiments.studies.run import planned
+from tests.experiments.suite import Run, run_suite
+from tests.experiments.training.runs import kept
 
 pytestmark = pytest.mark.usefixtures("in_use")
 
-SINKS = """
-study = "sinks"
-seeds = [0, 1]
-[model]
-layers = 1
-width = 8
-heads = 1
-hidden = 8
-norm = "layer"
-feedforward = "relu"
-position = { kind = "learned" }
-[data]
-kind = "backcopy"
-vocabulary = 8
-triggers = 2
-length = 16
-[train]
-steps = 4
-batch = 3
-learning_rate = 1e-2
-[measure]
-every = 2
-sequences = 6
-sink.length = 16
-[arms.softmax]
-[arms.headwise_gate]
-model.gate = { kind = "output", per = "head" }
-"""
-EXTRAPOLATION = """
-study = "extrapolation"
-seeds = [0]
-[model]
-layers = 1
-width = 8
-heads = 2
-hidden = 8
-position = { kind = "rope", base = 100.0 }
-[data]
-kind = "text"
-corpus = ["CORPUS"]
-length = 16
-held_out = 0.3
-[train]
-steps = 4
-batch = 3
-learning_rate = 1e-2
-[measure]
-every = 2
-sequences = 4
-tokens = 96
-last = 8
-lengths = [16, 32]
-extensions = ["none", "pi", "yarn"]
-sink.length = 16
-[arms.rope]
-[arms.alibi]
-model.position = { kind = "alibi" }
-"""
-ROPE_BASE = 'study = "rope_base"\nhead_dims = [128]\nlengths = [64, 1024]\n'
+
+class Stopping(Progress):
+    """Stops the process, as Ctrl-C does, after a step."""
+
+    def step(self, done: int, *arguments: Any, **keywords: Any) -> None:
+        super().step(done, *arguments, **keywords)
+        if done == 2:
+            signal.raise_signal(signal.SIGINT)
 
 
-def suite(folder: Path) -> Path:
-    """The three studies and their corpus in a folder."""
-    corpus = folder / "book.txt"
-    corpus.write_text("".join(f"Line {i} of a short book, whose square is {i * i}.\n" for i in range(40)), encoding="utf-8")
-    (folder / "sinks.toml").write_text(SINKS)
-    (folder / "extrapolation.toml").write_text(EXTRAPOLATION.replace("CORPUS", str(corpus)))
-    (folder / "base.toml").write_text(ROPE_BASE)
-    path = folder / "suite.toml"
-    path.write_text('studies = ["sinks.toml", "extrapolation.toml", "base.toml"]')
-    return path
+def records_of(results: Path, study: str) -> list[Record]:
+    records, notes = read_records(results, study)
+    assert notes == []
+    return [stored.record for stored in records]
 
 
-def _run(config: Path, results: Path, *words: str) -> Ran:
-    return run(planned(config, words), results, Progress(Console(quiet=True)))
+def test_a_run_trains_records_and_publishes(recorded: Run) -> None:
+    outcome, published = recorded.outcome, recorded.outcome.published
+    assert (outcome.trained, outcome.recorded) == (4 + 2, 0)
+    assert outcome.programs.count("train") == 2  # the arms of a study are of one structure
+    assert published.page == recorded.results / "index.html"
+    assert published.page.read_text(encoding="utf-8").count("<svg") == 2
+    assert all(path.stat().st_size > 0 for path in (*published.tables, *published.figures))
+    assert {path.name for path in published.tables} >= {f"{table}.md" for table in ("mine", "text", "bases", "verdicts")}
+    assert len(recorded.shown) == 3 and "smallest base" in recorded.shown[2].lower()
 
 
-@pytest.fixture(scope="module")
-def ran(in_use: None, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path, Ran]:  # noqa: ARG001
-    """Configuration, results and outcome of a first run."""
-    folder = tmp_path_factory.mktemp("run")
-    config = suite(folder)
-    return config, folder / "results", _run(config, folder / "results")
+def test_a_study_needs_a_file_and_no_code(recorded: Run) -> None:
+    assert [(record.arm, record.seed) for record in records_of(recorded.results, "mine")] == [
+        ("learned", 0), ("learned", 1), ("softmax", 0), ("softmax", 1),
+    ]  # fmt: skip
+    assert "learned sink logit" in recorded.shown[0]
+    assert (recorded.results / "figures" / "mine_over_training.png").is_file()
+    page = recorded.outcome.published.page.read_text(encoding="utf-8")
+    for text in ("Two sinks of my own", "Does a learned sink logit change the loss?", "My losses over training."):
+        assert text in page
+    outcomes = {verdict.id: verdict.outcome for verdict in recorded.outcome.published.verdicts}
+    assert outcomes == {"mine-loss": "holds", "mine-sigmoid": "not measured"}
 
 
-def test_a_run_trains_records_and_publishes(ran: tuple[Path, Path, Ran]) -> None:
-    _, results, first = ran
-    assert (first.trained, first.found) == (6, 0)
-    # Two structures of one study; of the other one structure, measured at two lengths.
-    assert first.programs == ("initialise", "train", "measure") * 3 + ("measure at 16", "measure at 32")
-    assert first.published.page == results / "index.html"
-    page = first.published.page.read_text()
-    assert page.count("<svg") == page.count("</svg>") >= 3
-    for path in (*first.published.tables, *first.published.figures):
-        assert path.stat().st_size > 0
-    names = {path.name for path in first.published.tables}
-    assert {
-        f"{table}.{ending}" for table in ("sinks", "extrapolation", "rope_base", "claims") for ending in ("md", "csv", "tex")
-    } <= names
+def test_perplexities_are_told_apart_by_length_and_extension(recorded: Run) -> None:
+    for record in records_of(recorded.results, "text"):
+        entries = [entry for entry in record.measurements if entry.quantity == "perplexity"]
+        ways = {(entry.dims["length"], entry.dims.get("extension")) for entry in entries if "last" not in entry.dims}
+        assert ways == ({(32, None), (32, "pi"), (32, "yarn")} if record.arm == "rope" else {(32, None)})
+        assert all(entry.value is not None and entry.value > 1 for entry in entries)
 
 
-def test_every_claim_has_a_verdict(ran: tuple[Path, Path, Ran]) -> None:
-    verdicts = ran[2].published.verdicts
-    assert [row.id for row in verdicts] == [claim.id for claim in LEDGER]
-    measured = {row.id for row in verdicts if row.verdict != "not measured"}
-    assert {"guo-sink", "qiu-headwise"} <= measured
-    assert {row.id for row in verdicts} - measured  # the arms that were not run
-
-
-def test_records_hold_every_measurement(ran: tuple[Path, Path, Ran]) -> None:
-    stored = read_records(ran[1])
-    assert len(stored) == 4 + 2 + 3
-    rope = next(entry for entry in stored if entry.record.arm == "rope")
-    measured = rope.record.measurements
-    ways = [("none", 16), ("none", 32), ("pi", 32), ("yarn", 32)]  # at the training length nothing is extended
-    for quantity in ("perplexity", "perplexity_last8"):
-        assert {name for name in measured if name.startswith(f"{quantity}.")} == {f"{quantity}.{way}.{n}" for way, n in ways}
-    assert all(entry.value is not None for entry in measured.values())
-    assert measured["perplexity.none.16"].value > 1  # pyright: ignore[reportOptionalOperand]
-    assert "ntk" not in json.dumps(rope.record.model_dump(mode="json")["measurements"])
-    alibi = next(entry for entry in stored if entry.record.arm == "alibi")
-    assert not [name for name in alibi.record.measurements if "pi" in name.split(".") or "yarn" in name.split(".")]
-    assert read_arrays(rope.folder)["sink_rate.32"].shape == (1, 2)
-    assert [point["step"] for point in read_curves(rope.folder)] == [0, 2, 4]
-    assert rope.record.data["train_tokens"] > rope.record.data["held_out_tokens"] > 96  # pyright: ignore[reportOperatorIssue]
-
-
-def test_a_second_run_only_publishes(ran: tuple[Path, Path, Ran]) -> None:
-    config, results, first = ran
-    page = first.published.page.read_bytes()
-    before = {path: path.stat().st_mtime_ns for path in results.glob(f"*/*/s*/{RECORD}")}
-    again = _run(config, results)
-    assert (again.trained, again.found, again.programs) == (0, 9, ())
-    assert {path: path.stat().st_mtime_ns for path in results.glob(f"*/*/s*/{RECORD}")} == before
-    assert again.published.summary == first.published.summary
+def test_a_second_run_only_publishes(recorded: Run) -> None:
+    page = recorded.outcome.published.page.read_bytes()
+    before = {path: path.stat().st_mtime_ns for path in recorded.results.rglob(RECORD)}
+    again = run_suite(recorded.config, recorded.results)
+    assert (again.trained, again.recorded, again.programs) == (0, 4 + 2 + 2, ())
+    assert {path: path.stat().st_mtime_ns for path in recorded.results.rglob(RECORD)} == before
     assert again.published.page.read_bytes() == page
-    assert again.seconds < 30
-    assert set(again.as_json(results)) >= {"results", "page", "seconds", "programs", "studies", "claims"}
+    assert again.as_json(recorded.results)["studies"] == recorded.outcome.published.summary
 
 
-def test_a_corpus_that_moved_is_the_same_corpus(ran: tuple[Path, Path, Ran], tmp_path: Path) -> None:
-    config, whole, _ = ran
-    results = tmp_path / "results"
-    shutil.copytree(whole / "extrapolation", results / "extrapolation")
-    moved = tmp_path / "moved.txt"
-    moved.write_bytes((config.parent / "book.txt").read_bytes())
-    again = _run(config.parent / "extrapolation.toml", results, f"data.corpus=['{moved}']")
-    assert (again.trained, again.found) == (0, 2)
+@pytest.mark.slow
+def test_an_interrupted_run_goes_on_to_the_same_records(recorded: Run, tmp_path: Path) -> None:
+    with pytest.raises(Interrupted, match="mine: stopped at step"):
+        run_suite(recorded.file("mine"), tmp_path, progress=Stopping)
+    assert records_of(tmp_path, "mine") == []
+    assert run_suite(recorded.file("mine"), tmp_path).trained == 4
+    assert kept(tmp_path) == {
+        name: record for name, record in kept(recorded.results).items() if name[0] in ("softmax", "learned")
+    }
 
 
-def test_what_the_data_do_not_allow_is_said_before_training(ran: tuple[Path, Path, Ran], tmp_path: Path) -> None:
-    config, _, _ = ran
-    results = tmp_path / "results"
-    with pytest.raises(UserError, match=r"data\.length = 4000: a window and its last target take 4001 tokens"):
-        _run(config.parent / "extrapolation.toml", results, "data.length=4000")
-    assert not results.exists()
-    with pytest.raises(UserError, match="held-out"):
-        _run(config.parent / "extrapolation.toml", results, "measure.lengths=[16, 64]", "measure.tokens=6400")
-    assert not list(results.rglob(RECORD))
-    assert not list(results.rglob("checkpoint"))
+def test_a_damaged_record_is_named_and_left_out(recorded: Run, tmp_path: Path) -> None:
+    shutil.copytree(recorded.results / "mine", tmp_path / "mine")
+    path = next(tmp_path.glob(f"mine/learned-*/s1/{RECORD}"))
+    path.write_bytes(path.read_bytes()[:-9])
+    published = run_suite(recorded.file("mine"), tmp_path).published
+    assert f"left out: {path}" in published.page.read_text(encoding="utf-8")
+    losses = {e["arm"]: e["n"] for e in published.summary if e["quantity"] == "loss" and not e.get("dims")}
+    assert losses == {"softmax": 2, "learned": 1}
+
+
+@pytest.mark.parametrize(
+    ("word", "message"),
+    [
+        ("data.length=4000", r"data\.length = 4000"),
+        ("measure.perplexity.lengths=[9999]", "held-out"),
+        ("arms.rope.model.heads=3", "3 heads"),
+    ],
+)
+def test_what_cannot_be_run_is_said_before_training(recorded: Run, tmp_path: Path, word: str, message: str) -> None:
+    with pytest.raises(UserError, match=message):
+        run_suite(recorded.file("text"), tmp_path / "results", word)
+    assert not [*tmp_path.rglob(RECORD), *tmp_path.rglob("manifest-*")]
 
 
 @pytest.mark.parametrize("below", ["file", "file/results"])
-def test_a_folder_that_cannot_be_is_said_before_training(ran: tuple[Path, Path, Ran], tmp_path: Path, below: str) -> None:
+def test_a_folder_that_cannot_be_is_said_before_training(recorded: Run, tmp_path: Path, below: str) -> None:
     (tmp_path / "file").write_text("mine")
     with pytest.raises(UserError, match=r"cannot write results .*is no folder.*--results"):
-        _run(ran[0], tmp_path / below)
+        run_suite(recorded.config, tmp_path / below)
     assert (tmp_path / "file").read_text() == "mine"
 
 
-def test_a_newer_record_stops_the_run_before_it_trains(ran: tuple[Path, Path, Ran], tmp_path: Path) -> None:
-    folder = tmp_path / "results" / "sinks" / "other-0123456789ab" / "s0"
-    folder.mkdir(parents=True)
-    (folder / RECORD).write_text('{"schema_version": 99}')
-    before = sorted(tmp_path.rglob("*"))
-    with pytest.raises(UserError, match="schema version 99 is newer"):
-        _run(ran[0], tmp_path / "results")
-    assert sorted(tmp_path.rglob("*")) == before
+def test_the_plan_counts_parameters_and_programs(recorded: Run) -> None:
+    rows = {row["arm"]: row for row in described(planned(recorded.config, ()))}
+    assert list(rows) == ["softmax", "learned", "rope", "alibi", "d32-64", "d32-256"]
+    assert [row["program"] for row in rows.values()] == [1] * 4 + [0] * 2
+    for study in ("mine", "text"):
+        for record in records_of(recorded.results, study):
+            row = rows[record.arm]
+            assert row["parameters"] == record.parameters
+            assert row["tokens"] == record.tokens * row["seeds"]
+            assert row["flops"] == pytest.approx(record.flops * row["seeds"])
 
 
-def test_the_plan_counts_parameters_and_programs(ran: tuple[Path, Path, Ran]) -> None:
-    config, results, _ = ran
-    plan = planned(config, ())
-    rows = {row["arm"]: row for row in described(plan)}
-    assert list(rows) == ["softmax", "headwise_gate", "rope", "alibi", "d128-64", "d128-1k", "men-table-4"]
-    assert [rows[arm]["program"] for arm in rows] == [1, 2, 1, 1, None, None, None]
-    for entry in read_records(results):
-        row = rows[entry.record.arm]
-        assert row["parameters"] == entry.record.parameters
-        assert row["tokens"] == entry.record.tokens * row["seeds"]
-        assert row["flops"] == pytest.approx(entry.record.flops * row["seeds"])
-
-
-def test_parameters_are_counted_without_making_any(ran: tuple[Path, Path, Ran]) -> None:
-    (study,) = load_studies(ran[0].parent / "sinks.toml", ["model.width=4096", "model.layers=96", "model.hidden=16384"])
+def test_parameters_are_counted_without_making_any(recorded: Run) -> None:
+    (study,) = load_studies(recorded.file("mine"), ["model.width=4096", "model.layers=96", "model.hidden=16384"])
+    assert study.model is not None
     assert parameters(decoder_config(study.model, 50_000, 2048)) > 1.9e10
     assert sum(leaf.nbytes for leaf in jax.live_arrays()) < 1e9
-
-
-def test_a_text_source_gives_windows_of_its_text(tmp_path: Path) -> None:
-    config = suite(tmp_path)
-    (study,) = load_studies(config.parent / "extrapolation.toml")
-    source = open_source(study.data, tmp_path / "cache")
-    assert isinstance(source, TextSource)
-    text = (tmp_path / "book.txt").read_bytes()
-    batch = source.inputs(3, 0, 5)
-    assert batch.shape == (5, 17)
-    assert all(bytes(row.tolist()) in text for row in batch)
-    assert (source.inputs(3, 0, 5) == batch).all()
-    assert not (source.inputs(4, 0, 5) == batch).all()
-    assert source.held_out(16, 96).shape == (6, 17)

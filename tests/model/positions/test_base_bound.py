@@ -7,13 +7,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from model.positions.base_bound import (
+from leadline.model.positions.base_bound import (
     _walk,
     all_bases,
     base_bound,
     base_bounds,
     first_violation,
-    geometric_frequencies,
     joined,
     parts,
     restricted,
@@ -21,7 +20,8 @@ from model.positions.base_bound import (
     similarity_sums,
     violations,
 )
-from model.positions.base_certificates import Pairs
+from leadline.model.positions.base_certificates import Pairs
+from leadline.model.positions.frequencies import inverse_frequencies
 
 
 def naive_sum(base: float, m: int, head_dim: int) -> float:
@@ -36,11 +36,11 @@ def is_feasible(base: float, head_dim: int, length: int) -> bool:
 @settings(max_examples=40)
 def test_sums_equal_naive_cosines(base, head_dim, length):
     expected = [naive_sum(base, m, head_dim) for m in range(length)]
-    np.testing.assert_allclose(similarity_sums(geometric_frequencies(base, head_dim), length), expected, atol=1e-10)
+    np.testing.assert_allclose(similarity_sums(inverse_frequencies(head_dim, base), length), expected, atol=1e-10)
 
 
 def test_sums_keep_their_phase_at_a_million_tokens():
-    sums = similarity_sums(geometric_frequencies(6.5e7, 128), 2**20)
+    sums = similarity_sums(inverse_frequencies(128, 6.5e7), 2**20)
     for m in (1, 77_293, 999_999, 2**20 - 1):
         assert sums[m] == pytest.approx(naive_sum(6.5e7, m, 128), abs=1e-7)
 
@@ -178,7 +178,7 @@ def test_counts_of_men_table_4():
     pairs = np.arange(64)
     mixed = np.where(pairs >= 44, 1e4 ** (-pairs / 64) / 8, (1e4 * 8 ** (128 / 88)) ** (-pairs / 64))
     for length, expected in [(15 * 1024 + 1, 97), (30 * 1024 + 1, 2554)]:
-        assert violations(geometric_frequencies(5e6, 128), length) is None
+        assert violations(inverse_frequencies(128, 5e6), length) is None
         found = violations(mixed, length)
         assert found is not None
         assert (found.first, found.number) == (10264, expected)
@@ -196,16 +196,16 @@ def test_reach_of_the_usual_base():
 
 
 def test_wrong_arguments_are_named():
-    with pytest.raises(ValueError, match="head_dim must be even and positive, not 3"):
+    with pytest.raises(ValueError, match="head dimension 3 must be even"):
         base_bound(3, 8)
     with pytest.raises(ValueError, match="length must be at least 1, not 0"):
         base_bound(4, 0)
     with pytest.raises(ValueError, match="every must be at least 1, not 0"):
         base_bound(4, 8, every=0)
-    with pytest.raises(ValueError, match="base must be positive"):
+    with pytest.raises(ValueError, match="must be positive"):
         first_violation(0.0, 4, 8)
     with pytest.raises(ValueError, match="length must be at least 1"):
-        similarity_sums(geometric_frequencies(10.0, 4), 0)
+        similarity_sums(inverse_frequencies(4, 10.0), 0)
 
 
 def test_narrow_islands_do_not_lengthen_the_steps():

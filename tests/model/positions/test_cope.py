@@ -5,9 +5,9 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from model.mesh import make_mesh
-from model.positions.cope import Cope, init_cope
-from model.positions.cope import cope_bias as eager_cope_bias
+from leadline.model.mesh import make_mesh
+from leadline.model.positions.cope import Cope, init_cope
+from leadline.model.positions.cope import cope_bias as eager_cope_bias
 
 B, K, ROWS, KEYS, H, POSITIONS = 2, 3, 4, 9, 5, 6
 OPEN, SHUT = 1e4, -1e4  # scores whose gates are 1 and 0

@@ -5,11 +5,11 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from model.linear import draw
-from model.positions.fire import Fire, init_fire
-from model.positions.fire import fire_bias as eager_fire_bias
+from leadline.model.linear import draw
+from leadline.model.positions.fire import Fire, init_fire
+from leadline.model.positions.fire import fire_bias as eager_fire_bias
 
-fire_bias = jax.jit(eager_fire_bias, static_argnames="keys")
+fire_bias = jax.jit(lambda p, i, keys: eager_fire_bias(p, i, jnp.arange(keys)), static_argnums=2)
 
 
 def weights(seed: int = 0, heads: int = 3, hidden: int = 8, c: float = 0.1, threshold: float = 4.0) -> Fire:

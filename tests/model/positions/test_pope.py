@@ -7,8 +7,8 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from model.positions.pope import init_polar_phase, polar
-from model.positions.rope_scaling import inverse_frequencies
+from leadline.model.positions.frequencies import inverse_frequencies
+from leadline.model.positions.pope import init_polar_phase, polar
 
 H, HEADS = 6, 3
 

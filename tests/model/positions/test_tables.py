@@ -4,9 +4,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from model.positions.phase import angles
-from model.positions.rope_scaling import inverse_frequencies
-from model.positions.tables import NO_WINDOW, by_layer, position_tables
+from leadline.model.positions.angles import angles
+from leadline.model.positions.frequencies import inverse_frequencies
+from leadline.model.positions.tables import NO_WINDOW, by_layer, position_tables
 
 
 def test_what_is_not_given_is_absent():

@@ -4,10 +4,9 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from model.positions.phase import angles, fixed_point
-from model.positions.rope import rotate
-from model.positions.rope_scaling import inverse_frequencies
-from model.positions.xpos import xpos_decay, xpos_longest
+from leadline.model.positions.frequencies import inverse_frequencies
+from leadline.model.positions.rotation import rotate, rotation_of
+from leadline.model.positions.xpos import xpos_decay, xpos_longest
 
 SIZE = 16
 
@@ -19,10 +18,9 @@ def vectors(seed: int) -> jnp.ndarray:
 def scores(q, k, positions: np.ndarray, scale_base: float = 32.0) -> np.ndarray:
     """q·k with the factors of both, pairs in halves."""
     decay = np.concatenate([xpos_decay(SIZE, scale_base=scale_base)] * 2)
-    turned = angles(jnp.asarray(positions)[:, None], fixed_point(inverse_frequencies(SIZE, 1e4)[None]))
+    rotation = rotation_of(jnp.asarray(positions), inverse_frequencies(SIZE, 1e4))
     q, k = (
-        rotate(x, turned, factor=jnp.float32(1))
-        * jnp.asarray(np.exp(sign * positions[:, None] * decay), jnp.float32)[None, :, None, :]
+        rotate(x, rotation) * jnp.asarray(np.exp(sign * positions[:, None] * decay), jnp.float32)[None, :, None, :]
         for x, sign in ((q, 1), (k, -1))
     )
     return np.asarray(jnp.einsum("bqnh,bsnh->qs", q, k), np.float64)

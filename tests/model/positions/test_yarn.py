@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from model.positions.rope_scaling import inverse_frequencies
-from model.positions.yarn import deepseek_attention_factor, dynamic_yarn, ntk_by_parts, yarn, yarn_attention_factor
+from leadline.model.positions.frequencies import inverse_frequencies
+from leadline.model.positions.yarn import deepseek_attention_factor, dynamic_yarn, ntk_by_parts, yarn, yarn_attention_factor
 
 SIZES = st.integers(2, 128).map(lambda half: 2 * half)
 BASES = st.floats(10, 1e7)

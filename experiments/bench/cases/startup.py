@@ -1,0 +1,34 @@
+"""Commands that train nothing: the help, and a study that is on record."""
+
+from leadline.experiments.bench.contest import Benchmark, Case, Contestant
+
+OURS = "leadline.experiments.bench.contestants.ours.startup"
+HELP, PAGE = 0.3, 10.0  # seconds
+
+
+def benchmark() -> Benchmark:
+    """Each command in a process of its own, from start to end."""
+    return Benchmark(
+        "startup",
+        "How long do the help, and the page of a study that is on record, take?",
+        (_help(), *(_page(command) for command in ("run", "report"))),
+        ("the study: configs/smoke.toml, whose records are made before; run skips all of them, report reads them",),
+    )
+
+
+def _help() -> Case:
+    contestants = (
+        Contestant("leadline", f"{OURS}:command", {"words": ["--help"]}),
+        Contestant("python alone", f"{OURS}:python", {"code": "pass"}),
+        Contestant("import of typer", f"{OURS}:python", {"code": "import typer"}),
+        Contestant("import of jax", f"{OURS}:python", {"code": "import jax"}),
+    )
+    return Case("leadline --help", contestants, seconds=HELP)
+
+
+def _page(command: str) -> Case:
+    contestants = (
+        Contestant("leadline", f"{OURS}:cached", {"name": command}),
+        Contestant("import of jax", f"{OURS}:python", {"code": "import jax"}),
+    )
+    return Case(f"leadline {command} of a study that is recorded", contestants, seconds=PAGE)

@@ -1,0 +1,41 @@
+"""Counts the programs that XLA compiles in this process."""
+
+from typing import Any
+
+import jax
+
+COMPILED = "/jax/core/compile/backend_compile_duration"
+LOADED = "/jax/compilation_cache/cache_hits"
+
+
+class Compilations:
+    """Counts from its construction on.
+
+    Attributes:
+        programs: compiled, or loaded from a cache on disk.
+        loaded: from a cache on disk.
+        seconds: that this took.
+    """
+
+    def __init__(self) -> None:
+        self.programs, self.loaded, self.seconds = 0, 0, 0.0
+        jax.monitoring.register_event_duration_secs_listener(self._count)
+        jax.monitoring.register_event_listener(self._count_loaded)
+
+    def _count(self, event: str, duration_secs: float, **_: Any) -> None:
+        if event == COMPILED:
+            self.programs += 1
+            self.seconds += duration_secs
+
+    def _count_loaded(self, event: str, **_: Any) -> None:
+        self.loaded += event == LOADED
+
+    def begin(self) -> None:
+        """Resets the counts and forgets every program, so that the next call compiles."""
+        jax.clear_caches()
+        self.programs, self.loaded, self.seconds = 0, 0, 0.0
+
+    def facts(self) -> dict[str, Any]:
+        """The facts of a contestant."""
+        facts = {"programs": self.programs, "compile_seconds": self.seconds}
+        return {**facts, "loaded_from_disk": self.loaded} if self.loaded else facts

@@ -1,0 +1,95 @@
+"""Training and encoding by leadline."""
+
+import json
+import shutil
+import zlib
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from leadline.experiments.bench.worker import Prepared, scratch
+from leadline.experiments.bench.workloads.texts import documents, pieces, texts
+from leadline.experiments.config.tokenizer import Bpe
+from leadline.experiments.data.text.corpus import split
+from leadline.experiments.data.text.tokens import token_files
+from leadline.experiments.data.text.training import trained_tokenizer
+from leadline.tokenization.bpe.tokenizer import BpeTokenizer, train_bpe
+from leadline.tokenization.formats.fast import FastTokenizer, accelerate
+from leadline.tokenization.formats.sentencepiece import SentencePieceTokenizer
+from leadline.tokenization.tokenizer import Tokenizer
+from leadline.tokenization.unigram.tokenizer import UnigramTokenizer
+
+
+def train(vocabulary: int, size: int) -> Prepared:
+    """Trains byte-level BPE. The value is a checksum of the merges."""
+    corpus = texts(size)
+    return Prepared(
+        lambda: train_bpe(corpus, vocabulary), often=False, more=lambda trained: {"value": checksum(trained.merges)}
+    )
+
+
+def encode_corpus(vocabulary: int, size: int) -> Prepared:
+    """Encodes a corpus into files, as a study does. The value is the sum of the ids."""
+    corpus, tokenizer, folder = split(documents(size)), accelerate(bpe(vocabulary, size)), scratch() / "ours"
+
+    def work() -> int:
+        shutil.rmtree(folder, ignore_errors=True)
+        files = token_files(corpus, tokenizer, folder)
+        return int(files.train.sum(dtype=np.int64) + files.held_out.sum(dtype=np.int64))
+
+    return Prepared(work, often=False, more=lambda total: {"value": total})
+
+
+def encode_bpe(vocabulary: int, size: int, length: int, count: int, transparent: bool) -> Prepared:
+    """Encodes texts one by one. The value is the number of ids."""
+    return one_by_one(_encoder(bpe(vocabulary, size), transparent), pieces(texts(size), length, count))
+
+
+def encode_unigram(vocabulary: int, size: int, length: int, count: int, transparent: bool) -> Prepared:
+    """Encodes texts one by one. The value is the number of ids."""
+    return one_by_one(_encoder(unigram(vocabulary, size), transparent), pieces(texts(size), length, count))
+
+
+def one_by_one(encode: Callable[[str], Any], texts: Sequence[str]) -> Prepared:
+    """One call for each text. `encode` returns as many entries as there are ids."""
+    ids = sum(len(encode(text)) for text in texts)
+    return Prepared(lambda: [encode(text) for text in texts], {"value": ids})
+
+
+def bpe(vocabulary: int, size: int) -> BpeTokenizer:
+    """BPE of a corpus, trained by the first contestant that needs it."""
+    tokenizer = trained_tokenizer(Bpe(vocabulary=vocabulary, pattern="gpt2"), [documents(size)], scratch())
+    tokenizer = tokenizer.wrapped if isinstance(tokenizer, FastTokenizer) else tokenizer
+    if not isinstance(tokenizer, BpeTokenizer):
+        raise TypeError(f"{tokenizer.name} is not BPE")
+    return tokenizer
+
+
+def unigram(vocabulary: int, size: int) -> UnigramTokenizer:
+    """The unigram model that sentencepiece trained, with leadline's segmentation."""
+    return SentencePieceTokenizer.from_file(scratch() / sentencepiece_model(vocabulary, size)).unigram()
+
+
+def sentencepiece_model(vocabulary: int, size: int) -> str:
+    """The file name of a unigram model without normalization, trained by the first contestant that needs it."""
+    import sentencepiece
+
+    name = f"unigram-{vocabulary}-{size}.model"
+    if not (scratch() / name).exists():
+        settings: dict[str, Any] = {"model_type": "unigram", "vocab_size": vocabulary, "byte_fallback": True}
+        settings |= {"normalization_rule_name": "identity", "remove_extra_whitespaces": False, "minloglevel": 2}
+        settings |= {f"{special}_id": number for number, special in enumerate(("pad", "unk", "bos", "eos"))}
+        sentences = (line for text in texts(size) for line in text.splitlines() if line)
+        prefix = str(scratch() / name.removesuffix(".model"))
+        sentencepiece.SentencePieceTrainer.train(sentence_iterator=sentences, model_prefix=prefix, **settings)
+    return name
+
+
+def checksum(merges: Sequence[tuple[int, int]]) -> int:
+    """CRC-32 of pairs of ids."""
+    return zlib.crc32(json.dumps([list(pair) for pair in merges]).encode())
+
+
+def _encoder(tokenizer: Tokenizer, transparent: bool) -> Callable[[str], Any]:
+    return (tokenizer if transparent else accelerate(tokenizer)).encode

@@ -1,0 +1,97 @@
+"""StreamingLLM in PyTorch with leadline's algorithm.
+
+The cache is a ring, keys are rotated once, and a second query scores the initial tokens.
+"""
+
+from collections.abc import Mapping, Sequence
+
+import torch
+import torch.nn.functional as F  # noqa: N812
+from torch import Tensor
+
+from leadline.experiments.bench.contestants.ours.decode import checksum
+from leadline.experiments.bench.worker import Prepared
+from leadline.experiments.bench.workloads.llama import BASE, EPSILON, Size, tokens, weights
+
+
+def prepare(size: Mapping[str, int], count: int, window: int, initial_tokens: int) -> Prepared:
+    """Decodes `count` tokens after a prompt that has been read. The value is a checksum of the tokens."""
+    shape = Size(**size)
+    with torch.inference_mode():
+        stream = Stream(shape, window, initial_tokens)
+        newest = [stream.read(column) for column in torch.from_numpy(tokens(shape)[:, :-1]).unbind(1)][-1].argmax(-1)
+
+    def work() -> Tensor:
+        """Continues from the state of the stream."""
+        nonlocal newest
+        decoded = []
+        with torch.inference_mode():
+            for _ in range(count):
+                decoded.append(newest)
+                newest = stream.read(newest).argmax(-1)
+            return torch.stack(decoded, 1)
+
+    return Prepared(work, {"value": checksum(work().numpy())})
+
+
+class Stream:
+    """Weights, with those of one input joined to one matrix, and the cache [B, N, initial tokens + window, H] of each layer."""
+
+    def __init__(self, size: Size, window: int, initial_tokens: int) -> None:
+        arrays = {name: torch.from_numpy(array) for name, array in weights(size).items()}
+        self.heads, self.window, self.initial_tokens, self.position = size.heads, window, initial_tokens, 0
+        self.embedding = arrays["model.embed_tokens.weight"]
+        rows = [{n: arrays[f"model.layers.{i}.{n}_proj.weight"] for n in _NAMES} for i in range(size.layers)]
+        self.layers = [
+            (
+                torch.cat([w[f"self_attn.{n}"] for n in "qkv"]),
+                w["self_attn.o"],
+                torch.cat([w["mlp.gate"], w["mlp.up"]]),
+                w["mlp.down"],
+            )
+            for w in rows
+        ]
+        shape = (size.batch, size.heads, initial_tokens + window, size.head_dim)
+        self.caches = [(torch.zeros(shape), torch.zeros(shape)) for _ in range(size.layers)]
+        self.frequencies = BASE ** (-torch.arange(0, size.head_dim, 2, dtype=torch.float64) / size.head_dim)
+
+    def read(self, token: Tensor) -> Tensor:
+        """The logits [B, V] after one more token. The scales of the norms are 1."""
+        i, first_in_window = self.position, self.initial_tokens
+        S = first_in_window + self.window
+        slot = i if i < first_in_window else first_in_window + (i - first_in_window) % self.window
+        cos, sin = self._rotations([i, min(i, S - 1), i])
+        x = self.embedding[token]
+        for (qkv, o, up, down), (keys, values) in zip(self.layers, self.caches, strict=True):
+            q, k, v = F.linear(_norm(x), qkv).unflatten(-1, (3, self.heads, -1)).unbind(1)
+            q, first, keys[:, :, slot] = rotated(torch.stack([q, q, k]), cos, sin).unbind()
+            values[:, :, slot] = v
+            x = x + F.linear(self._attend(q, first, keys, values, min(i + 1, S)), o)
+            gate, wide = F.linear(_norm(x), up).chunk(2, -1)
+            x = x + F.linear(F.silu(gate) * wide, down)
+        self.position += 1
+        return F.linear(_norm(x), self.embedding)
+
+    def _attend(self, q: Tensor, first: Tensor, keys: Tensor, values: Tensor, filled: int) -> Tensor:
+        keys, values, initial = keys[:, :, :filled], values[:, :, :filled], min(self.initial_tokens, filled)
+        q, first = q[:, :, None] * q.shape[-1] ** -0.5, first[:, :, None] * q.shape[-1] ** -0.5
+        scores = torch.cat([first @ keys[:, :, :initial].mT, q @ keys[:, :, initial:].mT], -1)
+        return (scores.softmax(-1) @ values).flatten(1)
+
+    def _rotations(self, positions: Sequence[int]) -> tuple[Tensor, Tensor]:
+        """cos and sin [3, 1, 1, H / 2] of the queries, the queries for the initial tokens, and the keys."""
+        angles = torch.tensor(positions)[:, None, None, None] * self.frequencies
+        return angles.cos().float(), angles.sin().float()
+
+
+_NAMES = (*(f"self_attn.{n}" for n in "qkvo"), *(f"mlp.{n}" for n in ("gate", "up", "down")))
+
+
+def rotated(x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
+    """RoPE of x [3, B, N, H]."""
+    a, b = x.chunk(2, -1)
+    return torch.cat([a * cos - b * sin, a * sin + b * cos], -1)
+
+
+def _norm(x: Tensor) -> Tensor:
+    return F.rms_norm(x, x.shape[-1:], None, EPSILON)

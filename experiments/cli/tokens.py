@@ -1,0 +1,77 @@
+"""The commands about tokenizers: what they cost, how they are trained, and each step of that."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from leadline.experiments.cli.console import AsJson, print_json, show_rows
+
+app = typer.Typer(help="Train tokenizers, and show how.", no_args_is_help=True, rich_markup_mode=None)
+
+Texts = Annotated[list[Path] | None, typer.Argument(metavar="[TEXT]...", help="Files and folders.")]
+Kind = Annotated[str, typer.Option("--kind", help="bpe, wordpiece, unigram, word or character.")]
+Settings = Annotated[
+    list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="As in pattern=gpt2, alphabet=characters.")
+]
+
+
+def tokens(
+    texts: Annotated[
+        list[Path] | None, typer.Argument(metavar="[TEXT]...", help="One file a language; without any, sentences in twelve.")
+    ] = None,
+    tokenizer: Annotated[
+        list[str] | None,
+        typer.Option("--tokenizer", metavar="NAME", help="byte, tiktoken:NAME, a file or a folder; may be given again."),
+    ] = None,
+    reference: Annotated[str, typer.Option("--reference", help="The language that others are measured against.")] = "eng",
+    window: Annotated[int, typer.Option("--window", min=1, help="Tokens of a context.")] = 8192,
+    price: Annotated[float | None, typer.Option("--price", min=0, help="Of a million tokens.")] = None,
+    ranks: Annotated[Path | None, typer.Option("--ranks", metavar="DIR", help="Of NAME.tiktoken and NAME.json.")] = None,
+    probes: Annotated[bool, typer.Option("--probes", help="Show how numbers, names, space and code are cut instead.")] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Tokens of parallel texts by language and tokenizer: relative cost, sizes, and what a window holds."""
+    from leadline.experiments.data.text.tokenizers import open_tokenizer
+    from leadline.experiments.measure.exact.texts import texts_of
+    from leadline.experiments.measure.exact.token_report import probed, report
+
+    opened = [open_tokenizer(name, ranks) for name in tokenizer or ["byte"]]
+    if probes:
+        print_json({"probes": probed(opened)}) if as_json else show_rows(probed(opened))
+        return
+    rows = report(opened, texts_of(texts or "embedded", reference), reference, window, price)
+    print_json({"texts": rows}) if as_json else show_rows(rows)
+
+
+@app.command()
+def train(
+    folder: Annotated[Path, typer.Argument(metavar="FOLDER", help="Where the tokenizer is saved.")],
+    texts: Texts = None,
+    kind: Kind = "bpe",
+    vocabulary: Annotated[int, typer.Option("--vocabulary", help="Ids, specials included.")] = 8192,
+    settings: Settings = None,
+    as_json: AsJson = False,
+) -> None:
+    """Train a tokenizer on files, or on the standard library's sources, and save it as a folder."""
+    from leadline.experiments.data.text.tokenizers import train_and_save
+
+    trained = train_and_save(folder, texts or [], kind, vocabulary, settings or [])
+    print_json(trained) if as_json else show_rows([trained])
+
+
+@app.command()
+def trace(
+    texts: Texts = None,
+    text: Annotated[str | None, typer.Option("--text", help="A text, in place of files.")] = None,
+    kind: Kind = "bpe",
+    vocabulary: Annotated[int | None, typer.Option("--vocabulary", help="Where unigram's pruning ends.")] = None,
+    steps: Annotated[int, typer.Option("--steps", min=1, help="At most so many.")] = 20,
+    settings: Settings = None,
+    as_json: AsJson = False,
+) -> None:
+    """Show each merge (or round of pruning): the pair, its count, and the corpus after it."""
+    from leadline.experiments.data.text.tokenizers import traced
+
+    rows = traced(texts or [], text, kind, vocabulary, steps, settings or [])
+    print_json({"steps": rows}) if as_json else show_rows(rows)

@@ -1,0 +1,68 @@
+"""Studies that train nothing: what they compute, exactly or by counting."""
+
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from leadline.experiments.config.base import Factor, Frozen, Positive
+
+HeadDim = Annotated[int, Field(ge=4, multiple_of=2)]
+# Parallel texts: "embedded", or files and folders, a language a file.
+Texts = Literal["embedded"] | tuple[str, ...]
+
+
+class BaseBound(Frozen):
+    """The RoPE bases with B_m >= 0 (Men et al. 2024) at distances m = 0, every, 2 · every, … below each length.
+
+    With `inclusive` the length itself is such a distance.
+    """
+
+    kind: Literal["base_bound"] = "base_bound"
+    head_dims: tuple[HeadDim, ...] = Field(default=(128,), min_length=1)
+    lengths: tuple[Positive, ...] = Field(min_length=1)
+    inclusive: bool = False
+    every: Positive = 1
+
+
+class Precision(Frozen):
+    """How far the rotation angles of RoPE are off in each arithmetic, by position."""
+
+    kind: Literal["precision"] = "precision"
+    head_dim: int = Field(default=128, ge=2, multiple_of=2)
+    base: float = Field(default=10000.0, gt=0)
+    lengths: tuple[Positive, ...] = Field(min_length=1)
+
+
+class WordPieceComparison(Frozen):
+    """WordPiece by each criterion, trained on every n-th document of the standard library."""
+
+    vocabularies: tuple[Positive, ...] = Field(min_length=1)
+    every: int = Field(default=10, ge=2)
+
+
+class Tokens(Frozen):
+    """Parallel texts through tokenizers, each written as `leadline tokens --tokenizer` has it."""
+
+    kind: Literal["tokens"] = "tokens"
+    tokenizers: dict[str, str] = Field(min_length=1)
+    texts: Texts = "embedded"
+    reference: str = "eng"
+    window: Positive = 8192
+    speed_documents: int = Field(default=50, ge=0)  # of the standard library, a megabyte, to time rank vocabularies on
+    ranks: str | None = None  # the folder of NAME.tiktoken and NAME.json; absent: tiktoken downloads them
+    wordpiece: WordPieceComparison | None = None
+
+
+class Multilingual(Frozen):
+    """BPE of parallel texts whose shares in training fall by `halving` from one language to the next, to each exponent."""
+
+    kind: Literal["multilingual"] = "multilingual"
+    vocabularies: tuple[Positive, ...] = Field(min_length=1)
+    exponents: tuple[Annotated[float, Field(ge=0, le=1)], ...] = Field(min_length=1)  # 1: shares as they are, 0: even
+    halving: Factor = 2.0
+    pattern: str = "gpt4"
+    texts: Texts = "embedded"
+    reference: str = "eng"
+
+
+Exact = Annotated[BaseBound | Precision | Tokens | Multilingual, Field(discriminator="kind")]

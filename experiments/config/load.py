@@ -1,0 +1,289 @@
+"""From a TOML file and `key=value` words to checked studies and their arms, with errors that name the key and its neighbour."""
+
+import difflib
+import itertools
+import tomllib
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, TypeVar, get_args
+
+from pydantic import BaseModel, ValidationError
+
+from leadline.experiments.config.study import Arm, Start, Study
+from leadline.experiments.runtime.errors import UserError
+
+Tree = dict[str, Any]
+Model = TypeVar("Model", bound=BaseModel)
+# What an arm may change, and what it says of itself.
+SECTIONS = ("model", "data", "train", "measure")
+DESCRIPTIONS = ("label", "published", "start")
+# Keys that have another name now, under the table that they stood in ("" is the top of the file).
+RENAMED = {
+    ("model", "kernel"): "normalizer",
+    ("model", "kept"): "initial_tokens",
+    ("model", "scalable"): "scalable_softmax",
+    ("model", "compute"): "compute_dtype",
+    ("position", "kept"): "p",
+    ("data", "own_values"): "values_per_key",
+    ("measure", "sequences"): "windows",
+    ("measure", "lengths"): "perplexity.lengths, retrieval.lengths or recall.lengths",
+    ("measure", "extensions"): "perplexity.extensions",
+    ("measure", "last"): "perplexity.last or recall.last",
+    ("measure", "stride"): "perplexity.stride or streaming.stride",
+    ("measure", "rows"): "retrieval.rows or recall.rows",
+    ("measure", "depths"): "retrieval.depths",
+    ("measure", "hidden"): "ablation.hidden",
+    ("measure", "map"): "ablation.map",
+    ("measure", "kept"): "streaming.initial_tokens",
+    ("measure", "in_text"): "streaming.text_positions",
+    ("measure", "dense"): "streaming.full_attention",
+    ("measure", "recomputed"): "streaming.recomputed",
+    ("measure", "cache"): "streaming.cache",
+    ("measure", "bytes"): "vocabulary.bytes",
+    ("measure", "tokens"): "windows, perplexity.windows or streaming.tokens",
+    **{
+        ("", name): f"exact.{name}"
+        for name in (
+            "head_dims",
+            "lengths",
+            "inclusive",
+            "every",
+            "tokenizers",
+            "vocabularies",
+            "exponents",
+            "texts",
+            "reference",
+            "window",
+        )
+    },
+}
+
+
+def load_studies(path: Path, words: Sequence[str] = ()) -> list[Study]:
+    """The study of a file, or the studies of a suite (`studies = ["a.toml", …]`, relative to it), each with `words` applied.
+
+    A word is `key=value`; in a suite it begins with the study it is for: `sinks.train.steps=100`. UserError for whatever
+    cannot be read, named with its file.
+    """
+    tree = _tree(path)
+    if "studies" not in tree:
+        return [_validated(Study, _overridden(tree, words), str(path))]
+    unknown = sorted(set(tree) - {"studies"})
+    if unknown:
+        raise UserError(f"{path}: a suite has the key 'studies' only, not {', '.join(map(repr, unknown))}")
+    files = tree["studies"]
+    if not isinstance(files, list) or not files or not all(isinstance(name, str) for name in files):
+        raise UserError(f'{path}: studies: a list of TOML files, as in studies = ["sinks.toml"]')
+    members = [path.parent / name for name in files]
+    trees = [_tree(member) for member in members]
+    names = [str(tree.get("study")) for tree in trees]
+    for word in words:
+        if word.partition(".")[0] not in names or "." not in word:
+            raise UserError(f"{word!r}: in a suite a key begins with its study, {' or '.join(names)}: {names[0]}.{word}")
+    own = [[w.partition(".")[2] for w in words if w.partition(".")[0] == name] for name in names]
+    return [_validated(Study, _overridden(t, w), str(p)) for t, w, p in zip(trees, own, members, strict=True)]
+
+
+def arms_of(study: Study, path: Path) -> list[Arm]:
+    """The arms of a study, each merged with what the study shares, times the cross product of its sweep.
+
+    An arm with a `start` is merged with the arm that it starts from too, and in a sweep starts from the one of equal values.
+    """
+    shared = study.model_dump(include=set(SECTIONS))
+    written = study.arms or {"base": {}}
+    arms: dict[str, Arm] = {}
+    for name in written:
+        chain = _chain(name, written, path)
+        for suffix, values, swept in _sweep(study.sweep):
+            where = f"{path}: arms.{name}{suffix}"
+            overrides: Tree = {}
+            for ancestor in reversed(chain):
+                overrides = _merged(overrides, {k: v for k, v in written[ancestor].items() if k not in DESCRIPTIONS})
+            changes = _merged(overrides, swept)
+            for key in changes:
+                if key not in SECTIONS:
+                    raise UserError(f"{where}.{key}: unknown key{_nearest(key, [*SECTIONS, *DESCRIPTIONS])}")
+            described = {"name": name + suffix, "label": _label(name, written[name], values)}
+            described |= {"published": written[name].get("published", ())}
+            arms[name + suffix] = _validated(Arm, {**_merged(shared, changes), **described}, where)
+    starts = {name: written[name]["start"] for name in written if "start" in written[name]}
+    suffixes = [suffix for suffix, _, _ in _sweep(study.sweep)]
+    links = {name + suffix: f"{start}{suffix}" for name, start in starts.items() for suffix in suffixes}
+    return [_started(arm, arms, links) for arm in arms.values()]
+
+
+def named_arms(study: Study) -> dict[str, tuple[str, str]]:
+    """Of the name of each arm the name that the file has it under, which all arms of its sweep share, and its label."""
+    written = study.arms or {"base": {}}
+    return {
+        f"{name}{suffix}": (name, _label(name, written[name], swept))
+        for name in written
+        for suffix, swept, _ in _sweep(study.sweep)
+    }
+
+
+def _chain(name: str, written: Mapping[str, Tree], path: Path) -> list[str]:
+    """An arm, the one that it starts from, the one that that one starts from … UserError for no such arm, or a circle."""
+    chain = [name]
+    while (start := written[chain[-1]].get("start")) is not None:
+        where = f"{path}: arms.{chain[-1]}.start"
+        if not isinstance(start, str) or start not in written:
+            others = [other for other in written if other != chain[-1]]
+            raise UserError(f"{where} = {start!r}: no arm of this study{_nearest(str(start), others)}")
+        if start in chain:
+            raise UserError(f"{where} = {start!r}: these arms start from each other in a circle: {', '.join(chain)}")
+        chain.append(start)
+    return chain
+
+
+def _started(arm: Arm, arms: Mapping[str, Arm], links: Mapping[str, str]) -> Arm:
+    """The arm with the length and the steps of those behind it."""
+    if arm.name not in links:
+        return arm
+    steps, root = 0, arm.name
+    while root in links:
+        root = links[root]
+        steps += arms[root].train.steps
+    return arm.model_copy(update={"start": Start(arm=links[arm.name], length=arms[root].data.length, steps=steps)})
+
+
+def _tree(path: Path, extending: tuple[Path, ...] = ()) -> Tree:
+    """What a file says, merged into what the file says that it `extends`, relative to it. UserError for a circle of files."""
+    if path.resolve() in extending:
+        raise UserError(f"{path}: these files extend each other in a circle: {', '.join(map(str, extending))}")
+    tree = _read_toml(path)
+    base = tree.pop("extends", None)
+    if base is None:
+        return tree
+    if not isinstance(base, str):
+        raise UserError(f'{path}: extends = {base!r}: name one TOML file, as in extends = "../sinks.toml"')
+    return _merged(_tree(path.parent / base, (*extending, path.resolve())), tree)
+
+
+def _read_toml(path: Path) -> Tree:
+    try:
+        return tomllib.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise UserError(f"{path}: there is no such file") from None
+    except IsADirectoryError:
+        raise UserError(f"{path} is a folder: name one TOML file") from None
+    except UnicodeDecodeError as error:
+        raise UserError(f"{path}: not UTF-8 at byte {error.start}") from None
+    except tomllib.TOMLDecodeError as error:
+        raise UserError(f"{path}: not TOML: {error}") from None
+
+
+def _overridden(tree: Tree, words: Sequence[str]) -> Tree:
+    for word in words:
+        key, equals, text = word.partition("=")
+        if not equals or not key:
+            raise UserError(f"{word!r}: an override is key=value, as in train.steps=100")
+        try:
+            value = tomllib.loads(f"value = {text}")["value"]
+        except tomllib.TOMLDecodeError:
+            value = text  # a bare word is a string
+        tree = _merged(tree, _nested(key, value))
+    return tree
+
+
+def _nested(dotted: str, value: object) -> Tree:
+    for key in reversed(dotted.split(".")):
+        value = {key: value}
+    return value  # pyright: ignore[reportReturnType]  # split never returns an empty list
+
+
+def _merged(tree: Tree, changes: Tree) -> Tree:
+    """Tables are merged key by key; a table with another `kind` replaces the old one whole."""
+    result = dict(tree)
+    for key, value in changes.items():
+        old = result.get(key)
+        same = isinstance(old, dict) and isinstance(value, dict) and value.get("kind", old.get("kind")) == old.get("kind")
+        result[key] = _merged(old, value) if same else value  # pyright: ignore[reportArgumentType]
+    return result
+
+
+def _sweep(sweep: dict[str, tuple[object, ...]]) -> Iterator[tuple[str, str, Tree]]:
+    """The ending of an arm's name, that of its label, and the settings, for each combination of values."""
+    for values in itertools.product(*sweep.values()):
+        tree: Tree = {}
+        for key, value in zip(sweep, values, strict=True):
+            tree = _merged(tree, _nested(key, value))
+        last = [(key.split(".")[-1], value) for key, value in zip(sweep, values, strict=True)]
+        label = "".join(f", {key.replace('_', ' ')} {value}" for key, value in last)
+        yield "".join(f"_{key}={value}" for key, value in last), label, tree
+
+
+def _label(name: str, written: Tree, values: str) -> str:
+    """What tables and legends call an arm: its label, or its name with blanks, and the values of a sweep."""
+    return f"{written.get('label') or name.replace('_', ' ')}{values}"
+
+
+def _validated(kind: type[Model], tree: Tree, where: str) -> Model:
+    try:
+        return kind.model_validate(tree)
+    except ValidationError as error:
+        raise UserError(f"{where}: {_explain(error.errors()[0], kind)}") from None
+
+
+def _explain(error: Any, kind: type[BaseModel]) -> str:
+    """One line: the key as it is written in the file, what is wrong, and the nearest valid key or the range."""
+    location = [str(part) for part in error["loc"]]
+    parents, valid = _walk(location, kind)
+    key = ".".join(parents)
+    match error["type"]:
+        case "extra_forbidden" if (new_name := _renamed(parents)) is not None:
+            return f"{key}: this key is named {new_name} now"
+        case "extra_forbidden":
+            return f"{key}: unknown key{_nearest(parents[-1], valid)}"
+        case "missing":
+            return f"{key}: this key is required"
+        case "union_tag_not_found":
+            tag = error["ctx"]["discriminator"].strip("'")
+            return f"{f'{key}.' if key else ''}{tag}: this key is required"
+        case "union_tag_invalid":
+            tags = [tag.strip(" '") for tag in error["ctx"]["expected_tags"].split(",")]
+            tag = error["ctx"]["discriminator"].strip("'")
+            return f"{f'{key}.' if key else ''}{tag} = {error['ctx']['tag']!r}: unknown{_nearest(error['ctx']['tag'], tags)}"
+        case "value_error":
+            return f"{f'{key}: ' if key else ''}{error['ctx']['error']}"
+        case _:
+            message = error["msg"][0].lower() + error["msg"][1:]
+            return f"{key} = {error['input']!r}: {message.replace('input ', '')}"
+
+
+def _renamed(parents: Sequence[str]) -> str | None:
+    table = parents[-2] if len(parents) > 1 else ""
+    return RENAMED.get((table, parents[-1]))
+
+
+def _walk(location: list[str], kind: type[BaseModel]) -> tuple[list[str], list[str]]:
+    """Follows pydantic's location through the classes: the keys without the tags of unions, and the keys valid at the end."""
+    kinds, keys, valid = [kind], [], []
+    for part in location:
+        tagged = [kind for kind in kinds if part in _tags(kind)]
+        if tagged:
+            kinds = tagged
+            continue
+        keys.append(part)
+        if part.isdigit():  # of a list, whose elements are of the same kinds
+            continue
+        valid = sorted({name for kind in kinds for name in kind.model_fields})
+        fields = [kind.model_fields[part].annotation for kind in kinds if part in kind.model_fields]
+        kinds = [found for annotation in fields for found in _classes(annotation)]
+    return keys, valid
+
+
+def _classes(annotation: Any) -> list[type[BaseModel]]:
+    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+        return [annotation]
+    return [found for part in get_args(annotation) for found in _classes(part)]
+
+
+def _tags(kind: type[BaseModel]) -> tuple[str, ...]:
+    """The values by which a union knows this class."""
+    return next((get_args(kind.model_fields[name].annotation) for name in ("kind",) if name in kind.model_fields), ())
+
+
+def _nearest(key: str, valid: list[str]) -> str:
+    close = difflib.get_close_matches(key, valid, n=1, cutoff=0.5)
+    return f"; did you mean {close[0]!r}?" if close else f"; valid here: {', '.join(valid)}"

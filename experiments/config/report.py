@@ -1,0 +1,121 @@
+"""How the records of a study are shown: tables and figures as values of its TOML file.
+
+Both arrange measurements by keys. A key is "arm"; "family", the arm as the file writes it, whatever a sweep sets;
+"quantity"; a dimension of the measurements, as "length"; or a dotted key of the configuration, as
+"train.learning_rate" ("config.NAME" for a key at its top, as records of exact studies have them).
+"""
+
+from typing import Annotated, Any, Literal
+
+from pydantic import BeforeValidator, Field, model_validator
+
+from leadline.experiments.config.base import Frozen, Positive
+
+
+class TrainingLength(Frozen):
+    """A dimension in tokens as a multiple of the length that an arm was trained at: `{ multiple = 8 }`."""
+
+    multiple: float = Field(gt=0)
+
+
+Dim = TrainingLength | bool | int | float | str
+Dims = dict[str, Dim]
+# Dotted keys of an arm's configuration and the values that it must have. A text stands for the `kind` of a tagged value,
+# true and false for a table that is there and one that is not.
+Selector = dict[str, Any]
+
+
+class Published(Frozen):
+    """A published figure: of an arm, where it is given in the arm's table, or of the row of a table at some dimensions."""
+
+    text: str
+    source: str  # a key of the references
+    where: str = ""  # table, figure or section
+    at: Dims = Field(default_factory=dict)
+
+
+class Column(Frozen):
+    """A quantity at some dimensions; "flops", "parameters", "steps" and "seconds" are also those of the record.
+
+    `each` makes one column of every value of a key. The values of the dimension `over` are repeated measurements, which go
+    into one mean.
+    """
+
+    quantity: str
+    at: Dims = Field(default_factory=dict)
+    each: str | None = None
+    over: str | None = None
+    heading: str | None = None  # absent: that of the quantity, and its dimensions
+    digits: Annotated[int, Field(ge=0)] | None = None  # absent: those of the quantity
+    scientific: bool = False
+
+
+def _column(value: object) -> object:
+    return {"quantity": value} if isinstance(value, str) else value
+
+
+AnyColumn = Annotated[Column, BeforeValidator(_column)]
+
+
+class TableSpec(Frozen):
+    """Rows are the arms, or what further keys tell apart; `"quantity"` makes a row of each column's quantity instead.
+
+    Example:
+        [[tables]]
+        title = "Perplexity by evaluation length"
+        rows = ["arm", "extension"]
+        columns = [{ quantity = "perplexity", each = "length" }]
+    """
+
+    title: str
+    name: str = ""  # of its files; absent: that of the study
+    rows: tuple[str, ...] = ("arm",)
+    columns: tuple[AnyColumn, ...] = Field(min_length=1)
+    where: Selector = Field(default_factory=dict)  # which arms; absent: all
+    labels: tuple[str, ...] = ()  # of the arms, or families, that are shown; absent: all
+    published: bool | tuple[Published, ...] = False  # figures of the arms, or of rows, with their sources
+    notes: tuple[str, ...] = ()
+
+
+class FigureSpec(Frozen):
+    """One figure: quantities against something, a line (or mark) and a panel for what their keys tell apart.
+
+    `kind` says what is on the horizontal axis:
+        length          evaluation length, at which the quantity was measured
+        step            training step, from the curves
+        value           the value of the configuration key `key`, as a sweep sets it
+        layer           layers
+        position        places of an array of one axis; the array `x` has their coordinates, or the edges of their bins
+        dim             the dimension `dim`
+        head_map        a cell for every layer and head
+        scatter         the quantity `x` against `quantity`, a mark a head and seed, or a record
+        bars            the quantity, sorted; a row for every arm, or value of the key `dim`; a mark for each of several lines
+        attention_map   the attention of one sequence, a row an arm and a column a head
+    """
+
+    kind: Literal[
+        "length", "step", "value", "layer", "position", "dim", "head_map", "scatter", "bars", "attention_map"
+    ]  # fmt: skip
+    name: str  # of its files
+    caption: str
+    quantities: tuple[AnyColumn, ...] = Field(min_length=1)
+    x: str | None = None  # of a scatter and of positions
+    key: str | None = None  # of `value`: dotted, as "train.learning_rate"
+    dim: str | None = None  # of `dim` and of bars
+    at: Dims = Field(default_factory=dict)  # of every quantity
+    lines: tuple[str, ...] = ("arm",)
+    panels: tuple[str, ...] = ()
+    relative_to: Dims | None = None  # dimensions of the reading that is subtracted from each
+    marks: AnyColumn | None = None  # a quantity in units of the horizontal axis: a dashed line in the colour of its line
+    behind: bool = False  # the first line of each panel is grey in the others
+    where: Selector = Field(default_factory=dict)
+    labels: tuple[str, ...] = ()  # of the arms, or families, that are shown; absent: all
+    log: tuple[Literal["x", "y"], ...] = ()  # absent: where values that are no shares span decades
+    columns: Positive = 4  # of panels
+
+    @model_validator(mode="after")
+    def _complete(self) -> "FigureSpec":
+        for kind, name in (("scatter", "x"), ("value", "key"), ("dim", "dim")):
+            if self.kind == kind and getattr(self, name) is None:
+                raise ValueError(f'a figure of kind = "{kind}" needs {name}')
+        return self

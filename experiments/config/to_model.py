@@ -1,0 +1,139 @@
+"""From configuration to what the model takes: its structure (compiled in) and its tables (values)."""
+
+import math
+
+import numpy as np
+
+from leadline.experiments.config.model import Gate, ModelConfig
+from leadline.experiments.config.position import (
+    T5,
+    Axial,
+    Cope,
+    Fire,
+    Kerple,
+    LearnedPositions,
+    Pope,
+    Rope,
+    Rotating,
+    Sinusoidal,
+)
+from leadline.experiments.config.scaling import Extension, extension_of
+from leadline.experiments.config.scores import FixedSink, KeyBias, LearnedSink, Relu, Sigmoid
+from leadline.experiments.config.to_tables import table_per
+from leadline.model.attention.gate import GateConfig, gates
+from leadline.model.block import BlockConfig
+from leadline.model.decoder import DecoderConfig
+from leadline.model.positions.relative import BiasConfig
+
+
+def decoder_config(model: ModelConfig, vocabulary: int, length: int) -> DecoderConfig:
+    """The structure; `length` is the training length, where a learned position table ends."""
+    return DecoderConfig(
+        vocabulary=vocabulary,
+        layers=model.layers,
+        block=BlockConfig(
+            width=model.width,
+            heads=model.heads,
+            kv_heads=model.kv_heads or model.heads,
+            head_dim=model.head_width,
+            hidden=model.hidden or 4 * model.width,
+            activation=model.feedforward,
+            layer_norm=model.norm == "layer",
+            placement=model.norm_placement,
+            gate=_gate(model.gate) if isinstance(model.gate, Gate) else None,
+            interleaved=isinstance(model.position, Rope | Axial) and model.position.interleaved,
+            polar=isinstance(model.position, Pope),
+            table_per=table_per(model),
+            position_bias=_position_bias(model),
+            normalizer=_normalizer(model),
+            soft_cap=model.soft_cap is not None,
+            qk_norm=model.qk_norm,
+            scalable_softmax=model.scalable_softmax,
+            key_bias=isinstance(model.sink, KeyBias),
+            value_bias=model.sink.kind == "key_value_bias",
+            key_bias_dims=model.sink.dims if isinstance(model.sink, KeyBias) else None,
+        ),
+        tied=model.tied,
+        scaled_embedding=model.scaled_embedding,
+        learned_positions=(model.position.capacity or length) if isinstance(model.position, LearnedPositions) else 0,
+        sinusoidal=isinstance(model.position, Sinusoidal),
+        grid=model.position.grid if isinstance(model.position, Rope | Axial) else (),
+        compute=model.compute_dtype,
+    )
+
+
+def _gate(gate: Gate) -> GateConfig:
+    return GateConfig(gate.kind, gate.per, gate.activation, gate.dims, gate.static, gate.zero)
+
+
+def _normalizer(model: ModelConfig) -> str:
+    match model.normalizer:
+        case Relu(by=by):
+            return "relu" if by == "one" else f"relu_by_{by}"
+        case Sigmoid(normalised=normalised):
+            return "sigmoid_by_sum" if normalised else "sigmoid"
+        case _:
+            return model.normalizer.kind
+
+
+def _position_bias(model: ModelConfig) -> BiasConfig | None:
+    match model.position:
+        case T5(buckets=buckets, furthest=furthest):
+            return BiasConfig("t5", buckets=buckets, furthest=furthest)
+        case Kerple(form="logarithmic"):
+            return BiasConfig("kerple_logarithmic")
+        case Kerple():
+            return BiasConfig("kerple_power")
+        case Fire(hidden=hidden):
+            return BiasConfig("fire", hidden=hidden)
+        case Cope(positions=positions):
+            return BiasConfig("cope", positions=positions)
+        case _:
+            return None
+
+
+def sink_logit(model: ModelConfig) -> tuple[float, float]:
+    """Its value at the start of training, and its learning rate over that of other weights: 0 if it is not trained."""
+    match model.sink:
+        case FixedSink(logit=logit):
+            return logit, 0.0
+        case LearnedSink(logit=logit, rate=rate):
+            return logit, rate
+        case KeyBias():
+            return 0.0, 0.0  # its score is that of the key alone
+        case _:
+            return -math.inf, 0.0
+
+
+def extended(model: ModelConfig, extension: Extension, factor: float) -> ModelConfig | None:
+    """The model with its context extended by `factor` in another way than it was trained; None where there is no such way.
+
+    An extension replaces the scaling of frequencies, where there are any left.
+    """
+    position = model.position
+    if not isinstance(position, Rotating) or factor <= 1 or (isinstance(position, Rope) and position.drop_after is not None):
+        return None
+    scaling = extension_of(extension, factor)
+    return model.model_copy(update={"position": position.model_copy(update={"scaling": scaling})})
+
+
+def matmul_parameters(cfg: DecoderConfig) -> int:
+    """Weights that take part in a matrix product for every token; the look-up of the embedding is none, the head is one."""
+    b = cfg.block
+    gate = 0
+    if b.gate is not None and not b.gate.static:
+        gate = (b.gate.dims or b.width) * math.prod(gates(b.gate, b.width, b.heads, b.kv_heads, b.head_dim))
+    attention = b.width * b.head_dim * (2 * b.heads + 2 * b.kv_heads)
+    feedforward = b.width * b.hidden * (3 if b.activation == "swiglu" else 2)
+    return cfg.layers * (attention + gate + feedforward) + b.width * cfg.vocabulary
+
+
+def training_flops(cfg: DecoderConfig, length: int, window: int | None = None, initial_tokens: int | None = None) -> float:
+    """Matmul FLOPs of one token's forward and backward pass: 6 a parameter, and attention over the keys that are visible.
+
+    Query i of T, counted from 1, sees min(i, window + initial_tokens) keys, at 4 · N · H FLOPs forward and twice that backward;
+    the scores of PoPE have twice the channels. Position biases are not counted: they are no products of the weights.
+    """
+    seen = np.minimum(np.arange(1, length + 1), (window or length) + (initial_tokens or 0)).mean()
+    channels = cfg.block.heads * cfg.block.head_dim * (1.5 if cfg.block.polar else 1.0)
+    return 6.0 * matmul_parameters(cfg) + 12.0 * cfg.layers * channels * float(seen)

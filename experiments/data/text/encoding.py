@@ -1,0 +1,132 @@
+"""Documents to token ids, chunk by chunk and in order. Chunks that a killed run has encoded are not encoded again."""
+
+import contextlib
+import hashlib
+import os
+import secrets
+from collections import deque
+from collections.abc import Iterable, Iterator
+from concurrent.futures import Executor, Future, ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+from typing import BinaryIO
+
+import numpy as np
+
+from leadline.experiments.data.text.corpus import Document
+from leadline.experiments.runtime.cpu import cores, process_pool
+from leadline.tokenization.tokenizer import Tokenizer
+
+# Bytes of text in a chunk: seconds of work for a tokenizer in Python, and enough for a library that uses all cores. A longer
+# document is a chunk of its own, since a tokenizer may not be able to cut it.
+CHUNK = 1 << 20
+# Bytes of text from which processes pay, which take seconds to start: about ten seconds of encoding in Python.
+PROCESSES_FROM = 4 << 20
+# A library with its own threads encodes the next chunk while the ids of the last one are copied.
+THREADS = 2
+
+
+@dataclass(frozen=True)
+class Chunk:
+    """Texts that are encoded together, their bytes, and the file that keeps their ids, or None."""
+
+    texts: tuple[bytes, ...]
+    size: int
+    kept: Path | None
+
+
+def chunks_of(documents: Iterable[Document], count: int, folder: Path, side: str) -> Iterator[Chunk]:
+    """The `count` documents of one side in chunks, which depend on nothing else. A single chunk is not kept in a file.
+
+    `folder` belongs to one tokenizer. The name of a chunk's file has its side, the number of its first document and the digest
+    of its texts, so that ids of a file that has changed since are not used.
+    """
+    texts: list[bytes] = []
+    begin, size = 0, 0
+    for end, document in enumerate(documents, start=1):
+        texts.append(document.text)
+        size += len(document.text)
+        if size >= CHUNK or end == count:
+            kept = None if (begin, end) == (0, count) else folder / f"{side}-{begin}-{_name(texts)}"
+            yield Chunk(tuple(texts), size, kept)
+            texts, begin, size = [], end, 0
+
+
+def _name(texts: Iterable[bytes]) -> str:
+    return hashlib.sha256(b"".join(hashlib.sha256(text).digest() for text in texts)).hexdigest()[:32]
+
+
+@contextlib.contextmanager
+def workers(size: int, *, in_processes: bool) -> Iterator[Executor]:
+    """The pool that encodes `size` bytes: a process per core where `in_processes` and it pays, else threads."""
+    processes = in_processes and size >= PROCESSES_FROM and cores() > 1
+    with process_pool() if processes else ThreadPoolExecutor(1 if in_processes else THREADS) as pool:
+        yield pool
+
+
+def encoded(chunks: Iterable[Chunk], tokenizer: Tokenizer, dtype: np.dtype, pool: Executor) -> Iterator[tuple[int, bytes]]:
+    """The bytes of text of each chunk and the ids of its documents, EOS after each, as they stand on disk, in order.
+
+    Few chunks and blocks are in memory at once. Each block is kept in a file with its SHA-256 until the folder is removed; a
+    block whose file is intact is not encoded again.
+
+    Raises:
+        OSError: where a block cannot be kept.
+    """
+    waiting: deque[tuple[int, Future[bytes]]] = deque()
+    try:
+        for chunk in chunks:
+            waiting.append((chunk.size, pool.submit(_block, chunk, tokenizer, dtype.str)))
+            # As many again as can be worked on, so that nobody waits for the disk.
+            if len(waiting) >= 2 * max(THREADS, cores()):
+                size, future = waiting.popleft()
+                yield size, future.result()
+        while waiting:
+            size, future = waiting.popleft()
+            yield size, future.result()
+    finally:
+        for _, future in waiting:
+            future.cancel()
+
+
+@contextlib.contextmanager
+def replacing(path: Path, scratch: Path, *, durable: bool = True) -> Iterator[BinaryIO]:
+    """A file that takes its name only once it is complete, and on disk if `durable`. Of two writers the later wins.
+
+    Until then it lies in the folder `scratch` of the same file system, which is removed as a whole after a killed run.
+    """
+    scratch.mkdir(parents=True, exist_ok=True)
+    temporary = scratch / f"{path.name}.{os.getpid()}-{secrets.token_hex(4)}"
+    try:
+        with temporary.open("xb") as file:
+            yield file
+            file.flush()
+            if durable:
+                os.fsync(file.fileno())
+        temporary.replace(path)
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
+def _block(chunk: Chunk, tokenizer: Tokenizer, dtype: str) -> bytes:
+    """The ids of a chunk as bytes, from its file or encoded; runs in a worker."""
+    if chunk.kept is not None and (block := _intact(chunk.kept)) is not None:
+        return block
+    eos = np.array([tokenizer.specials.eos], dtype).tobytes()
+    block = b"".join(part for ids in tokenizer.encode_batch(chunk.texts) for part in (ids.astype(dtype).tobytes(), eos))
+    if chunk.kept is not None:
+        # Another process that has finished the same corpus may remove the folder at any time.
+        with contextlib.suppress(FileNotFoundError), replacing(chunk.kept, chunk.kept.parent, durable=False) as file:
+            file.write(hashlib.sha256(block).digest())
+            file.write(block)
+    return block
+
+
+def _intact(kept: Path) -> bytes | None:
+    """The block of a file, if it has the digest that was written with it."""
+    try:
+        with kept.open("rb") as file:
+            digest, block = file.read(hashlib.sha256().digest_size), file.read()
+    except OSError:
+        return None
+    return block if digest == hashlib.sha256(block).digest() else None

@@ -1,0 +1,169 @@
+"""Held-out text: its documents, and the windows that are drawn from all of them.
+
+A draw depends on the text and on HELD_OUT_SEED alone, so all arms and seeds are measured on the same windows. Text is a random
+effect: an interval needs many documents, so a draw reports the document of every target.
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import PurePath
+
+import numpy as np
+from jaxtyping import Bool, Int, Int32, UInt
+
+from leadline.experiments.data.permutation import keyed, permute
+from leadline.experiments.data.sample import HELD_OUT_SEED
+from leadline.experiments.data.text.batches import FirstTokens, drawn_first, rows_at, tokens_per_row
+from leadline.experiments.data.text.corpus import Document
+from leadline.experiments.data.text.formats import inner_suffix
+from leadline.experiments.runtime.errors import UserError
+
+# Suffixes of what is read from a folder (experiments.data.text.formats) and is a program.
+CODE = frozenset({".py"})
+# A draw of windows reaches for so many documents: below it, an interval over documents is not to be trusted.
+ENOUGH_DOCUMENTS = 30
+
+
+@dataclass(frozen=True)
+class HeldOut:
+    """W windows of T inputs; row[:-1] predicts row[1:].
+
+    Attributes:
+        windows: the ids.
+        counted: whether a target counts. With a stride only the last `stride` targets of a window do.
+        documents: the number of the document that each target belongs to; EOS belongs to the document that it ends.
+        first: ids at the beginning of each row that are put before the text: 0, or 1 with a first token.
+    """
+
+    windows: Int32[np.ndarray, "W T_and_1"]
+    counted: Bool[np.ndarray, "W T"]
+    documents: Int[np.ndarray, "W T"]
+    first: int = 0
+
+    @property
+    def document_count(self) -> int:
+        """Documents that have a counted target."""
+        return len(np.unique(self.documents[self.counted]))
+
+    def ending(self, length: int) -> "HeldOut":
+        """The last `length` targets of each window, with the first token before them: the same text with less context."""
+        begin = self.windows.shape[1] - (length + 1 - self.first)
+        windows = np.concatenate([self.windows[:, : self.first], self.windows[:, begin:]], axis=1)
+        return HeldOut(windows, self.counted[:, -length:], self.documents[:, -length:], self.first)
+
+
+@dataclass(frozen=True)
+class Documents:
+    """Held-out documents one behind the other.
+
+    Attributes:
+        ids: of all documents, each ended by EOS.
+        ends: the index in `ids` behind the EOS of each document.
+        sizes: bytes of text of each document.
+        code: whether the document is a program.
+    """
+
+    ids: UInt[np.ndarray, "tokens"]
+    ends: Int[np.ndarray, "D"]
+    sizes: Int[np.ndarray, "D"]
+    code: Bool[np.ndarray, "D"]
+
+    def __len__(self) -> int:
+        return len(self.ends)
+
+    def tokens_of(self, number: int) -> UInt[np.ndarray, "n"]:
+        """The ids of one document, EOS included."""
+        return self.ids[self.ends[number - 1] if number else 0 : self.ends[number]]
+
+    def only(self, chosen: Bool[np.ndarray, "D"]) -> "Documents":
+        """The chosen ones, numbered anew from 0."""
+        tokens = [self.tokens_of(int(number)) for number in np.flatnonzero(chosen)]
+        ids = np.concatenate([self.ids[:0], *tokens])
+        return Documents(ids, np.cumsum([len(part) for part in tokens]), self.sizes[chosen], self.code[chosen])
+
+
+def documents_of(texts: Iterable[Document], ids: UInt[np.ndarray, "tokens"], eos: int) -> Documents:
+    """The documents of these ids, beside their texts in the same order.
+
+    Raises:
+        ValueError: where there are not as many EOS as texts.
+    """
+    ends = np.flatnonzero(ids == eos) + 1
+    facts = [(len(text.text), inner_suffix(PurePath(text.name)) in CODE) for text in texts]
+    if len(facts) != len(ends):
+        raise ValueError(f"{len(facts)} documents and {len(ends)} EOS among their ids")
+    sizes, code = zip(*facts, strict=True)
+    return Documents(ids, ends, np.array(sizes), np.array(code))
+
+
+def by_domain(parts: Sequence[Documents]) -> dict[str, Documents]:
+    """The documents of all parts that are "code" and those that are "prose", as far as there are any."""
+    starts = np.cumsum([0, *(len(part.ids) for part in parts[:-1])])
+    documents = Documents(
+        np.concatenate([part.ids for part in parts]),
+        np.concatenate([part.ends + start for part, start in zip(parts, starts, strict=True)]),
+        np.concatenate([part.sizes for part in parts]),
+        np.concatenate([part.code for part in parts]),
+    )
+    chosen = {"code": documents.code, "prose": ~documents.code}
+    return {domain: documents.only(numbers) for domain, numbers in chosen.items() if numbers.any()}
+
+
+def keyed_order(count: int) -> Int[np.ndarray, "{count}"]:
+    """range(count) in the order of a permutation whose key is HELD_OUT_SEED and the count, and nothing else."""
+    return permute(np.arange(count), count, keyed(HELD_OUT_SEED, np.array([count])))
+
+
+def slot_count(documents: Documents, length: int, first: FirstTokens, stride: int | None = None) -> int:
+    """How many windows `held_out_windows` can draw from.
+
+    Raises:
+        UserError: for a stride above the length, which would leave tokens between windows out.
+    """
+    if stride is not None and stride > length:
+        raise UserError(f"a stride of {stride} leaves out tokens between windows of {length}; make it {length} or less")
+    size = tokens_per_row(length, first)
+    return max(0, 1 + (len(documents.ids) - size) // (stride or size))
+
+
+def held_out_windows(documents: Documents, length: int, windows: int, first: FirstTokens, stride: int | None = None) -> HeldOut:
+    """Windows of `length` targets drawn from all documents; `windows` of them, or as many as there are.
+
+    The text is cut into slots one behind the other, without regard to where documents end: a slot is a window, or with a
+    stride the last `stride` targets of a window, whose other tokens lie before the slot. Slots are drawn in the order of a
+    permutation that is keyed by their number, so that each is equally likely. Where the drawn slots begin in fewer than
+    ENOUGH_DOCUMENTS documents, as in a corpus of one giant and many small ones, the draw is stratified: in the same order, at
+    most windows / ENOUGH_DOCUMENTS slots of each document come first, and the rest fills up.
+
+    Raises:
+        UserError: where the text is shorter than one window.
+    """
+    count = slot_count(documents, length, first, stride)
+    size = tokens_per_row(length, first)
+    if not count:
+        raise UserError(
+            f"a window of {length} takes {size} tokens and the held-out text has {len(documents.ids)}; shorten it or add text"
+        )
+    step = stride or size
+    context = 0 if stride is None else length - stride  # targets of a window that do not count
+    begins = np.arange(count) * step + size - length  # of the targets
+    chosen = _spread(keyed_order(count), np.searchsorted(documents.ends, begins + context, side="right"), windows)
+    return HeldOut(
+        rows_at(documents.ids, chosen * step, size, drawn_first(first, HELD_OUT_SEED, chosen)),
+        np.tile(np.arange(length) >= context, (len(chosen), 1)),
+        np.searchsorted(documents.ends, begins[chosen, None] + np.arange(length), side="right"),
+        min(1, len(first)),
+    )
+
+
+def _spread(order: Int[np.ndarray, "S"], document: Int[np.ndarray, "S"], windows: int) -> Int[np.ndarray, "W"]:
+    """The first `windows` slots of the order, stratified where they begin in too few documents."""
+    drawn = order[:windows]
+    if len(drawn) == len(order) or len(np.unique(document[drawn])) >= ENOUGH_DOCUMENTS:
+        return drawn
+    grouped = np.argsort(document[order], kind="stable")  # by document, in keyed order within each
+    in_groups = document[order][grouped]
+    place = np.empty(len(order), np.int64)  # of each slot among those of its document
+    place[grouped] = np.arange(len(order)) - np.searchsorted(in_groups, in_groups)
+    few = place < max(1, windows // ENOUGH_DOCUMENTS)
+    return np.concatenate([order[few], order[~few]])[:windows]

@@ -1,0 +1,169 @@
+"""Tokenizers as a command line or a configuration names them."""
+
+import tomllib
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import islice
+from pathlib import Path
+
+from pydantic import TypeAdapter, ValidationError
+
+from leadline.experiments.config.tokenizer import Bpe, TokenizerConfig, Unigram, WordPiece
+from leadline.experiments.data.text.corpus import stdlib_documents, text_documents
+from leadline.experiments.data.text.training import train_tokenizer
+from leadline.experiments.runtime.errors import UserError
+from leadline.tokenization.bpe.training import merge_steps
+from leadline.tokenization.byte import ByteTokenizer
+from leadline.tokenization.formats.huggingface import from_huggingface
+from leadline.tokenization.formats.rank_files import load_ranks, named_ranks
+from leadline.tokenization.formats.saving import load, save
+from leadline.tokenization.formats.sentencepiece import SentencePieceTokenizer
+from leadline.tokenization.tokenizer import Tokenizer
+from leadline.tokenization.unigram.tokenizer import UnigramTokenizer
+from leadline.tokenization.unigram.training import training_rounds
+from leadline.tokenization.wordpiece.training import merge_steps as wordpiece_merge_steps
+from leadline.tokenization.words import word_counts
+
+TIKTOKEN = "tiktoken:"
+WAYS = (
+    "byte, tiktoken:NAME (as in tiktoken:cl100k_base), a rank file (.tiktoken, its pattern and specials in a .json beside it), "
+    "a SentencePiece model (.model), a tokenizer.json, or a folder that leadline saved"
+)
+
+
+def open_tokenizer(spec: str, ranks: Path | None = None) -> Tokenizer:
+    """The tokenizer that a word names, in one of the WAYS.
+
+    Args:
+        spec: the word.
+        ranks: a folder of NAME.tiktoken and NAME.json for tiktoken:NAME; None: the package tiktoken downloads them.
+
+    Raises:
+        UserError: for a tokenizer that does not exist, is damaged or cannot be downloaded.
+    """
+    try:
+        return _opened(spec, ranks)
+    except ValueError as error:
+        raise UserError(str(error)) from error
+    except OSError as error:
+        raise UserError(f"{error.filename or spec}: cannot be read ({error.strerror or error})") from error
+
+
+def _opened(spec: str, ranks: Path | None) -> Tokenizer:
+    path = Path(spec)
+    if spec == "byte":
+        return ByteTokenizer()
+    if spec.startswith(TIKTOKEN):
+        name = spec.removeprefix(TIKTOKEN)
+        return named_ranks(name) if ranks is None else load_ranks(ranks / f"{name}.tiktoken")
+    if not path.exists():
+        raise ValueError(f"{spec!r} is no tokenizer; name {WAYS}")
+    if path.is_dir():
+        return load(path)
+    match path.suffix:
+        case ".tiktoken":
+            return load_ranks(path)
+        case ".model":
+            return SentencePieceTokenizer.from_file(path)
+        case ".json":
+            return from_huggingface(path.read_text(encoding="utf-8"))
+        case _:
+            raise ValueError(f"{spec}: no tokenizer has this suffix; name {WAYS}")
+
+
+def configured(kind: str, vocabulary: int, settings: Sequence[str]) -> TokenizerConfig:
+    """The configuration of a kind and KEY=VALUE settings. UserError, naming the setting that is wrong."""
+    values = {key: _value(text) for key, _, text in (setting.partition("=") for setting in settings)}
+    try:
+        return TypeAdapter(TokenizerConfig).validate_python({"kind": kind, "vocabulary": vocabulary, **values})
+    except ValidationError as error:
+        first = error.errors()[0]
+        where = ".".join(str(part) for part in first["loc"][1:]) or "kind"
+        value = kind if where == "kind" else first.get("input")
+        raise UserError(f"{where} = {value!r}: {first['msg']}") from error
+
+
+def _value(text: str) -> object:
+    try:
+        return tomllib.loads(f"value = {text}")["value"]
+    except tomllib.TOMLDecodeError:
+        return text  # a bare word is a string
+
+
+def train_and_save(
+    folder: Path, paths: Sequence[Path], kind: str, vocabulary: int, settings: Sequence[str]
+) -> dict[str, str | int | bool]:
+    """Trains on files, or on the standard library's sources, saves into the folder, and describes the tokenizer.
+
+    Raises:
+        UserError: for settings, files or a folder that cannot be used.
+    """
+    cfg = configured(kind, vocabulary, settings)
+    documents = text_documents(paths) if paths else stdlib_documents()
+    try:
+        tokenizer = train_tokenizer(cfg, (document.text.decode() for document in documents))
+        save(tokenizer, folder)
+    except ValueError as error:
+        raise UserError(str(error)) from error
+    except OSError as error:
+        raise UserError(f"{folder}: cannot be written ({error.strerror}); choose another folder") from error
+    return {
+        "tokenizer": tokenizer.name,
+        "ids": tokenizer.vocabulary_size,
+        "lossless": tokenizer.lossless,
+        "digest": tokenizer.digest(),
+        "folder": str(folder),
+    }
+
+
+def traced(
+    paths: Sequence[Path], text: str | None, kind: str, vocabulary: int | None, steps: int, settings: Sequence[str]
+) -> list[dict[str, str | float]]:
+    """One row per step of training, at most `steps`; each is named by its columns.
+
+    Raises:
+        UserError: for settings or files that cannot be used, and text in which no step is possible.
+    """
+    cfg = configured(kind, vocabulary or 2**16, settings)
+    if text is not None:
+        texts = [text]
+    else:
+        texts = (document.text.decode() for document in (text_documents(paths) if paths else stdlib_documents()))
+    try:
+        rows = list(islice(_steps(cfg, texts), steps))
+    except ValueError as error:
+        raise UserError(str(error)) from error
+    if not rows:
+        raise UserError("there is nothing to merge in this text; give more of it")
+    return rows
+
+
+def _steps(cfg: TokenizerConfig, texts: Iterable[str]) -> Iterator[dict[str, str | float]]:
+    match cfg:
+        case Bpe():
+            words = word_counts(texts, cfg.pattern, single_digits=cfg.single_digits, normalization=cfg.normalization)
+            for number, step in enumerate(merge_steps(words, cfg.alphabet), start=1):
+                left, right = (part if isinstance(part, str) else part.decode(errors="replace") for part in step.parts)
+                pair = {"step": number, "left": repr(left), "right": repr(right), "count": step.count}
+                yield pair | {"tokens": step.tokens, "tokens/word": step.tokens_per_word}
+        case WordPiece():
+            words = word_counts(texts, cfg.pattern, normalization=cfg.normalization)
+            for number, merge in enumerate(wordpiece_merge_steps(words, cfg.criterion), start=1):
+                pair = {"step": number, "left": repr(merge.left), "right": repr(merge.right), "count": merge.count}
+                yield pair | {"score": float(merge.score)}
+        case Unigram():
+            empty = UnigramTokenizer(
+                (), (), byte_fallback=cfg.byte_fallback, pattern=cfg.pattern, normalization=cfg.normalization
+            )
+            words = Counter(word for text in texts for word in empty.words(text))
+            for number, found in enumerate(
+                training_rounds(words, cfg.vocabulary - empty.vocabulary_size, seed_size=10 * cfg.vocabulary), 1
+            ):
+                yield {
+                    "round": number,
+                    "pieces": len(found.pieces),
+                    "log likelihood": found.log_likelihood,
+                    "tokens": found.tokens,
+                }
+        case _:
+            raise ValueError(f"kind = {cfg.kind!r}: only bpe, wordpiece and unigram are trained in steps")

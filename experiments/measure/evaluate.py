@@ -1,0 +1,87 @@
+"""A model measured on held-out batches, in memory that does not grow with their number."""
+
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.sharding import PartitionSpec as P
+from jaxtyping import Array, Float, Int
+
+from leadline.experiments.records.measurement import Reading
+from leadline.model.block import LayerTrace
+from leadline.model.context_parallel import AXIS
+from leadline.model.decoder import Decoder, DecoderConfig, apply_context_parallel, apply_decoder
+from leadline.model.embedding import token_losses
+from leadline.model.mesh import axis_size
+from leadline.model.positions.tables import PositionTables
+
+# Tokens of one forward pass: enough to fill a core, few enough that a block of scores stays small.
+TOKENS_AT_ONCE = 5000
+
+Statistics = dict[Reading, Float[Array, "..."]]
+Tree = TypeVar("Tree")
+
+
+def evaluate(
+    params: Decoder,
+    tables: PositionTables,
+    batches: Int[Array, "C B T_and_1"],
+    cfg: DecoderConfig,
+    *,
+    of_target: Callable[[Float[Array, "B T V"], Int[Array, "B T"]], Any] = token_losses,
+    of_layer: Callable[[LayerTrace, Int[Array, "B T"]], Statistics] = lambda trace, tokens: {},  # noqa: ARG005
+) -> tuple[Any, Statistics]:
+    """Measures a model on C batches of windows, one batch after the other, inside a compiled program.
+
+    Texts are spread over the devices of the mesh axis "text" where it has several, unless each query turns all keys.
+
+    Args:
+        params: the weights.
+        tables: of the positions, for texts of T tokens.
+        batches: ids; the targets of row[:-1] are row[1:].
+        cfg: the structure.
+        of_target: from logits and targets, a tree of values for every target; the loss [nats] where it is not given.
+        of_layer: from the trace of one layer and its tokens, statistics that do not depend on B.
+
+    Returns:
+        What `of_target` gives, for every target: arrays [C · B, T]. What `of_layer` gives, stacked to [L, …] and averaged
+        over the batches.
+    """
+    over_devices = axis_size(AXIS) > 1 and cfg.block.table_per != "query"
+
+    def measured(tokens: Int[Array, "B T_and_1"]) -> tuple[Any, Statistics]:
+        inputs, targets = tokens[:, :-1], tokens[:, 1:]
+        if over_devices:
+            scores, layers = apply_context_parallel(params, inputs, tables, cfg, measure=of_layer)
+            targets = jax.reshard(targets, P(None, AXIS))
+        else:
+            scores, layers = apply_decoder(params, inputs, tables, cfg, measure=lambda trace: of_layer(trace, inputs))
+        values = jax.tree.map(lambda value: jax.reshard(value, P(None, None)), of_target(scores, targets))
+        return values, layers
+
+    values, layers = jax.lax.map(measured, batches)
+    return as_rows(values), jax.tree.map(lambda statistic: jnp.mean(statistic, axis=0), layers)
+
+
+def as_rows(tree: Tree) -> Tree:
+    """Batches [C, B, T] as rows [C · B, T], of every array of a tree."""
+    return jax.tree.map(lambda leaf: leaf.reshape(-1, leaf.shape[-1]), tree)
+
+
+def in_batches(tree: Tree, tokens_at_once: int = TOKENS_AT_ONCE) -> Tree:
+    """Rows [W, T] as equal batches [C, B, T] on the host, of every array of a tree.
+
+    A batch has at most `tokens_at_once` ids, or one row if that is longer. B divides W, so that every row is there once.
+    """
+    rows, width = jax.tree.leaves(tree)[0].shape
+    batch = max(size for size in range(1, max(1, tokens_at_once // width) + 1) if rows % size == 0)
+    return jax.tree.map(lambda leaf: np.asarray(leaf).reshape(-1, batch, leaf.shape[1]), tree)
+
+
+def in_full_batches(windows: Int[np.ndarray, "W T"], tokens_at_once: int = TOKENS_AT_ONCE) -> Int[np.ndarray, "C B T"]:
+    """The windows in as few batches as possible, the last one filled with the first windows again, which callers cut off."""
+    batch = min(len(windows), max(1, tokens_at_once // windows.shape[1]))
+    filled = np.resize(windows, (len(windows) + -len(windows) % batch, windows.shape[1]))
+    return filled.reshape(-1, batch, windows.shape[1])

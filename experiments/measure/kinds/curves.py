@@ -1,0 +1,224 @@
+"""The points of the curves, one class for each kind of data."""
+
+import math
+from dataclasses import replace
+from typing import Any, NamedTuple
+
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float, Int
+
+from leadline.experiments.config.data import BackcopyData, Data, MixedData, RetrievalData
+from leadline.experiments.config.measure import Measure
+from leadline.experiments.config.study import Arm
+from leadline.experiments.data.backcopy import Backcopy, BackcopySource, bigram_queries, oracle_loss, trigger_queries
+from leadline.experiments.data.mixed import MixedSource
+from leadline.experiments.data.retrieval.source import RetrievalSource
+from leadline.experiments.data.sample import Sample
+from leadline.experiments.data.text.source import TextSource
+from leadline.experiments.measure.evaluate import Statistics, as_rows, evaluate, in_batches
+from leadline.experiments.measure.kinds.kind import Curve
+from leadline.experiments.measure.layers import START, layer_statistics, sink_statistics
+from leadline.experiments.measure.perplexity import evaluated, mean_loss
+from leadline.experiments.measure.retrieval import hits, right_answers
+from leadline.experiments.measure.sinks import first_norm_ratio, mean_mass
+from leadline.experiments.measure.vocabulary import bits_per_byte, token_sizes
+from leadline.experiments.records.measurement import Point, reading
+from leadline.model.block import LayerTrace
+from leadline.model.decoder import Decoder, DecoderConfig
+from leadline.model.embedding import token_losses
+from leadline.model.positions.tables import PositionTables
+
+
+class TextBatches(NamedTuple):
+    """Held-out text: ids [C, B, T + 1] of the training length and the bytes [C, B, T] of their targets, which are NaN where
+    the tokenizer loses text; ids [C, B, S + 1] of measure.sink.length."""
+
+    tokens: Any
+    sizes: Any
+    sinks: Any
+
+
+class TextCurve(Curve):
+    """Loss, bits per byte and layer statistics of windows of the training length; sinks of windows of measure.sink.length."""
+
+    def batches(self, source: TextSource, arm: Arm) -> TextBatches:
+        windows = source.held_out(arm.data.length, arm.measure.windows).windows
+        lost = 0.0 if source.tokenizer.lossless else math.nan
+        sizes = token_sizes(source.tokenizer, source.vocabulary)[windows[:, 1:]] + lost
+        sinks = source.held_out(arm.measure.sink.length, arm.measure.windows).windows
+        return TextBatches(*in_batches((windows, sizes.astype(np.float32))), in_batches(sinks))
+
+    def tokens(self, batches: TextBatches) -> Int[Array | np.ndarray, "C B T_and_1"]:
+        return batches.tokens
+
+    def evaluated(self, source: TextSource, arm: Arm) -> Point:
+        lengths = {arm.data.length, arm.measure.sink.length}
+        texts = {length: source.held_out(length, arm.measure.windows) for length in lengths}
+        return {key: value for length, text in texts.items() for key, value in evaluated(text, length=length).items()}
+
+    def domains(self, source: TextSource, arm: Arm) -> dict[str, Int[np.ndarray, "C B S_and_1"]]:
+        texts = source.by_domain(arm.measure.sink.length, arm.measure.windows)
+        return {domain: in_batches(text.windows) for domain, text in texts.items()}
+
+    def statistics(
+        self,
+        params: Decoder,
+        tables: PositionTables,
+        batches: TextBatches,
+        shared: None,
+        model: DecoderConfig,
+        measure: Measure,
+    ) -> Statistics:
+        def sinks(trace: LayerTrace, tokens: Int[Array, "B S"]) -> Statistics:  # noqa: ARG001
+            return sink_statistics(trace, measure.sink)
+
+        def layers(trace: LayerTrace, tokens: Int[Array, "B T"]) -> Statistics:
+            statistics = layer_statistics(trace)
+            return statistics | sinks(trace, tokens) if batches.sinks.shape == batches.tokens.shape else statistics
+
+        losses, statistics = evaluate(params, tables, batches.tokens, model, of_layer=layers)
+        if batches.sinks.shape != batches.tokens.shape:
+            statistics |= evaluate(params, tables, batches.sinks, model, of_layer=sinks)[1]
+        bits = {reading("bits_per_byte"): jnp.asarray(bits_per_byte(losses, as_rows(batches.sizes)))}
+        return statistics | bits | self.losses(losses, as_rows(batches.tokens), shared)
+
+
+class BackcopyCurve(Curve):
+    """The loss on either kind of token; attention to BOS where nothing is to be copied, and the norm of its value."""
+
+    def batches(self, source: BackcopySource, arm: Arm) -> Int[np.ndarray, "C B T_and_1"]:
+        source = replace(source, data=arm.data)  # pyright: ignore[reportArgumentType]  # arms may differ in BOS
+        return in_batches(np.asarray(source.held_out(arm.measure.windows)))
+
+    def tokens(self, batches: Int[Array | np.ndarray, "C B T_and_1"]) -> Int[Array | np.ndarray, "C B T_and_1"]:
+        return batches
+
+    def evaluated(self, source: BackcopySource, arm: Arm) -> Point:  # noqa: ARG002
+        return _sequences(arm)
+
+    def losses(self, losses: Float[Array, "W T"], tokens: Int[Array, "W T_and_1"], shared: Backcopy) -> Statistics:
+        """On all targets, on copies, on what is drawn from the bigram, and that less the least possible loss [nats]."""
+        copied, drawn = trigger_queries(tokens[:, :-1], shared), bigram_queries(tokens[:, :-1], shared)
+        least = jnp.where(drawn, oracle_loss(tokens, shared), 0)
+        bigram = mean_loss(losses, drawn)
+        return {
+            reading("loss"): mean_loss(losses),
+            reading("backcopy_loss"): mean_loss(losses, copied),
+            reading("bigram_loss"): bigram,
+            reading("bigram_excess"): bigram - mean_loss(least, drawn),
+        }
+
+    def statistics(
+        self,
+        params: Decoder,
+        tables: PositionTables,
+        batches: Int[Array, "C B T_and_1"],
+        shared: Backcopy,
+        model: DecoderConfig,
+        measure: Measure,
+    ) -> Statistics:
+        def layers(trace: LayerTrace, tokens: Int[Array, "B T"]) -> Statistics:
+            resting = bigram_queries(tokens, shared) & (jnp.arange(tokens.shape[1]) >= START)[None]
+            return layer_statistics(trace) | sink_statistics(trace, measure.sink) | {
+                reading("bos_mass"): mean_mass(trace.attention.first, resting),
+                reading("bos_value_ratio"): first_norm_ratio(trace.value_norm, start=START),
+            }  # fmt: skip
+
+        losses, statistics = evaluate(params, tables, batches, model, of_layer=layers)
+        return statistics | self.losses(losses, as_rows(batches), shared)
+
+
+class RetrievalCurve(Curve):
+    """Loss on all targets of the mixture, and accuracy of whole answers."""
+
+    def batches(self, source: RetrievalSource, arm: Arm) -> Sample:
+        return in_batches(source.held_out(arm.measure.windows))
+
+    def tokens(self, batches: Sample) -> Int[Array | np.ndarray, "C B T_and_1"]:
+        return batches.tokens
+
+    def evaluated(self, source: RetrievalSource, arm: Arm) -> Point:  # noqa: ARG002
+        return _sequences(arm)
+
+    def statistics(
+        self,
+        params: Decoder,
+        tables: PositionTables,
+        batches: Sample,
+        shared: None,  # noqa: ARG002
+        model: DecoderConfig,
+        measure: Measure,  # noqa: ARG002
+    ) -> Statistics:
+        hit, losses, weights = _answers(params, tables, batches, model)
+        return {
+            reading("loss"): mean_loss(losses, weights),
+            reading("accuracy"): jnp.mean(right_answers(hit, weights), dtype=jnp.float32),
+        }
+
+
+class MixedBatches(NamedTuple):
+    """Held-out text, ids [C, B, T + 1], and as many rows of recall."""
+
+    text: Any
+    recall: Sample
+
+
+class MixedCurve(Curve):
+    """The loss on text, and loss and accuracy on the answers of recall."""
+
+    def batches(self, source: MixedSource, arm: Arm) -> MixedBatches:
+        windows = source.held_out(arm.data.length, arm.measure.windows).windows
+        return MixedBatches(in_batches(windows), in_batches(source.held_out_recall(arm.data.length, arm.measure.windows)))
+
+    def tokens(self, batches: MixedBatches) -> Int[Array | np.ndarray, "C B T_and_1"]:
+        return batches.text
+
+    def evaluated(self, source: MixedSource, arm: Arm) -> Point:
+        return evaluated(source.held_out(arm.data.length, arm.measure.windows), length=arm.data.length)
+
+    def statistics(
+        self,
+        params: Decoder,
+        tables: PositionTables,
+        batches: MixedBatches,
+        shared: None,
+        model: DecoderConfig,
+        measure: Measure,  # noqa: ARG002
+    ) -> Statistics:
+        losses, _ = evaluate(params, tables, batches.text, model)
+        hit, answer_losses, weights = _answers(params, tables, batches.recall, model)
+        recall = {
+            reading("recall_loss"): mean_loss(answer_losses, weights),
+            reading("recall_accuracy"): jnp.mean(hit, where=weights > 0, dtype=jnp.float32),
+        }
+        return recall | self.losses(losses, as_rows(batches.text), shared)
+
+
+def curve_of(data: Data) -> Curve:
+    """The curve of a kind of data."""
+    match data:
+        case BackcopyData():
+            return BackcopyCurve()
+        case RetrievalData():
+            return RetrievalCurve()
+        case MixedData():
+            return MixedCurve()
+        case _:
+            return TextCurve()
+
+
+def _sequences(arm: Arm) -> Point:
+    return {reading("windows", length=arm.data.length): np.asarray(float(arm.measure.windows))}
+
+
+def _answers(
+    params: Decoder, tables: PositionTables, batches: Sample, model: DecoderConfig
+) -> tuple[Array, Float[Array, "W T"], Float[Array, "W T"]]:
+    """Which targets are hit, the loss [nats] and the weight of each."""
+
+    def of_target(scores: Float[Array, "B T V"], targets: Int[Array, "B T"]) -> tuple[Array, Array]:
+        return hits(scores, targets), token_losses(scores, targets)
+
+    (hit, losses), _ = evaluate(params, tables, batches.tokens, model, of_target=of_target)
+    return hit, losses, as_rows(jnp.asarray(batches.weights))

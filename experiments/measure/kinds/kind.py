@@ -1,0 +1,135 @@
+"""What a measurement of trained models takes and gives.
+
+A kind of data says what a point of the curves is (`Curve`); a table of [measure] says what is measured at the end (`Final`).
+`leadline.experiments.measure.kinds.registry` lists both.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float, Int
+
+from leadline.experiments.config.measure import Measure
+from leadline.experiments.config.study import Arm
+from leadline.experiments.config.to_tables import tables
+from leadline.experiments.measure.evaluate import Statistics
+from leadline.experiments.measure.kinds.plugin import plugged_statistics
+from leadline.experiments.measure.perplexity import mean_loss
+from leadline.experiments.records.measurement import Point, reading
+from leadline.experiments.runtime.ensemble import in_rounds
+from leadline.model.decoder import Decoder, DecoderConfig
+from leadline.model.positions.tables import PositionTables
+
+Job = Callable[[Decoder, Any, Any], Any]
+Table = TypeVar("Table")
+
+
+@dataclass(frozen=True)
+class Models:
+    """Trained models of one structure and what they were trained on.
+
+    Attributes:
+        arms: one a model; the same arm occurs once for each seed.
+        params: the weights, in the same order.
+        source: of their data; that of any arm, where they differ only in what a sequence of a task begins with.
+        model: the structure that they share.
+        programs: names of the programs compiled so far; a measurement appends its own.
+    """
+
+    arms: Sequence[Arm]
+    params: Sequence[Decoder]
+    source: Any
+    model: DecoderConfig
+    programs: list[str]
+
+    @property
+    def measure(self) -> Measure:
+        """Of any of the arms: they agree in all that is compiled in."""
+        return self.arms[0].measure
+
+    def tables(self, length: int | None = None) -> list[PositionTables]:
+        """The position tables of each model as it was trained, for texts of this length; absent: the training length."""
+        return [tables(arm.model, arm.original_length, length or arm.data.length) for arm in self.arms]
+
+    def run(self, name: str, job: Job, inputs: Sequence[Any], shared: Any, *rows: int) -> list[Any]:
+        """`job(params, input, shared)` of every model in one compiled program, results on the host.
+
+        Args:
+            name: of the program.
+            job: a pure function.
+            inputs: one a model; or several, those of a model one after the other.
+            shared: what is equal for all.
+            *rows: the sizes of batches in `shared`, which devices may divide among themselves.
+        """
+        several = len(inputs) // len(self.params)
+        jobs = [(self.params[number // several], values) for number, values in enumerate(inputs)]
+        return in_rounds(name, job, jobs, shared, self.programs, *rows, self.model.block.width)
+
+
+class Curve(ABC):
+    """A point of the curves of one kind of data, and the numbers that a record ends with."""
+
+    @abstractmethod
+    def batches(self, source: Any, arm: Arm) -> Any:
+        """The held-out arrays [C, B, …] that a point is measured on, the same for every seed."""
+
+    @abstractmethod
+    def tokens(self, batches: Any) -> Int[Array | np.ndarray, "C B T_and_1"]:
+        """Of these the ids of whole sequences of the training length."""
+
+    @abstractmethod
+    def evaluated(self, source: Any, arm: Arm) -> Point:
+        """How much they are: `windows`, and of text `documents`."""
+
+    @abstractmethod
+    def statistics(
+        self, params: Decoder, tables: PositionTables, batches: Any, shared: Any, model: DecoderConfig, measure: Measure
+    ) -> Statistics:
+        """A point without what is plugged in, inside a compiled program. `shared` are the arrays of the task."""
+
+    def losses(self, losses: Float[Array, "W T"], tokens: Int[Array, "W T_and_1"], shared: Any) -> Statistics:  # noqa: ARG002
+        """The mean losses that this kind of data tells apart, from the loss [nats] of every target."""
+        return {reading("loss"): mean_loss(losses)}
+
+    def domains(self, source: Any, arm: Arm) -> dict[str, Int[np.ndarray, "C B S_and_1"]]:  # noqa: ARG002
+        """Windows of measure.sink.length of each domain of the held-out text, in batches; none for a task."""
+        return {}
+
+    def point(
+        self, params: Decoder, tables: PositionTables, batches: Any, shared: Any, model: DecoderConfig, measure: Measure
+    ) -> Statistics:
+        """A point, inside a compiled program."""
+        statistics = self.statistics(params, tables, batches, shared, model, measure)
+        return statistics | plugged_statistics(measure.functions, params, tables, jnp.asarray(self.tokens(batches)), model)
+
+
+def required(table: Table | None) -> Table:
+    """A table of [measure] that the caller relies on.
+
+    Raises:
+        ValueError: where it is not given.
+    """
+    if table is None:
+        raise ValueError("this arm has no such table in its [measure]")
+    return table
+
+
+def nothing_to_check(source: Any, arm: Arm) -> None:
+    """For a measurement that needs no more data than the curves."""
+
+
+@dataclass(frozen=True)
+class Final:
+    """What a table of [measure] adds to the last point of every model.
+
+    Attributes:
+        points: measures the models.
+        check: raises UserError, before anything is trained, where the held-out data do not suffice.
+    """
+
+    points: Callable[[Models], list[Point]]
+    check: Callable[[Any, Arm], None] = nothing_to_check

@@ -1,0 +1,146 @@
+"""Measurements from elsewhere: `measure.functions = ["package.module:function"]`.
+
+A measurement is a pure function of one batch, marked with the quantity that it gives. It runs inside the compiled program of
+every point of the curves, and so at the end too; batches are averaged. A module anywhere on PYTHONPATH will do:
+
+    import jax.numpy as jnp
+    from leadline.experiments.measure.kinds.plugin import of_layer, of_model
+    from leadline.experiments.records.quantities import Quantity
+
+    @of_layer(Quantity("second_mass", "share", "attention to the second token", axes=("layer", "head")))
+    def second_mass(trace, tokens):                       # LayerTrace, ids [B, T] -> [N]
+        return jnp.mean(trace.attention.received[..., 1], axis=0) / tokens.shape[1]
+
+    @of_model(Quantity("query_norm", "1", "norm of the query weights", axes=("layer",)))
+    def query_norm(params, tables, tokens, cfg):          # -> {name: array}, one for each quantity
+        return {"query_norm": jnp.linalg.norm(params.blocks.query.reshape(cfg.layers, -1), axis=1)}
+
+The functions get what `leadline.model.decoder.apply_decoder` takes, with the ids [B, T + 1] of inputs and targets.
+"""
+
+import difflib
+import importlib
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float, Int
+
+from leadline.experiments.measure.evaluate import Statistics, evaluate
+from leadline.experiments.records.measurement import reading
+from leadline.experiments.records.quantities import QUANTITIES, Quantity, table
+from leadline.experiments.runtime.errors import UserError
+from leadline.model.block import LayerTrace
+from leadline.model.decoder import Decoder, DecoderConfig
+from leadline.model.positions.tables import PositionTables
+
+OfLayer = Callable[[LayerTrace, Int[Array, "B T"]], Float[Array, "..."]]
+OfModel = Callable[[Decoder, PositionTables, Int[Array, "B T_and_1"], DecoderConfig], dict[str, Float[Array, "..."]]]
+
+
+@dataclass(frozen=True)
+class LayerMeasurement:
+    """A function of the trace of one layer; the axes of its quantity begin with "layer"."""
+
+    function: OfLayer
+    quantities: tuple[Quantity]
+
+
+@dataclass(frozen=True)
+class ModelMeasurement:
+    """A function of a whole model."""
+
+    function: OfModel
+    quantities: tuple[Quantity, ...]
+
+
+def of_layer(quantity: Quantity) -> Callable[[OfLayer], LayerMeasurement]:
+    """Marks a function of (trace, tokens) as the measurement of a quantity of every layer.
+
+    Raises:
+        ValueError: unless the axes of the quantity begin with "layer".
+    """
+    if quantity.axes[:1] != ("layer",):
+        raise ValueError(f'the axes of {quantity.name}, {quantity.axes}, must begin with "layer"')
+    return lambda function: LayerMeasurement(function, (quantity,))
+
+
+def of_model(*quantities: Quantity) -> Callable[[OfModel], ModelMeasurement]:
+    """Marks a function of (params, tables, tokens, cfg) as the measurement of these quantities."""
+    return lambda function: ModelMeasurement(function, quantities)
+
+
+def plugged(names: Sequence[str]) -> list[LayerMeasurement | ModelMeasurement]:
+    """The measurements of these names.
+
+    Raises:
+        UserError: naming what cannot be imported, and what can be where that is near.
+    """
+    return [_plugged(name) for name in names]
+
+
+def quantities_of(names: Sequence[str]) -> Mapping[str, Quantity]:
+    """The table of quantities with those of the plugged measurements.
+
+    Raises:
+        UserError: as `plugged`, and for a quantity that is already there.
+    """
+    try:
+        return table([*QUANTITIES.values(), *(quantity for plugin in plugged(names) for quantity in plugin.quantities)])
+    except ValueError as error:
+        raise UserError(f"measure.functions = {list(names)}: {error}; give yours another name") from error
+
+
+def plugged_statistics(
+    names: Sequence[str], params: Decoder, tables: PositionTables, batches: Int[Array, "C B T_and_1"], cfg: DecoderConfig
+) -> Statistics:
+    """What the plugged measurements give for C batches, inside a compiled program.
+
+    Raises:
+        UserError: where they give other quantities or axes than they are marked with.
+    """
+    layers = [plugin for plugin in plugged(names) if isinstance(plugin, LayerMeasurement)]
+    models = [plugin for plugin in plugged(names) if isinstance(plugin, ModelMeasurement)]
+    statistics: Statistics = {}
+    if layers:
+
+        def of_trace(trace: LayerTrace, tokens: Int[Array, "B T"]) -> Statistics:
+            return {reading(plugin.quantities[0].name): plugin.function(trace, tokens) for plugin in layers}
+
+        statistics |= evaluate(params, tables, batches, cfg, of_layer=of_trace)[1]
+    for plugin in models:
+        values = jax.lax.map(lambda tokens, plugin=plugin: plugin.function(params, tables, tokens, cfg), batches)
+        if set(values) != {quantity.name for quantity in plugin.quantities}:
+            names_marked = [quantity.name for quantity in plugin.quantities]
+            raise UserError(f"a plugged measurement of {names_marked} gives {sorted(values)}: return one array for each")
+        statistics |= {reading(name): jnp.mean(value, axis=0) for name, value in values.items()}
+    for plugin in (*layers, *models):
+        for quantity in plugin.quantities:
+            _check_axes(quantity, statistics[reading(quantity.name)])
+    return statistics
+
+
+def _check_axes(quantity: Quantity, value: Float[Array, "..."]) -> None:
+    if value.ndim != len(quantity.axes):
+        raise UserError(f"{quantity.name} has the axes {quantity.axes}, and its function gives the shape {value.shape}")
+
+
+def _plugged(name: str) -> LayerMeasurement | ModelMeasurement:
+    module_name, _, attribute = name.partition(":")
+    if not module_name or not attribute:
+        raise UserError(f'measure.functions: {name!r} is not of the form "package.module:function"')
+    try:
+        module = importlib.import_module(module_name)
+    except ImportError as error:
+        raise UserError(f"measure.functions: {name!r} cannot be imported ({error}); is its folder on PYTHONPATH?") from error
+    content: dict[str, Any] = vars(module)
+    plugin = content.get(attribute)
+    if isinstance(plugin, LayerMeasurement | ModelMeasurement):
+        return plugin
+    if attribute in content:
+        raise UserError(f"measure.functions: {name!r} has no quantity: mark it with of_layer(Quantity(...)) or of_model(...)")
+    near = difflib.get_close_matches(attribute, content, 1)
+    hint = f"; did you mean {near[0]!r}?" if near else ""
+    raise UserError(f"measure.functions: {module_name!r} has no {attribute!r}{hint}")

@@ -1,0 +1,176 @@
+"""Perplexity of one long stream by what the cache keeps, beside re-computation and full attention."""
+
+from typing import Any, NamedTuple
+
+import jax
+import numpy as np
+from jaxtyping import Array, Float, Int
+
+from leadline.experiments.config.measure import StreamingMeasure
+from leadline.experiments.config.study import Arm
+from leadline.experiments.data.text.source import TextSource
+from leadline.experiments.data.text.stream import mean_by_place, mean_of_stream, recomputed_windows
+from leadline.experiments.measure.evaluate import evaluate, in_full_batches
+from leadline.experiments.measure.kinds.kind import Models, required
+from leadline.experiments.measure.perplexity import exponential, position_edges
+from leadline.experiments.records.measurement import Dim, Point, reading
+from leadline.model.cache.ring import ring_cache
+from leadline.model.decoder import Decoder, DecoderConfig, extend
+from leadline.model.embedding import token_losses
+from leadline.model.positions.tables import PositionTables
+
+
+class Policy(NamedTuple):
+    """What a cache keeps, and whether positions are those inside it: scalars of the host or of a compiled program."""
+
+    initial_tokens: Any
+    window: Any
+    reindexed: Any
+
+
+class Sampled(NamedTuple):
+    """How a stream is looked at.
+
+    Attributes:
+        edges: of bins of places in the stream.
+        places: those that are re-computed.
+        start: tokens at the beginning, which full attention reads.
+    """
+
+    edges: Int[np.ndarray, " E"]
+    places: Int[np.ndarray, " n"]
+    start: int
+
+
+def streaming(models: Models) -> list[Point]:
+    """One held-out stream through every policy of every model; a sample of it re-computed; its start with full attention.
+
+    Three programs serve all models and policies.
+    """
+    settings, bos = required(models.measure.streaming), models.arms[0].data.bos == "fixed"  # pyright: ignore[reportAttributeAccessIssue]
+    cache = settings.cache or models.arms[0].data.length
+    text, documents = models.source.stream(settings.tokens)
+    edges = position_edges(settings.tokens)
+    again = recomputed_windows(text, edges, cache, settings.stride, settings.recomputed, keep_first=bos)
+    sampled = Sampled(edges, again.places[again.counted], settings.full_attention)
+    common: Point = {
+        reading("documents", span="stream"): np.asarray(float(documents)),
+        reading("position_edges", span="stream"): edges,
+        reading("position_edges", span="sampled"): edges,
+        reading("position_edges", span="start"): position_edges(sampled.start),
+    }
+    points = [dict(common) for _ in models.arms]
+    recomputed = _window_losses("recomputed", models, again.windows)
+    full = _window_losses("full attention", models, text[None, : sampled.start + 1])
+    for point, of_windows, of_start in zip(points, recomputed, full, strict=True):
+        point |= _span(of_windows[again.counted], sampled.places, edges, policy="recomputed", span="sampled")
+        point |= _start(of_start[0], sampled, policy="full")
+    cases = policies(settings, cache)
+    streamed = _stream_losses(models, list(cases.values()), text, cache)
+    for number, losses in enumerate(streamed):
+        dims: dict[str, Dim] = {"policy": "streaming", **dict(list(cases)[number % len(cases)])}
+        points[number // len(cases)] |= _stream(losses, sampled, dims)
+    return points
+
+
+def check_streaming(source: TextSource, arm: Arm) -> None:
+    """UserError where the held-out text is shorter than the stream."""
+    source.stream(required(arm.measure.streaming).tokens)
+
+
+def policies(settings: StreamingMeasure, cache: int) -> dict[tuple[tuple[str, Dim], ...], Policy]:
+    """By the dimensions of their readings: initial tokens, and positions of the cache or of the text."""
+
+    def case(initial: int, positions: str) -> tuple[tuple[tuple[str, Dim], ...], Policy]:
+        policy = Policy(np.int32(initial), np.int32(cache - initial), np.bool_(positions == "cache"))
+        return (("initial_tokens", initial), ("positions", positions)), policy
+
+    cases = [case(initial, "cache") for initial in settings.initial_tokens]
+    return dict(cases + [case(initial, "text") for initial in settings.text_positions])
+
+
+def stream_losses(
+    params: Decoder,
+    tables: PositionTables,
+    policy: Policy,
+    chunks: tuple[Int[Array, "C T"], Int[Array, "C T"]],
+    cfg: DecoderConfig,
+    most_initial: int,
+) -> Float[Array, "C T"]:
+    """The loss [nats] of every target of one text through a cache of T entries, inside a compiled program.
+
+    Args:
+        params: the weights.
+        tables: of the positions.
+        policy: of the cache.
+        chunks: inputs and targets, as many at once as the cache has entries.
+        cfg: the structure.
+        most_initial: room for initial tokens.
+    """
+    size, block = chunks[0].shape[1], cfg.block
+    stream = ring_cache(
+        cfg.layers,
+        1,
+        block.kv_heads,
+        block.head_dim,
+        initial_tokens=policy.initial_tokens,
+        window=policy.window,
+        reindexed=policy.reindexed,
+        room=(most_initial, size),
+        dtype=cfg.compute,
+    )
+
+    def of_chunk(stream: Any, chunk: tuple[Int[Array, " T"], Int[Array, " T"]]) -> tuple[Any, Float[Array, " T"]]:
+        inputs, targets = chunk
+        scores, stream = extend(params, stream, inputs[None], tables, cfg)
+        return stream, token_losses(scores, targets[None])[0]
+
+    return jax.lax.scan(of_chunk, stream, chunks)[1]
+
+
+def _stream_losses(
+    models: Models, cases: list[Policy], text: Int[np.ndarray, "tokens"], cache: int
+) -> list[Float[np.ndarray, " M"]]:
+    """The losses of the stream, of every policy of the first model, then of the second, …"""
+    count = len(text) - 1
+    filled = np.pad(text, (0, -count % cache))
+    chunks = tuple(half.reshape(-1, cache) for half in (filled[:-1], filled[1:]))
+    most_initial = max(1, *(int(policy.initial_tokens) for policy in cases))
+
+    def job(params: Decoder, inputs: tuple[PositionTables, Policy], chunks: Any) -> Float[Array, "C T"]:
+        return stream_losses(params, *inputs, chunks, models.model, most_initial)
+
+    inputs = [(row, policy) for row in models.tables() for policy in cases]
+    return [losses.reshape(-1)[:count] for losses in models.run("stream", job, inputs, chunks, 1)]
+
+
+def _window_losses(name: str, models: Models, windows: Int[np.ndarray, "W T_and_1"]) -> list[Float[np.ndarray, "W T"]]:
+    """The loss [nats] of every target, of each model, every window by itself."""
+    batches = in_full_batches(windows)
+
+    def job(params: Decoder, row: PositionTables, batches: Int[Array, "C B T_and_1"]) -> Float[Array, "W T"]:
+        return evaluate(params, row, batches, models.model)[0]
+
+    return [losses[: len(windows)] for losses in models.run(name, job, models.tables(), batches, batches.shape[1])]
+
+
+def _stream(losses: Float[np.ndarray, " M"], sampled: Sampled, dims: dict[str, Dim]) -> Point:
+    """Perplexity and loss by position of a whole stream, of what is re-computed of it, and of its start."""
+    return (
+        _span(losses, np.arange(len(losses)), sampled.edges, span="stream", **dims)
+        | _span(losses[sampled.places], sampled.places, sampled.edges, span="sampled", **dims)
+        | _start(losses[: sampled.start], sampled, **dims)
+    )
+
+
+def _start(losses: Float[np.ndarray, " M"], sampled: Sampled, **dims: Dim) -> Point:
+    return _span(losses, np.arange(len(losses)), position_edges(sampled.start), span="start", **dims)
+
+
+def _span(losses: Float[np.ndarray, " n"], places: np.ndarray, edges: np.ndarray, **dims: Dim) -> Point:
+    """Perplexity and loss by position; bins count by their size, however many of their places are sampled."""
+    means = mean_by_place(losses, places, edges)
+    return {
+        reading("perplexity", **dims): np.asarray(exponential(mean_of_stream(edges, means))),
+        reading("loss_by_position", **dims): means,
+    }

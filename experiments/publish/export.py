@@ -1,0 +1,75 @@
+"""The published form of results: packed records, Markdown tables, and the figures that a text shows."""
+
+import re
+from dataclasses import dataclass
+from pathlib import Path
+
+from leadline.experiments.publish.figures import arrays_read
+from leadline.experiments.publish.readme import rewrite
+from leadline.experiments.publish.report import compiled, write_table
+from leadline.experiments.publish.table import markdown
+from leadline.experiments.records.store import pack, read_records, read_studies
+from leadline.experiments.runtime.errors import UserError
+
+MOST_BYTES, MOST_FILES = 4 * 2**20, 100
+TABLES, FIGURES = "tables", "figures"
+
+
+@dataclass(frozen=True)
+class Exported:
+    """What was packed, and how large the folder is now."""
+
+    studies: tuple[str, ...]
+    files: int
+    bytes: int
+    notes: tuple[str, ...]
+
+
+def export(results: Path, into: Path, text: Path) -> Exported:
+    """Packs every study of a results folder into another one, rebuilds tables and figures there, and fills a text's tables.
+
+    Records that were published before stay unless their study is packed anew. Of arrays only those are kept that a figure of
+    their study reads, of figures only those that the text links to.
+
+    Args:
+        results: the folder of the records.
+        into: the folder that is published.
+        text: a Markdown file, as README.md: it says which figures are shown, and its blocks of tables are filled.
+
+    Raises:
+        UserError: if there are no records, a file cannot be read or written, or the folder exceeds 4 MiB or 100 files.
+    """
+    records, notes = read_records(results)
+    if not records:
+        raise UserError(f"{results}: there are no records to publish")
+    studies = read_studies(results)
+    names = sorted({entry.record.study for entry in records} & set(studies))
+    for name in names:
+        notes += [note for note in pack(results, name, into, arrays_read(studies[name])) if note not in notes]
+    shown = set(re.findall(rf"{FIGURES}/([\w.=+-]+)\.png", _read(text)))
+    made = compiled(into, drawn=shown)
+    try:
+        for folder in (into / TABLES, into / FIGURES):
+            folder.mkdir(parents=True, exist_ok=True)
+            for path in folder.iterdir():
+                path.unlink()
+        for table in made.tables:
+            write_table(table, into / TABLES, ("md",))
+        for drawing in (drawing for section in made.sections for drawing in section.drawings):
+            (into / FIGURES / f"{drawing.name}.png").write_bytes(drawing.png)
+        (into / "references.bib").write_text(made.references, encoding="utf-8")
+    except OSError as error:
+        raise UserError(f"{into}: cannot write the published form ({error.strerror or error})") from error
+    rewrite(text, {table.name: markdown(table) for table in made.tables})
+    files = [path for path in into.rglob("*") if path.is_file()]
+    size = sum(path.stat().st_size for path in files)
+    if size > MOST_BYTES or len(files) > MOST_FILES:
+        raise UserError(f"{into}: {len(files)} files of {size:,} bytes exceed {MOST_FILES} files or {MOST_BYTES:,} bytes")
+    return Exported(tuple(names), len(files), size, (*notes, *made.notes))
+
+
+def _read(text: Path) -> str:
+    try:
+        return text.read_text(encoding="utf-8")
+    except OSError as error:
+        raise UserError(f"{text}: cannot be read ({error.strerror})") from error

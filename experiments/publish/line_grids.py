@@ -1,0 +1,185 @@
+"""Lines over lengths, steps, values, layers or positions: one panel or many, with one legend."""
+
+import textwrap
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import matplotlib as mpl
+import numpy as np
+from jaxtyping import Float
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+from matplotlib.ticker import MaxNLocator
+
+from leadline.experiments.publish.style import (
+    GREY,
+    LETTERS,
+    STYLE,
+    Drawing,
+    encode,
+    legend,
+    log_ticks,
+    logarithmic,
+    look,
+    panels_of,
+    powers_of_two,
+)
+
+# More points than this have no marks of their own.
+MARKED = 16
+# More points than this are drawn as a thin line.
+DENSE = 200
+# More lines than this have their legend beside a single panel.
+ABOVE = 6
+
+
+@dataclass(frozen=True)
+class Line:
+    """One line over several seeds: x, and mean, least and greatest y of the seeds at each.
+
+    Attributes:
+        label: the same in every panel.
+        x: ascending.
+        y: means.
+        low: least values.
+        high: greatest values.
+        mark: a place on the horizontal axis: a dashed line in the line's colour, unless it lies beyond all points.
+    """
+
+    label: str
+    x: Float[np.ndarray, " X"]
+    y: Float[np.ndarray, " X"]
+    low: Float[np.ndarray, " X"]
+    high: Float[np.ndarray, " X"]
+    mark: float | None = None
+
+
+@dataclass(frozen=True)
+class Axis:
+    """An axis.
+
+    Attributes:
+        label: the quantity and its unit.
+        log: it is logarithmic wherever its values are positive, and not only where they span decades.
+        share: its values are shares: from 0 on, and never logarithmic by themselves.
+        linear: its values are whole numbers, whatever they span: steps and layers.
+        tokens: its values are tokens, with ticks at powers of two.
+    """
+
+    label: str
+    log: bool = False
+    share: bool = False
+    linear: bool = False
+    tokens: bool = False
+
+
+@dataclass(frozen=True)
+class Panel:
+    """Lines under a title, their vertical axis, and the training length where all lines have the same one."""
+
+    title: str
+    lines: Sequence[Line]
+    y: Axis
+    trained: float | None = None
+
+
+@dataclass(frozen=True)
+class Grid:
+    """How panels are laid out: their columns, whether they share y, and what the legend says besides the lines."""
+
+    columns: int
+    sharey: bool
+    marks: str = ""  # what a dashed line is
+    behind: bool = False
+
+
+def line_grid(name: str, caption: str, panels: Sequence[Panel], x: Axis, grid: Grid) -> Drawing:
+    """Panels of lines: means as lines, the range of the seeds as areas. A label has one look in every panel.
+
+    Args:
+        name: of the files, without ending.
+        caption: what it shows.
+        panels: at least one, each with at least one line.
+        x: the axis that all panels share.
+        grid: the layout.
+    """
+    labels = list(dict.fromkeys(line.label for panel in panels for line in panel.lines))
+    columns = min(grid.columns, len(panels))
+    single, beside = len(panels) == 1, len(panels) == 1 and len(labels) > ABOVE
+    wide = 3.4 if columns <= 2 else 2.5
+    size = (
+        (8.6 if beside else 7.4, 4.2)
+        if single
+        else (0.8 + wide * max(columns, 2), 1.3 + 0.8 * wide * -(-len(panels) // columns))
+    )
+    with mpl.rc_context(STYLE):
+        figure = Figure(figsize=size, layout="constrained")
+        furthest = max(float(line.x[-1]) for panel in panels for line in panel.lines)
+        axes_of = panels_of(figure, len(panels), columns, sharex=True, sharey=grid.sharey)
+        for axes, panel in zip(axes_of, panels, strict=True):
+            if grid.behind:
+                for other in panels:
+                    axes.plot(other.lines[0].x, other.lines[0].y, color="#cccccc", linewidth=0.8, zorder=1)
+            for line in panel.lines:
+                _draw(axes, line, look(labels.index(line.label)), furthest)
+            if panel.trained is not None:
+                axes.axvline(panel.trained, color=GREY, linestyle=":", linewidth=1.2)
+            if any(np.min(line.y) < 0 < np.max(line.y) for line in panel.lines):
+                axes.axhline(0.0, color="#444444", linewidth=0.8)
+            axes.set_title(panel.title)
+        _scale_across(axes_of[0], panels, x, most=7 if columns <= 2 else 4)
+        for axes, panel in zip(axes_of[:1] if grid.sharey else axes_of, panels, strict=False):
+            _scale_up(axes, panels if grid.sharey else [panel], panel.y)
+        figure.supxlabel(x.label, fontsize=10)
+        figure.supylabel(textwrap.fill(panels[0].y.label, round(LETTERS * size[1])), fontsize=10)
+        legend(figure, _handles(labels, panels, grid), beside=beside)
+        return encode(name, caption, figure)
+
+
+def _draw(axes: Axes, line: Line, style: dict[str, Any], furthest: float) -> None:
+    marker = style["marker"] if len(line.x) <= MARKED else ""
+    width = 0.8 if len(line.x) > DENSE else None
+    axes.plot(line.x, line.y, linewidth=width, **{**style, "marker": marker})
+    if np.any(line.high > line.low):
+        axes.fill_between(line.x, line.low, line.high, color=style["color"], alpha=0.16, lw=0)
+    if line.mark is not None and line.mark <= furthest:
+        axes.axvline(line.mark, color=style["color"], linestyle="--", linewidth=1.1)
+
+
+def _scale_across(axes: Axes, panels: Sequence[Panel], x: Axis, most: int) -> None:
+    places = [float(value) for panel in panels for line in panel.lines for value in line.x]
+    if not x.linear and logarithmic(places, x.share, x.log or x.tokens):
+        axes.set_xscale("log")
+        distinct = sorted(set(places))
+        ticks = powers_of_two(places) if x.tokens else distinct if len(distinct) <= MARKED else ()
+        log_ticks(axes.xaxis, places, ticks, most)
+    elif x.linear:
+        axes.xaxis.set_major_locator(MaxNLocator(4, integer=True))
+
+
+def _scale_up(axes: Axes, panels: Sequence[Panel], y: Axis) -> None:
+    values = [float(value) for panel in panels for line in panel.lines for value in line.y]
+    if logarithmic(values, y.share, y.log):
+        axes.set_yscale("log")
+        log_ticks(axes.yaxis, values)
+    elif y.share and min(values) >= 0:
+        highest = max(float(np.max(line.high)) for panel in panels for line in panel.lines)
+        axes.set_ylim(0.0, min(1.02, 1.08 * highest) if 0 < highest <= 1 else None)
+
+
+def _handles(labels: Sequence[str], panels: Sequence[Panel], grid: Grid) -> list[Line2D]:
+    """The lines, and what dashed, dotted and grey ones are."""
+    few = all(len(line.x) <= MARKED for panel in panels for line in panel.lines)
+    styles: list[dict[str, Any]] = [look(index) | ({} if few else {"marker": ""}) for index in range(len(labels))]
+    handles = [Line2D([], [], label=label, **style) for label, style in zip(labels, styles, strict=True) if label]
+    if len(handles) == 1 and len(panels) == 1:
+        handles = []
+    if grid.marks and any(line.mark is not None for panel in panels for line in panel.lines):
+        handles.append(Line2D([], [], color=GREY, linestyle="--", linewidth=1.1, label=grid.marks))
+    if any(panel.trained is not None for panel in panels):
+        handles.append(Line2D([], [], color=GREY, linestyle=":", linewidth=1.2, label="training length"))
+    if grid.behind and len(panels) > 1:
+        handles.append(Line2D([], [], color="#cccccc", linewidth=0.8, label=f"{panels[0].lines[0].label}, other panels"))
+    return handles

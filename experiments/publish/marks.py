@@ -1,0 +1,97 @@
+"""Figures of marks: quantities by name, sorted, and one quantity against another."""
+
+from collections.abc import Mapping, Sequence
+
+import matplotlib as mpl
+import numpy as np
+from jaxtyping import Float
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+from matplotlib.ticker import MaxNLocator
+
+from leadline.experiments.publish.line_grids import Axis
+from leadline.experiments.publish.style import PALETTE, STYLE, Drawing, encode, legend, log_ticks, logarithmic, look
+
+# Panel, row and series to the values of the seeds.
+Bars = Mapping[str, Mapping[str, Mapping[str, Sequence[float]]]]
+
+
+def bars(name: str, caption: str, panels: Bars, axes_of: Mapping[str, Axis]) -> Drawing:
+    """Rows sorted by their means in the first panel: a bar with a dot a seed, or a mark for each of several series.
+
+    Args:
+        name: of the files, without ending.
+        caption: what it shows.
+        panels: of each the rows, and of each row the values of its series.
+        axes_of: the horizontal axis of each panel.
+    """
+    rows = list(dict.fromkeys(row for panel in panels.values() for row in panel))
+    first = next(iter(panels.values()))
+    rows.sort(key=lambda row: float(np.mean([value for values in first.get(row, {"": [0.0]}).values() for value in values])))
+    series = list(dict.fromkeys(label for panel in panels.values() for row in panel.values() for label in row))
+    widest = max(len(row) for row in rows)
+    with mpl.rc_context(STYLE):
+        size = (0.085 * widest + (5.6 if len(panels) == 1 else 3.0 * len(panels)), 1.1 + 0.27 * len(rows))
+        figure = Figure(figsize=size, layout="constrained")
+        grid = figure.subplots(1, len(panels), sharey=True, squeeze=False)[0]
+        for axes, (title, panel) in zip(grid, panels.items(), strict=True):
+            axis = axes_of[title]
+            every = [value for row in panel.values() for values in row.values() for value in values]
+            # Bars from 0 would show no difference between values that are all large.
+            from_zero = len(series) == 1 and min(every) <= 0.5 * max(every)
+            for place, row in enumerate(rows):
+                _row(axes, place, panel.get(row, {}), series, from_zero=from_zero)
+            if not from_zero and logarithmic(every, axis.share, axis.log):
+                axes.set_xscale("log")
+                log_ticks(axes.xaxis, every)
+            else:
+                axes.xaxis.set_major_locator(MaxNLocator(4))
+            axes.set_xlabel(axis.label)
+            axes.set_yticks(range(len(rows)), rows)
+            axes.grid(visible=False, axis="y")
+        if len(series) > 1:
+            styles = [{**look(index), "linestyle": "none"} for index in range(len(series))]
+            legend(figure, [Line2D([], [], label=label, **style) for label, style in zip(series, styles, strict=True)])
+        return encode(name, caption, figure)
+
+
+def _row(axes: Axes, place: int, row: Mapping[str, Sequence[float]], series: Sequence[str], *, from_zero: bool) -> None:
+    means = {label: float(np.mean(values)) for label, values in row.items()}
+    if len(series) > 1 and means:
+        axes.hlines(place, min(means.values()), max(means.values()), color="#cccccc", linewidth=1.2)
+    for label, mean in means.items():
+        if len(series) > 1:
+            axes.plot([mean], [place], **{**look(series.index(label)), "linestyle": "none"})
+            continue
+        if from_zero:
+            axes.barh(place, mean, height=0.66, color=PALETTE[5], zorder=1)
+        else:
+            axes.plot([mean], [place], marker="|", markersize=11, markeredgewidth=2.5, color=PALETTE[5])
+        axes.plot(row[label], [place] * len(row[label]), linestyle="none", marker="o", markersize=2.8, color="#333333")
+
+
+def scatter(
+    name: str,
+    caption: str,
+    series: Mapping[str, tuple[Float[np.ndarray, " P"], Float[np.ndarray, " P"]]],
+    x: Axis,
+    y: Axis,
+) -> Drawing:
+    """One mark a point (x, y) of each series."""
+    with mpl.rc_context(STYLE):
+        figure = Figure(figsize=(8.2, 4.4), layout="constrained")
+        axes = figure.subplots()
+        for index, (across, up) in enumerate(series.values()):
+            axes.plot(across, up, **{**look(index), "linestyle": "none", "alpha": 0.75})
+        for axis, side, values in (
+            (x, axes.xaxis, np.concatenate([points[0] for points in series.values()]).tolist()),
+            (y, axes.yaxis, np.concatenate([points[1] for points in series.values()]).tolist()),
+        ):
+            if logarithmic(values, axis.share, axis.log):
+                (axes.set_xscale if side is axes.xaxis else axes.set_yscale)("log")
+                log_ticks(side, values)
+        axes.set(xlabel=x.label, ylabel=y.label)
+        handles = [Line2D([], [], label=label, **{**look(index), "linestyle": "none"}) for index, label in enumerate(series)]
+        legend(figure, handles, beside=True)
+        return encode(name, caption, figure)

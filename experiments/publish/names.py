@@ -1,0 +1,154 @@
+"""What readers see for quantities, dimensions and their values."""
+
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Any
+
+from leadline.experiments.config.report import Dims, TrainingLength
+from leadline.experiments.records.quantities import QUANTITIES, Quantity
+
+MISSING = "–"
+
+# Values whose name is not that of the record with blanks, in the order in which they are shown.
+VALUES: Mapping[str, Mapping[Any, str]] = MappingProxyType(
+    {
+        "extension": {
+            "pi": "PI",
+            "ntk": "NTK-aware",
+            "dynamic_ntk_query": "dynamic NTK, by query",
+            "dynamic_ntk_token": "dynamic NTK, by token",
+            "ntk_by_parts": "NTK-by-parts",
+            "yarn": "YaRN",
+            "yarn_rotations": "YaRN, ramp in rotations",
+            "dynamic_yarn_query": "dynamic YaRN, by query",
+            "dynamic_yarn_token": "dynamic YaRN, by token",
+            "llama3": "Llama 3",
+        },
+        "task": {
+            "passkey": "passkey",
+            "multi_key": "multi-key",
+            "multi_query": "multi-query",
+            "multi_value": "multi-value",
+            "variable_tracking": "variable tracking",
+            "key_value": "key-value lookup",
+            "copy": "copy",
+            "addition": "addition",
+        },
+        "part": {"first": "first eighth", "middle": "middle quarter", "last": "last eighth"},
+        "language": {
+            "eng": "English",
+            "spa": "Spanish",
+            "fra": "French",
+            "deu": "German",
+            "rus": "Russian",
+            "cmn_hans": "Chinese",
+            "jpn": "Japanese",
+            "kor": "Korean",
+            "tha": "Thai",
+            "hin": "Hindi",
+            "amh": "Amharic",
+            "mya": "Burmese",
+        },
+        "protocol": {"windows": "mean of windows", "documents": "mean of documents", "last": "last positions"},
+        "policy": {"streaming": "cache", "recomputed": "window, re-computed", "full": "full attention"},
+        "positions": {"cache": "positions in cache", "text": "positions of text"},
+        "span": {"stream": "all", "sampled": "sampled", "start": "first tokens"},
+        "published": {
+            "men2024": "Men et al. 2024",
+            "su2024": "Su 2024",
+            "blog": "table of unknown origin",
+            "llama2": "Llama 2",
+            "codellama": "Code Llama",
+            "llama3": "Llama 3",
+            "mixtral": "Mixtral",
+            "qwen2.5": "Qwen2.5",
+            "gpt_oss": "gpt-oss",
+            "smollm2": "SmolLM2",
+            "gemma2": "Gemma 2",
+            "gemma3": "Gemma 3",
+        },
+        "frequencies": {"base_5e6": "base 5e6", "slowed_by_8": "base 1e4, slow pairs slowed by 8"},
+        "of": {"smallest_base": "smallest base", "largest_infeasible_base": "largest infeasible base"},
+        "domain": {"code": "code", "prose": "prose"},
+        "data.bos": {"fixed": "BOS first", "absent": "no BOS", "random": "a random token first"},
+    }
+)
+# A value that a reading lacks.
+ABSENT = MappingProxyType({"extension": "as trained", "protocol": "all positions"})
+# How a number of a dimension is written; the others have their name before it.
+UNITS = MappingProxyType(
+    {
+        "length": "{} tokens",
+        "config.length": "{} tokens",
+        "data.length": "trained at {} tokens",
+        "initial_tokens": "{} initial",
+        "last": "last {}",
+        "model.position.base": "base {}",
+        "config.head_dim": "d = {}",
+    }
+)
+# Axes whose name is not their key.
+AXES = MappingProxyType(
+    {
+        "length": "evaluation length (tokens)",
+        "step": "training step",
+        "train.learning_rate": "learning rate",
+        "model.position.base": "RoPE base",
+        "position_edges": "position (tokens)",
+        "data.length": "training length (tokens)",
+        "config.length": "context (tokens)",
+        "config.vocabulary": "vocabulary (ids)",
+    }
+)
+TITLES = MappingProxyType({"arm": "arm", "family": "arm"})
+# No axis of these is logarithmic unless the figure says so.
+SHARES = ("share", "probability", "cosine")
+
+
+def quantity(name: str, units: Mapping[str, str]) -> Quantity:
+    """A quantity by its name; one that a study plugged in has the unit of its measurements."""
+    return QUANTITIES.get(name) or Quantity(name, units.get(name, "1"), "")
+
+
+def with_unit(quantity: Quantity) -> str:
+    """A quantity as an axis names it: `first token mass (share)`."""
+    return quantity.heading if "(" in quantity.heading or quantity.unit == "1" else f"{quantity.heading} ({quantity.unit})"
+
+
+def key_name(key: str) -> str:
+    """A key as the heading of a column: its last part, with blanks."""
+    return TITLES.get(key) or key.split(".")[-1].replace("_", " ")
+
+
+def axis_name(key: str) -> str:
+    """A key as the name of an axis; one that is a quantity too has its unit."""
+    return AXES.get(key) or (with_unit(QUANTITIES[key]) if key in QUANTITIES else key_name(key))
+
+
+def value_name(key: str, value: object, *, bare: bool = False) -> str:
+    """The value of a key as a label: `1024 tokens`, `layer 2`, `YaRN`; `bare` where a heading names the key already."""
+    if value is None:
+        return ABSENT.get(key, MISSING)
+    if isinstance(value, str):
+        return VALUES.get(key, {}).get(value) or value.replace("_", " ")
+    text = f"{value:g}".replace("e+0", "e") if isinstance(value, float) else str(value)
+    if bare:
+        return text
+    return UNITS[key].format(text) if key in UNITS else f"{key_name(key)} {text}"
+
+
+def dims_name(dims: Dims) -> str:
+    """Dimensions as a label: `YaRN, 8×`."""
+    return ", ".join(
+        f"{value.multiple:g}×" if isinstance(value, TrainingLength) else value_name(key, value) for key, value in dims.items()
+    )
+
+
+def order(key: str, value: object) -> tuple[int, float, str]:
+    """Where a value stands among others of its key: absent ones first, numbers ascending, known texts, others by name."""
+    if value is None:
+        return (0, 0.0, "")
+    if isinstance(value, bool | int | float):
+        return (1, float(value), "")
+    known = list(VALUES.get(key, {}))
+    return (1, float(known.index(value)), "") if value in known else (2, 0.0, str(value))

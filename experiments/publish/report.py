@@ -1,0 +1,156 @@
+"""Tables, figures, page, ledger and references of a results folder, rebuilt from its records and studies alone."""
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from leadline.experiments.config.study import Study
+from leadline.experiments.publish.default import figures_of, tables_of
+from leadline.experiments.publish.figures import figure
+from leadline.experiments.publish.ledger import claims_table, ledger_table, verdicts, verdicts_table
+from leadline.experiments.publish.page import Section, render
+from leadline.experiments.publish.shown import file_name
+from leadline.experiments.publish.style import save
+from leadline.experiments.publish.table import Table, comma_separated, latex, markdown, plain
+from leadline.experiments.publish.tables import table
+from leadline.experiments.records.over_seeds import current, summary
+from leadline.experiments.records.quantities import QUANTITIES
+from leadline.experiments.records.record import Record, StoredRecord
+from leadline.experiments.records.references import bibtex
+from leadline.experiments.records.store import read_records, read_studies
+from leadline.experiments.records.verdict import Verdict
+from leadline.experiments.runtime.errors import UserError
+
+PRINTERS = {"md": markdown, "csv": comma_separated, "tex": latex}
+
+
+@dataclass(frozen=True)
+class Compiled:
+    """What the records of a folder say, before it is written.
+
+    Attributes:
+        sections: of the page, one a study with records, by name.
+        verdicts: on every claim of these studies.
+        ledger: tables of all claims: counts, statements with sources, statements with verdicts; empty without claims.
+        records: that all of it is made from.
+        notes: what was left out, and why.
+        references: BibTeX of every source that is cited.
+    """
+
+    sections: tuple[Section, ...]
+    verdicts: tuple[Verdict, ...]
+    ledger: tuple[Table, ...]
+    records: tuple[Record, ...]
+    notes: tuple[str, ...]
+    references: str
+
+    @property
+    def tables(self) -> tuple[Table, ...]:
+        return (*self.ledger, *(table for section in self.sections for table in section.tables))
+
+
+@dataclass(frozen=True)
+class Published:
+    """What was written, and what it says: `terminal_tables` are the first table of each study as text, by its name."""
+
+    page: Path
+    tables: tuple[Path, ...]
+    figures: tuple[Path, ...]
+    verdicts: tuple[Verdict, ...]
+    summary: list[dict[str, Any]]
+    terminal_tables: dict[str, str]
+
+
+def compiled(
+    results: Path, digests: Mapping[tuple[str, str], str] | None = None, drawn: Collection[str] | None = None
+) -> Compiled:
+    """Reads the records and studies of a folder, makes tables and figures of them, and judges their claims.
+
+    Args:
+        results: the folder of the records.
+        digests: (study, arm) -> digest, where an arm was recorded with more than one configuration and the one that was asked
+            for is not the last; without it the last recorded one is shown, and a note names the others.
+        drawn: names of the figures that are drawn, which takes longer than all the rest; None for all of them.
+
+    Raises:
+        UserError: if there is no record, or a file of the folder is damaged.
+    """
+    every, left_out = read_records(results)
+    if not every:
+        remedy = "run a study first, as in leadline run configs/sinks.toml"
+        if left_out:
+            remedy = f"{left_out[0]}{f' (and {len(left_out) - 1} more)' if len(left_out) > 1 else ''}"
+        raise UserError(f"{results}: there are no records; {remedy}")
+    stored, others = current(every, digests)
+    described = read_studies(results)
+    names = sorted({entry.record.study for entry in stored})
+    notes = [f"{name}: its study.json is missing, so it is not shown; run it again" for name in names if name not in described]
+    studies = {name: described[name] for name in names if name in described}
+    records = [entry.record for entry in stored if entry.record.study in studies]
+    judged = verdicts(studies, records)
+    return Compiled(
+        tuple(_section(study, stored, judged, drawn) for study in studies.values()),
+        tuple(judged),
+        (ledger_table(judged), claims_table(judged), verdicts_table(judged)) if judged else (),
+        tuple(records),
+        (*left_out, *others, *notes),
+        bibtex(sources(studies.values(), records)),
+    )
+
+
+def _section(study: Study, stored: Sequence[StoredRecord], judged: Sequence[Verdict], drawn: Collection[str] | None) -> Section:
+    own = [entry for entry in stored if entry.record.study == study.study]
+    first, *others = (table(spec, study, own) for spec in tables_of(study, own))
+    specs = (spec for spec in figures_of(study, own) if drawn is None or file_name(study, spec.name) in drawn)
+    drawings = (figure(spec, study, own) for spec in specs)
+    claims = [verdict for verdict in judged if verdict.study == study.study]
+    return Section(
+        study.study,
+        study.heading,
+        study.question,
+        (first, *(other for other in others if other.rows)),
+        tuple(drawing for drawing in drawings if drawing is not None),
+        claims_table(claims) if claims else None,
+    )
+
+
+def sources(studies: Iterable[Study], records: Iterable[Record]) -> list[str]:
+    """The keys of the references that claims, published figures and measured quantities cite, each once."""
+    keys = [QUANTITIES[e.quantity].source for r in records for e in r.measurements if e.quantity in QUANTITIES]
+    for study in studies:
+        keys += [claim.source for claim in study.claims]
+        keys += [str(entry["source"]) for arm in study.arms.values() for entry in arm.get("published", ())]
+        keys += [figure.source for spec in study.tables if isinstance(spec.published, tuple) for figure in spec.published]
+    return sorted({key for key in keys if key})
+
+
+def report(results: Path, digests: Mapping[tuple[str, str], str] | None = None) -> Published:
+    """Writes the page, every table in three forms, every figure in two, and `references.bib`.
+
+    Raises:
+        UserError: if there is no record, a file of the folder is damaged, or it cannot be written.
+    """
+    made = compiled(results, digests)
+    page, folders = results / "index.html", {name: results / name for name in ("tables", "figures")}
+    try:
+        for folder in folders.values():
+            folder.mkdir(parents=True, exist_ok=True)
+        tables = tuple(path for table in made.tables for path in write_table(table, folders["tables"], tuple(PRINTERS)))
+        figures = tuple(path for section in made.sections for d in section.drawings for path in save(d, folders["figures"]))
+        (results / "references.bib").write_text(made.references, encoding="utf-8")
+        ledger = made.ledger[0] if made.ledger else None
+        page.write_text(render(ledger, made.sections, made.records, made.notes, tuple(PRINTERS)), encoding="utf-8")
+    except OSError as error:
+        reason = error.strerror or str(error)
+        raise UserError(f"{results}: cannot write the page ({reason}); choose another folder with --results") from error
+    shown = {section.study: plain(section.tables[0]) for section in made.sections}
+    return Published(page, tables, figures, made.verdicts, summary(made.records), shown)
+
+
+def write_table(table: Table, folder: Path, formats: Sequence[str]) -> list[Path]:
+    """Writes `NAME.md`, `NAME.csv`, `NAME.tex`, those that are asked for, into an existing folder."""
+    paths = [folder / f"{table.name}.{ending}" for ending in formats]
+    for path, ending in zip(paths, formats, strict=True):
+        path.write_text(PRINTERS[ending](table), encoding="utf-8", newline="")
+    return paths

@@ -1,0 +1,154 @@
+"""Tables of a study from its records, as its file describes them."""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+
+from leadline.experiments.config.report import Column, TableSpec
+from leadline.experiments.config.study import Study
+from leadline.experiments.publish.names import MISSING, dims_name, key_name, quantity
+from leadline.experiments.publish.shown import Key, Shown, file_name, free_dims, of_record, resolved, shown
+from leadline.experiments.publish.table import Cell, Table
+from leadline.experiments.records.measurement import Dim
+from leadline.experiments.records.over_seeds import notes_of, statistic
+from leadline.experiments.records.record import Record, StoredRecord
+from leadline.experiments.records.references import cite
+
+# What a column may show of the record itself.
+FIELDS = ("flops", "parameters", "steps", "seconds")
+# The place of a cell in its row: the number of its column in the specification, and the value of `each`.
+Place = tuple[int, Dim | None]
+QUANTITY = "quantity"
+
+
+def table(spec: TableSpec, study: Study, stored: Iterable[StoredRecord]) -> Table:
+    """A row for what the keys of the specification tell apart, a column for each quantity or value of `each`.
+
+    Cells are means over seeds and sample standard deviations. Rows and columns without a number are left out.
+
+    Args:
+        spec: rows, columns and what is published.
+        study: of which the records are.
+        stored: records of any study.
+    """
+    chosen = shown(study, stored, spec.where, spec.labels)
+    numbers, lost = _numbers(spec, chosen), _diverged(spec, chosen)
+    rows = sorted({row for row, _ in (*numbers, *lost)}, key=lambda row: chosen.place(spec.rows, row))
+    places = sorted(
+        {place for _, place in numbers or lost} | {place for _, place in lost if spec.columns[place[0]].each is not None},
+        key=lambda place: (place[0], chosen.place((spec.columns[place[0]].each or "",), place[1:])),
+    )
+    columns = {row: [spec.columns[_column(spec, row, place)] for place in places] for row in rows}
+    cells = {
+        row: [
+            _cell(numbers.get((row, place), []), lost.get((row, place), 0), column, chosen)
+            for place, column in zip(places, columns[row], strict=True)
+        ]
+        for row in rows
+    }
+    cited = {row: _cited(spec, chosen, row) for row in rows}
+    sources = ("published", "source") if any(cited.values()) else ()
+    return Table(
+        spec.title,
+        file_name(study, spec.name),
+        (*(key_name(key) for key in spec.rows), *(_heading(spec, chosen, place) for place in places), *sources),
+        tuple(
+            (*_names(spec, chosen, row), *cells[row], *((cited[row] or (MISSING, MISSING)) if sources else ())) for row in rows
+        ),
+        (*spec.notes, *notes_of(chosen.records)),
+    )
+
+
+def _readings(column: Column, record: Record) -> Iterator[tuple[Mapping[str, Dim], float]]:
+    entries = [entry for entry in record.measurements if entry.quantity == column.quantity]
+    if not entries and column.quantity in FIELDS:
+        yield {}, float(getattr(record, column.quantity))
+    for entry in entries:
+        if entry.value is not None:
+            yield entry.dims, entry.value
+
+
+def _numbers(spec: TableSpec, chosen: Shown) -> dict[tuple[Key, Place], list[float]]:
+    """The numbers of every cell: of each record that finished those whose dimensions are given, or keys of the table."""
+    numbers: dict[tuple[Key, Place], list[float]] = {}
+    for record in (entry.record for entry in chosen.finished):
+        for index, column in enumerate(spec.columns):
+            fixed = resolved(record, column.at)
+            if fixed is None:
+                continue
+            needed = {key for key in (column.each, column.over) if key is not None and not of_record(key)}
+            for dims, value in _readings(column, record):
+                rest = free_dims(dims, fixed, (*spec.rows, *needed))
+                if rest is None or not needed <= rest.keys():
+                    continue
+                row = tuple(index if key == QUANTITY else chosen.value(key, record, dims) for key in spec.rows)
+                each = None if column.each is None else chosen.value(column.each, record, dims)
+                place = (0 if QUANTITY in spec.rows else index, each)
+                numbers.setdefault((row, place), []).append(value)
+    return numbers
+
+
+def _diverged(spec: TableSpec, chosen: Shown) -> dict[tuple[Key, Place], int]:
+    """How many seeds a cell lacks because they diverged, where the rows are told apart by what a record says of itself."""
+    lost: dict[tuple[Key, Place], int] = {}
+    if not all(of_record(key) for key in spec.rows):
+        return lost
+    for record in chosen.records:
+        row = tuple(chosen.value(key, record, {}) for key in spec.rows)
+        for index, column in enumerate(spec.columns):
+            if record.status == "diverged" and (column.each is None or of_record(column.each)):
+                each = None if column.each is None else chosen.value(column.each, record, {})
+                lost[row, (index, each)] = lost.get((row, (index, each)), 0) + 1
+    return lost
+
+
+def _column(spec: TableSpec, row: Key, place: Place) -> int:
+    """The number of the column that a cell belongs to."""
+    return int(str(row[spec.rows.index(QUANTITY)])) if QUANTITY in spec.rows else place[0]
+
+
+def _cell(numbers: Sequence[float], lost: int, column: Column, chosen: Shown) -> Cell:
+    digits = quantity(column.quantity, chosen.units).digits if column.digits is None else column.digits
+    over = statistic(numbers, digits)
+    if over is None:
+        return f"{lost} diverged" if lost else MISSING
+    return replace(over, scientific=column.scientific, diverged=lost)
+
+
+def _title(column: Column, chosen: Shown) -> str:
+    dims = dims_name(column.at)
+    return column.heading or f"{quantity(column.quantity, chosen.units).heading}{f', {dims}' if dims else ''}"
+
+
+def _heading(spec: TableSpec, chosen: Shown, place: Place) -> str:
+    column = spec.columns[place[0]]
+    if column.each is None:
+        return "value" if QUANTITY in spec.rows else _title(column, chosen)
+    value = "value" if place[1] is None else chosen.text(column.each, place[1])
+    told = len(spec.columns) > 1 and QUANTITY not in spec.rows
+    return f"{_title(column, chosen)}, {value}" if told else value
+
+
+def _names(spec: TableSpec, chosen: Shown, row: Key) -> tuple[str, ...]:
+    return tuple(
+        _title(spec.columns[int(str(value))], chosen) if key == QUANTITY else chosen.text(key, value, bare=True)
+        for key, value in zip(spec.rows, row, strict=True)
+    )
+
+
+def _cited(spec: TableSpec, chosen: Shown, row: Key) -> tuple[str, str] | None:
+    """The published figures of a row and their sources: of the arm, or of the specification, at the row's dimensions."""
+    keys = dict(zip(spec.rows, row, strict=True))
+    dims = {key: value for key, value in keys.items() if not of_record(key) and key != QUANTITY and value is not None}
+    figures = spec.published if isinstance(spec.published, tuple) else ()
+    if spec.published is True:
+        of_row = (
+            record
+            for record in chosen.records
+            if all(keys[key] == chosen.value(key, record, {}) for key in keys if of_record(key))
+        )
+        figures = next((chosen.published(record) for record in of_row), ())
+    cited = [figure for figure in figures if figure.at == dims]
+    if not cited:
+        return None
+    sources = dict.fromkeys(", ".join(part for part in (cite(entry.source), entry.where) if part) for entry in cited)
+    return "; ".join(entry.text for entry in cited), "; ".join(sources)

@@ -1,0 +1,200 @@
+"""The arms of recorded studies, chosen by what their configuration is and never by their names."""
+
+import itertools
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from pydantic import ValidationError
+
+from leadline.experiments.config.report import Selector
+from leadline.experiments.config.study import Settings, Study
+from leadline.experiments.records.record import Record
+
+TRAINED = ("model", "data", "train", "measure")
+START = "start"  # the key of a selector that says whether an arm goes on from the weights of another one
+_ABSENT = object()
+Tree = Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class RecordedArm:
+    """The records of one configuration.
+
+    Attributes:
+        settings: the configuration with all defaults; of an exact study what decides its numbers.
+        leaves: dotted key -> value of all settings but what is measured.
+        changes: the keys of leaves that differ from what the arms of the study share; none where nothing is trained.
+        started: whether it goes on from the weights of another arm.
+        members: its records, those that diverged included, by seed.
+    """
+
+    settings: Tree
+    leaves: Tree
+    changes: frozenset[str]
+    started: bool
+    members: tuple[Record, ...]
+
+    @property
+    def name(self) -> str:
+        """What a message calls it."""
+        return f"{self.members[0].arm} ({self.members[0].arm_hash})"
+
+    @property
+    def records(self) -> list[Record]:
+        """The finished ones."""
+        return [record for record in self.members if record.status == "finished"]
+
+    @property
+    def diverged(self) -> int:
+        return len(self.members) - len(self.records)
+
+
+def recorded_arms(study: Study, records: Sequence[Record]) -> list[RecordedArm]:
+    """The arms of a study that are on record, in the order of their configurations.
+
+    A configuration that today's classes do not accept is no arm of the study as it is now, and is left out.
+    """
+    shared = _leaves(study.model_dump(mode="json", include=set(TRAINED))) if study.exact is None else None
+    groups: dict[str, list[Record]] = {}
+    for record in records:
+        if record.study == study.study:
+            groups.setdefault(record.arm_hash, []).append(record)
+    arms = []
+    for _, members in sorted(groups.items()):
+        config = members[0].config
+        settings = _with_defaults(config) if study.exact is None else config
+        if settings is not None:
+            leaves = _leaves(settings)
+            changes = frozenset() if shared is None else _differences(leaves, shared)
+            by_seed = tuple(sorted(members, key=lambda record: record.seed))
+            arms.append(RecordedArm(settings, leaves, changes, config.get(START) is not None, by_seed))
+    return arms
+
+
+def combinations(
+    study: Study, selectors: Sequence[str], arms: Sequence[RecordedArm]
+) -> tuple[list[dict[str, RecordedArm]], dict[str, list[RecordedArm]]]:
+    """Every choice of one arm for each selector such that the chosen arms agree in all that no selector fixes.
+
+    Returns:
+        The choices, and the arms that each selector matches by itself, which tells why there is none.
+    """
+    matching = {name: [arm for arm in arms if matches(study.selectors[name], arm)] for name in selectors}
+    choices = (dict(zip(selectors, choice, strict=True)) for choice in itertools.product(*matching.values()))
+    return [choice for choice in choices if _agree(study, choice)], matching
+
+
+def matches(selector: Selector, arm: RecordedArm) -> bool:
+    """Whether an arm has the values of a selector and, elsewhere, the settings that the arms of its study share.
+
+    A text stands for the `kind` of a table, "none" also for a setting that is absent, and "any" for every value. A table is
+    compared with its defaults and as a whole, a list names alternatives, `{ multiple = 4 }` is a multiple of the training
+    length. What is measured is compared only where a key names it. An arm that goes on from another one (`start = true`) trains
+    by a recipe of its own, so its [train] may differ.
+    """
+    keys = [key for key in selector if key != START]
+    free = [*keys, "train"] if arm.started else keys
+    if arm.started != bool(selector.get(START, False)) or not _inside(arm.changes, free):
+        return False
+    return all(_has(arm, key, selector[key]) for key in keys)
+
+
+def differing(arms: Sequence[RecordedArm]) -> list[str]:
+    """What tells arms apart: of each the one setting that differs in all of them, as `length = 1024`, or all that differ."""
+    keys = sorted({key for arm in arms for key in arm.leaves}, key=lambda key: (key.count("."), key))
+    values = {key: [str(arm.leaves.get(key, "absent")) for arm in arms] for key in keys}
+    telling = [key for key in keys if len(set(values[key])) > 1]
+    single = [key for key in telling if len(set(values[key])) == len(arms)][:1]
+    return [", ".join(f"{key} = {values[key][i]}" for key in single or telling) for i in range(len(arms))]
+
+
+def _with_defaults(config: Any) -> Tree | None:
+    """The settings of a trained arm as today's classes complete them; None where they do not accept them."""
+    try:
+        settings = Settings.model_validate({section: config[section] for section in TRAINED if section in config})
+    except ValidationError:
+        return None
+    return settings.model_dump(mode="json")
+
+
+def _has(arm: RecordedArm, key: str, value: object) -> bool:
+    current = _value(arm.settings, key)
+    match value:
+        case "any":
+            return current is not _ABSENT
+        case "none" if current is None:
+            return True
+        case {"multiple": factor, **rest} if not rest and isinstance(factor, int | float):
+            length = arm.members[0].training_length
+            return length is not None and current == round(factor * length)
+        case Mapping():
+            return _part_of(value, current) and current == _completed(arm.settings, key, value)
+        case list() | tuple() if not isinstance(current, list):
+            return any(_has(arm, key, alternative) for alternative in value)
+        case str() if isinstance(current, Mapping):
+            return current.get("kind") == value
+    return current == value
+
+
+def _part_of(table: object, current: object) -> bool:
+    """Whether a table says nothing else than the current one, which may say more."""
+    if isinstance(table, Mapping) and isinstance(current, Mapping):
+        return all(key in current and _part_of(value, current[key]) for key, value in table.items())
+    return table == current
+
+
+def _completed(settings: Tree, key: str, table: Tree) -> Any:
+    """A table as it is with its defaults, in the place of the one under a key; absent where it is not possible there."""
+    if "model" not in settings:
+        return table
+    changed = _with_defaults(_put(settings, key.split("."), table))
+    return _ABSENT if changed is None else _value(changed, key)
+
+
+def _put(tree: Tree, keys: Sequence[str], value: object) -> Tree:
+    return {**tree, keys[0]: _put(tree[keys[0]], keys[1:], value) if len(keys) > 1 else value}
+
+
+def _value(settings: Tree, key: str) -> Any:
+    current: Any = settings
+    for part in key.split("."):
+        current = current.get(part, _ABSENT) if isinstance(current, Mapping) else _ABSENT
+    return current
+
+
+def _leaves(settings: Tree) -> dict[str, Any]:
+    """Dotted key -> value of every setting but what is measured."""
+    leaves: dict[str, Any] = {}
+    tables = [(name, value) for name, value in settings.items() if name != "measure"]
+    while tables:
+        name, value = tables.pop()
+        if isinstance(value, Mapping):
+            tables += [(f"{name}.{key}", entry) for key, entry in value.items()]
+        else:
+            leaves[name] = value
+    return leaves
+
+
+def _differences(first: Tree, second: Tree) -> frozenset[str]:
+    return frozenset(key for key in first.keys() | second.keys() if first.get(key, _ABSENT) != second.get(key, _ABSENT))
+
+
+def _inside(leaves: frozenset[str], keys: Sequence[str]) -> bool:
+    """Whether every leaf is one of the keys, or in a table that one of them names."""
+    return all(any(f"{leaf}.".startswith(f"{key}.") for key in keys) for leaf in leaves)
+
+
+def _agree(study: Study, choice: Mapping[str, RecordedArm]) -> bool:
+    """Whether the arms differ only in what one of their selectors fixes to a single value, and no arm is chosen twice."""
+    for (name, arm), (other_name, other) in itertools.combinations(choice.items(), 2):
+        free = [*_fixed(study.selectors[name]), *_fixed(study.selectors[other_name])]
+        free += ["train"] if arm.started != other.started else []
+        if arm is other or not _inside(_differences(arm.leaves, other.leaves), free):
+            return False
+    return True
+
+
+def _fixed(selector: Selector) -> list[str]:
+    """The keys with one value; those with alternatives leave open which arm is meant, so that arms must agree in them."""
+    return [key for key, value in selector.items() if value != "any" and not isinstance(value, list | tuple)]

@@ -1,0 +1,120 @@
+"""JSON files that protect themselves: strict, written whole or not at all, with a sum of their own content."""
+
+import hashlib
+import json
+import math
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+# The key of the SHA-256 of all other keys of a sealed object.
+SUM = "sum"
+
+
+def strict_json(value: object) -> object:
+    """Turns a nested value into what strict JSON can hold, without loss: inf, -inf, nan become strings that name them.
+
+    A softmax logit of -inf is a legal setting, and JSON has no such number. NumPy's scalars become Python's.
+
+    Raises:
+        TypeError: for a value that is no number, text, boolean, None, list or mapping.
+    """
+    match value:
+        case None | bool() | int() | str():
+            return value
+        case float():
+            return float(value) if math.isfinite(value) else str(float(value))
+        case np.generic():
+            return strict_json(value.item())
+        case Mapping():
+            return {str(key): strict_json(entry) for key, entry in value.items()}
+        case list() | tuple():
+            return [strict_json(entry) for entry in value]
+    raise TypeError(f"a record cannot hold {type(value).__name__}: give numbers, text, lists or mappings")
+
+
+def sha256(data: bytes) -> str:
+    return hashlib.sha256(data).hexdigest()
+
+
+def line(value: object) -> str:
+    """The value on one line, without blanks.
+
+    Raises:
+        ValueError: for a number that is not finite.
+    """
+    return json.dumps(value, allow_nan=False, ensure_ascii=False, separators=(",", ":"))
+
+
+def parse(data: bytes) -> Any:
+    """The value of strict JSON in UTF-8.
+
+    Raises:
+        ValueError: for anything else, and for nesting that is too deep.
+    """
+    try:
+        return json.loads(data.decode(), parse_constant=_refuse)
+    except RecursionError:
+        raise ValueError("nested too deeply") from None
+
+
+def _refuse(name: str) -> float:
+    raise ValueError(f"{name} is not JSON")
+
+
+def sealed(content: Mapping[str, Any]) -> dict[str, Any]:
+    """The content with its sum."""
+    body = {key: value for key, value in content.items() if key != SUM}
+    return {SUM: sha256(line(body).encode()), **body}
+
+
+def check_sum(content: Any) -> dict[str, Any]:
+    """The content, if it agrees with its sum.
+
+    Raises:
+        ValueError: if it is no object, has no sum, or another one.
+    """
+    if not isinstance(content, dict) or SUM not in content:
+        raise ValueError("it has no sum of its content")
+    if sealed(content)[SUM] != content[SUM]:
+        raise ValueError("its content does not agree with its sum")
+    return content
+
+
+def seal(content: Mapping[str, Any]) -> bytes:
+    """A file of one JSON object with the sum of its content."""
+    return _text(sealed(content))
+
+
+def unseal(data: bytes) -> dict[str, Any]:
+    """The object of a sealed file.
+
+    Every byte counts: a file that says the same in another form is refused too.
+
+    Raises:
+        ValueError: if the file is not what `seal` wrote.
+    """
+    content = check_sum(parse(data))
+    if _text(content) != data:
+        raise ValueError("its form is not the one that was written")
+    return content
+
+
+def _text(content: Mapping[str, Any]) -> bytes:
+    return (json.dumps(content, allow_nan=False, ensure_ascii=False, indent=1) + "\n").encode()
+
+
+def write_whole(path: Path, data: bytes) -> None:
+    """Writes a file whole or not at all: a temporary file beside it, flushed to the disk, then renamed over it."""
+    temporary = path.with_name(f".{path.name}.part")
+    try:
+        with temporary.open("wb") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+        temporary.replace(path)
+    finally:
+        temporary.unlink(missing_ok=True)

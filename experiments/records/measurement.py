@@ -1,0 +1,142 @@
+"""A measurement: a quantity with a value, a unit and dimensions, and how records are asked for one."""
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, NamedTuple, Protocol, runtime_checkable
+
+import numpy as np
+
+from leadline.experiments.records.quantities import QUANTITIES, Quantity
+
+Dim = int | float | str
+
+
+class Reading(NamedTuple):
+    """What was measured: a quantity and its dimensions, sorted by name. A key of the arrays that a program returns."""
+
+    quantity: str
+    dims: tuple[tuple[str, Dim], ...] = ()
+
+    def at(self, **dims: Dim) -> "Reading":
+        """The same reading with further dimensions."""
+        return reading(self.quantity, **dict(self.dims), **dims)
+
+
+def reading(quantity: str, **dims: Dim) -> Reading:
+    """The reading of a quantity at some dimensions, whatever their order."""
+    return Reading(quantity, tuple(sorted(dims.items())))
+
+
+Point = dict[Reading, np.ndarray]
+
+
+@dataclass(frozen=True, init=False)
+class Measurement:
+    """One number of a record.
+
+    Attributes:
+        quantity: its name in the table of quantities.
+        value: None where the number was not finite.
+        unit: of the value.
+        dims: layer, length, extension, task …; layers and heads count from 1.
+    """
+
+    quantity: str
+    value: float | None
+    unit: str
+    dims: Mapping[str, Dim]
+
+    def __init__(self, quantity: str, value: float | None, unit: str, **dims: Dim) -> None:
+        number = None if value is None or not np.isfinite(value) else float(value)
+        for name, content in (("quantity", quantity), ("value", number), ("unit", unit), ("dims", dims)):
+            object.__setattr__(self, name, content)
+
+    @property
+    def reading(self) -> Reading:
+        return reading(self.quantity, **self.dims)
+
+
+class Multiple(NamedTuple):
+    """A dimension in tokens, as a multiple of the training length of the record that is asked."""
+
+    factor: float
+
+
+@runtime_checkable
+class Measured(Protocol):
+    """What can be asked for measurements: a record."""
+
+    @property
+    def measurements(self) -> tuple[Measurement, ...]: ...
+
+    @property
+    def training_length(self) -> int | None: ...
+
+
+def measurements_of(point: Mapping[Reading, np.ndarray], quantities: Mapping[str, Quantity] = QUANTITIES) -> list[Measurement]:
+    """The numbers of a point: each array as one number, and layer by layer where its first axis is the layers.
+
+    Args:
+        point: arrays by reading; their axes are those of their quantity.
+        quantities: the table that says unit, axes and reduction of each.
+
+    Raises:
+        KeyError: for a quantity that is in no table.
+    """
+    numbers: list[Measurement] = []
+    for (name, dims), array in sorted(point.items(), key=str):
+        quantity = quantities[name]
+        if quantity.reduce is None:
+            continue
+        reduce = np.max if quantity.reduce == "max" else np.mean
+        numbers.append(Measurement(name, float(reduce(array.astype(np.float64))), quantity.unit, **dict(dims)))
+        if quantity.axes[:1] == ("layer",) and array.ndim:
+            for layer, row in enumerate(array.astype(np.float64), start=1):
+                numbers.append(Measurement(name, float(reduce(row)), quantity.unit, **dict(dims), layer=layer))
+    return numbers
+
+
+def value_of(record: Measured, quantity: str, **dims: Any) -> float | None:
+    """The value of a quantity at exactly these dimensions, or None where the record has none.
+
+    A dimension that is not given must be absent: `sink_rate` is the mean over layers, `sink_rate` with `layer=2` that of the
+    second. A `Multiple` is resolved against the record's own training length.
+    """
+    resolved = resolve(record, dims)
+    if resolved is None:
+        return None
+    wanted = reading(quantity, **resolved)
+    return next((entry.value for entry in record.measurements if entry.reading == wanted), None)
+
+
+def resolve(record: Measured, dims: Mapping[str, Any]) -> dict[str, Dim] | None:
+    """The dimensions with every `Multiple` as the number of tokens that it is for this record; None where it is none."""
+    length = record.training_length
+    if length is None and any(isinstance(value, Multiple) for value in dims.values()):
+        return None
+    return {name: round(value.factor * (length or 0)) if isinstance(value, Multiple) else value for name, value in dims.items()}
+
+
+def select(records: Iterable[Measured], quantity: str, **dims: Any) -> Iterator[tuple[Any, float]]:
+    """(record, value) of every record that has a finite value of the quantity at these dimensions.
+
+    Example:
+        select(records, "perplexity", extension="yarn", length=Multiple(8))
+    """
+    for record in records:
+        value = value_of(record, quantity, **dims)
+        if value is not None:
+            yield record, value
+
+
+def values_of_dim(records: Iterable[Measured], quantity: str, dim: str, **dims: Any) -> list[Dim]:
+    """The values of one dimension at which a quantity was measured, ascending, where the other dimensions are exactly these."""
+    seen: set[Dim] = set()
+    for record in records:
+        resolved = resolve(record, dims)
+        for entry in record.measurements:
+            if entry.quantity == quantity and dim in entry.dims:
+                others = {name: value for name, value in entry.dims.items() if name != dim}
+                if others == resolved:
+                    seen.add(entry.dims[dim])
+    return sorted(seen, key=lambda value: (isinstance(value, str), value))

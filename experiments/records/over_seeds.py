@@ -1,0 +1,161 @@
+"""Statistics over seeds, which of the stored records a page is about, and the notes that say what figures come from."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from leadline.experiments.records.measurement import Reading
+from leadline.experiments.records.record import Record, StoredRecord, created_at
+
+
+@dataclass(frozen=True)
+class Statistic:
+    """A mean over seeds with its sample standard deviation (ddof = 1).
+
+    Attributes:
+        mean: over the seeds that finished.
+        std: None without spread (n = 1, or exact).
+        n: values in the mean.
+        digits: decimals that tables show.
+        scientific: whether tables show powers of ten.
+        diverged: seeds that are not in the mean.
+    """
+
+    mean: float
+    std: float | None
+    n: int
+    digits: int = 3
+    scientific: bool = False
+    diverged: int = 0
+
+    def __str__(self) -> str:
+        style = f".{self.digits}{'e' if self.scientific else 'f'}"
+        spread = "" if self.std is None else f" ± {self.std:{style}}"
+        return f"{self.mean:{style}}{spread}{f', {self.diverged} diverged' if self.diverged else ''}"
+
+
+def statistic(numbers: Sequence[float], digits: int = 3) -> Statistic | None:
+    """Mean and sample standard deviation (ddof = 1); None of nothing, and no deviation of one value."""
+    if not numbers:
+        return None
+    std = float(np.std(numbers, ddof=1)) if len(numbers) > 1 else None
+    return Statistic(float(np.mean(numbers)), std, len(numbers), digits)
+
+
+def current(
+    stored: Iterable[StoredRecord], digests: Mapping[tuple[str, str], str] | None = None
+) -> tuple[list[StoredRecord], list[str]]:
+    """Keeps one configuration of each arm, so that no mean mixes two; one note an arm says what is left out.
+
+    Args:
+        stored: every record.
+        digests: (study, arm) -> the digest to keep, for an arm that was just run; otherwise the one recorded last is kept.
+    """
+    by_arm: dict[tuple[str, str], dict[str, list[StoredRecord]]] = {}
+    for entry in stored:
+        record = entry.record
+        by_arm.setdefault((record.study, record.arm), {}).setdefault(record.arm_hash, []).append(entry)
+    kept: list[StoredRecord] = []
+    notes: list[str] = []
+    for key, variants in sorted(by_arm.items()):
+        newest = max(variants, key=lambda digest: max(created_at(entry.record) for entry in variants[digest]))
+        wanted = (digests or {}).get(key, newest)
+        chosen = wanted if wanted in variants else newest
+        kept += variants[chosen]
+        if others := sorted(set(variants) - {chosen}):
+            notes.append(f"{key[0]}, {key[1]}: shown is configuration {chosen}; left out: {', '.join(others)}")
+    return kept, notes
+
+
+def summary(records: Iterable[Record]) -> list[dict[str, Any]]:
+    """Mean, std and n over the finished seeds, for programs: one entry a study, arm, quantity and dimensions."""
+    values: dict[tuple[str, str, Reading], list[float]] = {}
+    units: dict[Reading, str] = {}
+    for record in records:
+        for entry in record.measurements if record.status == "finished" else ():
+            numbers = values.setdefault((record.study, record.arm, entry.reading), [])
+            numbers += [] if entry.value is None else [entry.value]
+            units[entry.reading] = entry.unit
+    entries = []
+    for (study, arm, reading), numbers in values.items():
+        over = statistic(numbers)
+        entries.append(
+            {
+                "study": study,
+                "arm": arm,
+                "quantity": reading.quantity,
+                "dims": dict(reading.dims),
+                "unit": units[reading],
+                "mean": None if over is None else over.mean,
+                "std": None if over is None else over.std,
+                "n": len(numbers),
+            }
+        )
+    return entries
+
+
+def seeds_note(records: Sequence[Record]) -> str:
+    """How many seeds the means are over, arm by arm where that differs."""
+    finished: dict[str, set[int]] = {}
+    for record in records:
+        seeds = finished.setdefault(record.label or record.arm, set())
+        seeds |= {record.seed} if record.status == "finished" else set()
+    counts = {len(seeds) for seeds in finished.values()}
+    if len(counts) == 1:
+        n = counts.pop()
+        spread = "mean ± sample standard deviation" if n > 1 else "no spread can be stated"
+        return f"n = {n} seed{'s' if n != 1 else ''} per arm; {spread}"
+    listed = ", ".join(f"{arm} {len(seeds)}" for arm, seeds in finished.items())
+    return f"seeds per arm: {listed}; mean ± sample standard deviation"
+
+
+def diverged_notes(records: Sequence[Record]) -> tuple[str, ...]:
+    """One note an arm of which seeds diverged: they are in no mean."""
+    by_arm: dict[str, list[int]] = {}
+    for record in records:
+        if record.status == "diverged":
+            by_arm.setdefault(record.label or record.arm, []).append(record.seed)
+    return tuple(
+        f"{arm}: {len(seeds)} diverged (seed {', '.join(map(str, sorted(seeds)))}), left out of the means"
+        for arm, seeds in by_arm.items()
+    )
+
+
+def evaluated_note(records: Sequence[Record]) -> tuple[str, ...]:
+    """The numbers of held-out windows and documents behind the figures, as the records have them."""
+    counts: dict[str, set[int]] = {"windows": set(), "documents": set()}
+    for record in records:
+        for entry in record.measurements:
+            if entry.quantity in counts and entry.value is not None:
+                counts[entry.quantity].add(round(entry.value))
+    parts = [f"{_range(numbers)} {name}" for name, numbers in counts.items() if numbers]
+    return (f"measured on {' from '.join(parts)} that are held out",) if parts else ()
+
+
+def _range(numbers: set[int]) -> str:
+    low, high = min(numbers), max(numbers)
+    return f"{low:,}" if low == high else f"{low:,} to {high:,}"
+
+
+def provenance(records: Sequence[Record]) -> tuple[str, ...]:
+    """Commit, date, device and cost of the records, as notes under a table."""
+    commits = {f"{(r.commit or 'unknown')[:12]}{' (modified)' if r.dirty else ''}" for r in records}
+    days = sorted({f"{created_at(r):%Y-%m-%d}" for r in records})
+    dates = days[0] if len(days) == 1 else f"{days[0]} to {days[-1]}"
+    devices = {f"{r.device['count']} × {r.device['kind']} ({r.device['platform']})" for r in records}
+    seconds = sum(r.seconds for r in records)
+    return (
+        f"commit {', '.join(sorted(commits))}; {dates} UTC",
+        f"device {', '.join(sorted(devices))}; {seconds:,.0f} s of wall time in {len(records)} records",
+    )
+
+
+def notes_of(records: Sequence[Record]) -> tuple[str, ...]:
+    """The notes under a table: seeds and spread of what is trained, what diverged, held-out data, provenance."""
+    if not records:
+        return ()
+    trained = any(record.steps for record in records)
+    seeds = (seeds_note(records), *diverged_notes(records)) if trained else ()
+    return (*seeds, *evaluated_note(records), *provenance(records))

@@ -1,0 +1,122 @@
+"""What a record says of where it came from: digest, commit, versions, device."""
+
+import json
+import platform
+import subprocess
+from collections.abc import Collection, Mapping
+from datetime import UTC, datetime
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+from pydantic import BaseModel
+from typing_extensions import TypedDict
+
+from leadline.experiments.config.base import Frozen
+from leadline.experiments.records.json_file import sha256, strict_json
+from leadline.experiments.records.record import Device
+
+PACKAGES = ("jax", "jaxlib", "flax", "optax", "numpy", "orbax-checkpoint")
+# Fields that no number depends on: what an arm is called and what is published of it; where it starts, which the digest of that
+# arm covers; how often a run is saved; and where a corpus lies, whose content the digest of the data covers.
+WITHOUT_EFFECT: Mapping[str, Collection[str]] = {
+    "": ("name", "label", "published", "start"),
+    "train": ("checkpoint_every",),
+    "data": ("corpus", "hub_documents"),
+}
+# To be raised when the same configuration gives other numbers than before, as after a change of a default.
+NUMBERS = 2
+
+
+def differing(model: BaseModel) -> dict[str, Any]:
+    """The settings of a configuration that differ from their defaults, those that have none, and every `kind`, as strict JSON.
+
+    A setting that is added later, with a default, changes nothing here. The class makes an equal configuration of it again.
+    """
+    tree = {}
+    for name, field in type(model).model_fields.items():
+        value = getattr(model, name)
+        if field.is_required() or name == "kind" or value != field.get_default(call_default_factory=True):
+            tree[name] = _plain(value)
+    return tree
+
+
+def _plain(value: object) -> Any:
+    match value:
+        case BaseModel():
+            return differing(value)
+        case Mapping():
+            return {str(key): _plain(entry) for key, entry in value.items()}
+        case list() | tuple():
+            return [_plain(entry) for entry in value]
+    return strict_json(value)
+
+
+def arm_digest(config: Frozen, data_digest: str | None, start: str | None = None) -> str:
+    """Twelve hexadecimal digits of all that can change the numbers of an arm.
+
+    The name of the study is not among it: the folder of a record holds it.
+
+    Args:
+        config: of the arm. Its settings count where they differ from their defaults (`differing`).
+        data_digest: of what the corpus says, wherever it lies; None for data that the configuration draws.
+        start: the digest of the arm that it starts from: whatever changes that one's weights changes this one's.
+    """
+    settings = differing(config)
+    for section, names in WITHOUT_EFFECT.items():
+        table = settings.get(section) if section else settings
+        if isinstance(table, dict):
+            for name in names:
+                table.pop(name, None)
+    content = {"numbers": NUMBERS, "config": settings, "data": data_digest, "start": start}
+    return sha256(json.dumps(content, sort_keys=True).encode())[:12]
+
+
+class Provenance(TypedDict):
+    """The fields of a record that describe the code and the machine, as they were when the run began."""
+
+    commit: str | None
+    dirty: bool | None
+    versions: dict[str, str]
+    device: Device
+
+
+def provenance() -> Provenance:
+    """What runs now, and where."""
+    import jax  # here, because those who read records do without it
+
+    commit, dirty = _commit()
+    device = jax.devices()[0]
+    return Provenance(
+        commit=commit,
+        dirty=dirty,
+        versions={"python": platform.python_version(), "leadline": version("leadline"), **_versions()},
+        device=Device(platform=device.platform, kind=device.device_kind, count=jax.device_count()),
+    )
+
+
+def now() -> str:
+    """ISO 8601, UTC, to the second."""
+    return datetime.now(UTC).isoformat(timespec="seconds")
+
+
+def _versions() -> dict[str, str]:
+    return {package: version(package) for package in PACKAGES}
+
+
+def _commit() -> tuple[str | None, bool | None]:
+    """The commit of the tree that this file is in, and whether tracked files differ from it; None outside a repository."""
+    here = Path(__file__).resolve().parent  # behind the link in src/leadline
+
+    def git(*words: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(["git", "-C", str(here), *words], capture_output=True, text=True, check=False)
+
+    try:
+        head = git("rev-parse", "HEAD")
+        # A checkout of something else that happens to hold an installed leadline says nothing of leadline.
+        known = git("ls-files", "--error-unmatch", Path(__file__).name)
+    except FileNotFoundError:  # no git on this machine
+        return None, None
+    if head.returncode or known.returncode:
+        return None, None
+    return head.stdout.strip(), bool(git("status", "--porcelain", "--untracked-files=no").stdout.strip())

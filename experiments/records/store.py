@@ -1,0 +1,265 @@
+"""Records in their folders: writing, reading, and what is refused.
+
+`results/STUDY/ARM-HASH/sSEED/` holds `curves.jsonl` (leadline.experiments.records.curve), `arrays.npz` (what is measured by
+layer, head or position) and `record.json`, which is written last: a folder without it is a run that did not end. The record
+holds sums of its own content and of both other files, and must lie in the folder that it names. `results/STUDY/study.json`
+describes the study. A study may also be packed into one file (leadline.experiments.records.packed).
+"""
+
+import io
+import re
+import zipfile
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from pydantic import ValidationError
+
+from leadline.experiments.config.study import Study
+from leadline.experiments.records.curve import NO_CURVE, curve_of, rows_of, rows_of_text, text_of
+from leadline.experiments.records.json_file import seal, sha256, unseal, write_whole
+from leadline.experiments.records.measurement import Point, reading
+from leadline.experiments.records.packed import PACKED, NewerSchema, read_packed, validated, write_packed
+from leadline.experiments.records.provenance import differing
+from leadline.experiments.records.quantities import QUANTITIES, Quantity
+from leadline.experiments.records.record import ArrayEntry, Curve, Record, StoredRecord, Sums
+from leadline.experiments.runtime.errors import UserError
+
+RECORD, CURVES, ARRAYS, STUDY = "record.json", "curves.jsonl", "arrays.npz", "study.json"
+
+
+@dataclass(frozen=True)
+class FolderRecord:
+    """A record in its folder."""
+
+    record: Record
+    folder: Path
+
+    def curve(self) -> Curve:
+        """The curve.
+
+        Raises:
+            UserError: naming the file, if it is not the one that was written.
+        """
+        path = self.folder / CURVES
+        try:
+            return curve_of(rows_of_text(_checked(path, self.record)))
+        except (OSError, ValueError) as error:
+            raise _damaged(path, error) from error
+
+    def arrays(self) -> Point:
+        """The arrays by reading.
+
+        Raises:
+            UserError: naming the file, if it is not the one that was written.
+        """
+        path = self.folder / ARRAYS
+        try:
+            with np.load(io.BytesIO(_checked(path, self.record)), allow_pickle=False) as archive:
+                return {reading(entry.quantity, **entry.dims): archive[entry.key] for entry in self.record.arrays}
+        except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile) as error:
+            raise _damaged(path, error) from error
+
+
+def record_folder(results: Path, study: str, arm: str, arm_hash: str, seed: int) -> Path:
+    """`results/STUDY/ARM-HASH/sSEED`.
+
+    Raises:
+        UserError: if a name cannot be a folder of its own (empty, hidden, or with a separator in it).
+    """
+    for what, name in (("study", study), ("arm", arm)):
+        if not name or name.startswith(".") or re.search(r"[/\\\0]", name):
+            raise UserError(f"{what} {name!r} cannot name a folder: leave out slashes and a leading dot")
+    return results / study / f"{arm}-{arm_hash}" / f"s{seed}"
+
+
+def write_record(
+    folder: Path,
+    record: Record,
+    curve: Curve | None,
+    point: Point,
+    quantities: Mapping[str, Quantity] = QUANTITIES,
+) -> Record:
+    """Writes the curve and the arrays of a point, then the record with its sums, each file atomically.
+
+    Args:
+        folder: as `record_folder` names it.
+        record: without `arrays`, `sums` and `sum`, which are added here.
+        curve: None where nothing was measured along the way.
+        point: arrays by reading. Numbers among them are in `record.measurements` only.
+        quantities: the table that names the axes of the arrays.
+
+    Returns:
+        The record as it was written.
+
+    Raises:
+        ValueError: if an array has other axes than its quantity, or holds Python objects.
+        UserError: if the folder cannot be written.
+    """
+    arrays = {key: np.asarray(array) for key, array in sorted(point.items(), key=str) if np.ndim(array)}
+    entries = []
+    for number, (key, array) in enumerate(arrays.items()):
+        axes = quantities[key.quantity].axes
+        if len(axes) != array.ndim:
+            raise ValueError(f"{key}: an array of {array.ndim} axes, and the quantity has {list(axes)}")
+        entries.append(ArrayEntry(key=f"{key.quantity}-{number}", quantity=key.quantity, dims=dict(key.dims), axes=axes))
+    archive = io.BytesIO()
+    names = [entry.key for entry in entries]
+    np.savez_compressed(archive, allow_pickle=False, **dict(zip(names, arrays.values(), strict=True)))  # pyright: ignore[reportArgumentType]  # names are no parameter's
+    files = {CURVES: text_of(rows_of(curve or NO_CURVE)), ARRAYS: archive.getvalue()}
+    sums = Sums(curves=sha256(files[CURVES]), arrays=sha256(files[ARRAYS]))
+    content = seal(record.model_copy(update={"arrays": tuple(entries), "sums": sums}).model_dump(mode="json"))
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        for name, data in {**files, RECORD: content}.items():
+            write_whole(folder / name, data)
+    except OSError as error:
+        reason = error.strerror or str(error)
+        raise UserError(f"{folder}: cannot write results ({reason}); choose another folder with --results") from error
+    return Record.model_validate(unseal(content))
+
+
+def read_record(folder: Path) -> Record:
+    """The record of one folder, whatever the folder is called; the files beside it are those that the record was written with.
+
+    Raises:
+        UserError: naming the file and what to do, if it is missing or damaged, or of another schema.
+    """
+    path = folder / RECORD
+    try:
+        record = validated(unseal(path.read_bytes()))
+        for name in (CURVES, ARRAYS):
+            path = folder / name
+            _checked(path, record)
+    except NewerSchema as error:
+        raise UserError(f"{path}: {error}") from error
+    except (OSError, ValueError) as error:
+        raise _damaged(path, error) from error
+    return record
+
+
+def read_records(results: Path, study: str | None = None) -> tuple[list[StoredRecord], list[str]]:
+    """Every record below a results folder, in folders and packed, sorted by study, arm, hash and seed.
+
+    Args:
+        results: the folder; one that does not exist has no records.
+        study: only the records of this study.
+
+    Returns:
+        The records, and a line for each that is left out: damaged, of another schema, not in the folder that it names, or there
+        twice.
+    """
+    records: list[StoredRecord] = []
+    notes: list[str] = []
+    of_study = study or "*"
+    for path in sorted(results.glob(f"{of_study}/{PACKED}")):
+        packed, left_out = read_packed(path.parent)
+        records += packed
+        notes += left_out
+    for path in sorted(results.glob(f"{of_study}/*/s*/{RECORD}")):
+        try:
+            records.append(_in_its_place(results, path.parent))
+        except UserError as error:
+            notes.append(f"left out: {error}")
+    distinct: dict[tuple[str, str, str, int], StoredRecord] = {}
+    for stored in records:
+        record = stored.record
+        key = record.study, record.arm, record.arm_hash, record.seed
+        if distinct.setdefault(key, stored) is not stored:
+            place = record_folder(results, *key)
+            notes.append(f"left out: {place}: this record is in {results / record.study / PACKED} too; delete one of them")
+    return [distinct[key] for key in sorted(distinct)], notes
+
+
+def _in_its_place(results: Path, folder: Path) -> FolderRecord:
+    record = read_record(folder)
+    place = record_folder(results, record.study, record.arm, record.arm_hash, record.seed)
+    if place != folder:
+        raise UserError(f"{folder / RECORD}: it is the record of {place.relative_to(results)}; delete {folder}")
+    return FolderRecord(record, folder)
+
+
+def pack(results: Path, study: str, into: Path, quantities: Collection[str]) -> list[str]:
+    """Packs the records of a study, with their curves, into `into/STUDY`, and copies the study's description.
+
+    Args:
+        results: where the records are.
+        study: its name.
+        into: another folder.
+        quantities: those whose arrays are kept, because a figure reads them.
+
+    Returns:
+        A line for each record that is left out.
+
+    Raises:
+        UserError: if there is no record, or the folder is the one that is packed, or cannot be written.
+    """
+    if into.resolve() == results.resolve():
+        raise UserError(f"{into}: records are packed into another folder than the one that they are in")
+    records, notes = read_records(results, study)
+    if not records:
+        raise UserError(f"{results / study}: there are no records to pack")
+    try:
+        write_packed(into / study, records, quantities)
+        if (results / study / STUDY).exists():
+            write_whole(into / study / STUDY, (results / study / STUDY).read_bytes())
+    except OSError as error:
+        raise UserError(f"{into / study}: cannot write the records ({error.strerror or error})") from error
+    return notes
+
+
+def write_study(results: Path, study: Study) -> None:
+    """Writes the description of a study beside its records.
+
+    Raises:
+        UserError: if the folder cannot be written.
+    """
+    folder = results / study.study
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        write_whole(folder / STUDY, seal({"study": differing(study)}))
+    except OSError as error:
+        reason = error.strerror or str(error)
+        raise UserError(f"{folder}: cannot write results ({reason}); choose another folder with --results") from error
+
+
+def read_studies(results: Path) -> dict[str, Study]:
+    """The descriptions of the studies below a results folder, by name.
+
+    Raises:
+        UserError: naming the file, if one is damaged or was written by a version that knew other settings.
+    """
+    return {study.study: study for study in _studies(results)}
+
+
+def _studies(results: Path) -> Iterator[Study]:
+    for path in sorted(results.glob(f"*/{STUDY}")):
+        try:
+            study = Study.model_validate(unseal(path.read_bytes())["study"])
+            if study.study != path.parent.name:
+                raise ValueError(f"it describes the study {study.study!r}")
+        except (OSError, ValueError, KeyError) as error:
+            reason = _first_line(error)
+            raise UserError(f"{path}: {reason}; delete this file and run the study again, which trains nothing anew") from error
+        yield study
+
+
+def _first_line(error: Exception) -> str:
+    if isinstance(error, ValidationError):
+        first = error.errors()[0]
+        return f"{'.'.join(map(str, first['loc']))}: {first['msg']}"
+    return str(error).split("\n")[0]
+
+
+def _checked(path: Path, record: Record) -> bytes:
+    """The bytes of a file beside a record. ValueError if they are not those that were written."""
+    data = path.read_bytes()
+    if record.sums is None or sha256(data) != {CURVES: record.sums.curves, ARRAYS: record.sums.arrays}[path.name]:
+        raise ValueError("it is not the file that was written")
+    return data
+
+
+def _damaged(path: Path, error: Exception) -> UserError:
+    reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error).split("\n")[0]
+    return UserError(f"{path}: {reason}; delete {path.parent} and run the study again")

@@ -1,0 +1,190 @@
+"""The verdict on a claim: its arms are found by their configuration, its preconditions checked and its values compared."""
+
+import importlib
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from leadline.experiments.config.claim import Claim, Condition
+from leadline.experiments.config.study import Study
+from leadline.experiments.records.arms import RecordedArm, combinations, recorded_arms
+from leadline.experiments.records.comparison import (
+    Choice,
+    compare,
+    decide_comparisons,
+    figure,
+    figures,
+    term_text,
+    term_values,
+)
+from leadline.experiments.records.evidence import Decision, Evidence, Outcome, decide
+from leadline.experiments.records.record import Record
+from leadline.experiments.records.scale import count, scale
+from leadline.experiments.runtime.errors import UserError
+
+Predicate = Callable[[Sequence[Record]], Evidence | None]
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """A claim with what was measured, at the scale at which it was measured.
+
+    Attributes:
+        id: of the claim.
+        statement: what is claimed.
+        source: a key of the references; empty for a statement of our own.
+        where: table, figure or section of the source.
+        published: the published figure.
+        study: the name of the study that it belongs to.
+        measured: the measured figures, for readers; empty where nothing was measured.
+        outcome: of the comparison.
+        reason: why it is that.
+        n: seeds, or cases of an exact claim.
+        interval: the 95 % interval that the outcome rests on.
+        scale: parameters, steps and tokens of the arms that were compared.
+    """
+
+    id: str
+    statement: str
+    source: str
+    where: str
+    published: str
+    study: str
+    measured: str
+    outcome: Outcome
+    reason: str
+    n: int
+    interval: tuple[float, float] | None
+    scale: str
+
+    @property
+    def own(self) -> bool:
+        """Whether the statement is ours, and not a published one."""
+        return not self.source
+
+
+def verdicts(studies: Mapping[str, Study], records: Sequence[Record]) -> list[Verdict]:
+    """The verdict on every claim of every study, in the order of the studies and of their files.
+
+    Args:
+        studies: by name.
+        records: of any studies; those of studies that are not given are passed over.
+
+    Raises:
+        UserError: for a claim that names a selector or a function that does not exist.
+    """
+    judged = []
+    for study in studies.values():
+        arms = recorded_arms(study, records)
+        judged += [judge(claim, study, arms) for claim in study.claims]
+    return judged
+
+
+def judge(claim: Claim, study: Study, arms: Sequence[RecordedArm]) -> Verdict:
+    """The verdict on one claim of a study. UserError where it names a selector or a function that does not exist."""
+    if unknown := sorted(set(claim.selectors()) - set(study.selectors)):
+        raise UserError(f"{study.study}: claim {claim.id}: [selectors] lacks {', '.join(unknown)}")
+    choices, matching = combinations(study, claim.selectors(), arms)
+    compared = list({id(arm): arm for choice in choices for arm in choice.values()}.values())
+    missing = _missing(claim, study, choices, matching) if arms else "no records"
+    missing = missing or _too_small(claim, compared)
+    measured, n, decision = "", 0, Decision("not measured", missing)
+    if not missing:
+        exact = study.exact is not None
+        measured, n, decision = _unmet(claim, choices) or _judged(claim, choices, matching, exact=exact)
+    return _verdict(claim, study, measured, n, decision, compared if n else [])
+
+
+def _verdict(claim: Claim, study: Study, measured: str, n: int, decision: Decision, compared: Sequence[RecordedArm]) -> Verdict:
+    notes = [decision.reason]
+    if lost := sum(arm.diverged for arm in compared):
+        notes.append(f"{lost} seed{'s' if lost != 1 else ''} diverged and {'are' if lost != 1 else 'is'} left out")
+    if decision.outcome in ("fails", "equivalent", "undecided") and claim.shown_at:
+        notes.append(f"it was shown at {claim.shown_at}")
+    return Verdict(
+        id=claim.id,
+        statement=claim.statement,
+        source=claim.source,
+        where=claim.where,
+        published=claim.published,
+        study=study.study,
+        measured=measured,
+        outcome=decision.outcome,
+        reason="; ".join(notes),
+        n=n,
+        interval=decision.interval,
+        scale=scale([record for arm in compared for record in arm.records]),
+    )
+
+
+def _missing(claim: Claim, study: Study, choices: Sequence[Choice], matching: Mapping[str, Sequence[RecordedArm]]) -> str:
+    """Why there are no arms to compare, or no definite ones; empty where there are."""
+    for name, arms in matching.items():
+        title = name.replace("_", " ")
+        if not arms:
+            settings = ", ".join(f"{key} = {value}" for key, value in study.selectors[name].items())
+            rest = " and the study's other settings" if study.exact is None else ""
+            return f"no recorded arm is {title}, with {settings or 'nothing else'}{rest}"
+        if not any(arm.records for arm in arms):
+            return f"every seed of {title} diverged"
+        chosen = dict.fromkeys(choice[name].name for choice in choices)
+        if len(chosen) > 1 and claim.cases == "seeds" and name != claim.arms:
+            return f"ambiguous: {title} may be {' or '.join(chosen)}"
+    return "" if choices else f"the arms that are {' and '.join(matching)} differ in other settings"
+
+
+def _too_small(claim: Claim, arms: Sequence[RecordedArm]) -> str:
+    for field, least in claim.needs.items():
+        smallest = min((getattr(record, field) for arm in arms for record in arm.records), default=0)
+        if smallest < least:
+            return f"{count(smallest)} {field}, and the statement needs {count(least)}"
+    return ""
+
+
+def _unmet(claim: Claim, choices: Sequence[Choice]) -> tuple[str, int, Decision] | None:
+    """The first precondition that is not met in some case, with the figure that says so."""
+    for condition in claim.when:
+        for choice in choices:
+            values = list(term_values(condition.term, choice).values())
+            text = term_text(condition.term)
+            if not values:
+                return "", 0, Decision("not measured", f"{text} is not on record")
+            if not _met(condition, values):
+                sign = ">" if condition.relation == "above" else "<"
+                reason = f"{condition.reason}: the median over seeds is not {sign} {condition.value:g}"
+                return f"{text} {figure(condition.term, values)}", len(values), Decision("not testable here", reason)
+    return None
+
+
+def _met(condition: Condition, values: Sequence[float]) -> bool:
+    median = float(np.median(values))
+    return median > condition.value if condition.relation == "above" else median < condition.value
+
+
+def _judged(
+    claim: Claim, choices: Sequence[Choice], matching: Mapping[str, Sequence[RecordedArm]], *, exact: bool
+) -> tuple[str, int, Decision]:
+    """The measured figures, the number of seeds or cases, and the decision."""
+    if claim.function is not None:
+        evidence = predicate(claim.function)([record for arm in matching[claim.arms] for record in arm.members])
+        if evidence is None or not (evidence.margins or evidence.unmet):
+            return "", 0, Decision("not measured", "the records lack what is compared")
+        return evidence.measured, len(evidence.margins), decide(evidence, claim.delta)
+    comparisons = [comparison for choice in choices if (comparison := compare(claim, choice)) is not None]
+    if not comparisons:
+        lacking = next((term for term in claim.compared() if not any(term_values(term, choice) for choice in choices)), None)
+        text = "no seed has both sides" if lacking is None else f"{term_text(lacking)} is not on record"
+        return "", 0, Decision("not measured", text)
+    cases = [len(comparison.values[0]) for comparison in comparisons]
+    decision = decide_comparisons(claim, comparisons, exact=exact)
+    return figures(claim, comparisons), sum(cases) if exact else min(cases), decision
+
+
+def predicate(name: str) -> Predicate:
+    """The function that `module:function` names. UserError where there is none."""
+    module, _, function = name.partition(":")
+    try:
+        return getattr(importlib.import_module(module), function)
+    except (ImportError, AttributeError, ValueError) as error:
+        raise UserError(f"function = {name!r}: {error}; write it as package.module:function") from error

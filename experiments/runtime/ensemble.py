@@ -1,0 +1,114 @@
+"""One compiled program for many models of equal structure, none of which sees another.
+
+An ensemble is a tree with a leading arm axis A, sharded over the mesh axis "arm". On an accelerator the models of one device
+run under `vmap`; on a CPU they run one after the other with a core each, because batched small products gain nothing there.
+"""
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.sharding import Mesh, NamedSharding
+from jax.sharding import PartitionSpec as P
+
+from leadline.model.mesh import make_mesh
+
+Tree = Any
+# Trained models on one device at once (`in_rounds`).
+JOBS_A_DEVICE = 8
+
+
+def ensemble_mesh(members: int, *divided: int, text: int = 1) -> Mesh:
+    """The mesh of an ensemble. On a CPU, whose products use all cores anyway, it has an arm axis only.
+
+    Args:
+        members: models. The arm axis has as many devices, or all that there are.
+        divided: sizes that the data axis shards, such as batches and the width of the model: of the devices that are left it
+            has as many as divide all of them.
+        text: the tokens of a text: of the devices that are left then, the text axis has as many as divide it.
+    """
+    devices = len(jax.devices())
+    arm = min(devices, members)
+    if jax.default_backend() == "cpu":
+        return make_mesh(arm=arm)
+    data = math.gcd(devices // arm, *divided)
+    return make_mesh(arm=arm, data=data, text=math.gcd(devices // arm // data, text))
+
+
+def over_arms(
+    function: Callable[[Tree, Tree, Tree], Tree], *, donate: bool = False, together: bool | None = None
+) -> Callable[..., Tree]:
+    """jit of `function(state, values, shared)` for every member. Needs the mesh of `ensemble_mesh`.
+
+    Args:
+        function: of one member. Its first two arguments have an arm axis in the ensemble, `shared` has none.
+        donate: gives up the buffers of `state`.
+        together: runs the members of a device under `vmap`, else one after the other; None is what this backend is faster at.
+    """
+    vmapped = jax.default_backend() != "cpu" if together is None else together
+
+    def local(state: Tree, values: Tree, shared: Tree) -> Tree:
+        if vmapped:
+            return jax.vmap(function, in_axes=(0, 0, None))(state, values, shared)
+        return jax.lax.map(lambda member: function(member[0], member[1], shared), (state, values))
+
+    # Members never meet, so there is no replication over "arm" to check, and a scan need not say that its carry varies.
+    specs = {"in_specs": (P("arm"), P("arm"), P()), "out_specs": P("arm")}
+    sharded = jax.shard_map(local, **specs, axis_names={"arm"}, check_vma=False)
+    return jax.jit(sharded, donate_argnums=(0,) if donate else ())
+
+
+def compiled(name: str, function: Callable[..., Tree], programs: list[str], *arguments: Tree) -> Callable[..., Tree]:
+    """Compiles for these arguments and adds `name` to `programs`; another shape will be an error, not a compile."""
+    programs.append(name)
+    return function.lower(*arguments).compile()  # pyright: ignore[reportFunctionMemberAccess]
+
+
+def stack(trees: Sequence[Tree], mesh: Mesh) -> Tree:
+    """Trees of equal structure under one arm axis, each device holding its share; the last is repeated to fill the axis."""
+    surplus = -len(trees) % mesh.shape["arm"]
+    rows = [*trees, *[trees[-1]] * surplus]
+    host = jax.tree.map(lambda *leaves: np.stack([np.asarray(leaf) for leaf in leaves]), *rows)
+    return jax.device_put(host, NamedSharding(mesh, P("arm")))
+
+
+def share(tree: Tree, mesh: Mesh) -> Tree:
+    """The same tree on every device."""
+    return jax.device_put(jax.tree.map(jnp.asarray, tree), NamedSharding(mesh, P()))
+
+
+def unstack(tree: Tree, members: int) -> list[Tree]:
+    """The members' trees on the host, as numpy arrays, without those that only filled the axis."""
+    host = jax.device_get(tree)
+    return [jax.tree.map(lambda leaf, i=i: leaf[i, ...], host) for i in range(members)]
+
+
+def in_rounds(
+    name: str,
+    job: Callable[[Tree, Tree, Tree], Tree],
+    jobs: Sequence[tuple[Tree, Tree]],
+    shared: Tree,
+    programs: list[str],
+    *divided: int,
+    text: int = 1,
+) -> list[Tree]:
+    """What `job(weights, values, shared)` gives for each (weights, values), on the host; all go through one program.
+
+    They come in rounds of equal size, at most JOBS_A_DEVICE on a device, so that a long list needs no more memory than a short
+    one. `divided` and `text` are those of `ensemble_mesh`.
+    """
+    size = math.ceil(len(jobs) / math.ceil(len(jobs) / (JOBS_A_DEVICE * len(jax.devices()))))
+    mesh = ensemble_mesh(size, *divided, text=text)
+    results, program = [], None
+    with jax.set_mesh(mesh):
+        everywhere = share(shared, mesh)
+        for start in range(0, len(jobs), size):
+            in_round = jobs[start : start + size]
+            filled = [*in_round, *[in_round[-1]] * (size - len(in_round))]
+            weights, values = (stack([pair[i] for pair in filled], mesh) for i in (0, 1))
+            program = program or compiled(name, over_arms(job), programs, weights, values, everywhere)
+            results += unstack(program(weights, values, everywhere), len(in_round))
+    return results

@@ -1,0 +1,88 @@
+"""Compiled programs are kept from one command to the next, in the user's cache folder."""
+
+import hashlib
+import os
+import platform
+import sys
+import time
+from collections.abc import Mapping
+from pathlib import Path
+
+import jax
+
+OWN_FOLDER = "JAX_COMPILATION_CACHE_DIR"
+# Bytes of a machine's programs. JAX removes those that were not used for the longest time.
+LIMIT = 2 << 30
+# What compiles in less is not worth two files: JAX goes through all of them whenever it adds one.
+SECONDS = 0.1
+# JAX writes the time of an entry behind the entry. One that has had none for so long was never finished.
+UNFINISHED_SECONDS = 60.0
+
+
+def keep_programs(environment: Mapping[str, str] = os.environ, seconds: float = SECONDS) -> str | None:
+    """Sets the folder that JAX keeps programs in, unless the user has set one. To be called before JAX compiles.
+
+    Args:
+        environment: may name folders.
+        seconds: programs that compile in less are not kept.
+
+    Returns:
+        A line that says why the folder cannot be written; None if it can.
+    """
+    if environment.get(OWN_FOLDER) or jax.config.values["jax_compilation_cache_dir"]:
+        return None
+    folder = program_folder(environment)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        _remove_unfinished(folder)
+        probe = folder / f".probe-{os.getpid()}"
+        probe.touch()
+        probe.unlink()
+    except OSError as error:
+        reason = error.strerror or error
+        return f"{folder} cannot be written ({reason}), so programs are compiled each time; {OWN_FOLDER} names another folder"
+    jax.config.update("jax_compilation_cache_dir", str(folder))
+    jax.config.update("jax_compilation_cache_max_size", LIMIT)
+    jax.config.update("jax_persistent_cache_min_compile_time_secs", seconds)
+    return None
+
+
+def kept_where() -> str | None:
+    """The folder that JAX keeps programs in; None where it keeps none."""
+    folder = jax.config.values["jax_compilation_cache_dir"]
+    return folder if folder and jax.config.values["jax_enable_compilation_cache"] else None
+
+
+def program_folder(environment: Mapping[str, str] = os.environ) -> Path:
+    """That of this kind of processor: machines with other instructions may share the user's home."""
+    return _user_cache(environment) / "leadline" / "xla" / hashlib.sha256(_processor().encode()).hexdigest()[:12]
+
+
+def _user_cache(environment: Mapping[str, str]) -> Path:
+    """Where this operating system wants what can be made again."""
+    match sys.platform:
+        case "darwin":
+            return Path.home() / "Library" / "Caches"
+        case "win32":
+            return Path(environment.get("LOCALAPPDATA") or Path.home() / "AppData" / "Local")
+        case _:
+            named = Path(environment.get("XDG_CACHE_HOME", ""))
+            return named if named.is_absolute() else Path.home() / ".cache"
+
+
+def _processor() -> str:
+    """Its instructions, as far as the operating system tells them."""
+    try:
+        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
+    except OSError:
+        return f"{platform.machine()} {platform.processor()}"
+    told = {line for line in lines if line.startswith(("model name", "flags", "Features"))}  # of each core alike
+    return " ".join([platform.machine(), *sorted(told)])
+
+
+def _remove_unfinished(folder: Path) -> None:
+    """Of a command that was killed: JAX would complain of such an entry again and again, and never replace it."""
+    for entry in folder.glob("*-cache"):
+        dated = entry.with_name(entry.name.removesuffix("-cache") + "-atime")
+        if not dated.exists() and time.time() - entry.stat().st_mtime > UNFINISHED_SECONDS:
+            entry.unlink(missing_ok=True)

@@ -1,0 +1,67 @@
+"""Ctrl-C as a question that long work asks itself between steps."""
+
+import os
+import signal
+import sys
+from collections.abc import Callable
+from threading import Thread
+from types import FrameType, TracebackType
+from typing import Any
+
+SIGNALS = (signal.SIGINT, signal.SIGTERM)
+STOPPING = "stopping after this step, which is kept; a second signal ends at once"
+SHOW_CURSOR = "\x1b[?25h"  # which a progress bar hides
+
+
+class Interrupted(Exception):  # noqa: N818  # it is no error
+    """The work stopped where it was asked to, with everything kept; the text says how to go on."""
+
+
+class Interruption:
+    """While it is entered, the first SIGINT or SIGTERM sets `requested`, and the second ends the process at once.
+
+    A thread answers them: Python runs the handlers of signals in the main thread only, after the call that it is in, and a
+    compilation is one call of many seconds.
+
+    Args:
+        tell: gets one line when the first signal has come.
+    """
+
+    def __init__(self, tell: Callable[[str], None] = lambda line: None) -> None:  # noqa: ARG005
+        self.requested = False
+        self._tell = tell
+        self._before: dict[int, Any] = {}
+
+    def __enter__(self) -> "Interruption":
+        self._read, self._write = os.pipe()
+        os.set_blocking(self._write, False)
+        self._wakeup = signal.set_wakeup_fd(self._write, warn_on_full_buffer=False)
+        self._before = {number: signal.signal(number, self._note) for number in SIGNALS}
+        self._listener = Thread(target=self._listen, daemon=True)
+        self._listener.start()
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        for number, handler in self._before.items():
+            signal.signal(number, handler)
+        signal.set_wakeup_fd(self._wakeup)
+        os.close(self._write)
+        self._listener.join()
+        os.close(self._read)
+
+    def _note(self, number: int, frame: FrameType | None) -> None:  # noqa: ARG002
+        self.requested = True
+
+    def _listen(self) -> None:
+        """Reads the number of every signal from the pipe, until the pipe is closed."""
+        told = False
+        while number := os.read(self._read, 1):
+            if number[0] not in SIGNALS:
+                continue
+            if told:
+                if sys.stderr.isatty():
+                    sys.stderr.write(SHOW_CURSOR)
+                    sys.stderr.flush()
+                os._exit(128 + number[0])
+            told = self.requested = True
+            self._tell(STOPPING)

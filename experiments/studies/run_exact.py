@@ -1,0 +1,99 @@
+"""Runs the studies that train nothing: one record an arm, without seeds and so without spread."""
+
+import time
+from collections.abc import Mapping
+from pathlib import Path
+
+import numpy as np
+
+from leadline.experiments.config.study import Study
+from leadline.experiments.measure.exact.job import Computed, Job
+from leadline.experiments.measure.exact.registry import jobs_of
+from leadline.experiments.records.measurement import Point, measurements_of
+from leadline.experiments.records.provenance import Provenance, arm_digest, now
+from leadline.experiments.records.record import Record, StoredRecord
+from leadline.experiments.records.store import FolderRecord, read_records, record_folder, write_record
+from leadline.experiments.runtime.progress import Progress
+from leadline.experiments.runtime.signals import Interrupted, Interruption
+
+SEED = 0  # of the folder: nothing is drawn
+
+
+def run_exact(
+    study: Study, results: Path, origin: Provenance, progress: Progress, interruption: Interruption
+) -> tuple[dict[tuple[str, str], str], int]:
+    """Computes and records each arm that has no record yet.
+
+    An arm that goes on from others reads their records, so that an interrupted run and an uninterrupted one agree.
+
+    Args:
+        study: with `exact`.
+        results: the folder of the records.
+        origin: the code and the machine.
+        progress: hears of every arm.
+        interruption: is asked between arms, and within long ones.
+
+    Returns:
+        The digest of each arm by (study, arm), and the number of arms that were on record.
+
+    Raises:
+        ValueError: for a study that trains.
+        UserError: for data that cannot be read, or a folder that cannot be written.
+        Interrupted: when asked to stop; the arms before are kept.
+    """
+    if study.exact is None:
+        raise ValueError(f"{study.study} trains models; leadline.experiments.training.plan runs it")
+    jobs = jobs_of(study.exact)
+    records, notes = read_records(results, study.study)
+    for line in notes:
+        progress.note(line)
+    on_record = {(stored.record.arm, stored.record.arm_hash): stored for stored in records}
+    digests = {job.name: arm_digest(job.settings, job.data_digest) for job in jobs}
+    already = sum(item in on_record for item in digests.items())
+    progress.start(study.study, len(jobs), 0)
+    for number, job in enumerate(jobs):
+        if (job.name, digests[job.name]) in on_record:
+            continue
+        if interruption.requested:
+            raise Interrupted(f"{study.study}: stopped before {job.name}; the arms before it are kept")
+
+        def tell(done: int, steps: int, number: int = number, job: Job = job) -> None:
+            progress.reach(number, f"{job.label}: {done:,} of {steps:,}")
+            if interruption.requested and done < steps:
+                raise Interrupted(f"{study.study}: stopped within {job.name}; the arms before it are kept")
+
+        progress.reach(number, job.label)
+        began = time.monotonic()
+        points = {name: point_of(on_record[name, digests[name]]) for name in job.needs}
+        computed = job.compute(points, tell)
+        record = _record(study.study, job, digests[job.name], computed, time.monotonic() - began, origin)
+        folder = record_folder(results, study.study, job.name, digests[job.name], SEED)
+        on_record[job.name, digests[job.name]] = FolderRecord(write_record(folder, record, None, computed.point), folder)
+    return {(study.study, name): digest for name, digest in digests.items()}, already
+
+
+def point_of(stored: StoredRecord) -> Point:
+    """The point that a record was written from, as far as it is kept: its numbers and its arrays."""
+    numbers = {entry.reading: np.asarray(entry.value) for entry in stored.record.measurements if entry.value is not None}
+    return numbers | stored.arrays()
+
+
+def _record(study: str, job: Job, digest: str, computed: Computed, seconds: float, origin: Mapping[str, object]) -> Record:
+    untrained = {"steps": 0, "tokens": 0, "flops": 0, "parameters": 0}
+    return Record.model_validate(
+        {
+            "study": study,
+            "arm": job.name,
+            "label": job.label,
+            "arm_hash": digest,
+            "seed": SEED,
+            "status": "finished",
+            "config": job.settings.model_dump(mode="json"),
+            "data": computed.data,
+            "seconds": seconds,
+            "measurements": measurements_of(computed.point),
+            "created": now(),
+            **untrained,
+            **origin,
+        }
+    )

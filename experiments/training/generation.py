@@ -1,0 +1,168 @@
+"""A trained model taken from its record, and text from it."""
+
+import codecs
+import itertools
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from pydantic import ValidationError
+
+from leadline.experiments.config.data import TextData
+from leadline.experiments.config.study import Arm
+from leadline.experiments.config.to_model import decoder_config
+from leadline.experiments.config.to_tables import tables
+from leadline.experiments.data.source import vocabulary_size
+from leadline.experiments.records.store import read_record
+from leadline.experiments.runtime.errors import UserError
+from leadline.experiments.training import checkpoint
+from leadline.model.decoder import Decoder, DecoderConfig, init_decoder
+from leadline.model.generate import Policy, begin, decode, layers_of, sampling
+from leadline.model.mesh import make_mesh
+from leadline.tokenization.formats.saving import load
+from leadline.tokenization.tokenizer import Tokenizer
+
+# Tokens of one call of the program: what a reader waits for.
+PIECE = 16
+
+
+@dataclass(frozen=True)
+class Saved:
+    """A model as a study left it: its arm and structure, its weights on the host, the last step, the tokenizer."""
+
+    arm: Arm
+    cfg: DecoderConfig
+    params: Decoder
+    tokenizer: Tokenizer
+    step: int
+
+
+@dataclass(frozen=True)
+class Request:
+    """What text is wanted of it."""
+
+    prompt: str
+    tokens: int
+    temperature: float
+    top_k: int | None
+    top_p: float
+    seed: int
+    policy: Policy
+
+
+@dataclass(frozen=True)
+class Piece:
+    """Some more tokens, and the text that they add; the bytes of a character that is not whole yet wait for the next piece."""
+
+    ids: tuple[int, ...]
+    text: str
+
+
+def open_saved(folder: Path) -> Saved:
+    """The last whole checkpoint of `results/STUDY/ARM-HASH/sSEED`.
+
+    Raises:
+        UserError: for a folder without record, checkpoint or tokenizer, and for one that another version wrote.
+    """
+    if not folder.is_dir():
+        raise UserError(f"{folder}: there is no such folder; name one of a run, as in results/STUDY/ARM-HASH/sSEED")
+    record = read_record(folder)
+    try:
+        arm = Arm.model_validate(record.config)
+    except ValidationError as error:
+        raise UserError(f"{folder}: this version does not know the configuration of this record; run the arm again") from error
+    checkpoints = folder / "checkpoint"
+    step, notes = checkpoint.latest(checkpoints)
+    if step is None:
+        reason = notes[0] if notes else "there is no checkpoint" + (", the arm diverged" if record.message else "")
+        raise UserError(f"{folder}: {reason}; delete the folder and run the arm again")
+    if not (checkpoints / "tokenizer").is_dir():
+        raise UserError(f"{folder}: {record.study} is a task of ids without a tokenizer; name a model that was trained on text")
+    cfg = decoder_config(arm.model, vocabulary_size(arm.data), arm.data.length)
+    try:
+        tokenizer = load(checkpoints / "tokenizer")
+    except ValueError as error:
+        raise UserError(str(error)) from error
+    if checkpoint.extra_of(checkpoints, step)["tokenizer"] != tokenizer.digest():
+        raise UserError(f"{checkpoints / 'tokenizer'}: not the tokenizer that these weights were trained with; restore it")
+    return Saved(arm, cfg, checkpoint.restore(checkpoints, step, _template(cfg)), tokenizer, step)
+
+
+def _template(cfg: DecoderConfig) -> Any:
+    """Weights of zeros."""
+    with jax.set_mesh(make_mesh()):
+        shapes = jax.eval_shape(lambda: init_decoder(jax.random.key(0), cfg, sink_logit=jnp.float32(0)))
+    return jax.tree.map(lambda leaf: np.zeros(leaf.shape, leaf.dtype), shapes)
+
+
+def prompt_ids(saved: Saved, text: str) -> np.ndarray:
+    """The ids of a prompt, behind BOS where the model knows no text without.
+
+    Raises:
+        UserError: for an empty prompt, and for one with characters that the tokenizer cannot express.
+    """
+    tokenizer = saved.tokenizer
+    if not text:
+        raise UserError("the prompt is empty: there is nothing to go on from")
+    try:
+        ids, offsets = tokenizer.encode_with_offsets(text)
+    except ValueError as error:
+        raise UserError(f"the prompt cannot be expressed by the tokenizer {tokenizer.name!r}: {error}") from error
+    unknown = [place for place, token in zip(offsets, ids, strict=True) if token == tokenizer.specials.unk]
+    if unknown:
+        raw = text.encode()
+        named = dict.fromkeys(raw[start:stop].decode(errors="replace") for start, stop in unknown)
+        raise UserError(f"the tokenizer {tokenizer.name!r} does not know {', '.join(map(repr, named))}; leave them out")
+    data = saved.arm.data
+    starts = [tokenizer.specials.bos] if isinstance(data, TextData) and data.bos == "fixed" else []
+    return np.asarray([*starts, *ids], np.int32)
+
+
+def generated(saved: Saved, request: Request) -> Iterator[Piece]:
+    """The text behind a prompt, piece by piece, to `tokens` or the end of a document.
+
+    Raises:
+        UserError: for a prompt, a policy or a way of sampling that cannot be.
+    """
+    ids = prompt_ids(saved, request.prompt)
+    try:
+        drawn = sampling(request.temperature, request.top_k, request.top_p)
+        yield from _texts(saved, ids, _runs(saved, ids, request, drawn))
+    except ValueError as error:
+        raise UserError(str(error)) from error
+
+
+def _runs(saved: Saved, ids: np.ndarray, request: Request, drawn: Any) -> Iterator[list[int]]:
+    """Ids, PIECE at a time; all pieces are of one program."""
+    arm, policy = saved.arm, request.policy
+    room = len(ids) + -(-request.tokens // PIECE) * PIECE
+    length = room if policy.window is None else arm.data.length
+    with jax.set_mesh(make_mesh()):
+        rows = tables(arm.model, arm.original_length, length)
+        params = jax.tree.map(jnp.asarray, saved.params)
+        text = begin(params, jnp.asarray(ids[None]), rows, saved.cfg, policy, room)
+        layers, key, left = jax.jit(layers_of)(params, rows), jax.random.key(request.seed), request.tokens
+        while left > 0:
+            tokens, text = decode(params, layers, text, PIECE, saved.cfg, drawn, key)
+            yield [int(token) for token in np.asarray(tokens)[0, :left]]
+            left -= PIECE
+
+
+def _texts(saved: Saved, prompt: np.ndarray, runs: Iterator[list[int]]) -> Iterator[Piece]:
+    tokenizer, whole = saved.tokenizer, codecs.getincrementaldecoder("utf-8")("replace")
+    known = [int(token) for token in prompt]
+    shown = len(tokenizer.decode(known))
+    for run in runs:
+        ends = tokenizer.specials.eos in run
+        run = list(itertools.takewhile(lambda token: token != tokenizer.specials.eos, run))
+        known += [token for token in run if token < tokenizer.vocabulary_size]  # others stand for no text
+        raw = tokenizer.decode(known)
+        yield Piece(tuple(run), whole.decode(raw[shown:], final=ends))
+        shown = len(raw)
+        if ends:
+            return
+    yield Piece((), whole.decode(b"", final=True))

@@ -1,0 +1,144 @@
+"""What trains together: models of equal structure, which share their compiled programs."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import jax
+import numpy as np
+from jax.sharding import Mesh
+
+from leadline.experiments.config.data import BackcopyData, Data
+from leadline.experiments.config.measure import Measure
+from leadline.experiments.config.study import Arm
+from leadline.experiments.config.to_model import decoder_config
+from leadline.experiments.config.train import Constant, TrainConfig
+from leadline.experiments.data.source import Source
+from leadline.experiments.measure.kinds.registry import curve_of
+from leadline.experiments.records.store import RECORD
+from leadline.experiments.runtime.ensemble import ensemble_mesh
+from leadline.model.decoder import DecoderConfig
+
+
+class Structure(NamedTuple):
+    """All of an arm that is compiled in. What is a value instead is the same for every arm here.
+
+    Attributes:
+        model: shapes and mechanisms.
+        data: lengths and tasks.
+        train: steps, batch, optimiser; not rates, decay, clip.
+        measure: what is measured; not the extensions of the context, which are tables.
+    """
+
+    model: DecoderConfig
+    data: Data
+    train: TrainConfig
+    measure: Measure
+
+
+def structure(arm: Arm, vocabulary: int) -> Structure:
+    """The structure of an arm, whose model has so many ids. Arms that agree in it train in one program."""
+    values = {"learning_rate": 1.0, "schedule": Constant(), "warmup": 0, "weight_decay": 0.0, "clip": 1.0}
+    data, measure = arm.data, arm.measure
+    if isinstance(data, BackcopyData):  # the inputs of a step decide whether a sequence begins with BOS
+        data = data.model_copy(update={"bos": "fixed"})
+    if measure.perplexity is not None:
+        measure = measure.model_copy(update={"perplexity": measure.perplexity.model_copy(update={"extensions": ()})})
+    model = decoder_config(arm.model, vocabulary, arm.data.length)
+    return Structure(model, data, arm.train.model_copy(update=values), measure)
+
+
+@dataclass(frozen=True)
+class Predecessor:
+    """An arm whose last weights another one starts from: its name, its folder for that seed, its last step."""
+
+    arm: str
+    folder: Path
+    steps: int
+
+    @property
+    def checkpoints(self) -> Path:
+        return self.folder / "checkpoint"
+
+
+@dataclass(frozen=True)
+class Member:
+    """One arm and seed: one model."""
+
+    arm: Arm
+    seed: int
+    digest: str
+    folder: Path
+    source: Source = field(compare=False)
+    predecessor: Predecessor | None = None
+
+    @property
+    def id(self) -> str:
+        """`ARM-HASH/sSEED`, which says all that decides its numbers."""
+        return f"{self.folder.parent.name}/{self.folder.name}"
+
+    @property
+    def checkpoints(self) -> Path:
+        return self.folder / "checkpoint"
+
+    @property
+    def recorded(self) -> bool:
+        return (self.folder / RECORD).exists()
+
+
+@dataclass(frozen=True)
+class Unfinished:
+    """The last checkpoint of a group that did not get to its records: where, at which step, and of which members in order."""
+
+    folder: Path
+    step: int
+    members: tuple[str, ...]
+    extra: Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class RunGroup:
+    """Members that one program serves.
+
+    Attributes:
+        study: its name.
+        structure: that all members have.
+        members: recorded ones too, where the others trained beside them: a model's last digits depend on its neighbours.
+        sources: of the members, each once; they differ in nothing that is compiled in.
+        held_out: what a point of the curves is measured on, of every source, stacked.
+        mesh: devices by arm, text and data.
+        unfinished: the checkpoint to go on from, or None.
+    """
+
+    study: str
+    structure: Structure
+    members: tuple[Member, ...]
+    sources: tuple[Source, ...]
+    held_out: Any
+    mesh: Mesh
+    unfinished: Unfinished | None = None
+
+    @property
+    def names(self) -> str:
+        return ", ".join(dict.fromkeys(member.arm.name for member in self.members))
+
+    def source_index(self, member: Member) -> int:
+        """Which of the sources is a member's."""
+        return next(i for i, source in enumerate(self.sources) if source is member.source)
+
+
+def run_group(study: str, members: Sequence[Member], unfinished: Unfinished | None = None) -> RunGroup:
+    """The group of members of one structure, with the held-out data of its curves.
+
+    Raises:
+        UserError: where the data do not suffice.
+    """
+    common = structure(members[0].arm, members[0].source.vocabulary)
+    of_source = {id(member.source): member for member in members}
+    sources = tuple(member.source for member in of_source.values())
+    batches = [curve_of(common.data).batches(member.source, member.arm) for member in of_source.values()]
+    held_out = jax.tree.map(lambda *leaves: np.stack([np.asarray(leaf) for leaf in leaves]), *batches)
+    rows = {leaf.shape[2] for leaf in jax.tree.leaves(held_out)}  # of [sources, batches, rows, …]
+    mesh = ensemble_mesh(len(members), common.train.batch, *rows, common.model.block.width)
+    return RunGroup(study, common, tuple(members), sources, held_out, mesh, unfinished)

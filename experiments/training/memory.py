@@ -1,0 +1,55 @@
+"""How much memory a group needs at the least, said before anything is compiled."""
+
+import math
+
+import jax
+import jax.numpy as jnp
+
+from leadline.experiments.config.to_tables import tables
+from leadline.experiments.runtime.errors import UserError
+from leadline.experiments.runtime.memory import device_memory
+from leadline.experiments.training.group import RunGroup
+from leadline.experiments.training.step import TrainState, Values, init_state
+from leadline.model.mesh import make_mesh
+
+GB = 1e9
+
+
+def check_memory(group: RunGroup) -> None:
+    """Compares a lower bound with what the devices have: weights, moments, gradients, and logits with their gradient.
+
+    Raises:
+        UserError: if the group cannot fit, with the sizes.
+    """
+    available = device_memory()
+    if available is None:
+        return
+    state = state_shapes(group)
+    parameters = _bytes(state.params)
+    train, model = group.structure.train, group.structure.model
+    logits = 2 * 4 * train.batch * group.structure.data.length * model.vocabulary
+    members = len(group.members)
+    if jax.default_backend() == "cpu":  # all devices share one memory, and train a model each at a time
+        at_once = min(members, group.mesh.shape["arm"])
+        needed = members * _bytes(state) + at_once * (parameters + logits)
+    else:
+        needed = members * (_bytes(state) + parameters + logits) / group.mesh.size
+    if needed > available:
+        raise UserError(
+            f"{group.study}: {group.names}: {members} models of {parameters // 4:,} parameters need at least "
+            f"{needed / GB:,.1f} GB a device ({_bytes(state) / GB:,.1f} GB of weights and moments, {parameters / GB:,.1f} GB "
+            f"of gradients and {logits / GB:,.1f} GB of logits each), and there are {available / GB:,.1f} GB: make "
+            "model.width, model.layers or train.batch smaller, or give fewer seeds at once"
+        )
+
+
+def state_shapes(group: RunGroup) -> TrainState:
+    """The shapes of a member's state, without making one."""
+    arm, common, zero = group.members[0].arm, group.structure, jnp.float32(0)
+    values = Values(tables(arm.model, arm.original_length, arm.data.length), zero, jnp.int32(0), zero, zero, zero)
+    with jax.set_mesh(make_mesh()):
+        return jax.eval_shape(lambda: init_state(jnp.uint32(0), values, common.model, common.train))
+
+
+def _bytes(tree: object) -> int:
+    return sum(math.prod(leaf.shape) * leaf.dtype.itemsize for leaf in jax.tree.leaves(tree))

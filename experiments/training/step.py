@@ -1,0 +1,115 @@
+"""One model's training: its state, its values and the step. `experiments.training.plan` runs many of them in one program."""
+
+import dataclasses
+import math
+from typing import Any, no_type_check
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import optax
+from flax import struct
+from jaxtyping import Array, Float, Int, UInt
+
+from leadline.experiments.config.train import Cosine, TrainConfig, WarmupStableDecay
+from leadline.experiments.data.sample import Sample
+from leadline.experiments.measure.perplexity import mean_loss
+from leadline.experiments.training.optimizer import Tree, optimizer
+from leadline.model.decoder import Decoder, DecoderConfig, apply_decoder, init_decoder
+from leadline.model.embedding import token_losses
+from leadline.model.positions.tables import PositionTables
+
+
+@struct.dataclass
+class TrainState:
+    params: Decoder
+    optimizer: Any  # what optax keeps
+
+
+@no_type_check  # JAX rebuilds trees from whatever a transformation leaves: shapes, host arrays, norms
+@struct.dataclass
+class Values:
+    """What distinguishes the members of one compiled program."""
+
+    tables: PositionTables
+    sink_logit: Float[Array, "*A"]  # at the start
+    text: Int[Array, "*A"]  # which of a group's held-out texts a point of the curves is measured on
+    logit_rate: Float[Array, "*A"]  # times the learning rate is that of the extra logit; 0 keeps it
+    weight_decay: Float[Array, "*A"]
+    clip: Float[Array, "*A"]
+
+
+def _optimizer(values: Values, cfg: TrainConfig, learning_rate: Float[Array, ""]) -> optax.GradientTransformation:
+    rates = {"clip": values.clip, "weight_decay": values.weight_decay, "logit_rate": values.logit_rate}
+    return optimizer(cfg, learning_rate, **rates)
+
+
+def init_state(seed: UInt[Array, ""], values: Values, model: DecoderConfig, cfg: TrainConfig) -> TrainState:
+    """Weights from the seed, moments zero. Needs a mesh."""
+    return started(init_decoder(jax.random.key(seed), model, sink_logit=values.sink_logit), values, cfg)
+
+
+def started(params: Decoder, values: Values, cfg: TrainConfig) -> TrainState:
+    """The state before the first step of these weights."""
+    tree: Tree = params
+    return TrainState(params=params, optimizer=_optimizer(values, cfg, jnp.float32(0)).init(tree))
+
+
+def train_step(
+    state: TrainState,
+    sample: Sample,
+    values: Values,
+    learning_rate: Float[Array, ""],
+    model: DecoderConfig,
+    cfg: TrainConfig,
+) -> tuple[TrainState, dict[str, Float[Array, ""]]]:
+    """One step on the mean loss of predicting tokens[:, 1:] from tokens[:, :-1].
+
+    Args:
+        state: weights and moments.
+        sample: ids [B, T + 1]; where it has weights, the mean over its targets is weighted.
+        values: what tells this model from others of its program.
+        learning_rate: of this step.
+        model: the structure.
+        cfg: the optimiser.
+
+    Returns:
+        The new state, and "loss" [nats] and "gradient_norm" before the clip.
+    """
+    tokens, weights = sample.tokens, sample.weights
+
+    def loss_of(params: Decoder) -> Float[Array, ""]:
+        scores, _ = apply_decoder(params, tokens[:, :-1], values.tables, model)
+        return mean_loss(token_losses(scores, tokens[:, 1:]), weights)
+
+    loss, grads = jax.value_and_grad(loss_of)(state.params)
+    grads: Tree = _frozen_logit(grads, values.logit_rate)
+    params: Tree = state.params
+    updates, moments = _optimizer(values, cfg, learning_rate).update(grads, state.optimizer, params)
+    params = optax.apply_updates(params, updates)
+    return TrainState(params=params, optimizer=moments), {"loss": loss, "gradient_norm": optax.tree.norm(grads)}
+
+
+def _frozen_logit(grads: Decoder, rate: Float[Array, ""]) -> Decoder:
+    """The gradients, with 0 for a sink logit that is not trained, so that the clip does not see it either."""
+    blocks = dataclasses.replace(grads.blocks, sink_logit=grads.blocks.sink_logit * (rate > 0).astype(jnp.float32))
+    return dataclasses.replace(grads, blocks=blocks)
+
+
+def learning_rates(cfg: TrainConfig) -> np.ndarray:
+    """The learning rate of every step, float32 [steps]: linear warm-up, then constant, half a cosine, or a decay at the end."""
+    peak, steps, warmup = cfg.learning_rate, cfg.steps, min(cfg.warmup, cfg.steps)
+    match cfg.schedule:
+        case Cosine(final=final):
+            after = optax.cosine_decay_schedule(peak, max(steps - warmup, 1), alpha=final)
+        case WarmupStableDecay(decay=decay):
+            falling = max(math.ceil(decay * steps), 1)
+            stable = max(steps - warmup - falling, 0)
+            linear = optax.linear_schedule(peak, 0.0, falling)
+            after = optax.join_schedules([optax.constant_schedule(peak), linear], [stable])
+        case _:
+            after = optax.constant_schedule(peak)
+    # The first step of a warm-up of n is peak / n, not 0: a step that changes nothing would be wasted.
+    warm = optax.linear_schedule(peak / max(warmup, 1), peak, max(warmup - 1, 1))
+    schedule = optax.join_schedules([warm, after], [warmup])
+    return np.asarray(schedule(np.arange(steps, dtype=np.float32)), np.float32)

@@ -1,0 +1,41 @@
+"""What a block knows of its tokens besides the residual stream."""
+
+from collections.abc import Callable
+from typing import no_type_check
+
+import jax.numpy as jnp
+from flax import struct
+from jaxtyping import Array, Bool, Int
+
+from leadline.model.cache.protocol import Cache
+from leadline.model.intervention import Intervention
+from leadline.model.positions.rotation import Rotations
+from leadline.model.positions.tables import PositionTables
+
+
+@no_type_check  # JAX rebuilds trees from whatever a transformation leaves: shapes, host arrays, norms
+@struct.dataclass
+class Context:
+    """By default, the tokens are a whole text from its first token on.
+
+    Attributes:
+        positions: maps indices i [T] of tokens to their positions [T, coordinates]; None is i in every coordinate. Under jit, a
+            jax.tree_util.Partial.
+        padding: [B, T], True for real tokens.
+        cache: one layer's cache; the tokens follow those that it holds.
+        intervention: one layer's row.
+        rotations: those of the tokens, where they are computed already (model.positions.rotation.layer_rotations).
+        context_parallel: whether the tokens are those of one device of the mesh axis "text" (model.context_parallel).
+    """
+
+    positions: Callable[[Int[Array, " T"]], Int[Array, "T coordinates"]] | None = None
+    padding: Bool[Array, "B T"] | None = None
+    cache: Cache | None = None
+    intervention: Intervention | None = None
+    rotations: Rotations | None = None
+    context_parallel: bool = struct.field(pytree_node=False, default=False)
+
+
+def text_positions(i: Int[Array, " T"], tables: PositionTables) -> Int[Array, "T coordinates"]:
+    """The positions of tokens i of a text: i in every coordinate of the tables."""
+    return jnp.tile(i[:, None], (1, tables.frequencies.units.shape[-2]))

@@ -1,0 +1,97 @@
+"""What every source of training steps promises, whatever its data."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import jax
+import numpy as np
+import pytest
+
+from leadline.experiments.config.data import BackcopyData, Data, MixedData, Mixture, MixturePart, RetrievalData, TextData
+from leadline.experiments.config.tokenizer import Bpe
+from leadline.experiments.data.backcopy import BackcopySource
+from leadline.experiments.data.retrieval.source import RetrievalSource
+from leadline.experiments.data.sample import Sample
+from leadline.experiments.data.source import open_source, vocabulary_size
+
+BATCH, LENGTH = 6, 24
+FILES = ("BOOKS",)  # stands for a folder of text
+DATA: dict[str, Data] = {
+    "text": TextData(corpus=FILES, length=LENGTH, held_out=0.3),
+    "text with BOS": TextData(corpus=FILES, length=LENGTH, held_out=0.3, bos="fixed"),
+    "text with random tokens": TextData(corpus=FILES, length=LENGTH, held_out=0.3, bos="random"),
+    "text by BPE": TextData(corpus=FILES, length=LENGTH, held_out=0.3, tokenizer=Bpe(vocabulary=280)),
+    "a mixture": TextData(corpus=Mixture(parts=(MixturePart(corpus=FILES, weight=1.0),) * 2), length=LENGTH, held_out=0.3),
+    "backcopy": BackcopyData(vocabulary=12, length=LENGTH),
+    "backcopy without BOS": BackcopyData(vocabulary=12, length=LENGTH, bos="absent"),
+    "retrieval": RetrievalData(tasks=("passkey", "copy", "key_value"), length=LENGTH, keys=16, values=10, values_per_key=2),
+    "mixed": MixedData(corpus=FILES, length=LENGTH, held_out=0.3, keys=16, values=2),
+}
+
+
+@pytest.fixture(scope="module")
+def books(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("books")
+    for book in range(60):
+        (folder / f"{book}.txt").write_text("".join(f"Line {i} of {book}: {(i + book) ** 3}.\n" for i in range(12)))
+    return folder
+
+
+@pytest.fixture(scope="module", params=DATA)
+def source(request: pytest.FixtureRequest, books: Path) -> Any:
+    settings = json.loads(DATA[request.param].model_dump_json().replace(FILES[0], str(books)))
+    return open_source(type(DATA[request.param]).model_validate(settings), books / "cache")
+
+
+@pytest.fixture(scope="module")
+def batches(source: Any) -> list[Sample]:
+    """Of three steps, and the first again."""
+    draw = jax.jit(source.sample, static_argnums=2)
+    steps = [(1, 4), (1, 5), (2, 4), (1, 4)]
+    return [jax.device_get(draw(source.inputs(*step, BATCH), source.shared, BATCH)) for step in steps]
+
+
+def test_a_batch_is_a_function_of_seed_and_step(batches: list[Sample]) -> None:
+    jax.tree.map(np.testing.assert_array_equal, batches[3], batches[0])
+    assert len({sample.tokens.tobytes() for sample in batches}) == 3
+
+
+def test_rows_have_the_length_and_the_ids_of_the_data(source: Any, batches: list[Sample]) -> None:
+    assert source.vocabulary == vocabulary_size(source.data)
+    for sample in batches:
+        tokens = np.asarray(sample.tokens)
+        assert (tokens.shape, tokens.dtype) == ((BATCH, LENGTH + 1), np.int32)
+        assert 0 <= tokens.min() <= tokens.max() < source.vocabulary
+        for of_targets in (sample.weights, sample.evidence):
+            assert of_targets is None or of_targets.shape == (BATCH, LENGTH)
+        if sample.evidence is not None:
+            assert (np.asarray(sample.evidence) <= np.arange(LENGTH)).all()
+
+
+def _held_out(source: Any) -> np.ndarray:
+    match source:
+        case BackcopySource():
+            return np.asarray(source.held_out(BATCH))
+        case RetrievalSource():
+            return np.asarray(source.held_out(BATCH).tokens)
+        case _:
+            return source.held_out(LENGTH, 30).windows
+
+
+def test_what_is_held_out_is_the_same_for_all_and_no_training_row(source: Any, batches: list[Sample]) -> None:
+    rows = _held_out(source)
+    np.testing.assert_array_equal(_held_out(source), rows)
+    assert rows.shape[1] == LENGTH + 1
+    trained = np.concatenate([np.asarray(sample.tokens) for sample in batches])
+    assert not {row.tobytes() for row in rows.astype(np.int32)} & {row.tobytes() for row in trained}
+
+
+def test_the_record_says_what_the_data_are(source: Any) -> None:
+    described = json.loads(json.dumps(source.described))
+    assert {"name", "digest"} <= described.keys()
+    assert (described["digest"] is None) == (source.tokenizer is None)
+    if source.tokenizer is not None:
+        assert described["tokenizer_digest"] == source.tokenizer.digest()
+        assert described["train_documents"] + described["held_out_documents"] in (60, 120)
+        assert described["train_tokens"] > described["held_out_tokens"] > 1000

@@ -1,0 +1,227 @@
+"""Held-out windows: drawn from all documents, with which targets count and whose they are."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from leadline.experiments.config.data import Mixture, MixturePart, TextData
+from leadline.experiments.config.tokenizer import Bpe
+from leadline.experiments.data.source import open_source
+from leadline.experiments.data.text.batches import first_tokens
+from leadline.experiments.data.text.corpus import Document
+from leadline.experiments.data.text.held_out import Documents, by_domain, documents_of, held_out_windows, slot_count
+from leadline.experiments.data.text.source import TextSource
+from leadline.experiments.runtime.errors import UserError
+
+EOS, BOS = 0, np.array([255], np.int32)
+NONE = np.empty(0, np.int32)
+
+
+def _documents(sizes: Sequence[int]) -> Documents:
+    """Every id but EOS tells its place."""
+    texts = [Document(f"{i}.py" if i % 2 else f"{i}.txt", b"x" * size) for i, size in enumerate(sizes)]
+    ids = np.arange(1, 1 + sum(sizes) + len(sizes), dtype=np.uint32)
+    ids[np.cumsum(np.array(sizes) + 1) - 1] = EOS
+    return documents_of(texts, ids, EOS)
+
+
+@pytest.fixture(scope="module")
+def stdlib(tmp_path_factory: pytest.TempPathFactory) -> TextSource:
+    source = open_source(TextData(length=128), tmp_path_factory.mktemp("tokens"))
+    assert isinstance(source, TextSource)
+    return source
+
+
+@pytest.mark.parametrize("length", [64, 128, 512])
+def test_windows_of_the_standard_library_are_of_many_documents(stdlib: TextSource, length: int) -> None:
+    for stride in (None, 32):
+        text = stdlib.held_out(length, 256, stride)
+        assert text.windows.shape == (256, length + 1)
+        assert text.document_count >= 30
+
+
+def test_long_windows_are_as_many_as_there_are(stdlib: TextSource) -> None:
+    text = stdlib.held_out(4096, 10_000)
+    assert len(text.windows) == stdlib.text.held_out_tokens // 4097
+    assert text.document_count > 30
+
+
+@pytest.mark.parametrize(("first", "size"), [(NONE, 10), (BOS, 9)])
+def test_windows_do_not_overlap_and_know_their_documents(first: np.ndarray, size: int) -> None:
+    documents = _documents([20, 3, 0, 60, 100])
+    text = held_out_windows(documents, 9, 1000, first)
+    assert len(text.windows) == slot_count(documents, 9, first) == len(documents.ids) // size
+    begins = np.sort(text.windows[:, -size:].min(axis=1, where=text.windows[:, -size:] != EOS, initial=10**6))
+    assert (np.diff(begins) >= size - 1).all()
+    whole = dict(
+        zip(documents.ids.tolist(), np.searchsorted(documents.ends, np.arange(len(documents.ids)), "right"), strict=True)
+    )
+    targets, numbers = text.windows[:, 1:], text.documents
+    assert all(whole[t] == n for t, n in zip(targets.ravel().tolist(), numbers.ravel().tolist(), strict=True) if t != EOS)
+    assert text.counted.all()
+    if len(first):
+        assert (text.windows[:, 0] == BOS).all()
+
+
+def test_a_token_that_ends_a_document_belongs_to_it() -> None:
+    text = held_out_windows(_documents([2, 1, 0, 5]), 11, 1, NONE)
+    np.testing.assert_array_equal(text.documents, [[0, 0, 1, 1, 2, 3, 3, 3, 3, 3, 3]])
+
+
+@pytest.mark.parametrize("first", [NONE, BOS])
+def test_with_a_stride_every_target_counts_once_behind_its_context(first: np.ndarray) -> None:
+    documents = _documents([300])
+    text = held_out_windows(documents, 12, 10_000, first, stride=5)
+    assert (text.counted.sum(axis=1) == 5).all()
+    assert text.counted[:, -5:].all()
+    counted = np.sort(text.windows[:, 1:][text.counted])
+    np.testing.assert_array_equal(counted, np.arange(counted[0], counted[0] + 5 * len(text.windows)))
+    with pytest.raises(UserError, match="a stride of 13 leaves out tokens between windows of 12"):
+        held_out_windows(documents, 12, 1, first, stride=13)
+
+
+def test_a_draw_depends_on_the_text_alone_and_is_spread_over_it() -> None:
+    documents = _documents([99] * 100)
+    text = held_out_windows(documents, 9, 100, NONE)
+    np.testing.assert_array_equal(held_out_windows(documents, 9, 100, NONE).windows, text.windows)
+    assert 50 < text.document_count < 80  # 100 (1 - 1/e) of 100 documents
+    # Recorded runs can be repeated only while this order stays.
+    assert held_out_windows(_documents([999]), 9, 6, NONE).windows[:, 0].tolist() == [591, 441, 301, 71, 611, 531]
+
+
+def test_a_giant_document_does_not_take_the_draw() -> None:
+    documents = _documents([100_000, *[40] * 50])
+    text = held_out_windows(documents, 9, 60, NONE)
+    begin = text.documents[:, 0]
+    assert len(np.unique(begin)) >= 30
+    assert np.bincount(begin).max() <= 2  # 60 windows / 30 documents
+    few = held_out_windows(_documents([100_000, *[40] * 3]), 9, 60, NONE)  # what is missing is taken from the giant
+    assert len(few.windows) == 60
+    assert set(few.documents.ravel().tolist()) == {0, 1, 2, 3}
+
+
+def test_random_first_tokens_belong_to_the_window() -> None:
+    candidates = np.arange(1000, 2000, dtype=np.int32)
+    documents = _documents([5000])
+    few, many = (held_out_windows(documents, 9, count, candidates).windows for count in (555, 10_000))
+    assert len(np.unique(many[:, 0])) > 300
+    assert {tuple(row) for row in few.tolist()} == {tuple(row) for row in many.tolist()}
+
+
+def test_text_shorter_than_a_window_is_said() -> None:
+    with pytest.raises(UserError, match="a window of 20 takes 21 tokens and the held-out text has 11; shorten it or add text"):
+        held_out_windows(_documents([10]), 20, 1, NONE)
+
+
+def test_code_and_prose_are_told_apart() -> None:
+    domains = by_domain([_documents([3, 2, 4]), _documents([1])])
+    assert domains["prose"].ids.tolist() == [1, 2, 3, EOS, 8, 9, 10, 11, EOS, 1, EOS]
+    assert domains["code"].ids.tolist() == [5, 6, EOS]
+    assert set(by_domain([_documents([3])])) == {"prose"}
+    with pytest.raises(ValueError, match="1 documents and 2 EOS"):
+        documents_of([Document("a", b"a")], np.array([1, EOS, EOS], np.uint16), EOS)
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("texts")
+    for i in range(60):
+        (folder / f"{i}.py").write_text(f"value_{i} = {i}\n" * (8 + i % 5))
+        (folder / f"{i}.txt").write_text(f"The value of {i} is told here. ¡Así!\n" * 4)
+    return folder
+
+
+def _opened(folder: Path, **settings: object) -> TextSource:
+    data = TextData.model_validate({"corpus": (str(folder),), "length": 16, "held_out": 0.4} | settings)
+    source = open_source(data, folder / "cache")
+    assert isinstance(source, TextSource)
+    return source
+
+
+@pytest.fixture(scope="module")
+def of_bytes(folder: Path) -> TextSource:
+    return _opened(folder)
+
+
+@pytest.fixture(scope="module", params=["bytes", "bpe"])
+def source(request: pytest.FixtureRequest, folder: Path, of_bytes: TextSource) -> TextSource:
+    return of_bytes if request.param == "bytes" else _opened(folder, tokenizer=Bpe(vocabulary=300))
+
+
+def _with_first(source: TextSource, bos: str) -> TextSource:
+    data = source.data.model_copy(update={"bos": bos})
+    return replace(source, data=data, text=replace(source.text, first=first_tokens(data.bos, source.tokenizer)))
+
+
+def test_windows_of_both_domains_are_as_many(of_bytes: TextSource) -> None:
+    source = _with_first(of_bytes, "fixed")
+    windows = source.by_domain(16, 5)
+    assert {name: text.windows.shape for name, text in windows.items()} == {"code": (5, 17), "prose": (5, 17)}
+    for name, word in (("code", b"value_"), ("prose", b"value of")):
+        assert {int(row[0]) for row in windows[name].windows} == {257}
+        assert word in bytes(source.domains[name][:64].astype(np.uint8))
+    assert source.by_domain(10**6, 5) == {}
+
+
+@pytest.mark.parametrize("bos", ["absent", "fixed"])
+def test_a_stream_is_whole_documents_in_another_order(of_bytes: TextSource, bos: str) -> None:
+    source = _with_first(of_bytes, bos)
+    stream, count = source.stream(3000)
+    assert (stream.shape, stream.dtype) == ((3001,), np.int32)
+    text = stream[1:] if bos == "fixed" else stream
+    assert (stream[0] == 257) == (bos == "fixed")
+    (documents,) = source.text.documents
+    whole = [documents.tokens_of(number).tolist() for number in range(len(documents))]
+    pieces = np.split(text, np.flatnonzero(text == 258) + 1)
+    assert len(pieces) == count
+    numbers = [whole.index(piece.tolist()) for piece in pieces[:-1]]
+    assert len(set(numbers)) == len(numbers)
+    assert numbers != sorted(numbers)
+    with pytest.raises(UserError, match=r"a stream of 1000000 tokens takes more held-out text than the \d+ tokens there are"):
+        source.stream(10**6)
+
+
+@pytest.mark.parametrize("bos", ["absent", "fixed"])
+def test_every_tokenizer_gets_the_same_bytes(source: TextSource, of_bytes: TextSource, bos: str) -> None:
+    source = _with_first(source, bos)
+    text, plain = source.held_out_bytes(2000), of_bytes.held_out_bytes(2000)
+    targets, expected_targets = (held_out.windows[:, 1:][held_out.counted] for held_out in (text, plain))
+    expected = bytes(expected_targets[expected_targets < 256].astype(np.uint8))
+    eos = source.tokenizer.specials.eos
+    assert b"".join(source.tokenizer.token_bytes(int(token)) for token in targets if token != eos) == expected
+    assert 2000 <= len(expected) < 2200
+    assert text.document_count == (targets == eos).sum() == plain.document_count
+    if bos == "absent":
+        flat = np.concatenate([text.windows[:1, 0], text.windows[:, 1:].ravel()])
+        np.testing.assert_array_equal(flat[:-1], text.windows[:, :-1].ravel())
+    assert source.held_out_bytes(10**9).counted.sum() == source.text.held_out_tokens
+
+
+def test_a_mixture_keeps_its_weights_in_every_draw(folder: Path, tmp_path: Path) -> None:
+    (tmp_path / "upper").mkdir()
+    for path in folder.glob("*.txt"):
+        (tmp_path / "upper" / path.name).write_text(path.read_text().upper())
+    parts = (MixturePart(corpus=(str(folder),), weight=3.0), MixturePart(corpus=(str(tmp_path / "upper"),), weight=1.0))
+    source = _opened(folder, corpus=Mixture(parts=parts))
+    before = len(source.text.documents[0])
+    for text in (source.held_out(16, 64), source.held_out(16, 64, 8), source.held_out_bytes(3000)):
+        assert abs((text.documents[text.counted] >= before).mean() - 0.25) < 0.03
+    stream, _ = source.stream(3000)
+    upper, lower = (np.isin(stream, list(letters)).sum() for letters in (b"VALUE", b"value"))
+    assert abs(upper / (upper + lower) - 0.25) < 0.05
+
+
+@pytest.mark.parametrize("first", [np.empty(0, np.int32), np.array([7], np.int32)], ids=["absent", "fixed"])
+def test_windows_of_a_shorter_length_end_at_the_same_targets(first: np.ndarray) -> None:
+    ids = np.arange(100, 400)
+    documents = Documents(ids.astype(np.uint16), np.array([150, 300]), np.array([149, 149]), np.array([True, False]))
+    longer = held_out_windows(documents, 32, 5, first)
+    shorter = longer.ending(8)
+    np.testing.assert_array_equal(shorter.windows[:, -8:], longer.windows[:, -8:])
+    np.testing.assert_array_equal(shorter.documents, longer.documents[:, -8:])
+    assert shorter.windows.shape == (5, 9)
+    assert shorter.counted.shape == (5, 8)
+    np.testing.assert_array_equal(shorter.windows[:, 0] == 7, np.full(5, bool(len(first))))

@@ -1,0 +1,109 @@
+"""Measurements that a configuration names, from modules that are no part of leadline."""
+
+from pathlib import Path
+
+import jax
+import numpy as np
+import pytest
+
+from leadline.experiments.config.measure import Measure
+from leadline.experiments.config.to_tables import tables
+from leadline.experiments.measure.kinds.plugin import quantities_of
+from leadline.experiments.measure.kinds.registry import check_data, curve_of
+from leadline.experiments.records.measurement import measurements_of, reading
+from leadline.experiments.runtime.ensemble import over_arms, share, stack, unstack
+from leadline.experiments.runtime.errors import UserError
+from leadline.model.decoder import Decoder
+from leadline.model.mesh import make_mesh
+from tests.experiments.measure.kinds.toys import arm, models_of, source_of
+
+pytestmark = pytest.mark.usefixtures("in_use")
+MODULE = """
+import jax.numpy as jnp
+from leadline.experiments.measure.kinds.plugin import of_layer, of_model
+from leadline.experiments.records.quantities import Quantity
+
+@of_layer(Quantity("second_mass", "share", "attention to the second token", axes=("layer", "head")))
+def second_mass(trace, tokens):
+    return jnp.mean(trace.attention.received[..., 1], axis=0) / tokens.shape[1]
+
+@of_model(Quantity("query_norm", "1", "norm of the query weights", axes=("layer",)))
+def query_norm(params, tables, tokens, cfg):
+    return {"query_norm": jnp.linalg.norm(params.blocks.query.reshape(cfg.layers, -1), axis=1)}
+
+@of_layer(Quantity("flat", "1", "a quantity with too many axes", axes=("layer", "head")))
+def flat(trace, tokens):
+    return jnp.float32(0)
+
+@of_model(Quantity("promised", "1", "a quantity that is not returned"))
+def forgotten(params, tables, tokens, cfg):
+    return {"other": jnp.float32(0)}
+
+@of_model(Quantity("loss", "nats", "a quantity of a known name"))
+def loss(params, tables, tokens, cfg):
+    return {"loss": jnp.float32(0)}
+
+def unmarked(trace, tokens):
+    return jnp.float32(0)
+"""
+
+
+@pytest.fixture(autouse=True)
+def module(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "plugged_in.py").write_text(MODULE)
+    monkeypatch.syspath_prepend(tmp_path)
+
+
+def _point(*functions: str) -> tuple[dict, Decoder]:
+    measure = Measure(windows=4, sink=arm("rope", "backcopy").measure.sink, functions=functions)
+    plain, source, mesh = arm("rope", "backcopy", measure=measure), source_of("backcopy", Path()), make_mesh()
+    curve = curve_of(plain.data)
+    with jax.set_mesh(mesh):
+        models = models_of([plain], source, (1,))
+
+        def point(params, row, shared):
+            return curve.point(params, row, shared[0], shared[1], models.model, measure)
+
+        inputs = stack(models.params, mesh), stack([tables(plain.model, plain.data.length)], mesh)
+        shared = share((curve.batches(source, plain), source.shared), mesh)
+        return unstack(over_arms(point)(*inputs, shared), 1)[0], models.params[0]
+
+
+def test_plugged_measurements_are_in_every_point() -> None:
+    functions = ("plugged_in:second_mass", "plugged_in:query_norm")
+    point, params = _point(*functions)
+    assert point[reading("second_mass")].shape == (2, 2)
+    norms = np.linalg.norm(np.asarray(params.blocks.query).reshape(2, -1), axis=1)
+    np.testing.assert_allclose(point[reading("query_norm")], norms, rtol=1e-5)
+    quantities = quantities_of(functions)
+    assert quantities["query_norm"].meaning == "norm of the query weights"
+    numbers = {entry.reading: entry for entry in measurements_of(point, quantities)}
+    assert numbers[reading("query_norm", layer=2)].value == pytest.approx(float(norms[1]), rel=1e-5)
+    assert numbers[reading("second_mass")].unit == "share"
+
+
+@pytest.mark.parametrize(
+    ("function", "message"),
+    [
+        ("plugged_in", 'is not of the form "package.module:function"'),
+        ("no_such_module:f", "cannot be imported .No module named 'no_such_module'.; is its folder on PYTHONPATH"),
+        ("plugged_in:second_mas", "'plugged_in' has no 'second_mas'; did you mean 'second_mass'"),
+        ("plugged_in:unmarked", "'plugged_in:unmarked' has no quantity: mark it"),
+        ("plugged_in:loss", "the quantity 'loss' is defined twice; give yours another name"),
+    ],
+)
+def test_what_cannot_be_plugged_in_is_said_before_training(function: str, message: str) -> None:
+    with pytest.raises(UserError, match=message):
+        check_data(source_of("backcopy", Path()), arm("rope", "backcopy", measure=Measure(functions=(function,))))
+
+
+@pytest.mark.parametrize(
+    ("function", "message"),
+    [
+        ("flat", r"flat has the axes \('layer', 'head'\), and its function gives the shape \(2,\)"),
+        ("forgotten", r"\['promised'\] gives \['other'\]: return one array for each"),
+    ],
+)
+def test_a_function_that_gives_something_else_is_named(function: str, message: str) -> None:
+    with pytest.raises(UserError, match=message):
+        _point(f"plugged_in:{function}")

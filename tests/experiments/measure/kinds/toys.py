@@ -1,0 +1,87 @@
+"""Tiny models of every kind of data, with every measurement at the end that the data allow."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+
+from leadline.experiments.config.data import BackcopyData, Data, MixedData, RetrievalData, TextData
+from leadline.experiments.config.measure import (
+    AblationMeasure,
+    Measure,
+    PerplexityMeasure,
+    RecallMeasure,
+    RetrievalMeasure,
+    SinkRate,
+    StreamingMeasure,
+    VocabularyMeasure,
+)
+from leadline.experiments.config.model import ModelConfig
+from leadline.experiments.config.position import Nope, Rope
+from leadline.experiments.config.study import Arm
+from leadline.experiments.config.to_model import decoder_config
+from leadline.experiments.config.train import TrainConfig
+from leadline.experiments.data.source import open_source
+from leadline.experiments.measure.kinds.kind import Models
+from leadline.model.decoder import Decoder, init_decoder
+from tests.model.weights import drawn
+
+LENGTH = 16
+ROPE = ModelConfig(layers=2, width=16, heads=2, kv_heads=1, hidden=16, position=Rope(base=100.0))
+NOPE = ROPE.model_copy(update={"position": Nope()})
+SINK = SinkRate(length=12)
+DATA: dict[str, Data] = {
+    "text": TextData(corpus=("unread",), length=LENGTH, held_out=0.4, bos="fixed"),
+    "backcopy": BackcopyData(vocabulary=8, triggers=2, length=LENGTH),
+    "retrieval": RetrievalData(length=36, keys=40, values=10, tasks=("key_value", "multi_value", "copy")),
+    "mixed": MixedData(corpus=("unread",), length=LENGTH, held_out=0.4, keys=12, values=2),
+}
+MEASURES: dict[str, Measure] = {
+    "text": Measure(
+        windows=12,
+        sink=SINK,
+        ablation=AblationMeasure(hidden=(1, 4), map=8),
+        perplexity=PerplexityMeasure(lengths=(LENGTH, 32), windows=8, stride=8, last=12, extensions=("pi",)),
+        streaming=StreamingMeasure(
+            tokens=120, initial_tokens=(0, 2), text_positions=(2,), full_attention=24, recomputed=4, stride=4
+        ),
+        vocabulary=VocabularyMeasure(bytes=200),
+    ),
+    "backcopy": Measure(windows=12, sink=SinkRate(length=LENGTH), ablation=AblationMeasure(hidden=(1,), map=LENGTH)),
+    "retrieval": Measure(windows=8, retrieval=RetrievalMeasure(lengths=(36, 72), depths=8, rows=2)),
+    "mixed": Measure(windows=4, recall=RecallMeasure(lengths=(LENGTH, 24), windows=4, rows=24, last=8)),
+}
+
+
+def corpus(folder: Path) -> tuple[str, ...]:
+    """Files of code and of prose."""
+    for i in range(40):
+        (folder / f"{i}.py").write_text(f"value_{i} = {i}  # its square is {i * i}\n")
+        (folder / f"{i}.txt").write_text(f"Document {i} says that {i} times {i} is {i * i}, and no more.\n")
+    return (str(folder),)
+
+
+def source_of(kind: str, folder: Path, **changes: object) -> Any:
+    """The source of a kind of data, which may be changed; text is read from the folder."""
+    data = DATA[kind].model_copy(update=changes)
+    if isinstance(data, TextData | MixedData):
+        data = data.model_copy(update={"corpus": (str(folder),)})
+    return open_source(data, folder / "cache")
+
+
+def arm(name: str, kind: str, model: ModelConfig = ROPE, **changes: object) -> Arm:
+    train = TrainConfig(steps=1, batch=2, learning_rate=1e-3)
+    return Arm(name=name, model=model, data=DATA[kind], train=train, measure=MEASURES[kind]).model_copy(update=changes)
+
+
+def on_device(params: Decoder) -> Decoder:
+    return jax.tree.map(jnp.asarray, params)
+
+
+def models_of(arms: Sequence[Arm], source: Any, seeds: Sequence[int]) -> Models:
+    """Models with drawn weights, of one structure. Needs a mesh."""
+    cfg = decoder_config(arms[0].model, source.vocabulary, arms[0].data.length)
+    params = {seed: jax.device_get(drawn(lambda: init_decoder(jax.random.key(0), cfg), seed)) for seed in set(seeds)}
+    return Models(arms, [params[seed] for seed in seeds], source, cfg, [])

@@ -1,0 +1,158 @@
+"""Every kind of figure, from synthetic records."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+from matplotlib.figure import Figure
+
+from leadline.experiments.config.report import FigureSpec
+from leadline.experiments.publish.figures import arrays_read, figure
+from leadline.experiments.publish.line_grids import Axis, Grid, Line, Panel, line_grid
+from leadline.experiments.publish.style import tick_text
+from tests.experiments.synthetic_records import Stored, measured, record, sinks_study, study
+
+AT = {"length": {"multiple": 8}}
+KINDS: dict[str, dict[str, Any]] = {
+    "length": {"quantities": ["perplexity"], "lines": ["extension"], "panels": ["arm"], "behind": True},
+    "step": {"quantities": ["first_token_mass", "sink_rate"], "lines": ["quantity"], "panels": ["arm"]},
+    "value": {"key": "data.length", "quantities": ["loss"]},
+    "layer": {"quantities": ["first_token_mass"]},
+    "position": {"x": "position_edges", "quantities": ["loss_by_position"], "lines": ["arm", "extension"], "at": AT},
+    "dim": {"dim": "length", "quantities": ["perplexity", "loss"], "panels": ["quantity"], "log": ["y"]},
+    "head_map": {"quantities": ["first_token_mass"]},
+    "scatter": {"x": "first_token_mass", "quantities": ["value_drain_ratio"]},
+    "bars": {"quantities": ["first_token_mass", "loss"]},
+    "attention_map": {"quantities": ["attention_map"], "labels": ["softmax"]},
+}
+STUDY, RECORDS = sinks_study()
+
+
+def spec(kind: str, **changes: Any) -> FigureSpec:
+    return FigureSpec.model_validate({"kind": kind, "name": kind, "caption": "C.", **KINDS[kind], **changes})
+
+
+@pytest.fixture
+def texts(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The texts of the figure that is drawn, which is not rendered: that takes longer than all the rest."""
+    seen: list[str] = []
+
+    def note(self: Figure, file: Any, **_: Any) -> None:
+        self.draw_without_rendering()
+        labels = [handle.get_label() for legend in self.legends for handle in legend.legend_handles if handle is not None]
+        parts = [self.get_supxlabel(), self.get_supylabel()]
+        for axes in self.axes:
+            parts += [axes.get_title(), axes.get_xlabel(), axes.get_ylabel()]
+            parts += [tick.get_text() for tick in (*axes.get_xticklabels(), *axes.get_yticklabels())]
+        seen.extend([*map(str, labels), *parts])
+        file.write(b"<svg></svg>")
+
+    monkeypatch.setattr(Figure, "savefig", note)
+    return seen
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_every_kind_is_drawn_and_names_its_arms_and_quantity(kind: str, texts: list[str]) -> None:
+    drawn = figure(spec(kind), STUDY, RECORDS)
+    assert drawn is not None
+    assert drawn.name == f"sinks_{kind}"
+    assert {"softmax"} & set(texts) or kind in ("attention_map", "position")
+    assert any("(" in text for text in texts if text) or kind == "length"
+    assert not any("_" in text for text in texts)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_nothing_is_drawn_of_nothing(kind: str) -> None:
+    empty = [Stored(record("sinks", "softmax")), Stored(record("sinks", "gate", status="diverged"))]
+    assert figure(spec(kind), STUDY, empty) is None
+    assert figure(spec(kind), STUDY, []) is None
+
+
+@pytest.mark.parametrize("kind", ["length", "bars"])
+def test_equal_records_give_equal_bytes(kind: str) -> None:
+    first, second = (figure(spec(kind, labels=["softmax"]), STUDY, RECORDS) for _ in range(2))
+    assert first is not None
+    assert first == second
+    assert first.png.startswith(b"\x89PNG")
+    assert b"<svg" in first.svg
+    assert b"<dc:date>" not in first.svg
+
+
+def test_a_line_with_the_training_length_and_grey_ones_are_explained(texts: list[str]) -> None:
+    figure(spec("length"), STUDY, RECORDS)
+    assert {"as trained", "YaRN", "training length", "as trained, other panels"} <= set(texts)
+    assert {"evaluation length (tokens)", "perplexity", "128", "1024"} <= set(texts)
+
+
+def test_a_sweep_is_a_line_along_its_values_with_marks(texts: list[str]) -> None:
+    bases = (10.0, 100.0, 1e6)
+    described = study("s", {"a": {"label": "A"}}, sweep={"model.position.base": list(bases)})
+    records = [
+        Stored(
+            record(
+                "s",
+                f"a_base={base}",
+                seed,
+                measured("loss", 2.0),
+                measured("predicted_reach", base / 2),
+                config={"model": {"position": {"kind": "rope", "base": base}}},
+            )
+        )
+        for base in bases
+        for seed in range(2)
+    ]
+    wanted = spec("value", key="model.position.base", lines=["family"], marks="predicted_reach")
+    assert figure(wanted, described, records) is not None
+    assert {"RoPE base", "loss (nats)", "10", "100", "$10^{6}$", "predicted reach"} <= set(texts)
+
+
+def test_a_difference_is_taken_within_each_record(texts: list[str]) -> None:
+    relative = spec("position", lines=["extension"], panels=["arm"], relative_to={"length": 1024}, at={"length": 1024})
+    assert figure(relative, STUDY, RECORDS) is not None
+    assert "loss by position (nats), less as trained" in texts
+
+
+def test_rows_of_bars_may_be_values_of_a_dimension(texts: list[str]) -> None:
+    languages = [measured("relative_tokens", value, language=name) for name, value in (("eng", 1.0), ("mya", 14.0))]
+    records = [Stored(record("t", tokenizer, 0, *languages)) for tokenizer in ("gpt2", "byte")]
+    wanted = spec("bars", quantities=["relative_tokens"], dim="language", lines=["arm"])
+    assert figure(wanted, study("t"), records) is not None
+    assert {"English", "Burmese", "gpt2", "byte", "relative tokens (ratio)"} <= set(texts)
+
+
+def test_heads_that_share_values_are_marks_of_their_own() -> None:
+    described, records = sinks_study()
+    halved = {key: array[:, :2] if key.quantity == "value_drain_ratio" else array for key, array in records[0].point.items()}
+    shared = [Stored(records[0].record, records[0].points, halved)]
+    assert figure(spec("scatter"), described, shared) is not None
+
+
+def test_only_arrays_that_a_figure_reads_are_named() -> None:
+    described, _ = sinks_study(figures=[spec(kind).model_dump() for kind in ("length", "step", "position", "scatter")])
+    assert arrays_read(described) == {"loss_by_position", "position_edges", "first_token_mass", "value_drain_ratio"}
+    assert arrays_read(STUDY) == set()
+
+
+def test_twenty_lines_have_a_legend_that_is_not_clipped(monkeypatch: pytest.MonkeyPatch) -> None:
+    widths: list[tuple[float, float]] = []
+
+    def measure(self: Figure, file: Any, **_: Any) -> None:
+        self.draw_without_rendering()
+        box = self.legends[0].get_window_extent()
+        widths.append((box.x0, box.x1 / self.bbox.width))
+        file.write(b"<svg></svg>")
+
+    monkeypatch.setattr(Figure, "savefig", measure)
+    x = np.arange(1.0, 5.0)
+    lines = [Line(f"a rather long label, learning rate 0.0{i:02d}", x, x + i, x + i, x + i) for i in range(20)]
+    for panels in ([Panel("", lines, Axis("loss (nats)"))], [Panel(f"{i}", lines, Axis("loss (nats)")) for i in range(3)]):
+        line_grid("n", "c", panels, Axis("step"), Grid(4, sharey=True))
+    assert all(low >= 0 and high <= 1 for low, high in widths)
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [(128.0, "128"), (0.0025, "0.0025"), (16384.0, "16k"), (2.0**20, "1M"), (1e6, "$10^{6}$"), (1e4, "10000"), (1.5, "1.5")],
+)
+def test_ticks(value: float, text: str) -> None:
+    assert tick_text(value) == text

@@ -1,0 +1,106 @@
+"""The tables and figures of every study at the top of configs/, on records that have just the readings that they ask for."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from matplotlib.figure import Figure
+
+from leadline.experiments.config.load import arms_of, load_studies
+from leadline.experiments.config.report import Column, FigureSpec, TrainingLength
+from leadline.experiments.config.study import Study
+from leadline.experiments.publish.figures import figure
+from leadline.experiments.publish.report import sources
+from leadline.experiments.publish.shown import of_record
+from leadline.experiments.publish.tables import FIELDS, table
+from leadline.experiments.records.measurement import Point, reading
+from leadline.experiments.records.over_seeds import Statistic
+from leadline.experiments.records.quantities import QUANTITIES
+from leadline.experiments.records.record import Curve
+from leadline.experiments.records.references import REFERENCES
+from tests.experiments.synthetic_records import STEPS, Stored, measured, record
+
+CONFIGS = Path(__file__).parents[3] / "configs"
+# Two values of each dimension that a table or figure tells apart; what is not here is called a and b.
+NUMBERS = ("length", "layer", "distance", "last", "initial_tokens", "vocabulary", "round")
+SETTINGS = {"head_dim": 128, "length": 4096, "exponent": 0.3, "vocabulary": 300}
+
+
+def _studies() -> Iterator[Any]:
+    for path in sorted(CONFIGS.glob("*.toml")):
+        for described in load_studies(path):
+            if described.tables or described.figures:
+                yield pytest.param(described, path, id=str(path.relative_to(CONFIGS)))
+
+
+STUDIES = list({param.values[0].study: param for param in _studies()}.values())
+
+
+def _arms(described: Study, path: Path) -> list[dict[str, Any]]:
+    """What a record says of each arm: its name, and its configuration."""
+    if described.exact is not None:
+        return [{"arm": arm, "config": SETTINGS} for arm in ("one", "two")]
+    return [{"arm": arm.name, "config": arm.model_dump(mode="json")} for arm in arms_of(described, path)]
+
+
+def _dims(column: Column, keys: tuple[str, ...], at: dict[str, Any], length: int) -> list[dict[str, Any]]:
+    """Two readings at the dimensions of a column, that differ in every dimension among the keys."""
+    fixed = {name: round(v.multiple * length) if isinstance(v, TrainingLength) else v for name, v in (at | column.at).items()}
+    free = [key for key in (*keys, column.each, column.over) if key and key != "quantity" and not of_record(key)]
+    values = {key: (64, 128) if key in NUMBERS else ("a", "b") for key in free if key not in fixed}
+    return [fixed | {key: pair[i] for key, pair in values.items()} for i in range(2 if values else 1)]
+
+
+def _length(config: dict[str, Any]) -> int:
+    return (config.get("start") or config.get("data") or {"length": 128})["length"]
+
+
+def _stored(study: str, arm: dict[str, Any], columns: list[Column], keys: tuple[str, ...], spec: FigureSpec | None) -> Stored:
+    length, numbers, point, curves = _length(arm["config"]), [], {}, {}
+    at = {} if spec is None else spec.at
+    along = {"length": "length", "layer": "layer", "dim": spec.dim}.get(spec.kind) if spec else None
+    for column in columns:
+        axes = QUANTITIES[column.quantity].axes if column.quantity in QUANTITIES else ()
+        for dims in _dims(column, (*keys, *([along] if along else [])), at, length):
+            numbers += [] if column.quantity in FIELDS else [measured(column.quantity, 0.5, **dims)]
+            array = np.full((3,) * max(1, len(axes)), 0.5)
+            point[reading(column.quantity, **dims)] = array
+            curves[reading(column.quantity, **dims)] = np.linspace(0.2, 0.4, len(STEPS))
+            if spec is not None and spec.kind == "position" and spec.x is not None:
+                point[reading(spec.x, **dims)] = np.array([1.0, 2.0, 4.0])
+    if spec is not None and spec.relative_to is not None:
+        reference: dict[str, Any] = dict(spec.relative_to)
+        point[reading(columns[0].quantity, **reference)] = np.full(3, 0.1)
+        point[reading(str(spec.x), **reference)] = np.array([1.0, 2.0, 4.0])
+    unique = {entry.reading: entry for entry in numbers}
+    made = record(study, arm["arm"], 0, *unique.values()).model_copy(update={"config": arm["config"]})
+    return Stored(made, Curve(STEPS, curves), Point(point))
+
+
+@pytest.mark.parametrize(("described", "path"), STUDIES)
+def test_every_table_has_rows_and_every_figure_is_drawn(described: Study, path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Figure, "savefig", lambda self, file, **_: file.write(b"<svg></svg>"))  # noqa: ARG005
+    arms = _arms(described, path)
+    for spec in described.tables:
+        stored = [_stored(described.study, arm, list(spec.columns), spec.rows, None) for arm in arms]
+        shown = table(spec, described, stored)
+        assert shown.rows, spec.title
+        assert all(any(isinstance(cell, Statistic) for cell in row) for row in shown.rows), spec.title
+    for spec in described.figures:
+        columns = [*spec.quantities, *([Column(quantity=spec.x)] if spec.kind == "scatter" and spec.x else [])]
+        keys = (*spec.lines, *spec.panels, *([spec.dim] if spec.kind == "bars" and spec.dim else []))
+        stored = [_stored(described.study, arm, columns, keys, spec) for arm in arms]
+        assert figure(spec, described, stored) is not None, spec.name
+
+
+@pytest.mark.parametrize(("described", "path"), STUDIES)
+def test_what_a_study_names_exists_and_files_do_not_overwrite_each_other(described: Study, path: Path) -> None:  # noqa: ARG001
+    for specs in (described.tables, described.figures):
+        names = [spec.name for spec in specs]
+        assert len(names) == len(set(names))
+    columns = [column for spec in described.tables for column in spec.columns]
+    columns += [column for spec in described.figures for column in spec.quantities]
+    assert {column.quantity for column in columns} <= {*QUANTITIES, *FIELDS}
+    assert set(sources([described], [])) <= set(REFERENCES)

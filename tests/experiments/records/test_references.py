@@ -1,0 +1,42 @@
+"""One table of references: keys, citations and BibTeX."""
+
+import re
+
+import pytest
+
+from leadline.experiments.records.quantities import QUANTITIES
+from leadline.experiments.records.references import REFERENCES, bibtex, cite
+
+
+def test_citations_read_as_in_a_paper_and_differ() -> None:
+    assert [cite(key) for key in ("gu2025", "schuster2012", "miller2023", "sennrich2016", "bloc97")] == [
+        "Gu et al. 2025",
+        "Schuster and Nakajima 2012",
+        "Miller 2023",
+        "Sennrich et al. 2016",
+        "bloc97 2023",
+    ]
+    assert len({reference.citation for reference in REFERENCES.values()}) == len(REFERENCES)
+    with pytest.raises(KeyError):
+        cite("nobody1900")
+
+
+@pytest.mark.parametrize("reference", REFERENCES.values(), ids=lambda reference: reference.key)
+def test_a_reference_is_complete(reference) -> None:
+    family = re.sub("[^a-z]", "", reference.authors[0].split(",")[0].removesuffix(" Team").lower())
+    assert reference.key in (f"{family}{reference.year}", "bloc97")
+    assert re.fullmatch(r"\d{4}\.\d{4,5}", reference.arxiv) if reference.arxiv else reference.url.startswith("https://")
+    if reference.arxiv and not reference.venue:
+        assert reference.year == 2000 + int(reference.arxiv[:2])
+
+
+def test_every_source_of_a_quantity_is_a_reference() -> None:
+    assert {quantity.source for quantity in QUANTITIES.values()} - {""} <= REFERENCES.keys()
+
+
+def test_bibtex_has_each_reference_once_with_balanced_braces() -> None:
+    text = bibtex([*REFERENCES, "gu2025"])
+    assert text.count("@") == len(REFERENCES)
+    assert text.count("{") == text.count("}")
+    assert "@inproceedings{gu2025,\n  author = {Gu, Xiangming and others},\n" in text
+    assert "  title = {{Base of RoPE Bounds Context Length}}" in bibtex(["men2024"])

@@ -1,0 +1,324 @@
+"""Records are read as they were written, or named and left out."""
+
+import json
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from pydantic import ValidationError
+
+from leadline.experiments.config.load import load_studies
+from leadline.experiments.config.study import Study
+from leadline.experiments.records.json_file import seal
+from leadline.experiments.records.measurement import Multiple, Point, reading, value_of
+from leadline.experiments.records.record import SCHEMA_FILE, SCHEMA_VERSION, Curve, Record, StoredRecord
+from leadline.experiments.records.store import (
+    pack,
+    read_record,
+    read_records,
+    read_studies,
+    record_folder,
+    write_record,
+    write_study,
+)
+from leadline.experiments.runtime.errors import UserError
+from tests.experiments.records.records import CURVE, POINT, record
+
+ROOT = Path(__file__).parents[3]
+FILES = ("record.json", "curves.jsonl", "arrays.npz")
+ARRAYS = {key: array for key, array in POINT.items() if np.ndim(array)}
+
+
+def _write(results: Path, study: str = "sinks", arm: str = "softmax", seed: int = 0) -> Path:
+    folder = record_folder(results, study, arm, "0123456789ab", seed)
+    write_record(folder, record(study, arm, seed), CURVE, POINT)
+    return folder
+
+
+def _same_point(a: Point, b: Point) -> None:
+    assert a.keys() == b.keys()
+    for key in a:
+        assert (a[key].dtype, a[key].shape, a[key].tobytes()) == (b[key].dtype, b[key].shape, b[key].tobytes())
+
+
+def _same_curve(a: Curve, b: Curve) -> None:
+    np.testing.assert_array_equal(a.steps, b.steps)
+    assert a.values.keys() == b.values.keys()
+    for key in a.values:
+        np.testing.assert_array_equal(a.values[key], b.values[key])
+
+
+def _content(records: list[StoredRecord]) -> list[object]:
+    return [
+        (stored.record, {key: a.tobytes() for key, a in stored.arrays().items()}, repr(stored.curve())) for stored in records
+    ]
+
+
+def test_committed_schema_is_the_models() -> None:
+    assert json.loads(SCHEMA_FILE.read_text()) == Record.model_json_schema()
+
+
+def test_a_round_trip_keeps_everything(tmp_path: Path) -> None:
+    folder = _write(tmp_path)
+    (stored,), notes = read_records(tmp_path)
+    assert notes == []
+    assert read_record(folder) == stored.record
+    added = {"arrays", "sums", "sum"}
+    assert stored.record.model_dump(exclude=added) == record().model_dump(exclude=added)
+    _same_point(stored.arrays(), ARRAYS)
+    _same_curve(stored.curve(), CURVE)
+    assert np.isnan(stored.curve().values[reading("train_loss")][0])
+    assert sorted(path.name for path in folder.iterdir()) == sorted(FILES)
+    assert value_of(stored.record, "sink_rate", layer=2) == pytest.approx(4 / 7)
+    assert value_of(stored.record, "perplexity", length=Multiple(2)) is None
+
+
+def test_the_same_run_writes_the_same_bytes(tmp_path: Path) -> None:
+    folders = _write(tmp_path / "a"), _write(tmp_path / "b")
+    for name in FILES:
+        assert (folders[0] / name).read_bytes() == (folders[1] / name).read_bytes()
+
+
+def test_numbers_that_are_not_finite_are_no_bare_constants(tmp_path: Path) -> None:
+    content = json.loads((_write(tmp_path) / "record.json").read_text(), parse_constant=pytest.fail)
+    assert content["config"]["model"] == {"logit": "-inf"}
+    assert {"quantity": "perplexity", "value": None, "unit": "1", "dims": {"length": 128}} in content["measurements"]
+
+
+def test_a_record_is_written_last_and_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    _write(tmp_path, seed=1)
+    before = _content(read_records(tmp_path)[0])
+    replace = Path.replace
+
+    def refuse(self: Path, target: Path) -> Path:
+        if Path(target).name == "record.json":
+            raise OSError(28, "No space left on device")
+        return replace(self, target)
+
+    monkeypatch.setattr(Path, "replace", refuse)
+    for seed in (0, 1):
+        with pytest.raises(UserError, match=r"No space left.*--results"):
+            _write(tmp_path, seed=seed)
+    assert {path.name for path in record_folder(tmp_path, "sinks", "softmax", "0123456789ab", 0).iterdir()} == set(FILES[1:])
+    assert _content(read_records(tmp_path)[0]) == before
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_every_flipped_bit_is_noticed_and_stops_no_other_record(tmp_path: Path, name: str) -> None:
+    folder, other = _write(tmp_path), _write(tmp_path, seed=1)
+    whole = (folder / name).read_bytes()
+    for place in range(0, len(whole), 50):
+        damaged = bytearray(whole)
+        damaged[place] ^= 1 << (place // 50 % 8)
+        (folder / name).write_bytes(damaged)
+        (stored,), (note,) = read_records(tmp_path)
+        assert stored.record == read_record(other)
+        assert f"left out: {folder / name}: " in note
+        assert note.endswith(f"; delete {folder} and run the study again")
+        assert "\n" not in note
+
+
+def test_a_file_that_changes_after_the_record_was_read_is_named(tmp_path: Path) -> None:
+    folder = _write(tmp_path)
+    (stored,), _ = read_records(tmp_path)
+    for name, read in (("arrays.npz", stored.arrays), ("curves.jsonl", stored.curve)):
+        (folder / name).write_bytes(b"PK")
+        with pytest.raises(UserError, match=f"{name}: it is not the file that was written; delete "):
+            read()
+        (folder / name).unlink()
+        with pytest.raises(UserError, match=f"{name}: No such file"):
+            read()
+
+
+@pytest.mark.parametrize(
+    "text", ["{", "[]", '{"schema_version": 1}', '{"seconds": NaN}', "\x00", "[" * 100_000, seal({"a": 1}).decode()]
+)
+def test_what_is_no_record_is_one_line(tmp_path: Path, text: str) -> None:
+    path = tmp_path / "sinks" / "softmax-0123456789ab" / "s0" / "record.json"
+    path.parent.mkdir(parents=True)
+    path.write_text(text)
+    records, (note,) = read_records(tmp_path)
+    assert not records
+    assert note.startswith(f"left out: {path}: ")
+    assert "\n" not in note
+
+
+def test_a_newer_schema_says_what_to_do(tmp_path: Path) -> None:
+    folder = _write(tmp_path)
+    content = json.loads((folder / "record.json").read_text()) | {"schema_version": SCHEMA_VERSION + 1, "a_new_field": 1}
+    (folder / "record.json").write_bytes(seal(content))
+    with pytest.raises(UserError, match=rf"version {SCHEMA_VERSION + 1} is newer than {SCHEMA_VERSION}, .*; upgrade leadline$"):
+        read_record(folder)
+
+
+@pytest.mark.parametrize(
+    "copy",
+    ["sinks/softmax-0123456789ab/s1", "sinks/softmax-0123456789ab/s00", "sinks/gated-0123456789ab/s0", "other/softmax-0/s0"],
+)
+def test_a_copied_folder_does_not_count_twice(tmp_path: Path, copy: str) -> None:
+    folder = _write(tmp_path)
+    shutil.copytree(folder, tmp_path / copy)
+    (stored,), (note,) = read_records(tmp_path)
+    assert stored.record.seed == 0
+    assert note.endswith(f"it is the record of sinks/softmax-0123456789ab/s0; delete {tmp_path / copy}")
+
+
+def test_a_run_that_did_not_end_is_no_record(tmp_path: Path) -> None:
+    (_write(tmp_path) / "record.json").unlink()
+    assert read_records(tmp_path) == ([], [])
+    assert read_records(tmp_path / "nothing here") == ([], [])
+
+
+def test_records_come_sorted_and_by_study(tmp_path: Path) -> None:
+    for study, arm, seed in [("b", "x", 10), ("b", "x", 2), ("a", "z", 0), ("b", "w", 0)]:
+        _write(tmp_path, study, arm, seed)
+    names = [(s.record.study, s.record.arm, s.record.seed) for s in read_records(tmp_path)[0]]
+    assert names == [("a", "z", 0), ("b", "w", 0), ("b", "x", 2), ("b", "x", 10)]
+    assert [s.record.arm for s in read_records(tmp_path, "a")[0]] == ["z"]
+
+
+def test_arrays_of_another_form_are_refused(tmp_path: Path) -> None:
+    for array, message in ((np.zeros(3), "an array of 1 axes"), (np.array([[{}]], dtype=object), r"[Oo]bject")):
+        with pytest.raises(ValueError, match=message):
+            write_record(tmp_path / "run", record(), CURVE, {reading("sink_rate"): array})
+    assert not (tmp_path / "run").exists()
+
+
+@pytest.mark.parametrize("arm", ["", "../up", "a/b", "a\\b", ".hidden"])
+def test_names_that_are_no_folder_are_refused(tmp_path: Path, arm: str) -> None:
+    with pytest.raises(UserError, match="cannot name a folder"):
+        record_folder(tmp_path, "sinks", arm, "0123456789ab", 0)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"arm_hash": "XYZ"},
+        {"created": "2026-01-02 03:04"},
+        {"status": "lost"},
+        {"unknown": 1},
+        {"seconds": np.inf},
+        {"seed": -1},
+        {"measurements": [{"quantity": "loss"}]},
+    ],
+)
+def test_invalid_fields_are_refused(change: dict[str, Any]) -> None:
+    with pytest.raises(ValidationError):
+        record(**change)
+
+
+class TestPacked:
+    @pytest.fixture
+    def results(self, tmp_path: Path) -> Path:
+        for seed in range(3):
+            _write(tmp_path / "results", seed=seed)
+        write_study(tmp_path / "results", STUDY)
+        return tmp_path / "results"
+
+    def test_keeps_records_curves_and_the_arrays_that_figures_read(self, results: Path, tmp_path: Path) -> None:
+        assert pack(results, "sinks", tmp_path / "docs", {"loss_by_position"}) == []
+        assert len(list((tmp_path / "docs").rglob("*.*"))) == 3
+        packed, notes = read_records(tmp_path / "docs")
+        assert notes == []
+        for ours, theirs in zip(packed, read_records(results)[0], strict=True):
+            assert ours.record == theirs.record
+            _same_curve(ours.curve(), theirs.curve())
+            _same_point(ours.arrays(), {k: a for k, a in theirs.arrays().items() if k.quantity == "loss_by_position"})
+        assert read_studies(tmp_path / "docs") == read_studies(results)
+
+    def test_gives_the_same_bytes_again_from_either_form(self, results: Path, tmp_path: Path) -> None:
+        pack(results, "sinks", tmp_path / "once", {"sink_rate", "loss_by_position"})
+        pack(tmp_path / "once", "sinks", tmp_path / "again", {"sink_rate", "loss_by_position"})
+        for path in (tmp_path / "once" / "sinks").iterdir():
+            assert path.read_bytes() == (tmp_path / "again" / "sinks" / path.name).read_bytes()
+
+    @pytest.mark.parametrize("name", ["records.jsonl.gz", "arrays.npz"])
+    def test_no_flipped_bit_changes_what_is_read(self, results: Path, tmp_path: Path, name: str) -> None:
+        pack(results, "sinks", tmp_path / "docs", {"sink_rate"})
+        path = tmp_path / "docs" / "sinks" / name
+        whole, content = path.read_bytes(), _content(read_records(tmp_path / "docs")[0])
+        noticed = 0
+        for place in range(0, len(whole), 50):
+            damaged = bytearray(whole)
+            damaged[place] ^= 1 << (place // 50 % 8)
+            path.write_bytes(damaged)
+            records, notes = read_records(tmp_path / "docs")
+            assert notes == [] or str(path) in notes[0]
+            assert _content(records) == ([] if notes else content)
+            noticed += len(notes)
+        assert noticed >= len(range(0, len(whole), 50)) - 1  # a bit of a gzip header may mean nothing
+
+    def test_without_arrays_has_one_file_less(self, results: Path, tmp_path: Path) -> None:
+        for quantities in ({"sink_rate"}, ()):
+            pack(results, "sinks", tmp_path / "docs", quantities)
+        records, notes = read_records(tmp_path / "docs")
+        assert notes == []
+        assert [stored.arrays() for stored in records] == [{}] * 3
+        assert {path.name for path in (tmp_path / "docs" / "sinks").iterdir()} == {"records.jsonl.gz", "study.json"}
+
+    def test_beside_a_folder_of_the_same_record(self, results: Path, tmp_path: Path) -> None:
+        pack(results, "sinks", tmp_path / "docs", ())
+        shutil.copytree(results / "sinks", tmp_path / "docs" / "sinks", dirs_exist_ok=True)
+        records, notes = read_records(tmp_path / "docs")
+        assert len(records) == len(notes) == 3
+        assert "delete one of them" in notes[0]
+
+    def test_mistakes_are_one_line(self, results: Path, tmp_path: Path) -> None:
+        with pytest.raises(UserError, match="into another folder"):
+            pack(results, "sinks", results, ())
+        with pytest.raises(UserError, match="no records to pack"):
+            pack(results, "other", tmp_path / "docs", ())
+
+
+STUDY = Study.model_validate(
+    {
+        "study": "sinks",
+        "question": "Does it – what?",
+        "model": {"position": {"kind": "rope", "base": 100.0}, "sink": {"kind": "fixed", "logit": float("-inf")}},
+        "data": {"kind": "backcopy"},
+        "train": {"steps": 3, "batch": 2, "learning_rate": 1e-3},
+        "arms": {"base": {}, "gated": {"model": {"sink": {"kind": "fixed", "logit": float("inf") * -1}}}},
+        "sweep": {"model.position.base": [1e2, 1e4]},
+    }
+)
+
+
+def test_a_study_is_described_beside_its_records(tmp_path: Path) -> None:
+    write_study(tmp_path, STUDY)
+    assert read_studies(tmp_path)["sinks"].model == STUDY.model
+    write_study(tmp_path, read_studies(tmp_path)["sinks"])
+    assert read_studies(tmp_path)["sinks"].sweep == STUDY.sweep
+    assert read_studies(tmp_path / "nothing here") == {}
+
+
+@pytest.mark.parametrize("path", sorted((ROOT / "configs").rglob("*.toml")), ids=lambda path: f"{path.parent.name}-{path.stem}")
+def test_every_configured_study_is_described_without_loss(path: Path, tmp_path: Path) -> None:
+    for study in load_studies(path):
+        write_study(tmp_path, study)
+        assert read_studies(tmp_path)[study.study] == study
+
+
+def _flip(path: Path) -> None:
+    data = bytearray(path.read_bytes())
+    data[len(data) // 2] ^= 1
+    path.write_bytes(data)
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        _flip,
+        lambda path: path.write_bytes(seal({})),
+        lambda path: path.write_bytes(seal({"study": {"study": "sinks", "colour": 1}})),
+        lambda path: path.parent.rename(path.parent.with_name("other")),
+    ],
+)
+def test_a_damaged_description_is_one_line(tmp_path: Path, damage: Callable[[Path], object]) -> None:
+    write_study(tmp_path, STUDY)
+    damage(tmp_path / "sinks" / "study.json")
+    with pytest.raises(UserError, match=r"study.json: .*; delete this file and run the study again") as raised:
+        read_studies(tmp_path)
+    assert "\n" not in str(raised.value)

@@ -1,0 +1,58 @@
+import math
+
+import pytest
+
+from leadline.experiments.records.evidence import decide
+from leadline.experiments.records.measurement import Measurement
+from leadline.experiments.records.record import Record
+from leadline.experiments.studies.predicates import decoding_converges, gate_is_stable, sandwich_is_stable
+from tests.experiments.records.claimed import record
+
+
+def depth(seed: int, *divergences: float) -> Record:
+    numbers = [Measurement("early_divergence", value, "nats", layer=i) for i, value in enumerate(divergences, start=1)]
+    return record("depth", "softmax", 0, seed, {}).model_copy(update={"measurements": tuple(numbers)})
+
+
+def test_decoding_converges_where_every_layer_comes_nearer() -> None:
+    evidence = decoding_converges([depth(seed, 3.0 + seed, 2.0, 0.5, 0.1) for seed in range(3)])
+    assert evidence is not None and evidence.margins == pytest.approx((0.4, 0.4, 0.4))
+    assert decide(evidence).outcome == "holds"
+    evidence = decoding_converges([depth(seed, 3.0, 2.0, 2.5, 0.1) for seed in range(3)])
+    assert evidence is not None and decide(evidence).outcome == "fails"
+    assert decoding_converges([depth(0, 3.0, 2.0)]) is None
+    assert decoding_converges([]) is None
+
+
+def stability(gate: str, norm: str, losses: dict[float, tuple[float | None, ...]]) -> list[Record]:
+    """A record a learning rate and seed; None is a seed that diverged."""
+    records = []
+    for rate, by_seed in losses.items():
+        config = {"model": {"gate": {"kind": gate}, "norm_placement": norm}, "train": {"learning_rate": rate}}
+        for seed, loss in enumerate(by_seed):
+            entry = record("stability", gate, 0, seed, config, status="diverged" if loss is None else "finished")
+            numbers = () if loss is None else (Measurement("loss", loss, "nats"),)
+            records.append(entry.model_copy(update={"measurements": numbers}))
+    return records
+
+
+PLAIN = stability("none", "pre", {0.01: (2.0, 2.0), 0.02: (2.1, 2.1), 0.04: (3.0, None), 0.08: (None, None)})
+
+
+def test_a_seed_that_diverged_guesses_evenly() -> None:
+    evidence = gate_is_stable([*PLAIN, *stability("output", "pre", {0.01: (1.9, 1.9), 0.04: (2.1, 2.2)})])
+    assert evidence is not None and "at rate 0.04 (best 0.01)" in evidence.measured
+    assert evidence.margins == pytest.approx((0.9, math.log(259) - 2.2))
+
+
+def test_a_worse_model_speaks_against_the_claim() -> None:
+    plain = stability("none", "pre", {0.01: (2.0, 2.0), 0.04: (3.0, 3.1)})
+    evidence = sandwich_is_stable([*plain, *stability("none", "sandwich", {0.04: (4.0, 4.2)})])
+    assert evidence is not None and decide(evidence).outcome == "fails"
+
+
+def test_nothing_is_testable_where_the_plain_model_is_stable() -> None:
+    plain = stability("none", "pre", {0.01: (2.0, 2.0), 0.02: (2.1, 2.1)})
+    evidence = gate_is_stable([*plain, *stability("output", "pre", {0.02: (2.0, 2.0)})])
+    assert evidence is not None and decide(evidence).outcome == "not testable here"
+    assert gate_is_stable([]) is None

@@ -1,0 +1,76 @@
+"""The optimisers: what one or two steps do to a small tree of weights."""
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import optax
+import pytest
+
+from leadline.experiments.config.train import AdamW, Muon, Optimizer, Sgd, TrainConfig
+from leadline.experiments.training.optimizer import UPDATE_SIZE, optimizer
+from leadline.model.block import BlockConfig
+from leadline.model.decoder import Decoder, DecoderConfig, init_decoder
+from tests.model.weights import drawn
+
+pytestmark = pytest.mark.usefixtures("mesh", "in_use")
+MODEL = DecoderConfig(
+    vocabulary=7, layers=2, block=BlockConfig(width=8, heads=2, kv_heads=1, head_dim=4, hidden=12), learned_positions=5
+)
+
+
+def steps(kind: Optimizer, gradients: list[Decoder], *, logit_rate: float = 1.0) -> list[Decoder]:
+    """The updates of consecutive gradients at a learning rate of 0.1, without clip or decay."""
+    cfg = TrainConfig(steps=1, batch=1, learning_rate=1.0, optimizer=kind)
+    rates = {"clip": jnp.float32(1e9), "weight_decay": jnp.float32(0), "logit_rate": jnp.float32(logit_rate)}
+    rule = optimizer(cfg, jnp.float32(0.1), **rates)
+    weights = tree(9)
+    state, updates = jax.jit(rule.init)(weights), []
+    for gradient in gradients:
+        update, state = jax.jit(rule.update)(gradient, state, weights)
+        updates.append(update)
+    return updates
+
+
+def tree(seed: int) -> Decoder:
+    """A decoder whose every weight is a standard normal number."""
+    p = drawn(lambda: init_decoder(jax.random.key(0), MODEL, sink_logit=0.0))
+    rng = np.random.default_rng(seed)
+    return jax.tree.map(lambda leaf: jnp.asarray(rng.standard_normal(leaf.shape), jnp.float32), p)
+
+
+def test_sgd_moves_against_the_sum_of_decayed_gradients():
+    first, second = steps(Sgd(momentum=0.9), gradients := [tree(0), tree(1)])
+    np.testing.assert_allclose(first.blocks.query, -0.1 * gradients[0].blocks.query, rtol=1e-5)
+    expected = -0.1 * (0.9 * gradients[0].blocks.query + gradients[1].blocks.query)
+    np.testing.assert_allclose(second.blocks.query, expected, rtol=1e-5, atol=1e-7)
+
+
+@pytest.mark.parametrize(("name", "rows"), [("query", 8), ("key", 8), ("value", 8), ("output", 8), ("up", 8), ("down", 12)])
+def test_muon_makes_every_matrix_of_every_layer_nearly_orthogonal(name, rows):
+    """All singular values of an update within what five Newton-Schulz steps give; heads are columns of one matrix."""
+    (update,) = steps(Muon(), [tree(0)])
+    leaf = getattr(update.blocks, name, None)
+    leaf = getattr(update.blocks.feedforward, name) if leaf is None else leaf
+    for layer in np.asarray(leaf, np.float64):
+        matrix = layer.reshape(rows, -1)
+        sizes = np.linalg.svd(matrix, compute_uv=False) / (0.1 * UPDATE_SIZE * np.sqrt(max(matrix.shape)))
+        assert 0.4 < sizes.min() <= sizes.max() < 1.4
+
+
+def test_muon_leaves_embeddings_positions_and_norms_to_nadam():
+    gradient = tree(0)
+    (update,) = steps(Muon(), [gradient])
+    nadam: Any = optax.nadam(0.1, b1=0.9, b2=0.95)
+    expected, _ = nadam.update(gradient, nadam.init(gradient))
+    np.testing.assert_allclose(update.embedding, expected.embedding, rtol=1e-5)
+    np.testing.assert_allclose(np.asarray(update.positions), expected.positions, rtol=1e-5)
+    np.testing.assert_allclose(update.blocks.attention_norm.scale, expected.blocks.attention_norm.scale, rtol=1e-5)
+
+
+@pytest.mark.parametrize("kind", [AdamW(), Sgd()])
+def test_the_rate_of_the_logit_multiplies_its_steps_alone(kind):
+    (once,), (twice,) = steps(kind, [tree(0)]), steps(kind, [tree(0)], logit_rate=2.0)
+    np.testing.assert_allclose(twice.blocks.sink_logit, 2 * once.blocks.sink_logit, rtol=1e-6)
+    np.testing.assert_array_equal(twice.blocks.query, once.blocks.query)

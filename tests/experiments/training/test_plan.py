@@ -1,0 +1,250 @@
+"""Arms × seeds in shared programs: recorded once, resumed exactly, diverging alone."""
+
+import json
+import shutil
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import jax
+import numpy as np
+import pytest
+
+from leadline.experiments.config.model import Gate
+from leadline.experiments.config.scores import LearnedSink
+from leadline.experiments.records.measurement import reading, value_of
+from leadline.experiments.records.record import Record, StoredRecord
+from leadline.experiments.records.store import read_records
+from leadline.experiments.runtime.errors import UserError
+from leadline.experiments.runtime.lock import locked
+from leadline.experiments.runtime.signals import Interrupted
+from leadline.experiments.training import loop, recording, saving
+from tests.experiments.training.runs import BATCH, LENGTH, SOFTMAX, STEPS, PowerCut, Watched, changed, kept, run
+
+pytestmark = pytest.mark.usefixtures("in_use")
+
+LEARNED = changed("learned", model={"sink": LearnedSink()})
+WILD = changed("wild", train={"learning_rate": 1e6})
+THREE_PROGRAMS = ("initialise", "train", "measure")
+
+
+@pytest.fixture(scope="module")
+def whole(in_use: None, tmp_path_factory: pytest.TempPathFactory) -> Path:  # noqa: ARG001
+    """Two arms and two seeds, trained without a break."""
+    results = tmp_path_factory.mktemp("whole") / "results"
+    outcome = run(results, [SOFTMAX, LEARNED])
+    assert (outcome.trained, outcome.recorded) == (4, 0)
+    assert outcome.programs == THREE_PROGRAMS
+    return results
+
+
+@pytest.fixture
+def compilations() -> Iterator[list[str]]:
+    """Names of the events that JAX reports while it compiles."""
+    events: list[str] = []
+    jax.monitoring.register_event_duration_secs_listener(lambda event, duration_secs, **_: events.append(event))  # noqa: ARG005
+    yield events
+    jax.monitoring.clear_event_listeners()
+
+
+def _stored(results: Path) -> dict[tuple[str, int], StoredRecord]:
+    return {(stored.record.arm, stored.record.seed): stored for stored in read_records(results)[0]}
+
+
+def test_records_say_what_was_done(whole: Path) -> None:
+    records = _stored(whole)
+    assert set(records) == {(arm, seed) for arm in ("softmax", "learned") for seed in (0, 1)}
+    for stored in records.values():
+        record, curve = stored.record, stored.curve()
+        assert (record.status, record.label, record.steps) == ("finished", "Softmax", STEPS)
+        assert record.tokens == STEPS * BATCH * LENGTH
+        assert record.training_length == LENGTH
+        assert curve.steps.tolist() == [0, 3, 6]
+        train_loss = curve.values[reading("train_loss")]
+        assert np.isnan(train_loss[0])
+        assert np.all(train_loss[1:] > 0)
+        assert stored.arrays()[reading("sink_rate")].shape == (1, 2)
+        loss = value_of(record, "loss")
+        assert loss == pytest.approx(curve.values[reading("loss")][-1], rel=1e-6)
+        assert value_of(record, "sink_rate", layer=1) == value_of(record, "sink_rate")
+        assert value_of(record, "windows", length=LENGTH) == 6
+        assert record.data["digest"] is None
+    assert kept(whole)["softmax", 0][1] != kept(whole)["softmax", 1][1]
+    assert value_of(records["softmax", 0].record, "sink_logit_mass") == 0
+    assert (value_of(records["learned", 0].record, "sink_logit_mass") or 0) > 0
+    assert not list((whole / "sinks").glob(f"{saving.PREFIX}*"))
+
+
+def test_what_is_recorded_is_not_run_again(whole: Path, compilations: list[str]) -> None:
+    before = {path: path.stat().st_mtime_ns for path in whole.rglob("*") if path.name != ".lock"}
+    outcome = run(whole, [SOFTMAX, LEARNED])
+    assert (outcome.trained, outcome.recorded, outcome.programs) == (0, 4, ())
+    assert {path: path.stat().st_mtime_ns for path in before} == before
+    assert not [event for event in compilations if "backend_compile" in event]
+    jax.jit(lambda x: x + 3.25)(1.0)
+    assert [event for event in compilations if "backend_compile" in event]  # the events would have been heard
+
+
+def test_a_new_seed_trains_only_itself(whole: Path, tmp_path: Path) -> None:
+    results = tmp_path / "results"
+    shutil.copytree(whole, results)
+    before = kept(whole)
+    watched = Watched()
+    outcome = run(results, [SOFTMAX], seeds=(0, 1, 2), progress=watched)
+    assert (outcome.trained, outcome.recorded) == (1, 2)
+    assert watched.titles == ["group 1 of 1: sinks: softmax x 1"]
+    after = kept(results)
+    assert set(after) == {*before, ("softmax", 2)}
+    assert all(after[key] == before[key] for key in before)
+
+
+def _killed_at(module: Any, name: str, call: int) -> Callable[[pytest.MonkeyPatch], Watched]:
+    """Breaks off when a function of a module is called for that many times."""
+
+    def prepare(monkeypatch: pytest.MonkeyPatch) -> Watched:
+        function, calls = getattr(module, name), []
+
+        def cut(*arguments: Any, **named: Any) -> Any:
+            calls.append(name)
+            if len(calls) == call:
+                raise PowerCut
+            return function(*arguments, **named)
+
+        monkeypatch.setattr(module, name, cut)
+        return Watched()
+
+    return prepare
+
+
+@pytest.mark.parametrize(
+    ("broken", "every", "first_step"),
+    [
+        (lambda _: Watched(stop_at=2), 0, 5),
+        (lambda _: Watched(fail_at=5), 2, 5),
+        (_killed_at(loop, "save_group", 1), 0, 1),
+        (lambda _: Watched(fail_at="measuring"), 0, 7),
+        (_killed_at(recording, "save_weights", 3), 0, 7),
+        (_killed_at(recording, "write_record", 3), 0, 7),
+    ],
+    ids=[
+        "asked to stop",
+        "killed between checkpoints",
+        "killed at the end",
+        "killed before measuring",
+        "killed between the weights of two members",
+        "killed between the records of two members",
+    ],
+)
+def test_resumed_equals_uninterrupted(
+    whole: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    broken: Callable[[pytest.MonkeyPatch], Watched],
+    every: int,
+    first_step: int,
+) -> None:
+    arms = [changed(arm.name, arm, train={"checkpoint_every": every}) for arm in (SOFTMAX, LEARNED)]
+    with monkeypatch.context() as patch, pytest.raises((Interrupted, PowerCut)) as raised:
+        run(tmp_path, arms, progress=broken(patch))
+    if raised.type is Interrupted:
+        assert raised.match("sinks: stopped at step 4 of 6, which is kept")
+    already = len(kept(tmp_path))
+    again = Watched()
+    outcome = run(tmp_path, arms, progress=again)
+    assert (outcome.trained, outcome.recorded) == (4 - already, already)
+    assert again.steps == list(range(first_step, STEPS + 1))
+    assert again.titles == ["group 1 of 1: sinks: softmax, learned x 2"]
+    records, expected = kept(tmp_path), kept(whole)
+    for key, (record, curve, arrays) in records.items():
+        record["config"]["train"]["checkpoint_every"] = 0
+        assert (record, curve, arrays) == expected[key]
+    assert set(records) == set(expected)
+    assert not list((tmp_path / "sinks").glob(f"{saving.PREFIX}*"))
+
+
+def test_some_members_of_a_group_go_on_and_the_others_later(whole: Path, tmp_path: Path) -> None:
+    with pytest.raises(Interrupted):
+        run(tmp_path, [SOFTMAX, LEARNED], progress=Watched(stop_at=2))
+    alone = Watched()
+    assert run(tmp_path, [SOFTMAX], seeds=(1,), progress=alone).trained == 1
+    assert alone.steps == [5, 6]
+    rest = Watched()
+    assert run(tmp_path, [SOFTMAX, LEARNED], progress=rest).trained == 3
+    assert rest.steps == [5, 6]
+    records, expected = kept(tmp_path), kept(whole)
+    assert all(records[key] == expected[key] for key in expected if key != ("softmax", 1))
+
+
+def test_a_damaged_checkpoint_is_passed_over_with_a_note(tmp_path: Path) -> None:
+    arm = changed("softmax", train={"checkpoint_every": 2})
+    with pytest.raises(PowerCut):
+        run(tmp_path, [arm], seeds=(0,), progress=Watched(fail_at=5))
+    (newest,) = tmp_path.glob(f"sinks/{saving.PREFIX}*/manifest-4.json")
+    newest.write_bytes(newest.read_bytes().replace(b"values", b"valuez"))
+    again = Watched()
+    run(tmp_path, [arm], seeds=(0,), progress=again)
+    assert again.steps == [3, 4, 5, 6]
+    assert [note for note in again.notes if "its manifest is damaged" in note and "passed over" in note]
+
+
+def test_one_diverges_and_the_others_go_on(whole: Path, tmp_path: Path) -> None:
+    outcome = run(tmp_path / "both", [WILD, SOFTMAX], seeds=(0,))
+    assert outcome.programs == THREE_PROGRAMS
+    together = kept(tmp_path / "both")
+    wild: Record = _stored(tmp_path / "both")["wild", 0].record
+    assert wild.status == "diverged"
+    assert f"at step {wild.steps};" in (wild.message or "")
+    assert 0 < wild.steps < STEPS
+    assert max(_stored(tmp_path / "both")["wild", 0].curve().steps) <= wild.steps
+    assert {entry.value for entry in wild.measurements} == {None}
+    assert together["softmax", 0][0]["status"] == "finished"
+    # Without the other one it ends early, with the same record.
+    run(tmp_path / "alone", [WILD], seeds=(0,))
+    assert kept(tmp_path / "alone")["wild", 0] == together["wild", 0]
+    # What stays does not depend on it.
+    expected = _stored(whole)["softmax", 0].record
+    for entry in _stored(tmp_path / "both")["softmax", 0].record.measurements:
+        assert entry.value == pytest.approx(value_of(expected, entry.quantity, **entry.dims), rel=1e-5, abs=1e-7), entry
+    again = run(tmp_path / "both", [WILD, SOFTMAX], seeds=(0,))
+    assert (again.trained, again.recorded, again.programs) == (0, 2, ())
+
+
+def test_arms_of_another_structure_have_programs_of_their_own(tmp_path: Path) -> None:
+    gated = changed("gated", model={"gate": Gate(kind="output", per="head")}, train={"steps": 1})
+    plain = changed("plain", train={"steps": 1})
+    watched = Watched()
+    outcome = run(tmp_path, [plain, gated], seeds=(0,), progress=watched)
+    assert outcome.programs == THREE_PROGRAMS * 2
+    assert watched.titles == [f"group {number} of 2: sinks: {name} x 1" for number, name in ((1, "plain"), (2, "gated"))]
+    arrays = {name: {key.quantity for key in _stored(tmp_path)[name, 0].arrays()} for name in ("plain", "gated")}
+    assert arrays["gated"] - arrays["plain"] == {"gate_mean", "gate_closed"}
+
+
+def test_members_of_two_sources_are_measured_on_their_own(tmp_path: Path) -> None:
+    arms = [changed("with_bos", train={"steps": 1}), changed("without", train={"steps": 1}, data={"bos": "absent"})]
+    assert run(tmp_path / "both", arms, seeds=(0,)).programs == THREE_PROGRAMS
+    run(tmp_path / "alone", arms[1:], seeds=(0,))
+    both, alone = _stored(tmp_path / "both")["without", 0], _stored(tmp_path / "alone")["without", 0]
+    assert value_of(both.record, "loss") == pytest.approx(value_of(alone.record, "loss"), rel=1e-5)
+    assert value_of(both.record, "loss") != value_of(_stored(tmp_path / "both")["with_bos", 0].record, "loss")
+
+
+def test_the_folder_carries_the_name_and_the_digest(whole: Path) -> None:
+    (path,) = whole.glob("sinks/softmax-*/s1/record.json")
+    content = json.loads(path.read_text())
+    assert path.parts[-3:-1] == (f"softmax-{content['arm_hash']}", "s1")
+
+
+def test_what_the_disk_or_the_machine_refuses_is_one_line(whole: Path, tmp_path: Path) -> None:
+    (path,) = whole.glob("sinks/softmax-*/s0")
+    folder = tmp_path / path.relative_to(whole)
+    folder.mkdir(parents=True)
+    (folder / "checkpoint").write_text("in the way")
+    with pytest.raises(UserError, match="checkpoint of step 6 cannot be written"):
+        run(tmp_path, [SOFTMAX], seeds=(0,))
+    with locked(tmp_path / "sinks"), pytest.raises(UserError, match="another run is at work here"):
+        run(tmp_path, [SOFTMAX], seeds=(0,))
+    huge = changed("huge", model={"width": 1_000_000, "hidden": 1_000_000})
+    with pytest.raises(UserError, match=r"huge: 1 models of [\d,]+ parameters need at least [\d,.]+ GB a device") as raised:
+        run(tmp_path / "huge", [huge], seeds=(0,))
+    assert "\n" not in str(raised.value)

@@ -1,0 +1,151 @@
+"""Schedules against closed forms, and one step against optax."""
+
+import dataclasses
+import math
+from typing import Any
+
+import chex
+import jax
+import jax.numpy as jnp
+import numpy as np
+import optax
+import pytest
+
+from leadline.experiments.config.model import ModelConfig
+from leadline.experiments.config.position import Rope
+from leadline.experiments.config.scores import FixedSink, LearnedSink, Sink
+from leadline.experiments.config.to_model import decoder_config, sink_logit
+from leadline.experiments.config.to_tables import tables
+from leadline.experiments.config.train import Constant, Cosine, Schedule, TrainConfig, WarmupStableDecay
+from leadline.experiments.data.sample import Sample
+from leadline.experiments.training.step import TrainState, Values, init_state, learning_rates, train_step
+from leadline.model.decoder import Decoder, apply_decoder
+from leadline.model.embedding import token_losses
+
+V, T = 13, 8
+step = jax.jit(train_step, static_argnames=("model", "cfg"))
+
+pytestmark = pytest.mark.usefixtures("in_use", "mesh")
+
+
+def _train(schedule: Schedule, steps: int = 100, warmup: int = 10) -> TrainConfig:
+    values = {"learning_rate": 0.5, "weight_decay": 0.3, "clip": 0.05}
+    return TrainConfig.model_validate({"steps": steps, "batch": 3, "schedule": schedule, "warmup": warmup} | values)
+
+
+def test_warm_up_ends_at_the_peak_and_wastes_no_step() -> None:
+    rates = learning_rates(_train(Constant()))
+    np.testing.assert_allclose(rates[:10], 0.5 * np.arange(1, 11) / 10, rtol=1e-6)
+    assert np.all(rates[10:] == 0.5)
+    assert rates.dtype == np.float32
+    assert np.all(learning_rates(_train(Constant(), warmup=0)) == 0.5)
+    np.testing.assert_allclose(learning_rates(_train(Constant(), steps=4, warmup=50)), 0.5 * np.arange(1, 5) / 4, rtol=1e-6)
+
+
+def test_cosine_falls_along_half_a_wave() -> None:
+    rates = learning_rates(_train(Cosine(final=0.1)))
+    t = np.arange(90) / 90
+    np.testing.assert_allclose(rates[10:], 0.5 * (0.1 + 0.9 * (1 + np.cos(np.pi * t)) / 2), rtol=1e-5)
+
+
+def test_warm_up_stable_decay() -> None:
+    rates = learning_rates(_train(WarmupStableDecay(decay=0.2)))
+    assert np.all(rates[10:80] == 0.5)
+    np.testing.assert_allclose(rates[80:], 0.5 * (1 - np.arange(20) / 20), rtol=1e-5)
+    # A decay over all steps begins behind the warm-up.
+    assert learning_rates(_train(WarmupStableDecay(decay=1.0)))[10] == 0.5
+
+
+def _prepared(sink: Sink) -> tuple[ModelConfig, TrainState, Values, TrainConfig]:
+    model = ModelConfig(layers=1, width=8, heads=2, hidden=8, norm="layer", position=Rope(base=100.0), sink=sink, tied=False)
+    logit, trained = sink_logit(model)
+    cfg = _train(Constant())
+    values = Values(
+        tables=tables(model, T),
+        sink_logit=jnp.float32(logit),
+        text=jnp.int32(0),
+        logit_rate=jnp.float32(trained),
+        weight_decay=jnp.float32(cfg.weight_decay),
+        clip=jnp.float32(cfg.clip),
+    )
+    return model, init_state(jnp.uint32(3), values, decoder_config(model, V, T), cfg), values, cfg
+
+
+def _oracle(state: TrainState, tokens: jax.Array, values: Values, model: ModelConfig, cfg: TrainConfig) -> Decoder:
+    """optax.adamw behind a clip, on gradients without that of a sink logit that is not trained."""
+
+    def loss(params: Decoder) -> jax.Array:
+        scores, _ = apply_decoder(params, tokens[:, :-1], values.tables, decoder_config(model, V, T))
+        return jnp.mean(token_losses(scores, tokens[:, 1:]))
+
+    grads = jax.grad(loss)(state.params)
+    leaves, tree = jax.tree.flatten(grads)
+    names = [jax.tree_util.keystr(path) for path, _ in jax.tree_util.tree_leaves_with_path(grads)]
+    if not sink_logit(model)[1]:
+        leaves = [jnp.zeros_like(leaf) if "sink_logit" in name else leaf for name, leaf in zip(names, leaves, strict=True)]
+    # Matrices decay: two axes, and one more for the layers in a block.
+    mask = [leaf.ndim > (2 if "blocks" in name else 1) for name, leaf in zip(names, leaves, strict=True)]
+    adamw = optax.chain(
+        optax.clip_by_global_norm(cfg.clip),
+        optax.adamw(0.01, b1=cfg.beta1, b2=cfg.beta2, eps=cfg.epsilon, weight_decay=cfg.weight_decay, mask=mask),
+    )
+    weights: Any = jax.tree.leaves(state.params)
+    updates, _ = adamw.update(leaves, adamw.init(weights), weights)
+    new: Any = optax.apply_updates(weights, updates)
+    return jax.tree.unflatten(tree, new)
+
+
+@pytest.mark.parametrize("sink", [FixedSink(logit=0.0), LearnedSink()], ids=["fixed", "learned"])
+def test_a_step_is_adamw_with_a_mask(sink: Sink) -> None:
+    model, state, values, cfg = _prepared(sink)
+    tokens = jnp.asarray(np.random.default_rng(0).integers(0, V, (3, T + 1)), jnp.int32)
+    after, metrics = step(state, Sample(tokens), values, jnp.float32(0.01), decoder_config(model, V, T), cfg)
+    assert metrics["gradient_norm"] > cfg.clip  # the clip is at work
+    expected = jax.jit(_oracle, static_argnames=("model", "cfg"))(state, tokens, values, model=model, cfg=cfg)
+    chex.assert_trees_all_close(after.params, expected, rtol=1e-5, atol=1e-6)
+    moved = not np.array_equal(after.params.blocks.sink_logit, state.params.blocks.sink_logit)
+    assert moved == isinstance(sink, LearnedSink)
+
+
+def test_a_logit_of_minus_infinity_stays() -> None:
+    model, state, values, cfg = _prepared(FixedSink(logit=-math.inf))
+    tokens = jnp.zeros((3, T + 1), jnp.int32)
+    after, metrics = step(state, Sample(tokens), values, jnp.float32(0.01), decoder_config(model, V, T), cfg)
+    assert np.all(np.asarray(after.params.blocks.sink_logit) == -np.inf)
+    assert np.isfinite(metrics["gradient_norm"])
+    assert all(np.all(np.isfinite(leaf)) for leaf in jax.tree.leaves(after.params.blocks.query))
+
+
+def test_without_a_gradient_only_matrices_shrink() -> None:
+    """Matrices and embeddings decay; norms, their biases and the sink logit never do."""
+    model, state, values, cfg = _prepared(LearnedSink(logit=2.0))
+    tokens = jnp.zeros((3, T + 1), jnp.int32)
+    params = jax.tree.map(lambda leaf: leaf + 1, state.params)  # biases are born 0, which decay does not show
+
+    def decayed(params: Decoder, moments: optax.OptState) -> Decoder:
+        # A clip of 0 takes the whole gradient away.
+        none = dataclasses.replace(values, clip=jnp.float32(0))
+        start = TrainState(params=params, optimizer=moments)
+        return train_step(start, Sample(tokens), none, jnp.float32(0.1), decoder_config(model, V, T), cfg)[0].params
+
+    after = jax.jit(decayed)(params, state.optimizer)
+    for (path, leaf), before in zip(jax.tree_util.tree_leaves_with_path(after), jax.tree.leaves(params), strict=True):
+        name = jax.tree_util.keystr(path)
+        undecayed = any(part in name for part in ("norm", "sink_logit"))
+        expected = before if undecayed else before * (1 - 0.1 * cfg.weight_decay)
+        np.testing.assert_allclose(leaf, expected, rtol=1e-6, err_msg=name)
+
+
+def test_weights_choose_the_targets_of_the_loss() -> None:
+    """A step on rows of which only the first targets count equals a step on those targets alone."""
+    model, state, values, cfg = _prepared(FixedSink(logit=0.0))
+    tokens = jnp.asarray(np.random.default_rng(0).integers(0, V, (3, T + 1)), jnp.int32)
+    half = T // 2
+    weights = jnp.tile((jnp.arange(T) < half).astype(jnp.float32), (3, 1))
+    structure = decoder_config(model, V, T)
+    weighted, whole = (
+        step(state, sample, values, jnp.float32(0.01), structure, cfg)
+        for sample in (Sample(tokens, weights), Sample(tokens[:, : half + 1]))
+    )
+    np.testing.assert_allclose(weighted[1]["loss"], whole[1]["loss"], rtol=1e-6)
+    chex.assert_trees_all_close(weighted[0].params, whole[0].params, rtol=1e-4, atol=1e-6)

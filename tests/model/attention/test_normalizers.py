@@ -1,0 +1,156 @@
+"""One contract over all normalizers: their equation in float64, their sums, their gradients, and rows that see nothing."""
+
+from collections.abc import Callable
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from jax.test_util import check_grads
+
+from leadline.model.attention.normalizers import NORMALIZERS, Terms, is_softmax, rectified, sigmoid, softmax, softpick
+
+PARAMETERS = jnp.asarray([-0.05, 1.2])  # low and high of the clipped softmax; the first is the bias of a sigmoid
+ALL = pytest.mark.parametrize("name", NORMALIZERS)
+
+
+def softmax64(x: np.ndarray) -> np.ndarray:
+    return np.exp(x) / np.exp(x).sum(-1, keepdims=True)
+
+
+def by_sum(weights: np.ndarray) -> np.ndarray:
+    return weights / weights.sum(-1, keepdims=True)
+
+
+def softpick64(x: np.ndarray) -> np.ndarray:
+    risen = np.where(np.isfinite(x), np.expm1(x), 0)
+    return np.maximum(risen, 0) / np.abs(risen).sum(-1, keepdims=True)
+
+
+def sigmoid64(x: np.ndarray) -> np.ndarray:
+    return 1 / (1 + np.exp(0.05 - x))
+
+
+EQUATIONS: dict[str, Callable[[np.ndarray], np.ndarray]] = {
+    "softmax": softmax64,
+    "clipped": lambda x: np.clip(1.25 * softmax64(x) - 0.05, 0, 1),
+    "softpick": softpick64,
+    "relu": lambda x: np.maximum(x, 0),
+    "relu_by_keys": lambda x: np.maximum(x, 0) / 9,
+    "relu_by_sum": lambda x: by_sum(np.maximum(x, 0)),
+    "sigmoid": sigmoid64,
+    "sigmoid_by_sum": lambda x: by_sum(sigmoid64(x)),
+}
+
+
+def scores(scale: float = 1.0) -> jax.Array:
+    """[4, 3, 11], of which the last two keys are not visible."""
+    drawn = scale * np.random.default_rng(0).standard_normal((4, 3, 11))
+    drawn[..., -2:] = -np.inf
+    return jnp.asarray(drawn, jnp.float32)
+
+
+def terms(name: str, x: jax.Array, logit: float = -np.inf) -> Terms:
+    return NORMALIZERS[name](PARAMETERS)(x, jnp.full((1,) * (x.ndim - 1), logit))
+
+
+def weights(found: Terms) -> jax.Array:
+    return found.numerators / found.total[..., None]
+
+
+@ALL
+@pytest.mark.parametrize("scale", [0.1, 1.0, 10.0])
+def test_weights_are_those_of_the_equation(name: str, scale: float) -> None:
+    x = scores(scale)
+    np.testing.assert_allclose(weights(terms(name, x)), EQUATIONS[name](np.asarray(x, np.float64)), atol=3e-6, rtol=3e-6)
+
+
+@ALL
+def test_statistics_are_shares_of_the_absolute_weights(name: str) -> None:
+    found = terms(name, scores(), 0.3 if name in ("softmax", "clipped") else -np.inf)
+    np.testing.assert_allclose(found.mass, np.sum(np.abs(found.numerators), axis=-1) + np.asarray(found.sink), rtol=1e-6)
+
+
+@ALL
+def test_a_row_that_sees_nothing_has_no_weights_and_finite_gradients(name: str) -> None:
+    unseen = jnp.full((1, 5), -jnp.inf)
+    found = terms(name, unseen)
+    np.testing.assert_array_equal(weights(found), 0)
+    np.testing.assert_array_equal(found.mass, 1)
+    assert np.isfinite(jax.grad(lambda x: jnp.sum(weights(terms(name, x))))(unseen)).all()
+
+
+@ALL
+def test_gradients_are_finite_differences(name: str) -> None:
+    x = jnp.asarray([[0.9, 0.3, -0.4, -1.2]])
+    check_grads(jax.jit(lambda x: weights(terms(name, x))), (x,), order=1, modes=("rev",), atol=1e-3, rtol=1e-3, eps=1e-2)
+
+
+@ALL
+@pytest.mark.parametrize("score", [-200.0, 200.0])
+def test_scores_of_any_size_are_finite(name: str, score: float) -> None:
+    value, gradient = jax.value_and_grad(lambda x: jnp.sum(weights(terms(name, x))))(jnp.asarray([[score, score + 1]]))
+    assert np.isfinite(value)
+    assert np.isfinite(gradient).all()
+
+
+@ALL
+def test_only_the_softmax_has_a_log_sum_exp(name: str) -> None:
+    assert is_softmax(NORMALIZERS[name](PARAMETERS)) == (terms(name, scores()).lse is not None) == (name == "softmax")
+
+
+@pytest.mark.parametrize("logit", [-jnp.inf, -5.0, 0.0, 3.0, 200.0])
+@pytest.mark.parametrize("scale", [1.0, 100.0])
+def test_softmax_and_its_sink_sum_to_one(logit: float, scale: float) -> None:
+    found = terms("softmax", scores(scale), logit)
+    np.testing.assert_allclose(weights(found).sum(axis=-1) + found.sink / found.total, 1, rtol=1e-6)
+
+
+def test_a_sink_logit_of_minus_infinity_is_the_plain_softmax_to_the_last_bit() -> None:
+    np.testing.assert_array_equal(weights(terms("softmax", scores())), jax.nn.softmax(scores(), axis=-1))
+
+
+def test_the_sink_logit_is_a_column_of_the_plain_softmax() -> None:
+    """The softmax over scores with b appended, and its gradient in the scores and in b; b = 0 is the softmax off by one."""
+    w, x = scores()[..., :9] * 2 + 1, scores()[..., :9]
+
+    def ours(x: jax.Array, b: jax.Array) -> jax.Array:
+        return jnp.sum(w * weights(softmax(x, b)))
+
+    def appended(x: jax.Array, b: jax.Array) -> jax.Array:
+        column = jnp.broadcast_to(b[..., None], (*x.shape[:-1], 1))
+        return jnp.sum(w * jax.nn.softmax(jnp.concatenate([x, column], axis=-1), axis=-1)[..., :-1])
+
+    b = jnp.asarray([[0.0, -1.0, 2.0]])
+    for found, expected in zip(*(jax.jit(jax.value_and_grad(f, (0, 1)))(x, b) for f in (ours, appended)), strict=True):
+        jax.tree.map(lambda y, z: np.testing.assert_allclose(y, z, atol=1e-5), found, expected)
+
+
+def test_adding_to_every_logit_changes_nothing() -> None:
+    found, shifted = terms("softmax", scores(), 0.5), terms("softmax", scores() + 64, 64.5)
+    np.testing.assert_allclose(weights(found), weights(shifted), rtol=1e-4)
+    np.testing.assert_allclose(found.sink / found.total, shifted.sink / shifted.total, rtol=1e-4)
+
+
+def test_clipped_weights_are_exactly_zero_and_one_and_have_no_gradient() -> None:
+    np.testing.assert_array_equal(weights(terms("clipped", jnp.log(jnp.asarray([[0.97, 0.02, 0.01]])))), [[1, 0, 0]])
+    x = jnp.log(jnp.asarray([[0.97, 0.02, 0.01]]))
+    np.testing.assert_array_equal(jax.grad(lambda x: terms("clipped", x).numerators[0, 0])(x), 0)
+
+
+def test_softpick_gives_scores_below_zero_nothing_and_still_a_gradient() -> None:
+    x = jnp.asarray([[1.0, -1.0]])
+    assert weights(softpick(x))[0, 1] == 0
+    assert jax.grad(lambda x: weights(softpick(x))[0, 0])(x)[0, 1] > 0
+
+
+@pytest.mark.parametrize("divisor", ["one", "keys", "sum"])
+def test_rectified_attention_may_attend_to_nothing(divisor: str) -> None:
+    found = rectified(-abs(scores()), divisor=divisor)  # pyright: ignore[reportArgumentType]
+    np.testing.assert_array_equal(weights(found), 0)
+    np.testing.assert_array_equal(found.mass, 1)
+
+
+def test_a_sigmoid_bias_of_minus_the_log_of_the_length_starts_near_one() -> None:
+    found = sigmoid(jnp.zeros((1, 64)), bias=jnp.float32(-np.log(64)), normalised=False)
+    np.testing.assert_allclose(weights(found).sum(), 1 / (1 + 1 / 64), rtol=1e-6)

@@ -1,0 +1,240 @@
+"""Streams against StreamingLLM as its authors wrote it down: one token at a time, a list of entries, positions 0 … n - 1.
+
+`StreamingLLM` is numpy in float64 and shares with the model the weights alone. It evicts as mit-han-lab/streaming-llm does
+(kv_cache.py: the first and the last entries stay), and numbers what is left anew as its pos_shift does: every key is turned to
+its place in the cache when it is read, the query stands at the last one.
+"""
+
+from dataclasses import replace
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from leadline.model.attention.gate import GateConfig
+from leadline.model.block import BlockConfig
+from leadline.model.cache.ring import RingCache, ring_cache
+from leadline.model.decoder import Decoder, DecoderConfig, apply_decoder, extend, init_decoder
+from leadline.model.positions.alibi import alibi_slopes
+from leadline.model.positions.frequencies import inverse_frequencies
+from leadline.model.positions.relative import BiasConfig
+from leadline.model.positions.tables import PositionTables, position_tables
+from tests.model.weights import drawn
+
+pytestmark = pytest.mark.usefixtures("mesh", "quick_to_compile")
+
+BLOCK = BlockConfig(width=16, heads=4, kv_heads=2, head_dim=8, hidden=32)
+CONFIG = DecoderConfig(vocabulary=11, layers=3, block=BLOCK, tied=False)
+WINDOW, TOKENS, WIDEST, ROOM = 5, 30, 6, 4
+CHUNKS = [10, 10, 10]
+STEP = jax.jit(extend, static_argnames="cfg")
+ONE_PASS = jax.jit(apply_decoder, static_argnames="cfg")
+FREQUENCIES = inverse_frequencies(8, 100.0)
+TABLES = {
+    "rope": position_tables(3, 4, 8, inverse_frequencies=FREQUENCIES),
+    "alibi": position_tables(3, 4, 8, slopes=alibi_slopes(4)),
+    "nope": position_tables(3, 4, 8),
+}
+TEXT = np.random.default_rng(3).integers(0, 11, TOKENS)
+
+
+class StreamingLLM:
+    """Layer by layer a list of (place in the text, key, value); a new token evicts before the next one comes."""
+
+    def __init__(self, p: Decoder, initial: int, window: int, encoding: str, reindexed: bool) -> None:
+        self.p: Any = jax.tree.map(lambda leaf: np.asarray(leaf, np.float64), p)
+        self.initial, self.window, self.encoding, self.reindexed = initial, window, encoding, reindexed
+        self.caches: list[list[tuple[int, np.ndarray, np.ndarray]]] = [[] for _ in range(CONFIG.layers)]
+
+    def read(self, token: int, place: int) -> np.ndarray:
+        """The logits behind one more token."""
+        x = self.p.embedding[token]
+        for layer, cache in enumerate(self.caches):
+            b = jax.tree.map(lambda leaf, layer=layer: leaf[layer], self.p.blocks)
+            h = _norm(x, b.attention_norm.scale)
+            q, k, v = (np.einsum("d,dnh->nh", h, w) for w in (b.query, b.key, b.value))
+            cache.append((place, k, v))
+            if len(cache) > self.initial + self.window:
+                del cache[self.initial]
+            x = x + np.einsum("nh,nhd->d", self.attend(q, cache, b.sink_logit), b.output)
+            h = _norm(x, b.feedforward_norm.scale)
+            gate = h @ b.feedforward.gate
+            x = x + (gate / (1 + np.exp(-gate)) * (h @ b.feedforward.up)) @ b.feedforward.down
+        return _norm(x, self.p.final_norm.scale) @ self.p.unembedding.T
+
+    def attend(self, q: np.ndarray, cache: list[tuple[int, np.ndarray, np.ndarray]], extra: np.ndarray) -> np.ndarray:
+        places = list(range(len(cache))) if self.reindexed else [place for place, _, _ in cache]
+        out = np.zeros_like(q)
+        for n in range(len(q)):
+            scores = []
+            for place, (_, k, _) in zip(places, cache, strict=True):
+                query, key = q[n], k[n // 2]
+                if self.encoding == "rope":
+                    query, key = _turn(query, places[-1]), _turn(key, place)
+                slope = 2.0 ** (-8 * (n + 1) / len(q)) if self.encoding == "alibi" else 0.0
+                scores.append(query @ key / np.sqrt(8) - slope * (places[-1] - place))
+            weights = np.exp(scores)
+            out[n] = sum(w * v[n // 2] for w, (_, _, v) in zip(weights, cache, strict=True)) / (
+                weights.sum() + np.exp(extra[n])
+            )
+        return out
+
+
+def _norm(x: np.ndarray, scale: np.ndarray) -> np.ndarray:
+    return x / np.sqrt(np.mean(x * x) + 1e-6) * scale
+
+
+def _turn(x: np.ndarray, place: int) -> np.ndarray:
+    """RoPE of one head's channels, pair (i, i + H/2), as complex numbers."""
+    z = (x[:4] + 1j * x[4:]) * np.exp(1j * place * 100.0 ** (-np.arange(4) / 4))
+    return np.concatenate([z.real, z.imag])
+
+
+def weights(cfg: DecoderConfig = CONFIG) -> Decoder:
+    p = drawn(lambda: init_decoder(jax.random.key(0), cfg), seed=2)
+    return replace(p, embedding=4 * p.embedding)
+
+
+def empty(cfg: DecoderConfig, initial: Any, window: Any, reindexed: Any = True, widest: int = WIDEST) -> RingCache:
+    b = cfg.block
+    policy = {"initial_tokens": initial, "window": window, "reindexed": reindexed}
+    return ring_cache(cfg.layers, 1, b.kv_heads, b.head_dim, **policy, room=(ROOM, widest), dtype=cfg.compute)
+
+
+def read(p: Decoder, tables: PositionTables, cache: RingCache, chunks: list[int], cfg: DecoderConfig = CONFIG) -> np.ndarray:
+    """The logits [T, V] of the text in chunks of these sizes."""
+    found, begin = [], 0
+    for size in chunks:
+        scores, cache = STEP(p, cache, jnp.asarray(TEXT[None, begin : begin + size]), tables, cfg)
+        found.append(np.asarray(scores[0], np.float64))
+        begin += size
+    return np.concatenate(found)
+
+
+@pytest.mark.parametrize("reindexed", [True, False], ids=["cache", "text"])
+@pytest.mark.parametrize("initial", [0, 1, 4])
+@pytest.mark.parametrize("encoding", list(TABLES))
+def test_many_tokens_at_once_are_one_at_a_time(encoding: str, initial: int, reindexed: bool) -> None:
+    p = weights()
+    naive = StreamingLLM(p, initial, WINDOW, encoding, reindexed)
+    expected = np.stack([naive.read(token, place) for place, token in enumerate(TEXT)])
+    found = read(p, TABLES[encoding], empty(CONFIG, initial, WINDOW, reindexed), CHUNKS)
+    np.testing.assert_allclose(found, expected, atol=1e-5)
+    whole, _ = ONE_PASS(p, jnp.asarray(TEXT[None]), TABLES[encoding], CONFIG)
+    assert np.abs(found - np.asarray(whole[0])).max() > 1e-2  # something was forgotten
+
+
+def test_policies_differ() -> None:
+    """So that equality with the naive one above says something of each of them."""
+    p = weights()
+    found = [
+        read(p, TABLES["rope"], empty(CONFIG, initial, WINDOW, reindexed), CHUNKS)
+        for initial, reindexed in ((0, True), (1, True), (4, True), (1, False), (4, False))
+    ]
+    for i, one in enumerate(found):
+        assert all(np.abs(one - other).max() > 1e-3 for other in found[:i])
+
+
+@pytest.mark.parametrize("chunks", [[1] * TOKENS, [TOKENS], [1, 10, 10, 1, 1, 1, 1, 5]], ids=str)
+def test_it_does_not_matter_how_many_are_read_at_once(chunks: list[int]) -> None:
+    p = weights()
+    expected = read(p, TABLES["rope"], empty(CONFIG, 2, WINDOW), CHUNKS)
+    found = read(p, TABLES["rope"], empty(CONFIG, 2, WINDOW), chunks)
+    np.testing.assert_allclose(found, expected, atol=1e-5)
+
+
+VARIANTS = {
+    "plain": BLOCK,
+    "gate": replace(BLOCK, gate=GateConfig("output", "head"), interleaved=True),
+    "KV bias": replace(BLOCK, key_bias=True, value_bias=True, soft_cap=True),
+    "norms": replace(BLOCK, qk_norm=True, layer_norm=True, scalable_softmax=True),
+    "relu": replace(BLOCK, normalizer="relu_by_keys", gate=GateConfig("value", "channel")),
+}
+
+
+@pytest.mark.parametrize("variant", VARIANTS)
+def test_nothing_forgotten_is_one_pass(variant: str) -> None:
+    cfg = replace(CONFIG, block=VARIANTS[variant])
+    p = weights(cfg)
+    p = replace(p, blocks=replace(p.blocks, sink_logit=jnp.full_like(p.blocks.sink_logit, 0.5)))
+    whole, _ = ONE_PASS(p, jnp.asarray(TEXT[None]), TABLES["rope"], cfg)
+    for initial in (0, 3):
+        found = read(p, TABLES["rope"], empty(cfg, initial, TOKENS, widest=TOKENS), CHUNKS, cfg)
+        np.testing.assert_allclose(found, np.asarray(whole[0]), atol=2e-5)
+
+
+def test_without_initial_tokens_it_is_a_window() -> None:
+    p = weights()
+    windowed = position_tables(3, 4, 8, inverse_frequencies=FREQUENCIES, window=WINDOW)
+    whole, _ = ONE_PASS(p, jnp.asarray(TEXT[None]), windowed, CONFIG)
+    for tables, width in ((TABLES["rope"], WINDOW), (windowed, WIDEST)):  # the stream's own, and the model's
+        found = read(p, tables, empty(CONFIG, 0, width), CHUNKS)
+        np.testing.assert_allclose(found, np.asarray(whole[0]), atol=1e-5)
+
+
+def test_initial_tokens_of_the_model_are_those_of_a_cache_with_positions_of_the_text() -> None:
+    """Which of the two knows the window and the initial tokens does not matter."""
+    p = weights()
+    both = position_tables(3, 4, 8, inverse_frequencies=FREQUENCIES, window=WINDOW, initial_tokens=3)
+    windowed = position_tables(3, 4, 8, inverse_frequencies=FREQUENCIES, window=WINDOW)
+    whole, _ = ONE_PASS(p, jnp.asarray(TEXT[None]), both, CONFIG)
+    in_text = {"reindexed": False, "widest": TOKENS}
+    policies = ((TABLES["rope"], 3, WINDOW), (windowed, 3, TOKENS), (both, 0, TOKENS), (both, 2, TOKENS), (both, 3, WINDOW))
+    for tables, initial, window in policies:
+        found = read(p, tables, empty(CONFIG, initial, window, **in_text), CHUNKS)
+        np.testing.assert_allclose(found, np.asarray(whole[0]), atol=1e-5)
+    forgetful = read(p, both, empty(CONFIG, 2, WINDOW, **in_text), CHUNKS)
+    assert np.abs(forgetful - np.asarray(whole[0])).max() > 1e-3  # the third of the initial tokens is gone
+
+
+def test_a_policy_is_a_value() -> None:
+    p, traced = weights(), []
+
+    @jax.jit
+    def compiled(initial: Any, window: Any, reindexed: Any) -> Any:
+        traced.append(initial)
+        cache = empty(CONFIG, initial, window, reindexed)
+        return extend(p, cache, jnp.asarray(TEXT[None]), TABLES["rope"], CONFIG)[0]
+
+    for initial, window, reindexed in ((0, 5, True), (4, 5, True), (4, 5, False), (1, 6, True)):
+        found = compiled(jnp.int32(initial), jnp.int32(window), jnp.asarray(reindexed))
+        expected = read(p, TABLES["rope"], empty(CONFIG, initial, window, reindexed), CHUNKS)
+        np.testing.assert_allclose(np.asarray(found[0]), expected, atol=1e-5)
+    assert len(traced) == 1
+
+
+def test_memory_does_not_depend_on_the_length_of_the_stream() -> None:
+    """What is carried from chunk to chunk is of one size, and the compiled program needs as much beside its losses."""
+    p, chunk = weights(), 8
+
+    def last(p: Decoder, text: jax.Array) -> jax.Array:
+        def step(cache: RingCache, tokens: jax.Array) -> tuple[RingCache, jax.Array]:
+            scores, cache = extend(p, cache, tokens[None], TABLES["rope"], CONFIG)
+            return cache, jnp.max(scores)
+
+        return jax.lax.scan(step, empty(CONFIG, 4, WINDOW), text)[1]
+
+    def temporary(chunks: int) -> int:
+        analysis = jax.jit(last).lower(p, jnp.zeros((chunks, chunk), jnp.int32)).compile().memory_analysis()
+        assert analysis is not None
+        return analysis.temp_size_in_bytes
+
+    assert temporary(4096) <= temporary(64) + 1024
+
+
+@pytest.mark.parametrize(
+    ("cfg", "message"),
+    [
+        (replace(CONFIG, learned_positions=64), "learned positions"),
+        (replace(CONFIG, sinusoidal=True), "sinusoidal positions"),
+        (replace(CONFIG, block=replace(BLOCK, polar=True)), "PoPE"),
+        (replace(CONFIG, block=replace(BLOCK, position_bias=BiasConfig("t5"))), "the bias t5"),
+        (replace(CONFIG, block=replace(BLOCK, table_per="query")), "a table a query"),
+    ],
+)
+def test_what_cannot_be_streamed_says_so(cfg: DecoderConfig, message: str) -> None:
+    p = weights(cfg)
+    with pytest.raises(ValueError, match=f"{message} cannot be streamed: take rope, alibi or nope"):
+        extend(p, empty(cfg, 1, WINDOW), jnp.asarray([[1, 2]]), TABLES["rope"], cfg)

@@ -1,0 +1,170 @@
+"""Texts spread over devices against the same on one device: logits, traces, what travels, and memory."""
+
+import functools
+import re
+from collections import Counter
+from dataclasses import replace
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from leadline.model.attention.attention import attention
+from leadline.model.attention.gate import GateConfig
+from leadline.model.attention.mask import Mask, Tiling
+from leadline.model.attention.scores import Scores
+from leadline.model.block import BlockConfig, LayerTrace
+from leadline.model.context import Context
+from leadline.model.context_parallel import AXIS
+from leadline.model.decoder import Decoder, DecoderConfig, apply_context_parallel, apply_decoder, init_decoder
+from leadline.model.mesh import make_mesh
+from leadline.model.positions.alibi import alibi_slopes
+from leadline.model.positions.frequencies import inverse_frequencies
+from leadline.model.positions.relative import BiasConfig
+from leadline.model.positions.tables import PositionTables, position_tables
+from leadline.model.positions.xpos import xpos_decay
+from tests.model.naive import tiling
+from tests.model.weights import drawn
+
+pytestmark = pytest.mark.usefixtures("quick_to_compile")
+
+BLOCK = BlockConfig(width=16, heads=4, kv_heads=2, head_dim=8, hidden=32)
+CONFIG = DecoderConfig(vocabulary=13, layers=2, block=BLOCK)
+FREQUENCIES = inverse_frequencies(8, 100.0)
+TOKENS = np.random.default_rng(0).integers(0, 13, (2, 40))
+PADDING = np.arange(40)[None] >= np.array([[0], [3]])
+
+
+def rope(**more: Any) -> PositionTables:
+    return position_tables(2, 4, 8, inverse_frequencies=FREQUENCIES, **more)
+
+
+MODELS = {
+    "rope": (CONFIG, rope),
+    "window and initial tokens": (CONFIG, lambda: rope(window=9, initial_tokens=2, slopes=alibi_slopes(4))),
+    "learned positions": (replace(CONFIG, learned_positions=40, sinusoidal=True), rope),
+    "T5 bias": (replace(CONFIG, block=replace(BLOCK, position_bias=BiasConfig("t5"))), lambda: position_tables(2, 4, 8)),
+    "xPos, soft cap, KV bias": (
+        replace(CONFIG, block=replace(BLOCK, soft_cap=True, key_bias=True, value_bias=True)),
+        lambda: rope(decay=xpos_decay(8)),
+    ),
+    "scalable softmax, gate": (
+        replace(CONFIG, block=replace(BLOCK, scalable_softmax=True, qk_norm=True, gate=GateConfig("output", "head"))),
+        rope,
+    ),
+    "a table a token": (
+        replace(CONFIG, block=replace(BLOCK, table_per="token")),
+        lambda: position_tables(2, 4, 8, inverse_frequencies=FREQUENCIES / np.arange(1, 41)[:, None, None]),
+    ),
+}
+
+
+def both(cfg: DecoderConfig, tables: Any, parts: int) -> tuple[Any, Any]:
+    """Logits and traces on one device, and on several."""
+
+    def measure(trace: LayerTrace, tokens: jax.Array) -> tuple[LayerTrace, jax.Array]:
+        return trace, tokens
+
+    def one_device(p: Decoder, tokens: jax.Array) -> Any:
+        context = Context(padding=jnp.asarray(PADDING))
+        return apply_decoder(p, tokens, given, cfg, context=context, measure=lambda trace: measure(trace, tokens))
+
+    def several(p: Decoder, tokens: jax.Array) -> Any:
+        return apply_context_parallel(p, tokens, given, cfg, padding=jnp.asarray(PADDING), measure=measure)
+
+    with jax.set_mesh(make_mesh()):
+        params = jax.device_get(drawn(lambda: init_decoder(jax.random.key(0), cfg)))
+        given = jax.device_get(tables())
+        alone = jax.device_get(jax.jit(one_device)(params, TOKENS))
+    with jax.set_mesh(make_mesh(text=parts)):
+        return alone, jax.device_get(jax.jit(several)(params, TOKENS))
+
+
+@pytest.mark.parametrize(("name", "parts"), [*((name, 4) for name in MODELS), ("window and initial tokens", 8)])
+def test_it_is_the_text_on_one_device(name: str, parts: int) -> None:
+    cfg, tables = MODELS[name]
+    alone, spread = both(cfg, tables, parts)
+    jax.tree.map(functools.partial(np.testing.assert_allclose, atol=2e-5, rtol=2e-5), spread, alone)
+
+
+@pytest.mark.parametrize("form", [None, 5, (5, 16)])
+def test_the_gradient_of_attention_is_that_on_one_device(form: Any) -> None:
+    """Taken on the devices, of parts of 8 tokens in one tile or in several that end elsewhere."""
+    cut = Tiling() if form is None else tiling(form)
+    rng = np.random.default_rng(1)
+    given = tuple(rng.standard_normal((1, 24, 2, 4)).astype(np.float32) for _ in range(4))
+    mask, scores = Mask(7, 2), Scores(slopes=jnp.asarray([0.1, 0.0]))
+
+    def gradient(q: Any, k: Any, v: Any, w: Any, *, parallel: bool) -> Any:
+        def loss(q: Any, k: Any, v: Any) -> Any:
+            return jnp.sum(w * attention(q, k, v, mask, scores, context_parallel=parallel, tiling=cut)[0])
+
+        return jax.grad(loss, argnums=(0, 1, 2))(q, k, v)
+
+    with jax.set_mesh(make_mesh()):
+        alone = jax.device_get(jax.jit(functools.partial(gradient, parallel=False))(*given))
+    with jax.set_mesh(make_mesh(text=3, devices=jax.devices()[:3])):
+        along = jax.sharding.PartitionSpec(None, AXIS)
+        part = functools.partial(gradient, parallel=True)
+        program = jax.jit(
+            jax.shard_map(part, in_specs=(along,) * 4, out_specs=(along,) * 3, axis_names={AXIS}, check_vma=False)
+        )
+        found = jax.device_get(program(*(jax.device_put(x, along) for x in given)))
+    jax.tree.map(functools.partial(np.testing.assert_allclose, atol=1e-5), found, alone)
+
+
+def collectives(program: Any) -> Counter[str]:
+    text = program.as_text()
+    return Counter(re.findall(r" (all-reduce|all-gather|all-to-all|reduce-scatter|collective-permute)(?:-start)?\(", text))
+
+
+def compiled(cfg: DecoderConfig, length: int, parts: int) -> Any:
+    """The logits' sum, of one text."""
+    with jax.set_mesh(make_mesh(text=parts)):
+        params = jax.eval_shape(lambda: init_decoder(jax.random.key(0), cfg))
+        tables = position_tables(cfg.layers, 4, 8, inverse_frequencies=FREQUENCIES)
+        apply = apply_context_parallel if parts > 1 else apply_decoder
+        program = jax.jit(lambda p, t: apply(p, t, tables, cfg)[0])
+        return program.lower(params, jax.ShapeDtypeStruct((1, length), jnp.int32)).compile()
+
+
+def test_keys_and_values_travel_and_nothing_else() -> None:
+    assert collectives(compiled(CONFIG, 64, 4)) == {"all-gather": 2 * CONFIG.layers}
+
+
+def test_a_device_holds_a_part() -> None:
+    """Of the activations of 64k tokens, which the logits of a large vocabulary are most of."""
+    cfg = replace(CONFIG, vocabulary=512, layers=1)
+    alone, spread = (compiled(cfg, 2**16, parts).memory_analysis() for parts in (1, 8))
+    sizes = [found.temp_size_in_bytes + found.output_size_in_bytes for found in (alone, spread)]
+    assert sizes[1] < sizes[0] / 4
+
+
+def test_received_is_the_sum_over_devices() -> None:
+    rng = np.random.default_rng(1)
+    q, k, v = (rng.standard_normal((1, 24, 2, 4)).astype(np.float32) for _ in range(3))
+
+    def received(q: Any, k: Any, v: Any, *, parallel: bool) -> jax.Array:
+        return attention(q, k, v, context_parallel=parallel)[1].received
+
+    with jax.set_mesh(make_mesh()):
+        alone = np.asarray(jax.jit(functools.partial(received, parallel=False))(q, k, v))
+    P = jax.sharding.PartitionSpec
+    with jax.set_mesh(make_mesh(text=3, devices=jax.devices()[:3])):
+        along, by_head = P(None, AXIS), P(None, None, AXIS)
+        part = functools.partial(received, parallel=True)
+        program = jax.shard_map(part, in_specs=(along,) * 3, out_specs=by_head, axis_names={AXIS}, check_vma=False)
+        found = jax.jit(program)(*(jax.device_put(x, along) for x in (q, k, v)))
+        np.testing.assert_allclose(found, alone, atol=1e-5)
+
+
+def test_what_cannot_be_divided_says_so() -> None:
+    with jax.set_mesh(make_mesh(text=4)):
+        params = drawn(lambda: init_decoder(jax.random.key(0), CONFIG))
+        with pytest.raises(ValueError, match="42 tokens cannot be divided evenly among 4 devices"):
+            apply_context_parallel(params, jnp.zeros((1, 42), jnp.int32), rope(), CONFIG)
+        by_query = replace(CONFIG, block=replace(BLOCK, table_per="query"))
+        with pytest.raises(ValueError, match="rotates all keys"):
+            apply_context_parallel(params, jnp.zeros((1, 40), jnp.int32), rope(), by_query)

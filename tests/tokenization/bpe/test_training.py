@@ -1,0 +1,140 @@
+"""Learning merges, by hand on small corpora."""
+
+import gc
+from collections import Counter
+from contextlib import nullcontext
+from itertools import pairwise
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from leadline.tokenization.bpe.training import BYTE_ORDER, MergeStep, alphabet_of, merge_steps, train_merges
+from leadline.tokenization.words import word_counts
+
+
+def merges(steps: list[MergeStep]) -> list[tuple[str, int]]:
+    """The parts of each merge, and how often the pair occurred."""
+    return [("+".join(map(str, step.parts)), step.count) for step in steps]
+
+
+def test_low_lower_lowest() -> None:
+    """Ids: e 0, l 1, o 2, r 3, s 4, t 5, w 6, </w> 7, then the merges from 8 on.
+
+    l o w </w>   l o w e r </w>   l o w e s t </w>: lo and ow occur 3 times, we twice, the other pairs once. l is the smaller
+    left id of the first two. lo makes (lo, w), 3 times; low makes (low, e), twice. All others then occur once: r 3 is the
+    smallest left id, then s 4, then low 9, then lowe 10 with r</w> 11 before st 12, then lowest 15.
+    """
+    steps = list(merge_steps(word_counts(["low lower lowest"], "whitespace"), "characters"))
+    assert merges(steps) == [
+        ("l+o", 3),
+        ("lo+w", 3),
+        ("low+e", 2),
+        ("r+</w>", 1),
+        ("s+t", 1),
+        ("low+</w>", 1),
+        ("lowe+r</w>", 1),
+        ("lowe+st", 1),
+        ("lowest+</w>", 1),
+    ]
+    assert [step.pair for step in steps[:4]] == [(1, 2), (8, 6), (9, 0), (3, 7)]
+    assert [step.tokens for step in steps] == [14, 11, 9, 8, 7, 6, 5, 4, 3]
+    assert steps[0].tokens_per_word == 14 / 3
+
+
+def test_the_words_of_sennrich() -> None:
+    """The dictionary of section 3.2 of the paper's code: low 5 times, lower 2, newest 6, widest 3.
+
+    es, st and t</w> occur 9 times. Its merges are e+s, es+t, est+</w>, as there ties are broken by the order of a dictionary.
+    Here e 1 is the smallest left id, then t 8 is smaller than es 11; the third merge makes the same piece. Then lo and ow occur
+    7 times, and we no longer 8 times but 2, since the e of newest is in est</w>.
+    """
+    words = {"low": 5, "lower": 2, "newest": 6, "widest": 3}
+    assert merges(train_merges(words, 16, "characters")) == [
+        ("e+s", 9),
+        ("t+</w>", 9),
+        ("es+t</w>", 9),
+        ("l+o", 7),
+        ("lo+w", 7),
+    ]
+
+
+def test_pairs_that_overlap_are_merged_from_the_left() -> None:
+    """aaaaa has 4 pairs, of which 2 can be merged: aa|aa|a. (aa, a) and (aa, aa) occur once; a has the smaller right id."""
+    steps = list(merge_steps({"aaaaa": 1}, "bytes"))
+    assert [(step.parts, step.count, step.tokens) for step in steps] == [
+        ((b"a", b"a"), 4, 3),
+        ((b"aa", b"a"), 1, 2),
+        ((b"aa", b"aaa"), 1, 1),
+    ]
+
+
+def merged(row: list[str], pair: tuple[str, str]) -> list[str]:
+    symbols, at = [], 0
+    while at < len(row):
+        size = 2 if tuple(row[at : at + 2]) == pair else 1
+        symbols.append("".join(row[at : at + size]))
+        at += size
+    return symbols
+
+
+@settings(max_examples=50)
+@given(st.dictionaries(st.text("abc", min_size=1, max_size=12), st.integers(1, 9), min_size=1, max_size=8))
+def test_each_step_is_that_of_counting_everything_again(words: dict[str, int]) -> None:
+    rows = {word: [*word, "</w>"] for word in words}
+    order = list(alphabet_of(words, "characters"))
+    for step in merge_steps(words, "characters"):
+        counts = Counter()
+        for word, row in rows.items():
+            for pair in pairwise(row):
+                counts[pair] += words[word]
+        best = min(counts, key=lambda pair: (-counts[pair], order.index(pair[0]), order.index(pair[1])))
+        assert (step.parts, step.count) == (best, counts[best])
+        order.append("".join(best))
+        rows = {word: merged(row, best) for word, row in rows.items()}
+        assert step.tokens == sum(len(row) * words[word] for word, row in rows.items())
+    assert all(len(row) == 1 for row in rows.values())
+
+
+def test_bytes_are_in_the_order_of_the_characters_of_gpt2() -> None:
+    assert sorted(BYTE_ORDER) == list(range(256))
+    assert [BYTE_ORDER[i] for i in (0, 93, 94, 188, 220, 255)] == [ord("!"), ord("~"), 0xA1, 0x00, ord(" "), 0xAD]
+
+
+def test_characters_are_in_the_order_of_code_points_and_the_end_is_last() -> None:
+    assert alphabet_of(["é😀", "za"], "characters") == ("a", "z", "é", "😀", "</w>")
+
+
+def test_text_that_looks_like_the_end_is_another_symbol() -> None:
+    """Ids: / 0, < 1, > 2, w 3, the end 4. All pairs occur once, so the left ids decide: / 0 before < 1 before > 2."""
+    assert [step.pair for step in merge_steps({"</w>": 1}, "characters")] == [(0, 3), (1, 5), (2, 4), (6, 7)]
+
+
+@pytest.mark.parametrize(
+    ("pieces", "message"),
+    [(255, "255 pieces do not hold the alphabet of 256 bytes"), (259, r"has 258 pieces .* not 259: .* at most 258")],
+)
+def test_sizes_that_cannot_be(pieces: int, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        train_merges({"abc": 1}, pieces, "bytes")
+
+
+class Watched(dict):
+    """Counts of words that note whether the collector of cycles is on when they are read."""
+
+    def __init__(self, counts: dict[str, int]) -> None:
+        super().__init__(counts)
+        self.collecting: list[bool] = []
+
+    def values(self):
+        self.collecting.append(gc.isenabled())
+        return super().values()
+
+
+@pytest.mark.parametrize("pieces", [257, 300], ids=["enough text", "too little text"])
+def test_the_collector_of_cycles_is_paused_while_training_and_runs_again(pieces: int) -> None:
+    words = Watched({"ab": 1})
+    with pytest.raises(ValueError, match="has 257") if pieces > 257 else nullcontext():
+        train_merges(words, pieces, "bytes")
+    assert words.collecting == [False]
+    assert gc.isenabled()

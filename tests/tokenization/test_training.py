@@ -1,0 +1,112 @@
+"""What every training guarantees, on one or more of each kind."""
+
+from collections.abc import Callable
+from functools import partial
+from typing import NamedTuple
+
+import pytest
+
+from leadline.tokenization.bpe.tokenizer import train_bpe
+from leadline.tokenization.character import train_characters
+from leadline.tokenization.tokenizer import Tokenizer
+from leadline.tokenization.unigram.training import train_unigram
+from leadline.tokenization.word import train_words
+from leadline.tokenization.wordpiece.training import Criterion, train_wordpiece
+
+TEXTS = ["the cat sat on the mat, the dog sat on the log", "A cat and a dog and another Cat 12", "that mat, that log, the rest"]
+
+
+def wordpiece(texts: list[str], size: int, *, criterion: Criterion, **fields) -> Tokenizer:
+    return train_wordpiece(texts, size, criterion, **fields).tokenizer()
+
+
+def unigram(texts: list[str], size: int, **fields) -> Tokenizer:
+    return train_unigram(texts, size, **fields).tokenizer
+
+
+class Training(NamedTuple):
+    """A training, a number of ids that the texts can fill, one that is too small for their characters, and whether a smaller
+    vocabulary is a prefix of a larger one; otherwise it is a subset."""
+
+    train: Callable[..., Tokenizer]
+    size: int
+    too_small: int
+    prefix: bool
+
+
+TRAININGS = {
+    "character": Training(train_characters, 12, 4, False),
+    "word": Training(train_words, 12, 4, True),
+    "word, sorted": Training(partial(train_words, order="sorted"), 12, 4, False),
+    "bpe": Training(train_bpe, 280, 258, True),
+    "character-bpe": Training(partial(train_bpe, unit="characters", pattern="words"), 45, 10, True),
+    "wordpiece, frequency": Training(partial(wordpiece, criterion="frequency"), 50, 20, True),
+    "wordpiece, ratio": Training(partial(wordpiece, criterion="ratio"), 50, 20, True),
+    "wordpiece, likelihood gain": Training(partial(wordpiece, criterion="likelihood_gain"), 50, 20, True),
+    "unigram": Training(unigram, 40, 10, False),
+    "unigram, likelihood": Training(partial(unigram, m_step="likelihood"), 40, 10, False),
+    "unigram, bytes": Training(partial(unigram, byte_fallback=True), 300, 265, False),
+}
+EACH = pytest.mark.parametrize("training", TRAININGS.values(), ids=TRAININGS)
+WITH_PATTERN = pytest.mark.parametrize("training", list(TRAININGS.values())[1:], ids=list(TRAININGS)[1:])
+
+
+@EACH
+def test_the_vocabulary_has_the_size(training: Training) -> None:
+    assert training.train(TEXTS, training.size).vocabulary_size == training.size
+
+
+@EACH
+def test_the_order_of_texts_does_not_matter(training: Training) -> None:
+    assert training.train(TEXTS, training.size) == training.train(TEXTS[::-1], training.size)
+
+
+@EACH
+def test_a_smaller_vocabulary_is_part_of_a_larger_one(training: Training) -> None:
+    small, large = (
+        [tokenizer.token_bytes(token) for token in range(tokenizer.vocabulary_size)]
+        for tokenizer in (training.train(TEXTS, training.size - 3), training.train(TEXTS, training.size))
+    )
+    assert small == large[: training.size - 3] if training.prefix else set(small) <= set(large)
+
+
+@EACH
+def test_a_size_without_room_for_the_characters_is_refused(training: Training) -> None:
+    with pytest.raises(ValueError, match=r"no room|do not hold the alphabet"):
+        training.train(TEXTS, training.too_small)
+
+
+@EACH
+def test_texts_are_normalized(training: Training) -> None:
+    lower = training.train(TEXTS, training.size - 3, normalization=["lower"])
+    assert (
+        lower.definition() | {"normalization": []}
+        == training.train([text.lower() for text in TEXTS], training.size - 3).definition()
+    )
+    assert lower.encode("The CAT").tolist() == lower.encode("the cat").tolist()
+
+
+@EACH
+def test_one_text_is_refused(training: Training) -> None:
+    with pytest.raises(ValueError, match="not one text"):
+        training.train(TEXTS[0], training.size)
+
+
+@EACH
+@pytest.mark.parametrize(("text", "message"), [(b"ab\xff", "not UTF-8 at byte 2"), ("ab\ud800", r"character 2 .* U\+D800")])
+def test_what_is_no_text_is_named(training: Training, text: str | bytes, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        training.train([*TEXTS, text], training.size)
+
+
+@WITH_PATTERN
+@pytest.mark.parametrize(("pattern", "message"), [("(", "not a regular expression"), ("x{99999999}", "expand to more than")])
+def test_a_bad_pattern_is_refused(training: Training, pattern: str, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        training.train(TEXTS, training.size, pattern=pattern)
+
+
+@WITH_PATTERN
+def test_single_digits_stand_alone(training: Training) -> None:
+    tokenizer = training.train([*TEXTS, "12 " * 99], training.size, single_digits=True)
+    assert len(tokenizer.encode("1212")) >= 4
