@@ -5,7 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 import torch
-from tests.experiments.test_optimizer import steps, tree
+from tests.experiments.training.test_optimizer import steps, tree
 
 from leadline.experiments.config.train import Muon, Sgd
 from tests.oracles.compare import to_torch

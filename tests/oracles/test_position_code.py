@@ -234,6 +234,6 @@ def test_axial_rotation_is_that_of_the_vision_model_of_llama_4(size, side, base)
         hidden_size=2 * size, num_attention_heads=2, image_size=side * 4, patch_size=4, rope_parameters=rope
     )
     phases = llama4.Llama4VisionRotaryEmbedding(config)(torch.zeros(1))[:-1, 0]
-    y_and_x = grid_positions(side * side, (side,))
+    y_and_x = grid_positions(jnp.arange(side * side), (side,))
     found = angles(jnp.asarray(y_and_x[:, ::-1] + 1), fixed_point(axial(size, base, 2)))
     np.testing.assert_allclose(np.exp(1j * np.asarray(found)), phases.numpy(), atol=1e-5)
