@@ -1,37 +1,69 @@
-"""Context parallelism: a text whose tokens are sharded over the mesh axis "text", as one of its devices sees it.
+"""Context parallelism: a decoder of texts whose tokens are sharded over the mesh axis "text"."""
 
-For use inside `jax.shard_map` over that axis (model.decoder.apply_context_parallel). Each device has T consecutive tokens of S.
-"""
-
-from functools import partial
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
 
 import jax
-from jaxtyping import Array, Int
+from jax.sharding import PartitionSpec as P
+from jaxtyping import Array, Bool, Float, Int
 
-AXIS = "text"
-
-
-def first_position(tokens: int) -> Int[Array, ""]:
-    """The position in the text of the first of this device's `tokens` tokens."""
-    return tokens * jax.lax.axis_index(AXIS)
-
-
-def gather_tokens(x: Array, axis: int) -> Array:
-    """The tokens of all devices: T along `axis` becomes S. The gradient is `sum_tokens`."""
-    gathered: Array = _gathered(x, axis)  # pyright: ignore[reportAssignmentType]
-    return gathered
+from leadline.model.block import LayerTrace
+from leadline.model.context import Context
+from leadline.model.decoder import Decoder, DecoderConfig, apply_decoder
+from leadline.model.mesh import TEXT, gather_tokens, place
+from leadline.model.positions.tables import PositionTables
 
 
-@partial(jax.custom_vjp, nondiff_argnums=(1,))
-def _gathered(x: Array, axis: int) -> Array:
-    return jax.lax.all_gather(x, AXIS, axis=axis, tiled=True)
+def apply_context_parallel(
+    p: Decoder,
+    tokens: Int[Array, "B S"],
+    tables: PositionTables,
+    cfg: DecoderConfig,
+    *,
+    padding: Bool[Array, "B S"] | None = None,
+    measure: Callable[[LayerTrace, Int[Array, "B S"]], Any] = lambda trace, tokens: None,  # noqa: ARG005
+) -> tuple[Float[Array, "B S V"], Any]:
+    """`apply_decoder` of texts that are too long for one device.
+
+    Each of the n devices of the mesh axis "text" has S / n consecutive tokens and their logits. Devices gather the keys and
+    values of a layer, and what `measure` uses of a trace.
+
+    JAX 0.10.2 cannot differentiate this from outside: take a gradient within a shard_map of your own, of `apply_decoder` with
+    `Context(context_parallel=True)`, and sum that of the weights.
+
+    Args:
+        p: weights.
+        tokens: ids of whole texts.
+        tables: one row a layer.
+        cfg: the structure.
+        padding: True for real tokens.
+        measure: what is measured of each layer: a function of the trace of whole texts, and of their tokens.
+
+    Raises:
+        ValueError: if n does not divide S, and for a model whose every query rotates all keys.
+    """
+    parts = jax.sharding.get_abstract_mesh().shape[TEXT]
+    if tokens.shape[1] % parts:
+        raise ValueError(f"{tokens.shape[1]} tokens cannot be divided evenly among {parts} devices: shorten the text")
+    if cfg.block.table_per == "query":
+        raise ValueError("each query of this model rotates all keys: its texts cannot be divided among devices")
+
+    def part(p: Decoder, tokens: Array, tables: PositionTables, padding: Array | None) -> tuple[Array, Any]:
+        whole = gather_tokens(tokens, 1)
+        context = Context(padding=padding, context_parallel=True)
+        return apply_decoder(
+            p, tokens, tables, cfg, context=context, measure=lambda trace: measure(_of_all_devices(trace), whole)
+        )
+
+    along = P(None, TEXT)
+    specs = {"in_specs": (P(), along, P(), along), "out_specs": (along, P())}
+    padding = None if padding is None else place(padding, along)
+    return jax.shard_map(part, **specs, axis_names={TEXT}, check_vma=False)(p, place(tokens, along), tables, padding)
 
 
-def sum_tokens(x: Array, axis: int) -> Array:
-    """The sum over all devices, of which each keeps its tokens: S along `axis` becomes T."""
-    # Not psum_scatter, which JAX 0.10.2 cannot lower where other axes of the mesh are explicit.
-    tokens = x.shape[axis] // jax.lax.axis_size(AXIS)
-    return jax.lax.dynamic_slice_in_dim(jax.lax.psum(x, AXIS), first_position(tokens), tokens, axis)
-
-
-_gathered.defvjp(lambda x, axis: (_gathered(x, axis), None), lambda axis, _, cotangent: (sum_tokens(cotangent, axis),))
+def _of_all_devices(trace: LayerTrace) -> LayerTrace:
+    """The trace of the whole text. Under jit, fields that are not used are not sent."""
+    statistics = jax.tree.map(lambda x: gather_tokens(x, 2), trace.attention)
+    rest = jax.tree.map(lambda x: gather_tokens(x, 1), replace(trace, attention=None))
+    return replace(rest, attention=statistics)

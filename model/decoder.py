@@ -9,16 +9,16 @@ import jax
 import jax.numpy as jnp
 from flax import struct
 from jax.sharding import PartitionSpec as P
-from jaxtyping import Array, Bool, Float, Int
+from jaxtyping import Array, Float, Int
 
 from leadline.model.attention import attention
-from leadline.model.block import Block, BlockConfig, LayerTrace, apply_block, init_block
+from leadline.model.block import Block, BlockConfig, LayerTrace, init_block
 from leadline.model.cache.protocol import Cache
 from leadline.model.context import Context, text_positions
-from leadline.model.context_parallel import AXIS, first_position, gather_tokens
 from leadline.model.embedding import embed, logits
+from leadline.model.layer import apply_block
 from leadline.model.linear import draw, matrix
-from leadline.model.mesh import place
+from leadline.model.mesh import first_position
 from leadline.model.norm import Norm, init_norm, normalise
 from leadline.model.positions.absolute import add_positions, sinusoidal
 from leadline.model.positions.rotation import layer_rotations
@@ -121,8 +121,8 @@ def apply_decoder(
     Returns:
         Logits, float32, and what `measure` returns, stacked over L; None without it.
     """
-    T, parallel = tokens.shape[1], context.context_parallel
-    i = jnp.arange(T) + (first_position(T) if parallel else 0)
+    T = tokens.shape[1]
+    i = jnp.arange(T) + (first_position(T) if context.context_parallel else 0)
     positions = positions_of(tables, cfg) if context.positions is None else context.positions
     rotations = None
     if cfg.block.table_per == "sequence" and not cfg.block.polar:
@@ -132,65 +132,13 @@ def apply_decoder(
         block, table, intervention, rotation = row
         changed = replace(context, positions=positions, intervention=intervention, rotations=rotation)
         x, trace, _ = apply_block(block, x, table, cfg.block, changed)
-        return x, None if measure is None else measure(_of_all_devices(trace) if parallel else trace)
+        return x, None if measure is None else measure(trace)
 
     x = embedded(p, tokens, i, cfg)
     layer = jax.checkpoint(layer, policy=SAVED, prevent_cse=False)
     rows = (p.blocks, tables, context.intervention, rotations)
     x, measured = jax.lax.scan(layer, x, rows, unroll=cfg.layers <= UNROLLED)
     return decoded(p, x), measured
-
-
-def apply_context_parallel(
-    p: Decoder,
-    tokens: Int[Array, "B S"],
-    tables: PositionTables,
-    cfg: DecoderConfig,
-    *,
-    padding: Bool[Array, "B S"] | None = None,
-    measure: Callable[[LayerTrace, Int[Array, "B S"]], Any] = lambda trace, tokens: None,  # noqa: ARG005
-) -> tuple[Float[Array, "B S V"], Any]:
-    """`apply_decoder` of texts that are too long for one device.
-
-    Each of the n devices of the mesh axis "text" has S / n consecutive tokens and their logits. Devices gather the keys and
-    values of a layer, and what `measure` uses of a trace.
-
-    JAX 0.10.2 cannot differentiate this from outside: take a gradient within a shard_map of your own, of `apply_decoder` with
-    `Context(context_parallel=True)`, and sum that of the weights.
-
-    Args:
-        p: weights.
-        tokens: ids of whole texts.
-        tables: one row a layer.
-        cfg: the structure.
-        padding: True for real tokens.
-        measure: what is measured of each layer: a function of the trace of whole texts, and of their tokens.
-
-    Raises:
-        ValueError: if n does not divide S, and for a model whose every query rotates all keys.
-    """
-    parts = jax.sharding.get_abstract_mesh().shape[AXIS]
-    if tokens.shape[1] % parts:
-        raise ValueError(f"{tokens.shape[1]} tokens cannot be divided evenly among {parts} devices: shorten the text")
-    if cfg.block.table_per == "query":
-        raise ValueError("each query of this model rotates all keys: its texts cannot be divided among devices")
-
-    def part(p: Decoder, tokens: Array, tables: PositionTables, padding: Array | None) -> tuple[Array, Any]:
-        whole = gather_tokens(tokens, 1)
-        context = Context(padding=padding, context_parallel=True)
-        return apply_decoder(p, tokens, tables, cfg, context=context, measure=lambda trace: measure(trace, whole))
-
-    along = P(None, AXIS)
-    specs = {"in_specs": (P(), along, P(), along), "out_specs": (along, P())}
-    padding = None if padding is None else place(padding, along)
-    return jax.shard_map(part, **specs, axis_names={AXIS}, check_vma=False)(p, place(tokens, along), tables, padding)
-
-
-def _of_all_devices(trace: LayerTrace) -> LayerTrace:
-    """The trace of the whole text. Under jit, fields that are not used are not sent."""
-    statistics = jax.tree.map(lambda x: gather_tokens(x, 2), trace.attention)
-    rest = jax.tree.map(lambda x: gather_tokens(x, 1), replace(trace, attention=None))
-    return replace(rest, attention=statistics)
 
 
 def extend(

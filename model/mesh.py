@@ -7,14 +7,16 @@ be 1. Without a mesh (jax.set_mesh) every function of the model computes on one 
 
 import math
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 import jax
 from jax.sharding import AxisType, Mesh
 from jax.sharding import PartitionSpec as P
-from jaxtyping import Array
+from jaxtyping import Array, Int
 
-AXES = ("arm", "text", "data", "model")
+TEXT = "text"
+AXES = ("arm", TEXT, "data", "model")
 
 TEXTS = P("data", None)  # [B, T]
 RESIDUAL = P("data", None, None)  # [B, T, D]
@@ -72,3 +74,29 @@ def platform() -> str:
     if mesh.empty:
         return jax.default_backend()
     return "cpu" if mesh.abstract_device is None else mesh.abstract_device.platform
+
+
+def first_position(tokens: int) -> Int[Array, ""]:
+    """The position in the text of the first of this device's `tokens` tokens, inside a shard_map over the axis "text"."""
+    return tokens * jax.lax.axis_index(TEXT)
+
+
+def gather_tokens(x: Array, axis: int) -> Array:
+    """The tokens of all devices: T along `axis` becomes S. The gradient is `sum_tokens`."""
+    gathered: Array = _gathered(x, axis)  # pyright: ignore[reportAssignmentType]
+    return gathered
+
+
+@partial(jax.custom_vjp, nondiff_argnums=(1,))
+def _gathered(x: Array, axis: int) -> Array:
+    return jax.lax.all_gather(x, TEXT, axis=axis, tiled=True)
+
+
+def sum_tokens(x: Array, axis: int) -> Array:
+    """The sum over all devices, of which each keeps its tokens: S along `axis` becomes T."""
+    # Not psum_scatter, which JAX 0.10.2 cannot lower where other axes of the mesh are explicit.
+    tokens = x.shape[axis] // jax.lax.axis_size(TEXT)
+    return jax.lax.dynamic_slice_in_dim(jax.lax.psum(x, TEXT), first_position(tokens), tokens, axis)
+
+
+_gathered.defvjp(lambda x, axis: (_gathered(x, axis), None), lambda axis, _, cotangent: (sum_tokens(cotangent, axis),))

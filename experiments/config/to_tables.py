@@ -29,9 +29,8 @@ from leadline.experiments.runtime.errors import UserError
 from leadline.model.attention.hyperparameters import hyperparameters
 from leadline.model.attention.mask import NO_WINDOW
 from leadline.model.positions import frequencies as rope
-from leadline.model.positions.alibi import alibi_slopes
-from leadline.model.positions.frequencies import llama3, longrope, longrope_attention_factor
-from leadline.model.positions.partial import p_rope, partial
+from leadline.model.positions.distance import alibi_slopes
+from leadline.model.positions.frequencies import llama3, longrope, longrope_attention_factor, p_rope, partial
 from leadline.model.positions.sections import axial, interleaved_sections, sectioned
 from leadline.model.positions.tables import PositionTables, by_layer, position_tables
 from leadline.model.positions.xpos import xpos_decay

@@ -11,10 +11,10 @@ from jaxtyping import Array, Float, Int
 
 from leadline.experiments.records.measurement import Reading
 from leadline.model.block import LayerTrace
-from leadline.model.context_parallel import AXIS
-from leadline.model.decoder import Decoder, DecoderConfig, apply_context_parallel, apply_decoder
+from leadline.model.context_parallel import apply_context_parallel
+from leadline.model.decoder import Decoder, DecoderConfig, apply_decoder
 from leadline.model.embedding import token_losses
-from leadline.model.mesh import axis_size
+from leadline.model.mesh import TEXT, axis_size
 from leadline.model.positions.tables import PositionTables
 
 # Tokens of one forward pass: enough to fill a core, few enough that a block of scores stays small.
@@ -49,13 +49,13 @@ def evaluate(
         What `of_target` gives, for every target: arrays [C · B, T]. What `of_layer` gives, stacked to [L, …] and averaged
         over the batches.
     """
-    over_devices = axis_size(AXIS) > 1 and cfg.block.table_per != "query"
+    over_devices = axis_size(TEXT) > 1 and cfg.block.table_per != "query"
 
     def measured(tokens: Int[Array, "B T_and_1"]) -> tuple[Any, Statistics]:
         inputs, targets = tokens[:, :-1], tokens[:, 1:]
         if over_devices:
             scores, layers = apply_context_parallel(params, inputs, tables, cfg, measure=of_layer)
-            targets = jax.reshard(targets, P(None, AXIS))
+            targets = jax.reshard(targets, P(None, TEXT))
         else:
             scores, layers = apply_decoder(params, inputs, tables, cfg, measure=lambda trace: of_layer(trace, inputs))
         values = jax.tree.map(lambda value: jax.reshard(value, P(None, None)), of_target(scores, targets))

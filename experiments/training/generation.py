@@ -21,8 +21,9 @@ from leadline.experiments.records.store import read_record
 from leadline.experiments.runtime.errors import UserError
 from leadline.experiments.training import checkpoint
 from leadline.model.decoder import Decoder, DecoderConfig, init_decoder
-from leadline.model.generate import Policy, begin, decode, layers_of, sampling
+from leadline.model.generate import Policy, begin, decode, layers_of
 from leadline.model.mesh import make_mesh
+from leadline.model.sampling import sampling
 from leadline.tokenization.formats.saving import load
 from leadline.tokenization.tokenizer import Tokenizer
 

@@ -20,9 +20,17 @@ from leadline.model.attention.scores import AttentionInputs, Scores, grouped, gr
 from leadline.model.attention.statistics import softmax_statistics
 from leadline.model.attention.tiled import is_unrolled, softmax_by_tiles
 from leadline.model.attention.tiled_vjp import softmax_gradients
-from leadline.model.context_parallel import first_position, gather_tokens, sum_tokens
 from leadline.model.layout import row_major
-from leadline.model.mesh import TEXTS, heads_first, on_mesh, place, platform
+from leadline.model.mesh import (
+    TEXTS,
+    first_position,
+    gather_tokens,
+    heads_first,
+    on_mesh,
+    place,
+    platform,
+    sum_tokens,
+)
 
 # The name of attention's residuals for policies of jax.checkpoint, so that attention need not be computed twice.
 SAVED = "attention"

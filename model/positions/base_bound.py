@@ -20,11 +20,10 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 from jaxtyping import Float64
 
 from leadline.model.positions.base_certificates import Pairs, decided, open_distances
-from leadline.model.positions.frequencies import exponents, inverse_frequencies
+from leadline.model.positions.frequencies import exponents
 
 RESOLUTION = 1e-9  # in ln b: islands and gaps narrower than this are not resolved
 # Distances are taken in blocks that grow by half from the first to the last of these sizes: small distances rule out most
@@ -34,7 +33,6 @@ FIRST_BLOCK, LAST_BLOCK = 64, 131072
 OPEN_SHARE = 0.005
 
 Interval = tuple[float, float]
-Complex = npt.NDArray[np.complex128]
 
 
 class BaseBound(NamedTuple):
@@ -53,55 +51,6 @@ class FeasibleBases(NamedTuple):
     every: int
     length: int
     intervals: tuple[Interval, ...]
-
-
-class Violations(NamedTuple):
-    """Distances m with B_m < 0: the first, how many, and the smallest B_m."""
-
-    first: int
-    number: int
-    minimum: float
-
-
-def similarity_sums(frequencies: Float64[np.ndarray, " pairs"], length: int) -> Float64[np.ndarray, " length"]:
-    """B_m = sum_i cos(m w_i) for all 0 <= m < length; of any frequencies, so of scaled ones as well.
-
-    One real matrix product of 4 * length * pairs operations: cos((a + c) w) = cos(aw) cos(cw) - sin(aw) sin(cw).
-    ValueError if length < 1.
-    """
-    coarse, fine = _turns(frequencies, 0, _checked(length))
-    sums = np.hstack([coarse.real, -coarse.imag]) @ np.hstack([fine.real, fine.imag]).T
-    return sums.reshape(-1)[:length]
-
-
-def violations(frequencies: Float64[np.ndarray, " pairs"], length: int, *, every: int = 1) -> Violations | None:
-    """The distances m = 0, every, 2 every, ... below length with B_m < 0, or None if there is none."""
-    sums = similarity_sums(every * frequencies, -(-length // every))
-    negative = np.flatnonzero(sums < 0)
-    if negative.size == 0:
-        return None
-    return Violations(first=every * int(negative[0]), number=int(negative.size), minimum=float(sums.min()))
-
-
-def first_violation(base: float, head_dim: int, length: int, *, every: int = 1) -> Violations | None:
-    """`violations` of the unscaled RoPE frequencies of one base; None says that the base is feasible."""
-    return violations(inverse_frequencies(head_dim, base), length, every=every)
-
-
-def base_bound(head_dim: int, length: int, *, every: int = 1) -> BaseBound:
-    """The feasible bases b >= 1 for a context of `length` tokens; see `restrictions`. Distances up to and including N,
-    as Men et al. write the condition, are those of length N + 1."""
-    return base_bounds(head_dim, [length], every=every)[0]
-
-
-def base_bounds(head_dim: int, lengths: Sequence[int], *, every: int = 1) -> list[BaseBound]:
-    """The feasible bases b >= 1 for each length; the lengths share the work, which is that of the longest."""
-    bounds: dict[int, BaseBound] = {}
-    bases = all_bases(head_dim, every=every)
-    for length in sorted(_checked(length) for length in lengths):
-        bases = restricted(bases, length)
-        bounds[length] = bound_of(bases)
-    return [bounds[length] for length in lengths]
 
 
 def all_bases(head_dim: int, *, every: int = 1) -> FeasibleBases:
@@ -165,12 +114,6 @@ def bound_of(bases: FeasibleBases) -> BaseBound:
     """The bounds of feasible bases, as bases."""
     edges = [(float(np.exp(low)), float(np.exp(high))) for low, high in bases.intervals] or [(np.inf, np.inf)]
     return BaseBound(infimum=edges[0][0], largest_infeasible=edges[-1][0], islands=edges[:-1])
-
-
-def _checked(length: int) -> int:
-    if length < 1:
-        raise ValueError(f"length must be at least 1, not {length}")
-    return length
 
 
 def _blocks(start: int, end: int) -> Iterator[tuple[int, int]]:
@@ -254,27 +197,6 @@ def _bisected(low: float, high: float, distances: Float64[np.ndarray, " open"], 
             if found.certain[1] < high:
                 pending.append((found.certain[1], high, distances[found.open_above]))
     return [(low, high) for low, high in feasible if low < high]
-
-
-def _turns(frequencies: np.ndarray, start: int, stop: int) -> tuple[Complex, Complex]:
-    """exp(i m w), [distances, pairs], of start, start + stride, ... and of 0 ... stride - 1; stride^2 >= stop - start.
-
-    Row a + c of their products, in this order, belongs to the distance start + stride a + c; the last few are beyond
-    stop.
-    """
-    stride = int(np.ceil(np.sqrt(stop - start)))
-    coarse = _powers(stride * frequencies, -(-(stop - start) // stride)) * np.exp(1j * start * frequencies)
-    return coarse, _powers(frequencies, stride)
-
-
-def _powers(angles: np.ndarray, count: int) -> Complex:
-    """exp(i k angle) for 0 <= k < count, [count, pairs]. The rows are doubled by one product each time, which is
-    cheaper than as many cosines; each factor comes from its own angle, so that errors add up over log2(count)
-    products only."""
-    powers = np.ones((1, len(angles)), dtype=np.complex128)
-    while len(powers) < count:
-        powers = np.concatenate([powers, powers * np.exp(1j * len(powers) * angles)])
-    return powers[:count]
 
 
 def _merged(pieces: list[Interval]) -> list[Interval]:

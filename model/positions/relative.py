@@ -11,9 +11,16 @@ from jaxtyping import Array, Bool, Float, Int
 from leadline.model.attention.scores import ScoreBias
 from leadline.model.mesh import ROWS_OF_GROUPS, on_mesh
 from leadline.model.positions.cope import Cope, cope_bias, init_cope
+from leadline.model.positions.distance import (
+    Kerple,
+    T5Bias,
+    init_kerple,
+    init_t5_bias,
+    kerple_logarithmic,
+    kerple_power,
+    t5_bias,
+)
 from leadline.model.positions.fire import Fire, fire_bias, init_fire
-from leadline.model.positions.kerple import Kerple, init_kerple, kerple_logarithmic, kerple_power
-from leadline.model.positions.t5 import T5Bias, init_t5_bias, t5_bias
 
 Kind = Literal["t5", "kerple_logarithmic", "kerple_power", "fire", "cope"]
 Bias = T5Bias | Kerple | Fire | Cope

@@ -1,6 +1,7 @@
-"""Rotary position embedding: pairs of channels rotated by the angle of their position."""
+"""RoPE: pairs of channels rotated by the angle of their position. PoPE: each channel is the magnitude of such a pair."""
 
 import dataclasses
+import math
 from typing import Literal, no_type_check
 
 import jax
@@ -9,8 +10,8 @@ import numpy as np
 from flax import struct
 from jaxtyping import Array, Float, Float64, Int
 
+from leadline.model.mesh import GROUPS, on_mesh
 from leadline.model.positions.angles import Frequencies, angles, fixed_point
-from leadline.model.positions.pope import polar
 from leadline.model.positions.tables import PositionTables
 
 Side = Literal["query", "key"]
@@ -95,6 +96,39 @@ def table_rotation(tables: PositionTables, i: Int[Array, " T"], positions: Int[A
     return rotation_of(positions, tables.frequencies, amplitude(tables, i, side))
 
 
+def init_polar_phase(heads: int, head_dim: int) -> Float[Array, "N H"]:
+    """PoPE's delta = 0 for each key head, the default of public code, whose other choice is U(-2π, 0)."""
+    return jnp.zeros((heads, head_dim), out_sharding=on_mesh(GROUPS))
+
+
+def polar(
+    x: Float[Array, "B T N H"], angles: Float[Array, "T H"], phase: Float[Array, "N H"] | None
+) -> Float[Array, "B T N 2*H"]:
+    """x → (mu cos(angle + delta), mu sin(angle + delta)), mu = softplus(x), of PoPE.
+
+    Gopalakrishnan et al. 2025 (arXiv:2509.10534). The score of a query at t and a key at s is sum_c mu_q mu_k cos((t - s)
+    theta_c - delta_c). It sums over H magnitudes: scale it by H^-0.5, the default of PoPE-pytorch (a port that counts the
+    doubled channels takes (2H)^-0.5). Within its bounds, ends included, delta has its full gradient, and none beyond: a delta
+    that a step has moved past 0 stays there.
+
+    Args:
+        x: queries or keys.
+        angles: position · theta_c [rad], theta_c = b^(-c/H), one for every channel, as RoPE of 2H channels has one a pair.
+        phase: delta, clamped to [-2π, 0]; None for queries.
+
+    Returns:
+        [B, T, N, 2 H], computed in float32, in x's type.
+    """
+    theta = angles[:, None, :]
+    if phase is not None:
+        # Two selections: jnp.clip would halve the gradient at 0, where every delta begins.
+        bounded = jnp.where(phase > 0, 0, jnp.where(phase < -2 * math.pi, -2 * math.pi, phase))
+        theta = theta + bounded[None]
+    magnitude = jax.nn.softplus(x.astype(jnp.float32))
+    parts = [magnitude * f(theta)[None] for f in (jnp.cos, jnp.sin)]
+    return jnp.stack(parts, axis=-2).reshape(*x.shape[:-1], 2 * x.shape[-1]).astype(x.dtype)
+
+
 def rotate_polar(
     x: Float[Array, "B T N H"],
     i: Int[Array, " T"],
@@ -103,7 +137,7 @@ def rotate_polar(
     side: Side,
     phase: Float[Array, "K H"],
 ) -> Float[Array, "B T N H_2"]:
-    """PoPE (model.positions.pope) in place of `rotate`: a magnitude and an angle a channel, `phase` on the keys alone."""
+    """PoPE (`polar`) in place of `rotate`: a magnitude and an angle a channel, `phase` on the keys alone."""
     y = polar(x, angles(positions, tables.frequencies), phase if side == "key" else None)
     doubled = jnp.tile(amplitude(tables, i, side), (1, 2))
     return y * doubled[None, :, None].astype(y.dtype)

@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 
 from leadline.model.attention.gate import GateConfig, Per
-from leadline.model.block import Block, BlockConfig, apply_block, init_block
+from leadline.model.block import Block, BlockConfig, init_block
+from leadline.model.layer import apply_block
 from leadline.model.norm import Norm
 from leadline.model.positions.frequencies import inverse_frequencies
 from leadline.model.positions.tables import PositionTables, position_tables

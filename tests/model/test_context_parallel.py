@@ -17,10 +17,10 @@ from leadline.model.attention.mask import Mask, Tiling
 from leadline.model.attention.scores import Scores
 from leadline.model.block import BlockConfig, LayerTrace
 from leadline.model.context import Context
-from leadline.model.context_parallel import AXIS
-from leadline.model.decoder import Decoder, DecoderConfig, apply_context_parallel, apply_decoder, init_decoder
-from leadline.model.mesh import make_mesh
-from leadline.model.positions.alibi import alibi_slopes
+from leadline.model.context_parallel import apply_context_parallel
+from leadline.model.decoder import Decoder, DecoderConfig, apply_decoder, init_decoder
+from leadline.model.mesh import TEXT, make_mesh
+from leadline.model.positions.distance import alibi_slopes
 from leadline.model.positions.frequencies import inverse_frequencies
 from leadline.model.positions.relative import BiasConfig
 from leadline.model.positions.tables import PositionTables, position_tables
@@ -106,10 +106,10 @@ def test_the_gradient_of_attention_is_that_on_one_device(form: Any) -> None:
     with jax.set_mesh(make_mesh()):
         alone = jax.device_get(jax.jit(functools.partial(gradient, parallel=False))(*given))
     with jax.set_mesh(make_mesh(text=3, devices=jax.devices()[:3])):
-        along = jax.sharding.PartitionSpec(None, AXIS)
+        along = jax.sharding.PartitionSpec(None, TEXT)
         part = functools.partial(gradient, parallel=True)
         program = jax.jit(
-            jax.shard_map(part, in_specs=(along,) * 4, out_specs=(along,) * 3, axis_names={AXIS}, check_vma=False)
+            jax.shard_map(part, in_specs=(along,) * 4, out_specs=(along,) * 3, axis_names={TEXT}, check_vma=False)
         )
         found = jax.device_get(program(*(jax.device_put(x, along) for x in given)))
     jax.tree.map(functools.partial(np.testing.assert_allclose, atol=1e-5), found, alone)
@@ -153,9 +153,9 @@ def test_received_is_the_sum_over_devices() -> None:
         alone = np.asarray(jax.jit(functools.partial(received, parallel=False))(q, k, v))
     P = jax.sharding.PartitionSpec
     with jax.set_mesh(make_mesh(text=3, devices=jax.devices()[:3])):
-        along, by_head = P(None, AXIS), P(None, None, AXIS)
+        along, by_head = P(None, TEXT), P(None, None, TEXT)
         part = functools.partial(received, parallel=True)
-        program = jax.shard_map(part, in_specs=(along,) * 3, out_specs=by_head, axis_names={AXIS}, check_vma=False)
+        program = jax.shard_map(part, in_specs=(along,) * 3, out_specs=by_head, axis_names={TEXT}, check_vma=False)
         found = jax.jit(program)(*(jax.device_put(x, along) for x in (q, k, v)))
         np.testing.assert_allclose(found, alone, atol=1e-5)
 

@@ -14,13 +14,14 @@ from leadline.model.attention.gate import GateConfig
 from leadline.model.attention.hyperparameters import hyperparameters
 from leadline.model.block import BlockConfig
 from leadline.model.decoder import Decoder, DecoderConfig, extend, init_decoder
-from leadline.model.generate import Policy, Sampling, begin, decode, draw_token, empty_cache, generate, layers_of, sampling
+from leadline.model.generate import Policy, begin, decode, empty_cache, generate, layers_of
 from leadline.model.mesh import make_mesh
-from leadline.model.positions.alibi import alibi_slopes
+from leadline.model.positions.distance import alibi_slopes
 from leadline.model.positions.frequencies import inverse_frequencies
 from leadline.model.positions.relative import BiasConfig
 from leadline.model.positions.tables import PositionTables, position_tables
 from leadline.model.positions.xpos import xpos_decay
+from leadline.model.sampling import Sampling, draw_token, sampling
 from tests.model.weights import drawn
 
 pytestmark = pytest.mark.usefixtures("mesh", "quick_to_compile")

@@ -11,8 +11,9 @@ import torch
 from torch.nn import functional as F  # noqa: N812
 
 from leadline.model.attention.gate import GateConfig
-from leadline.model.block import Block, BlockConfig, apply_block, init_block
+from leadline.model.block import Block, BlockConfig, init_block
 from leadline.model.feedforward import FeedForward
+from leadline.model.layer import apply_block
 from leadline.model.norm import Norm, init_norm
 from leadline.model.positions.frequencies import inverse_frequencies
 from leadline.model.positions.tables import position_tables

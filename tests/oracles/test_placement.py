@@ -11,7 +11,8 @@ import torch
 from transformers.models.gemma2.configuration_gemma2 import Gemma2Config
 from transformers.models.gemma2.modeling_gemma2 import Gemma2DecoderLayer
 
-from leadline.model.block import Block, BlockConfig, apply_block, init_block
+from leadline.model.block import Block, BlockConfig, init_block
+from leadline.model.layer import apply_block
 from leadline.model.positions.tables import position_tables
 from tests.model.weights import drawn
 from tests.oracles.compare import assert_value_and_gradients, to_torch

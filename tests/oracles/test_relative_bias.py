@@ -15,16 +15,21 @@ from transformers.models.mpt.modeling_mpt import build_mpt_alibi_tensor
 from transformers.models.t5.modeling_t5 import T5Attention
 
 from leadline.model.positions.absolute import sinusoidal
-from leadline.model.positions.alibi import alibi_slopes
 from leadline.model.positions.angles import angles, fixed_point
 from leadline.model.positions.cope import Cope, cope_bias
+from leadline.model.positions.distance import (
+    Kerple,
+    T5Bias,
+    alibi_slopes,
+    kerple_logarithmic,
+    kerple_power,
+    t5_bias,
+    t5_buckets,
+)
 from leadline.model.positions.fire import Fire, fire_bias
 from leadline.model.positions.frequencies import inverse_frequencies
-from leadline.model.positions.kerple import Kerple, kerple_logarithmic, kerple_power
-from leadline.model.positions.pope import polar
 from leadline.model.positions.relative import by_distance
-from leadline.model.positions.rotation import rotate, rotation_of
-from leadline.model.positions.t5 import T5Bias, t5_bias, t5_buckets
+from leadline.model.positions.rotation import polar, rotate, rotation_of
 from leadline.model.positions.xpos import xpos_decay
 from tests.oracles.compare import assert_value_and_gradients
 

@@ -16,9 +16,10 @@ from leadline.model.positions.frequencies import (
     llama3,
     longrope,
     longrope_attention_factor,
+    p_rope,
+    partial,
     position_interpolation,
 )
-from leadline.model.positions.partial import p_rope, partial
 from leadline.model.positions.yarn import deepseek_attention_factor, yarn, yarn_attention_factor
 
 pytestmark = pytest.mark.oracle

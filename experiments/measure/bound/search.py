@@ -15,9 +15,8 @@ from leadline.model.positions.base_bound import (
     parts,
     restricted,
     restrictions,
-    similarity_sums,
-    violations,
 )
+from leadline.model.positions.base_sums import similarity_sums, violations
 
 # From this length on, the bases are searched in PIECES pieces for STAGE more tokens at a time, a process a core. Below it a
 # search takes no longer than starting the processes.

@@ -18,7 +18,7 @@ from leadline.experiments.measure.reach import accuracy, binned, distance_edges,
 from leadline.experiments.measure.retrieval import hits
 from leadline.experiments.records.measurement import Point, reading
 from leadline.model.decoder import Decoder
-from leadline.model.positions.base_bound import first_violation
+from leadline.model.positions.base_sums import first_violation
 from leadline.model.positions.tables import PositionTables
 
 # Bases whose B_m is not negative below this distance have no predicted reach: no context here is longer.

@@ -17,7 +17,7 @@ from leadline.model.attention.gate import GateConfig
 from leadline.model.block import BlockConfig
 from leadline.model.cache.ring import RingCache, ring_cache
 from leadline.model.decoder import Decoder, DecoderConfig, apply_decoder, extend, init_decoder
-from leadline.model.positions.alibi import alibi_slopes
+from leadline.model.positions.distance import alibi_slopes
 from leadline.model.positions.frequencies import inverse_frequencies
 from leadline.model.positions.relative import BiasConfig
 from leadline.model.positions.tables import PositionTables, position_tables

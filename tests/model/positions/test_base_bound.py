@@ -17,10 +17,9 @@ from leadline.model.positions.base_bound import (
     parts,
     restricted,
     restrictions,
-    similarity_sums,
-    violations,
 )
 from leadline.model.positions.base_certificates import Pairs
+from leadline.model.positions.base_sums import similarity_sums, violations
 from leadline.model.positions.frequencies import inverse_frequencies
 
 

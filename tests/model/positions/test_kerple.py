@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from jax.test_util import check_grads
 
-from leadline.model.positions.kerple import Kerple, init_kerple, kerple_logarithmic, kerple_power
+from leadline.model.positions.distance import Kerple, init_kerple, kerple_logarithmic, kerple_power
 
 KERNELS = pytest.mark.parametrize("kernel", [kerple_logarithmic, kerple_power])
 

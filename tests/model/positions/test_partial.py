@@ -5,8 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from leadline.model.positions.frequencies import inverse_frequencies, ntk_aware
-from leadline.model.positions.partial import p_rope, partial
+from leadline.model.positions.frequencies import inverse_frequencies, ntk_aware, p_rope, partial
 from leadline.model.positions.yarn import yarn
 
 ROTATED = st.integers(1, 64).flatmap(lambda pairs: st.tuples(st.just(pairs), st.integers(1, pairs)))

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from leadline.model.positions.frequencies import inverse_frequencies
-from leadline.model.positions.pope import init_polar_phase, polar
+from leadline.model.positions.rotation import init_polar_phase, polar
 
 H, HEADS = 6, 3
 

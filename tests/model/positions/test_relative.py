@@ -12,10 +12,9 @@ from leadline.model.attention.mask import Mask
 from leadline.model.attention.scores import Scores
 from leadline.model.linear import draw
 from leadline.model.positions.cope import cope_bias
+from leadline.model.positions.distance import kerple_logarithmic, kerple_power, t5_bias
 from leadline.model.positions.fire import fire_bias
-from leadline.model.positions.kerple import kerple_logarithmic, kerple_power
 from leadline.model.positions.relative import BiasConfig, Kind, by_distance, init_bias, score_bias
-from leadline.model.positions.t5 import t5_bias
 from tests.model.naive import random_heads, tiling
 from tests.model.weights import drawn
 

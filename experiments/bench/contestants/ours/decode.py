@@ -12,8 +12,9 @@ from leadline.experiments.bench.contestants.ours.step import loaded
 from leadline.experiments.bench.worker import Prepared
 from leadline.experiments.bench.workloads.llama import Size, config, structure, tokens
 from leadline.experiments.config.to_tables import tables
-from leadline.model.generate import Policy, begin, decode, layers_of, sampling
+from leadline.model.generate import Policy, begin, decode, layers_of
 from leadline.model.mesh import make_mesh
+from leadline.model.sampling import sampling
 
 
 def prepare(size: Mapping[str, int], count: int, window: int | None, initial_tokens: int) -> Prepared:

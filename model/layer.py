@@ -1,0 +1,165 @@
+"""What a block computes: attention and feed-forward, between its norms."""
+
+from functools import partial
+
+import jax.numpy as jnp
+from jaxtyping import Array, Float, Int
+
+from leadline.model.attention.attention import AttentionStatistics, attend_all, attend_by_query, attention
+from leadline.model.attention.blockwise import part_of
+from leadline.model.attention.gate import GateScores, Where, apply_gate, gate_scores
+from leadline.model.attention.mask import Mask
+from leadline.model.attention.normalizers import NORMALIZERS
+from leadline.model.attention.scores import Scores, grouped
+from leadline.model.block import Block, BlockConfig, LayerTrace
+from leadline.model.cache.protocol import Cache
+from leadline.model.context import Context, text_positions
+from leadline.model.feedforward import feedforward
+from leadline.model.intervention import with_first_value, with_heads
+from leadline.model.linear import project, project_each
+from leadline.model.mesh import HEADS, RESIDUAL, TEXT, axis_size, first_position
+from leadline.model.norm import Norm, normalise
+from leadline.model.positions.relative import score_bias
+from leadline.model.positions.rotation import Side, rotate, rotate_polar, table_rotation, tables_at
+from leadline.model.positions.tables import PositionTables
+
+
+def apply_block(
+    p: Block, x: Float[Array, "B T D"], tables: PositionTables, cfg: BlockConfig, context: Context = Context()
+) -> tuple[Float[Array, "B T D"], LayerTrace, Cache | None]:
+    """Attention and feed-forward f, one after the other.
+
+        pre        x + f(norm(x))
+        post       norm(x + f(x))             (Vaswani et al. 2017, arXiv:1706.03762)
+        sandwich   x + norm'(f(norm(x)))      (Ding et al. 2021, arXiv:2105.13290)
+
+    Args:
+        p: weights of one block.
+        x: the residual stream.
+        tables: one layer's row.
+        cfg: the structure.
+        context: positions, padding, cache and interventions.
+
+    Returns:
+        The residual stream, the trace of the layer, and the cache with the tokens, None without one.
+    """
+    h = _entering(p.attention_norm, x, cfg)
+    q, k, v = project_each(h, (p.query, p.key, p.value), out_sharding=HEADS)
+    if p.query_norm is not None and p.key_norm is not None:
+        q, k = normalise(p.query_norm, q), normalise(p.key_norm, k)
+    gate = None if p.gate is None or cfg.gate is None else gate_scores(h, p.gate, cfg.gate, tables.attention.gate)
+    q, k, v = _gated(q, gate, cfg, "query"), _gated(k, gate, cfg, "key"), _gated(v, gate, cfg, "value")
+    v = v if context.intervention is None else with_first_value(v, context.intervention)
+    o, statistics, rotated, cache = _attention(p, q, k, v, tables, cfg, context)
+    o = o if context.intervention is None else with_heads(o, v, context.intervention)
+    o = project(_gated(o, gate, cfg, "output"), p.output, contract=2, out_sharding=RESIDUAL)
+    x = _leaving(p.attention_norm, p.attention_end, x, _gated(o, gate, cfg, "projection"), cfg)
+    y = feedforward(p.feedforward, _entering(p.feedforward_norm, x, cfg), cfg.activation)
+    x = _leaving(p.feedforward_norm, p.feedforward_end, x, y, cfg)
+    norm = jnp.linalg.norm(v.astype(jnp.float32), axis=-1)
+    q, k = rotated
+    trace = LayerTrace(attention=statistics, query=q, key=k, value=v, value_norm=norm, gate=gate, residual=x)
+    return x, trace, cache
+
+
+def _entering(norm: Norm, x: Float[Array, "B T D"], cfg: BlockConfig) -> Float[Array, "B T D"]:
+    """The input of f."""
+    return x if cfg.placement == "post" else normalise(norm, x)
+
+
+def _leaving(
+    norm: Norm, end: Norm | None, x: Float[Array, "B T D"], y: Float[Array, "B T D"], cfg: BlockConfig
+) -> Float[Array, "B T D"]:
+    """The residual stream with the output y of f."""
+    if cfg.placement == "post":
+        return normalise(norm, x + y)
+    return x + (y if end is None else normalise(end, y))
+
+
+def _gated(y: Array, gate: GateScores | None, cfg: BlockConfig, where: Where) -> Array:
+    """y, gated if the gate of the block is there."""
+    return y if gate is None or cfg.gate is None or cfg.gate.where != where else apply_gate(y, gate, cfg.gate.per)
+
+
+def _attention(
+    p: Block,
+    q: Float[Array, "B T N H"],
+    k: Float[Array, "B T K H"],
+    v: Float[Array, "B T K H"],
+    tables: PositionTables,
+    cfg: BlockConfig,
+    context: Context,
+) -> tuple[Float[Array, "B T N H"], AttentionStatistics, tuple[Array | None, Array | None], Cache | None]:
+    """Attention of the tokens; the rotated queries and keys, which are None where every query rotates the keys; the cache."""
+    cache, i = context.cache, _indices(q.shape[1], context)
+    inside = i if cache is None else cache.inside(i)
+    mask, scores = Mask(tables.window, tables.initial_tokens, padding=context.padding), _scores(p, tables, cfg, q, context)
+    rotated = partial(_rotated, p, cfg=cfg, context=context)
+    by_query, queries = cfg.table_per == "query", (q, q)
+    if not by_query:
+        queries = rotated(q, i, tables, "query", inside), rotated(q, inside, tables, "query", inside)
+        k = rotated(k, i, tables, "key", i)
+    if cache is None and not by_query:
+        o, statistics = attention(queries[0], k, v, mask, scores, context_parallel=context.context_parallel)
+        return o, statistics, (queries[0], k), None
+    parts = (part_of(*grouped(q, k, v), i, mask),) if cache is None else cache.parts(queries, k, v, mask)
+    if by_query:
+        o, statistics = attend_by_query(parts, i, lambda x, j, at, side: rotated(x, j, tables_at(tables, at), side, j), scores)
+    else:
+        o, statistics = attend_all(parts, i, scores)
+    return o, statistics, (None, None) if by_query else (queries[0], k), cache and cache.update(k, v, o)
+
+
+def _indices(tokens: int, context: Context) -> Int[Array, " T"]:
+    """The places of the tokens in the text."""
+    if context.context_parallel:
+        return first_position(tokens) + jnp.arange(tokens)
+    return jnp.arange(tokens) if context.cache is None else context.cache.length + jnp.arange(tokens)
+
+
+def _scores(p: Block, tables: PositionTables, cfg: BlockConfig, q: Float[Array, "B T N H"], context: Context) -> Scores:
+    """The scores of a layer. Its scale is in the queries (`_score_factor`), but for 1/sqrt(H)."""
+    keys = q.shape[1] * axis_size(TEXT) if context.context_parallel else q.shape[1]
+    keys = keys if context.cache is None else context.cache.room or keys
+    return Scores(
+        scale=cfg.head_dim**-0.5,
+        sink_logit=p.sink_logit,
+        slopes=tables.slopes,
+        cap=tables.attention.cap if cfg.soft_cap else None,
+        bias=None if cfg.position_bias is None else score_bias(p.position_bias, cfg.position_bias, keys),
+        key_bias=None if p.key_bias is None else jnp.pad(p.key_bias, [(0, 0), (0, cfg.head_dim - p.key_bias.shape[-1])]),
+        value_bias=p.value_bias,
+        normalizer=NORMALIZERS[cfg.normalizer](tables.attention.normalizer),
+    )
+
+
+def _rotated(
+    p: Block,
+    x: Float[Array, "B T heads H"],
+    i: Int[Array, " T"],
+    tables: PositionTables,
+    side: Side,
+    at: Int[Array, " T"],
+    *,
+    cfg: BlockConfig,
+    context: Context,
+) -> Float[Array, "B T heads rotated"]:
+    """The queries or keys of tokens i, rotated to their positions, with the amplitude and score factor of the places `at`."""
+    if context.rotations is not None:
+        y = rotate(x, getattr(context.rotations, side), interleaved=cfg.interleaved)
+    else:
+        positions = text_positions(i, tables) if context.positions is None else context.positions(i)
+        rows = tables_at(tables, i) if cfg.table_per == "token" else tables
+        if p.phase is not None:
+            y = rotate_polar(x, at, positions, rows, side, p.phase)
+        else:
+            y = rotate(x, table_rotation(rows, at, positions, side), interleaved=cfg.interleaved)
+    return y * _score_factor(p, tables, at).astype(y.dtype) if side == "query" else y
+
+
+def _score_factor(p: Block, tables: PositionTables, i: Int[Array, " T"]) -> Float[Array, "1 #T #N 1"]:
+    """The factor of the scores of each query. It follows the rotation, since PoPE's softplus is not linear."""
+    factor = tables.attention.scale[None, None]
+    if p.length_scale is not None:
+        factor = factor * jnp.log1p(i.astype(jnp.float32))[:, None] * p.length_scale[None]
+    return factor[None, :, :, None]
