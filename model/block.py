@@ -16,7 +16,7 @@ from leadline.model.feedforward import Activation, FeedForward, feedforward_weig
 from leadline.model.linear import draw, matrix
 from leadline.model.mesh import GROUPS, on_mesh
 from leadline.model.norm import Norm, init_norm
-from leadline.model.positions.relative import Bias, BiasConfig, init_bias
+from leadline.model.positions.relative import PositionBias
 from leadline.model.positions.rotation import init_polar_phase
 
 # Where the norms stand (model.layer.apply_block).
@@ -69,7 +69,7 @@ class BlockConfig:
     interleaved: bool = False
     polar: bool = False
     table_per: Literal["sequence", "query", "token"] = "sequence"
-    position_bias: BiasConfig | None = None
+    position_bias: PositionBias | None = None
     normalizer: str = "softmax"
     soft_cap: bool = False
     qk_norm: bool = False
@@ -109,7 +109,7 @@ class Block:
     length_scale: Float[Array, "*L N"] | None  # s of scalable softmax
     query_norm: Norm | None
     key_norm: Norm | None
-    position_bias: Bias | None
+    position_bias: Any  # weights of cfg.position_bias; None without one
     phase: Float[Array, "*L K H"] | None  # of PoPE
     output: Float[Array, "*L N H D"]
     attention_end: Norm | None  # of a sandwich, behind attention
@@ -158,7 +158,7 @@ def init_block(key: Array, cfg: BlockConfig, *, sink_logit: float | Float[Array,
         length_scale=jnp.ones(N, jnp.float32, out_sharding=by_head) if cfg.scalable_softmax else None,
         query_norm=init_norm(H, bias=False) if cfg.qk_norm else None,
         key_norm=init_norm(H, bias=False) if cfg.qk_norm else None,
-        position_bias=bias and init_bias(jax.random.fold_in(key, 1), bias, D, N, H),
+        position_bias=bias and bias.init(jax.random.fold_in(key, 1), D, N, H),
         phase=init_polar_phase(K, H) if cfg.polar else None,
         output=matrix((N, H, D), P("model", None, "data"), N * H, gain),
         attention_end=init_norm(D, bias=cfg.layer_norm) if cfg.placement == "sandwich" else None,

@@ -1,6 +1,6 @@
 """What a block knows of its tokens besides the residual stream."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import no_type_check
 
 import jax.numpy as jnp
@@ -39,3 +39,23 @@ class Context:
 def text_positions(i: Int[Array, " T"], tables: PositionTables) -> Int[Array, "T coordinates"]:
     """The positions of tokens i of a text: i in every coordinate of the tables."""
     return jnp.tile(i[:, None], (1, tables.frequencies.units.shape[-2]))
+
+
+def grid_positions(i: Int[Array, " T"], shape: Sequence[int] = ()) -> Int[Array, "T coordinates"]:
+    """The coordinates of tokens i of a raster, the last axis fastest.
+
+    Args:
+        i: indices of the tokens.
+        shape: sizes of all axes but the first. () is a text, (width,) gives row and column, (height, width) frame, row and
+            column.
+
+    Raises:
+        ValueError: for an axis below 1.
+    """
+    if any(size < 1 for size in shape):
+        raise ValueError(f"a raster needs axes of at least 1, got {list(shape)}")
+    coordinates = []
+    for size in reversed(shape):
+        coordinates.append(i % size)
+        i = i // size
+    return jnp.stack([i, *reversed(coordinates)], axis=1)

@@ -14,7 +14,7 @@ from jaxtyping import Array, Float, Int
 from leadline.model.attention import attention
 from leadline.model.block import Block, BlockConfig, LayerTrace, init_block
 from leadline.model.cache.protocol import Cache
-from leadline.model.context import Context, text_positions
+from leadline.model.context import Context, grid_positions, text_positions
 from leadline.model.embedding import embed, logits
 from leadline.model.layer import apply_block
 from leadline.model.linear import draw, matrix
@@ -22,7 +22,6 @@ from leadline.model.mesh import first_position
 from leadline.model.norm import Norm, init_norm, normalise
 from leadline.model.positions.absolute import add_positions, sinusoidal
 from leadline.model.positions.rotation import layer_rotations
-from leadline.model.positions.sections import grid_positions
 from leadline.model.positions.tables import PositionTables
 
 AnyCache = TypeVar("AnyCache", bound=Cache)
@@ -196,7 +195,7 @@ def check_cache(p: Decoder, cfg: DecoderConfig, room: int | None) -> None:
         "sinusoidal positions": cfg.sinusoidal,
         "a grid": bool(cfg.grid),
         "PoPE": b.polar,
-        f"the bias {b.position_bias and b.position_bias.kind}": b.position_bias is not None,
+        "a position bias": b.position_bias is not None,
         f"a table a {b.table_per}": b.table_per != "sequence",
     }
     if names := [name for name, needed in needs_text.items() if needed]:

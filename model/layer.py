@@ -19,7 +19,6 @@ from leadline.model.intervention import with_first_value, with_heads
 from leadline.model.linear import project, project_each
 from leadline.model.mesh import HEADS, RESIDUAL, TEXT, axis_size, first_position
 from leadline.model.norm import Norm, normalise
-from leadline.model.positions.relative import score_bias
 from leadline.model.positions.rotation import Side, rotate, rotate_polar, table_rotation, tables_at
 from leadline.model.positions.tables import PositionTables
 
@@ -126,7 +125,7 @@ def _scores(p: Block, tables: PositionTables, cfg: BlockConfig, q: Float[Array, 
         sink_logit=p.sink_logit,
         slopes=tables.slopes,
         cap=tables.attention.cap if cfg.soft_cap else None,
-        bias=None if cfg.position_bias is None else score_bias(p.position_bias, cfg.position_bias, keys),
+        bias=None if cfg.position_bias is None else cfg.position_bias.score_bias(p.position_bias, keys),
         key_bias=None if p.key_bias is None else jnp.pad(p.key_bias, [(0, 0), (0, cfg.head_dim - p.key_bias.shape[-1])]),
         value_bias=p.value_bias,
         normalizer=NORMALIZERS[cfg.normalizer](tables.attention.normalizer),

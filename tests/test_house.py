@@ -38,6 +38,7 @@ FOLDERS = (
     "leadline.model.block",
     "leadline.model.context",
     "leadline.model.cache",
+    "leadline.model.base_bound",
     "leadline.model.positions",
     "leadline.model.attention",
     "leadline.model",

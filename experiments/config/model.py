@@ -5,7 +5,7 @@ from typing import Annotated, Literal
 from pydantic import Field, model_validator
 
 from leadline.experiments.config.base import Frozen, Positive
-from leadline.experiments.config.position import Pope, Position, check_position
+from leadline.experiments.config.position import Heads, Pope, Position
 from leadline.experiments.config.scores import KeyBias, Normalizer, NoSink, Sink, Softmax, check_scores
 
 # The gates (leadline.model.attention.gate).
@@ -68,6 +68,10 @@ class ModelConfig(Frozen):
         """Channels of a head."""
         return self.head_dim or self.width // self.heads
 
+    @property
+    def attention_heads(self) -> Heads:
+        return Heads(self.heads, self.head_width)
+
     @model_validator(mode="after")
     def _heads_fit(self) -> "ModelConfig":
         size = self.head_width
@@ -81,7 +85,7 @@ class ModelConfig(Frozen):
             )
         if self.kv_heads is not None and self.heads % self.kv_heads:
             raise ValueError(f"kv_heads {self.kv_heads} does not divide heads {self.heads}")
-        check_position(self.position, size)
+        self.position.check(self.attention_heads)
         check_scores(self.normalizer, self.sink)
         if isinstance(self.sink, KeyBias) and (self.sink.dims or 0) > size:
             raise ValueError(f"sink.dims = {self.sink.dims}: the key has {size} channels")

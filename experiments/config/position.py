@@ -1,13 +1,77 @@
-"""Position encodings (model/positions says what they compute)."""
+"""Position encodings. To add one, write its functions in model/positions and its class here.
+
+A class says what a model takes of its encoding: rows of its tables, weights that add to the scores, or neither. What is
+compiled in besides (model.block.BlockConfig) is in config/to_model.py.
+"""
 
 import math
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple
 
+import numpy as np
 from pydantic import BeforeValidator, Field, model_validator
 
 from leadline.experiments.config.base import Frozen, Part, Positive
-from leadline.experiments.config.scaling import NoScaling, Scaling, check_scaling
-from leadline.model.positions.xpos import xpos_longest
+from leadline.experiments.config.scaling import Lengths, NoScaling, Scaling, TablePer
+from leadline.model.positions.alibi import alibi_slopes
+from leadline.model.positions.frequencies import p_rope, partial
+from leadline.model.positions.sections import axial, interleaved_sections, sectioned
+from leadline.model.positions.xpos import xpos_decay, xpos_longest
+
+if TYPE_CHECKING:
+    from leadline.model.positions.relative import PositionBias
+
+
+class Heads(NamedTuple):
+    """Of a layer: their number N and their channels H."""
+
+    number: int
+    size: int
+
+
+class Encoding(Frozen):
+    """A position encoding; this one is none."""
+
+    @property
+    def table_per(self) -> TablePer:
+        """What the rows of a model's tables depend on."""
+        return "sequence"
+
+    def rows(self, heads: Heads, lengths: Lengths) -> dict[str, Any]:  # noqa: ARG002
+        """Arguments of `model.positions.tables.position_tables`, which has a default for each, for a text of that length."""
+        return {}
+
+    def bias(self) -> "PositionBias | None":
+        """What is added to the scores. The classes import it here, since it needs JAX and reading a configuration does not."""
+        return None
+
+    def longest(self, heads: Heads, trained: int) -> tuple[float, str]:  # noqa: ARG002
+        """The most tokens of a text, and what ends there."""
+        return math.inf, ""
+
+    def check(self, heads: Heads) -> None:
+        """ValueError where heads of this size cannot have the encoding; the nearest that they can have is named."""
+
+
+class Rotating(Encoding):
+    """RoPE and its kin: frequencies of a base, which a context extension may scale."""
+
+    base: float = Field(gt=0)  # no default: a base that is missing must be noticed
+    scaling: Scaling = NoScaling()
+
+    @property
+    def table_per(self) -> TablePer:
+        return self.scaling.table_per
+
+    def spectrum(self, heads: Heads) -> int:
+        """The dimension d of w_i = b^(-2i/d), i = 0 … d/2 - 1."""
+        return heads.size
+
+    def rows(self, heads: Heads, lengths: Lengths) -> dict[str, Any]:
+        table, factor = self.scaling.scaled(self.spectrum(heads), self.base, lengths)
+        return {"inverse_frequencies": table, "attention_factor": factor}
+
+    def check(self, heads: Heads) -> None:
+        self.scaling.check(self.base, self.spectrum(heads))
 
 
 class Temperature(Frozen):
@@ -17,15 +81,13 @@ class Temperature(Frozen):
     span: Positive = 8192
 
 
-class Rope(Frozen):
+class Rope(Rotating):
     """`partial` squeezes the whole spectrum into a part of the pairs; `p` (p-RoPE) leaves that part of the spectrum and no
     frequency below. `nope_every` takes the positions from every n-th layer (iRoPE), `drop_after` from all layers after that
     part of the training (DroPE). `sections` give each coordinate of the position its pairs (M-RoPE); the tokens stand on a
     grid with the sizes `grid` of all axes but the first, and [] is a text, where all coordinates are equal."""
 
     kind: Literal["rope"] = "rope"
-    base: float = Field(gt=0)  # no default: a base that is missing must be noticed
-    scaling: Scaling = NoScaling()
     interleaved: bool = False
     partial: Part = 1.0
     p: Part = 1.0
@@ -50,8 +112,33 @@ class Rope(Frozen):
             raise ValueError("the temperature is that of layers without positions: give nope_every = 4, say")
         return self
 
+    def spectrum(self, heads: Heads) -> int:
+        """Partial RoPE has fewer pairs."""
+        return 2 * round(self.partial * heads.size / 2)
 
-class Axial(Frozen):
+    def rows(self, heads: Heads, lengths: Lengths) -> dict[str, Any]:
+        table, factor = self.scaling.scaled(self.spectrum(heads), self.base, lengths)
+        if self.partial < 1:
+            squeezed = partial(heads.size, self.partial, lambda rotary: table)  # noqa: ARG005
+            return {"inverse_frequencies": squeezed.table, "attention_factor": np.where(squeezed.rotated, factor, 1.0)}
+        if self.sections is not None:
+            divide = interleaved_sections if self.interleaved_sections else sectioned
+            return {"inverse_frequencies": divide(table, self.sections), "attention_factor": factor}
+        return {"inverse_frequencies": p_rope(table, self.p), "attention_factor": factor}
+
+    def check(self, heads: Heads) -> None:
+        super().check(heads)
+        pairs = heads.size // 2
+        for name, part in (("partial", self.partial), ("p", self.p)):
+            share = part * pairs
+            if share != round(share) or share < 1:
+                nearest = max(1, round(share)) / pairs
+                raise ValueError(f"{name} = {part} is not a whole number of {pairs} pairs; {nearest} is")
+        if self.sections is not None and sum(self.sections) != pairs:
+            raise ValueError(f"sections {list(self.sections)} divide {sum(self.sections)} pairs, a head has {pairs}")
+
+
+class Axial(Encoding):
     """2-D RoPE and its likes: the channels divided among the axes of a grid, each with its own whole spectrum."""
 
     kind: Literal["axial"] = "axial"
@@ -59,26 +146,47 @@ class Axial(Frozen):
     grid: tuple[Positive, ...] = Field(min_length=1)  # sizes of all axes but the first
     interleaved: bool = False
 
+    def rows(self, heads: Heads, lengths: Lengths) -> dict[str, Any]:  # noqa: ARG002
+        return {"inverse_frequencies": axial(heads.size, self.base, len(self.grid) + 1)}
 
-class XPos(Frozen):
+    def check(self, heads: Heads) -> None:
+        axes = len(self.grid) + 1
+        if heads.size % (2 * axes):
+            raise ValueError(
+                f"{axes} axes share a head's pairs: the head dimension {heads.size} must be a multiple of {2 * axes}"
+            )
+
+
+class XPos(Rotating):
     kind: Literal["xpos"] = "xpos"
-    base: float = Field(gt=0)
-    scaling: Scaling = NoScaling()
     gamma: float = Field(default=0.4, gt=0)
     scale_base: float = Field(default=512.0, gt=0)  # tokens
 
+    def rows(self, heads: Heads, lengths: Lengths) -> dict[str, Any]:
+        decay = xpos_decay(heads.size, gamma=self.gamma, scale_base=self.scale_base)
+        return {**super().rows(heads, lengths), "decay": decay}
 
-class Pope(Frozen):
+    def longest(self, heads: Heads, trained: int) -> tuple[float, str]:  # noqa: ARG002
+        longest = xpos_longest(heads.size, gamma=self.gamma, scale_base=self.scale_base)
+        return float(longest), "the decay of xPos leaves the range of float32"
+
+
+class Pope(Rotating):
     kind: Literal["pope"] = "pope"
-    base: float = Field(gt=0)
-    scaling: Scaling = NoScaling()
+
+    def spectrum(self, heads: Heads) -> int:
+        """PoPE has a frequency a channel."""
+        return 2 * heads.size
 
 
-class Alibi(Frozen):
+class Alibi(Encoding):
     kind: Literal["alibi"] = "alibi"
 
+    def rows(self, heads: Heads, lengths: Lengths) -> dict[str, Any]:  # noqa: ARG002
+        return {"slopes": alibi_slopes(heads.number)}
 
-class T5(Frozen):
+
+class T5(Encoding):
     kind: Literal["t5"] = "t5"
     buckets: int = Field(default=32, ge=2)
     furthest: Positive = 128  # tokens
@@ -89,38 +197,58 @@ class T5(Frozen):
             raise ValueError(f"furthest = {self.furthest} must be above {self.buckets // 2}, half of the buckets")
         return self
 
+    def bias(self) -> "PositionBias":
+        from leadline.model.positions import t5
 
-class Kerple(Frozen):
+        return t5.T5(self.buckets, self.furthest)
+
+
+class Kerple(Encoding):
     kind: Literal["kerple"] = "kerple"
     form: Literal["logarithmic", "power"] = "logarithmic"
 
+    def bias(self) -> "PositionBias":
+        from leadline.model.positions import kerple
 
-class Fire(Frozen):
+        return kerple.Kerple(self.form)
+
+
+class Fire(Encoding):
     kind: Literal["fire"] = "fire"
     hidden: Positive = 32
 
+    def bias(self) -> "PositionBias":
+        from leadline.model.positions import fire
 
-class Cope(Frozen):
+        return fire.Fire(self.hidden)
+
+
+class Cope(Encoding):
     kind: Literal["cope"] = "cope"
     positions: int = Field(default=64, ge=2)
 
+    def bias(self) -> "PositionBias":
+        from leadline.model.positions import cope
 
-class Sinusoidal(Frozen):
+        return cope.Cope(self.positions)
+
+
+class Sinusoidal(Encoding):
     kind: Literal["sinusoidal"] = "sinusoidal"
 
 
-class LearnedPositions(Frozen):
+class LearnedPositions(Encoding):
     """`capacity` is where the table ends, absent at the training length; what lies beyond that length stays untrained."""
 
     kind: Literal["learned"] = "learned"
     capacity: Positive | None = None
 
+    def longest(self, heads: Heads, trained: int) -> tuple[float, str]:  # noqa: ARG002
+        return float(self.capacity or trained), "learned positions end"
 
-class Nope(Frozen):
+
+class Nope(Encoding):
     kind: Literal["nope"] = "nope"
-
-
-Rotating = Rope | XPos | Pope
 
 
 def _one_kind(position: object) -> object:
@@ -142,40 +270,3 @@ Position = Annotated[
     ],
     BeforeValidator(_one_kind),
 ]
-
-
-def check_position(position: Position, head_dim: int) -> None:
-    """ValueError where a head of this size cannot have that encoding; the nearest one that it can have is named."""
-    pairs = head_dim // 2
-    if isinstance(position, Rotating):
-        check_scaling(position.scaling, position.base, spectrum(position, head_dim))
-    if isinstance(position, Rope):
-        for name in ("partial", "p"):
-            share = getattr(position, name) * pairs
-            if share != round(share) or share < 1:
-                nearest = max(1, round(share)) / pairs
-                raise ValueError(f"{name} = {getattr(position, name)} is not a whole number of {pairs} pairs; {nearest} is")
-        if position.sections is not None and sum(position.sections) != pairs:
-            raise ValueError(f"sections {list(position.sections)} divide {sum(position.sections)} pairs, a head has {pairs}")
-    if isinstance(position, Axial) and head_dim % (2 * (len(position.grid) + 1)):
-        axes = len(position.grid) + 1
-        raise ValueError(f"{axes} axes share a head's pairs: the head dimension {head_dim} must be a multiple of {2 * axes}")
-
-
-def spectrum(position: Rotating, head_dim: int) -> int:
-    """The dimension d of w_i = b^(-2i/d), i = 0 … d/2 - 1: PoPE has a frequency a channel, and partial RoPE fewer pairs."""
-    if isinstance(position, Pope):
-        return 2 * head_dim
-    return 2 * round(position.partial * head_dim / 2) if isinstance(position, Rope) else head_dim
-
-
-def longest_text(position: Position, head_dim: int, train_length: int) -> tuple[float, str]:
-    """The most tokens that an encoding can take (infinite for most), and what ends there."""
-    match position:
-        case LearnedPositions(capacity=capacity):
-            return float(capacity or train_length), "learned positions end"
-        case XPos(gamma=gamma, scale_base=scale_base):
-            longest = xpos_longest(head_dim, gamma=gamma, scale_base=scale_base)
-            return float(longest), "the decay of xPos leaves the range of float32"
-        case _:
-            return math.inf, ""

@@ -1,41 +1,89 @@
-"""The context extensions of RoPE (model/positions says what they compute)."""
+"""The context extensions of RoPE. To add one, write its function in model/positions and its class here."""
 
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal, NamedTuple
 
 from pydantic import Field, model_validator
 
 from leadline.experiments.config.base import Factor, Frozen, Positive
+from leadline.model.positions import frequencies, yarn
+from leadline.model.positions.frequencies import Table
 
-# What the table of a dynamic extension follows: the length of the whole text, of the text up to each query (which turns every
-# key anew), or the position of each token, query or key, which is what a cache of turned keys comes to.
+# What the table of a dynamic extension follows: the length of the whole text, of the text up to each query (which rotates every
+# key anew), or the position of each token, query or key, which is what a cache of rotated keys comes to.
 TablePer = Literal["sequence", "query", "token"]
 
 
-# Context extensions. `original_length` is the training length where it is absent.
+class Lengths(NamedTuple):
+    """Of a text whose positions are to be scaled, in tokens."""
+
+    trained: int
+    text: int
 
 
-class NoScaling(Frozen):
+class Extending(Frozen):
+    """A context extension; this one leaves RoPE as it is.
+
+    `original_length` is the training length where a class has one and it is absent.
+    """
+
+    def scaled(self, d: int, base: float, lengths: Lengths) -> tuple[Table, float]:  # noqa: ARG002
+        """Inverse frequencies of the spectrum d, float64 [d/2] in rad per token, and the final factor of cos and sin."""
+        return frequencies.inverse_frequencies(d, base), 1.0
+
+    @property
+    def table_per(self) -> TablePer:
+        return "sequence"
+
+    def check(self, base: float, d: int) -> None:
+        """ValueError where the spectrum d of this base cannot be scaled in that way."""
+
+
+class Dynamic(Extending):
+    """An extension whose table depends on the length of a text."""
+
+    per: TablePer = "sequence"
+
+    @property
+    def table_per(self) -> TablePer:
+        return self.per
+
+
+class NoScaling(Extending):
     kind: Literal["none"] = "none"
 
 
-class PositionInterpolation(Frozen):
+class PositionInterpolation(Extending):
     kind: Literal["pi"] = "pi"
     factor: Factor
 
+    def scaled(self, d: int, base: float, lengths: Lengths) -> tuple[Table, float]:  # noqa: ARG002
+        return frequencies.position_interpolation(d, base, self.factor), 1.0
 
-class NtkAware(Frozen):
+
+class NtkAware(Extending):
     kind: Literal["ntk"] = "ntk"
     factor: Factor
 
+    def scaled(self, d: int, base: float, lengths: Lengths) -> tuple[Table, float]:  # noqa: ARG002
+        return frequencies.ntk_aware(d, base, self.factor), 1.0
 
-class DynamicNtk(Frozen):
+    def check(self, base: float, d: int) -> None:  # noqa: ARG002
+        _check_two_pairs(d)
+
+
+class DynamicNtk(Dynamic):
     kind: Literal["dynamic_ntk"] = "dynamic_ntk"
     factor: Factor = 1.0  # 1 extends by length / original_length; more extends by more than the text needs
     original_length: Positive | None = None
-    per: TablePer = "sequence"
+
+    def scaled(self, d: int, base: float, lengths: Lengths) -> tuple[Table, float]:
+        return frequencies.dynamic_ntk(d, base, self.factor, self.original_length or lengths.trained, lengths.text), 1.0
+
+    def check(self, base: float, d: int) -> None:  # noqa: ARG002
+        _check_two_pairs(d)
 
 
-class Parts(Frozen):
+class Parts(Extending):
     """The ramp of NTK-by-parts and of YaRN: linear in the number of turns (the paper) or in the pair (its code)."""
 
     original_length: Positive | None = None
@@ -50,10 +98,21 @@ class Parts(Frozen):
             raise ValueError(f"beta_fast {self.beta_fast} must be above beta_slow {self.beta_slow}")
         return self
 
+    def check(self, base: float, d: int) -> None:  # noqa: ARG002
+        if base <= 1:
+            raise ValueError(f"YaRN and NTK-by-parts need a RoPE base above 1, of which they take the logarithm, not {base}")
+
+    @property
+    def _ramp(self) -> dict[str, Any]:
+        return self.model_dump(include={"beta_fast", "beta_slow", "ramp", "truncate"})
+
 
 class NtkByParts(Parts):
     kind: Literal["ntk_by_parts"] = "ntk_by_parts"
     factor: Factor
+
+    def scaled(self, d: int, base: float, lengths: Lengths) -> tuple[Table, float]:
+        return yarn.ntk_by_parts(d, base, self.factor, self.original_length or lengths.trained, **self._ramp), 1.0
 
 
 class Yarn(Parts):
@@ -70,13 +129,22 @@ class Yarn(Parts):
             raise ValueError("attention_factor is final and attention_multiplier is on top of 0.1 ln(factor) + 1: give one")
         return self
 
+    def scaled(self, d: int, base: float, lengths: Lengths) -> tuple[Table, float]:
+        table = yarn.yarn(d, base, self.factor, self.original_length or lengths.trained, **self._ramp)
+        final = yarn.yarn_attention_factor(self.factor, multiplier=self.attention_multiplier or 1.0)
+        return table, self.attention_factor or final
 
-class DynamicYarn(Parts):
+
+class DynamicYarn(Parts, Dynamic):
     kind: Literal["dynamic_yarn"] = "dynamic_yarn"
-    per: TablePer = "sequence"
+
+    def scaled(self, d: int, base: float, lengths: Lengths) -> tuple[Table, float]:
+        original = self.original_length or lengths.trained
+        factor = yarn.yarn_attention_factor(max(1.0, lengths.text / original))
+        return yarn.dynamic_yarn(d, base, original, lengths.text, **self._ramp), factor
 
 
-class Llama3(Frozen):
+class Llama3(Extending):
     kind: Literal["llama3"] = "llama3"
     factor: Factor
     original_length: Positive | None = None
@@ -92,8 +160,12 @@ class Llama3(Frozen):
             )
         return self
 
+    def scaled(self, d: int, base: float, lengths: Lengths) -> tuple[Table, float]:
+        band = self.model_dump(include={"low_frequency_factor", "high_frequency_factor"})
+        return frequencies.llama3(d, base, self.factor, self.original_length or lengths.trained, **band), 1.0
 
-class LongRope(Frozen):
+
+class LongRope(Dynamic):
     """One factor a pair: `short` up to `original_length`, `long` in longer texts. `factor` sets the attention factor."""
 
     kind: Literal["longrope"] = "longrope"
@@ -102,7 +174,21 @@ class LongRope(Frozen):
     factor: Factor
     original_length: Positive | None = None
     attention_factor: float | None = Field(default=None, gt=0)
-    per: TablePer = "sequence"
+
+    def scaled(self, d: int, base: float, lengths: Lengths) -> tuple[Table, float]:
+        original = self.original_length or lengths.trained
+        table = frequencies.longrope(d, base, self.long if lengths.text > original else self.short)
+        return table, self.attention_factor or frequencies.longrope_attention_factor(self.factor, original)
+
+    def check(self, base: float, d: int) -> None:  # noqa: ARG002
+        for name, factors in (("short", self.short), ("long", self.long)):
+            if len(factors) != d // 2:
+                raise ValueError(f"{name} has {len(factors)} factors: LongRoPE needs one a pair, {d // 2} in all")
+
+
+def _check_two_pairs(d: int) -> None:
+    if d < 4:
+        raise ValueError(f"NTK-aware scaling needs a head dimension of 4 or more, not the head dimension {d}")
 
 
 Scaling = Annotated[
@@ -123,20 +209,6 @@ Extension = Literal[
     "dynamic_yarn_query",
     "dynamic_yarn_token",
 ]
-NEEDS_BASE_ABOVE_1 = (NtkByParts, Yarn, DynamicYarn)
-NEEDS_TWO_PAIRS = (NtkAware, DynamicNtk)
-
-
-def check_scaling(scaling: Scaling, base: float, head_dim: int) -> None:
-    """ValueError where frequencies of this base and head dimension cannot be scaled in that way."""
-    if isinstance(scaling, NEEDS_BASE_ABOVE_1) and base <= 1:
-        raise ValueError(f"YaRN and NTK-by-parts need a RoPE base above 1, of which they take the logarithm, not {base}")
-    if isinstance(scaling, NEEDS_TWO_PAIRS) and head_dim < 4:
-        raise ValueError(f"NTK-aware scaling needs a head dimension of 4 or more, not the head dimension {head_dim}")
-    if isinstance(scaling, LongRope):
-        for name, factors in (("short", scaling.short), ("long", scaling.long)):
-            if len(factors) != head_dim // 2:
-                raise ValueError(f"{name} has {len(factors)} factors: LongRoPE needs one a pair, {head_dim // 2} in all")
 
 
 def extension_of(name: Extension, factor: float) -> Scaling:

@@ -11,9 +11,9 @@ from leadline.experiments.config.data import BackcopyData, Data, MixedData, Retr
 from leadline.experiments.config.exact import Exact
 from leadline.experiments.config.measure import Measure, PerplexityMeasure, RecallMeasure, StreamingMeasure
 from leadline.experiments.config.model import ModelConfig
-from leadline.experiments.config.position import Alibi, Nope, Rope, Rotating, longest_text, spectrum
+from leadline.experiments.config.position import Alibi, Nope, Rope, Rotating
 from leadline.experiments.config.report import FigureSpec, Published, Selector, TableSpec
-from leadline.experiments.config.scaling import check_scaling, extension_of
+from leadline.experiments.config.scaling import extension_of
 from leadline.experiments.config.train import TrainConfig
 
 
@@ -148,7 +148,7 @@ def _check_kind(settings: Settings, table: str, kind: type) -> None:
 
 def _check_longest(settings: Settings, longest: int, key: str) -> None:
     """ValueError where the positions of a model end before the longest text that it is measured on."""
-    end, why = longest_text(settings.model.position, settings.model.head_width, settings.data.length)
+    end, why = settings.model.position.longest(settings.model.attention_heads, settings.data.length)
     if longest > end:
         raise ValueError(f"{key}: {why} at {end:.0f} tokens: nothing is measured at {longest}")
 
@@ -175,9 +175,9 @@ def _check_perplexity(settings: Settings, measure: PerplexityMeasure) -> None:
             "windows that do not overlap"
         )
     for extension in measure.extensions:
-        if isinstance(settings.model.position, Rotating):
-            size = spectrum(settings.model.position, settings.model.head_width)
-            check_scaling(extension_of(extension, 1.0), settings.model.position.base, size)
+        position = settings.model.position
+        if isinstance(position, Rotating):
+            extension_of(extension, 1.0).check(position.base, position.spectrum(settings.model.attention_heads))
 
 
 def _check_recall(settings: Settings, measure: RecallMeasure) -> None:
@@ -202,7 +202,7 @@ def _check_streaming(settings: Settings, measure: StreamingMeasure) -> None:
     cache = measure.cache or data.length
     if not isinstance(position, Rope | Alibi | Nope):
         raise ValueError(f'model.position.kind = "{position.kind}" cannot be streamed: take "rope", "alibi" or "nope"')
-    if isinstance(position, Rope) and (position.grid or getattr(position.scaling, "per", "sequence") != "sequence"):
+    if isinstance(position, Rope) and (position.grid or position.table_per != "sequence"):
         raise ValueError("a stream has no grid, and one table for all of its tokens: leave out grid and scaling.per")
     if data.bos == "random":
         raise ValueError('data.bos = "random": a stream has one first token; take "fixed" or "absent"')

@@ -5,25 +5,12 @@ import math
 import numpy as np
 
 from leadline.experiments.config.model import Gate, ModelConfig
-from leadline.experiments.config.position import (
-    T5,
-    Axial,
-    Cope,
-    Fire,
-    Kerple,
-    LearnedPositions,
-    Pope,
-    Rope,
-    Rotating,
-    Sinusoidal,
-)
+from leadline.experiments.config.position import Axial, LearnedPositions, Pope, Rope, Rotating, Sinusoidal
 from leadline.experiments.config.scaling import Extension, extension_of
 from leadline.experiments.config.scores import FixedSink, KeyBias, LearnedSink, Relu, Sigmoid
-from leadline.experiments.config.to_tables import table_per
 from leadline.model.attention.gate import GateConfig, gates
 from leadline.model.block import BlockConfig
 from leadline.model.decoder import DecoderConfig
-from leadline.model.positions.relative import BiasConfig
 
 
 def decoder_config(model: ModelConfig, vocabulary: int, length: int) -> DecoderConfig:
@@ -43,8 +30,8 @@ def decoder_config(model: ModelConfig, vocabulary: int, length: int) -> DecoderC
             gate=_gate(model.gate) if isinstance(model.gate, Gate) else None,
             interleaved=isinstance(model.position, Rope | Axial) and model.position.interleaved,
             polar=isinstance(model.position, Pope),
-            table_per=table_per(model),
-            position_bias=_position_bias(model),
+            table_per=model.position.table_per,
+            position_bias=model.position.bias(),
             normalizer=_normalizer(model),
             soft_cap=model.soft_cap is not None,
             qk_norm=model.qk_norm,
@@ -74,22 +61,6 @@ def _normalizer(model: ModelConfig) -> str:
             return "sigmoid_by_sum" if normalised else "sigmoid"
         case _:
             return model.normalizer.kind
-
-
-def _position_bias(model: ModelConfig) -> BiasConfig | None:
-    match model.position:
-        case T5(buckets=buckets, furthest=furthest):
-            return BiasConfig("t5", buckets=buckets, furthest=furthest)
-        case Kerple(form="logarithmic"):
-            return BiasConfig("kerple_logarithmic")
-        case Kerple():
-            return BiasConfig("kerple_power")
-        case Fire(hidden=hidden):
-            return BiasConfig("fire", hidden=hidden)
-        case Cope(positions=positions):
-            return BiasConfig("cope", positions=positions)
-        case _:
-            return None
 
 
 def sink_logit(model: ModelConfig) -> tuple[float, float]:

@@ -1,33 +1,54 @@
 """CoPE: contextual positions, sums of gates that depend on query and key (Golovneva et al. 2024)."""
 
+from dataclasses import dataclass
 from typing import no_type_check
 
 import jax
 import jax.numpy as jnp
 from flax import struct
 from jax.sharding import PartitionSpec as P
+from jax.tree_util import Partial
 from jaxtyping import Array, Bool, Float
 
+from leadline.model.attention.scores import ScoreBias
 from leadline.model.mesh import on_mesh
+from leadline.model.positions.relative import PositionBias
 
 
 @no_type_check  # JAX rebuilds trees from whatever a transformation leaves: shapes, host arrays, norms
 @struct.dataclass
-class Cope:
+class CopeBias:
     """Weights, shared by the heads of a layer. `*L` is empty for one layer."""
 
     embedding: Float[Array, "*L H positions"]
 
 
-def init_cope(head_dim: int, positions: int) -> Cope:
+@dataclass(frozen=True)
+class Cope(PositionBias):
+    """CoPE: how many positions have a vector."""
+
+    positions: int = 64
+
+    def init(self, key: Array, width: int, heads: int, head_dim: int) -> CopeBias:  # noqa: ARG002
+        return init_cope(head_dim, self.positions)
+
+    def score_bias(self, p: CopeBias, tokens: int) -> ScoreBias:  # noqa: ARG002
+        return Partial(_score_bias, p)
+
+
+def _score_bias(p: CopeBias, q: Array, scores: Array, _i: Array, _j: Array | None, visible: Bool[Array, "q S"]) -> Array:
+    return cope_bias(p, q, scores, jnp.tile(visible, (q.shape[2] // visible.shape[0], 1)))
+
+
+def init_cope(head_dim: int, positions: int) -> CopeBias:
     """Zeros, as in the authors' code: no position at first. ValueError for fewer than two positions."""
     if positions < 2:
         raise ValueError(f"CoPE interpolates between positions: it needs at least 2, got {positions}")
-    return Cope(embedding=jnp.zeros((head_dim, positions), out_sharding=on_mesh(P(None, None))))
+    return CopeBias(embedding=jnp.zeros((head_dim, positions), out_sharding=on_mesh(P(None, None))))
 
 
 def cope_bias(
-    p: Cope, q: Float[Array, "B K q H"], scores: Float[Array, "B K q S"], visible: Bool[Array, "q S"]
+    p: CopeBias, q: Float[Array, "B K q H"], scores: Float[Array, "B K q S"], visible: Bool[Array, "q S"]
 ) -> Float[Array, "B K q S"]:
     """q_i · e[p_ij], p_ij = sum of the gates sigmoid(q_i · k_l) over l = j … i (Golovneva et al. 2024, arXiv:2405.18719).
 

@@ -1,21 +1,25 @@
 """FIRE: a small network of the distance relative to the query's position."""
 
 import math
+from dataclasses import dataclass
 from typing import no_type_check
 
 import jax
 import jax.numpy as jnp
 from flax import struct
 from jax.sharding import PartitionSpec as P
+from jax.tree_util import Partial
 from jaxtyping import Array, Float, Int
 
+from leadline.model.attention.scores import ScoreBias
 from leadline.model.linear import matrix
 from leadline.model.mesh import on_mesh
+from leadline.model.positions.relative import PositionBias, grouped
 
 
 @no_type_check  # JAX rebuilds trees from whatever a transformation leaves: shapes, host arrays, norms
 @struct.dataclass
-class Fire:
+class FireBias:
     """Weights. `*L` is empty for one layer."""
 
     log_c: Float[Array, "*L"]  # c = e^log_c bends the distance
@@ -26,7 +30,24 @@ class Fire:
     output_bias: Float[Array, "*L N"]
 
 
-def init_fire(heads: int, *, hidden: int = 32, c: float = 0.1, threshold: float = 512.0) -> Fire:
+@dataclass(frozen=True)
+class Fire(PositionBias):
+    """FIRE: the number of hidden units of its network."""
+
+    hidden: int = 32
+
+    def init(self, key: Array, width: int, heads: int, head_dim: int) -> FireBias:  # noqa: ARG002
+        return init_fire(heads, hidden=self.hidden)
+
+    def score_bias(self, p: FireBias, tokens: int) -> ScoreBias:  # noqa: ARG002
+        return Partial(_score_bias, p)
+
+
+def _score_bias(p: FireBias, q: Array, scores: Array, i: Array, j: Array | None, _visible: Array) -> Array:
+    return grouped(fire_bias(p, i, jnp.arange(scores.shape[-1]) if j is None else j), q)
+
+
+def init_fire(heads: int, *, hidden: int = 32, c: float = 0.1, threshold: float = 512.0) -> FireBias:
     """The authors' sizes: 32 hidden units, c = 0.1, L = 512. ValueError for c or L that is not positive.
 
     The network's matrices and hidden biases are to be drawn at 1/sqrt(fan-in): with biases of zero every hidden unit would have
@@ -34,7 +55,7 @@ def init_fire(heads: int, *, hidden: int = 32, c: float = 0.1, threshold: float 
     """
     if not (c > 0 and threshold > 0):
         raise ValueError(f"FIRE needs c > 0 and a threshold > 0, got {c} and {threshold}")
-    return Fire(
+    return FireBias(
         log_c=jnp.full((), math.log(c), jnp.float32, out_sharding=on_mesh(P())),
         log_threshold=jnp.full((), math.log(threshold), jnp.float32, out_sharding=on_mesh(P())),
         hidden=matrix((hidden,), P(None), 1),
@@ -44,7 +65,7 @@ def init_fire(heads: int, *, hidden: int = 32, c: float = 0.1, threshold: float 
     )
 
 
-def fire_bias(p: Fire, i: Int[Array, " q"], j: Int[Array, " S"]) -> Float[Array, "N q S"]:
+def fire_bias(p: FireBias, i: Int[Array, " q"], j: Int[Array, " S"]) -> Float[Array, "N q S"]:
     """f(psi(i - j) / psi(max(L, i))), psi(x) = ln(c x + 1), keys j = 0 … keys - 1 (Li et al. 2024, arXiv:2310.04418).
 
     f is a network with one hidden layer of ReLU units. Its input lies in [0, 1]; where j > i it is 0. The authors' code takes

@@ -6,9 +6,8 @@ coordinates of a token are equal, as in the text of Qwen-VL, `sectioned` and `in
 
 from collections.abc import Sequence
 
-import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float64, Int
+from jaxtyping import Float64
 
 from leadline.model.positions.frequencies import Table, inverse_frequencies
 
@@ -19,7 +18,7 @@ def axial(head_dim: int, base: float, coordinates: int) -> Tables:
     """The channels divided among the coordinates C, each with its own whole spectrum b^(-2jC/d), j = 0 … d/(2C) - 1.
 
     Heo et al. 2024 (arXiv:2403.13298), who have C = 2 and b = 100. The first coordinate has the first d/(2C) pairs; theirs is
-    x, the last of `grid_positions`. ValueError for a head dimension that is not a multiple of 2 C.
+    x, the last of `model.context.grid_positions`. ValueError for a head dimension that is not a multiple of 2 C.
     """
     if coordinates < 1:
         raise ValueError(f"positions have at least one coordinate, not {coordinates}")
@@ -64,26 +63,6 @@ def interleaved_sections(table: Table, sections: Sequence[int]) -> Tables:
             )
         owners[every[:section]] = c
     return _of_one_coordinate_a_pair(table, owners, len(sections))
-
-
-def grid_positions(i: Int[Array, " T"], shape: Sequence[int] = ()) -> Int[Array, "T coordinates"]:
-    """The coordinates of tokens i of a raster, the last axis fastest.
-
-    Args:
-        i: indices of the tokens.
-        shape: sizes of all axes but the first. () is a text, (width,) gives row and column, (height, width) frame, row and
-            column.
-
-    Raises:
-        ValueError: for an axis below 1.
-    """
-    if any(size < 1 for size in shape):
-        raise ValueError(f"a raster needs axes of at least 1, got {list(shape)}")
-    coordinates = []
-    for size in reversed(shape):
-        coordinates.append(i % size)
-        i = i // size
-    return jnp.stack([i, *reversed(coordinates)], axis=1)
 
 
 def _checked(table: Table, sections: Sequence[int]) -> list[int]:

@@ -20,9 +20,9 @@ from leadline.model.context import Context
 from leadline.model.context_parallel import apply_context_parallel
 from leadline.model.decoder import Decoder, DecoderConfig, apply_decoder, init_decoder
 from leadline.model.mesh import TEXT, make_mesh
-from leadline.model.positions.distance import alibi_slopes
+from leadline.model.positions.alibi import alibi_slopes
 from leadline.model.positions.frequencies import inverse_frequencies
-from leadline.model.positions.relative import BiasConfig
+from leadline.model.positions.t5 import T5
 from leadline.model.positions.tables import PositionTables, position_tables
 from leadline.model.positions.xpos import xpos_decay
 from tests.model.naive import tiling
@@ -45,7 +45,7 @@ MODELS = {
     "rope": (CONFIG, rope),
     "window and initial tokens": (CONFIG, lambda: rope(window=9, initial_tokens=2, slopes=alibi_slopes(4))),
     "learned positions": (replace(CONFIG, learned_positions=40, sinusoidal=True), rope),
-    "T5 bias": (replace(CONFIG, block=replace(BLOCK, position_bias=BiasConfig("t5"))), lambda: position_tables(2, 4, 8)),
+    "T5 bias": (replace(CONFIG, block=replace(BLOCK, position_bias=T5())), lambda: position_tables(2, 4, 8)),
     "xPos, soft cap, KV bias": (
         replace(CONFIG, block=replace(BLOCK, soft_cap=True, key_bias=True, value_bias=True)),
         lambda: rope(decay=xpos_decay(8)),

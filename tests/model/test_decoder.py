@@ -13,7 +13,7 @@ from leadline.model.attention.gate import GateConfig
 from leadline.model.block import BlockConfig
 from leadline.model.context import Context
 from leadline.model.decoder import UNROLLED, Decoder, DecoderConfig, apply_decoder, init_decoder
-from leadline.model.positions.distance import alibi_slopes
+from leadline.model.positions.alibi import alibi_slopes
 from leadline.model.positions.frequencies import inverse_frequencies
 from leadline.model.positions.tables import PositionTables, position_tables
 from tests.model.weights import drawn

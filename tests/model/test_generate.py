@@ -16,9 +16,11 @@ from leadline.model.block import BlockConfig
 from leadline.model.decoder import Decoder, DecoderConfig, extend, init_decoder
 from leadline.model.generate import Policy, begin, decode, empty_cache, generate, layers_of
 from leadline.model.mesh import make_mesh
-from leadline.model.positions.distance import alibi_slopes
+from leadline.model.positions.alibi import alibi_slopes
+from leadline.model.positions.cope import Cope
+from leadline.model.positions.fire import Fire
 from leadline.model.positions.frequencies import inverse_frequencies
-from leadline.model.positions.relative import BiasConfig
+from leadline.model.positions.t5 import T5
 from leadline.model.positions.tables import PositionTables, position_tables
 from leadline.model.positions.xpos import xpos_decay
 from leadline.model.sampling import Sampling, draw_token, sampling
@@ -122,7 +124,7 @@ def test_every_mechanism_of_a_block(variant: str, policy: str) -> None:
         replace(ONE_LAYER, learned_positions=64),
         replace(ONE_LAYER, sinusoidal=True, scaled_embedding=True),
         replace(ONE_LAYER, block=replace(BLOCK, polar=True)),
-        *[replace(ONE_LAYER, block=replace(BLOCK, position_bias=BiasConfig(kind))) for kind in ("t5", "fire", "cope")],
+        *[replace(ONE_LAYER, block=replace(BLOCK, position_bias=bias)) for bias in (T5(), Fire(), Cope())],
     ],
 )
 def test_what_needs_the_whole_text_has_it(cfg: DecoderConfig) -> None:

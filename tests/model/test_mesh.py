@@ -17,7 +17,7 @@ from leadline.model.attention.gate import GateConfig
 from leadline.model.block import BlockConfig
 from leadline.model.decoder import DecoderConfig, apply_decoder
 from leadline.model.mesh import AXES, make_mesh
-from leadline.model.positions.distance import alibi_slopes
+from leadline.model.positions.alibi import alibi_slopes
 from leadline.model.positions.frequencies import inverse_frequencies
 from leadline.model.positions.tables import position_tables
 from tests.model.weights import drawn

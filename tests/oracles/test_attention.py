@@ -14,7 +14,7 @@ from torch.nn.functional import scaled_dot_product_attention
 from transformers.models.gpt_oss.modeling_gpt_oss import eager_attention_forward
 
 from leadline.model.attention.attention import attention
-from leadline.model.positions.distance import alibi_slopes
+from leadline.model.positions.alibi import alibi_slopes
 from tests.model.naive import arguments, random_heads
 from tests.oracles.compare import assert_value_and_gradients, to_torch
 

@@ -13,7 +13,7 @@ from transformers import PreTrainedModel
 
 from leadline.model.decoder import Decoder, apply_decoder
 from leadline.model.embedding import token_losses
-from leadline.model.positions.distance import alibi_slopes
+from leadline.model.positions.alibi import alibi_slopes
 from leadline.model.positions.frequencies import inverse_frequencies, position_interpolation
 from leadline.model.positions.tables import PositionTables, position_tables
 from leadline.model.positions.yarn import yarn, yarn_attention_factor

@@ -23,10 +23,11 @@ from transformers.models.qwen2_vl import modeling_qwen2_vl as qwen2
 from transformers.models.qwen2_vl.configuration_qwen2_vl import Qwen2VLVisionConfig
 from transformers.models.qwen3_vl import modeling_qwen3_vl as qwen3
 
+from leadline.model.context import grid_positions
 from leadline.model.positions.angles import angles, fixed_point
 from leadline.model.positions.frequencies import inverse_frequencies, partial
 from leadline.model.positions.rotation import query_scale, rotate, rotation_of
-from leadline.model.positions.sections import axial, grid_positions, interleaved_sections, sectioned
+from leadline.model.positions.sections import axial, interleaved_sections, sectioned
 from leadline.model.positions.yarn import yarn, yarn_attention_factor
 from tests.model.naive import random_heads
 from tests.oracles.compare import assert_value_and_gradients

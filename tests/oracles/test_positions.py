@@ -11,7 +11,7 @@ from transformers.models.llama.modeling_llama import LlamaRotaryEmbedding
 from transformers.models.llama.modeling_llama import apply_rotary_pos_emb as rotate_halves
 from transformers.models.mpt.modeling_mpt import build_mpt_alibi_tensor
 
-from leadline.model.positions.distance import alibi_slopes
+from leadline.model.positions.alibi import alibi_slopes
 from leadline.model.positions.frequencies import inverse_frequencies
 from leadline.model.positions.rotation import rotate, rotation_of
 from tests.model.naive import random_heads

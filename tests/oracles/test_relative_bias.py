@@ -15,21 +15,15 @@ from transformers.models.mpt.modeling_mpt import build_mpt_alibi_tensor
 from transformers.models.t5.modeling_t5 import T5Attention
 
 from leadline.model.positions.absolute import sinusoidal
+from leadline.model.positions.alibi import alibi_slopes
 from leadline.model.positions.angles import angles, fixed_point
-from leadline.model.positions.cope import Cope, cope_bias
-from leadline.model.positions.distance import (
-    Kerple,
-    T5Bias,
-    alibi_slopes,
-    kerple_logarithmic,
-    kerple_power,
-    t5_bias,
-    t5_buckets,
-)
-from leadline.model.positions.fire import Fire, fire_bias
+from leadline.model.positions.cope import CopeBias, cope_bias
+from leadline.model.positions.fire import FireBias, fire_bias
 from leadline.model.positions.frequencies import inverse_frequencies
+from leadline.model.positions.kerple import KerpleBias, kerple_logarithmic, kerple_power
 from leadline.model.positions.relative import by_distance
 from leadline.model.positions.rotation import polar, rotate, rotation_of
+from leadline.model.positions.t5 import T5Bias, t5_bias, t5_buckets
 from leadline.model.positions.xpos import xpos_decay
 from tests.oracles.compare import assert_value_and_gradients
 
@@ -108,7 +102,7 @@ def test_kerple(power):
     kernel = kerple_power if power else kerple_logarithmic
 
     def ours(scale, shape):
-        return causal(by_distance(kernel(Kerple(scale=scale, shape=shape), TOKENS), ROWS))
+        return causal(by_distance(kernel(KerpleBias(scale=scale, shape=shape), TOKENS), ROWS))
 
     def theirs(scale, shape):
         def entry(i, j):
@@ -124,7 +118,7 @@ def test_kerple(power):
 @pytest.mark.parametrize("threshold", [0.5, 3.5, 100.0])
 def test_fire(threshold):
     def ours(log_c, log_threshold, *network):
-        return causal(fire_bias(Fire(log_c, log_threshold, *network), ROWS, jnp.arange(TOKENS)))
+        return causal(fire_bias(FireBias(log_c, log_threshold, *network), ROWS, jnp.arange(TOKENS)))
 
     def theirs(log_c, log_threshold, hidden, hidden_bias, output, output_bias):
         def psi(x):
@@ -147,7 +141,7 @@ def test_cope(positions):
     size, visible = 4, jnp.tril(jnp.ones((TOKENS, TOKENS), bool))
 
     def ours(e, q, scores):
-        return causal(cope_bias(Cope(embedding=e), q, scores, visible))
+        return causal(cope_bias(CopeBias(embedding=e), q, scores, visible))
 
     def theirs(e, q, scores):
         def entry(i, j):

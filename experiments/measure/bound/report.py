@@ -6,7 +6,7 @@ from typing import Any
 
 from leadline.experiments.measure.bound.published import published_at
 from leadline.experiments.measure.bound.search import negative_distances, searched, start
-from leadline.model.positions.base_bound import bound_of
+from leadline.model.base_bound.bound import bound_of
 from leadline.model.positions.frequencies import inverse_frequencies
 
 Tell = Callable[[int], None]

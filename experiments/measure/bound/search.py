@@ -8,7 +8,7 @@ from jaxtyping import Float64
 
 from leadline.experiments.runtime.cpu import process_pool
 from leadline.experiments.runtime.errors import UserError
-from leadline.model.positions.base_bound import (
+from leadline.model.base_bound.bound import (
     FeasibleBases,
     all_bases,
     joined,
@@ -16,7 +16,7 @@ from leadline.model.positions.base_bound import (
     restricted,
     restrictions,
 )
-from leadline.model.positions.base_sums import similarity_sums, violations
+from leadline.model.base_bound.sums import similarity_sums, violations
 
 # From this length on, the bases are searched in PIECES pieces for STAGE more tokens at a time, a process a core. Below it a
 # search takes no longer than starting the processes.

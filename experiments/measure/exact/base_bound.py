@@ -16,8 +16,8 @@ from leadline.experiments.measure.bound.published import MEN, PUBLISHED, SU, pub
 from leadline.experiments.measure.bound.search import negative_distances, searched, start
 from leadline.experiments.measure.exact.job import Computed, Job, Tell, independent
 from leadline.experiments.records.measurement import Point, reading
-from leadline.model.positions.base_bound import FeasibleBases, bound_of
-from leadline.model.positions.base_sums import similarity_sums
+from leadline.model.base_bound.bound import FeasibleBases, bound_of
+from leadline.model.base_bound.sums import similarity_sums
 from leadline.model.positions.frequencies import inverse_frequencies
 
 # B_m is kept by distance for contexts up to this length: 16 kB a curve.

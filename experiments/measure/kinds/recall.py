@@ -17,8 +17,8 @@ from leadline.experiments.measure.perplexity import evaluated, perplexities
 from leadline.experiments.measure.reach import accuracy, binned, distance_edges, measured_reach
 from leadline.experiments.measure.retrieval import hits
 from leadline.experiments.records.measurement import Point, reading
+from leadline.model.base_bound.sums import first_violation
 from leadline.model.decoder import Decoder
-from leadline.model.positions.base_sums import first_violation
 from leadline.model.positions.tables import PositionTables
 
 # Bases whose B_m is not negative below this distance have no predicted reach: no context here is longer.

@@ -19,8 +19,8 @@ from leadline.model.attention.mask import NO_WINDOW
 from leadline.model.attention.normalizers import NORMALIZERS
 from leadline.model.decoder import Decoder, apply_decoder, init_decoder
 from leadline.model.embedding import token_losses
+from leadline.model.positions.alibi import alibi_slopes
 from leadline.model.positions.angles import fixed_point
-from leadline.model.positions.distance import alibi_slopes
 from leadline.model.positions.frequencies import inverse_frequencies, ntk_aware, position_interpolation
 from leadline.model.positions.yarn import yarn
 

@@ -9,7 +9,7 @@ from scipy.special import entr
 from leadline.model.attention.attention import attend as attend_rows
 from leadline.model.attention.attention import attention
 from leadline.model.attention.mask import Tiling
-from leadline.model.positions.distance import alibi_slopes
+from leadline.model.positions.alibi import alibi_slopes
 from tests.model.naive import arguments, naive_attention, random_heads, tiling
 
 pytestmark = pytest.mark.usefixtures("mesh")

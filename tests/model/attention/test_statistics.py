@@ -11,7 +11,7 @@ from jax.sharding import NamedSharding
 
 from leadline.model.attention.attention import AttentionStatistics, attention
 from leadline.model.mesh import HEADS, make_mesh
-from leadline.model.positions.distance import alibi_slopes
+from leadline.model.positions.alibi import alibi_slopes
 from tests.model.naive import Naive, arguments, naive_attention, random_heads, tiling
 
 pytestmark = pytest.mark.usefixtures("mesh", "quick_to_compile")

@@ -17,9 +17,9 @@ from leadline.model.attention.gate import GateConfig
 from leadline.model.block import BlockConfig
 from leadline.model.cache.ring import RingCache, ring_cache
 from leadline.model.decoder import Decoder, DecoderConfig, apply_decoder, extend, init_decoder
-from leadline.model.positions.distance import alibi_slopes
+from leadline.model.positions.alibi import alibi_slopes
 from leadline.model.positions.frequencies import inverse_frequencies
-from leadline.model.positions.relative import BiasConfig
+from leadline.model.positions.t5 import T5
 from leadline.model.positions.tables import PositionTables, position_tables
 from tests.model.weights import drawn
 
@@ -230,7 +230,7 @@ def test_memory_does_not_depend_on_the_length_of_the_stream() -> None:
         (replace(CONFIG, learned_positions=64), "learned positions"),
         (replace(CONFIG, sinusoidal=True), "sinusoidal positions"),
         (replace(CONFIG, block=replace(BLOCK, polar=True)), "PoPE"),
-        (replace(CONFIG, block=replace(BLOCK, position_bias=BiasConfig("t5"))), "the bias t5"),
+        (replace(CONFIG, block=replace(BLOCK, position_bias=T5())), "a position bias"),
         (replace(CONFIG, block=replace(BLOCK, table_per="query")), "a table a query"),
     ],
 )

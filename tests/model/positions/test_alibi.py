@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from leadline.model.positions.distance import alibi_slopes
+from leadline.model.positions.alibi import alibi_slopes
 
 
 def test_powers_of_two_are_a_geometric_series():

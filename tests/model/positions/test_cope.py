@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from leadline.model.mesh import make_mesh
-from leadline.model.positions.cope import Cope, init_cope
+from leadline.model.positions.cope import CopeBias, init_cope
 from leadline.model.positions.cope import cope_bias as eager_cope_bias
 
 B, K, ROWS, KEYS, H, POSITIONS = 2, 3, 4, 9, 5, 6
@@ -18,15 +18,15 @@ def numbers(seed: int, *shape: int) -> jax.Array:
     return jnp.asarray(np.random.default_rng(seed).standard_normal(shape), jnp.float32)
 
 
-def embedding(seed: int = 0) -> Cope:
-    return Cope(embedding=numbers(seed, H, POSITIONS))
+def embedding(seed: int = 0) -> CopeBias:
+    return CopeBias(embedding=numbers(seed, H, POSITIONS))
 
 
 def causal(start: int = 0, rows: int = ROWS, keys: int = KEYS) -> jax.Array:
     return jnp.arange(keys)[None, :] <= jnp.arange(start, start + rows)[:, None]
 
 
-def at_positions(p: Cope, q: jax.Array, position: np.ndarray) -> np.ndarray:
+def at_positions(p: CopeBias, q: jax.Array, position: np.ndarray) -> np.ndarray:
     """q · e at whole positions [B, K, q, S]."""
     products = np.einsum("bkqh,hp->bkqp", q, p.embedding)
     return np.take_along_axis(products, np.minimum(position, POSITIONS - 1), axis=3)
@@ -99,7 +99,7 @@ def test_a_sharded_batch_and_sharded_heads_give_the_same_value_and_gradients():
     alone = value_and_gradients(embedding(), q, scores)
     spec = jax.P("data", "model", None, None)
     with jax.set_mesh(make_mesh(data=2, model=2)):
-        p = Cope(embedding=jax.reshard(embedding().embedding, jax.P(None, None)))
+        p = CopeBias(embedding=jax.reshard(embedding().embedding, jax.P(None, None)))
         spread = value_and_gradients(p, jax.reshard(q, spec), jax.reshard(scores, spec))
     assert spread[1][1].sharding.spec == spec
     for found, expected in zip(jax.tree.leaves(spread), jax.tree.leaves(alone), strict=True):
@@ -108,7 +108,7 @@ def test_a_sharded_batch_and_sharded_heads_give_the_same_value_and_gradients():
 
 def test_bfloat16_queries_give_a_float32_bias():
     """Positions are counted in float32: in bfloat16 a count would stop at 256."""
-    p = Cope(embedding=jnp.arange(400, dtype=jnp.float32)[None, :])
+    p = CopeBias(embedding=jnp.arange(400, dtype=jnp.float32)[None, :])
     found = cope_bias(p, jnp.ones((1, 1, 1, 1), jnp.bfloat16), jnp.full((1, 1, 1, 300), OPEN), jnp.ones((1, 300), bool))
     assert found.dtype == jnp.float32
     assert found[0, 0, 0, 0] == pytest.approx(300, rel=1e-2)

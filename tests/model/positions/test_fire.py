@@ -6,20 +6,20 @@ import numpy as np
 import pytest
 
 from leadline.model.linear import draw
-from leadline.model.positions.fire import Fire, init_fire
+from leadline.model.positions.fire import FireBias, init_fire
 from leadline.model.positions.fire import fire_bias as eager_fire_bias
 
 fire_bias = jax.jit(lambda p, i, keys: eager_fire_bias(p, i, jnp.arange(keys)), static_argnums=2)
 
 
-def weights(seed: int = 0, heads: int = 3, hidden: int = 8, c: float = 0.1, threshold: float = 4.0) -> Fire:
+def weights(seed: int = 0, heads: int = 3, hidden: int = 8, c: float = 0.1, threshold: float = 4.0) -> FireBias:
     rng = np.random.default_rng(seed)
     shapes = [(hidden,), (hidden,), (hidden, heads), (heads,)]
     drawn = [jnp.asarray(rng.standard_normal(shape), jnp.float32) for shape in shapes]
-    return Fire(jnp.log(jnp.float32(c)), jnp.log(jnp.float32(threshold)), *drawn)
+    return FireBias(jnp.log(jnp.float32(c)), jnp.log(jnp.float32(threshold)), *drawn)
 
 
-def network(p: Fire, x: np.ndarray) -> np.ndarray:
+def network(p: FireBias, x: np.ndarray) -> np.ndarray:
     units = np.maximum(x[..., None] * np.asarray(p.hidden) + np.asarray(p.hidden_bias), 0)
     return np.moveaxis(units @ np.asarray(p.output) + np.asarray(p.output_bias), -1, 0)
 

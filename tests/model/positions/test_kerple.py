@@ -6,25 +6,25 @@ import numpy as np
 import pytest
 from jax.test_util import check_grads
 
-from leadline.model.positions.distance import Kerple, init_kerple, kerple_logarithmic, kerple_power
+from leadline.model.positions.kerple import KerpleBias, init_kerple, kerple_logarithmic, kerple_power
 
 KERNELS = pytest.mark.parametrize("kernel", [kerple_logarithmic, kerple_power])
 
 
-def weights(seed: int = 0, heads: int = 4) -> Kerple:
+def weights(seed: int = 0, heads: int = 4) -> KerpleBias:
     scale, shape = np.random.default_rng(seed).standard_normal((2, heads))
-    return Kerple(scale=jnp.asarray(scale, jnp.float32), shape=jnp.asarray(shape, jnp.float32))
+    return KerpleBias(scale=jnp.asarray(scale, jnp.float32), shape=jnp.asarray(shape, jnp.float32))
 
 
 def test_the_logarithm_at_known_numbers():
     """p = 2 and a = 3: -2 ln(1 + 3 d)."""
-    p = Kerple(scale=jnp.log(jnp.asarray([2.0])), shape=jnp.log(jnp.asarray([3.0])))
+    p = KerpleBias(scale=jnp.log(jnp.asarray([2.0])), shape=jnp.log(jnp.asarray([3.0])))
     np.testing.assert_allclose(kerple_logarithmic(p, 4)[0], -2 * np.log([1, 4, 7, 10]), rtol=1e-6)
 
 
 def test_the_power_at_known_numbers():
     """a = 3 and p = 1, the slope of ALiBi; a weight without bound reaches p = 2, a Gaussian window."""
-    p = Kerple(scale=jnp.log(jnp.asarray([3.0, 3.0])), shape=jnp.asarray([0.0, 100.0]))
+    p = KerpleBias(scale=jnp.log(jnp.asarray([3.0, 3.0])), shape=jnp.asarray([0.0, 100.0]))
     np.testing.assert_allclose(kerple_power(p, 4), [[0, -3, -6, -9], [0, -3, -12, -27]], rtol=1e-6)
 
 
@@ -48,7 +48,7 @@ def test_gradients_are_those_of_the_value(kernel):
 @KERNELS
 @pytest.mark.parametrize("size", [-20.0, 0.0, 20.0])
 def test_value_and_gradient_are_finite_for_any_weight(kernel, size):
-    p = Kerple(scale=jnp.full(2, size), shape=jnp.full(2, size))
+    p = KerpleBias(scale=jnp.full(2, size), shape=jnp.full(2, size))
     value, gradient = jax.jit(jax.value_and_grad(lambda p: jnp.sum(kernel(p, 1000))))(p)
     assert np.isfinite([value, *gradient.scale, *gradient.shape]).all()
 

@@ -1,6 +1,6 @@
 """Biases inside attention, in blocks and one query at a time, and a bias by distance as rows of a matrix."""
 
-from typing import Any, get_args
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -11,71 +11,72 @@ from leadline.model.attention.attention import attend, attention
 from leadline.model.attention.mask import Mask
 from leadline.model.attention.scores import Scores
 from leadline.model.linear import draw
-from leadline.model.positions.cope import cope_bias
-from leadline.model.positions.distance import kerple_logarithmic, kerple_power, t5_bias
-from leadline.model.positions.fire import fire_bias
-from leadline.model.positions.relative import BiasConfig, Kind, by_distance, init_bias, score_bias
+from leadline.model.positions.cope import Cope, cope_bias
+from leadline.model.positions.fire import Fire, fire_bias
+from leadline.model.positions.kerple import Kerple, kerple_logarithmic, kerple_power
+from leadline.model.positions.relative import PositionBias, by_distance
+from leadline.model.positions.t5 import T5, t5_bias
 from tests.model.naive import random_heads, tiling
 from tests.model.weights import drawn
 
 pytestmark = pytest.mark.usefixtures("mesh")
 
 HEADS, GROUPS, SIZE = 4, 2, 8
-KINDS = pytest.mark.parametrize("kind", get_args(Kind))
+ENCODINGS = pytest.mark.parametrize("encoding", [T5(8, 50), Kerple("logarithmic"), Kerple("power"), Fire(4), Cope(16)])
 
 
-def weights_of(kind: Kind) -> tuple[BiasConfig, Any]:
-    cfg = BiasConfig(kind, buckets=8, furthest=50, hidden=4, positions=16)
-    return cfg, drawn(lambda: draw(jax.random.key(1), init_bias(jax.random.key(0), cfg, 16, HEADS, SIZE)), seed=2)
+def weights_of(encoding: PositionBias) -> Any:
+    return drawn(lambda: draw(jax.random.key(1), encoding.init(jax.random.key(0), 16, HEADS, SIZE)), seed=2)
 
 
-def dense(p: Any, cfg: BiasConfig, q: jax.Array, k: jax.Array) -> np.ndarray:
+def dense(p: Any, encoding: PositionBias, q: jax.Array, k: jax.Array) -> np.ndarray:
     """The bias of every head, query and key at once, [B, N, T, T], indexed by distance where it is one."""
     tokens = q.shape[1]
     distance = np.maximum(np.arange(tokens)[:, None] - np.arange(tokens)[None], 0)
-    match cfg.kind:
-        case "t5":
-            return np.asarray(t5_bias(p, tokens, furthest=cfg.furthest))[:, distance][None]
-        case "kerple_logarithmic":
+    match encoding:
+        case T5(furthest=furthest):
+            return np.asarray(t5_bias(p, tokens, furthest=furthest))[:, distance][None]
+        case Kerple(form="logarithmic"):
             return np.asarray(kerple_logarithmic(p, tokens))[:, distance][None]
-        case "kerple_power":
+        case Kerple():
             return np.asarray(kerple_power(p, tokens))[:, distance][None]
-        case "fire":
+        case Fire():
             return np.asarray(fire_bias(p, jnp.arange(tokens), jnp.arange(tokens)))[None]
-        case "cope":
+        case Cope():
             heads = jnp.swapaxes(q * SIZE**-0.5, 1, 2)
             keys = jnp.repeat(jnp.swapaxes(k, 1, 2), HEADS // GROUPS, axis=1, total_repeat_length=HEADS)
             visible = jnp.tril(jnp.ones((tokens, tokens), bool))
             return np.asarray(cope_bias(p, heads, jnp.einsum("BNTH,BNSH->BNTS", heads, keys), visible))
+    raise AssertionError(f"no dense form of {encoding}")
 
 
-def expected(p: Any, cfg: BiasConfig, q: jax.Array, k: jax.Array, v: jax.Array) -> np.ndarray:
+def expected(p: Any, encoding: PositionBias, q: jax.Array, k: jax.Array, v: jax.Array) -> np.ndarray:
     """Attention with the whole matrix of scores, float64."""
     tokens, repeat = q.shape[1], HEADS // GROUPS
     keys, values = (np.repeat(np.asarray(x, np.float64), repeat, axis=2) for x in (k, v))
-    scores = np.einsum("BTNH,BSNH->BNTS", np.asarray(q, np.float64), keys) * SIZE**-0.5 + dense(p, cfg, q, k)
+    scores = np.einsum("BTNH,BSNH->BNTS", np.asarray(q, np.float64), keys) * SIZE**-0.5 + dense(p, encoding, q, k)
     scores = np.where(np.tril(np.ones((tokens, tokens), bool)), scores, -np.inf)
     numerators = np.exp(scores - scores.max(axis=-1, keepdims=True))
     return np.einsum("BNTS,BSNH->BTNH", numerators / numerators.sum(axis=-1, keepdims=True), values)
 
 
-@KINDS
+@ENCODINGS
 @pytest.mark.parametrize("tokens", [5, 39])
-def test_blocks_get_the_bias_of_their_own_rows(kind: Kind, tokens: int) -> None:
+def test_blocks_get_the_bias_of_their_own_rows(encoding: PositionBias, tokens: int) -> None:
     """39 tokens are two chunks of several blocks, the last of which has surplus rows."""
-    cfg, p = weights_of(kind)
+    p = weights_of(encoding)
     q, k, v = random_heads(1, 1, tokens, HEADS, GROUPS, SIZE)
-    scores = Scores(bias=score_bias(p, cfg, tokens))
+    scores = Scores(bias=encoding.score_bias(p, tokens))
     found, _ = jax.jit(lambda q, k, v: attention(q, k, v, scores=scores, tiling=tiling(None)))(q, k, v)
-    np.testing.assert_allclose(found, expected(p, cfg, q, k, v), atol=2e-5)
+    np.testing.assert_allclose(found, expected(p, encoding, q, k, v), atol=2e-5)
 
 
-@KINDS
-def test_one_query_gets_the_row_of_its_place(kind: Kind) -> None:
-    cfg, p = weights_of(kind)
+@ENCODINGS
+def test_one_query_gets_the_row_of_its_place(encoding: PositionBias) -> None:
+    p = weights_of(encoding)
     q, k, v = random_heads(1, 1, 9, HEADS, GROUPS, SIZE)
-    whole = expected(p, cfg, q, k, v)
-    scores = Scores(bias=score_bias(p, cfg, 9))
+    whole = expected(p, encoding, q, k, v)
+    scores = Scores(bias=encoding.score_bias(p, 9))
     row = jax.jit(lambda q, i: attend(q, k, v, Mask(first_query=i), scores))
     for i in (0, 6, 8):
         found, _ = row(q[:, i : i + 1], jnp.int32(i))
@@ -84,12 +85,13 @@ def test_one_query_gets_the_row_of_its_place(kind: Kind) -> None:
 
 def test_cope_does_not_count_padded_keys() -> None:
     """Three padded tokens in front change nothing of what follows: positions are counted from the query backwards."""
-    cfg, p = weights_of("cope")
+    encoding = Cope(16)
+    p = weights_of(encoding)
     q, k, v = random_heads(1, 1, 9, HEADS, GROUPS, SIZE)
     padding = (jnp.arange(9) >= 3)[None]
-    scores = Scores(bias=score_bias(p, cfg, 9))
+    scores = Scores(bias=encoding.score_bias(p, 9))
     found, _ = jax.jit(lambda q: attention(q, k, v, Mask(padding=padding), scores))(q)
-    np.testing.assert_allclose(found[:, 3:], expected(p, cfg, q[:, 3:], k[:, 3:], v[:, 3:]), atol=2e-5)
+    np.testing.assert_allclose(found[:, 3:], expected(p, encoding, q[:, 3:], k[:, 3:], v[:, 3:]), atol=2e-5)
 
 
 def looked_up(bias: jax.Array, i: np.ndarray) -> np.ndarray:

@@ -6,8 +6,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from leadline.model.context import grid_positions
 from leadline.model.positions.frequencies import inverse_frequencies
-from leadline.model.positions.sections import axial, grid_positions, interleaved_sections, sectioned
+from leadline.model.positions.sections import axial, interleaved_sections, sectioned
 
 TABLE = inverse_frequencies(128, 1e6)
 SECTIONS = st.lists(st.integers(0, 40), min_size=1, max_size=4).filter(any)

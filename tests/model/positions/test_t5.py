@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from leadline.model.linear import draw
-from leadline.model.positions.distance import T5Bias, init_t5_bias, t5_bias, t5_buckets
+from leadline.model.positions.t5 import T5Bias, init_t5_bias, t5_bias, t5_buckets
 
 
 def test_near_distances_have_a_bucket_each_and_negative_ones_share_the_first():

@@ -11,7 +11,7 @@ from leadline.experiments.measure.bound.search import start
 from leadline.experiments.measure.exact import base_bound
 from leadline.experiments.measure.exact.base_bound import feasible_bases, jobs
 from leadline.experiments.records.measurement import Point, reading
-from leadline.model.positions.base_bound import restricted
+from leadline.model.base_bound.bound import restricted
 
 EXACT = BaseBound(head_dims=(32, 128), lengths=(512, 64, 4096))
 

@@ -8,7 +8,7 @@ import pytest
 from leadline.experiments.config.position import Alibi, Rope
 from leadline.experiments.measure.kinds.recall import predicted_reach
 from leadline.experiments.records.measurement import reading
-from leadline.model.positions.base_sums import similarity_sums
+from leadline.model.base_bound.sums import similarity_sums
 from tests.experiments.measure.kinds.conftest import Measured
 from tests.experiments.measure.kinds.toys import ROPE, arm
 

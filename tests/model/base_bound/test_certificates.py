@@ -7,7 +7,7 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from leadline.model.positions.base_certificates import MANY, Pairs, curvature_bound, decided, open_distances, tangent
+from leadline.model.base_bound.certificates import MANY, Pairs, curvature_bound, decided, open_distances, tangent
 
 
 def naive_sums(pairs, u, distances):

@@ -22,7 +22,7 @@ from typing import NamedTuple
 import numpy as np
 from jaxtyping import Float64
 
-from leadline.model.positions.base_certificates import Pairs, decided, open_distances
+from leadline.model.base_bound.certificates import Pairs, decided, open_distances
 from leadline.model.positions.frequencies import exponents
 
 RESOLUTION = 1e-9  # in ln b: islands and gaps narrower than this are not resolved

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from leadline.model.positions.base_bound import (
+from leadline.model.base_bound.bound import (
     _walk,
     all_bases,
     base_bound,
@@ -18,8 +18,8 @@ from leadline.model.positions.base_bound import (
     restricted,
     restrictions,
 )
-from leadline.model.positions.base_certificates import Pairs
-from leadline.model.positions.base_sums import similarity_sums, violations
+from leadline.model.base_bound.certificates import Pairs
+from leadline.model.base_bound.sums import similarity_sums, violations
 from leadline.model.positions.frequencies import inverse_frequencies
 
 

@@ -1,0 +1,91 @@
+"""T5's relative position bias: one trained number a head for every bucket of distances."""
+
+from dataclasses import dataclass
+from typing import no_type_check
+
+import jax
+import jax.numpy as jnp
+from flax import struct
+from jax.sharding import PartitionSpec as P
+from jaxtyping import Array, Float, Int
+
+from leadline.model.attention.scores import ScoreBias
+from leadline.model.linear import matrix
+from leadline.model.positions.relative import PositionBias, bias_of_distance
+
+
+@no_type_check  # JAX rebuilds trees from whatever a transformation leaves: shapes, host arrays, norms
+@struct.dataclass
+class T5Bias:
+    """Weights. `*L` is empty for one layer; T5 itself has one table for all layers."""
+
+    table: Float[Array, "*L buckets N"]
+
+
+@dataclass(frozen=True)
+class T5(PositionBias):
+    """T5's encoding: the number of buckets, and the distance from which on they share the last one."""
+
+    buckets: int = 32
+    furthest: int = 128
+
+    def init(self, key: Array, width: int, heads: int, head_dim: int) -> T5Bias:  # noqa: ARG002
+        return init_t5_bias(heads, width, buckets=self.buckets)
+
+    def score_bias(self, p: T5Bias, tokens: int) -> ScoreBias:
+        return bias_of_distance(t5_bias(p, tokens, furthest=self.furthest))
+
+
+def init_t5_bias(heads: int, width: int, *, buckets: int = 32) -> T5Bias:
+    """A table drawn at 1/sqrt(D), as in T5. ValueError for fewer than two buckets."""
+    if buckets < 2:
+        raise ValueError(f"T5 needs at least 2 buckets, got {buckets}")
+    return T5Bias(table=matrix((buckets, heads), P(None, "model"), width))
+
+
+def t5_buckets(distance: Int[Array, "*d"], *, buckets: int = 32, furthest: int = 128) -> Int[Array, "*d"]:
+    """The causal bucket of each distance i - j (Raffel et al. 2020, arXiv:1910.10683).
+
+    With e = buckets // 2, distances below e have a bucket each; beyond, d falls into e + floor((buckets - e) ln(d / e) /
+    ln(furthest / e)), and from `furthest` on into the last. The edges of the buckets are computed in integers on the host, so
+    that no logarithm is rounded.
+
+    Args:
+        distance: [tokens]; negative ones fall into bucket 0.
+        buckets: their number.
+        furthest: the distance from which on they share the last one.
+
+    Raises:
+        ValueError: for fewer than two buckets, or `furthest` <= e.
+    """
+    exact = buckets // 2
+    edges = jnp.asarray(_edges(buckets, furthest), distance.dtype).reshape((1,) * distance.ndim + (-1,))
+    passed = jnp.sum(distance[..., None] >= edges, axis=-1, dtype=distance.dtype)
+    return jnp.clip(distance, 0, exact) + passed
+
+
+def t5_bias(p: T5Bias, keys: int, *, furthest: int = 128) -> Float[Array, "N S"]:
+    """The bias of each head at distances 0 … keys - 1, to be laid out by `by_distance`.
+
+    T5 adds it to q·k, which it does not divide by sqrt(H): its query projection is drawn that much smaller instead. The bias
+    itself is the same number whichever of the two scores it is added to.
+    """
+    buckets = p.table.shape[0]
+    chosen = t5_buckets(jnp.arange(keys), buckets=buckets, furthest=furthest)
+    one_hot = (chosen[:, None] == jnp.arange(buckets)[None, :]).astype(p.table.dtype)
+    # A product, since the gradient of a look-up is a scatter; the highest precision, since it must be the number itself.
+    return jnp.einsum("bN,Sb->NS", p.table, one_hot, precision=jax.lax.Precision.HIGHEST)
+
+
+def _edges(buckets: int, furthest: int) -> list[int]:
+    """The smallest distance of each bucket behind e: the least d with d^n e^k >= e^n furthest^k, n = buckets - e, 0 < k < n."""
+    exact = buckets // 2
+    if buckets < 2 or furthest <= exact:
+        raise ValueError(f"T5 needs at least 2 buckets and furthest > {exact}, half of them; got {buckets} and {furthest}")
+    steps = buckets - exact
+    edges, edge = [], exact
+    for k in range(1, steps):
+        while edge**steps * exact**k < exact**steps * furthest**k:
+            edge += 1
+        edges.append(edge)
+    return edges
