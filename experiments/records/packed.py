@@ -21,6 +21,7 @@ from pydantic import ValidationError
 from leadline.experiments.records.curve import curve_of, rows_of, text_of
 from leadline.experiments.records.json_file import check_sum, line, parse, sealed, sha256, write_whole
 from leadline.experiments.records.measurement import Point, reading
+from leadline.experiments.records.portable import portable_record
 from leadline.experiments.records.record import SCHEMA_VERSION, Curve, Record, StoredRecord
 from leadline.experiments.runtime.errors import UserError
 
@@ -90,7 +91,7 @@ def write_packed(folder: Path, records: Sequence[StoredRecord], quantities: Coll
                 places[entry.key] = (name, sizes.get(name, 0), array.shape)
                 sizes[name] = sizes.get(name, 0) + array.size
                 parts.setdefault(name, []).append(array.ravel())
-        record = sealed(stored.record.model_dump(mode="json"))
+        record = sealed(portable_record(stored.record).model_dump(mode="json"))
         lines.append(f"{line({'record': record, 'curve': rows_of(stored.curve()), 'arrays': places})}\n")
     arrays = _archive(parts)
     body = "".join(lines).encode()

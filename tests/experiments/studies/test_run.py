@@ -1,5 +1,6 @@
 """The whole path on small studies: configuration, data, training, measurements, records, tables, page, verdicts."""
 
+import re
 import shutil
 import signal
 from pathlib import Path
@@ -11,7 +12,7 @@ import pytest
 from leadline.experiments.config.load import load_studies
 from leadline.experiments.config.to_model import decoder_config
 from leadline.experiments.records.record import Record
-from leadline.experiments.records.store import RECORD, read_records
+from leadline.experiments.records.store import RECORD, pack, read_records, read_studies
 from leadline.experiments.runtime.errors import UserError
 from leadline.experiments.runtime.progress import Progress
 from leadline.experiments.runtime.signals import Interrupted
@@ -68,6 +69,17 @@ def test_perplexities_are_told_apart_by_length_and_extension(recorded: Run) -> N
         ways = {(entry.dims["length"], entry.dims.get("extension")) for entry in entries if "last" not in entry.dims}
         assert ways == ({(32, None), (32, "pi"), (32, "yarn")} if record.arm == "rope" else {(32, None)})
         assert all(entry.value is not None and entry.value > 1 for entry in entries)
+
+
+def test_nothing_that_is_kept_or_packed_says_where_the_corpus_lies(recorded: Run, tmp_path: Path) -> None:
+    pack(recorded.results, "text", tmp_path, ())
+    (packed, _), described = read_records(tmp_path), read_studies(tmp_path)["text"]
+    written = [*recorded.results.glob("text/**/*.json"), *tmp_path.rglob("*.json")]
+    assert not any(str(recorded.config.parent) in path.read_text() for path in written)
+    for stored in packed:
+        (corpus,) = stored.record.data["name"]
+        assert re.fullmatch("corpus sha256:[0-9a-f]{64}", corpus)
+        assert stored.record.config["data"]["corpus"] == [corpus] == list(described.data.corpus)
 
 
 def test_a_second_run_only_publishes(recorded: Run) -> None:
