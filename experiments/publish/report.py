@@ -12,7 +12,7 @@ from leadline.experiments.publish.ledger import claims_table, ledger_table, verd
 from leadline.experiments.publish.page import Section, render
 from leadline.experiments.publish.shown import file_name
 from leadline.experiments.publish.style import save
-from leadline.experiments.publish.table import Table, comma_separated, latex, markdown, plain
+from leadline.experiments.publish.table import Table, comma_separated, latex, markdown
 from leadline.experiments.publish.tables import table
 from leadline.experiments.records.over_seeds import current, summary
 from leadline.experiments.records.quantities import QUANTITIES
@@ -52,14 +52,14 @@ class Compiled:
 
 @dataclass(frozen=True)
 class Published:
-    """What was written, and what it says: `terminal_tables` are the first table of each study as text, by its name."""
+    """What was written, what it says, and what is left out of it."""
 
     page: Path
     tables: tuple[Path, ...]
     figures: tuple[Path, ...]
     verdicts: tuple[Verdict, ...]
     summary: list[dict[str, Any]]
-    terminal_tables: dict[str, str]
+    notes: tuple[str, ...]
 
 
 def compiled(
@@ -144,8 +144,7 @@ def report(results: Path, digests: Mapping[tuple[str, str], str] | None = None) 
     except OSError as error:
         reason = error.strerror or str(error)
         raise UserError(f"{results}: cannot write the page ({reason}); choose another folder with --results") from error
-    shown = {section.study: plain(section.tables[0]) for section in made.sections}
-    return Published(page, tables, figures, made.verdicts, summary(made.records), shown)
+    return Published(page, tables, figures, made.verdicts, summary(made.records), made.notes)
 
 
 def write_table(table: Table, folder: Path, formats: Sequence[str]) -> list[Path]:
