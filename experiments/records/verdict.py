@@ -72,7 +72,7 @@ def verdicts(studies: Mapping[str, Study], records: Sequence[Record]) -> list[Ve
         records: of any studies; those of studies that are not given are passed over.
 
     Raises:
-        UserError: for a claim that names a selector or a function that does not exist.
+        UserError: for a claim that names a function that does not exist.
     """
     judged = []
     for study in studies.values():
@@ -82,9 +82,7 @@ def verdicts(studies: Mapping[str, Study], records: Sequence[Record]) -> list[Ve
 
 
 def judge(claim: Claim, study: Study, arms: Sequence[RecordedArm]) -> Verdict:
-    """The verdict on one claim of a study. UserError where it names a selector or a function that does not exist."""
-    if unknown := sorted(set(claim.selectors()) - set(study.selectors)):
-        raise UserError(f"{study.study}: claim {claim.id}: [selectors] lacks {', '.join(unknown)}")
+    """The verdict on one claim of a study. UserError where it names a function that does not exist."""
     choices, matching = combinations(study, claim.selectors(), arms)
     compared = list({id(arm): arm for choice in choices for arm in choice.values()}.values())
     missing = _missing(claim, study, choices, matching) if arms else "no records"

@@ -391,6 +391,34 @@ def test_an_arm_is_called_by_its_label_and_the_values_of_a_sweep(tmp_path: Path)
     assert labels == ["small base, batch 4", "small base, batch 8", "large base, batch 4", "large base, batch 8"]
 
 
+CLAIM = "claims=[{ id = 'a', statement = 'S.', left = { quantity = 'loss', arm = 'ARM' }, relation = 'below', right = RIGHT }]"
+
+
+@pytest.mark.parametrize(
+    ("word", "message"),
+    [
+        (CLAIM.replace("ARM", "gatd").replace("RIGHT", "1.0"), "claim a: [selectors] lacks 'gatd'; did you mean 'gated'?"),
+        (
+            CLAIM.replace("ARM", "gated").replace("RIGHT", "{ quantity = 'loss', arm = 'q' }"),
+            "claim a: [selectors] lacks 'q'; valid here: gated",
+        ),
+        ("claims=[{ id = 'a', statement = 'S.', function = 'm:f', arms = 'gats' }]", "lacks 'gats'; did you mean 'gated'?"),
+        (
+            "tables=[{ title = 'T', columns = ['loss'], labels = ['B', 'bate 4'] }]",
+            "tables.0.labels: no arm is called 'bate 4'; ",
+        ),
+        (
+            "figures=[{ kind = 'step', name = 'n', caption = 'C.', quantities = ['loss'], labels = ['a_b'] }]",
+            "figures.0.labels: no arm is called 'a_b'; did you mean 'a b'?",
+        ),
+    ],
+)
+def test_a_name_that_is_not_defined_is_said_with_its_neighbour(tmp_path: Path, word: str, message: str) -> None:
+    text = EXTRAPOLATION + '[sweep]\n"train.batch" = [4, 8]\n[arms.a_b]\n[arms.b]\nlabel = "B"\n[selectors]\ngated = {}\n'
+    assert message in complaint_of(tmp_path, text, word)
+    assert configured_arms(tmp_path, text, "tables=[{ title = 'T', columns = ['loss'], labels = ['B', 'a b, batch 4'] }]")
+
+
 def test_reading_a_configuration_imports_no_jax() -> None:
     script = "import sys, leadline.experiments.config.load; sys.exit('jax' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", script], timeout=60, check=False).returncode == 0
