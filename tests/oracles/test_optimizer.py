@@ -5,9 +5,9 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 import torch
+from tests.experiments.training.test_optimizer import steps, tree
 
 from leadline.experiments.config.train import Muon, Sgd
-from tests.experiments.training.test_optimizer import steps, tree
 from tests.oracles.compare import to_torch
 
 pytestmark = [pytest.mark.oracle, pytest.mark.usefixtures("mesh")]
