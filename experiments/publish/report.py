@@ -27,23 +27,15 @@ PRINTERS = {"md": markdown, "csv": comma_separated, "tex": latex}
 
 @dataclass(frozen=True)
 class Compiled:
-    """What the records of a folder say, before it is written.
+    """What the records of a folder say, before it is written."""
 
-    Attributes:
-        sections: of the page, one a study with records, by name.
-        verdicts: on every claim of these studies.
-        ledger: tables of all claims: counts, statements with sources, statements with verdicts; empty without claims.
-        records: that all of it is made from.
-        notes: what was left out, and why.
-        references: BibTeX of every source that is cited.
-    """
-
-    sections: tuple[Section, ...]
-    verdicts: tuple[Verdict, ...]
+    sections: tuple[Section, ...]  # of the page, one a study with records, by name
+    verdicts: tuple[Verdict, ...]  # on every claim of these studies
+    # tables of all claims: counts, statements with sources, statements with verdicts; empty without claims
     ledger: tuple[Table, ...]
-    records: tuple[Record, ...]
-    notes: tuple[str, ...]
-    references: str
+    records: tuple[Record, ...]  # that all of it is made from
+    notes: tuple[str, ...]  # what was left out, and why
+    references: str  # BibTeX of every source that is cited
 
     @property
     def tables(self) -> tuple[Table, ...]:
@@ -128,8 +120,7 @@ def sources(studies: Iterable[Study], records: Iterable[Record]) -> list[str]:
 def report(results: Path, digests: Mapping[tuple[str, str], str] | None = None) -> Published:
     """Writes the page, every table in three forms, every figure in two, and `references.bib`.
 
-    Raises:
-        UserError: if there is no record, a file of the folder is damaged, or it cannot be written.
+    UserError if there is no record, a file of the folder is damaged, or it cannot be written.
     """
     made = compiled(results, digests)
     page, folders = results / "index.html", {name: results / name for name in ("tables", "figures")}

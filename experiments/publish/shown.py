@@ -16,19 +16,12 @@ Key = tuple[Dim | None, ...]
 
 @dataclass(frozen=True)
 class Shown:
-    """Records of one study, and how its arms are called and ordered.
+    """Records of one study, and how its arms are called and ordered."""
 
-    Attributes:
-        study: as its file describes it.
-        stored: the records that are shown, diverged ones among them.
-        families: of each arm the name that the file has it under.
-        labels: of each arm and family what readers call it.
-    """
-
-    study: Study
-    stored: Sequence[StoredRecord]
-    families: Mapping[str, str]
-    labels: Mapping[str, Mapping[str, str]] = field(repr=False)
+    study: Study  # as its file describes it
+    stored: Sequence[StoredRecord]  # the records that are shown, diverged ones among them
+    families: Mapping[str, str]  # of each arm the name that the file has it under
+    labels: Mapping[str, Mapping[str, str]] = field(repr=False)  # of each arm and family what readers call it
 
     @property
     def records(self) -> list[Record]:

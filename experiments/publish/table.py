@@ -15,8 +15,7 @@ Cell = str | Statistic
 class Table:
     """Rows of cells under named columns. `name` is the file's and LaTeX label's; `notes` are printed below the rows.
 
-    Raises:
-        ValueError: if a row has not one cell a column.
+    ValueError if a row has not one cell a column.
     """
 
     title: str

@@ -18,15 +18,10 @@ Choice = Mapping[str, RecordedArm]  # the arm of each selector
 
 @dataclass(frozen=True)
 class Comparison:
-    """The values of the terms of a claim for one choice of arms, of the seeds that have all of them.
+    """The values of the terms of a claim for one choice of arms, of the seeds that have all of them."""
 
-    Attributes:
-        arms: by selector.
-        values: of each term that is compared, one a seed.
-    """
-
-    arms: Choice
-    values: tuple[tuple[float, ...], ...]
+    arms: Choice  # by selector
+    values: tuple[tuple[float, ...], ...]  # of each term that is compared, one a seed
 
 
 def compare(claim: Claim, choice: Choice) -> Comparison | None:

@@ -32,19 +32,12 @@ Point = dict[Reading, np.ndarray]
 
 @dataclass(frozen=True, init=False)
 class Measurement:
-    """One number of a record.
+    """One number of a record."""
 
-    Attributes:
-        quantity: its name in the table of quantities.
-        value: None where the number was not finite.
-        unit: of the value.
-        dims: layer, length, extension, task …; layers and heads count from 1.
-    """
-
-    quantity: str
-    value: float | None
-    unit: str
-    dims: Mapping[str, Dim]
+    quantity: str  # its name in the table of quantities
+    value: float | None  # None where the number was not finite
+    unit: str  # of the value
+    dims: Mapping[str, Dim]  # layer, length, extension, task …; layers and heads count from 1
 
     def __init__(self, quantity: str, value: float | None, unit: str, **dims: Dim) -> None:
         number = None if value is None or not np.isfinite(value) else float(value)

@@ -12,23 +12,14 @@ from leadline.experiments.records.record import Record, StoredRecord, created_at
 
 @dataclass(frozen=True)
 class Statistic:
-    """A mean over seeds with its sample standard deviation (ddof = 1).
+    """A mean over seeds with its sample standard deviation (ddof = 1)."""
 
-    Attributes:
-        mean: over the seeds that finished.
-        std: None without spread (n = 1, or exact).
-        n: values in the mean.
-        digits: decimals that tables show.
-        scientific: whether tables show powers of ten.
-        diverged: seeds that are not in the mean.
-    """
-
-    mean: float
-    std: float | None
-    n: int
-    digits: int = 3
-    scientific: bool = False
-    diverged: int = 0
+    mean: float  # over the seeds that finished
+    std: float | None  # None without spread (n = 1, or exact)
+    n: int  # values in the mean
+    digits: int = 3  # decimals that tables show
+    scientific: bool = False  # whether tables show powers of ten
+    diverged: int = 0  # seeds that are not in the mean
 
     def __str__(self) -> str:
         style = f".{self.digits}{'e' if self.scientific else 'f'}"

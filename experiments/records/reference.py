@@ -7,25 +7,15 @@ OTHERS = "others"
 
 @dataclass(frozen=True)
 class Reference:
-    """One paper, report or post.
+    """One paper, report or post."""
 
-    Attributes:
-        key: what sources in configurations and quantities say.
-        authors: "Family, Given", in order; "others" at the end stands for the rest.
-        year: of publication.
-        title: as printed.
-        venue: journal, conference, or who published it; "" for a preprint.
-        arxiv: the number of the preprint, or "".
-        url: where there is no preprint.
-    """
-
-    key: str
-    authors: tuple[str, ...]
-    year: int
-    title: str
-    venue: str = ""
-    arxiv: str = ""
-    url: str = ""
+    key: str  # what sources in configurations and quantities say
+    authors: tuple[str, ...]  # "Family, Given", in order; "others" at the end stands for the rest
+    year: int  # of publication
+    title: str  # as printed
+    venue: str = ""  # journal, conference, or who published it; "" for a preprint
+    arxiv: str = ""  # the number of the preprint, or ""
+    url: str = ""  # where there is no preprint
 
     @property
     def citation(self) -> str:

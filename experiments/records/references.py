@@ -10,20 +10,12 @@ from leadline.experiments.records.reference import Reference
 
 
 def cite(key: str) -> str:
-    """The citation of a key.
-
-    Raises:
-        KeyError: for a key that is in no table.
-    """
+    """The citation of a key. KeyError for a key that is in no table."""
     return REFERENCES[key].citation
 
 
 def bibtex(keys: Iterable[str]) -> str:
-    """A BibTeX file of these references, each once, by key.
-
-    Raises:
-        KeyError: for a key that is in no table.
-    """
+    """A BibTeX file of these references, each once, by key. KeyError for a key that is in no table."""
     return "\n".join(REFERENCES[key].bibtex for key in sorted(set(keys)))
 
 

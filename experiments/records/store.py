@@ -38,11 +38,7 @@ class FolderRecord:
     folder: Path
 
     def curve(self) -> Curve:
-        """The curve.
-
-        Raises:
-            UserError: naming the file, if it is not the one that was written.
-        """
+        """The curve. UserError naming the file, if it is not the one that was written."""
         path = self.folder / CURVES
         try:
             return curve_of(rows_of_text(_checked(path, self.record)))
@@ -50,11 +46,7 @@ class FolderRecord:
             raise _damaged(path, error) from error
 
     def arrays(self) -> Point:
-        """The arrays by reading.
-
-        Raises:
-            UserError: naming the file, if it is not the one that was written.
-        """
+        """The arrays by reading. UserError naming the file, if it is not the one that was written."""
         path = self.folder / ARRAYS
         try:
             with np.load(io.BytesIO(_checked(path, self.record)), allow_pickle=False) as archive:
@@ -66,8 +58,7 @@ class FolderRecord:
 def record_folder(results: Path, study: str, arm: str, arm_hash: str, seed: int) -> Path:
     """`results/STUDY/ARM-HASH/sSEED`.
 
-    Raises:
-        UserError: if a name cannot be a folder of its own (empty, hidden, or with a separator in it).
+    UserError if a name cannot be a folder of its own (empty, hidden, or with a separator in it).
     """
     for what, name in (("study", study), ("arm", arm)):
         if not name or name.startswith(".") or re.search(r"[/\\\0]", name):
@@ -125,8 +116,7 @@ def write_record(
 def read_record(folder: Path) -> Record:
     """The record of one folder, whatever the folder is called; the files beside it are those that the record was written with.
 
-    Raises:
-        UserError: naming the file and what to do, if it is missing or damaged, or of another schema.
+    UserError naming the file and what to do, if it is missing or damaged, or of another schema.
     """
     path = folder / RECORD
     try:
@@ -220,11 +210,7 @@ def pack(results: Path, study: str, into: Path, quantities: Collection[str]) -> 
 
 
 def write_study(results: Path, study: Study) -> None:
-    """Writes the description of a study beside its records.
-
-    Raises:
-        UserError: if the folder cannot be written.
-    """
+    """Writes the description of a study beside its records. UserError if the folder cannot be written."""
     folder = results / study.study
     try:
         folder.mkdir(parents=True, exist_ok=True)
@@ -237,8 +223,7 @@ def write_study(results: Path, study: Study) -> None:
 def read_studies(results: Path) -> dict[str, Study]:
     """The descriptions of the studies below a results folder, by name.
 
-    Raises:
-        UserError: naming the file, if one is damaged or was written by a version that knew other settings.
+    UserError naming the file, if one is damaged or was written by a version that knew other settings.
     """
     return {study.study: study for study in _studies(results)}
 

@@ -28,35 +28,20 @@ Predicate = Callable[[Sequence[Record]], Evidence | None]
 
 @dataclass(frozen=True)
 class Verdict:
-    """A claim with what was measured, at the scale at which it was measured.
+    """A claim with what was measured, at the scale at which it was measured."""
 
-    Attributes:
-        id: of the claim.
-        statement: what is claimed.
-        source: a key of the references; empty for a statement of our own.
-        where: table, figure or section of the source.
-        published: the published figure.
-        study: the name of the study that it belongs to.
-        measured: the measured figures, for readers; empty where nothing was measured.
-        outcome: of the comparison.
-        reason: why it is that.
-        n: seeds, or cases of an exact claim.
-        interval: the 95 % interval that the outcome rests on.
-        scale: parameters, steps and tokens of the arms that were compared.
-    """
-
-    id: str
-    statement: str
-    source: str
-    where: str
-    published: str
-    study: str
-    measured: str
-    outcome: Outcome
-    reason: str
-    n: int
-    interval: tuple[float, float] | None
-    scale: str
+    id: str  # of the claim
+    statement: str  # what is claimed
+    source: str  # a key of the references; empty for a statement of our own
+    where: str  # table, figure or section of the source
+    published: str  # the published figure
+    study: str  # the name of the study that it belongs to
+    measured: str  # the measured figures, for readers; empty where nothing was measured
+    outcome: Outcome  # of the comparison
+    reason: str  # why it is that
+    n: int  # seeds, or cases of an exact claim
+    interval: tuple[float, float] | None  # the 95 % interval that the outcome rests on
+    scale: str  # parameters, steps and tokens of the arms that were compared
 
     @property
     def own(self) -> bool:

@@ -49,8 +49,7 @@ class Ran:
 def planned(config: Path, words: Sequence[str]) -> list[tuple[Study, list[Arm]]]:
     """Every study of a configuration with its arms, checked before anything runs.
 
-    Raises:
-        UserError: for whatever the files or the words say that cannot be run.
+    UserError for whatever the files or the words say that cannot be run.
     """
     plan: list[tuple[Study, list[Arm]]] = []
     for study in load_studies(config, words):
