@@ -86,7 +86,7 @@ def report(
     as_json: AsJson = False,
 ) -> None:
     """Rebuild tables (Markdown, CSV, LaTeX), figures and the page from the records."""
-    from leadline.experiments.publish.readme import rewrite
+    from leadline.experiments.publish.export import rewrite
     from leadline.experiments.publish.report import report as rebuild
 
     published = rebuild(_existing(folder))

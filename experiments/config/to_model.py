@@ -4,7 +4,7 @@ import math
 
 import numpy as np
 
-from leadline.experiments.config.model import Gate, ModelConfig
+from leadline.experiments.config.model import FixedSink, Gate, KeyBias, LearnedSink, ModelConfig, Relu, Sigmoid
 from leadline.experiments.config.position import (
     T5,
     Axial,
@@ -18,7 +18,6 @@ from leadline.experiments.config.position import (
     Sinusoidal,
 )
 from leadline.experiments.config.scaling import Extension, extension_of
-from leadline.experiments.config.scores import FixedSink, KeyBias, LearnedSink, Relu, Sigmoid
 from leadline.experiments.config.to_tables import table_per
 from leadline.model.attention.gate import GateConfig, gates
 from leadline.model.block import BlockConfig

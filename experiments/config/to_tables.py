@@ -10,7 +10,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from leadline.experiments.config.model import Gate, ModelConfig
+from leadline.experiments.config.model import Clipped, Gate, ModelConfig, Sigmoid
 from leadline.experiments.config.position import Alibi, Axial, Pope, Rope, XPos, longest_text, spectrum
 from leadline.experiments.config.scaling import (
     DynamicNtk,
@@ -24,7 +24,6 @@ from leadline.experiments.config.scaling import (
     TablePer,
     Yarn,
 )
-from leadline.experiments.config.scores import Clipped, Sigmoid
 from leadline.experiments.runtime.errors import UserError
 from leadline.model.attention.hyperparameters import hyperparameters
 from leadline.model.attention.mask import NO_WINDOW

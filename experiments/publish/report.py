@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from leadline.experiments.config.report import Column, FigureSpec, TableSpec
 from leadline.experiments.config.study import Study
-from leadline.experiments.publish.default import figures_of, tables_of
 from leadline.experiments.publish.figures import figure
 from leadline.experiments.publish.ledger import claims_table, ledger_table, verdicts, verdicts_table
 from leadline.experiments.publish.page import Section, render
@@ -22,6 +22,9 @@ from leadline.experiments.records.store import read_records, read_studies
 from leadline.experiments.records.verdict import Verdict
 from leadline.experiments.runtime.errors import UserError
 
+# These say how much was measured, and are no results.
+COUNTS = ("windows", "documents", "answers", "train_loss")
+MOST = 8
 PRINTERS = {"md": markdown, "csv": comma_separated, "tex": latex}
 
 
@@ -115,6 +118,24 @@ def sources(studies: Iterable[Study], records: Iterable[Record]) -> list[str]:
         keys += [str(entry["source"]) for arm in study.arms.values() for entry in arm.get("published", ())]
         keys += [figure.source for spec in study.tables if isinstance(spec.published, tuple) for figure in spec.published]
     return sorted({key for key in keys if key})
+
+
+def tables_of(study: Study, stored: Sequence[StoredRecord]) -> tuple[TableSpec, ...]:
+    """The tables that the file of a study describes, or one of the first numbers that its records have as a whole."""
+    if study.tables:
+        return study.tables
+    whole = {entry.quantity for item in stored for entry in item.record.measurements if not entry.dims}
+    ordered = [name for name in QUANTITIES if name in whole] + sorted(whole - set(QUANTITIES))
+    columns = [Column(quantity=name) for name in ordered if name not in COUNTS][:MOST]
+    return (TableSpec(title=study.heading, columns=tuple(columns) or (Column(quantity="seconds"),)),)
+
+
+def figures_of(study: Study, stored: Sequence[StoredRecord]) -> tuple[FigureSpec, ...]:
+    """The figures that the file of a study describes; of models that were trained the loss over training."""
+    if study.figures or not any(entry.record.steps for entry in stored):
+        return study.figures
+    caption = "Held-out loss over training: mean and range of the seeds."
+    return (FigureSpec(kind="step", name="over_training", caption=caption, quantities=(Column(quantity="loss"),)),)
 
 
 def report(results: Path, digests: Mapping[tuple[str, str], str] | None = None) -> Published:

@@ -75,13 +75,7 @@ def comma_separated(table: Table) -> str:
 
 _LATEX = {
     "\\": r"\textbackslash{}",
-    "{": r"\{",
-    "}": r"\}",
-    "_": r"\_",
-    "%": r"\%",
-    "&": r"\&",
-    "#": r"\#",
-    "$": r"\$",
+    **{special: f"\\{special}" for special in "{}_%&#$"},
     "~": r"\textasciitilde{}",
     "^": r"\textasciicircum{}",
     "<": r"$<$",

@@ -19,8 +19,8 @@ from leadline.experiments.records.comparison import (
     term_values,
 )
 from leadline.experiments.records.evidence import Decision, Evidence, Outcome, decide
+from leadline.experiments.records.over_seeds import count, scale
 from leadline.experiments.records.record import Record
-from leadline.experiments.records.scale import count, scale
 from leadline.experiments.runtime.errors import UserError
 
 Predicate = Callable[[Sequence[Record]], Evidence | None]

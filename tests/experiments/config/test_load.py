@@ -11,10 +11,9 @@ import pytest
 from leadline.experiments.config.data import BackcopyData
 from leadline.experiments.config.exact import BaseBound
 from leadline.experiments.config.load import arms_of, load_studies
-from leadline.experiments.config.model import ModelConfig
+from leadline.experiments.config.model import FixedSink, ModelConfig
 from leadline.experiments.config.position import Alibi, Rope
 from leadline.experiments.config.scaling import Yarn
-from leadline.experiments.config.scores import FixedSink
 from leadline.experiments.config.study import Start
 from leadline.experiments.runtime.errors import UserError
 from tests.experiments.configured import EXTRAPOLATION, complaint_of, configured_arms, write_config

@@ -8,10 +8,21 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from leadline.experiments.config.model import Gate, ModelConfig, NoGate
+from leadline.experiments.config.model import (
+    Clipped,
+    FixedSink,
+    Gate,
+    KeyBias,
+    LearnedSink,
+    ModelConfig,
+    NoGate,
+    Relu,
+    Sigmoid,
+    Softmax,
+    Softpick,
+)
 from leadline.experiments.config.position import Alibi, LearnedPositions, Nope, Pope, Rope
 from leadline.experiments.config.scaling import NoScaling, NtkAware, PositionInterpolation, Yarn
-from leadline.experiments.config.scores import Clipped, FixedSink, KeyBias, LearnedSink, Relu, Sigmoid, Softmax, Softpick
 from leadline.experiments.config.to_model import decoder_config, extended, matmul_parameters, sink_logit, training_flops
 from leadline.experiments.config.to_tables import tables
 from leadline.model.attention.gate import GateConfig

@@ -7,7 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from leadline.experiments.config.model import ModelConfig
+from leadline.experiments.config.model import Clipped, KeyBias, ModelConfig, Relu, Sigmoid, Softpick
 from leadline.experiments.config.position import (
     T5,
     Alibi,
@@ -34,7 +34,6 @@ from leadline.experiments.config.scaling import (
     Scaling,
     Yarn,
 )
-from leadline.experiments.config.scores import Clipped, KeyBias, Relu, Sigmoid, Softpick
 from leadline.experiments.config.to_model import decoder_config
 from leadline.experiments.config.to_tables import tables
 from leadline.experiments.runtime.errors import UserError

@@ -8,10 +8,9 @@ from typing import Any, NamedTuple
 
 from leadline.experiments.config.claim import Claim, Term
 from leadline.experiments.config.load import arms_of, load_studies
-from leadline.experiments.config.report import TrainingLength
 from leadline.experiments.config.study import Study
 from leadline.experiments.records.arms import RecordedArm, combinations, recorded_arms
-from leadline.experiments.records.measurement import Measurement, Multiple, Reading, reading, resolve
+from leadline.experiments.records.measurement import Measurement, Reading, reading, resolve
 from leadline.experiments.records.record import Record
 from leadline.experiments.records.verdict import Verdict, judge
 
@@ -152,8 +151,7 @@ def _value(values: Values, term: Term, choice: Mapping[str, RecordedArm]) -> flo
 
 def _key(term: Term, choice: Mapping[str, RecordedArm]) -> tuple[str, Reading]:
     arm = choice[term.arm].members[0]
-    dims = {name: Multiple(dim.multiple) if isinstance(dim, TrainingLength) else dim for name, dim in term.at.items()}
-    return arm.arm_hash, reading(term.quantity, **(resolve(arm, dims) or {}))
+    return arm.arm_hash, reading(term.quantity, **(resolve(arm, term.at) or {}))
 
 
 def _with_values(entry: Record, seed: int, values: Values, varied: str) -> Record:

@@ -11,9 +11,10 @@ import pytest
 from pydantic import ValidationError
 
 from leadline.experiments.config.load import load_studies
+from leadline.experiments.config.report import TrainingLength
 from leadline.experiments.config.study import Study
 from leadline.experiments.records.json_file import seal
-from leadline.experiments.records.measurement import Multiple, Point, reading, value_of
+from leadline.experiments.records.measurement import Point, reading, value_of
 from leadline.experiments.records.record import SCHEMA_FILE, SCHEMA_VERSION, Curve, Record, StoredRecord
 from leadline.experiments.records.store import (
     pack,
@@ -73,7 +74,7 @@ def test_a_round_trip_keeps_everything(tmp_path: Path) -> None:
     assert np.isnan(stored.curve().values[reading("train_loss")][0])
     assert sorted(path.name for path in folder.iterdir()) == sorted(FILES)
     assert value_of(stored.record, "sink_rate", layer=2) == pytest.approx(4 / 7)
-    assert value_of(stored.record, "perplexity", length=Multiple(2)) is None
+    assert value_of(stored.record, "perplexity", length=TrainingLength(multiple=2)) is None
 
 
 def test_the_same_run_writes_the_same_bytes(tmp_path: Path) -> None:
