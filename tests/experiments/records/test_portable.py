@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from leadline.experiments.records.portable import portable, portable_record
-from tests.experiments.records.records import record
+from tests.experiments.synthetic_records import made
 
 TEXT = b"some text\n"
 FILE = f"book.txt sha256:{sha256(TEXT).hexdigest()}"
@@ -47,6 +47,6 @@ def test_what_cannot_be_read_again_is_its_base_name(folder: Path) -> None:
 
 def test_a_record_names_its_data_likewise(folder: Path) -> None:
     book = str(folder / "more" / "book.txt")
-    made = portable_record(record(config={"data": {"corpus": [book]}}, data={"name": [book], "digest": "00"}))
-    assert (made.config, made.data) == ({"data": {"corpus": [FILE]}}, {"name": [FILE], "digest": "00"})
-    assert portable_record(record()) == record()
+    kept = portable_record(made(config={"data": {"corpus": [book]}}, data={"name": [book], "digest": "00"}))
+    assert (kept.config, kept.data) == ({"data": {"corpus": [FILE]}}, {"name": [FILE], "digest": "00"})
+    assert portable_record(made()) == made()
