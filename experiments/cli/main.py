@@ -6,7 +6,7 @@ import os
 import sys
 import tempfile
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -86,10 +86,11 @@ def report(
     as_json: AsJson = False,
 ) -> None:
     """Rebuild tables (Markdown, CSV, LaTeX), figures and the page from the records."""
-    from leadline.experiments.publish.readme import rewrite
+    from leadline.experiments.publish.export import rewrite
     from leadline.experiments.publish.report import report as rebuild
 
     published = rebuild(_existing(folder))
+    _say(published.notes)
     if into is not None:
         rewrite(into, {path.stem: path.read_text(encoding="utf-8") for path in published.tables if path.suffix == ".md"})
     if as_json:
@@ -106,8 +107,9 @@ def claims(folder: Folder = Path("results"), as_json: AsJson = False) -> None:
 
     from leadline.experiments.publish.report import compiled
 
-    judged = compiled(_existing(folder), drawn=()).verdicts
-    print_json({"claims": [asdict(verdict) for verdict in judged]}) if as_json else _show_verdicts(judged)
+    made = compiled(_existing(folder), drawn=())
+    _say(made.notes)
+    print_json({"claims": [asdict(verdict) for verdict in made.verdicts]}) if as_json else _show_verdicts(made.verdicts)
 
 
 @app.command()
@@ -240,6 +242,12 @@ def _existing(folder: Path) -> Path:
     if not folder.is_dir():
         raise UserError(f"{folder}: there is no such results folder; leadline run makes one")
     return folder
+
+
+def _say(notes: Sequence[str]) -> None:
+    """What is left out of tables and verdicts, and the remedy: a line on standard error each."""
+    for note in notes:
+        complain(note)
 
 
 def _base(base: float | None) -> str:

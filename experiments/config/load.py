@@ -1,62 +1,17 @@
 """From a TOML file and `key=value` words to checked studies and their arms, with errors that name the key and its neighbour."""
 
-import difflib
 import itertools
 import tomllib
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, TypeVar, get_args
 
-from pydantic import BaseModel, ValidationError
-
+from leadline.experiments.config.base import Tree, nearest, validated
 from leadline.experiments.config.study import Arm, Start, Study
 from leadline.experiments.runtime.errors import UserError
 
-Tree = dict[str, Any]
-Model = TypeVar("Model", bound=BaseModel)
 # What an arm may change, and what it says of itself.
 SECTIONS = ("model", "data", "train", "measure")
 DESCRIPTIONS = ("label", "published", "start")
-# Keys that have another name now, under the table that they stood in ("" is the top of the file).
-RENAMED = {
-    ("model", "kernel"): "normalizer",
-    ("model", "kept"): "initial_tokens",
-    ("model", "scalable"): "scalable_softmax",
-    ("model", "compute"): "compute_dtype",
-    ("position", "kept"): "p",
-    ("data", "own_values"): "values_per_key",
-    ("measure", "sequences"): "windows",
-    ("measure", "lengths"): "perplexity.lengths, retrieval.lengths or recall.lengths",
-    ("measure", "extensions"): "perplexity.extensions",
-    ("measure", "last"): "perplexity.last or recall.last",
-    ("measure", "stride"): "perplexity.stride or streaming.stride",
-    ("measure", "rows"): "retrieval.rows or recall.rows",
-    ("measure", "depths"): "retrieval.depths",
-    ("measure", "hidden"): "ablation.hidden",
-    ("measure", "map"): "ablation.map",
-    ("measure", "kept"): "streaming.initial_tokens",
-    ("measure", "in_text"): "streaming.text_positions",
-    ("measure", "dense"): "streaming.full_attention",
-    ("measure", "recomputed"): "streaming.recomputed",
-    ("measure", "cache"): "streaming.cache",
-    ("measure", "bytes"): "vocabulary.bytes",
-    ("measure", "tokens"): "windows, perplexity.windows or streaming.tokens",
-    **{
-        ("", name): f"exact.{name}"
-        for name in (
-            "head_dims",
-            "lengths",
-            "inclusive",
-            "every",
-            "tokenizers",
-            "vocabularies",
-            "exponents",
-            "texts",
-            "reference",
-            "window",
-        )
-    },
-}
 
 
 def load_studies(path: Path, words: Sequence[str] = ()) -> list[Study]:
@@ -67,7 +22,7 @@ def load_studies(path: Path, words: Sequence[str] = ()) -> list[Study]:
     """
     tree = _tree(path)
     if "studies" not in tree:
-        return [_validated(Study, _overridden(tree, words), str(path))]
+        return [_study(tree, words, path)]
     unknown = sorted(set(tree) - {"studies"})
     if unknown:
         raise UserError(f"{path}: a suite has the key 'studies' only, not {', '.join(map(repr, unknown))}")
@@ -81,7 +36,20 @@ def load_studies(path: Path, words: Sequence[str] = ()) -> list[Study]:
         if word.partition(".")[0] not in names or "." not in word:
             raise UserError(f"{word!r}: in a suite a key begins with its study, {' or '.join(names)}: {names[0]}.{word}")
     own = [[w.partition(".")[2] for w in words if w.partition(".")[0] == name] for name in names]
-    return [_validated(Study, _overridden(t, w), str(p)) for t, w, p in zip(trees, own, members, strict=True)]
+    return [_study(*parts) for parts in zip(trees, own, members, strict=True)]
+
+
+def _study(tree: Tree, words: Sequence[str], path: Path) -> Study:
+    """A study with its words. UserError also where a table or figure is to show an arm that the study does not have."""
+    study = validated(Study, _overridden(tree, words), str(path))
+    labels = [label for _, label in named_arms(study).values()]
+    labels += [_label(name, written, "") for name, written in study.arms.items()]
+    for kind, specs in (("tables", study.tables), ("figures", study.figures)):
+        for number, spec in enumerate(specs):
+            for label in spec.labels if study.exact is None else ():
+                if label not in labels:
+                    raise UserError(f"{path}: {kind}.{number}.labels: no arm is called {label!r}{nearest(label, labels)}")
+    return study
 
 
 def arms_of(study: Study, path: Path) -> list[Arm]:
@@ -102,10 +70,10 @@ def arms_of(study: Study, path: Path) -> list[Arm]:
             changes = _merged(overrides, swept)
             for key in changes:
                 if key not in SECTIONS:
-                    raise UserError(f"{where}.{key}: unknown key{_nearest(key, [*SECTIONS, *DESCRIPTIONS])}")
+                    raise UserError(f"{where}.{key}: unknown key{nearest(key, [*SECTIONS, *DESCRIPTIONS])}")
             described = {"name": name + suffix, "label": _label(name, written[name], values)}
             described |= {"published": written[name].get("published", ())}
-            arms[name + suffix] = _validated(Arm, {**_merged(shared, changes), **described}, where)
+            arms[name + suffix] = validated(Arm, {**_merged(shared, changes), **described}, where)
     starts = {name: written[name]["start"] for name in written if "start" in written[name]}
     suffixes = [suffix for suffix, _, _ in _sweep(study.sweep)]
     links = {name + suffix: f"{start}{suffix}" for name, start in starts.items() for suffix in suffixes}
@@ -129,7 +97,7 @@ def _chain(name: str, written: Mapping[str, Tree], path: Path) -> list[str]:
         where = f"{path}: arms.{chain[-1]}.start"
         if not isinstance(start, str) or start not in written:
             others = [other for other in written if other != chain[-1]]
-            raise UserError(f"{where} = {start!r}: no arm of this study{_nearest(str(start), others)}")
+            raise UserError(f"{where} = {start!r}: no arm of this study{nearest(str(start), others)}")
         if start in chain:
             raise UserError(f"{where} = {start!r}: these arms start from each other in a circle: {', '.join(chain)}")
         chain.append(start)
@@ -216,74 +184,3 @@ def _sweep(sweep: dict[str, tuple[object, ...]]) -> Iterator[tuple[str, str, Tre
 def _label(name: str, written: Tree, values: str) -> str:
     """What tables and legends call an arm: its label, or its name with blanks, and the values of a sweep."""
     return f"{written.get('label') or name.replace('_', ' ')}{values}"
-
-
-def _validated(kind: type[Model], tree: Tree, where: str) -> Model:
-    try:
-        return kind.model_validate(tree)
-    except ValidationError as error:
-        raise UserError(f"{where}: {_explain(error.errors()[0], kind)}") from None
-
-
-def _explain(error: Any, kind: type[BaseModel]) -> str:
-    """One line: the key as it is written in the file, what is wrong, and the nearest valid key or the range."""
-    location = [str(part) for part in error["loc"]]
-    parents, valid = _walk(location, kind)
-    key = ".".join(parents)
-    match error["type"]:
-        case "extra_forbidden" if (new_name := _renamed(parents)) is not None:
-            return f"{key}: this key is named {new_name} now"
-        case "extra_forbidden":
-            return f"{key}: unknown key{_nearest(parents[-1], valid)}"
-        case "missing":
-            return f"{key}: this key is required"
-        case "union_tag_not_found":
-            tag = error["ctx"]["discriminator"].strip("'")
-            return f"{f'{key}.' if key else ''}{tag}: this key is required"
-        case "union_tag_invalid":
-            tags = [tag.strip(" '") for tag in error["ctx"]["expected_tags"].split(",")]
-            tag = error["ctx"]["discriminator"].strip("'")
-            return f"{f'{key}.' if key else ''}{tag} = {error['ctx']['tag']!r}: unknown{_nearest(error['ctx']['tag'], tags)}"
-        case "value_error":
-            return f"{f'{key}: ' if key else ''}{error['ctx']['error']}"
-        case _:
-            message = error["msg"][0].lower() + error["msg"][1:]
-            return f"{key} = {error['input']!r}: {message.replace('input ', '')}"
-
-
-def _renamed(parents: Sequence[str]) -> str | None:
-    table = parents[-2] if len(parents) > 1 else ""
-    return RENAMED.get((table, parents[-1]))
-
-
-def _walk(location: list[str], kind: type[BaseModel]) -> tuple[list[str], list[str]]:
-    """Follows pydantic's location through the classes: the keys without the tags of unions, and the keys valid at the end."""
-    kinds, keys, valid = [kind], [], []
-    for part in location:
-        tagged = [kind for kind in kinds if part in _tags(kind)]
-        if tagged:
-            kinds = tagged
-            continue
-        keys.append(part)
-        if part.isdigit():  # of a list, whose elements are of the same kinds
-            continue
-        valid = sorted({name for kind in kinds for name in kind.model_fields})
-        fields = [kind.model_fields[part].annotation for kind in kinds if part in kind.model_fields]
-        kinds = [found for annotation in fields for found in _classes(annotation)]
-    return keys, valid
-
-
-def _classes(annotation: Any) -> list[type[BaseModel]]:
-    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
-        return [annotation]
-    return [found for part in get_args(annotation) for found in _classes(part)]
-
-
-def _tags(kind: type[BaseModel]) -> tuple[str, ...]:
-    """The values by which a union knows this class."""
-    return next((get_args(kind.model_fields[name].annotation) for name in ("kind",) if name in kind.model_fields), ())
-
-
-def _nearest(key: str, valid: list[str]) -> str:
-    close = difflib.get_close_matches(key, valid, n=1, cutoff=0.5)
-    return f"; did you mean {close[0]!r}?" if close else f"; valid here: {', '.join(valid)}"

@@ -87,14 +87,13 @@ class FigureSpec(Frozen):
         layer           layers
         position        places of an array of one axis; the array `x` has their coordinates, or the edges of their bins
         dim             the dimension `dim`
-        head_map        a cell for every layer and head
         scatter         the quantity `x` against `quantity`, a mark a head and seed, or a record
         bars            the quantity, sorted; a row for every arm, or value of the key `dim`; a mark for each of several lines
         attention_map   the attention of one sequence, a row an arm and a column a head
     """
 
     kind: Literal[
-        "length", "step", "value", "layer", "position", "dim", "head_map", "scatter", "bars", "attention_map"
+        "length", "step", "value", "layer", "position", "dim", "scatter", "bars", "attention_map"
     ]  # fmt: skip
     name: str  # of its files
     caption: str

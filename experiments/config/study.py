@@ -5,7 +5,7 @@ from typing import Annotated, Any
 
 from pydantic import AfterValidator, Field, model_validator
 
-from leadline.experiments.config.base import Frozen, Positive
+from leadline.experiments.config.base import Frozen, Positive, nearest
 from leadline.experiments.config.claim import Claim
 from leadline.experiments.config.data import BackcopyData, Data, MixedData, RetrievalData, TextData
 from leadline.experiments.config.exact import Exact
@@ -116,6 +116,14 @@ class Study(Frozen):
         for place, claim in enumerate(self.claims):
             if claim.id in [earlier.id for earlier in self.claims[:place]]:
                 raise ValueError(f"claims: {claim.id!r} is there twice")
+        return self
+
+    @model_validator(mode="after")
+    def _selectors_are_there(self) -> "Study":
+        for claim in self.claims:
+            for name in claim.selectors():
+                if name not in self.selectors:
+                    raise ValueError(f"claim {claim.id}: [selectors] lacks {name!r}{nearest(name, list(self.selectors))}")
         return self
 
 

@@ -4,10 +4,9 @@ import math
 
 import numpy as np
 
-from leadline.experiments.config.model import Gate, ModelConfig
+from leadline.experiments.config.model import FixedSink, Gate, KeyBias, LearnedSink, ModelConfig, Relu, Sigmoid
 from leadline.experiments.config.position import Axial, LearnedPositions, Pope, Rope, Rotating, Sinusoidal
 from leadline.experiments.config.scaling import Extension, extension_of
-from leadline.experiments.config.scores import FixedSink, KeyBias, LearnedSink, Relu, Sigmoid
 from leadline.model.attention.gate import GateConfig, gates
 from leadline.model.block import BlockConfig
 from leadline.model.decoder import DecoderConfig

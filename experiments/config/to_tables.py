@@ -8,10 +8,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from leadline.experiments.config.model import Gate, ModelConfig
+from leadline.experiments.config.model import Clipped, Gate, ModelConfig, Sigmoid
 from leadline.experiments.config.position import Encoding, Heads, Rope
 from leadline.experiments.config.scaling import Lengths
-from leadline.experiments.config.scores import Clipped, Sigmoid
 from leadline.experiments.runtime.errors import UserError
 from leadline.model.attention.hyperparameters import hyperparameters
 from leadline.model.attention.mask import NO_WINDOW

@@ -1,18 +1,20 @@
-"""The published form of results: packed records, Markdown tables, and the figures that a text shows."""
+"""The published form of results: packed records, Markdown tables, the figures that a text shows, and the tables in it."""
 
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 from leadline.experiments.publish.figures import arrays_read
-from leadline.experiments.publish.readme import rewrite
 from leadline.experiments.publish.report import compiled, write_table
 from leadline.experiments.publish.table import markdown
+from leadline.experiments.records.json_file import write_whole
 from leadline.experiments.records.store import pack, read_records, read_studies
 from leadline.experiments.runtime.errors import UserError
 
 MOST_BYTES, MOST_FILES = 4 * 2**20, 100
 TABLES, FIGURES = "tables", "figures"
+BLOCK = re.compile(r"(<!-- leadline table (?P<name>\w+) -->\n).*?(<!-- leadline end -->)", re.DOTALL)
 
 
 @dataclass(frozen=True)
@@ -66,6 +68,25 @@ def export(results: Path, into: Path, text: Path) -> Exported:
     if size > MOST_BYTES or len(files) > MOST_FILES:
         raise UserError(f"{into}: {len(files)} files of {size:,} bytes exceed {MOST_FILES} files or {MOST_BYTES:,} bytes")
     return Exported(tuple(names), len(files), size, (*notes, *made.notes))
+
+
+def with_tables(text: str, tables: Mapping[str, str], where: str = "the text") -> str:
+    """`text` with each block between `<!-- leadline table NAME -->` and `<!-- leadline end -->` replaced by that table.
+
+    Raises UserError for a block whose table there is not, or a text without a block.
+    """
+    names = [match["name"] for match in BLOCK.finditer(text)]
+    if not names:
+        raise UserError(f"{where}: no block '<!-- leadline table NAME -->' … '<!-- leadline end -->' to fill")
+    for name in names:
+        if name not in tables:
+            raise UserError(f"{where}: there is no table {name!r}; there are {', '.join(sorted(tables))}")
+    return BLOCK.sub(lambda match: f"{match[1]}\n{tables[match['name']].strip()}\n\n{match[3]}", text)
+
+
+def rewrite(path: Path, tables: Mapping[str, str]) -> None:
+    """`with_tables` on a file, replaced whole or not at all."""
+    write_whole(path, with_tables(_read(path), tables, str(path)).encode())
 
 
 def _read(text: Path) -> str:

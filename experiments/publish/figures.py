@@ -10,17 +10,16 @@ from jaxtyping import Float
 from leadline.experiments.config.report import Column, FigureSpec
 from leadline.experiments.config.study import Study
 from leadline.experiments.publish.line_grids import Axis, Grid, Line, Panel, line_grid
-from leadline.experiments.publish.maps import attention_maps, head_map
-from leadline.experiments.publish.marks import bars, scatter
-from leadline.experiments.publish.names import axis_name, quantity, with_unit
+from leadline.experiments.publish.marks import attention_maps, bars, scatter
+from leadline.experiments.publish.names import axis_name, quantity
 from leadline.experiments.publish.series import QUANTITY, axis_of, heading_of, key_of, label_of, matched
-from leadline.experiments.publish.shown import Key, Shown, file_name, resolved, shown
+from leadline.experiments.publish.shown import Key, Shown, file_name, shown
 from leadline.experiments.publish.style import Drawing
-from leadline.experiments.records.measurement import reading, value_of
+from leadline.experiments.records.measurement import reading, resolve, value_of
 from leadline.experiments.records.record import StoredRecord
 
 # Kinds whose figures read arrays, and not only numbers and curves.
-OF_ARRAYS = ("position", "head_map", "scatter", "attention_map")
+OF_ARRAYS = ("position", "scatter", "attention_map")
 
 
 def figure(spec: FigureSpec, study: Study, stored: Iterable[StoredRecord]) -> Drawing | None:
@@ -34,7 +33,7 @@ def figure(spec: FigureSpec, study: Study, stored: Iterable[StoredRecord]) -> Dr
     chosen = shown(study, stored, spec.where, spec.labels)
     name = file_name(study, spec.name)
     match spec.kind:
-        case "head_map" | "attention_map":
+        case "attention_map":
             return _map(name, spec, chosen)
         case "scatter":
             return _scatter(name, spec, chosen)
@@ -95,8 +94,7 @@ def _line(label: str, points: Mapping[float, Sequence[float]], mark: float | Non
 def _mark(spec: FigureSpec, entries: Sequence[StoredRecord]) -> float | None:
     if spec.marks is None:
         return None
-    resolved_at = [(entry.record, resolved(entry.record, spec.marks.at)) for entry in entries]
-    values = [value_of(record, spec.marks.quantity, **at) for record, at in resolved_at if at is not None]
+    values = [value_of(entry.record, spec.marks.quantity, **spec.marks.at) for entry in entries]
     known = [value for value in values if value is not None]
     return float(np.mean(known)) if known else None
 
@@ -147,13 +145,13 @@ def _bars(name: str, spec: FigureSpec, chosen: Shown) -> Drawing | None:
 
 
 def _arrays(column: Column, spec: FigureSpec, entry: StoredRecord) -> Float[np.ndarray, "..."] | None:
-    fixed = resolved(entry.record, spec.at | column.at)
+    fixed = resolve(entry.record, spec.at | column.at)
     array = None if fixed is None else entry.arrays().get(reading(column.quantity, **fixed))
     return None if array is None else array.astype(np.float64)
 
 
 def _map(name: str, spec: FigureSpec, chosen: Shown) -> Drawing | None:
-    """Means over seeds by layer and head, or the attention of the first seed, a row an arm."""
+    """The attention of the first seed, a row an arm."""
     column = spec.quantities[0]
     rows: dict[str, list[Float[np.ndarray, "..."]]] = {}
     for entry in sorted(chosen.finished, key=lambda entry: (chosen.place(("arm",), (entry.record.arm,)), entry.record.seed)):
@@ -161,9 +159,6 @@ def _map(name: str, spec: FigureSpec, chosen: Shown) -> Drawing | None:
             rows.setdefault(label_of(spec.lines, key_of(spec.lines, chosen, 0, entry, {}), spec, chosen), []).append(array)
     if not rows:
         return None
-    if spec.kind == "head_map":
-        means = {label: np.mean(arrays, axis=0) for label, arrays in rows.items()}
-        return head_map(name, spec.caption, means, with_unit(quantity(column.quantity, chosen.units)))
     maps = {
         label: {f"{layer + 1}.{head + 1}": arrays[0][layer, head] for layer, head in np.ndindex(*arrays[0].shape[:2])}
         for label, arrays in rows.items()
@@ -196,9 +191,7 @@ def _points(
     """Both quantities of every head of a record; keys and values that heads share stand for each of them."""
     x, y = _arrays(across, spec, entry), _arrays(column, spec, entry)
     if x is None or y is None:
-        numbers = [
-            value_of(entry.record, q.quantity, **(resolved(entry.record, spec.at | q.at) or {})) for q in (across, column)
-        ]
+        numbers = [value_of(entry.record, q.quantity, **(spec.at | q.at)) for q in (across, column)]
         known = [np.array([number]) for number in numbers if number is not None]
         return (known[0], known[1]) if len(known) == 2 else None
     heads = max(x.shape[-1], y.shape[-1])

@@ -37,42 +37,26 @@ ABOVE = 6
 
 @dataclass(frozen=True)
 class Line:
-    """One line over several seeds: x, and mean, least and greatest y of the seeds at each.
+    """One line over several seeds: x, and mean, least and greatest y of the seeds at each."""
 
-    Attributes:
-        label: the same in every panel.
-        x: ascending.
-        y: means.
-        low: least values.
-        high: greatest values.
-        mark: a place on the horizontal axis: a dashed line in the line's colour, unless it lies beyond all points.
-    """
-
-    label: str
-    x: Float[np.ndarray, " X"]
-    y: Float[np.ndarray, " X"]
-    low: Float[np.ndarray, " X"]
-    high: Float[np.ndarray, " X"]
+    label: str  # the same in every panel
+    x: Float[np.ndarray, " X"]  # ascending
+    y: Float[np.ndarray, " X"]  # means
+    low: Float[np.ndarray, " X"]  # least values
+    high: Float[np.ndarray, " X"]  # greatest values
+    # a place on the horizontal axis: a dashed line in the line's colour, unless it lies beyond all points
     mark: float | None = None
 
 
 @dataclass(frozen=True)
 class Axis:
-    """An axis.
+    """An axis."""
 
-    Attributes:
-        label: the quantity and its unit.
-        log: it is logarithmic wherever its values are positive, and not only where they span decades.
-        share: its values are shares: from 0 on, and never logarithmic by themselves.
-        linear: its values are whole numbers, whatever they span: steps and layers.
-        tokens: its values are tokens, with ticks at powers of two.
-    """
-
-    label: str
-    log: bool = False
-    share: bool = False
-    linear: bool = False
-    tokens: bool = False
+    label: str  # the quantity and its unit
+    log: bool = False  # it is logarithmic wherever its values are positive, and not only where they span decades
+    share: bool = False  # its values are shares: from 0 on, and never logarithmic by themselves
+    linear: bool = False  # its values are whole numbers, whatever they span: steps and layers
+    tokens: bool = False  # its values are tokens, with ticks at powers of two
 
 
 @dataclass(frozen=True)

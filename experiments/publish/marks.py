@@ -1,4 +1,4 @@
-"""Figures of marks: quantities by name, sorted, and one quantity against another."""
+"""Quantities by name, sorted; one quantity against another; attention matrices."""
 
 from collections.abc import Mapping, Sequence
 
@@ -6,6 +6,7 @@ import matplotlib as mpl
 import numpy as np
 from jaxtyping import Float
 from matplotlib.axes import Axes
+from matplotlib.colors import PowerNorm
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.ticker import MaxNLocator
@@ -15,6 +16,7 @@ from leadline.experiments.publish.style import PALETTE, STYLE, Drawing, encode, 
 
 # Panel, row and series to the values of the seeds.
 Bars = Mapping[str, Mapping[str, Mapping[str, Sequence[float]]]]
+MASKED = "#d9d9d9"
 
 
 def bars(name: str, caption: str, panels: Bars, axes_of: Mapping[str, Axis]) -> Drawing:
@@ -94,4 +96,42 @@ def scatter(
         axes.set(xlabel=x.label, ylabel=y.label)
         handles = [Line2D([], [], label=label, **{**look(index), "linestyle": "none"}) for index, label in enumerate(series)]
         legend(figure, handles, beside=True)
+        return encode(name, caption, figure)
+
+
+def attention_maps(
+    name: str, caption: str, rows: Mapping[str, Mapping[str, Float[np.ndarray, "T T"]]], columns: int
+) -> Drawing:
+    """Attention matrices, query down and key across, a row an arm and a column a head; masked pairs are grey.
+
+    Arms with one map each stand beside each other, `columns` in a row.
+    """
+    if all(len(row) == 1 for row in rows.values()):
+        titled = [(label, next(iter(row.values()))) for label, row in rows.items()]
+        lines = [("", titled[start : start + columns]) for start in range(0, len(titled), columns)]
+    else:
+        lines = [(label, [(f"head {head}", matrix) for head, matrix in row.items()]) for label, row in rows.items()]
+    width = max(len(line) for _, line in lines)
+    with mpl.rc_context({**STYLE, "axes.grid": False}):
+        figure = Figure(figsize=(1.6 + 1.5 * width, 0.7 + 1.6 * len(lines)), layout="constrained")
+        grid = figure.subplots(len(lines), width, squeeze=False)
+        colours = mpl.colormaps["magma"].with_extremes(bad=MASKED)
+        image = None
+        for places, (label, line) in zip(grid, lines, strict=True):
+            for axes, (title, matrix) in zip(places, line, strict=False):
+                future = np.triu(np.ones(matrix.shape, bool), 1)
+                shares = np.where(future, np.nan, matrix)
+                image = axes.imshow(shares, cmap=colours, norm=PowerNorm(0.5, 0.0, 1.0), interpolation="nearest")
+                axes.set_title(title, fontsize=8)
+                axes.set_xticks([])
+                axes.set_yticks([])
+            for axes in places[len(line) :]:
+                axes.set_visible(False)
+            places[0].set_ylabel(label, fontsize=8)
+        figure.supxlabel("key (grey: masked)", fontsize=9)
+        figure.supylabel("query", fontsize=9)
+        if image is not None:
+            figure.colorbar(
+                image, ax=grid, label="attention (share)", shrink=min(1.0, 3.0 / len(lines)), ticks=[0, 0.1, 0.5, 1]
+            )
         return encode(name, caption, figure)

@@ -5,6 +5,7 @@ from types import MappingProxyType
 from typing import Any
 
 from leadline.experiments.config.report import Dims, TrainingLength
+from leadline.experiments.measure.exact.texts import LANGUAGES
 from leadline.experiments.records.quantities import QUANTITIES, Quantity
 
 MISSING = "–"
@@ -35,20 +36,7 @@ VALUES: Mapping[str, Mapping[Any, str]] = MappingProxyType(
             "addition": "addition",
         },
         "part": {"first": "first eighth", "middle": "middle quarter", "last": "last eighth"},
-        "language": {
-            "eng": "English",
-            "spa": "Spanish",
-            "fra": "French",
-            "deu": "German",
-            "rus": "Russian",
-            "cmn_hans": "Chinese",
-            "jpn": "Japanese",
-            "kor": "Korean",
-            "tha": "Thai",
-            "hin": "Hindi",
-            "amh": "Amharic",
-            "mya": "Burmese",
-        },
+        "language": LANGUAGES,
         "protocol": {"windows": "mean of windows", "documents": "mean of documents", "last": "last positions"},
         "policy": {"streaming": "cache", "recomputed": "window, re-computed", "full": "full attention"},
         "positions": {"cache": "positions in cache", "text": "positions of text"},

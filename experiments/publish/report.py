@@ -5,14 +5,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from leadline.experiments.config.report import Column, FigureSpec, TableSpec
 from leadline.experiments.config.study import Study
-from leadline.experiments.publish.default import figures_of, tables_of
 from leadline.experiments.publish.figures import figure
 from leadline.experiments.publish.ledger import claims_table, ledger_table, verdicts, verdicts_table
 from leadline.experiments.publish.page import Section, render
 from leadline.experiments.publish.shown import file_name
 from leadline.experiments.publish.style import save
-from leadline.experiments.publish.table import Table, comma_separated, latex, markdown, plain
+from leadline.experiments.publish.table import Table, comma_separated, latex, markdown
 from leadline.experiments.publish.tables import table
 from leadline.experiments.records.over_seeds import current, summary
 from leadline.experiments.records.quantities import QUANTITIES
@@ -22,28 +22,23 @@ from leadline.experiments.records.store import read_records, read_studies
 from leadline.experiments.records.verdict import Verdict
 from leadline.experiments.runtime.errors import UserError
 
+# These say how much was measured, and are no results.
+COUNTS = ("windows", "documents", "answers", "train_loss")
+MOST = 8
 PRINTERS = {"md": markdown, "csv": comma_separated, "tex": latex}
 
 
 @dataclass(frozen=True)
 class Compiled:
-    """What the records of a folder say, before it is written.
+    """What the records of a folder say, before it is written."""
 
-    Attributes:
-        sections: of the page, one a study with records, by name.
-        verdicts: on every claim of these studies.
-        ledger: tables of all claims: counts, statements with sources, statements with verdicts; empty without claims.
-        records: that all of it is made from.
-        notes: what was left out, and why.
-        references: BibTeX of every source that is cited.
-    """
-
-    sections: tuple[Section, ...]
-    verdicts: tuple[Verdict, ...]
+    sections: tuple[Section, ...]  # of the page, one a study with records, by name
+    verdicts: tuple[Verdict, ...]  # on every claim of these studies
+    # tables of all claims: counts, statements with sources, statements with verdicts; empty without claims
     ledger: tuple[Table, ...]
-    records: tuple[Record, ...]
-    notes: tuple[str, ...]
-    references: str
+    records: tuple[Record, ...]  # that all of it is made from
+    notes: tuple[str, ...]  # what was left out, and why
+    references: str  # BibTeX of every source that is cited
 
     @property
     def tables(self) -> tuple[Table, ...]:
@@ -52,14 +47,14 @@ class Compiled:
 
 @dataclass(frozen=True)
 class Published:
-    """What was written, and what it says: `terminal_tables` are the first table of each study as text, by its name."""
+    """What was written, what it says, and what is left out of it."""
 
     page: Path
     tables: tuple[Path, ...]
     figures: tuple[Path, ...]
     verdicts: tuple[Verdict, ...]
     summary: list[dict[str, Any]]
-    terminal_tables: dict[str, str]
+    notes: tuple[str, ...]
 
 
 def compiled(
@@ -125,11 +120,28 @@ def sources(studies: Iterable[Study], records: Iterable[Record]) -> list[str]:
     return sorted({key for key in keys if key})
 
 
+def tables_of(study: Study, stored: Sequence[StoredRecord]) -> tuple[TableSpec, ...]:
+    """The tables that the file of a study describes, or one of the first numbers that its records have as a whole."""
+    if study.tables:
+        return study.tables
+    whole = {entry.quantity for item in stored for entry in item.record.measurements if not entry.dims}
+    ordered = [name for name in QUANTITIES if name in whole] + sorted(whole - set(QUANTITIES))
+    columns = [Column(quantity=name) for name in ordered if name not in COUNTS][:MOST]
+    return (TableSpec(title=study.heading, columns=tuple(columns) or (Column(quantity="seconds"),)),)
+
+
+def figures_of(study: Study, stored: Sequence[StoredRecord]) -> tuple[FigureSpec, ...]:
+    """The figures that the file of a study describes; of models that were trained the loss over training."""
+    if study.figures or not any(entry.record.steps for entry in stored):
+        return study.figures
+    caption = "Held-out loss over training: mean and range of the seeds."
+    return (FigureSpec(kind="step", name="over_training", caption=caption, quantities=(Column(quantity="loss"),)),)
+
+
 def report(results: Path, digests: Mapping[tuple[str, str], str] | None = None) -> Published:
     """Writes the page, every table in three forms, every figure in two, and `references.bib`.
 
-    Raises:
-        UserError: if there is no record, a file of the folder is damaged, or it cannot be written.
+    UserError if there is no record, a file of the folder is damaged, or it cannot be written.
     """
     made = compiled(results, digests)
     page, folders = results / "index.html", {name: results / name for name in ("tables", "figures")}
@@ -144,8 +156,7 @@ def report(results: Path, digests: Mapping[tuple[str, str], str] | None = None) 
     except OSError as error:
         reason = error.strerror or str(error)
         raise UserError(f"{results}: cannot write the page ({reason}); choose another folder with --results") from error
-    shown = {section.study: plain(section.tables[0]) for section in made.sections}
-    return Published(page, tables, figures, made.verdicts, summary(made.records), shown)
+    return Published(page, tables, figures, made.verdicts, summary(made.records), made.notes)
 
 
 def write_table(table: Table, folder: Path, formats: Sequence[str]) -> list[Path]:

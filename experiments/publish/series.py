@@ -7,8 +7,8 @@ import numpy as np
 from leadline.experiments.config.report import Column, FigureSpec
 from leadline.experiments.publish.line_grids import Axis
 from leadline.experiments.publish.names import ABSENT, SHARES, dims_name, quantity, with_unit
-from leadline.experiments.publish.shown import Key, Shown, configured, free_dims, resolved
-from leadline.experiments.records.measurement import Dim, Point, reading
+from leadline.experiments.publish.shown import Key, Shown, configured, free_dims
+from leadline.experiments.records.measurement import Dim, Point, reading, resolve
 from leadline.experiments.records.record import StoredRecord
 
 QUANTITY = "quantity"
@@ -64,8 +64,8 @@ def matched(spec: FigureSpec, chosen: Shown, keys: Sequence[str]) -> Iterator[tu
     """(quantity, record, dimensions, values) of every reading whose dimensions are those of the figure and of its keys."""
     for entry in chosen.finished:
         for index, column in enumerate(spec.quantities):
-            fixed = resolved(entry.record, spec.at | column.at)
-            reference = None if spec.relative_to is None else resolved(entry.record, spec.relative_to)
+            fixed = resolve(entry.record, spec.at | column.at)
+            reference = None if spec.relative_to is None else resolve(entry.record, spec.relative_to)
             curves = curves_of(spec, column, entry) if fixed is not None else {}
             base = None if reference is None else curves.get(reading("", **reference).dims)
             free = (*keys, *([column.over] if column.over else []))

@@ -5,10 +5,10 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from leadline.experiments.config.load import named_arms
-from leadline.experiments.config.report import Dims, Published, Selector, TrainingLength
+from leadline.experiments.config.report import Published, Selector
 from leadline.experiments.config.study import Study
 from leadline.experiments.publish.names import order, value_name
-from leadline.experiments.records.measurement import Dim, Multiple, resolve
+from leadline.experiments.records.measurement import Dim
 from leadline.experiments.records.record import Record, StoredRecord, created_at
 
 Key = tuple[Dim | None, ...]
@@ -16,19 +16,12 @@ Key = tuple[Dim | None, ...]
 
 @dataclass(frozen=True)
 class Shown:
-    """Records of one study, and how its arms are called and ordered.
+    """Records of one study, and how its arms are called and ordered."""
 
-    Attributes:
-        study: as its file describes it.
-        stored: the records that are shown, diverged ones among them.
-        families: of each arm the name that the file has it under.
-        labels: of each arm and family what readers call it.
-    """
-
-    study: Study
-    stored: Sequence[StoredRecord]
-    families: Mapping[str, str]
-    labels: Mapping[str, Mapping[str, str]] = field(repr=False)
+    study: Study  # as its file describes it
+    stored: Sequence[StoredRecord]  # the records that are shown, diverged ones among them
+    families: Mapping[str, str]  # of each arm the name that the file has it under
+    labels: Mapping[str, Mapping[str, str]] = field(repr=False)  # of each arm and family what readers call it
 
     @property
     def records(self) -> list[Record]:
@@ -132,12 +125,6 @@ def _agrees(actual: Any, wanted: Any) -> bool:
             return all(_agrees(actual.get(key), value) for key, value in wanted.items())
         return wanted is True or actual.get("kind") == wanted
     return wanted is False if actual is None else actual == wanted
-
-
-def resolved(record: Record, at: Dims) -> dict[str, Dim] | None:
-    """Dimensions with every multiple as the number of tokens that it is for this record; None where it is none."""
-    asked = {key: Multiple(value.multiple) if isinstance(value, TrainingLength) else value for key, value in at.items()}
-    return resolve(record, asked)
 
 
 def free_dims(dims: Mapping[str, Dim], fixed: Mapping[str, Dim], free: Sequence[str]) -> dict[str, Dim] | None:

@@ -15,8 +15,7 @@ Cell = str | Statistic
 class Table:
     """Rows of cells under named columns. `name` is the file's and LaTeX label's; `notes` are printed below the rows.
 
-    Raises:
-        ValueError: if a row has not one cell a column.
+    ValueError if a row has not one cell a column.
     """
 
     title: str
@@ -76,13 +75,7 @@ def comma_separated(table: Table) -> str:
 
 _LATEX = {
     "\\": r"\textbackslash{}",
-    "{": r"\{",
-    "}": r"\}",
-    "_": r"\_",
-    "%": r"\%",
-    "&": r"\&",
-    "#": r"\#",
-    "$": r"\$",
+    **{special: f"\\{special}" for special in "{}_%&#$"},
     "~": r"\textasciitilde{}",
     "^": r"\textasciicircum{}",
     "<": r"$<$",

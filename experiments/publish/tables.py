@@ -6,9 +6,9 @@ from dataclasses import replace
 from leadline.experiments.config.report import Column, TableSpec
 from leadline.experiments.config.study import Study
 from leadline.experiments.publish.names import MISSING, dims_name, key_name, quantity
-from leadline.experiments.publish.shown import Key, Shown, file_name, free_dims, of_record, resolved, shown
+from leadline.experiments.publish.shown import Key, Shown, file_name, free_dims, of_record, shown
 from leadline.experiments.publish.table import Cell, Table
-from leadline.experiments.records.measurement import Dim
+from leadline.experiments.records.measurement import Dim, resolve
 from leadline.experiments.records.over_seeds import notes_of, statistic
 from leadline.experiments.records.record import Record, StoredRecord
 from leadline.experiments.records.references import cite
@@ -72,7 +72,7 @@ def _numbers(spec: TableSpec, chosen: Shown) -> dict[tuple[Key, Place], list[flo
     numbers: dict[tuple[Key, Place], list[float]] = {}
     for record in (entry.record for entry in chosen.finished):
         for index, column in enumerate(spec.columns):
-            fixed = resolved(record, column.at)
+            fixed = resolve(record, column.at)
             if fixed is None:
                 continue
             needed = {key for key in (column.each, column.over) if key is not None and not of_record(key)}

@@ -19,21 +19,14 @@ Tree = Mapping[str, Any]
 
 @dataclass(frozen=True)
 class RecordedArm:
-    """The records of one configuration.
+    """The records of one configuration."""
 
-    Attributes:
-        settings: the configuration with all defaults; of an exact study what decides its numbers.
-        leaves: dotted key -> value of all settings but what is measured.
-        changes: the keys of leaves that differ from what the arms of the study share; none where nothing is trained.
-        started: whether it goes on from the weights of another arm.
-        members: its records, those that diverged included, by seed.
-    """
-
-    settings: Tree
-    leaves: Tree
+    settings: Tree  # the configuration with all defaults; of an exact study what decides its numbers
+    leaves: Tree  # dotted key -> value of all settings but what is measured
+    # the keys of leaves that differ from what the arms of the study share; none where nothing is trained
     changes: frozenset[str]
-    started: bool
-    members: tuple[Record, ...]
+    started: bool  # whether it goes on from the weights of another arm
+    members: tuple[Record, ...]  # its records, those that diverged included, by seed
 
     @property
     def name(self) -> str:

@@ -10,7 +10,7 @@ from leadline.experiments.config.claim import Claim, Term
 from leadline.experiments.config.report import Dim, TrainingLength
 from leadline.experiments.records.arms import RecordedArm, differing
 from leadline.experiments.records.evidence import Decision, Evidence, decide, decide_share, decide_within
-from leadline.experiments.records.measurement import Multiple, value_of
+from leadline.experiments.records.measurement import value_of
 from leadline.experiments.records.quantities import QUANTITIES
 
 Choice = Mapping[str, RecordedArm]  # the arm of each selector
@@ -18,15 +18,10 @@ Choice = Mapping[str, RecordedArm]  # the arm of each selector
 
 @dataclass(frozen=True)
 class Comparison:
-    """The values of the terms of a claim for one choice of arms, of the seeds that have all of them.
+    """The values of the terms of a claim for one choice of arms, of the seeds that have all of them."""
 
-    Attributes:
-        arms: by selector.
-        values: of each term that is compared, one a seed.
-    """
-
-    arms: Choice
-    values: tuple[tuple[float, ...], ...]
+    arms: Choice  # by selector
+    values: tuple[tuple[float, ...], ...]  # of each term that is compared, one a seed
 
 
 def compare(claim: Claim, choice: Choice) -> Comparison | None:
@@ -38,8 +33,7 @@ def compare(claim: Claim, choice: Choice) -> Comparison | None:
 
 def term_values(term: Term, choice: Choice) -> dict[int, float]:
     """Seed -> value of a term; seeds without a finite value are left out."""
-    dims = {name: Multiple(dim.multiple) if isinstance(dim, TrainingLength) else dim for name, dim in term.at.items()}
-    measured = {record.seed: value_of(record, term.quantity, **dims) for record in choice[term.arm].records}
+    measured = {record.seed: value_of(record, term.quantity, **term.at) for record in choice[term.arm].records}
     values = {seed: value for seed, value in measured.items() if value is not None}
     if term.over is None:
         return values

@@ -44,11 +44,7 @@ def rows_of(curve: Curve) -> list[dict[str, Any]]:
 
 
 def curve_of(rows: Sequence[Mapping[str, Any]]) -> Curve:
-    """The curve of such rows.
-
-    Raises:
-        ValueError: for rows of another form.
-    """
+    """The curve of such rows. ValueError for rows of another form."""
     try:
         header, *points = rows
         readings = [reading(entry["quantity"], **entry["dims"]) for entry in header["readings"]]
@@ -65,11 +61,7 @@ def text_of(rows: Sequence[Mapping[str, Any]]) -> bytes:
 
 
 def rows_of_text(data: bytes) -> list[dict[str, Any]]:
-    """The rows of such a file.
-
-    Raises:
-        ValueError: naming the line that is not JSON.
-    """
+    """The rows of such a file. ValueError naming the line that is not JSON."""
     rows = []
     for number, content in enumerate(data.splitlines(), start=1):
         try:

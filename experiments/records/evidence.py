@@ -16,19 +16,12 @@ MOST_SEEDS = 1000  # up to which the number that would decide is looked for
 
 @dataclass(frozen=True)
 class Evidence:
-    """What the records say of one statement.
+    """What the records say of one statement."""
 
-    Attributes:
-        measured: the measured figures, for readers.
-        margins: one number a seed, or a case where `exact`; positive where it supports the statement.
-        exact: computed without chance, so that the signs alone decide.
-        unmet: what is missing where a precondition is not met; empty where all are.
-    """
-
-    measured: str
-    margins: tuple[float, ...]
-    exact: bool = False
-    unmet: str = ""
+    measured: str  # the measured figures, for readers
+    margins: tuple[float, ...]  # one number a seed, or a case where `exact`; positive where it supports the statement
+    exact: bool = False  # computed without chance, so that the signs alone decide
+    unmet: str = ""  # what is missing where a precondition is not met; empty where all are
 
 
 class Decision(NamedTuple):

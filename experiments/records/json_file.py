@@ -17,10 +17,8 @@ SUM = "sum"
 def strict_json(value: object) -> object:
     """Turns a nested value into what strict JSON can hold, without loss: inf, -inf, nan become strings that name them.
 
-    A softmax logit of -inf is a legal setting, and JSON has no such number. NumPy's scalars become Python's.
-
-    Raises:
-        TypeError: for a value that is no number, text, boolean, None, list or mapping.
+    A softmax logit of -inf is a legal setting, and JSON has no such number. NumPy's scalars become Python's. TypeError for a
+    value that is no number, text, boolean, None, list or mapping.
     """
     match value:
         case None | bool() | int() | str():
@@ -41,20 +39,12 @@ def sha256(data: bytes) -> str:
 
 
 def line(value: object) -> str:
-    """The value on one line, without blanks.
-
-    Raises:
-        ValueError: for a number that is not finite.
-    """
+    """The value on one line, without blanks. ValueError for a number that is not finite."""
     return json.dumps(value, allow_nan=False, ensure_ascii=False, separators=(",", ":"))
 
 
 def parse(data: bytes) -> Any:
-    """The value of strict JSON in UTF-8.
-
-    Raises:
-        ValueError: for anything else, and for nesting that is too deep.
-    """
+    """The value of strict JSON in UTF-8. ValueError for anything else, and for nesting that is too deep."""
     try:
         return json.loads(data.decode(), parse_constant=_refuse)
     except RecursionError:
@@ -72,11 +62,7 @@ def sealed(content: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def check_sum(content: Any) -> dict[str, Any]:
-    """The content, if it agrees with its sum.
-
-    Raises:
-        ValueError: if it is no object, has no sum, or another one.
-    """
+    """The content, if it agrees with its sum. ValueError if it is no object, has no sum, or another one."""
     if not isinstance(content, dict) or SUM not in content:
         raise ValueError("it has no sum of its content")
     if sealed(content)[SUM] != content[SUM]:
@@ -92,10 +78,8 @@ def seal(content: Mapping[str, Any]) -> bytes:
 def unseal(data: bytes) -> dict[str, Any]:
     """The object of a sealed file.
 
-    Every byte counts: a file that says the same in another form is refused too.
-
-    Raises:
-        ValueError: if the file is not what `seal` wrote.
+    Every byte counts: a file that says the same in another form is refused too. ValueError if the file is not what `seal`
+    wrote.
     """
     content = check_sum(parse(data))
     if _text(content) != data:

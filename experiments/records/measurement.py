@@ -1,11 +1,12 @@
 """A measurement: a quantity with a value, a unit and dimensions, and how records are asked for one."""
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 
+from leadline.experiments.config.report import TrainingLength
 from leadline.experiments.records.quantities import QUANTITIES, Quantity
 
 Dim = int | float | str
@@ -32,19 +33,12 @@ Point = dict[Reading, np.ndarray]
 
 @dataclass(frozen=True, init=False)
 class Measurement:
-    """One number of a record.
+    """One number of a record."""
 
-    Attributes:
-        quantity: its name in the table of quantities.
-        value: None where the number was not finite.
-        unit: of the value.
-        dims: layer, length, extension, task …; layers and heads count from 1.
-    """
-
-    quantity: str
-    value: float | None
-    unit: str
-    dims: Mapping[str, Dim]
+    quantity: str  # its name in the table of quantities
+    value: float | None  # None where the number was not finite
+    unit: str  # of the value
+    dims: Mapping[str, Dim]  # layer, length, extension, task …; layers and heads count from 1
 
     def __init__(self, quantity: str, value: float | None, unit: str, **dims: Dim) -> None:
         number = None if value is None or not np.isfinite(value) else float(value)
@@ -54,12 +48,6 @@ class Measurement:
     @property
     def reading(self) -> Reading:
         return reading(self.quantity, **self.dims)
-
-
-class Multiple(NamedTuple):
-    """A dimension in tokens, as a multiple of the training length of the record that is asked."""
-
-    factor: float
 
 
 @runtime_checkable
@@ -100,7 +88,7 @@ def value_of(record: Measured, quantity: str, **dims: Any) -> float | None:
     """The value of a quantity at exactly these dimensions, or None where the record has none.
 
     A dimension that is not given must be absent: `sink_rate` is the mean over layers, `sink_rate` with `layer=2` that of the
-    second. A `Multiple` is resolved against the record's own training length.
+    second. A `TrainingLength` is resolved against the record's own training length.
     """
     resolved = resolve(record, dims)
     if resolved is None:
@@ -110,33 +98,11 @@ def value_of(record: Measured, quantity: str, **dims: Any) -> float | None:
 
 
 def resolve(record: Measured, dims: Mapping[str, Any]) -> dict[str, Dim] | None:
-    """The dimensions with every `Multiple` as the number of tokens that it is for this record; None where it is none."""
+    """The dimensions with every multiple as the number of tokens that it is for this record; None where it is none."""
     length = record.training_length
-    if length is None and any(isinstance(value, Multiple) for value in dims.values()):
+    if length is None and any(isinstance(value, TrainingLength) for value in dims.values()):
         return None
-    return {name: round(value.factor * (length or 0)) if isinstance(value, Multiple) else value for name, value in dims.items()}
-
-
-def select(records: Iterable[Measured], quantity: str, **dims: Any) -> Iterator[tuple[Any, float]]:
-    """(record, value) of every record that has a finite value of the quantity at these dimensions.
-
-    Example:
-        select(records, "perplexity", extension="yarn", length=Multiple(8))
-    """
-    for record in records:
-        value = value_of(record, quantity, **dims)
-        if value is not None:
-            yield record, value
-
-
-def values_of_dim(records: Iterable[Measured], quantity: str, dim: str, **dims: Any) -> list[Dim]:
-    """The values of one dimension at which a quantity was measured, ascending, where the other dimensions are exactly these."""
-    seen: set[Dim] = set()
-    for record in records:
-        resolved = resolve(record, dims)
-        for entry in record.measurements:
-            if entry.quantity == quantity and dim in entry.dims:
-                others = {name: value for name, value in entry.dims.items() if name != dim}
-                if others == resolved:
-                    seen.add(entry.dims[dim])
-    return sorted(seen, key=lambda value: (isinstance(value, str), value))
+    return {
+        name: round(value.multiple * (length or 0)) if isinstance(value, TrainingLength) else value
+        for name, value in dims.items()
+    }

@@ -1,4 +1,4 @@
-"""Statistics over seeds, which of the stored records a page is about, and the notes that say what figures come from."""
+"""Statistics over seeds, which of the stored records a page is about, and what is said of where and at which scale."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -12,23 +12,14 @@ from leadline.experiments.records.record import Record, StoredRecord, created_at
 
 @dataclass(frozen=True)
 class Statistic:
-    """A mean over seeds with its sample standard deviation (ddof = 1).
+    """A mean over seeds with its sample standard deviation (ddof = 1)."""
 
-    Attributes:
-        mean: over the seeds that finished.
-        std: None without spread (n = 1, or exact).
-        n: values in the mean.
-        digits: decimals that tables show.
-        scientific: whether tables show powers of ten.
-        diverged: seeds that are not in the mean.
-    """
-
-    mean: float
-    std: float | None
-    n: int
-    digits: int = 3
-    scientific: bool = False
-    diverged: int = 0
+    mean: float  # over the seeds that finished
+    std: float | None  # None without spread (n = 1, or exact)
+    n: int  # values in the mean
+    digits: int = 3  # decimals that tables show
+    scientific: bool = False  # whether tables show powers of ten
+    diverged: int = 0  # seeds that are not in the mean
 
     def __str__(self) -> str:
         style = f".{self.digits}{'e' if self.scientific else 'f'}"
@@ -159,3 +150,29 @@ def notes_of(records: Sequence[Record]) -> tuple[str, ...]:
     trained = any(record.steps for record in records)
     seeds = (seeds_note(records), *diverged_notes(records)) if trained else ()
     return (*seeds, *evaluated_note(records), *provenance(records))
+
+
+def count(number: float | int) -> str:
+    """A number of parameters, steps or tokens as it is printed: `1.23M`."""
+    for size, letter in ((1e9, "G"), (1e6, "M"), (1e3, "k")):
+        if number >= size:
+            return f"{number / size:.3g}{letter}"
+    return f"{number:.0f}"
+
+
+def scale(records: Sequence[Record]) -> str:
+    """Parameters, layers, width, steps and tokens of trained records; `exact` for those that were computed."""
+    trained = [record for record in records if record.steps > 0]
+    if not trained:
+        return "exact" if records else ""
+    models = [model for record in trained if isinstance(model := record.config.get("model"), dict)]
+    shapes = sorted({f"{model['layers']} layers of width {model['width']}" for model in models})
+    numbers = (
+        f"{_span([getattr(record, field) for record in trained])} {field}" for field in ("parameters", "steps", "tokens")
+    )
+    return ", ".join([*shapes, *numbers])
+
+
+def _span(numbers: Sequence[int]) -> str:
+    low, high = count(min(numbers)), count(max(numbers))
+    return low if low == high else f"{low} to {high}"

@@ -21,6 +21,7 @@ from pydantic import ValidationError
 from leadline.experiments.records.curve import curve_of, rows_of, text_of
 from leadline.experiments.records.json_file import check_sum, line, parse, sealed, sha256, write_whole
 from leadline.experiments.records.measurement import Point, reading
+from leadline.experiments.records.portable import portable_record
 from leadline.experiments.records.record import SCHEMA_VERSION, Curve, Record, StoredRecord
 from leadline.experiments.runtime.errors import UserError
 
@@ -33,19 +34,13 @@ class NewerSchema(ValueError):  # noqa: N818  # nothing is wrong with the record
 
 @dataclass(frozen=True)
 class PackedRecord:
-    """A record of a packed study.
+    """A record of a packed study."""
 
-    Attributes:
-        record: itself.
-        rows: of its curve.
-        places: of its arrays that are published, by key: the name of an array of `archive`, the first element, the shape.
-        archive: the file of the arrays.
-    """
-
-    record: Record
-    rows: Sequence[Mapping[str, Any]]
+    record: Record  # itself
+    rows: Sequence[Mapping[str, Any]]  # of its curve
+    # of its arrays that are published, by key: the name of an array of `archive`, the first element, the shape
     places: Mapping[str, tuple[str, int, Sequence[int]]]
-    archive: Path
+    archive: Path  # the file of the arrays
 
     def curve(self) -> Curve:
         return curve_of(self.rows)
@@ -53,8 +48,7 @@ class PackedRecord:
     def arrays(self) -> Point:
         """The arrays that are published, by reading; `record.arrays` lists the others too.
 
-        Raises:
-            UserError: naming the file, if it cannot be read.
+        UserError naming the file, if it cannot be read.
         """
         entries = [entry for entry in self.record.arrays if entry.key in self.places]
         if not entries:
@@ -73,9 +67,7 @@ def _slice(archive: Mapping[str, np.ndarray], name: str, start: int, shape: Sequ
 def write_packed(folder: Path, records: Sequence[StoredRecord], quantities: Collection[str]) -> None:
     """Packs records, and of their arrays those of some quantities. The same records give the same bytes.
 
-    Raises:
-        OSError: if the folder cannot be written.
-        UserError: if an array or a curve of a record cannot be read.
+    OSError if the folder cannot be written. UserError if an array or a curve of a record cannot be read.
     """
     parts: dict[str, list[np.ndarray]] = {}
     sizes: dict[str, int] = {}
@@ -90,7 +82,7 @@ def write_packed(folder: Path, records: Sequence[StoredRecord], quantities: Coll
                 places[entry.key] = (name, sizes.get(name, 0), array.shape)
                 sizes[name] = sizes.get(name, 0) + array.size
                 parts.setdefault(name, []).append(array.ravel())
-        record = sealed(stored.record.model_dump(mode="json"))
+        record = sealed(portable_record(stored.record).model_dump(mode="json"))
         lines.append(f"{line({'record': record, 'curve': rows_of(stored.curve()), 'arrays': places})}\n")
     arrays = _archive(parts)
     body = "".join(lines).encode()
@@ -156,9 +148,7 @@ def _unpacked(content: Mapping[str, Any], folder: Path) -> PackedRecord:
 def validated(content: Mapping[str, Any]) -> Record:
     """The record of checked content.
 
-    Raises:
-        NewerSchema: if it is of a schema that is not known here.
-        ValueError: in one line, if it does not fit the schema.
+    NewerSchema if it is of a schema that is not known here. ValueError in one line, if it does not fit the schema.
     """
     try:
         _check_version(content)

@@ -12,27 +12,17 @@ from typing import Literal
 
 @dataclass(frozen=True)
 class Quantity:
-    """What a number is.
+    """What a number is."""
 
-    Attributes:
-        name: as records and configurations name it.
-        unit: of the value; "1" for a pure number.
-        meaning: one phrase, lower case, without a full stop.
-        label: the heading in tables and on axes; the name with blanks where it is empty.
-        source: the key of the paper that defines it (`leadline.experiments.records.references`), or "".
-        axes: of the array that is measured, outermost first; () for a number.
-        reduce: what one number is made of the array: "mean", "max", or None where no one number sums it up.
-        digits: decimals that tables show.
-    """
-
-    name: str
-    unit: str
-    meaning: str
-    label: str = ""
-    source: str = ""
-    axes: tuple[str, ...] = ()
+    name: str  # as records and configurations name it
+    unit: str  # of the value; "1" for a pure number
+    meaning: str  # one phrase, lower case, without a full stop
+    label: str = ""  # the heading in tables and on axes; the name with blanks where it is empty
+    source: str = ""  # the key of the paper that defines it (`leadline.experiments.records.references`), or ""
+    axes: tuple[str, ...] = ()  # of the array that is measured, outermost first; () for a number
+    # what one number is made of the array: "mean", "max", or None where no one number sums it up
     reduce: Literal["mean", "max"] | None = "mean"
-    digits: int = 3
+    digits: int = 3  # decimals that tables show
 
     @property
     def heading(self) -> str:

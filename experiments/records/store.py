@@ -21,6 +21,7 @@ from leadline.experiments.records.curve import NO_CURVE, curve_of, rows_of, rows
 from leadline.experiments.records.json_file import seal, sha256, unseal, write_whole
 from leadline.experiments.records.measurement import Point, reading
 from leadline.experiments.records.packed import PACKED, NewerSchema, read_packed, validated, write_packed
+from leadline.experiments.records.portable import portable, portable_record
 from leadline.experiments.records.provenance import differing
 from leadline.experiments.records.quantities import QUANTITIES, Quantity
 from leadline.experiments.records.record import ArrayEntry, Curve, Record, StoredRecord, Sums
@@ -37,11 +38,7 @@ class FolderRecord:
     folder: Path
 
     def curve(self) -> Curve:
-        """The curve.
-
-        Raises:
-            UserError: naming the file, if it is not the one that was written.
-        """
+        """The curve. UserError naming the file, if it is not the one that was written."""
         path = self.folder / CURVES
         try:
             return curve_of(rows_of_text(_checked(path, self.record)))
@@ -49,11 +46,7 @@ class FolderRecord:
             raise _damaged(path, error) from error
 
     def arrays(self) -> Point:
-        """The arrays by reading.
-
-        Raises:
-            UserError: naming the file, if it is not the one that was written.
-        """
+        """The arrays by reading. UserError naming the file, if it is not the one that was written."""
         path = self.folder / ARRAYS
         try:
             with np.load(io.BytesIO(_checked(path, self.record)), allow_pickle=False) as archive:
@@ -65,8 +58,7 @@ class FolderRecord:
 def record_folder(results: Path, study: str, arm: str, arm_hash: str, seed: int) -> Path:
     """`results/STUDY/ARM-HASH/sSEED`.
 
-    Raises:
-        UserError: if a name cannot be a folder of its own (empty, hidden, or with a separator in it).
+    UserError if a name cannot be a folder of its own (empty, hidden, or with a separator in it).
     """
     for what, name in (("study", study), ("arm", arm)):
         if not name or name.startswith(".") or re.search(r"[/\\\0]", name):
@@ -109,7 +101,8 @@ def write_record(
     np.savez_compressed(archive, allow_pickle=False, **dict(zip(names, arrays.values(), strict=True)))  # pyright: ignore[reportArgumentType]  # names are no parameter's
     files = {CURVES: text_of(rows_of(curve or NO_CURVE)), ARRAYS: archive.getvalue()}
     sums = Sums(curves=sha256(files[CURVES]), arrays=sha256(files[ARRAYS]))
-    content = seal(record.model_copy(update={"arrays": tuple(entries), "sums": sums}).model_dump(mode="json"))
+    whole = portable_record(record).model_copy(update={"arrays": tuple(entries), "sums": sums})
+    content = seal(whole.model_dump(mode="json"))
     try:
         folder.mkdir(parents=True, exist_ok=True)
         for name, data in {**files, RECORD: content}.items():
@@ -123,8 +116,7 @@ def write_record(
 def read_record(folder: Path) -> Record:
     """The record of one folder, whatever the folder is called; the files beside it are those that the record was written with.
 
-    Raises:
-        UserError: naming the file and what to do, if it is missing or damaged, or of another schema.
+    UserError naming the file and what to do, if it is missing or damaged, or of another schema.
     """
     path = folder / RECORD
     try:
@@ -172,6 +164,14 @@ def read_records(results: Path, study: str | None = None) -> tuple[list[StoredRe
     return [distinct[key] for key in sorted(distinct)], notes
 
 
+def is_recorded(folder: Path) -> bool:
+    """Whether a folder holds the record that belongs there, undamaged. One of a newer schema counts: it is not run again."""
+    try:
+        return (folder / RECORD).exists() and _in_its_place(folder.parents[2], folder).folder == folder
+    except UserError as error:
+        return isinstance(error.__cause__, NewerSchema)
+
+
 def _in_its_place(results: Path, folder: Path) -> FolderRecord:
     record = read_record(folder)
     place = record_folder(results, record.study, record.arm, record.arm_hash, record.seed)
@@ -203,22 +203,18 @@ def pack(results: Path, study: str, into: Path, quantities: Collection[str]) -> 
     try:
         write_packed(into / study, records, quantities)
         if (results / study / STUDY).exists():
-            write_whole(into / study / STUDY, (results / study / STUDY).read_bytes())
+            write_whole(into / study / STUDY, seal(portable(unseal((results / study / STUDY).read_bytes()))))
     except OSError as error:
         raise UserError(f"{into / study}: cannot write the records ({error.strerror or error})") from error
     return notes
 
 
 def write_study(results: Path, study: Study) -> None:
-    """Writes the description of a study beside its records.
-
-    Raises:
-        UserError: if the folder cannot be written.
-    """
+    """Writes the description of a study beside its records. UserError if the folder cannot be written."""
     folder = results / study.study
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        write_whole(folder / STUDY, seal({"study": differing(study)}))
+        write_whole(folder / STUDY, seal({"study": portable(differing(study))}))
     except OSError as error:
         reason = error.strerror or str(error)
         raise UserError(f"{folder}: cannot write results ({reason}); choose another folder with --results") from error
@@ -227,8 +223,7 @@ def write_study(results: Path, study: Study) -> None:
 def read_studies(results: Path) -> dict[str, Study]:
     """The descriptions of the studies below a results folder, by name.
 
-    Raises:
-        UserError: naming the file, if one is damaged or was written by a version that knew other settings.
+    UserError naming the file, if one is damaged or was written by a version that knew other settings.
     """
     return {study.study: study for study in _studies(results)}
 

@@ -19,8 +19,8 @@ from leadline.experiments.records.comparison import (
     term_values,
 )
 from leadline.experiments.records.evidence import Decision, Evidence, Outcome, decide
+from leadline.experiments.records.over_seeds import count, scale
 from leadline.experiments.records.record import Record
-from leadline.experiments.records.scale import count, scale
 from leadline.experiments.runtime.errors import UserError
 
 Predicate = Callable[[Sequence[Record]], Evidence | None]
@@ -28,35 +28,20 @@ Predicate = Callable[[Sequence[Record]], Evidence | None]
 
 @dataclass(frozen=True)
 class Verdict:
-    """A claim with what was measured, at the scale at which it was measured.
+    """A claim with what was measured, at the scale at which it was measured."""
 
-    Attributes:
-        id: of the claim.
-        statement: what is claimed.
-        source: a key of the references; empty for a statement of our own.
-        where: table, figure or section of the source.
-        published: the published figure.
-        study: the name of the study that it belongs to.
-        measured: the measured figures, for readers; empty where nothing was measured.
-        outcome: of the comparison.
-        reason: why it is that.
-        n: seeds, or cases of an exact claim.
-        interval: the 95 % interval that the outcome rests on.
-        scale: parameters, steps and tokens of the arms that were compared.
-    """
-
-    id: str
-    statement: str
-    source: str
-    where: str
-    published: str
-    study: str
-    measured: str
-    outcome: Outcome
-    reason: str
-    n: int
-    interval: tuple[float, float] | None
-    scale: str
+    id: str  # of the claim
+    statement: str  # what is claimed
+    source: str  # a key of the references; empty for a statement of our own
+    where: str  # table, figure or section of the source
+    published: str  # the published figure
+    study: str  # the name of the study that it belongs to
+    measured: str  # the measured figures, for readers; empty where nothing was measured
+    outcome: Outcome  # of the comparison
+    reason: str  # why it is that
+    n: int  # seeds, or cases of an exact claim
+    interval: tuple[float, float] | None  # the 95 % interval that the outcome rests on
+    scale: str  # parameters, steps and tokens of the arms that were compared
 
     @property
     def own(self) -> bool:
@@ -72,7 +57,7 @@ def verdicts(studies: Mapping[str, Study], records: Sequence[Record]) -> list[Ve
         records: of any studies; those of studies that are not given are passed over.
 
     Raises:
-        UserError: for a claim that names a selector or a function that does not exist.
+        UserError: for a claim that names a function that does not exist.
     """
     judged = []
     for study in studies.values():
@@ -82,9 +67,7 @@ def verdicts(studies: Mapping[str, Study], records: Sequence[Record]) -> list[Ve
 
 
 def judge(claim: Claim, study: Study, arms: Sequence[RecordedArm]) -> Verdict:
-    """The verdict on one claim of a study. UserError where it names a selector or a function that does not exist."""
-    if unknown := sorted(set(claim.selectors()) - set(study.selectors)):
-        raise UserError(f"{study.study}: claim {claim.id}: [selectors] lacks {', '.join(unknown)}")
+    """The verdict on one claim of a study. UserError where it names a function that does not exist."""
     choices, matching = combinations(study, claim.selectors(), arms)
     compared = list({id(arm): arm for choice in choices for arm in choice.values()}.values())
     missing = _missing(claim, study, choices, matching) if arms else "no records"

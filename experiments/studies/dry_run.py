@@ -16,6 +16,7 @@ from leadline.model.decoder import DecoderConfig, init_decoder
 from leadline.model.mesh import make_mesh
 
 Row = dict[str, Any]
+COLUMNS = ("study", "arm", "start", "seeds", "parameters", "tokens", "flops", "program")
 
 
 def described(plan: Plan) -> list[Row]:
@@ -52,16 +53,5 @@ def parameters(model: DecoderConfig) -> int:
     return sum(leaf.size for leaf in shapes)
 
 
-def _row(
-    study: str, arm: str, start: str, seeds: int, parameters: int, tokens: int, flops: float, program: int
-) -> Row:  # fmt: skip
-    return {
-        "study": study,
-        "arm": arm,
-        "start": start,
-        "seeds": seeds,
-        "parameters": parameters,
-        "tokens": tokens,
-        "flops": flops,
-        "program": program,
-    }
+def _row(*values: str | float) -> Row:
+    return dict(zip(COLUMNS, values, strict=True))

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from leadline.experiments.records.evidence import Evidence
-from leadline.experiments.records.measurement import value_of, values_of_dim
+from leadline.experiments.records.measurement import value_of
 from leadline.experiments.records.record import Record
 from leadline.tokenization.byte import ByteTokenizer
 
@@ -21,7 +21,8 @@ def decoding_converges(records: Sequence[Record]) -> Evidence | None:
 
     nostalgebraist 2020 (logit lens). None for fewer than three layers.
     """
-    layers = values_of_dim(records, "early_divergence", "layer")
+    entries = [entry for record in records for entry in record.measurements if entry.quantity == "early_divergence"]
+    layers = sorted({int(entry.dims["layer"]) for entry in entries if entry.dims.keys() == {"layer"}})
     rows = [[value_of(record, "early_divergence", layer=layer) for layer in layers] for record in records]
     complete = np.array([row for row in rows if row and None not in row], np.float64)
     if complete.ndim != 2 or len(layers) < 3:

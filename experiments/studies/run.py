@@ -12,7 +12,7 @@ from leadline.experiments.config.study import Arm, Study
 from leadline.experiments.publish.report import Published, compiled, report
 from leadline.experiments.publish.table import plain
 from leadline.experiments.records.provenance import provenance
-from leadline.experiments.records.store import write_study
+from leadline.experiments.records.store import read_records, write_study
 from leadline.experiments.runtime.errors import UserError
 from leadline.experiments.runtime.lock import locked
 from leadline.experiments.runtime.progress import Progress
@@ -49,8 +49,7 @@ class Ran:
 def planned(config: Path, words: Sequence[str]) -> list[tuple[Study, list[Arm]]]:
     """Every study of a configuration with its arms, checked before anything runs.
 
-    Raises:
-        UserError: for whatever the files or the words say that cannot be run.
+    UserError for whatever the files or the words say that cannot be run.
     """
     plan: list[tuple[Study, list[Arm]]] = []
     for study in load_studies(config, words):
@@ -61,7 +60,7 @@ def planned(config: Path, words: Sequence[str]) -> list[tuple[Study, list[Arm]]]
 
 
 def run(plan: Plan, results: Path, progress: Progress, show: Callable[[str], None]) -> Ran:
-    """Runs what has no record yet and publishes what is recorded.
+    """Runs what has no record yet, or a damaged one, and publishes what is recorded. What is left out is said.
 
     Args:
         plan: studies and their arms, as `planned` gives them.
@@ -79,6 +78,9 @@ def run(plan: Plan, results: Path, progress: Progress, show: Callable[[str], Non
     programs: list[str] = []
     origin = provenance()
     trained, recorded = 0, 0
+    damaged = [line for study, _ in plan for line in read_records(results, study.study)[1]]
+    for line in damaged:
+        progress.note(line)
     with Interruption(progress.note) as interruption:
         for study, arms in plan:
             write_study(results, study)
@@ -95,7 +97,11 @@ def run(plan: Plan, results: Path, progress: Progress, show: Callable[[str], Non
                 recorded += outcome.recorded
             sections = {section.study: section for section in compiled(results, digests, drawn=()).sections}
             show(plain(sections[study.study].tables[0]))
-    return Ran(report(results, digests), tuple(programs), time.monotonic() - began, trained, recorded)
+    published = report(results, digests)
+    for line in published.notes:
+        if line not in damaged:
+            progress.note(line)
+    return Ran(published, tuple(programs), time.monotonic() - began, trained, recorded)
 
 
 def _check_folder(results: Path) -> None:

@@ -44,9 +44,7 @@ def run_exact(
     if study.exact is None:
         raise ValueError(f"{study.study} trains models; leadline.experiments.training.plan runs it")
     jobs = jobs_of(study.exact)
-    records, notes = read_records(results, study.study)
-    for line in notes:
-        progress.note(line)
+    records, _ = read_records(results, study.study)
     on_record = {(stored.record.arm, stored.record.arm_hash): stored for stored in records}
     digests = {job.name: arm_digest(job.settings, job.data_digest) for job in jobs}
     already = sum(item in on_record for item in digests.items())

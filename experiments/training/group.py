@@ -16,7 +16,7 @@ from leadline.experiments.config.to_model import decoder_config
 from leadline.experiments.config.train import Constant, TrainConfig
 from leadline.experiments.data.source import Source
 from leadline.experiments.measure.kinds.registry import curve_of
-from leadline.experiments.records.store import RECORD
+from leadline.experiments.records.store import is_recorded
 from leadline.experiments.runtime.ensemble import ensemble_mesh
 from leadline.model.decoder import DecoderConfig
 
@@ -84,7 +84,7 @@ class Member:
 
     @property
     def recorded(self) -> bool:
-        return (self.folder / RECORD).exists()
+        return is_recorded(self.folder)
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,7 @@ from leadline.experiments.config.to_model import decoder_config
 from leadline.experiments.data.source import Source, open_source, vocabulary_size
 from leadline.experiments.measure.kinds.registry import check_data
 from leadline.experiments.records.provenance import Provenance, arm_digest
-from leadline.experiments.records.store import RECORD, read_record, record_folder
+from leadline.experiments.records.store import is_recorded, read_record, record_folder
 from leadline.experiments.runtime.errors import UserError
 from leadline.experiments.runtime.lock import locked
 from leadline.experiments.runtime.progress import Progress
@@ -105,7 +105,7 @@ def _run_group(
 def _all_recorded(folder: Path, group: RunGroup) -> bool:
     """Whether every member of the checkpoint that a group went on from has a record; some may not be of this run."""
     unfinished = group.unfinished
-    return unfinished is not None and all((folder.parent / name / RECORD).exists() for name in unfinished.members)
+    return unfinished is not None and all(is_recorded(folder.parent / name) for name in unfinished.members)
 
 
 def _members(
@@ -171,7 +171,7 @@ def _check(groups: Sequence[RunGroup]) -> None:
 def _check_predecessors(members: Sequence[Member]) -> None:
     """UserError, before anything is trained, where an arm is recorded and the weights to start from are gone."""
     for before in dict.fromkeys(member.predecessor for member in members):
-        if before is None or not (before.folder / RECORD).exists() or read_record(before.folder).status == "diverged":
+        if before is None or not is_recorded(before.folder) or read_record(before.folder).status == "diverged":
             continue
         step, _ = checkpoint.latest(before.checkpoints)
         if step != before.steps:

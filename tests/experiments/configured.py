@@ -25,6 +25,20 @@ sink.length = 16
 lengths = [16, 32]
 last = 8
 """
+SINKS = """
+study = "sinks"
+seeds = [0, 1]
+[model]
+width = 32
+heads = 2
+position = { kind = "rope", base = 10000.0 }
+[data]
+kind = "backcopy"
+[train]
+steps = 10
+batch = 4
+learning_rate = 1e-3
+"""
 
 
 def write_config(folder: Path, text: str, name: str = "study.toml") -> Path:

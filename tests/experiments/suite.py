@@ -90,10 +90,15 @@ def suite(folder: Path) -> Path:
 
 
 def run_suite(
-    config: Path, results: Path, *words: str, progress: type[Progress] = Progress, show: Callable[[str], Any] = lambda _: None
+    config: Path,
+    results: Path,
+    *words: str,
+    progress: type[Progress] = Progress,
+    show: Callable[[str], Any] = lambda _: None,
+    console: Console | None = None,
 ) -> Ran:
-    """Runs a file, quietly."""
-    return run(planned(config, words), results, progress(Console(quiet=True)), show)
+    """Runs a file, quietly where no console is given."""
+    return run(planned(config, words), results, progress(console or Console(quiet=True)), show)
 
 
 def first_run(folder: Path) -> Run:

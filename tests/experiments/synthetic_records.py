@@ -38,33 +38,40 @@ def measured(quantity: str, value: float | None, **dims: int | float | str) -> M
     return Measurement(quantity, None if value is None else float(value), unit, **dims)
 
 
+FIELDS: dict[str, Any] = {
+    "study": "sinks",
+    "arm": "softmax",
+    "arm_hash": "0123456789ab",
+    "seed": 0,
+    "status": "finished",
+    "config": {"model": {"layers": 2, "width": 64}, "data": {"kind": "text", "length": LENGTH}, "start": None},
+    "data": {"name": "synthetic", "digest": "00"},
+    "commit": "0000000000000000",
+    "dirty": False,
+    "created": "2026-01-02T03:04:05Z",
+    "versions": {"jax": "0.0.0"},
+    "device": {"platform": "cpu", "kind": "synthetic", "count": 1},
+    "steps": 600,
+    "tokens": 1_228_800,
+    "seconds": 12.5,
+    "flops": 1e12,
+    "parameters": 58_000,
+    "measurements": (),
+}
+
+
+def made(**changes: Any) -> Record:
+    """A valid record of a model, with other fields than these."""
+    return Record.model_validate(FIELDS | changes)
+
+
 def record(study: str, arm: str, seed: int = 0, *measurements: Measurement, **changes: Any) -> Record:
-    """A valid record with the given measurements and fields; `config` is merged into a small one."""
-    config: dict[str, Any] = {"model": {"layers": 2, "width": 64}, "data": {"kind": "text", "length": LENGTH}, "start": None}
+    """A record with the given measurements and fields; `config` is merged into a small one."""
+    config = dict(FIELDS["config"])
     for key, value in changes.pop("config", {}).items():
         config[key] = {**config.get(key, {}), **value} if isinstance(value, Mapping) and config.get(key) else value
-    fields: dict[str, Any] = {
-        "study": study,
-        "arm": arm,
-        "label": arm.replace("_", " "),
-        "arm_hash": "0123456789ab",
-        "seed": seed,
-        "status": "finished",
-        "config": config,
-        "data": {"name": "synthetic", "digest": "00"},
-        "commit": "0000000000000000",
-        "dirty": False,
-        "created": f"2026-01-02T03:04:{seed:02d}Z",
-        "versions": {"jax": "0.0.0"},
-        "device": {"platform": "cpu", "kind": "synthetic", "count": 1},
-        "steps": 600,
-        "tokens": 1_228_800,
-        "seconds": 12.5,
-        "flops": 1e12,
-        "parameters": 58_000,
-        "measurements": measurements,
-    }
-    return Record.model_validate(fields | changes)
+    own = {"study": study, "arm": arm, "label": arm.replace("_", " "), "seed": seed, "measurements": measurements}
+    return made(**own, config=config, **({"created": f"2026-01-02T03:04:{seed:02d}Z"} | changes))
 
 
 def stored(made: Record, curve: Mapping[str, np.ndarray] | None = None, arrays: Point | None = None) -> Stored:

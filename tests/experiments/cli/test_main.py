@@ -188,6 +188,15 @@ def test_report_and_claims_of_records(called: Called, results: Path) -> None:
     assert f"page: {results / 'index.html'}" in called.text("report", results)
 
 
+@pytest.mark.parametrize("command", ["report", "claims"])
+def test_what_is_left_out_is_said(called: Called, results: Path, command: str) -> None:
+    path = next(results.glob("mine/learned-*/s1/record.json"))
+    path.write_bytes(path.read_bytes()[:-9])
+    code, out, err = called(command, results, "--json")
+    assert (code, err.count("\n")) == (0, 1) and json.loads(out)
+    assert err.startswith(f"leadline: left out: {path}: ") and err.endswith(f"; delete {path.parent} and run the study again\n")
+
+
 def test_publish_packs_records_and_fills_a_text(called: Called, results: Path, tmp_path: Path) -> None:
     text, into = tmp_path / "README.md", tmp_path / "published"
     text.write_text("<!-- leadline table mine -->\n<!-- leadline end -->\n", encoding="utf-8")

@@ -7,7 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from leadline.experiments.config.model import ModelConfig
+from leadline.experiments.config.model import Clipped, KeyBias, ModelConfig, Relu, Sigmoid, Softpick
 from leadline.experiments.config.position import (
     T5,
     Alibi,
@@ -34,7 +34,6 @@ from leadline.experiments.config.scaling import (
     Scaling,
     Yarn,
 )
-from leadline.experiments.config.scores import Clipped, KeyBias, Relu, Sigmoid, Softpick
 from leadline.experiments.config.to_model import decoder_config
 from leadline.experiments.config.to_tables import tables
 from leadline.experiments.runtime.errors import UserError
@@ -47,7 +46,7 @@ from tests.model.weights import drawn
 
 SMALL = ModelConfig(layers=1, width=16, heads=4, kv_heads=2, hidden=24, position=Rope(base=100.0))
 V, TRAINED, T = 11, 6, 14
-PARTS = (5, 1, 1, 1, 1, 5)  # single tokens across the training length; every further size is another program
+PART = 2  # tokens that are read at a time, across the training length; every further size is another program
 SHORT, LONG = (1.0, 1.5), (2.0, 5.0)
 
 
@@ -107,7 +106,6 @@ SCORES: dict[str, dict[str, Any]] = {
     "scalable softmax": {"scalable_softmax": True},
 }
 
-
 whole_text = jax.jit(apply_decoder, static_argnames="cfg")
 
 
@@ -117,15 +115,17 @@ def model_of(**changes: Any) -> tuple[ModelConfig, DecoderConfig, Decoder]:
     return model, cfg, drawn(lambda: init_decoder(jax.random.key(0), cfg), seed=3)
 
 
-def decoded(p: Decoder, tokens: jax.Array, table: PositionTables, cfg: DecoderConfig, parts: tuple[int, ...]) -> jax.Array:
-    """Logits of the text, read in parts of these sizes."""
+extended_text = jax.jit(extend, static_argnames="cfg")
+
+
+def decoded(p: Decoder, tokens: jax.Array, table: PositionTables, cfg: DecoderConfig) -> jax.Array:
+    """Logits of the text, read in parts."""
     block = cfg.block
     sizes = cfg.layers, tokens.shape[0], block.kv_heads, block.head_dim
     cache = full_cache(*sizes, room=tokens.shape[1], key_dim=2 * block.head_dim if block.polar else None)
-    step = jax.jit(extend, static_argnames="cfg")
     logits = []
-    for part in np.split(np.asarray(tokens), np.cumsum(parts)[:-1], axis=1):
-        part_logits, cache = step(p, cache, jnp.asarray(part), table, cfg)
+    for part in np.split(np.asarray(tokens), T // PART, axis=1):
+        part_logits, cache = extended_text(p, cache, jnp.asarray(part), table, cfg)
         logits.append(part_logits)
     return jnp.concatenate(logits, axis=1)
 
@@ -143,7 +143,7 @@ def test_cached_decoding_agrees_with_one_pass_over_the_text(name: str) -> None:
     table = tables(model, TRAINED, T)
     tokens = jax.random.randint(jax.random.key(1), (2, T), 0, V)
     whole, _ = whole_text(p, tokens, table, cfg)
-    np.testing.assert_allclose(decoded(p, tokens, table, cfg, PARTS), whole, atol=2e-5)
+    np.testing.assert_allclose(decoded(p, tokens, table, cfg), whole, atol=2e-5)
 
 
 @pytest.mark.usefixtures("mesh")

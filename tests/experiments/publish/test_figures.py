@@ -20,7 +20,6 @@ KINDS: dict[str, dict[str, Any]] = {
     "layer": {"quantities": ["first_token_mass"]},
     "position": {"x": "position_edges", "quantities": ["loss_by_position"], "lines": ["arm", "extension"], "at": AT},
     "dim": {"dim": "length", "quantities": ["perplexity", "loss"], "panels": ["quantity"], "log": ["y"]},
-    "head_map": {"quantities": ["first_token_mass"]},
     "scatter": {"x": "first_token_mass", "quantities": ["value_drain_ratio"]},
     "bars": {"quantities": ["first_token_mass", "loss"]},
     "attention_map": {"quantities": ["attention_map"], "labels": ["softmax"]},

@@ -19,7 +19,7 @@ from leadline.experiments.records.measurement import Point, reading
 from leadline.experiments.records.over_seeds import Statistic
 from leadline.experiments.records.quantities import QUANTITIES
 from leadline.experiments.records.record import Curve
-from leadline.experiments.records.references import REFERENCES
+from leadline.experiments.records.references import references
 from tests.experiments.synthetic_records import STEPS, Stored, measured, record
 
 CONFIGS = Path(__file__).parents[3] / "configs"
@@ -103,4 +103,4 @@ def test_what_a_study_names_exists_and_files_do_not_overwrite_each_other(describ
     columns = [column for spec in described.tables for column in spec.columns]
     columns += [column for spec in described.figures for column in spec.quantities]
     assert {column.quantity for column in columns} <= {*QUANTITIES, *FIELDS}
-    assert set(sources([described], [])) <= set(REFERENCES)
+    assert set(sources([described], [])) <= set(references())

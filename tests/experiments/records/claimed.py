@@ -8,12 +8,12 @@ from typing import Any, NamedTuple
 
 from leadline.experiments.config.claim import Claim, Term
 from leadline.experiments.config.load import arms_of, load_studies
-from leadline.experiments.config.report import TrainingLength
 from leadline.experiments.config.study import Study
 from leadline.experiments.records.arms import RecordedArm, combinations, recorded_arms
-from leadline.experiments.records.measurement import Measurement, Multiple, Reading, reading, resolve
+from leadline.experiments.records.measurement import Measurement, Reading, reading, resolve
 from leadline.experiments.records.record import Record
 from leadline.experiments.records.verdict import Verdict, judge
+from tests.experiments.synthetic_records import made
 
 CONFIGS = Path(__file__).parents[3] / "configs"
 SEEDS = 6  # the fewest of which all speak for more than half of all
@@ -50,25 +50,8 @@ def rows() -> Iterator[Row]:
 
 def record(study: str, arm: str, number: int, seed: int, config: Mapping[str, Any], **changes: object) -> Record:
     """A record with nothing measured; `number` becomes its hash."""
-    fields: dict[str, object] = {
-        "study": study,
-        "arm": arm,
-        "arm_hash": f"{number:012x}",
-        "seed": seed,
-        "status": "finished",
-        "config": config,
-        "data": {"name": "synthetic", "digest": "00"},
-        "created": "2026-01-02T03:04:05Z",
-        "versions": {"jax": "0.0.0"},
-        "device": {"platform": "cpu", "kind": "synthetic", "count": 1},
-        "steps": LARGE,
-        "tokens": LARGE,
-        "parameters": LARGE,
-        "seconds": 1.0,
-        "flops": 1.0,
-        "measurements": (),
-    }
-    return Record.model_validate(fields | changes)
+    scale = {"steps": LARGE, "tokens": LARGE, "parameters": LARGE}
+    return made(**{"study": study, "arm": arm, "arm_hash": f"{number:012x}", "seed": seed, "config": config, **scale} | changes)
 
 
 @cache
@@ -152,8 +135,7 @@ def _value(values: Values, term: Term, choice: Mapping[str, RecordedArm]) -> flo
 
 def _key(term: Term, choice: Mapping[str, RecordedArm]) -> tuple[str, Reading]:
     arm = choice[term.arm].members[0]
-    dims = {name: Multiple(dim.multiple) if isinstance(dim, TrainingLength) else dim for name, dim in term.at.items()}
-    return arm.arm_hash, reading(term.quantity, **(resolve(arm, dims) or {}))
+    return arm.arm_hash, reading(term.quantity, **(resolve(arm, term.at) or {}))
 
 
 def _with_values(entry: Record, seed: int, values: Values, varied: str) -> Record:

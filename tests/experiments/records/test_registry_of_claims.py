@@ -13,7 +13,7 @@ from leadline.experiments.config.report import TrainingLength
 from leadline.experiments.records.arms import matches, recorded_arms
 from leadline.experiments.records.quantities import QUANTITIES
 from leadline.experiments.records.record import Record
-from leadline.experiments.records.references import REFERENCES
+from leadline.experiments.records.references import references
 from leadline.experiments.records.verdict import judge, predicate
 from tests.experiments.records.claimed import CONFIGS, Row, changed, rows, synthetic, trained_arms
 
@@ -113,7 +113,7 @@ def test_sources_quantities_and_functions_exist(row: Row) -> None:
     if claim.own:
         assert not (claim.where or claim.published or claim.shown_at)
     else:
-        assert claim.source in REFERENCES and claim.published
+        assert claim.source in references() and claim.published
     terms = [part for side in (*claim.compared(), *(each.term for each in claim.when)) for part in side.parts()]
     assert [term.quantity for term in terms if term.quantity not in QUANTITIES] == []
     assert claim.function is None or callable(predicate(claim.function))

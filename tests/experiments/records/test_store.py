@@ -11,9 +11,11 @@ import pytest
 from pydantic import ValidationError
 
 from leadline.experiments.config.load import load_studies
+from leadline.experiments.config.report import TrainingLength
 from leadline.experiments.config.study import Study
+from leadline.experiments.records.curve import NO_CURVE, extended
 from leadline.experiments.records.json_file import seal
-from leadline.experiments.records.measurement import Multiple, Point, reading, value_of
+from leadline.experiments.records.measurement import Measurement, Point, measurements_of, reading, value_of
 from leadline.experiments.records.record import SCHEMA_FILE, SCHEMA_VERSION, Curve, Record, StoredRecord
 from leadline.experiments.records.store import (
     pack,
@@ -25,11 +27,24 @@ from leadline.experiments.records.store import (
     write_study,
 )
 from leadline.experiments.runtime.errors import UserError
-from tests.experiments.records.records import CURVE, POINT, record
+from tests.experiments.synthetic_records import made
 
 ROOT = Path(__file__).parents[3]
 FILES = ("record.json", "curves.jsonl", "arrays.npz")
+POINT: Point = {
+    reading("loss"): np.asarray(1.25),
+    reading("sink_rate"): np.arange(6, dtype=np.float32).reshape(2, 3) / 7,
+    reading("loss_by_position", length=128): np.linspace(3, 1, 5),
+    reading("loss_by_position", length=256, extension="yarn"): np.linspace(4, 1, 7),
+}
+CURVE: Curve = extended(extended(NO_CURVE, 0, {reading("loss"): 4.5}), 50, {reading("loss"): 2.0, reading("train_loss"): 2.5})
+MEASURED = (*measurements_of(POINT), Measurement("perplexity", np.nan, "1", length=128))
+SETTINGS = {"model": {"logit": -np.inf}, "data": {"length": 64}}
 ARRAYS = {key: array for key, array in POINT.items() if np.ndim(array)}
+
+
+def record(study: str = "sinks", arm: str = "softmax", seed: int = 0, **changes: Any) -> Record:
+    return made(**{"study": study, "arm": arm, "seed": seed, "config": SETTINGS, "measurements": MEASURED} | changes)
 
 
 def _write(results: Path, study: str = "sinks", arm: str = "softmax", seed: int = 0) -> Path:
@@ -73,7 +88,7 @@ def test_a_round_trip_keeps_everything(tmp_path: Path) -> None:
     assert np.isnan(stored.curve().values[reading("train_loss")][0])
     assert sorted(path.name for path in folder.iterdir()) == sorted(FILES)
     assert value_of(stored.record, "sink_rate", layer=2) == pytest.approx(4 / 7)
-    assert value_of(stored.record, "perplexity", length=Multiple(2)) is None
+    assert value_of(stored.record, "perplexity", length=TrainingLength(multiple=2)) is None
 
 
 def test_the_same_run_writes_the_same_bytes(tmp_path: Path) -> None:

@@ -1,17 +1,20 @@
 """The whole path on small studies: configuration, data, training, measurements, records, tables, page, verdicts."""
 
+import re
 import shutil
 import signal
+import sys
 from pathlib import Path
 from typing import Any
 
 import jax
 import pytest
+from rich.console import Console
 
 from leadline.experiments.config.load import load_studies
 from leadline.experiments.config.to_model import decoder_config
 from leadline.experiments.records.record import Record
-from leadline.experiments.records.store import RECORD, read_records
+from leadline.experiments.records.store import RECORD, pack, read_record, read_records, read_studies
 from leadline.experiments.runtime.errors import UserError
 from leadline.experiments.runtime.progress import Progress
 from leadline.experiments.runtime.signals import Interrupted
@@ -70,6 +73,17 @@ def test_perplexities_are_told_apart_by_length_and_extension(recorded: Run) -> N
         assert all(entry.value is not None and entry.value > 1 for entry in entries)
 
 
+def test_nothing_that_is_kept_or_packed_says_where_the_corpus_lies(recorded: Run, tmp_path: Path) -> None:
+    pack(recorded.results, "text", tmp_path, ())
+    (packed, _), described = read_records(tmp_path), read_studies(tmp_path)["text"]
+    written = [*recorded.results.glob("text/**/*.json"), *tmp_path.rglob("*.json")]
+    assert not any(str(recorded.config.parent) in path.read_text() for path in written)
+    for stored in packed:
+        (corpus,) = stored.record.data["name"]
+        assert re.fullmatch("corpus sha256:[0-9a-f]{64}", corpus)
+        assert stored.record.config["data"]["corpus"] == [corpus] == list(described.data.corpus)
+
+
 def test_a_second_run_only_publishes(recorded: Run) -> None:
     page = recorded.outcome.published.page.read_bytes()
     before = {path: path.stat().st_mtime_ns for path in recorded.results.rglob(RECORD)}
@@ -91,14 +105,20 @@ def test_an_interrupted_run_goes_on_to_the_same_records(recorded: Run, tmp_path:
     }
 
 
-def test_a_damaged_record_is_named_and_left_out(recorded: Run, tmp_path: Path) -> None:
+def test_a_damaged_record_is_named_and_its_arm_run_again(
+    recorded: Run, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     shutil.copytree(recorded.results / "mine", tmp_path / "mine")
     path = next(tmp_path.glob(f"mine/learned-*/s1/{RECORD}"))
+    whole = read_record(path.parent)
     path.write_bytes(path.read_bytes()[:-9])
-    published = run_suite(recorded.file("mine"), tmp_path).published
-    assert f"left out: {path}" in published.page.read_text(encoding="utf-8")
-    losses = {e["arm"]: e["n"] for e in published.summary if e["quantity"] == "loss" and not e.get("dims")}
-    assert losses == {"softmax": 2, "learned": 1}
+    shutil.copytree(path.parents[1] / "s0", path.parents[1] / "s7")
+    ran = run_suite(recorded.file("mine"), tmp_path, console=Console(file=sys.stderr, width=20))
+    assert (ran.trained, ran.recorded, ran.published.page.read_text(encoding="utf-8").count("left out: ")) == (1, 3, 1)
+    notes = [line for line in capsys.readouterr().err.splitlines() if line.startswith("left out: ")]
+    assert [note.split(": ")[1] for note in notes] == [str(path), str(path.parents[1] / "s7" / RECORD)]
+    assert all("; delete " in note for note in notes)
+    assert (read_record(path.parent).arm_hash, read_record(path.parent).seed) == (whole.arm_hash, 1)
 
 
 @pytest.mark.parametrize(

@@ -1,5 +1,6 @@
 """Studies that train nothing, from their configuration to their records."""
 
+from hashlib import sha256
 from pathlib import Path
 
 import numpy as np
@@ -10,7 +11,7 @@ from leadline.experiments.config.exact import BaseBound, Multilingual, Precision
 from leadline.experiments.config.study import Study
 from leadline.experiments.records.measurement import reading, value_of
 from leadline.experiments.records.provenance import Provenance
-from leadline.experiments.records.store import read_records
+from leadline.experiments.records.store import read_records, write_study
 from leadline.experiments.runtime.errors import UserError
 from leadline.experiments.runtime.progress import Progress
 from leadline.experiments.runtime.signals import Interrupted, Interruption
@@ -90,6 +91,25 @@ def test_every_kind_is_run(tmp_path: Path) -> None:
     for exact in (Precision(lengths=(64,)), Multilingual(vocabularies=(320,), exponents=(1.0,))):
         arms, _ = ran(Study(study=exact.kind, exact=exact), tmp_path)
         assert {stored.record.arm for stored in read_records(tmp_path, exact.kind)[0]} == set(arms)
+
+
+def test_what_a_run_keeps_names_files_by_their_content(tmp_path: Path) -> None:
+    texts = {"eng": "One line.\nAnother line.\n" * 9, "deu": "Eine Zeile.\nNoch eine Zeile.\n" * 9}
+    for folder in ("here", "there"):
+        (tmp_path / folder).mkdir()
+        for language, text in texts.items():
+            (tmp_path / folder / f"{language}.txt").write_text(text)
+    described, results = {}, tmp_path / "results"
+    for folder, recorded in (("here", 0), ("here", 1), ("there", 1)):
+        paths = [str(tmp_path / folder / f"{language}.txt") for language in texts]
+        fair = Study(study="fair", exact=Multilingual(vocabularies=(264,), exponents=(1.0,), texts=tuple(paths)))
+        write_study(results, fair)
+        assert ran(fair, results)[1] == recorded
+        described[folder] = (results / "fair" / "study.json").read_text()
+    assert described["here"] == described["there"]
+    sums = [f"{language}.txt sha256:{sha256(text.encode()).hexdigest()}" for language, text in texts.items()]
+    assert all(f'"{name}"' in described["here"] for name in sums)
+    assert not any(str(tmp_path) in path.read_text() for path in results.rglob("*.json"))
 
 
 def test_mistakes_are_named(tmp_path: Path) -> None:

@@ -10,8 +10,7 @@ import jax
 import numpy as np
 import pytest
 
-from leadline.experiments.config.model import Gate
-from leadline.experiments.config.scores import LearnedSink
+from leadline.experiments.config.model import Gate, LearnedSink
 from leadline.experiments.records.measurement import reading, value_of
 from leadline.experiments.records.record import Record, StoredRecord
 from leadline.experiments.records.store import read_records

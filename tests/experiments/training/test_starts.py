@@ -9,10 +9,9 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from leadline.experiments.config.model import Gate
+from leadline.experiments.config.model import FixedSink, Gate
 from leadline.experiments.config.position import Alibi, Rope
 from leadline.experiments.config.scaling import Yarn
-from leadline.experiments.config.scores import FixedSink
 from leadline.experiments.config.study import Arm, Start
 from leadline.experiments.config.to_model import decoder_config
 from leadline.experiments.config.to_tables import tables

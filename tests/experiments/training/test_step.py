@@ -11,9 +11,8 @@ import numpy as np
 import optax
 import pytest
 
-from leadline.experiments.config.model import ModelConfig
+from leadline.experiments.config.model import FixedSink, LearnedSink, ModelConfig, Sink
 from leadline.experiments.config.position import Rope
-from leadline.experiments.config.scores import FixedSink, LearnedSink, Sink
 from leadline.experiments.config.to_model import decoder_config, sink_logit
 from leadline.experiments.config.to_tables import tables
 from leadline.experiments.config.train import Constant, Cosine, Schedule, TrainConfig, WarmupStableDecay

@@ -13,10 +13,9 @@ from leadline.experiments.bench.contestants.compilations import Compilations
 from leadline.experiments.bench.contestants.ours.step import step_of, training
 from leadline.experiments.bench.worker import Prepared
 from leadline.experiments.bench.workloads.llama import LEARNING_RATE, Size, config, structure, tokens
-from leadline.experiments.config.model import ModelConfig
+from leadline.experiments.config.model import FixedSink, ModelConfig, NoSink
 from leadline.experiments.config.position import Alibi, Nope, Rope
 from leadline.experiments.config.scaling import NtkAware, PositionInterpolation, Yarn
-from leadline.experiments.config.scores import FixedSink, NoSink
 from leadline.experiments.config.to_model import decoder_config, sink_logit
 from leadline.experiments.config.to_tables import tables
 from leadline.experiments.data.sample import Sample

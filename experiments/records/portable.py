@@ -1,0 +1,62 @@
+"""Settings as they are stored: a file on this machine is its base name and the SHA-256 of its content, wherever it lies."""
+
+import hashlib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from leadline.experiments.records.json_file import sha256
+from leadline.experiments.records.record import Record
+
+FILES_AT = ("corpus", "texts", "ranks", "tokenizers")  # keys of settings whose texts name files
+WORDS = ("stdlib", "embedded", "byte")  # what such a text may say instead
+ELSEWHERE = ("hub:", "tiktoken:")
+
+
+def portable(tree: Any) -> Any:
+    """Nested settings with every file that they name as `NAME sha256:DIGEST`, and all else as it is.
+
+    A folder has one digest, of its files' names and contents. What is no longer there, or can be read only once, is its base
+    name alone.
+    """
+    match tree:
+        case Mapping():
+            return {key: _named(value) if key.split(".")[-1] in FILES_AT else portable(value) for key, value in tree.items()}
+        case list() | tuple():
+            return [portable(value) for value in tree]
+    return tree
+
+
+def portable_record(record: Record) -> Record:
+    """The record with its configuration and the name of its data in that form."""
+    data = {key: _named(value) if key == "name" and not isinstance(value, str) else value for key, value in record.data.items()}
+    return record.model_copy(update={"config": portable(record.config), "data": data})
+
+
+def _named(value: Any) -> Any:
+    match value:
+        case str():
+            return value if value in WORDS or value.startswith(ELSEWHERE) else _file(Path(value))
+        case Mapping():
+            return {key: entry if key == "kind" else _named(entry) for key, entry in value.items()}
+        case list() | tuple():
+            return [_named(entry) for entry in value]
+    return value
+
+
+def _file(path: Path) -> str:
+    digest = _digest(path)
+    return f"{path.absolute().name} sha256:{digest}" if digest else path.absolute().name
+
+
+def _digest(path: Path) -> str:
+    """Of a folder it is that of what `sha256sum` prints for its files, sorted by path and without hidden ones."""
+    try:
+        if path.is_file():
+            with path.open("rb") as file:
+                return hashlib.file_digest(file, "sha256").hexdigest()
+        names = sorted(entry.relative_to(path).as_posix() for entry in path.rglob("*") if entry.is_file())
+        shown = [name for name in names if not any(part.startswith(".") for part in name.split("/"))]
+        return sha256("".join(f"{_digest(path / name)}  {name}\n" for name in shown).encode()) if shown else ""
+    except OSError:  # whoever reads the file says so
+        return ""

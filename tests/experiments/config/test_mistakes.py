@@ -1,0 +1,150 @@
+"""Mistakes in the keys, values and names of a configuration, each with what is said of it."""
+
+from pathlib import Path
+
+import pytest
+
+from tests.experiments.configured import EXTRAPOLATION, SINKS, complaint_of, configured_arms
+
+POSITION = "model.position"
+SCALING = f"{POSITION}.scaling"
+# Words for a study of Bigram-Backcopy, and what is said of them.
+MISTAKES = [
+    ("model.widht=64", "model.widht: unknown key; did you mean 'width'?"),
+    ("model.position.bass=1.0", "model.position.bass: unknown key; did you mean 'base'?"),
+    ("model.gate={kind='output', pre='head'}", "model.gate.per: this key is required"),
+    ("trian.steps=3", "trian: unknown key; did you mean 'train'?"),
+    ("train.schedule={kind='cosine', last=0.1}", "train.schedule.last: unknown key; valid here: final, kind"),
+    ("measure.sink.epsilom=0.2", "measure.sink.epsilom: unknown key; did you mean 'epsilon'?"),
+    ("data.lenght=32", "data.lenght: unknown key; did you mean 'length'?"),
+    ("model.layers=0", "model.layers = 0", "greater than 0"),
+    ("train.learning_rate=0.0", "train.learning_rate = 0.0", "greater than 0"),
+    ("train.learning_rate=nan", "train.learning_rate = nan", "finite"),
+    ("train.learning_rate=inf", "train.learning_rate = inf", "finite"),
+    ("train.beta2=1.0", "train.beta2 = 1.0", "less than 1"),
+    ("train.steps=2.5", "train.steps = 2.5", "integer"),
+    ("train.steps=many", "train.steps = 'many'", "integer"),
+    ("data.length=8", "data.length = 8", "greater than or equal to 16"),
+    ("data.kind=texts", "data", "'texts'"),
+    ("data.triggers=64", "data", "triggers = 64", "vocabulary of 64"),
+    ("measure.sink.epsilon=1.0", "measure.sink.epsilon = 1.0", "less than 1"),
+    ("measure.sink.token=65", "measure.sink", "token 65", "length 64"),
+    ("seeds=[]", "seeds", "at least 1"),
+    ("seeds=[-1]", "seeds.0 = -1", "greater than or equal to 0"),
+    ("seeds=[1, 0, 1]", "seeds", "1 is there twice"),
+    ("study=a/b", "study", "'a/b' names a folder"),
+    ("model.norm=batch", "model.norm = 'batch'", "'rms' or 'layer'"),
+    (("model.width=36", "model.heads=4"), "model", "head dimension 9 is odd"),
+    ("model.head_dim=7", "model", "head dimension 7 is odd"),
+    ("model.heads=3", "model", "width 32 does not divide into 3 heads"),
+    ("model.kv_heads=4", "model", "kv_heads 4 does not divide heads 2"),
+    ("model.sink={kind='fixed', logit=nan}", "nan"),
+    (
+        ("model.sink={kind='learned'}", "model.normalizer={kind='softpick'}"),
+        "sink 'learned' stands in the denominator of a softmax, and normalizer 'softpick' has none",
+        'sink = { kind = "none" }',
+    ),
+    ("model.sink={kind='key_bias', dims=17}", "sink.dims = 17: the key has 16 channels"),
+    (("model.sink={kind='key_bias'}", f"{POSITION}={{kind='pope', base=1e2}}"), '"pope" cannot have a key bias'),
+    ("model.normalizer={kind='clipped', low=0.1}", "model.normalizer"),
+    ("model.normalizer={kind='clipped', high=0.9}", "model.normalizer"),
+    ("model.soft_cap=0", "model.soft_cap"),
+    (f"{POSITION}.base=inf", "model.position.base = inf", "finite"),
+    (f"{POSITION}.kind=ropr", "model.position.kind = 'ropr': unknown; did you mean 'rope'?"),
+    (f"{POSITION}={{kind='learned', scaling={{kind='pi', factor=2.0}}}}", '"learned" has no frequencies', '"rope"'),
+    (f"{POSITION}=[{{kind='alibi'}}, {{kind='nope'}}]", "model.position", "one position encoding at a time"),
+    (f"{POSITION}.sections=[4, 5]", "sections [4, 5] divide 9 pairs, a head has 8"),
+    ((f"{POSITION}.sections=[4, 4]", f"{POSITION}.grid=[2, 2]"), "grid of 3 axes", "as many sections, not 2"),
+    (f"{POSITION}.partial=0.3", "partial = 0.3", "0.25 is"),
+    ((f"{POSITION}.partial=0.5", f"{POSITION}.p=0.5"), "partial and p"),
+    (f"{POSITION}.temperature={{}}", "nope_every = 4"),
+    (f"{POSITION}={{kind='axial', grid=[2, 2]}}", "3 axes", "head dimension 16", "multiple of 6"),
+    (f"{POSITION}={{kind='t5', furthest=16}}", "furthest = 16 must be above 16"),
+    (f"{SCALING}={{kind='yarn', factor=0.5}}", "model.position.scaling.factor = 0.5", "or equal to 1"),
+    (f"{SCALING}={{kind='yarn', factor=2.0, beta_fast=1.0}}", "beta_fast 1.0", "beta_slow 1.0"),
+    ((f"{POSITION}.base=1.0", f"{SCALING}={{kind='yarn', factor=2.0}}"), "YaRN", "base"),
+    (("model.head_dim=2", f"{SCALING}={{kind='ntk', factor=2.0}}"), "head dimension 2", "NTK"),
+    (f"{SCALING}={{kind='longrope', factor=2.0, short=[1, 1], long=[2, 2]}}", "short has 2 factors", "one a pair, 8 in all"),
+    (
+        f"{SCALING}={{kind='yarn', factor=2.0, attention_factor=1.1, attention_multiplier=1.1}}",
+        "attention_factor is final",
+        "give one",
+    ),
+    (f"{SCALING}={{kind='llama3', factor=2.0, high_frequency_factor=1.0}}", "high_frequency_factor 1.0"),
+    ("arms.odd.model.head_dim=3", "arms.odd: model: the head dimension 3 is odd"),
+    ("arms.lost.model.widht=3", "arms.lost: model.widht: unknown key; did you mean 'width'?"),
+    ("arms.lost.modl.width=4", "arms.lost.modl: unknown key; did you mean 'model'?"),
+    ("arms={ 'a/b' = {} }", "'a/b' names a folder"),
+    ("arms={ '.hidden' = {} }", "'.hidden' names a folder"),
+    ("sweep={ 'model.head_dim' = [4, 5] }", "arms.base_head_dim=5: model: the head dimension 5 is odd"),
+    ("sweep={ 'train.steps' = [] }", "sweep.train.steps"),
+    ("arms.a=3", "arms.a = 3"),
+    (("arms.rope={}", "arms.b.start=rop"), "arms.b.start = 'rop': no arm of this study; did you mean 'rope'?"),
+    ("arms.b.start=3", "arms.b.start = 3: no arm of this study"),
+    ("arms.b.start=b", "arms.b.start = 'b': these arms start from each other in a circle: b"),
+    (("arms.b.start=c", "arms.c.start=b"), "these arms start from each other in a circle: b, c"),
+    ("arms.b.strat=b", "arms.b.strat: unknown key; did you mean 'start'?"),
+    ("model.kernel={kind='relu'}", "model.kernel: this key is named normalizer now"),
+    (f"{POSITION}.kept=0.5", "model.position.kept: this key is named p now"),
+    ("arms.a.model.kept=4", "model.kept: this key is named initial_tokens now"),
+    ("measure.lengths=[16]", "measure.lengths: this key is named perplexity.lengths, retrieval.lengths or recall.lengths now"),
+    ("head_dims=[64]", "head_dims: this key is named exact.head_dims now"),
+]
+LEFT = "left = { quantity = 'loss', arm = 'gated' }"
+CLAIM = f"claims=[{{ id = 'a', statement = 'S.', {LEFT}, relation = 'below', right = 1.0 }}]"
+FIGURE = "kind = 'step', name = 'n', caption = 'C.', quantities = ['loss']"
+NAMES = ("sweep={ 'train.batch' = [4, 8] }", "arms={ a_b = {}, b = { label = 'B' } }", "selectors={ gated = {} }")
+# The same for a study of text.
+MISTAKES_OF_TEXT = [
+    (f"{POSITION}={{kind='learned'}}", "learned positions end at 16 tokens: nothing is measured at 32"),
+    ("measure.perplexity.last=17", "measure.perplexity.last = 17 is more than the 16 tokens of a window"),
+    (
+        "measure.perplexity.stride=16",
+        "stride = 16 is not below the 16 tokens of a window: leave it out for windows that do not",
+    ),
+    (("measure.perplexity.extensions=['yarn']", f"{POSITION}.base=1.0"), "YaRN"),
+    (("measure.perplexity.extensions=['ntk']", "model.head_dim=2"), "NTK"),
+    ("data.corpus=book.txt", "study.toml: data.corpus: 'book.txt' is neither ", "stdlib"),
+    ("data.corpus={ parts = [{ corpus = ['a'], weight = 0 }] }", "data.corpus.parts.0.weight = 0: should be greater than 0"),
+    ("data.corpus={ parts = [{ corpus = ['a'], weight = -1.0 }] }", "data.corpus.parts.0.weight = -1.0: should be greater"),
+    ("data.corpus={ parts = [{ corpus = ['a'], weigth = 1.0 }] }", "data.corpus.parts.0.weight: this key is required"),
+    (
+        "data.corpus={ parts = [{ corpus = ['a'], weight = 1.0, x = 1 }] }",
+        "corpus.parts.0.x: unknown key; valid here: corpus, w",
+    ),
+    ("data.corpus={ parts = [{ corpus = 'a', weight = 1.0 }] }", "data.corpus.parts.0.corpus: 'a' is neither "),
+    ("data.corpus={ parts = [] }", "data.corpus.parts = []: "),
+    ("data.corpus={ part = [] }", "data.corpus.parts: this key is required"),
+    ((*NAMES, CLAIM.replace("gated", "gatd")), "claim a: [selectors] lacks 'gatd'; did you mean 'gated'?"),
+    ((*NAMES, CLAIM.replace("1.0", LEFT[7:].replace("gated", "q"))), "claim a: [selectors] lacks 'q'; valid here: gated"),
+    ((*NAMES, "claims=[{ id = 'a', statement = 'S.', function = 'm:f', arms = 'gats' }]"), "'gats'; did you mean 'gated'?"),
+    (
+        (*NAMES, "tables=[{ title = 'T', columns = ['loss'], labels = ['B', 'C'] }]"),
+        "tables.0.labels: no arm is called 'C'; valid",
+    ),
+    ((*NAMES, f"figures=[{{ {FIGURE}, labels = ['a_b'] }}]"), "figures.0.labels: no arm is called 'a_b'; did you mean 'a b'?"),
+]
+
+
+@pytest.mark.parametrize(
+    ("text", "words", "parts"),
+    [(text, words, parts) for text, rows in ((SINKS, MISTAKES), (EXTRAPOLATION, MISTAKES_OF_TEXT)) for words, *parts in rows],
+)
+def test_a_mistake_names_its_file_its_key_and_what_is_right(
+    tmp_path: Path, text: str, words: str | tuple[str, ...], parts: list[str]
+) -> None:
+    message = complaint_of(tmp_path, text, *([words] if isinstance(words, str) else words))
+    assert message.startswith(str(tmp_path / "study.toml"))
+    assert [part for part in parts if part not in message] == []
+
+
+def test_labels_and_selectors_that_are_there_are_no_mistake(tmp_path: Path) -> None:
+    tables = "tables=[{ title = 'T', columns = ['loss'], labels = ['B', 'a b, batch 4'] }]"
+    labels = [arm.label for arm in configured_arms(tmp_path, EXTRAPOLATION, *NAMES, CLAIM, tables)]
+    assert labels == ["a b, batch 4", "a b, batch 8", "B, batch 4", "B, batch 8"]
+
+
+@pytest.mark.parametrize(("table", "missing"), [("{ kind = 'rope' }", "base"), ("{ base = 10.0 }", "kind")])
+def test_rope_without_its_base_or_kind(tmp_path: Path, table: str, missing: str) -> None:
+    text = SINKS.replace('{ kind = "rope", base = 10000.0 }', table)
+    assert complaint_of(tmp_path, text).endswith(f"model.position.{missing}: this key is required")

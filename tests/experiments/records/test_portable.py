@@ -1,0 +1,52 @@
+"""What is stored of settings that name files."""
+
+import os
+from hashlib import sha256
+from pathlib import Path
+
+import pytest
+
+from leadline.experiments.records.portable import portable, portable_record
+from tests.experiments.synthetic_records import made
+
+TEXT = b"some text\n"
+FILE = f"book.txt sha256:{sha256(TEXT).hexdigest()}"
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    for name in ("more/book.txt", "more/.hidden"):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_bytes(TEXT)
+    os.mkfifo(tmp_path / "pipe")
+    return tmp_path
+
+
+def test_files_are_named_by_their_content_wherever_a_setting_names_them(folder: Path) -> None:
+    book, listing = str(folder / "more" / "book.txt"), f"{sha256(TEXT).hexdigest()}  book.txt\n"
+    more = f"more sha256:{sha256(listing.encode()).hexdigest()}"
+    settings = {
+        "data": {"corpus": [book, str(folder / "more"), "hub:name"], "length": 8},
+        "arms": {"a": {"data": {"corpus": {"kind": "mixture", "parts": [{"corpus": [book], "weight": 1.0}]}}}},
+        "selectors": {"a": {"data.corpus": [book]}, "b": {"data.corpus": "stdlib"}},
+        "exact": {"texts": "embedded", "ranks": str(folder / "more"), "tokenizers": {"byte": "byte", "mine": book}},
+    }
+    assert portable(settings) == {
+        "data": {"corpus": [FILE, more, "hub:name"], "length": 8},
+        "arms": {"a": {"data": {"corpus": {"kind": "mixture", "parts": [{"corpus": [FILE], "weight": 1.0}]}}}},
+        "selectors": {"a": {"data.corpus": [FILE]}, "b": {"data.corpus": "stdlib"}},
+        "exact": {"texts": "embedded", "ranks": more, "tokenizers": {"byte": "byte", "mine": FILE}},
+    }
+    assert portable(portable(settings)) == portable(settings)
+
+
+def test_what_cannot_be_read_again_is_its_base_name(folder: Path) -> None:
+    paths = [str(folder / "gone.txt"), str(folder / "pipe")]
+    assert portable({"corpus": paths}) == {"corpus": ["gone.txt", "pipe"]}
+
+
+def test_a_record_names_its_data_likewise(folder: Path) -> None:
+    book = str(folder / "more" / "book.txt")
+    kept = portable_record(made(config={"data": {"corpus": [book]}}, data={"name": [book], "digest": "00"}))
+    assert (kept.config, kept.data) == ({"data": {"corpus": [FILE]}}, {"name": [FILE], "digest": "00"})
+    assert portable_record(made()) == made()
