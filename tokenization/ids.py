@@ -1,4 +1,4 @@
-"""Arrays of ids: validation, decoding by a table, offsets, padding; and the digest of a definition."""
+"""Arrays of ids: validation, decoding by a table, offsets; and the digest of a definition."""
 
 import hashlib
 import json
@@ -6,9 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-from jaxtyping import Bool, Int32, Int64
-
-from leadline.tokenization.tokenizer import Specials
+from jaxtyping import Int32, Int64
 
 
 def check_ids(ids: Sequence[int] | np.ndarray, vocabulary_size: int, name: str) -> Int64[np.ndarray, "T"]:
@@ -53,35 +51,6 @@ def contiguous_offsets(ids: Int32[np.ndarray, "T"], table: Sequence[bytes]) -> I
     sizes = np.array([len(table[token]) for token in ids.tolist()], np.int64)
     ends = np.cumsum(sizes)
     return np.stack([ends - sizes, ends], axis=1)
-
-
-def pad_rows(
-    rows: Sequence[Int32[np.ndarray, "..."]], specials: Specials, length: int | None = None
-) -> tuple[Int32[np.ndarray, "B T"], Bool[np.ndarray, "B T"]]:
-    """Stacks rows of unequal length, with PAD behind the shorter ones.
-
-    Args:
-        rows: The ids of each text. No row is truncated.
-        specials: Those of the tokenizer, with a PAD.
-        length: The padded length T; the longest row's by default.
-
-    Returns:
-        The padded ids, and a mask that is True except at the padding.
-
-    Raises:
-        ValueError: There is no PAD or no row, or a row is longer than `length`.
-    """
-    if specials.pad is None:
-        raise ValueError("this tokenizer has no PAD to fill shorter rows with; give it one, or rows of one length")
-    if not rows:
-        raise ValueError("there is no row to pad; give at least one")
-    longest = max(len(row) for row in rows)
-    if length is not None and longest > length:
-        raise ValueError(f"a row of {longest} ids does not fit into {length}; truncate it, or raise the length")
-    padded = np.full((len(rows), length or longest), specials.pad, np.int32)
-    for target, row in zip(padded, rows, strict=True):
-        target[: len(row)] = row
-    return padded, np.arange(padded.shape[1]) < np.array([[len(row)] for row in rows])
 
 
 def definition_digest(definition: dict[str, Any]) -> str:

@@ -103,18 +103,8 @@ def bigram_queries(tokens: Int32[Array, "B T"], task: Backcopy) -> Bool[Array, "
     return ~trigger_queries(tokens, task) & (tokens != task.trigger.shape[-1])
 
 
-def conditional_entropy(tokens: Int32[Array, "B T"], task: Backcopy) -> Float[Array, "B T"]:
-    """Entropy of the next token given all tokens so far, in nats: the least expected loss at each query.
-
-    0 at a trigger, -sum_v P(v | x_t) log P(v | x_t) at any other token, and that of the first token's law at BOS.
-    """
-    log_p = _log_next(task)
-    entropy = -jnp.where(jnp.isfinite(log_p), jnp.exp(log_p) * log_p, 0.0).sum(axis=-1)
-    return jnp.where(trigger_queries(tokens, task), 0.0, entropy[tokens])
-
-
 def oracle_loss(tokens: Int32[Array, "B T"], task: Backcopy) -> Float[Array, "B T-1"]:
-    """-log p(x_{t+1} | x_0 .. x_t) of the process itself, in nats. Its mean is that of `conditional_entropy`.
+    """-log p(x_{t+1} | x_0 .. x_t) of the process itself, in nats.
 
     A model's loss minus this, on the same tokens, is its excess risk without the noise of the draw. It is infinite where the
     token after a trigger is not the copy.

@@ -1,15 +1,11 @@
 """What every tokenizer guarantees, on one or more of each kind."""
 
-import io
 import random
-from base64 import b64encode
 from dataclasses import fields, replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
-import sentencepiece
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
@@ -19,30 +15,16 @@ from leadline.tokenization.byte import ByteTokenizer
 from leadline.tokenization.character import train_characters
 from leadline.tokenization.formats.fast import FastTokenizer
 from leadline.tokenization.formats.saving import load, save
-from leadline.tokenization.formats.sentencepiece import SentencePieceTokenizer
 from leadline.tokenization.formats.tiktoken import RankTokenizer
 from leadline.tokenization.normalization import normalize
 from leadline.tokenization.tokenizer import Tokenizer
 from leadline.tokenization.unigram.training import train_unigram
 from leadline.tokenization.word import train_words
 from leadline.tokenization.wordpiece.training import train_wordpiece
+from tests.tokenization.sentencepiece_models import BYTEWISE, PLAIN, trained_model
 
 CORPUS = ["low lower lowest, newest and widest; the ban on bananas: 1234 anchors.\n" * 2, "été, été;  \t x"]
 BYTES = {bytes([byte]): byte for byte in range(256)}
-
-
-def sentencepiece_model() -> SentencePieceTokenizer:
-    model = io.BytesIO()
-    plain: dict[str, Any] = {
-        "normalization_rule_name": "identity",
-        "remove_extra_whitespaces": False,
-        "hard_vocab_limit": False,
-    }
-    ids: dict[str, Any] = {"pad_id": 0, "unk_id": 1, "bos_id": 2, "eos_id": 3, "num_threads": 1, "minloglevel": 2}
-    sentencepiece.SentencePieceTrainer.train(
-        sentence_iterator=iter(CORPUS), model_writer=model, vocab_size=300, byte_fallback=True, **plain, **ids
-    )
-    return SentencePieceTokenizer(b64encode(model.getvalue()).decode())
 
 
 BPE = train_bpe(CORPUS, 300)
@@ -59,7 +41,7 @@ TOKENIZERS: dict[str, Tokenizer] = {
     "unigram": train_unigram(CORPUS, 60, pattern="words", normalization=["lower"]).tokenizer,
     "unigram, bytes": UNIGRAM,
     "unigram, one word": replace(UNIGRAM, pattern=None, dummy_prefix=True),
-    "sentencepiece": sentencepiece_model(),
+    "sentencepiece": trained_model(CORPUS, 300, **BYTEWISE, **PLAIN),
     "ranks": RankTokenizer("toy", "gpt2", BYTES | {b"bc": 256, b"ab": 257, b"  ": 258}, {"<|endoftext|>": 259}),
     "fast bpe": FastTokenizer(BPE),
     "fast character-bpe": FastTokenizer(CHARACTER_BPE),
@@ -77,11 +59,6 @@ def test_which_of_them_are_lossless() -> None:
     assert LOSSLESS.keys() == lossless
 
 
-@EACH
-def test_it_is_a_tokenizer(tokenizer: Tokenizer) -> None:
-    assert isinstance(tokenizer, Tokenizer)
-
-
 @EACH_LOSSLESS
 @settings(max_examples=25)
 @given(text=st.text(alphabet=st.characters(exclude_categories=["Cs"]) | st.sampled_from("abelow \n"), max_size=40))
@@ -92,6 +69,7 @@ def test_text_comes_back(tokenizer: Tokenizer, text: str) -> None:
 
 @EACH
 def test_all_ways_of_encoding_give_the_same_ids(tokenizer: Tokenizer) -> None:
+    assert isinstance(tokenizer, Tokenizer)
     rows = tokenizer.encode_batch(TEXTS)
     assert all(row.dtype == np.int32 for row in rows)
     expected = [row.tolist() for row in rows]
@@ -101,39 +79,25 @@ def test_all_ways_of_encoding_give_the_same_ids(tokenizer: Tokenizer) -> None:
 
 
 @EACH
-def test_offsets_are_in_order(tokenizer: Tokenizer) -> None:
+def test_offsets_are_in_order_and_of_lossless_tokenizers_those_of_their_bytes(tokenizer: Tokenizer) -> None:
     for text in TEXTS:
         ids, offsets = tokenizer.encode_with_offsets(text)
         assert offsets.shape == (len(ids), 2)
-        size = len(normalize(text, tokenizer.definition().get("normalization", ())).encode())
-        assert (np.diff([0, *offsets.reshape(-1), size]) >= 0).all()
-
-
-@EACH_LOSSLESS
-def test_offsets_of_lossless_tokenizers_are_those_of_the_bytes_of_tokens(tokenizer: Tokenizer) -> None:
-    for text in TEXTS:
-        ids, offsets = tokenizer.encode_with_offsets(text)
-        tokens = [tokenizer.token_bytes(token) for token in ids.tolist()]
-        if sum(map(len, tokens)) > len(text.encode()):  # a dummy prefix
-            tokens[0] = tokens[0].removeprefix(b" ")
-        assert [text.encode()[start:end] for start, end in offsets] == tokens
+        raw = normalize(text, tokenizer.definition().get("normalization", ())).encode()
+        assert (np.diff([0, *offsets.reshape(-1), len(raw)]) >= 0).all()
+        if tokenizer.lossless:
+            tokens = [tokenizer.token_bytes(token) for token in ids.tolist()]
+            if sum(map(len, tokens)) > len(raw):  # a dummy prefix
+                tokens[0] = tokens[0].removeprefix(b" ")
+            assert [raw[start:end] for start, end in offsets] == tokens
 
 
 @EACH
-def test_specials_have_no_bytes(tokenizer: Tokenizer) -> None:
+def test_specials_have_no_bytes_and_their_names_are_ordinary_text(tokenizer: Tokenizer) -> None:
     specials = list(tokenizer.specials.ids())
-    assert tokenizer.decode(specials) == b"".join(map(tokenizer.token_bytes, specials)) == b""
-
-
-@EACH
-def test_the_name_of_a_special_is_ordinary_text(tokenizer: Tokenizer) -> None:
-    special = set(tokenizer.specials.ids()) - {tokenizer.specials.unk}
-    assert not special & set(tokenizer.encode("<pad><bos> <eos> <|endoftext|> [PAD]").tolist())
-
-
-@EACH
-def test_no_ids_are_no_bytes(tokenizer: Tokenizer) -> None:
-    assert tokenizer.decode([]) == b""
+    assert tokenizer.decode(specials) == b"".join(map(tokenizer.token_bytes, specials)) == tokenizer.decode([]) == b""
+    named = tokenizer.encode("<pad><bos> <eos> <|endoftext|> [PAD]").tolist()
+    assert not (set(specials) - {tokenizer.specials.unk}) & set(named)
 
 
 @EACH
@@ -149,27 +113,21 @@ def test_every_id_of_the_vocabulary_has_bytes_and_no_other(tokenizer: Tokenizer)
 
 
 @EACH
-@pytest.mark.parametrize("ids", [np.array([1.0]), np.array([[1, 2]])], ids=["floats", "rows"])
-def test_ids_are_one_row_of_integers(tokenizer: Tokenizer, ids: np.ndarray) -> None:
-    with pytest.raises(ValueError, match="one row of integers"):
-        tokenizer.decode(ids)
+def test_what_is_no_row_of_ids_and_no_text_is_named(tokenizer: Tokenizer) -> None:
+    for ids in (np.array([1.0]), np.array([[1, 2]])):
+        with pytest.raises(ValueError, match="one row of integers"):
+            tokenizer.decode(ids)
+    bad: list[tuple[str | bytes, str]] = [("ab\ud800", r"character 2 .* U\+D800"), (b"ab\xff", "not UTF-8 at byte 2")]
+    for text, message in bad[: 1 if tokenizer.name == "byte" else 2]:  # bytes need not be UTF-8 to be ids
+        for encode in (tokenizer.encode, tokenizer.encode_with_offsets):
+            with pytest.raises(ValueError, match=message):
+                encode(text)
 
 
-@EACH
-def test_a_lone_surrogate_is_named(tokenizer: Tokenizer) -> None:
-    for encode in (tokenizer.encode, tokenizer.encode_with_offsets):
-        with pytest.raises(ValueError, match=r"character 2 .* U\+D800"):
-            encode("ab\ud800")
-
-
-@EACH
-def test_bytes_that_are_not_utf8_are_named(tokenizer: Tokenizer) -> None:
-    if tokenizer.name == "byte":
-        assert tokenizer.decode(tokenizer.encode(b"ab\xff")) == b"ab\xff"
-        return
-    for encode in (tokenizer.encode, tokenizer.encode_with_offsets):
-        with pytest.raises(ValueError, match="not UTF-8 at byte 2"):
-            encode(b"ab\xff")
+@given(st.binary(max_size=300))
+def test_any_bytes_are_ids_of_bytes(text: bytes) -> None:
+    assert ByteTokenizer().encode(text).tolist() == list(text)
+    assert ByteTokenizer().decode(list(text)) == text
 
 
 @EACH
@@ -179,10 +137,6 @@ def test_it_is_saved_and_loaded(tokenizer: Tokenizer, tmp_path: Path) -> None:
     assert loaded == (tokenizer.wrapped if isinstance(tokenizer, FastTokenizer) else tokenizer)
     assert loaded.digest() == tokenizer.digest()
     assert loaded.encode(CORPUS[0]).tolist() == tokenizer.encode(CORPUS[0]).tolist()
-
-
-@EACH
-def test_the_definition_holds_every_field(tokenizer: Tokenizer) -> None:
     if isinstance(tokenizer, TableTokenizer):
         assert tokenizer.definition().keys() >= {field.name for field in fields(tokenizer)}
 

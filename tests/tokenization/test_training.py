@@ -52,13 +52,10 @@ WITH_PATTERN = pytest.mark.parametrize("training", list(TRAININGS.values())[1:],
 
 
 @EACH
-def test_the_vocabulary_has_the_size(training: Training) -> None:
-    assert training.train(TEXTS, training.size).vocabulary_size == training.size
-
-
-@EACH
-def test_the_order_of_texts_does_not_matter(training: Training) -> None:
-    assert training.train(TEXTS, training.size) == training.train(TEXTS[::-1], training.size)
+def test_the_vocabulary_has_the_size_and_the_order_of_texts_does_not_matter(training: Training) -> None:
+    tokenizer = training.train(TEXTS, training.size)
+    assert tokenizer.vocabulary_size == training.size
+    assert training.train(TEXTS[::-1], training.size) == tokenizer
 
 
 @EACH
@@ -79,28 +76,28 @@ def test_a_size_without_room_for_the_characters_is_refused(training: Training) -
 @EACH
 def test_texts_are_normalized(training: Training) -> None:
     lower = training.train(TEXTS, training.size - 3, normalization=["lower"])
-    assert (
-        lower.definition() | {"normalization": []}
-        == training.train([text.lower() for text in TEXTS], training.size - 3).definition()
-    )
+    plain = training.train([text.lower() for text in TEXTS], training.size - 3)
+    assert lower.definition() | {"normalization": []} == plain.definition()
     assert lower.encode("The CAT").tolist() == lower.encode("the cat").tolist()
 
 
-@EACH
-def test_one_text_is_refused(training: Training) -> None:
-    with pytest.raises(ValueError, match="not one text"):
-        training.train(TEXTS[0], training.size)
+NO_TEXTS = [
+    (TEXTS[0], "not one text"),
+    ([*TEXTS, b"ab\xff"], "not UTF-8 at byte 2"),
+    ([*TEXTS, "ab\ud800"], r"character 2 .* U\+D800"),
+]
+BAD_PATTERNS = [("(", "not a regular expression"), ("x{99999999}", "expand to more than")]
 
 
 @EACH
-@pytest.mark.parametrize(("text", "message"), [(b"ab\xff", "not UTF-8 at byte 2"), ("ab\ud800", r"character 2 .* U\+D800")])
-def test_what_is_no_text_is_named(training: Training, text: str | bytes, message: str) -> None:
+@pytest.mark.parametrize(("texts", "message"), NO_TEXTS, ids=["one text", "bytes", "surrogate"])
+def test_what_is_no_text_is_named(training: Training, texts: list[str | bytes], message: str) -> None:
     with pytest.raises(ValueError, match=message):
-        training.train([*TEXTS, text], training.size)
+        training.train(texts, training.size)
 
 
 @WITH_PATTERN
-@pytest.mark.parametrize(("pattern", "message"), [("(", "not a regular expression"), ("x{99999999}", "expand to more than")])
+@pytest.mark.parametrize(("pattern", "message"), BAD_PATTERNS)
 def test_a_bad_pattern_is_refused(training: Training, pattern: str, message: str) -> None:
     with pytest.raises(ValueError, match=message):
         training.train(TEXTS, training.size, pattern=pattern)

@@ -3,7 +3,6 @@
 import base64
 import binascii
 import json
-from collections.abc import Mapping
 from pathlib import Path
 
 import tiktoken
@@ -93,12 +92,6 @@ def read_ranks(path: Path | str) -> dict[bytes, int]:
         raise ValueError(f"{path}: rank {missing} is missing, but there are {len(lines)} pieces; restore it, or close the gap")
     check_bytes(ranks, str(path))
     return dict(sorted(ranks.items(), key=lambda item: item[1]))
-
-
-def write_ranks(path: Path | str, ranks: Mapping[bytes, int]) -> None:
-    """Writes the file that `read_ranks` reads, in the order of ranks."""
-    lines = [base64.b64encode(piece) + b" %d\n" % rank for piece, rank in sorted(ranks.items(), key=lambda item: item[1])]
-    Path(path).write_bytes(b"".join(lines))
 
 
 def _parsed(line: bytes, place: str) -> tuple[bytes, int]:

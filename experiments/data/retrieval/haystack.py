@@ -10,7 +10,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int32, PRNGKeyArray
 
-from leadline.experiments.data.retrieval.vocabulary import Vocabulary
+from leadline.experiments.data.retrieval.vocabulary import Batch, Task, Vocabulary, task_id
 from leadline.experiments.data.sample import Sample
 
 
@@ -33,19 +33,20 @@ def place(
     return jnp.argsort(order, axis=1)[:, :pieces].astype(jnp.int32)
 
 
-def fillers(key: PRNGKeyArray, vocabulary: Vocabulary, batch: int, count: int) -> Int32[Array, "{batch} {count}"]:
-    """Filler ids, uniform and independent, so that they cannot be predicted. RULER's are sentences."""
-    return jax.random.randint(key, (batch, count), vocabulary.first_filler, vocabulary.first_key, jnp.int32)
+def haystack(
+    key: PRNGKeyArray, batch: Batch, size: int, needles: Int32[Array, "B n w"], slots: Int32[Array, "B n"]
+) -> Haystack:
+    """`size` fillers with the needles written over them, each at its slot plus w - 1 tokens for every needle before it.
 
-
-def haystack(hay: Int32[Array, "B C"], needles: Int32[Array, "B n w"], slots: Int32[Array, "B n"]) -> Haystack:
-    """Fillers with the needles written over them, each at its slot plus w - 1 tokens for every needle before it."""
-    batch, _, width = needles.shape
+    Fillers are uniform and independent, so that they cannot be predicted. RULER's are sentences.
+    """
+    v, width = batch.tasks.vocabulary, needles.shape[2]
+    fillers = jax.random.randint(key, (batch.rows, size), v.first_filler, v.first_key, jnp.int32)
     before = (slots[:, None, :] < slots[:, :, None]).sum(axis=2, dtype=jnp.int32)
     starts = slots + (width - 1) * before
     positions = starts[:, :, None] + jnp.arange(width, dtype=jnp.int32)[None, None]
-    rows = jnp.arange(batch, dtype=jnp.int32)[:, None, None]
-    return Haystack(hay.at[rows, positions].set(needles), starts)
+    rows = jnp.arange(batch.rows, dtype=jnp.int32)[:, None, None]
+    return Haystack(fillers.at[rows, positions].set(needles), starts)
 
 
 def distinct(key: PRNGKeyArray, batch: int, first: int, among: int, count: int) -> Int32[Array, "{batch} {count}"]:
@@ -75,8 +76,8 @@ def column(token: int, batch: int) -> Int32[Array, "{batch} 1"]:
 
 
 def answered(
-    task: int,
-    context: Int32[Array, "B C"],
+    task: Task,
+    hidden: Haystack,
     question: Int32[Array, "B Q"],
     answer: Int32[Array, "B A"],
     evidence: Int32[Array, "B A"],
@@ -86,7 +87,7 @@ def answered(
     `evidence` are positions in the context from which the tokens of the answer are read.
     """
     batch, count = answer.shape
-    tokens = jnp.concatenate([column(task, batch), context, question, answer], axis=1)
+    tokens = jnp.concatenate([column(task_id(task), batch), hidden.context, question, answer], axis=1)
     rest = tokens.shape[1] - 1 - count
     return Sample(
         tokens=tokens,

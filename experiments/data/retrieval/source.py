@@ -1,16 +1,25 @@
 """The mixture of retrieval tasks as a source of training steps, and the questions that its models are measured on."""
 
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float64, UInt32
+from jaxtyping import Array, Float64, PRNGKeyArray, UInt32
 
 from leadline.experiments.config.data import TASKS, RetrievalData, Task
-from leadline.experiments.data.retrieval.mixture import Tasks, largest_size, mixture, task_sample
-from leadline.experiments.data.retrieval.vocabulary import Vocabulary
+from leadline.experiments.data.retrieval.needles import (
+    key_value,
+    multi_key,
+    multi_query,
+    multi_value,
+    passkey,
+    variable_tracking,
+)
+from leadline.experiments.data.retrieval.sized import addition, copying, largest_size
+from leadline.experiments.data.retrieval.vocabulary import Batch, Tasks, Vocabulary
 from leadline.experiments.data.sample import HELD_OUT_SEED, Sample, step_inputs, step_key
 
 
@@ -18,6 +27,37 @@ def retrieval_tasks(data: RetrievalData) -> Tasks:
     """The sizes of a configuration as the tasks take them."""
     vocabulary = Vocabulary(data.keys, data.values, data.fillers, data.values_per_key)
     return Tasks(vocabulary, data.symbols, data.needles, data.queries, data.answers, data.chains, data.hops)
+
+
+# Each raises UserError where it does not fit into the length, with the smallest that it fits into.
+SAMPLES: Mapping[Task, Callable[[PRNGKeyArray, Batch], Sample]] = {
+    "passkey": passkey,
+    "multi_key": multi_key,
+    "multi_query": multi_query,
+    "multi_value": multi_value,
+    "variable_tracking": variable_tracking,
+    "key_value": key_value,
+    "copy": copying,
+    "addition": addition,
+}
+
+
+def mixture(key: PRNGKeyArray, names: Sequence[Task], shares: Sequence[float], batch: Batch) -> Sample:
+    """Rows whose task is drawn with probability shares[i] / sum(shares).
+
+    All tasks are drawn for all rows and one is kept. A switch under `vmap` would do the same, and a step of training costs far
+    more than these integers.
+
+    Raises:
+        UserError: where a task does not fit into the length.
+    """
+    which, *keys = jax.random.split(key, 1 + len(names))
+    drawn = [SAMPLES[name](task_key, batch) for task_key, name in zip(keys, names, strict=True)]
+    stacked = jax.tree.map(lambda *arrays: jnp.stack(arrays), *drawn)
+    odds = jnp.log(jnp.asarray(shares, jnp.float32))
+    chosen = jax.random.categorical(which, odds, shape=(batch.rows,))
+    rows = jnp.arange(batch.rows)
+    return jax.tree.map(lambda arrays: arrays[chosen, rows], stacked)
 
 
 def grid(depths: int, rows: int) -> Float64[np.ndarray, "R"]:
@@ -32,7 +72,7 @@ def smallest_asked(task: Task, trained: int, length: int) -> int:
 
 
 def sizes_asked(task: Task, trained: int, length: int, depths: int) -> Float64[np.ndarray, "depths"]:
-    """The sizes of copy or addition at the points of the grid, as `task_sample` rounds them.
+    """The sizes of copy or addition at the points of the grid, as the tasks round them.
 
     Raises:
         ValueError: for a task without sizes.
@@ -77,7 +117,7 @@ class RetrievalSource:
         """
         data = self.data
         shares = data.shares or (1.0,) * len(data.tasks)
-        return mixture(step_key(inputs), retrieval_tasks(data), data.tasks, shares, batch, data.length)
+        return mixture(step_key(inputs), data.tasks, shares, Batch(retrieval_tasks(data), batch, data.length))
 
     def held_out(self, sequences: int) -> Sample:
         """Rows of the mixture that no training seed draws, the same for every arm and seed."""
@@ -96,8 +136,7 @@ class RetrievalSource:
 
         def draw(key: Array) -> Sample:
             at = jnp.asarray(grid(depths, rows), jnp.float32)
-            tasks = retrieval_tasks(self.data)
-            return task_sample(key, tasks, task, depths * rows, length, smallest=smallest, at=at)
+            return SAMPLES[task](key, Batch(retrieval_tasks(self.data), depths * rows, length, smallest, at))
 
         key = step_key(jnp.asarray(step_inputs(HELD_OUT_SEED, 1 + TASKS.index(task))))  # step 0 is the mixture's
         return jax.jit(draw)(jax.random.fold_in(key, length))

@@ -14,7 +14,9 @@ experiments/data/recall.py, a value identifies its key, and one head that compar
 """
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, NamedTuple
+
+from jaxtyping import Array, Float
 
 from leadline.experiments.config.data import DIGITS, TASKS, Task
 from leadline.experiments.runtime.errors import UserError
@@ -67,6 +69,38 @@ class Vocabulary:
         known = self.keys if kind == "keys" else self.values
         if count > known:
             raise UserError(f"{task} needs {count} different {kind}, and there are {known}: set data.{kind} = {count} or more")
+
+
+@dataclass(frozen=True)
+class Tasks:
+    """The ids that all tasks share, and the sizes of single tasks."""
+
+    vocabulary: Vocabulary
+    symbols: int = 1  # of a passkey or a value
+    needles: int = 4  # of multi_key
+    queries: int = 8  # of multi_query
+    answers: int = 4  # of multi_value
+    chains: int = 2  # of variable_tracking
+    hops: int = 2
+
+
+class Batch(NamedTuple):
+    """What a batch of one task is to be.
+
+    Attributes:
+        tasks: the ids and the sizes.
+        rows: B.
+        length: targets T of a row, which has T + 1 ids.
+        smallest: the smallest size of copy and addition.
+        at: for each row, the depth of the needle asked for, or for copy and addition the size within the range of sizes; from
+            0 to 1; uniform if absent. Tasks that ask for several needles ignore it.
+    """
+
+    tasks: Tasks
+    rows: int
+    length: int
+    smallest: int = 1
+    at: Float[Array, "B"] | None = None
 
 
 def task_id(task: Task) -> int:

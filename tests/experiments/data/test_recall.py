@@ -9,67 +9,50 @@ from leadline.experiments.data.sample import Sample
 
 TASK = Recall(keys=40, values=3, first=100)
 LENGTH, ROWS = 64, 200
-compiled = jax.jit(sample, static_argnums=(1, 2, 3))
 
 
 @pytest.fixture(scope="module")
 def drawn() -> Sample:
-    return jax.device_get(compiled(jax.random.key(3), TASK, ROWS, LENGTH))
+    draw = jax.jit(lambda key: sample(key, TASK, ROWS, LENGTH))
+    return jax.tree.map(np.asarray, draw(jax.random.key(3)))
 
 
 def _read(row: list[int]) -> dict[int, int]:
     """Query -> evidence: where a key was seen before, and its value behind it."""
     seen: dict[int, int] = {}
-    found = {}
+    answers = {}
     for place in range(1, len(row) - 1, 2):
         if row[place] in seen:
-            found[place] = seen[row[place]] + 1
+            answers[place] = seen[row[place]] + 1
         else:
             seen[row[place]] = place
-    return found
+    return answers
 
 
-def test_a_reader_finds_every_answer_at_its_evidence(drawn: Sample) -> None:
-    for row, evidence, weights in zip(drawn.tokens, np.asarray(drawn.evidence), np.asarray(drawn.weights), strict=True):
-        found = _read(row.tolist())
-        assert found == {int(t): int(evidence[t]) for t in np.flatnonzero(evidence >= 0)}
-        assert all(row[t + 1] == row[source] for t, source in found.items())
-        np.testing.assert_array_equal(weights, np.isin(np.arange(LENGTH), list(found)).astype(np.float32))
-        assert len(found) > 0
+def test_a_reader_finds_every_answer_at_its_evidence_and_nowhere_else(drawn: Sample) -> None:
+    for row, evidence, weights in zip(drawn.tokens, drawn.evidence, drawn.weights, strict=True):
+        answers = _read(row.tolist())
+        assert answers == {int(t): int(evidence[t]) for t in np.flatnonzero(evidence >= 0)} != {}
+        np.testing.assert_array_equal(weights, np.isin(np.arange(LENGTH), list(answers)).astype(np.float32))
+        for t, source in answers.items():
+            np.testing.assert_array_equal(np.flatnonzero(row[: t + 1] == row[t + 1]), [source])
+            np.testing.assert_array_equal(np.flatnonzero(row[: t + 1] == row[t]), [source - 1, t])
 
 
-def test_an_answer_has_exactly_one_earlier_occurrence(drawn: Sample) -> None:
-    tokens, evidence = np.asarray(drawn.tokens), np.asarray(drawn.evidence)
-    for row, t in zip(*np.nonzero(evidence >= 0), strict=True):
-        before = tokens[row, : t + 1]
-        np.testing.assert_array_equal(np.flatnonzero(before == tokens[row, t + 1]), [evidence[row, t]])
-        np.testing.assert_array_equal(np.flatnonzero(before == tokens[row, t]), [evidence[row, t] - 1, t])
-
-
-def test_ids_are_the_tasks_own(drawn: Sample) -> None:
-    tokens = np.asarray(drawn.tokens)
+def test_ids_are_the_tasks_own_and_values_drawn_anew_in_every_row(drawn: Sample) -> None:
+    tokens = drawn.tokens
     assert TASK.size == 1 + 40 * (1 + 3)
     np.testing.assert_array_equal(tokens[:, 0], TASK.marker)
     keys, values = tokens[:, 1::2] - TASK.first, tokens[:, 2::2] - TASK.first - TASK.keys
-    assert keys.min() == 0
-    assert keys.max() == 39
+    assert (keys.min(), keys.max(), tokens.max()) == (0, 39, TASK.marker)
     np.testing.assert_array_equal(values // 3, keys)  # a value is one of its key's own
-    assert tokens.max() == TASK.marker
-    assert tokens.min() >= TASK.first
-
-
-def test_values_are_drawn_anew_in_every_row(drawn: Sample) -> None:
-    tokens = np.asarray(drawn.tokens)
-    chosen = (tokens[:, 2::2] - TASK.first - TASK.keys) % 3
-    of_first_key = chosen[tokens[:, 1::2] == TASK.first]
-    assert set(of_first_key.tolist()) == {0, 1, 2}
-    counts = np.bincount(chosen.reshape(-1), minlength=3)
+    assert set((values[keys == 0] % 3).tolist()) == {0, 1, 2}
+    counts = np.bincount((values % 3).reshape(-1), minlength=3)
     assert (np.abs(counts / counts.sum() - 1 / 3) < 0.03).all()
 
 
 def test_no_slot_is_a_source_twice_and_every_source_defines() -> None:
-    source = np.asarray(jax.jit(sources, static_argnums=(1, 2))(jax.random.key(0), 50, 100))
-    for row in source:
+    for row in np.asarray(jax.jit(lambda key: sources(key, 50, 100))(jax.random.key(0))):
         asked = row[row != NEVER]
         assert len(set(asked.tolist())) == len(asked)
         assert (row[asked] == NEVER).all()
@@ -77,26 +60,22 @@ def test_no_slot_is_a_source_twice_and_every_source_defines() -> None:
 
 
 def test_distances_are_log_uniform() -> None:
-    slots = 64
-    found = np.asarray(log_uniform(jax.random.key(1), 2000, slots)).reshape(-1)
-    assert found.min() == 1
-    n = np.arange(1, slots)
-    expected = np.log((n + 1) / n) / np.log(slots) * len(found)
-    assert expected.sum() == pytest.approx(len(found))
-    counts = np.bincount(found, minlength=slots)[1:]
-    assert (np.abs(counts - expected) < 5 * np.sqrt(expected)).all()
+    distances = np.asarray(log_uniform(jax.random.key(1), 2000, 64)).reshape(-1)
+    n = np.arange(1, 64)
+    expected = np.log((n + 1) / n) / np.log(64) * len(distances)
+    counts = np.bincount(distances, minlength=64)
+    assert counts[0] == 0
+    assert (np.abs(counts[1:] - expected) < 5 * np.sqrt(expected)).all()
 
 
-def test_every_octave_of_distance_is_asked_about() -> None:
+def test_every_octave_of_distance_is_asked_about(drawn: Sample) -> None:
     """The row's end takes from the far octaves: of a distance of n slots only slots - n places are left."""
-    found = jax.device_get(compiled(jax.random.key(5), Recall(64, 4), 400, 128))
-    evidence = np.asarray(found.evidence)
-    distance = (np.arange(128)[None] - evidence)[evidence >= 0]
+    distance = (np.arange(LENGTH)[None] - drawn.evidence)[drawn.evidence >= 0]
     assert (distance % 2 == 1).all()
-    octaves = np.histogram((distance + 1) // 2, [1, 2, 4, 8, 16, 32, 64])[0] / len(distance)  # in slots
+    octaves = np.histogram((distance + 1) // 2, [1, 2, 4, 8, 16, 32])[0] / len(distance)  # in slots
     assert octaves.min() > 0.04
-    assert octaves[:5].max() < 2 * octaves[:5].min()
-    assert 0.2 < len(distance) / (400 * 64) < 0.5
+    assert octaves[:4].max() < 2 * octaves[:4].min()
+    assert 0.2 < len(distance) / (ROWS * LENGTH / 2) < 0.5
 
 
 @pytest.mark.parametrize(("length", "message"), [(63, "even length"), (2, "even length"), (82, "41 slots")])

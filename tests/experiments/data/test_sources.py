@@ -11,9 +11,12 @@ import pytest
 from leadline.experiments.config.data import BackcopyData, Data, MixedData, Mixture, MixturePart, RetrievalData, TextData
 from leadline.experiments.config.tokenizer import Bpe
 from leadline.experiments.data.backcopy import BackcopySource
+from leadline.experiments.data.mixed import recall_task
 from leadline.experiments.data.retrieval.source import RetrievalSource
 from leadline.experiments.data.sample import Sample
 from leadline.experiments.data.source import open_source, vocabulary_size
+from leadline.experiments.measure.perplexity import mean_loss
+from leadline.tokenization.byte import ByteTokenizer
 
 BATCH, LENGTH = 6, 24
 FILES = ("BOOKS",)  # stands for a folder of text
@@ -25,7 +28,7 @@ DATA: dict[str, Data] = {
     "a mixture": TextData(corpus=Mixture(parts=(MixturePart(corpus=FILES, weight=1.0),) * 2), length=LENGTH, held_out=0.3),
     "backcopy": BackcopyData(vocabulary=12, length=LENGTH),
     "backcopy without BOS": BackcopyData(vocabulary=12, length=LENGTH, bos="absent"),
-    "retrieval": RetrievalData(tasks=("passkey", "copy", "key_value"), length=LENGTH, keys=16, values=10, values_per_key=2),
+    "retrieval": RetrievalData(tasks=("copy", "key_value"), length=LENGTH, keys=16, values=10, values_per_key=2),
     "mixed": MixedData(corpus=FILES, length=LENGTH, held_out=0.3, keys=16, values=2),
 }
 
@@ -38,10 +41,14 @@ def books(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+def _open(name: str, books: Path) -> Any:
+    settings = json.loads(DATA[name].model_dump_json().replace(FILES[0], str(books)))
+    return open_source(type(DATA[name]).model_validate(settings), books / "cache")
+
+
 @pytest.fixture(scope="module", params=DATA)
 def source(request: pytest.FixtureRequest, books: Path) -> Any:
-    settings = json.loads(DATA[request.param].model_dump_json().replace(FILES[0], str(books)))
-    return open_source(type(DATA[request.param]).model_validate(settings), books / "cache")
+    return _open(request.param, books)
 
 
 @pytest.fixture(scope="module")
@@ -95,3 +102,25 @@ def test_the_record_says_what_the_data_are(source: Any) -> None:
         assert described["tokenizer_digest"] == source.tokenizer.digest()
         assert described["train_documents"] + described["held_out_documents"] in (60, 120)
         assert described["train_tokens"] > described["held_out_tokens"] > 1000
+
+
+def test_half_of_a_mixed_batch_is_text_and_half_recall_and_so_is_its_loss(books: Path) -> None:
+    mixed, text = _open("mixed", books), _open("text", books)
+    batch = jax.device_get(jax.jit(mixed.sample, static_argnums=2)(mixed.inputs(1, 4, BATCH), None, BATCH))
+    half = BATCH // 2
+    np.testing.assert_array_equal(batch.tokens[:half], text.inputs(1, 4, half))
+    assert batch.tokens[:half].max() < ByteTokenizer().vocabulary_size <= batch.tokens[half:].min()
+    assert batch.tokens.max() == mixed.vocabulary - 1 == recall_task(mixed.data).marker
+    asked = np.asarray(batch.evidence) >= 0
+    assert (asked.any(axis=1) == (np.arange(BATCH) >= half)).all()
+    losses = np.random.default_rng(0).uniform(size=(BATCH, LENGTH)).astype(np.float32)
+    expected = (losses[:half].mean() + losses[asked].mean()) / 2
+    np.testing.assert_allclose(mean_loss(jax.numpy.asarray(losses), jax.numpy.asarray(batch.weights)), expected, rtol=1e-5)
+    rows = mixed.held_out_recall(LENGTH, half)
+    jax.tree.map(np.testing.assert_array_equal, mixed.held_out_recall(LENGTH, half), rows)
+    assert not np.array_equal(batch.tokens[half:], rows.tokens)
+
+
+def test_a_row_with_too_few_keys_is_refused() -> None:
+    with pytest.raises(ValueError, match="keys = 16: a row of 64 tokens may need 32"):
+        MixedData(length=64, keys=16)

@@ -1,9 +1,11 @@
 """Checkpoints: exact, verified, and never lost to the next one."""
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
@@ -25,124 +27,99 @@ def _state(seed: int = 0) -> dict[str, Any]:
     }
 
 
-def _equal(a: Any, b: Any) -> None:
-    if isinstance(a, dict):
-        assert a.keys() == b.keys()
-        for key in a:
-            _equal(a[key], b[key])
-    elif isinstance(a, list | tuple):
-        for left, right in zip(a, b, strict=True):
-            _equal(left, right)
-    elif a is None:
-        assert b is None
-    else:
-        assert (a.dtype, a.shape) == (b.dtype, b.shape)
-        assert a.tobytes() == b.tobytes()
+def _assert_restored(folder: Path, step: int, seed: int) -> None:
+    """To the bit, with the types of the arrays and the structure of the tree."""
+    restored, expected = checkpoint.restore(folder, step, _state(99)), _state(seed)
+    assert jax.tree.structure(restored) == jax.tree.structure(expected)
+    bits = [[(leaf.dtype, leaf.shape, leaf.tobytes()) for leaf in jax.tree.leaves(tree)] for tree in (restored, expected)]
+    assert bits[0] == bits[1]
 
 
-def _largest_file(folder: Path) -> Path:
-    return max((path for path in folder.rglob("*") if path.is_file()), key=lambda path: path.stat().st_size)
-
-
-def _flip(folder: Path, step: int) -> None:
-    path = _largest_file(folder / str(step))
-    content = bytearray(path.read_bytes())
-    content[len(content) // 2] ^= 1
-    path.write_bytes(bytes(content))
-
-
-def _truncate(folder: Path, step: int) -> None:
-    path = _largest_file(folder / str(step))
-    path.write_bytes(path.read_bytes()[:-1])
-
-
-def _remove_file(folder: Path, step: int) -> None:
-    _largest_file(folder / str(step)).unlink()
-
-
-def _add_file(folder: Path, step: int) -> None:
-    (folder / str(step) / "more").write_bytes(b"x")
-
-
-def _remove_manifest(folder: Path, step: int) -> None:
-    (folder / f"manifest-{step}.json").unlink()
-
-
-DAMAGES = [_flip, _truncate, _remove_file, _add_file, _remove_manifest]
-
-
-def test_round_trip_is_exact(tmp_path: Path) -> None:
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """Of checkpoints of steps 2 and 4."""
     folder = tmp_path / "run" / "checkpoint"
     assert checkpoint.latest(folder) == (None, [])
-    checkpoint.save(folder, 2, _state(), EXTRA)
-    assert checkpoint.latest(folder) == (2, [])
-    _equal(checkpoint.restore(folder, 2, _state(1)), _state())
-    assert checkpoint.extra_of(folder, 2) == EXTRA
-
-
-def test_the_last_two_are_kept(tmp_path: Path) -> None:
-    for step in (2, 4, 6):
-        checkpoint.save(tmp_path, step, _state(step), EXTRA)
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["4", "6", "manifest-4.json", "manifest-6.json"]
-    for step in (4, 6):
-        _equal(checkpoint.restore(tmp_path, step, _state()), _state(step))
-
-
-@pytest.mark.parametrize("damage", DAMAGES, ids=lambda damage: damage.__name__)
-def test_what_is_damaged_is_passed_over_and_replaced(tmp_path: Path, damage) -> None:
     for step in (2, 4):
-        checkpoint.save(tmp_path, step, _state(step), EXTRA)
-    damage(tmp_path, 4)
-    step, notes = checkpoint.latest(tmp_path)
+        checkpoint.save(folder, step, _state(step), EXTRA)
+    return folder
+
+
+def test_the_last_two_are_kept_exactly_and_whole(folder: Path) -> None:
+    checkpoint.save(folder, 6, _state(6), EXTRA)
+    assert sorted(path.name for path in folder.iterdir()) == ["4", "6", "manifest-4.json", "manifest-6.json"]
+    assert checkpoint.latest(folder) == (6, [])
+    for step in (4, 6):
+        _assert_restored(folder, step, step)
+        assert checkpoint.extra_of(folder, step) == EXTRA
+    manifest = json.loads((folder / "manifest-4.json").read_text())
+    files = {path.relative_to(folder / "4").as_posix() for path in (folder / "4").rglob("*") if path.is_file()}
+    assert set(manifest["files"]) == files
+    assert manifest["arrays"]["['count']"] == "() int32"
+
+
+def _flip(largest: Path) -> None:
+    content = bytearray(largest.read_bytes())
+    content[len(content) // 2] ^= 1
+    largest.write_bytes(bytes(content))
+
+
+DAMAGES: dict[str, Callable[[Path, Path], object]] = {
+    "a flipped bit": lambda _, largest: _flip(largest),
+    "a byte less": lambda _, largest: largest.write_bytes(largest.read_bytes()[:-1]),
+    "a file less": lambda _, largest: largest.unlink(),
+    "a file more": lambda folder, _: (folder / "4" / "more").write_bytes(b"x"),
+    "no manifest": lambda folder, _: (folder / "manifest-4.json").unlink(),
+}
+
+
+@pytest.mark.parametrize("damage", DAMAGES.values(), ids=DAMAGES)
+def test_what_is_damaged_is_passed_over_and_replaced(folder: Path, damage: Callable[[Path, Path], object]) -> None:
+    damage(folder, max((path for path in (folder / "4").rglob("*") if path.is_file()), key=lambda path: path.stat().st_size))
+    step, (note,) = checkpoint.latest(folder)
     assert step == 2
-    assert len(notes) == 1
-    assert str(tmp_path / "4") in notes[0]
-    assert "passed over" in notes[0]
-    _equal(checkpoint.restore(tmp_path, 2, _state()), _state(2))
+    assert str(folder / "4") in note
+    assert "passed over" in note
+    _assert_restored(folder, 2, 2)
     # On the way back to step 4 an earlier step is kept as well, and then step 4 is.
     for step in (3, 4):
-        checkpoint.save(tmp_path, step, _state(step), EXTRA)
-        assert checkpoint.latest(tmp_path) == (step, [])
-        _equal(checkpoint.restore(tmp_path, step, _state()), _state(step))
+        checkpoint.save(folder, step, _state(step), EXTRA)
+        assert checkpoint.latest(folder) == (step, [])
+        _assert_restored(folder, step, step)
 
 
-def test_every_flipped_bit_of_a_manifest_is_noticed(tmp_path: Path) -> None:
-    for step in (2, 4):
-        checkpoint.save(tmp_path, step, _state(step), EXTRA)
-    manifest = tmp_path / "manifest-4.json"
+def test_every_flipped_bit_of_a_manifest_is_noticed(folder: Path) -> None:
+    manifest = folder / "manifest-4.json"
     whole = manifest.read_bytes()
     for place in range(0, len(whole), 50):
         damaged = bytearray(whole)
         damaged[place] ^= 1 << (place // 50 % 8)
         manifest.write_bytes(damaged)
-        step, (note,) = checkpoint.latest(tmp_path)
+        step, (note,) = checkpoint.latest(folder)
         assert step == 2
-        assert f"{tmp_path / '4'}: its manifest is damaged" in note
+        assert f"{folder / '4'}: its manifest is damaged" in note
         assert "\n" not in note
     manifest.write_bytes(whole)
-    assert checkpoint.latest(tmp_path) == (4, [])
+    assert checkpoint.latest(folder) == (4, [])
 
 
-def test_saving_a_whole_step_again_changes_nothing(tmp_path: Path) -> None:
-    checkpoint.save(tmp_path, 2, _state(), EXTRA)
-    before = {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*") if path.is_file()}
-    checkpoint.save(tmp_path, 2, _state(), EXTRA)
-    assert {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*") if path.is_file()} == before
+def test_saving_a_whole_step_again_changes_nothing(folder: Path) -> None:
+    before = {path: path.stat().st_mtime_ns for path in folder.rglob("*") if path.is_file()}
+    checkpoint.save(folder, 4, _state(), EXTRA)
+    assert {path: path.stat().st_mtime_ns for path in folder.rglob("*") if path.is_file()} == before
 
 
-@pytest.mark.parametrize("change", ["shape", "dtype", "name"])
-def test_arrays_of_another_model(tmp_path: Path, change: str) -> None:
-    checkpoint.save(tmp_path, 2, _state(), EXTRA)
-    other = _state()
-    match change:
-        case "shape":
-            other["weights"]["a"] = np.zeros((4, 3), np.float32)
-        case "dtype":
-            other["count"] = np.array(7, np.int16)
-        case "name":
-            other["counter"] = other.pop("count")
+OTHERS = {
+    "shape": {"special": np.zeros(6, np.float32)},
+    "dtype": {"count": np.array(7, np.int16)},
+    "name": {"counter": np.array(7, np.int32)},
+}
+
+
+@pytest.mark.parametrize("change", OTHERS.values(), ids=OTHERS)
+def test_arrays_of_another_model(folder: Path, change: dict[str, np.ndarray]) -> None:
     with pytest.raises(UserError, match="arrays of another model; delete "):
-        checkpoint.restore(tmp_path, 2, other)
+        checkpoint.restore(folder, 4, _state() | change)
 
 
 def test_a_file_where_the_folder_should_be(tmp_path: Path) -> None:
@@ -152,38 +129,28 @@ def test_a_file_where_the_folder_should_be(tmp_path: Path) -> None:
     assert (tmp_path / "checkpoint").read_text() == "in the way"
 
 
-def test_a_disk_that_refuses_leaves_the_checkpoint_before(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    checkpoint.save(tmp_path, 2, _state(2), EXTRA)
-    replace = Path.replace
+@pytest.mark.parametrize(
+    ("place", "name", "error"),
+    [
+        (Path, "replace", OSError(28, "No space left on device")),
+        (checkpoint.ocp.CheckpointManager, "save", ValueError('RESOURCE_EXHAUSTED: "a/0": No space left on device\nmore')),
+    ],
+    ids=["manifest", "arrays"],
+)
+def test_a_full_disk_is_one_line_and_leaves_the_checkpoint_before(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, place: type, name: str, error: Exception
+) -> None:
+    write = getattr(place, name)
 
-    def refuse(self: Path, target: Path) -> Path:
-        if Path(target).name == "manifest-4.json":
-            raise OSError(28, "No space left on device")
-        return replace(self, target)
+    def refuse(self: Any, target: Any, *more: Any, **named: Any) -> Any:
+        if place is not Path or Path(target).name == "manifest-6.json":
+            raise error
+        return write(self, target, *more, **named)
 
-    monkeypatch.setattr(Path, "replace", refuse)
-    with pytest.raises(UserError, match=r"step 4 cannot be written .*No space left.*free the disk"):
-        checkpoint.save(tmp_path, 4, _state(4), EXTRA)
-    monkeypatch.undo()
-    assert checkpoint.latest(tmp_path)[0] == 2
-    _equal(checkpoint.restore(tmp_path, 2, _state()), _state(2))
-
-
-def test_orbax_on_a_full_disk_is_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    checkpoint.save(tmp_path, 2, _state(2), EXTRA)
-
-    def refuse(*_: object, **__: object) -> bool:
-        raise ValueError('RESOURCE_EXHAUSTED: Error writing "a/0": No space left on device\nand more lines')
-
-    monkeypatch.setattr(checkpoint.ocp.CheckpointManager, "save", refuse)
-    with pytest.raises(UserError, match=r"step 4 cannot be written \(RESOURCE_EXHAUSTED.*left on device\); free the disk$"):
-        checkpoint.save(tmp_path, 4, _state(4), EXTRA)
-    assert checkpoint.latest(tmp_path)[0] == 2
-
-
-def test_the_manifest_names_every_file(tmp_path: Path) -> None:
-    checkpoint.save(tmp_path, 2, _state(), EXTRA)
-    manifest = json.loads((tmp_path / "manifest-2.json").read_text())
-    files = {path.relative_to(tmp_path / "2").as_posix() for path in (tmp_path / "2").rglob("*") if path.is_file()}
-    assert set(manifest["files"]) == files
-    assert manifest["arrays"]["['count']"] == "() int32"
+    with monkeypatch.context() as patch, pytest.raises(UserError) as raised:
+        patch.setattr(place, name, refuse)
+        checkpoint.save(folder, 6, _state(6), EXTRA)
+    assert raised.match(r"step 6 cannot be written \(.*No space left on device.*\); free the disk$")
+    assert "\n" not in str(raised.value)
+    assert checkpoint.latest(folder)[0] == 4
+    _assert_restored(folder, 4, 4)

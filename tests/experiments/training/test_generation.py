@@ -9,29 +9,46 @@ import numpy as np
 import pytest
 
 from leadline.experiments.config.data import TextData
+from leadline.experiments.config.study import Arm, Start
 from leadline.experiments.config.to_tables import tables
 from leadline.experiments.config.tokenizer import Characters
 from leadline.experiments.runtime.errors import UserError
+from leadline.experiments.runtime.signals import Interrupted
+from leadline.experiments.training import saving
 from leadline.experiments.training.generation import Request, generated, open_saved, prompt_ids
 from leadline.model.decoder import apply_decoder
 from leadline.model.generate import Policy
 from leadline.model.mesh import make_mesh
-from tests.experiments.training.runs import LENGTH, SOFTMAX, changed, run
+from leadline.tokenization.byte import ByteTokenizer
+from leadline.tokenization.formats.saving import save
+from tests.experiments.training.runs import LENGTH, SOFTMAX, STEPS, Watched, changed, run
 
 pytestmark = pytest.mark.usefixtures("in_use")
 PROMPT = "Line 7 of "
 
 
+TOKENIZER = Characters(kind="character", vocabulary=64)
+
+
+def text_arm(folder: Path) -> Arm:
+    data = TextData(corpus=(str(folder),), length=LENGTH, held_out=0.3, tokenizer=TOKENIZER)
+    return changed("rope").model_copy(update={"data": data})
+
+
 @pytest.fixture(scope="module")
-def results(in_use: None, tmp_path_factory: pytest.TempPathFactory) -> Path:  # noqa: ARG001
-    """A model of text by characters, and one of a task."""
-    folder = tmp_path_factory.mktemp("generation")
+def texts(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("texts")
     for number in range(20):
         (folder / f"{number}.txt").write_text("".join(f"Line {line} of document {number}.\n" for line in range(9)))
-    tokenizer = Characters(kind="character", vocabulary=64)
-    data = TextData(corpus=(str(folder),), length=LENGTH, held_out=0.3, tokenizer=tokenizer)
-    run(folder / "results", [changed("rope").model_copy(update={"data": data}), SOFTMAX], (0,))
-    return folder / "results"
+    return folder
+
+
+@pytest.fixture(scope="module")
+def results(in_use: None, texts: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:  # noqa: ARG001
+    """A model of text by characters, and one of a task."""
+    results = tmp_path_factory.mktemp("generation") / "results"
+    run(results, [text_arm(texts), SOFTMAX], (0,))
+    return results
 
 
 def folder_of(results: Path, arm: str) -> Path:
@@ -87,3 +104,27 @@ def test_mistakes_are_one_line(results: Path, tmp_path: Path) -> None:
         open_saved(tmp_path)
     with pytest.raises(UserError, match="temperature"):
         list(generated(saved, request(temperature=float("inf"))))
+
+
+def test_nothing_starts_from_weights_of_another_tokenizer(results: Path, texts: Path, tmp_path: Path) -> None:
+    shutil.copytree(results, tmp_path / "results")
+    lower = TOKENIZER.model_copy(update={"normalization": ("lower",)})
+    other = changed("other", text_arm(texts), data={"tokenizer": lower})
+    other = other.model_copy(update={"start": Start(arm="rope", length=LENGTH, steps=STEPS)})
+    with pytest.raises(UserError, match=r"rope-.*: these weights were trained with another tokenizer than 'other' has"):
+        run(tmp_path / "results", [text_arm(texts), other], (0,))
+
+
+def test_a_run_does_not_go_on_with_another_tokenizer(texts: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(Interrupted):
+        run(tmp_path, [text_arm(texts)], (0,), Watched(stop_at=2))
+    monkeypatch.setattr(saving, "_digest", lambda source: f"not {source.tokenizer.digest()}")
+    with pytest.raises(UserError, match=r"\.group-.*: these weights were trained with another tokenizer than 'rope' has"):
+        run(tmp_path, [text_arm(texts)], (0,))
+
+
+def test_no_text_is_written_with_another_tokenizer(results: Path, tmp_path: Path) -> None:
+    shutil.copytree(folder_of(results, "rope"), tmp_path / "copy")
+    save(ByteTokenizer(), tmp_path / "copy" / "checkpoint" / "tokenizer")
+    with pytest.raises(UserError, match="not the tokenizer that these weights were trained with; restore it"):
+        open_saved(tmp_path / "copy")

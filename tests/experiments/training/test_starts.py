@@ -16,7 +16,7 @@ from leadline.experiments.config.study import Arm, Start
 from leadline.experiments.config.to_model import decoder_config
 from leadline.experiments.config.to_tables import tables
 from leadline.experiments.records.measurement import reading, value_of
-from leadline.experiments.records.record import Record
+from leadline.experiments.records.record import StoredRecord
 from leadline.experiments.records.store import read_records
 from leadline.experiments.runtime.errors import UserError
 from leadline.experiments.runtime.signals import Interrupted
@@ -32,9 +32,8 @@ ROPE = changed("rope", train={"steps": 3}, measure={"every": 2})
 
 
 def _tuned(name: str, start: str = "rope", steps_before: int = 3, **changes: Any) -> Arm:
-    tuned = changed(
-        name, ROPE, model=changes, train={"steps": 4, "learning_rate": 1e-3}, data={"length": 32}, measure={"sink": SINK}
-    )
+    train = {"steps": 4, "learning_rate": 1e-3}
+    tuned = changed(name, ROPE, model=changes, train=train, data={"length": 32}, measure={"sink": SINK})
     return tuned.model_copy(update={"start": Start(arm=start, length=16, steps=steps_before)})
 
 
@@ -49,13 +48,12 @@ def _folder(results: Path, arm: str) -> Path:
     return folder
 
 
-def _records(results: Path) -> dict[str, Record]:
-    return {stored.record.arm: stored.record for stored in read_records(results)[0]}
+def _stored(results: Path) -> dict[str, StoredRecord]:
+    return {stored.record.arm: stored for stored in read_records(results)[0]}
 
 
 def _curve(results: Path, arm: str, quantity: str) -> np.ndarray:
-    (stored,) = [stored for stored in read_records(results)[0] if stored.record.arm == arm]
-    return stored.curve().values[reading(quantity)]
+    return _stored(results)[arm].curve().values[reading(quantity)]
 
 
 @pytest.fixture(scope="module")
@@ -92,7 +90,7 @@ def test_one_step_of_rate_zero_changes_nothing(whole: Path, tmp_path: Path) -> N
     shutil.copytree(whole, results)
     same = changed("same", ROPE, train={"steps": 1, "learning_rate": 1e-12})
     run(results, [ROPE, same.model_copy(update={"start": Start(arm="rope", length=16, steps=3)})], (0,))
-    records = _records(results)
+    records = {arm: stored.record for arm, stored in _stored(results).items()}
     for entry in records["rope"].measurements:
         again = value_of(records["same"], entry.quantity, **entry.dims)
         assert again == pytest.approx(entry.value, rel=1e-5, abs=1e-7), entry
@@ -100,11 +98,11 @@ def test_one_step_of_rate_zero_changes_nothing(whole: Path, tmp_path: Path) -> N
 
 def test_data_go_on_where_they_stopped(tmp_path: Path) -> None:
     """Without a learning rate to speak of, steps 4 and 5 of five have the losses of steps 1 and 2 behind a run of three."""
+    starts = {"five": (5, None), "three": (3, None), "two": (2, Start(arm="three", length=16, steps=3))}
+    slow = {"learning_rate": 1e-12}
     arms = [
-        changed(name, ROPE, train={"learning_rate": 1e-12, "steps": steps}, measure={"every": 1}).model_copy(
-            update={"start": start}
-        )
-        for name, steps, start in (("five", 5, None), ("three", 3, None), ("two", 2, Start(arm="three", length=16, steps=3)))
+        changed(name, ROPE, train=slow | {"steps": steps}, measure={"every": 1}).model_copy(update={"start": start})
+        for name, (steps, start) in starts.items()
     ]
     run(tmp_path, arms, (0,))
     five, two = (_curve(tmp_path, arm, "train_loss")[1:] for arm in ("five", "two"))
@@ -123,7 +121,7 @@ def test_tuning_resumes_exactly_and_only_once(whole: Path, tmp_path: Path) -> No
     arms = [ROPE, YARN, ALIBI, AGAIN]
     with pytest.raises(Interrupted, match="stopped at step 3 of 4"):
         run(tmp_path, arms, (0,), Watched(stop_at=1, group=2))
-    assert set(_records(tmp_path)) == {"rope"}
+    assert set(_stored(tmp_path)) == {"rope"}
     assert run(tmp_path, arms, (0,)).trained == 3
     assert kept(tmp_path) == kept(whole)
     again = run(tmp_path, arms, (0,))
@@ -146,7 +144,7 @@ def test_nothing_starts_from_what_diverged(tmp_path: Path) -> None:
     watched = Watched()
     outcome = run(tmp_path, [ROPE, wild, _tuned("tuned", start="wild"), _tuned("further")], (0,), watched)
     assert outcome.trained == 3
-    states = {arm: record.status for arm, record in _records(tmp_path).items()}
+    states = {arm: stored.record.status for arm, stored in _stored(tmp_path).items()}
     assert states == {"rope": "finished", "wild": "diverged", "further": "finished"}
     assert "sinks: tuned, seed 0: not trained, because wild diverged" in watched.notes
 

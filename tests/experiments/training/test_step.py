@@ -32,27 +32,27 @@ def _train(schedule: Schedule, steps: int = 100, warmup: int = 10) -> TrainConfi
     return TrainConfig.model_validate({"steps": steps, "batch": 3, "schedule": schedule, "warmup": warmup} | values)
 
 
-def test_warm_up_ends_at_the_peak_and_wastes_no_step() -> None:
-    rates = learning_rates(_train(Constant()))
-    np.testing.assert_allclose(rates[:10], 0.5 * np.arange(1, 11) / 10, rtol=1e-6)
-    assert np.all(rates[10:] == 0.5)
+WARMING = np.arange(1, 11) / 10
+DOWN = 1 - np.arange(20) / 20
+HALF_A_WAVE = 0.1 + 0.9 * (1 + np.cos(np.pi * np.arange(90) / 90)) / 2
+SCHEDULES = {
+    "a warm-up that ends at the peak and wastes no step": (_train(Constant()), [WARMING, np.ones(90)]),
+    "no warm-up": (_train(Constant(), warmup=0), [np.ones(100)]),
+    "a warm-up longer than the run": (_train(Constant(), steps=4, warmup=50), [np.arange(1, 5) / 4]),
+    "half a wave": (_train(Cosine(final=0.1)), [WARMING, HALF_A_WAVE]),
+    "warm up, stay, decay": (_train(WarmupStableDecay(decay=0.2)), [WARMING, np.ones(70), DOWN]),
+    "a decay over all steps": (
+        _train(WarmupStableDecay(decay=1.0)),
+        [WARMING, 1 - np.arange(90) / 100],
+    ),
+}
+
+
+@pytest.mark.parametrize(("cfg", "expected"), SCHEDULES.values(), ids=SCHEDULES)
+def test_rates_of_schedules(cfg: TrainConfig, expected: list[np.ndarray]) -> None:
+    rates = learning_rates(cfg)
     assert rates.dtype == np.float32
-    assert np.all(learning_rates(_train(Constant(), warmup=0)) == 0.5)
-    np.testing.assert_allclose(learning_rates(_train(Constant(), steps=4, warmup=50)), 0.5 * np.arange(1, 5) / 4, rtol=1e-6)
-
-
-def test_cosine_falls_along_half_a_wave() -> None:
-    rates = learning_rates(_train(Cosine(final=0.1)))
-    t = np.arange(90) / 90
-    np.testing.assert_allclose(rates[10:], 0.5 * (0.1 + 0.9 * (1 + np.cos(np.pi * t)) / 2), rtol=1e-5)
-
-
-def test_warm_up_stable_decay() -> None:
-    rates = learning_rates(_train(WarmupStableDecay(decay=0.2)))
-    assert np.all(rates[10:80] == 0.5)
-    np.testing.assert_allclose(rates[80:], 0.5 * (1 - np.arange(20) / 20), rtol=1e-5)
-    # A decay over all steps begins behind the warm-up.
-    assert learning_rates(_train(WarmupStableDecay(decay=1.0)))[10] == 0.5
+    np.testing.assert_allclose(rates, 0.5 * np.concatenate(expected), rtol=1e-5)
 
 
 def _prepared(sink: Sink) -> tuple[ModelConfig, TrainState, Values, TrainConfig]:

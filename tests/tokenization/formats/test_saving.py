@@ -8,27 +8,37 @@ from pathlib import Path
 import pytest
 
 from leadline.tokenization.bpe.tokenizer import BpeTokenizer
-from leadline.tokenization.byte import ByteTokenizer
 from leadline.tokenization.formats.saving import DEFINITION, MANIFEST, load, of_definition, save
 
+DEEP = b"[" * 100_000
+NO_DIGEST = f"{MANIFEST}: a digest is missing"
+NOT_WRITTEN = f"{DEFINITION}: not the file that was written"
 
-def test_a_folder_holds_two_files(tmp_path: Path) -> None:
-    save(ByteTokenizer(), tmp_path)
-    save(ByteTokenizer(), tmp_path)
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """Saved twice, which changes nothing."""
+    save(BpeTokenizer(()), tmp_path)
+    save(BpeTokenizer(()), tmp_path)
     assert sorted(path.name for path in tmp_path.iterdir()) == [DEFINITION, MANIFEST]
+    return tmp_path
 
 
-def test_an_empty_folder_is_named(tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match=f"{tmp_path}: no tokenizer is saved there"):
-        load(tmp_path)
-
-
-@pytest.mark.parametrize("content", [b"", b"{}", None])
-def test_a_changed_definition_is_refused(tmp_path: Path, content: bytes | None) -> None:
-    save(ByteTokenizer(), tmp_path)
-    (tmp_path / DEFINITION).unlink() if content is None else (tmp_path / DEFINITION).write_bytes(content)
-    with pytest.raises(ValueError, match=f"{DEFINITION}: not the file that was written"):
-        load(tmp_path)
+@pytest.mark.parametrize(
+    ("name", "content", "message"),
+    [
+        (MANIFEST, None, "no tokenizer is saved there"),
+        (MANIFEST, b"{", f"{MANIFEST}: not JSON"),
+        (MANIFEST, b"[]", f"{MANIFEST}: not an object"),
+        (MANIFEST, DEEP, f"{MANIFEST}: not JSON"),
+        *((DEFINITION, content, NOT_WRITTEN) for content in (None, b"", b"{}")),
+    ],
+    ids=["no manifest", "cut", "list", "deep", "no definition", "empty", "another"],
+)
+def test_a_file_that_is_gone_or_another(folder: Path, name: str, content: bytes | None, message: str) -> None:
+    (folder / name).unlink() if content is None else (folder / name).write_bytes(content)
+    with pytest.raises(ValueError, match=message):
+        load(folder)
 
 
 @pytest.mark.parametrize(
@@ -36,37 +46,27 @@ def test_a_changed_definition_is_refused(tmp_path: Path, content: bytes | None) 
     [
         (lambda manifest: manifest | {"format": 2}, "format 2 is not 1"),
         (lambda manifest: manifest | {"digest": "0"}, "would give other ids"),
-        (lambda manifest: {"format": 1, "files": manifest["files"]}, f"{MANIFEST}: a digest is missing"),
-        (lambda manifest: manifest | {"digest": None}, f"{MANIFEST}: a digest is missing"),
-        (lambda manifest: manifest | {"files": []}, f"{MANIFEST}: a digest is missing"),
+        (lambda manifest: {"format": 1, "files": manifest["files"]}, NO_DIGEST),
+        (lambda manifest: manifest | {"digest": None}, NO_DIGEST),
+        (lambda manifest: manifest | {"files": []}, NO_DIGEST),
     ],
     ids=["format", "other digest", "no digest", "null", "no sums"],
 )
-def test_another_manifest_is_refused(tmp_path: Path, change: Callable[[dict], dict], message: str) -> None:
-    save(ByteTokenizer(), tmp_path)
-    manifest = json.loads((tmp_path / MANIFEST).read_bytes())
-    (tmp_path / MANIFEST).write_text(json.dumps(change(manifest)))
+def test_another_manifest_is_refused(folder: Path, change: Callable[[dict], dict], message: str) -> None:
+    manifest = json.loads((folder / MANIFEST).read_bytes())
+    (folder / MANIFEST).write_text(json.dumps(change(manifest)))
     with pytest.raises(ValueError, match=message):
-        load(tmp_path)
-
-
-@pytest.mark.parametrize("content", ["{", "[]", "[" * 100_000], ids=["cut", "list", "deep"])
-def test_a_manifest_that_is_none(tmp_path: Path, content: str) -> None:
-    save(ByteTokenizer(), tmp_path)
-    (tmp_path / MANIFEST).write_text(content)
-    with pytest.raises(ValueError, match=MANIFEST):
-        load(tmp_path)
+        load(folder)
 
 
 @pytest.mark.parametrize("change", [{"merges": 5}, {"merges": [1]}, {"alphabet": None}, {"normalization": None}])
-def test_a_definition_with_values_of_other_types_is_refused(tmp_path: Path, change: dict) -> None:
-    save(BpeTokenizer(()), tmp_path)
-    definition = json.dumps(json.loads((tmp_path / DEFINITION).read_bytes()) | change).encode()
-    manifest = json.loads((tmp_path / MANIFEST).read_bytes())
-    (tmp_path / DEFINITION).write_bytes(definition)
-    (tmp_path / MANIFEST).write_text(json.dumps(manifest | {"files": {DEFINITION: hashlib.sha256(definition).hexdigest()}}))
+def test_a_definition_with_values_of_other_types_is_refused(folder: Path, change: dict) -> None:
+    definition = json.dumps(json.loads((folder / DEFINITION).read_bytes()) | change).encode()
+    manifest = json.loads((folder / MANIFEST).read_bytes()) | {"files": {DEFINITION: hashlib.sha256(definition).hexdigest()}}
+    (folder / DEFINITION).write_bytes(definition)
+    (folder / MANIFEST).write_text(json.dumps(manifest))
     with pytest.raises(ValueError, match=f"{DEFINITION}: not the definition of a tokenizer"):
-        load(tmp_path)
+        load(folder)
 
 
 @pytest.mark.parametrize("kind", ["rune", [], None])

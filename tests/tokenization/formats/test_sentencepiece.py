@@ -1,7 +1,5 @@
 """sentencepiece models behind our protocol."""
 
-import io
-from base64 import b64encode
 from pathlib import Path
 
 import pytest
@@ -9,93 +7,55 @@ import sentencepiece
 
 from leadline.tokenization.formats.sentencepiece import SentencePieceTokenizer
 from leadline.tokenization.tokenizer import Specials
+from tests.tokenization.sentencepiece_models import BYTEWISE, PLAIN, tokenizer_of, trained_bytes, trained_model
 
 WORDS = "the cat sat on that mat and another dog ran over the log while others sang"
 TEXTS = [" ".join(WORDS.split()[i % 7 : i % 11 + 9]) for i in range(60)]
+MODEL = trained_bytes(TEXTS, 60)
+USUAL = tokenizer_of(MODEL)
+OF_BYTES = trained_model(TEXTS, 320, **BYTEWISE, **PLAIN)
 
 
-def trained(size: int = 60, **options) -> bytes:
-    """The bytes of a small model; as the library would have it, but for the options."""
-    model = io.BytesIO()
-    defaults = {"model_type": "unigram", "num_threads": 1, "minloglevel": 2, "hard_vocab_limit": False}
-    sentencepiece.SentencePieceTrainer.train(
-        sentence_iterator=iter(TEXTS), model_writer=model, vocab_size=size, **defaults | options
-    )
-    return model.getvalue()
-
-
-def tokenizer_of(model: bytes) -> SentencePieceTokenizer:
-    return SentencePieceTokenizer(b64encode(model).decode())
-
-
-PLAIN = {"normalization_rule_name": "identity", "remove_extra_whitespaces": False}
-
-
-@pytest.fixture(scope="module")
-def usual() -> bytes:
-    return trained()
-
-
-@pytest.fixture(scope="module")
-def bytewise() -> bytes:
-    return trained(320, byte_fallback=True, pad_id=0, unk_id=1, bos_id=2, eos_id=3, **PLAIN)
-
-
-def test_the_ids_are_those_of_the_library(usual: bytes) -> None:
-    tokenizer = tokenizer_of(usual)
-    library = sentencepiece.SentencePieceProcessor(model_proto=usual)
+def test_the_ids_are_those_of_the_library() -> None:
+    library = sentencepiece.SentencePieceProcessor(model_proto=MODEL)
     text = "the dog  sat\ton \u2163 logs"
-    assert tokenizer.vocabulary_size == library.vocab_size()
-    assert tokenizer.encode(text).tolist() == library.encode_as_ids(text)
-    assert tokenizer.encode_batch([text, ""])[1].shape == (0,)
+    assert USUAL.vocabulary_size == library.vocab_size()
+    assert USUAL.encode(text).tolist() == library.encode_as_ids(text)
 
 
-def test_specials_are_those_of_the_model(usual: bytes, bytewise: bytes) -> None:
-    assert tokenizer_of(usual).specials == Specials(unk=0, bos=1, eos=2)
-    assert tokenizer_of(bytewise).specials == Specials(pad=0, unk=1, bos=2, eos=3)
-    assert [tokenizer_of(usual).token_bytes(i) for i in range(3)] == [b"", b"", b""]
+def test_specials_bytes_and_spaces() -> None:
+    assert USUAL.specials == Specials(unk=0, bos=1, eos=2)
+    assert OF_BYTES.specials == Specials(pad=0, unk=1, bos=2, eos=3)
+    assert [OF_BYTES.token_bytes(4 + value) for value in range(256)] == [bytes([value]) for value in range(256)]
+    assert OF_BYTES.decode(OF_BYTES.encode(" the  €\x00 ")) == " the  €\x00 ".encode()
+    assert any(OF_BYTES.token_bytes(i).startswith(b" t") for i in range(260, OF_BYTES.vocabulary_size))
 
 
-def test_bytes_and_spaces(bytewise: bytes) -> None:
-    tokenizer = tokenizer_of(bytewise)
-    assert [tokenizer.token_bytes(4 + value) for value in range(256)] == [bytes([value]) for value in range(256)]
-    assert tokenizer.decode(tokenizer.encode(" the  €\x00 ")) == " the  €\x00 ".encode()
-    assert any(tokenizer.token_bytes(i).startswith(b" t") for i in range(260, tokenizer.vocabulary_size))
-
-
-def test_offsets_are_those_of_the_normalized_text(usual: bytes) -> None:
+def test_offsets() -> None:
     """NFKC makes IV of the Roman numeral, of which neither letter is known, and white space is removed."""
-    ids, offsets = tokenizer_of(usual).encode_with_offsets(" the  \u2163 cat")
+    ids, offsets = USUAL.encode_with_offsets(" the  \u2163 cat")
     text = b"the IV cat"
-    table = [tokenizer_of(usual).token_bytes(i).strip() for i in ids.tolist()]
-    assert [text[a:b].strip() for a, b in offsets.tolist()] == [b"IV" if i == 0 else t for i, t in zip(ids, table, strict=True)]
+    expected = [b"IV" if i == 0 else USUAL.token_bytes(i).strip() for i in ids.tolist()]
+    assert [text[a:b].strip() for a, b in offsets.tolist()] == expected
     assert offsets[-1, 1] == len(text)
+    _, of_bytes = OF_BYTES.encode_with_offsets("€ the")
+    assert of_bytes[:4].tolist() == [[0, 0], [0, 1], [1, 2], [2, 3]]
 
 
-def test_offsets_of_bytes(bytewise: bytes) -> None:
-    tokenizer = tokenizer_of(bytewise)
-    ids, offsets = tokenizer.encode_with_offsets("€ the")
-    assert b"".join("€ the".encode()[a:b] for a, b in offsets.tolist()) == "€ the".encode()
-    assert offsets[:4].tolist() == [[0, 0], [0, 1], [1, 2], [2, 3]]
-    assert ids.tolist() == tokenizer.encode("€ the").tolist()
-
-
-def test_only_a_model_that_keeps_everything_is_lossless(usual: bytes) -> None:
+def test_only_a_model_that_keeps_everything_is_lossless() -> None:
     """Field 5 of the normaliser (3) says that spaces are escaped; the library trains no model that does not."""
-    model = trained(320, byte_fallback=True, add_dummy_prefix=False, **PLAIN)
+    model = trained_bytes(TEXTS, 320, byte_fallback=True, add_dummy_prefix=False, **PLAIN)
     plain = tokenizer_of(model + bytes([3 << 3 | 2, 2, 5 << 3, 0]))
-    assert [tokenizer.lossless for tokenizer in (plain, tokenizer_of(model), tokenizer_of(usual))] == [True, False, False]
+    assert [tokenizer.lossless for tokenizer in (plain, tokenizer_of(model), USUAL)] == [True, False, False]
     assert plain.decode(plain.encode(" a ▁\n\x00é ")).decode() == " a ▁\n\x00é "
 
 
-def test_our_segmentation_of_the_same_vocabulary(bytewise: bytes) -> None:
-    theirs = tokenizer_of(bytewise)
-    ours = theirs.unigram()
+def test_our_segmentation_of_the_same_vocabulary() -> None:
+    ours = OF_BYTES.unigram()
     for text in [*TEXTS[:5], "", " ", "tho  €ther"]:
-        assert ours.encode(text).tolist() == theirs.encode(text).tolist()
-        assert ours.encode_with_offsets(text)[1].tolist() == theirs.encode_with_offsets(text)[1].tolist()
-    assert ours.table == theirs.table
-    assert ours.specials == theirs.specials
+        assert ours.encode(text).tolist() == OF_BYTES.encode(text).tolist()
+        assert ours.encode_with_offsets(text)[1].tolist() == OF_BYTES.encode_with_offsets(text)[1].tolist()
+    assert (ours.table, ours.specials) == (OF_BYTES.table, OF_BYTES.specials)
 
 
 @pytest.mark.parametrize(
@@ -109,25 +69,22 @@ def test_our_segmentation_of_the_same_vocabulary(bytewise: bytes) -> None:
 )
 def test_what_our_segmentation_is_not_made_for(options: dict, message: str) -> None:
     with pytest.raises(ValueError, match=message):
-        tokenizer_of(trained(**options)).unigram()
+        trained_model(TEXTS, 60, **options).unigram()
 
 
-def test_a_tokenizer_needs_its_file_no_more(usual: bytes, tmp_path: Path) -> None:
+def test_a_tokenizer_needs_its_file_no_more(tmp_path: Path) -> None:
     path = tmp_path / "small.model"
-    path.write_bytes(usual)
+    path.write_bytes(MODEL)
     tokenizer = SentencePieceTokenizer.from_file(path)
     path.unlink()
-    assert SentencePieceTokenizer.from_definition(tokenizer.definition()) == tokenizer == tokenizer_of(usual)
+    assert SentencePieceTokenizer.from_definition(tokenizer.definition()) == tokenizer == USUAL
 
 
-def test_a_missing_file_is_named(tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match=r"nowhere\.model cannot be read"):
-        SentencePieceTokenizer.from_file(tmp_path / "nowhere.model")
-
-
-@pytest.mark.parametrize("content", [b"", b"no model", b"\x0a\xff", trained()[:-7]], ids=["empty", "text", "bytes", "cut"])
-def test_a_file_that_is_no_model_is_named(content: bytes, tmp_path: Path) -> None:
+@pytest.mark.parametrize("content", [None, b"", b"no model", b"\x0a\xff", MODEL[:-7]])
+def test_a_file_that_is_no_model_is_named(content: bytes | None, tmp_path: Path) -> None:
     path = tmp_path / "bad.model"
-    path.write_bytes(content)
-    with pytest.raises(ValueError, match=r"bad\.model: not a sentencepiece model"):
+    if content is not None:
+        path.write_bytes(content)
+    message = "cannot be read" if content is None else "not a sentencepiece model"
+    with pytest.raises(ValueError, match=rf"bad\.model:? {message}"):
         SentencePieceTokenizer.from_file(path)

@@ -2,16 +2,17 @@
 
 import re
 from dataclasses import replace
+from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from leadline.experiments.data.retrieval.addition import added
-from leadline.experiments.data.retrieval.mixture import Tasks, largest_size, mixture, task_sample
+from leadline.experiments.data.retrieval.sized import added, largest_size
+from leadline.experiments.data.retrieval.source import SAMPLES, mixture
 from leadline.experiments.data.retrieval.vocabulary import (
     ASK,
     AT_A_DEPTH,
@@ -21,7 +22,9 @@ from leadline.experiments.data.retrieval.vocabulary import (
     OF_A_SIZE,
     PLUS,
     TASKS,
+    Batch,
     Task,
+    Tasks,
     Vocabulary,
 )
 from leadline.experiments.data.sample import Sample
@@ -29,7 +32,6 @@ from leadline.experiments.runtime.errors import UserError
 
 VOCABULARY = Vocabulary(keys=40, values=14, fillers=3)
 compiled_added = jax.jit(added)
-SHARES, ROWS = (1.0, 2.0, 1.0, 1.0, 1.0, 2.0, 1.0, 1.0), 1000
 # The least lengths: one token of the task, the context, and the question with its answer, less the last token.
 SMALLEST = {
     "passkey": lambda t: 2 * t.symbols + 2,
@@ -43,8 +45,8 @@ SMALLEST = {
 }
 
 
-def _drawn(task: Task, tasks: Tasks, batch: int, length: int, seed: int = 0, **more: object) -> Sample:
-    draw = jax.jit(lambda key: task_sample(key, tasks, task, batch, length, **more))  # pyright: ignore[reportArgumentType]
+def _drawn(task: Task, *batch: Any, seed: int = 0, **more: Any) -> Sample:
+    draw = jax.jit(lambda key: SAMPLES[task](key, Batch(*batch, **more)))
     return jax.device_get(draw(jax.random.key(seed)))
 
 
@@ -123,40 +125,24 @@ def _check(task: Task, sample: Sample, tasks: Tasks, length: int) -> None:
                 assert row[place] == row[t + 1]
 
 
-@pytest.mark.parametrize("task", TASKS)
-def test_answers_are_what_a_reader_finds(task: Task) -> None:
-    of_keys = replace(VOCABULARY, values_per_key=3)
-    tasks = Tasks(of_keys, symbols=3, needles=5, queries=6, answers=5, chains=3, hops=1)
-    length = SMALLEST[task](tasks) + 23
-    _check(task, _drawn(task, tasks, 20, length), tasks, length)
+OF_KEYS = Tasks(replace(VOCABULARY, values_per_key=3), symbols=3, needles=5, queries=6, answers=5, chains=3, hops=1)
 
 
 @pytest.mark.parametrize("task", TASKS)
-def test_too_short_a_length_names_the_smallest(task: Task) -> None:
-    tasks = Tasks(VOCABULARY, symbols=2, hops=3)
-    smallest = SMALLEST[task](tasks)
-    _check(task, _drawn(task, tasks, 20, smallest), tasks, smallest)
-    for length in (1, smallest - 1):
-        message = f"{task} does not fit into a length of {length}: the smallest is {smallest}"
-        with pytest.raises(UserError, match=re.escape(message)):
-            _drawn(task, tasks, 2, length)
+def test_answers_are_what_a_reader_finds_and_too_short_a_length_is_named(task: Task) -> None:
+    for tasks, more in ((Tasks(VOCABULARY, symbols=2, hops=3), 0), (OF_KEYS, 23)):
+        smallest = SMALLEST[task](tasks)
+        _check(task, _drawn(task, tasks, 20, smallest + more), tasks, smallest + more)
+        for length in (1, smallest - 1):
+            message = f"{task} does not fit into a length of {length}: the smallest is {smallest}"
+            with pytest.raises(UserError, match=re.escape(message)):
+                _drawn(task, tasks, 2, length)
 
 
-@pytest.mark.parametrize(
-    ("task", "kind", "few"),
-    [
-        ("key_value", "keys", Vocabulary(3, 10, 1)),
-        ("multi_key", "keys", Vocabulary(3, 10, 1)),
-        ("multi_query", "keys", Vocabulary(7, 10, 1)),
-        ("variable_tracking", "keys", Vocabulary(5, 10, 1)),
-    ],
-)
-def test_too_few_ids_are_named(task: Task, kind: str, few: Vocabulary) -> None:
-    with pytest.raises(UserError, match=rf"{task} needs \d+ different {kind}, and there are {few.keys}: set data\.{kind} = "):
-        _drawn(task, Tasks(few), 2, 64)
-
-
-def test_a_vocabulary_is_large_enough() -> None:
+@pytest.mark.parametrize(("task", "keys"), [("key_value", 3), ("multi_key", 3), ("multi_query", 7), ("variable_tracking", 5)])
+def test_too_few_ids_are_named(task: Task, keys: int) -> None:
+    with pytest.raises(UserError, match=rf"{task} needs \d+ different keys, and there are {keys}: set data\.keys = "):
+        _drawn(task, Tasks(Vocabulary(keys, 10, 1)), 2, 64)
     with pytest.raises(UserError, match="9 values: retrieval needs 10 or more"):
         Vocabulary(8, 9, 1)
     with pytest.raises(UserError, match="0 fillers"):
@@ -179,9 +165,7 @@ def test_a_grid_of_depths_runs_from_the_first_place_to_the_last(task: Task) -> N
 
 @pytest.mark.parametrize("task", AT_A_DEPTH)
 def test_a_depth_that_is_not_given_is_uniform(task: Task) -> None:
-    tasks, rows = Tasks(VOCABULARY), 10_000
-    draw = jax.jit(lambda key: task_sample(key, tasks, task, rows, 32))
-    places = np.asarray(draw(jax.random.key(5)).evidence)[:, -1]
+    places = _drawn(task, Tasks(VOCABULARY), 10_000, 32, seed=5).evidence[:, -1]
     if task == "key_value":  # two tokens a pair: every second place, but for the filler that may stand before it
         places = places // 2
     counts = np.bincount(places)
@@ -207,23 +191,19 @@ def test_sizes_are_those_asked_for(task: Task) -> None:
 
 
 @given(a=st.integers(0, 10**9 - 1), b=st.integers(0, 10**9 - 1))
+@example(a=10**9 - 1, b=1)
 @settings(max_examples=60)
 def test_sums_are_those_of_python(a: int, b: int) -> None:
     lowest_first = (jnp.asarray([[int(d) for d in reversed(f"{number:09d}")]], jnp.int32) for number in (a, b))
     assert np.asarray(compiled_added(*lowest_first))[0].tolist() == [int(d) for d in reversed(f"{a + b:010d}")]
 
 
-def test_carries_run_through() -> None:
-    a, b = jnp.full((1, 9), 9, jnp.int32), jnp.zeros((1, 9), jnp.int32).at[0, 0].set(1)
-    assert np.asarray(compiled_added(a, b))[0].tolist() == [0] * 9 + [1]
-
-
 def test_a_mixture_has_its_shares_and_whole_rows() -> None:
-    draw = jax.jit(lambda key: mixture(key, Tasks(VOCABULARY), TASKS, SHARES, ROWS, 40))
+    names: tuple[Task, ...] = ("passkey", "copy", "addition")
+    shares, rows, tasks = np.array([1.0, 2.0, 1.0]), 1000, Tasks(VOCABULARY)
+    draw = jax.jit(lambda key: mixture(key, names, shares.tolist(), Batch(tasks, rows, 40)))
     sample = jax.device_get(draw(jax.random.key(0)))
-    counts = np.bincount(sample.tokens[:, 0], minlength=len(TASKS))
-    expected = ROWS * np.array(SHARES) / sum(SHARES)
-    assert np.abs(counts - expected).max() < 5 * np.sqrt(expected.max())
-    for number, task in enumerate(TASKS):
-        rows = np.flatnonzero(sample.tokens[:, 0] == number)[:20]
-        _check(task, jax.tree.map(lambda leaf, rows=rows: leaf[rows], sample), Tasks(VOCABULARY), 40)
+    for share, task in zip(shares / shares.sum(), names, strict=True):
+        of_task = np.flatnonzero(sample.tokens[:, 0] == TASKS.index(task))
+        assert abs(len(of_task) - rows * share) < 5 * np.sqrt(rows * share)
+        _check(task, jax.tree.map(lambda leaf, few=of_task[:20]: leaf[few], sample), tasks, 40)

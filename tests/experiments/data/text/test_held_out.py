@@ -28,42 +28,18 @@ def _documents(sizes: Sequence[int]) -> Documents:
     return documents_of(texts, ids, EOS)
 
 
-@pytest.fixture(scope="module")
-def stdlib(tmp_path_factory: pytest.TempPathFactory) -> TextSource:
-    source = open_source(TextData(length=128), tmp_path_factory.mktemp("tokens"))
-    assert isinstance(source, TextSource)
-    return source
-
-
-@pytest.mark.parametrize("length", [64, 128, 512])
-def test_windows_of_the_standard_library_are_of_many_documents(stdlib: TextSource, length: int) -> None:
-    for stride in (None, 32):
-        text = stdlib.held_out(length, 256, stride)
-        assert text.windows.shape == (256, length + 1)
-        assert text.document_count >= 30
-
-
-def test_long_windows_are_as_many_as_there_are(stdlib: TextSource) -> None:
-    text = stdlib.held_out(4096, 10_000)
-    assert len(text.windows) == stdlib.text.held_out_tokens // 4097
-    assert text.document_count > 30
-
-
 @pytest.mark.parametrize(("first", "size"), [(NONE, 10), (BOS, 9)])
 def test_windows_do_not_overlap_and_know_their_documents(first: np.ndarray, size: int) -> None:
     documents = _documents([20, 3, 0, 60, 100])
     text = held_out_windows(documents, 9, 1000, first)
     assert len(text.windows) == slot_count(documents, 9, first) == len(documents.ids) // size
-    begins = np.sort(text.windows[:, -size:].min(axis=1, where=text.windows[:, -size:] != EOS, initial=10**6))
-    assert (np.diff(begins) >= size - 1).all()
-    whole = dict(
-        zip(documents.ids.tolist(), np.searchsorted(documents.ends, np.arange(len(documents.ids)), "right"), strict=True)
-    )
-    targets, numbers = text.windows[:, 1:], text.documents
-    assert all(whole[t] == n for t, n in zip(targets.ravel().tolist(), numbers.ravel().tolist(), strict=True) if t != EOS)
+    inside = text.windows[:, -size:]
+    assert (np.diff(np.sort(inside.min(axis=1, where=inside != EOS, initial=10**6))) >= size - 1).all()
+    numbers = np.searchsorted(documents.ends, np.arange(len(documents.ids)), "right")
+    known = text.windows[:, 1:] != EOS  # any other id tells its place
+    np.testing.assert_array_equal(numbers[text.windows[:, 1:][known] - 1], text.documents[known])
     assert text.counted.all()
-    if len(first):
-        assert (text.windows[:, 0] == BOS).all()
+    assert (text.windows[:, 0] == BOS).all() or not len(first)
 
 
 def test_a_token_that_ends_a_document_belongs_to_it() -> None:
@@ -123,6 +99,16 @@ def test_code_and_prose_are_told_apart() -> None:
     assert set(by_domain([_documents([3])])) == {"prose"}
     with pytest.raises(ValueError, match="1 documents and 2 EOS"):
         documents_of([Document("a", b"a")], np.array([1, EOS, EOS], np.uint16), EOS)
+
+
+@pytest.mark.parametrize("first", [NONE, BOS], ids=["absent", "fixed"])
+def test_windows_of_a_shorter_length_end_at_the_same_targets(first: np.ndarray) -> None:
+    longer = held_out_windows(_documents([148, 148]), 32, 5, first)
+    shorter = longer.ending(8)
+    np.testing.assert_array_equal(shorter.windows[:, -8:], longer.windows[:, -8:])
+    np.testing.assert_array_equal(shorter.documents, longer.documents[:, -8:])
+    assert (shorter.windows.shape, shorter.counted.shape) == ((5, 9), (5, 8))
+    np.testing.assert_array_equal(shorter.windows[:, 0] == BOS, np.full(5, bool(len(first))))
 
 
 @pytest.fixture(scope="module")
@@ -212,16 +198,3 @@ def test_a_mixture_keeps_its_weights_in_every_draw(folder: Path, tmp_path: Path)
     stream, _ = source.stream(3000)
     upper, lower = (np.isin(stream, list(letters)).sum() for letters in (b"VALUE", b"value"))
     assert abs(upper / (upper + lower) - 0.25) < 0.05
-
-
-@pytest.mark.parametrize("first", [np.empty(0, np.int32), np.array([7], np.int32)], ids=["absent", "fixed"])
-def test_windows_of_a_shorter_length_end_at_the_same_targets(first: np.ndarray) -> None:
-    ids = np.arange(100, 400)
-    documents = Documents(ids.astype(np.uint16), np.array([150, 300]), np.array([149, 149]), np.array([True, False]))
-    longer = held_out_windows(documents, 32, 5, first)
-    shorter = longer.ending(8)
-    np.testing.assert_array_equal(shorter.windows[:, -8:], longer.windows[:, -8:])
-    np.testing.assert_array_equal(shorter.documents, longer.documents[:, -8:])
-    assert shorter.windows.shape == (5, 9)
-    assert shorter.counted.shape == (5, 8)
-    np.testing.assert_array_equal(shorter.windows[:, 0] == 7, np.full(5, bool(len(first))))

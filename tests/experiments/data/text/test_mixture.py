@@ -43,24 +43,17 @@ def _rows(text: WeightedText, seed: int, steps: int, batch: int) -> np.ndarray:
     return np.concatenate([text.batch(seed, step, batch, LENGTH) for step in range(steps)])
 
 
-@given(weights=st.lists(st.floats(1e-3, 1e3), min_size=1, max_size=6), first=st.integers(0, 2**42))
-def test_the_schedule_counts_every_item_of_a_part_once(weights: list[float], first: int) -> None:
-    part, place = scheduled(first + np.arange(500), shares_of(weights))
-    for number in range(len(weights)):
-        counted = place[part == number]
-        np.testing.assert_array_equal(np.diff(counted), 1)
-        if first == 0 and len(counted):
-            assert counted[0] == 0
-
-
-@given(weights=st.lists(st.floats(0.01, 100), min_size=1, max_size=6), items=st.integers(1, 3000))
-def test_shares_are_exact_at_every_step(weights: list[float], items: int) -> None:
+@given(weights=st.lists(st.floats(0.01, 100), min_size=1, max_size=6), first=st.integers(0, 2**42), items=st.integers(1, 3000))
+def test_shares_are_exact_at_every_step_and_every_item_comes_once(weights: list[float], first: int, items: int) -> None:
     part, place = scheduled(np.arange(items), shares_of(weights))
     counts = np.bincount(part, minlength=len(weights))
     expected = items * np.array(weights) / sum(weights)
     # Half an item a part, and what rounding to 2^-20 comes to.
     assert np.abs(counts - expected).max() <= len(weights) / 2 + items * 2.0**-18
-    assert place.max() < counts.max()
+    later, later_place = scheduled(first + np.arange(500), shares_of(weights))
+    for number, count in enumerate(counts):
+        np.testing.assert_array_equal(place[part == number], np.arange(count))
+        np.testing.assert_array_equal(np.diff(later_place[later == number]), 1)
 
 
 def test_equal_weights_take_turns() -> None:
@@ -92,12 +85,9 @@ def test_every_window_of_a_part_comes_once_an_epoch_of_it() -> None:
         assert len(set(map(tuple, epochs))) == len(epochs)
 
 
-def test_rows_do_not_depend_on_how_they_are_batched() -> None:
+def test_rows_do_not_depend_on_batches_but_on_their_part() -> None:
     text = _text(5.0, 2.0, 1.0, first=RANDOM)
     np.testing.assert_array_equal(text.batch(4, 0, 60, LENGTH), _rows(text, seed=4, steps=10, batch=6))
-
-
-def test_parts_of_equal_size_have_orders_of_their_own() -> None:
     rows = _rows(_text(1.0, 1.0, sizes=(500, 500, 25)), seed=0, steps=10, batch=20)
     first, second = (rows[rows[:, 0] // 1000 == number, 0] % 1000 for number in (0, 1))
     assert not np.array_equal(first, second)
@@ -126,15 +116,19 @@ def test_held_out_windows_have_the_shares_of_the_weights(windows: int, expected:
 
 
 def test_too_little_held_out_text_names_the_part() -> None:
-    with pytest.raises(
-        UserError, match="two, a part of the mixture: a window of 100 takes 101 tokens and the held-out text has 75"
-    ):
+    message = "two, a part of the mixture: a window of 100 takes 101 tokens and the held-out text has 75"
+    with pytest.raises(UserError, match=message):
         _text(1.0, 1.0).held_out(100, 4)
 
 
 def test_the_digest_is_of_parts_and_shares() -> None:
     assert _text(3.0, 1.0).digest == _text(6.0, 2.0).digest
     assert len({_text(*weights).digest for weights in ((3.0, 1.0), (1.0, 1.0), (3.0, 1.0, 1.0), (3.0,))}) == 4
+
+
+def _data(*parts: tuple[object, float]) -> TextData:
+    mixture = Mixture(parts=tuple(MixturePart(corpus=(str(corpus),), weight=weight) for corpus, weight in parts))
+    return TextData(corpus=mixture, length=16, held_out=0.3)
 
 
 @pytest.fixture(scope="module")
@@ -144,36 +138,28 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
         (folder / name).mkdir()
         for i in range(40):
             text = f"document {i}, with its number three times: {i} {i} {i}"
-            (folder / name / f"{i}.txt").write_text(text.upper() if name == "upper" else text)
+            (folder / name / f"{i}.txt").write_text(getattr(text, name)())
     return folder
 
 
-def _data(*parts: tuple[str, float]) -> TextData:
-    mixture = Mixture(parts=tuple(MixturePart(corpus=(corpus,), weight=weight) for corpus, weight in parts))
-    return TextData(corpus=mixture, length=16, held_out=0.3)
-
-
 def test_a_source_deals_rows_by_weight(folder: Path) -> None:
-    source = open_source(_data((f"{folder}/lower", 3.0), (f"{folder}/upper", 1.0)), folder / "cache")
+    source = open_source(_data((folder / "lower", 3.0), (folder / "upper", 1.0)), folder / "cache")
     assert isinstance(source, TextSource)
     for rows in (source.inputs(0, 5, 40), source.held_out(16, 16).windows):
         assert sum(bytes(row[row < 256].astype(np.uint8)).isupper() for row in rows) == len(rows) / 4
-    described = source.described
-    assert described["name"]["parts"][1] == {"corpus": [f"{folder}/upper"], "weight": 1.0}
-    assert described["train_documents"] + described["held_out_documents"] == 80
-    assert described["train_tokens"] == sum(len(part.train) for part in source.text.parts)
-    alone = [_data((f"{folder}/lower", 2.0)), TextData(corpus=(f"{folder}/lower",), length=16, held_out=0.3)]
+    assert source.described["name"]["parts"][1] == {"corpus": [f"{folder}/upper"], "weight": 1.0}
+    alone = [_data((folder / "lower", 2.0)), TextData(corpus=(f"{folder}/lower",), length=16, held_out=0.3)]
     assert len({open_source(data, folder / "cache").described["digest"] for data in alone}) == 1
 
 
 def test_a_part_that_cannot_be_used_is_named(folder: Path, tmp_path: Path) -> None:
     (tmp_path / "none").mkdir()
     (tmp_path / "short.txt").write_text("short")
-    for corpus, complaint in (
-        (f"{tmp_path}/nowhere", f"{tmp_path}/nowhere: no such file or folder"),
-        (f"{tmp_path}/none", f"{tmp_path}/none: no text in this folder"),
-        (f"{tmp_path}/short.txt", r"data\.length = 16"),
+    for name, complaint in (
+        ("nowhere", f"{tmp_path}/nowhere: no such file or folder"),
+        ("none", f"{tmp_path}/none: no text in this folder"),
+        ("short.txt", r"data\.length = 16"),
     ):
-        with pytest.raises(UserError, match=rf"\['{corpus}'\], a part of the mixture: {complaint}"):
-            open_source(_data((f"{folder}/lower", 1.0), (corpus, 1.0)), tmp_path / "cache")
+        with pytest.raises(UserError, match=rf"\['{tmp_path}/{name}'\], a part of the mixture: {complaint}"):
+            open_source(_data((folder / "lower", 1.0), (tmp_path / name, 1.0)), tmp_path / "cache")
     assert not (tmp_path / "cache").exists()

@@ -1,0 +1,152 @@
+"""Rank vocabularies: their ids, their files, and what is wrong with some."""
+
+import base64
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from leadline.tokenization.formats.rank_files import load_ranks, named_ranks, read_ranks
+from leadline.tokenization.formats.tiktoken import RankTokenizer, rank_ids
+
+SINGLE = {bytes([byte]): byte for byte in range(256)}
+RANKS = SINGLE | {b"bc": 256, b"ab": 257, b"abc": 258, b"  ": 259}
+TOY = RankTokenizer("toy", "gpt2", RANKS, {"<|endoftext|>": 262, "<|more|>": 264})
+TEXT = st.text(alphabet=st.characters(exclude_categories=["Cs"]) | st.sampled_from("abc "), max_size=60)
+PUBLISHED = Path(__file__).parents[4] / "shared/data/tiktoken"  # belongs to no checkout, but lies beside it
+
+
+@pytest.mark.parametrize(
+    ("ranks", "word", "ids"),
+    [
+        (RANKS, b"xabc", [ord("x"), 258]),  # a|bc have a rank together, which a list of merges would have from ab and c only
+        (RANKS, b"abb", [257, ord("b")]),
+        (RANKS, b"bcbc", [256, 256]),
+        (RANKS, b"", []),
+        (SINGLE | {b"xyz": 256}, b"xyz", [256]),  # though neither xy nor yz has a rank
+        (SINGLE | {b"xyz": 256}, b"xyza", list(b"xyza")),
+    ],
+)
+def test_the_least_rank_of_a_concatenation_is_merged_first(ranks: dict[bytes, int], word: bytes, ids: list[int]) -> None:
+    assert rank_ids(word, ranks) == ids
+
+
+@settings(max_examples=50)
+@given(TEXT)
+def test_our_algorithm_is_that_of_the_library(text: str) -> None:
+    """On one word, since the engines that cut have different versions of Unicode."""
+    assert RankTokenizer("toy", "(?s:.+)", RANKS).encode(text).tolist() == rank_ids(text.encode(), RANKS)
+
+
+def test_what_has_no_offset_and_what_no_bytes() -> None:
+    tokenizer = RankTokenizer("toy", r"\d+", RANKS)
+    assert not tokenizer.lossless
+    with pytest.raises(ValueError, match="leaves out some of the 2 bytes"):
+        tokenizer.encode_with_offsets("a1")
+    with pytest.raises(ValueError, match="id 260 at position 1 is not used"):
+        TOY.decode([97, 260])
+
+
+@pytest.mark.slow
+def test_a_long_run_of_spaces() -> None:
+    """The library fails on a million spaces; from 100,000 on we encode."""
+    np.testing.assert_array_equal(TOY.encode(" " * 100_002), np.full(50_001, 259))
+
+
+def lines(ranks: dict[bytes, int]) -> list[bytes]:
+    return [base64.b64encode(piece) + b" %d" % rank for piece, rank in ranks.items()]
+
+
+def written(folder: Path, settings: str) -> Path:
+    (folder / "toy.tiktoken").write_bytes(b"\n".join(lines(SINGLE)))
+    (folder / "toy.json").write_text(settings)
+    return folder / "toy.tiktoken"
+
+
+def test_a_vocabulary_with_its_pattern(tmp_path: Path) -> None:
+    path = written(tmp_path, json.dumps({"pat_str": r"\s+|\S+", "special_tokens": {"<|endoftext|>": 300}}))
+    tokenizer = load_ranks(path)
+    assert (tokenizer.name, tokenizer.vocabulary_size, tokenizer.specials.eos) == ("toy", 301, 300)
+    assert tokenizer.encode("ab").tolist() == [97, 98]
+    for missing in ("toy.json", "toy.tiktoken"):
+        (tmp_path / missing).unlink()
+        with pytest.raises(ValueError, match=f"{missing}: there is no such file"):
+            load_ranks(path)
+
+
+ODD_IDS = ["256.0", '"256"', "true", "null", "[256]", "1e308", "-1", "97", "9" * 8, "1" + "0" * 30]
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [(text, "expected") for text in ("[]", "{}", '{"pat_str": "."}', '{"pat_str": 5, "special_tokens": {}}')]
+    + [(text, "not JSON") for text in ("{", "[" * 10**5)]
+    + [('{"pat_str": "(", "special_tokens": {}}', ".*regular expression")]
+    + [('{"pat_str": "x{99999999}", "special_tokens": {}}', ".*expand")]
+    + [
+        (f'{{"pat_str": ".", "special_tokens": {{"<a>": {token}}}}}', "toy: the id of the special '<a>' is .*, not an integer")
+        for token in ODD_IDS
+    ],
+    ids=lambda value: value[:60],
+)
+def test_settings_that_are_none(tmp_path: Path, settings: str, message: str) -> None:
+    with pytest.raises(ValueError, match=rf"toy\.json: {message}"):
+        load_ranks(written(tmp_path, settings))
+
+
+def test_an_unknown_name_is_told_from_the_known() -> None:
+    with pytest.raises(ValueError, match="'gpt5' is not a known vocabulary of tiktoken; these are gpt2,"):
+        named_ranks("gpt5")
+
+
+@pytest.mark.skipif(not PUBLISHED.is_dir(), reason=f"published rank files are not in {PUBLISHED}")
+@pytest.mark.parametrize(
+    ("name", "pattern", "ids", "size", "end", "unused"),
+    [
+        ("gpt2", "gpt2", [15496, 995], 50257, 50256, 0),
+        pytest.param("cl100k_base", "gpt4", [9906, 1917], 100277, 100257, 16, marks=pytest.mark.slow),
+    ],
+)
+def test_published_vocabularies(name: str, pattern: str, ids: list[int], size: int, end: int, unused: int) -> None:
+    tokenizer = load_ranks(PUBLISHED / f"{name}.tiktoken")
+    assert tokenizer.encode("Hello world").tolist() == ids
+    assert (tokenizer.pattern, tokenizer.lossless) == (pattern, True)
+    assert (tokenizer.vocabulary_size, tokenizer.specials.eos, tokenizer.table.count(None)) == (size, end, unused)
+
+
+def test_pieces_come_in_the_order_of_their_ranks(tmp_path: Path) -> None:
+    path, ranks = tmp_path / "toy.tiktoken", SINGLE | {b"bc": 256, b"ab": 257}
+    path.write_bytes(b"\n".join(reversed(lines(ranks))))
+    assert list(read_ranks(path).items()) == list(ranks.items())
+
+
+@pytest.mark.parametrize(
+    ("more", "message"),
+    [
+        ([b"YWI="], r":257: b'YWI=' is not a piece in base 64, a space and a rank"),
+        ([b"YWI= -1"], r":257: .* is not a piece in base 64"),
+        ([b"YWI= " + b"9" * 5000], r":257: .* is not a piece in base 64"),
+        ([b"YW= 256"], r":257: b'YW=' is not base 64"),
+        ([b"", b"Y$I= 256"], r":258: .* is not base 64"),
+        ([b"= 256"], r":257: .* is not base 64|:257: the piece is empty"),
+        ([b"YQ== 256"], r":257: b'a' is on line 98 already"),
+        ([b"YWI= 97"], r":257: rank 97 is on line 98 already"),
+        ([b"YWI= 257"], r"rank 256 is missing, but there are 257 pieces"),
+    ],
+    ids=lambda value: "" if isinstance(value, list) else value,
+)
+def test_what_is_no_rank_file(more: list[bytes], message: str, tmp_path: Path) -> None:
+    path = tmp_path / "bad.tiktoken"
+    path.write_bytes(b"\n".join([*lines(SINGLE), *more]))
+    with pytest.raises(ValueError, match=message):
+        read_ranks(path)
+
+
+@pytest.mark.parametrize(("bytes_there", "message"), [(255, "1 of the 256 .* first 0xff"), (0, "256 of the 256 .* first 0x00")])
+def test_a_byte_that_is_no_piece_is_named(bytes_there: int, message: str, tmp_path: Path) -> None:
+    (tmp_path / "bad.tiktoken").write_bytes(b"\n".join(lines(SINGLE)[:bytes_there]))
+    with pytest.raises(ValueError, match=message):
+        read_ranks(tmp_path / "bad.tiktoken")
