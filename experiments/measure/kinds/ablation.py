@@ -7,16 +7,13 @@ import numpy as np
 from jaxtyping import Array, Float, Int
 
 from leadline.experiments.config.measure import SinkRate
-from leadline.experiments.measure.dormancy import active_dormant_share, dormant_share
 from leadline.experiments.measure.evaluate import Statistics, evaluate
-from leadline.experiments.measure.gradient import loss_gradient_norms
 from leadline.experiments.measure.interventions import loss_changes
 from leadline.experiments.measure.kinds.curves import curve_of
 from leadline.experiments.measure.kinds.kind import Models, required
 from leadline.experiments.measure.layers import attention_statistics, sink_statistics
-from leadline.experiments.measure.lens import early_divergence
-from leadline.experiments.measure.maps import attention_maps
-from leadline.experiments.measure.sinks import mean_mass
+from leadline.experiments.measure.sinks import active_dormant_share, dormant_share, mean_mass
+from leadline.experiments.measure.trained import attention_maps, early_divergence, loss_gradient_norms
 from leadline.experiments.records.measurement import Point, reading
 from leadline.model.block import LayerTrace
 from leadline.model.decoder import Decoder, DecoderConfig

@@ -9,10 +9,9 @@ import numpy as np
 import pytest
 
 from leadline.experiments.measure.evaluate import Statistics
-from leadline.experiments.measure.gradient import loss_gradient_norms
 from leadline.experiments.measure.interventions import ALL_HEADS, interventions, loss_changes
-from leadline.experiments.measure.maps import attention_maps
 from leadline.experiments.measure.perplexity import mean_loss
+from leadline.experiments.measure.trained import attention_maps, loss_gradient_norms
 from leadline.experiments.records.measurement import reading
 from leadline.model.block import BlockConfig
 from leadline.model.decoder import Decoder, DecoderConfig, apply_decoder, init_decoder

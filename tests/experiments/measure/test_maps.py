@@ -5,7 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from leadline.experiments.measure.maps import attention_map
+from leadline.experiments.measure.trained import attention_map
 from leadline.model.attention.attention import attention
 from leadline.model.attention.normalizers import NORMALIZERS
 from leadline.model.attention.scores import Scores
