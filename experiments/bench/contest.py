@@ -39,6 +39,16 @@ class Contestant:
     environment: Mapping[str, str] = field(default_factory=dict)
 
 
+def ours(entry: str, settings: Mapping[str, Any], name: str = "leadline") -> Contestant:
+    """A way of leadline; `entry` is "module:function" in `leadline.experiments.bench.contestants.ours`."""
+    return Contestant(name, f"leadline.experiments.bench.contestants.ours.{entry}", settings)
+
+
+def peer(name: str, entry: str, settings: Mapping[str, Any], **environment: str) -> Contestant:
+    """What leadline is compared with; `entry` is "module:function" in `leadline.experiments.bench.contestants.peers`."""
+    return Contestant(name, f"leadline.experiments.bench.contestants.peers.{entry}", settings, environment)
+
+
 @dataclass(frozen=True)
 class Case:
     """The same work for all contestants. The first is leadline.
@@ -103,17 +113,10 @@ class _Process:
     """The worker process of a contestant. It is prepared when this returns, and idle between rounds."""
 
     def __init__(self, contestant: Contestant, scratch: str) -> None:
-        command = [
-            sys.executable,
-            "-m",
-            "leadline.experiments.bench.worker",
-            contestant.entry,
-            json.dumps(dict(contestant.settings)),
-        ]
-        self.name = contestant.name
+        self.name, settings = contestant.name, json.dumps(dict(contestant.settings))
         self._stderr = tempfile.TemporaryFile("w+", encoding="utf-8", errors="replace")  # noqa: SIM115
         self._process = subprocess.Popen(
-            command,
+            [sys.executable, "-m", "leadline.experiments.bench.worker", contestant.entry, settings],
             text=True,
             env=_environment(contestant, scratch),
             stdin=subprocess.PIPE,

@@ -7,19 +7,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from leadline.experiments.bench.cases import (
-    attention,
-    compilation,
-    decode,
-    evaluation,
-    mechanisms,
-    pipeline,
-    sinks,
-    startup,
-    step,
-    sweep,
-    tokenization,
-)
+from leadline.experiments.bench.cases import attention, decode, evaluation, mechanisms, startup, step, sweep, tokenization
 from leadline.experiments.bench.contest import Benchmark, contest
 from leadline.experiments.bench.outcome import Outcome, outcome
 from leadline.experiments.bench.page import PAGE, page
@@ -31,21 +19,18 @@ Tell = Callable[[str], None]
 
 def benchmarks() -> tuple[Benchmark, ...]:
     """All benchmarks, in the order in which they run."""
-    return tuple(
-        module.benchmark()
-        for module in (
-            step,
-            attention,
-            mechanisms,
-            sweep,
-            evaluation,
-            sinks,
-            decode,
-            tokenization,
-            compilation,
-            startup,
-            pipeline,
-        )
+    return (
+        step.benchmark(),
+        attention.benchmark(),
+        mechanisms.benchmark(),
+        sweep.benchmark(),
+        evaluation.benchmark(),
+        attention.sinks(),
+        decode.benchmark(),
+        tokenization.benchmark(),
+        step.compilation(),
+        startup.benchmark(),
+        step.pipeline(),
     )
 
 

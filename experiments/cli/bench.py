@@ -51,7 +51,7 @@ def bench(
 
 
 def _show(case: Any) -> None:
-    from leadline.experiments.bench.table import ceilings, rows_of
+    from leadline.experiments.bench.page import ceilings, rows_of
 
     typer.echo(f"\n{case['title']}")
     show_rows(rows_of(case))

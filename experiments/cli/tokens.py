@@ -34,7 +34,7 @@ def tokens(
     """Tokens of parallel texts by language and tokenizer: relative cost, sizes, and what a window holds."""
     from leadline.experiments.data.text.tokenizers import open_tokenizer
     from leadline.experiments.measure.exact.texts import texts_of
-    from leadline.experiments.measure.exact.token_report import probed, report
+    from leadline.experiments.measure.exact.tokens import probed, report
 
     opened = [open_tokenizer(name, ranks) for name in tokenizer or ["byte"]]
     if probes:

@@ -21,6 +21,8 @@ from leadline.model.positions.tables import PositionTables
 TOKENS_AT_ONCE = 5000
 
 Statistics = dict[Reading, Float[Array, "..."]]
+# `evaluate` of a model, from its batches on.
+Evaluation = Callable[..., tuple[Any, Statistics]]
 Tree = TypeVar("Tree")
 
 

@@ -1,4 +1,4 @@
-"""Attention sinks, from the attention that each query pays to the first token and that each key receives."""
+"""Attention sinks, from the attention that each query pays to the first token and that each key receives; dormant heads."""
 
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float
@@ -50,3 +50,23 @@ def first_norm_ratio(norm: Float[Array, "B T *heads"], *, start: int) -> Float[A
     if not 0 <= start < norm.shape[1]:
         raise ValueError(f"no token at or behind {start}: the text has {norm.shape[1]}")
     return jnp.mean(norm[:, 0] / jnp.mean(norm[:, start:], axis=1), axis=0)
+
+
+def dormant_share(mass: Float[Array, "L N"], *, threshold: float) -> Float[Array, ""]:
+    """Share of the heads that are dormant: their mean attention to the first token is above the threshold.
+
+    After Guo et al. 2024, arXiv:2410.13835.
+
+    Args:
+        mass: `mean_mass` of the first token, by head.
+        threshold: ε, from 0 to below 1.
+    """
+    return jnp.mean((mass > threshold).astype(jnp.float32))
+
+
+def active_dormant_share(mass: Float[Array, "L N"], other_mass: Float[Array, "L N"], *, threshold: float) -> Float[Array, ""]:
+    """Share of the heads that are dormant in exactly one of two domains, such as code and prose.
+
+    Guo et al. 2024, arXiv:2410.13835, call them active-dormant. Arguments as in `dormant_share`, one mass for each domain.
+    """
+    return jnp.mean(((mass > threshold) != (other_mass > threshold)).astype(jnp.float32))

@@ -3,10 +3,9 @@
 import dataclasses
 
 from leadline.experiments.bench.cases.step import SMALL
-from leadline.experiments.bench.contest import Benchmark, Case, Contestant
+from leadline.experiments.bench.contest import Benchmark, Case, ours, peer
 
 WINDOW, INITIAL_TOKENS, COUNT = 256, 4, 128
-PEERS = "leadline.experiments.bench.contestants.peers"
 RATES = {1: 2900.0, 8: 7000.0}  # tokens a second that are aimed at, by batch
 
 
@@ -32,9 +31,9 @@ def _case(batch: int) -> Case:
     return Case(
         f"decoding, L{SMALL.layers} d{SMALL.width} V{SMALL.vocabulary} B{batch}, {cache}, float32",
         (
-            Contestant("leadline", "leadline.experiments.bench.contestants.ours.decode:prepare", stream),
-            Contestant("torch, same algorithm", f"{PEERS}.torch_stream:prepare", stream),
-            Contestant("transformers generate", f"{PEERS}.transformers_generate:prepare", common),
+            ours("decode:prepare", stream),
+            peer("torch, same algorithm", "torch_stream:prepare", stream),
+            peer("transformers generate", "transformers_llama:prepare_generation", common),
         ),
         targets={"torch, same algorithm": 2.0, "transformers generate": 6.0},
         tokens=batch * COUNT,

@@ -1,9 +1,8 @@
 """One model at many lengths with many frequency tables: tables as values, and tables compiled in."""
 
-from leadline.experiments.bench.contest import Benchmark, Case, Contestant
+from leadline.experiments.bench.contest import Benchmark, Case, ours
 from leadline.experiments.bench.workloads.llama import Size
 
-OURS = "leadline.experiments.bench.contestants.ours.evaluation"
 MODEL = Size(layers=2, width=64, heads=2, hidden=176, vocabulary=256, length=128, batch=1)
 LENGTHS = tuple(32 << i for i in range(8))
 TOKENS = 4096  # at each length, with each table
@@ -26,8 +25,8 @@ def benchmark() -> Benchmark:
 def _case(compiled: bool) -> Case:
     settings = {"size": MODEL.as_json(), "lengths": LENGTHS, "tokens": TOKENS, "compiled": compiled}
     contestants = (
-        Contestant("leadline", f"{OURS}:tables_as_values", settings),
-        Contestant("table compiled in", f"{OURS}:tables_compiled_in", settings),
+        ours("evaluation:tables_as_values", settings),
+        ours("evaluation:tables_compiled_in", settings, "table compiled in"),
     )
     with_what = "programs compiled before" if compiled else "compilations included"
     title = f"8 lengths x 6 tables, L{MODEL.layers} d{MODEL.width} V{MODEL.vocabulary}, {with_what}"

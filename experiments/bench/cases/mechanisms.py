@@ -3,10 +3,9 @@
 from typing import Any
 
 from leadline.experiments.bench.cases.step import MIDDLE, SMALL
-from leadline.experiments.bench.contest import Benchmark, Case, Contestant, Where
+from leadline.experiments.bench.contest import Benchmark, Case, Where, ours
 from leadline.experiments.bench.workloads.llama import Size
 
-OURS = "leadline.experiments.bench.contestants.ours.mechanisms"
 ALIBI = "ALiBi in place of RoPE"
 CHANGES: dict[str, dict[str, Any]] = {
     "a learned sink logit": {"sink": {"kind": "learned"}},
@@ -38,8 +37,8 @@ def benchmark() -> Benchmark:
 def _step(name: str, size: Size, compute: str, where: Where) -> Case:
     common = {"size": size.as_json(), "compute": compute}
     contestants = (
-        Contestant("leadline", f"{OURS}:step", {**common, "changes": CHANGES[name]}),
-        Contestant("plain", f"{OURS}:step", {**common, "changes": {}}),
+        ours("sweep:with_mechanism", {**common, "changes": CHANGES[name]}),
+        ours("sweep:with_mechanism", {**common, "changes": {}}, "plain"),
     )
     targets = {"plain": LEAST} if where == "accelerator" and name != ALIBI else {}
     return Case(f"{name}, {size.title}, {compute}", contestants, targets=targets, tokens=size.tokens, where=where)
@@ -48,8 +47,8 @@ def _step(name: str, size: Size, compute: str, where: Where) -> Case:
 def _window(compute: str, where: Where) -> Case:
     common = {"tokens": TOKENS, "heads": HEADS[where], "compute": compute}
     contestants = (
-        Contestant("leadline", f"{OURS}:gradient", {**common, "window": WINDOW, "initial_tokens": INITIAL_TOKENS}),
-        Contestant("full attention", f"{OURS}:gradient", {**common, "window": None}),
+        ours("attention:windowed", {**common, "window": WINDOW, "initial_tokens": INITIAL_TOKENS}),
+        ours("attention:windowed", {**common, "window": None}, "full attention"),
     )
     title = f"attention forward and backward, window {WINDOW} and {INITIAL_TOKENS} initial tokens, T{TOKENS}, {compute}"
     return Case(title, contestants, targets={"full attention": TIMES_A_WINDOW}, tokens=TOKENS, where=where)

@@ -1,8 +1,7 @@
 """Commands that train nothing: the help, and a study that is on record."""
 
-from leadline.experiments.bench.contest import Benchmark, Case, Contestant
+from leadline.experiments.bench.contest import Benchmark, Case, ours
 
-OURS = "leadline.experiments.bench.contestants.ours.startup"
 HELP, PAGE = 0.3, 10.0  # seconds
 
 
@@ -18,17 +17,17 @@ def benchmark() -> Benchmark:
 
 def _help() -> Case:
     contestants = (
-        Contestant("leadline", f"{OURS}:command", {"words": ["--help"]}),
-        Contestant("python alone", f"{OURS}:python", {"code": "pass"}),
-        Contestant("import of typer", f"{OURS}:python", {"code": "import typer"}),
-        Contestant("import of jax", f"{OURS}:python", {"code": "import jax"}),
+        ours("startup:command", {"words": ["--help"]}),
+        ours("startup:python", {"code": "pass"}, "python alone"),
+        ours("startup:python", {"code": "import typer"}, "import of typer"),
+        ours("startup:python", {"code": "import jax"}, "import of jax"),
     )
     return Case("leadline --help", contestants, seconds=HELP)
 
 
 def _page(command: str) -> Case:
     contestants = (
-        Contestant("leadline", f"{OURS}:cached", {"name": command}),
-        Contestant("import of jax", f"{OURS}:python", {"code": "import jax"}),
+        ours("startup:cached", {"name": command}),
+        ours("startup:python", {"code": "import jax"}, "import of jax"),
     )
     return Case(f"leadline {command} of a study that is recorded", contestants, seconds=PAGE)

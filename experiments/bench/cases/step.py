@@ -1,8 +1,8 @@
-"""A training step: forward, backward, clip and AdamW."""
+"""A training step, forward, backward, clip and AdamW; its compilation, and the batches that it is fed."""
 
 from dataclasses import replace
 
-from leadline.experiments.bench.contest import Benchmark, Case, Contestant
+from leadline.experiments.bench.contest import Benchmark, Case, ours, peer
 from leadline.experiments.bench.contestants.limits import ceiling
 from leadline.experiments.bench.workloads.llama import Size, step_flops
 
@@ -17,7 +17,6 @@ MIDDLE = Size(layers=12, width=768, heads=12, hidden=2048, vocabulary=50304, len
 LARGE = Size(layers=24, width=1024, heads=16, hidden=2816, vocabulary=50304, length=2048, batch=8)
 UTILISATION = {LITTLE: 0.30, MIDDLE: 0.42, LARGE: 0.48}
 
-PEERS = "leadline.experiments.bench.contestants.peers"
 # The ratios that are aimed at, by size and compute type.
 TARGETS = {
     (SMALL, "float32"): {"torch": 1.9, "torch.compile": 1.7, "transformers": 1.9, "flax.nnx": 2.0},
@@ -26,6 +25,10 @@ TARGETS = {
 }
 NEVER_SLOWER = {"torch": 1.0, "torch.compile": 1.0, "transformers": 1.0, "flax.nnx": 1.0}
 SHARE = 0.68  # of the matmul ceiling
+# The depths at which the step is compiled, and the time that is aimed at.
+LAYERS, SECONDS = (4, 16, 48), 1.2
+# What is fed, and the part of its time that a batch may take.
+STEP, BATCH_SHARE = "the training step", 0.02
 
 
 def benchmark() -> Benchmark:
@@ -49,11 +52,11 @@ def _case(size: Size, compute: str) -> Case:
     return Case(
         f"training step, {size.title}, {compute}",
         (
-            Contestant("leadline", "leadline.experiments.bench.contestants.ours.step:prepare", common),
-            Contestant("torch", f"{PEERS}.torch_llama:prepare", common),
-            Contestant("torch.compile", f"{PEERS}.torch_llama:prepare", {**common, "compiled": True}),
-            Contestant("transformers", f"{PEERS}.transformers_llama:prepare", common),
-            Contestant("flax.nnx", f"{PEERS}.nnx_llama:prepare", common),
+            ours("step:prepare", common),
+            peer("torch", "torch_llama:prepare", common),
+            peer("torch.compile", "torch_llama:prepare", {**common, "compiled": True}),
+            peer("transformers", "transformers_llama:prepare", common),
+            peer("flax.nnx", "nnx_llama:prepare", common),
         ),
         targets=TARGETS.get((size, compute), NEVER_SLOWER),
         flops=step_flops(size),
@@ -61,4 +64,44 @@ def _case(size: Size, compute: str) -> Case:
         share=SHARE if (size, compute) == (SMALL, "float32") else None,
         tokens=size.tokens,
         tolerance=1e-4 if compute == "float32" else 1e-2,
+    )
+
+
+def compilation() -> Benchmark:
+    """The same model at three depths."""
+    return Benchmark(
+        "compile",
+        "How long does it take to compile a training step, and does that grow with depth?",
+        tuple(_compilation(layers) for layers in LAYERS),
+        (
+            "tracing, lowering and XLA, of the whole step with AdamW; from disk: no programs in the process, but in the "
+            "persistent cache",
+            "flax.nnx as its guide writes a model: layers in a list, so that the program grows with their number",
+        ),
+    )
+
+
+def _compilation(layers: int) -> Case:
+    size = Size(layers=layers, width=128, heads=2, hidden=352, vocabulary=256, length=128, batch=8)
+    common = {"size": size.as_json()}
+    contestants = (
+        ours("step:compilation", {**common, "on_disk": False}),
+        ours("step:compilation", {**common, "on_disk": True}, "leadline, from disk"),
+        peer("flax.nnx", "nnx_llama:prepare_compilation", common),
+    )
+    return Case(f"compiling a training step, {size.title}", contestants, targets={"flax.nnx": 1.0}, seconds=SECONDS)
+
+
+def pipeline() -> Benchmark:
+    """At the size SMALL of the training step."""
+    settings = {"size": SMALL.as_json()}
+    contestants = (ours("pipeline:prepare", settings), ours("step:prepare", {**settings, "compute": "float32"}, STEP))
+    return Benchmark(
+        "pipeline",
+        "What part of a training step does its batch take?",
+        (Case(f"a batch, {SMALL.title}", contestants, targets={STEP: 1 / BATCH_SHARE}, tokens=SMALL.tokens),),
+        (
+            "a batch: windows of a memory-mapped corpus by (seed, step), in a new order each epoch, and the learning rate, "
+            "moved to the devices; the aim is a step that takes at least 50 times as long",
+        ),
     )

@@ -1,9 +1,8 @@
 """Many small models: trained together or one after the other, and in one program or one each."""
 
-from leadline.experiments.bench.contest import Benchmark, Case, Contestant, Where
+from leadline.experiments.bench.contest import Benchmark, Case, Where, ours
 from leadline.experiments.bench.workloads.llama import Size, step_flops
 
-OURS = "leadline.experiments.bench.contestants.ours.sweep"
 # Models at once, and the ratio that is aimed at for training them one after the other.
 MODELS, TARGET = 8, 1.5
 ON_ACCELERATOR, TARGET_THERE = 32, 6.0
@@ -39,8 +38,8 @@ def _together(models: int, target: float, batch: int, where: Where) -> Case:
     return Case(
         f"a step of {models} models, {size.title}",
         (
-            Contestant("leadline", f"{OURS}:together", settings),
-            Contestant("one after the other", f"{OURS}:one_after_another", settings),
+            ours("sweep:together", settings),
+            ours("sweep:one_after_another", settings, "one after the other"),
         ),
         targets={"one after the other": target},
         flops=models * step_flops(size),
@@ -52,7 +51,7 @@ def _together(models: int, target: float, batch: int, where: Where) -> Case:
 def _programs() -> Case:
     settings = {"size": _size(4).as_json()}
     contestants = (
-        Contestant("leadline", f"{OURS}:one_program", settings),
-        Contestant("a program an arm", f"{OURS}:program_an_arm", settings),
+        ours("sweep:one_program", settings),
+        ours("sweep:program_an_arm", settings, "a program an arm"),
     )
     return Case("compiling a sweep of 12 arms and two steps of it", contestants, targets={"a program an arm": 1.0})

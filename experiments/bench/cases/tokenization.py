@@ -3,12 +3,8 @@
 from collections.abc import Mapping
 from typing import Any
 
-from leadline.experiments.bench.contest import Benchmark, Case, Contestant
+from leadline.experiments.bench.contest import Benchmark, Case, ours, peer
 
-OURS, LIBRARIES = (
-    "leadline.experiments.bench.contestants.ours.tokenization",
-    "leadline.experiments.bench.contestants.peers.tokenizer_libraries",
-)
 CORPUS = 10_000_000  # bytes
 TRAINED = (1_000, 8_000, 32_000)
 VOCABULARY = 8_000
@@ -39,30 +35,29 @@ def benchmark() -> Benchmark:
     )
 
 
-def _case(title: str, our_entry: str, library_entry: str, settings: Mapping[str, Any], target: float) -> Case:
-    ours = Contestant("leadline", f"{OURS}:{our_entry}", settings)
-    library = Contestant("tokenizers", f"{LIBRARIES}:{library_entry}", settings)
-    return Case(title, (ours, library), targets={"tokenizers": target}, tolerance=0.0)
+def _case(title: str, entry: str, settings: Mapping[str, Any], target: float) -> Case:
+    contestants = ours(f"tokenization:{entry}", settings), peer("tokenizers", f"tokenizer_libraries:{entry}", settings)
+    return Case(title, contestants, targets={"tokenizers": target}, tolerance=0.0)
 
 
 def _training(vocabulary: int) -> Case:
     settings = {"vocabulary": vocabulary, "size": CORPUS}
-    return _case(f"BPE training, {vocabulary} ids, {CORPUS // 1_000_000} MB", "train", "train", settings, TRAINING)
+    return _case(f"BPE training, {vocabulary} ids, {CORPUS // 1_000_000} MB", "train", settings, TRAINING)
 
 
 def _corpus() -> Case:
     settings = {"vocabulary": VOCABULARY, "size": CORPUS}
     title = f"a corpus to ids, BPE of {VOCABULARY}, {CORPUS // 1_000_000} MB"
-    return _case(title, "encode_corpus", "encode_corpus", settings, ENCODING)
+    return _case(title, "encode_corpus", settings, ENCODING)
 
 
 def _texts(kind: str, corpus: int, specialist: str, entry: str) -> Case:
     """Texts one by one. `specialist` is the library for this kind of tokenizer besides `tokenizers`."""
     settings = {"vocabulary": VOCABULARY, "size": corpus, "length": LENGTH, "count": COUNT}
     contestants = (
-        Contestant("leadline", f"{OURS}:encode_{kind.lower()}", {**settings, "transparent": False}),
-        Contestant("leadline, transparent", f"{OURS}:encode_{kind.lower()}", {**settings, "transparent": True}),
-        Contestant("tokenizers", f"{LIBRARIES}:encode_{kind.lower()}", settings),
-        Contestant(specialist, f"{LIBRARIES}:{entry}", settings),
+        ours(f"tokenization:encode_{kind.lower()}", {**settings, "transparent": False}),
+        ours(f"tokenization:encode_{kind.lower()}", {**settings, "transparent": True}, "leadline, transparent"),
+        peer("tokenizers", f"tokenizer_libraries:encode_{kind.lower()}", settings),
+        peer(specialist, f"tokenizer_libraries:{entry}", settings),
     )
     return Case(f"{COUNT} single texts of {LENGTH} characters, {kind} of {VOCABULARY}", contestants, tolerance=0.0)

@@ -18,6 +18,11 @@ def ceiling(dtype: str) -> Contestant:
     return Contestant(f"matrix product, {dtype}", f"{__name__}:product", {"dtype": dtype})
 
 
+def floor(name: str, tokens: int, heads: int, passes: int) -> Contestant:
+    """The least work of attention, with so many passes over the scores."""
+    return Contestant(name, f"{__name__}:attention_floor", {"tokens": tokens, "heads": heads, "passes": passes})
+
+
 def product(dtype: str) -> Prepared:
     """The product of two fixed matrices, and its FLOPs."""
     size = SIZE if jax.default_backend() == "cpu" else ACCELERATOR_SIZE

@@ -1,11 +1,12 @@
 """The decoder that every contestant trains: RoPE, RMSNorm, SwiGLU, tied embedding. Its sizes, weights, tokens and FLOPs."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
 
+from leadline.experiments.bench.worker import Prepared
 from leadline.experiments.config.model import ModelConfig
 from leadline.experiments.config.position import Rope
 from leadline.experiments.config.to_model import decoder_config, training_flops
@@ -42,6 +43,12 @@ class Size:
 
     def as_json(self) -> dict[str, Any]:
         return asdict(self)
+
+
+def stepping(work: Callable[[], float], **facts: Any) -> Prepared:
+    """A contestant that trains. Its value is the loss of the third step, which depends on the optimiser."""
+    losses = [work() for _ in range(3)]
+    return Prepared(work, {"value": losses[-1], **facts})
 
 
 def config(size: Size, compute: str) -> ModelConfig:

@@ -15,14 +15,12 @@ class PowerLaw(NamedTuple):
     Attributes:
         factor: of the law.
         exponent: of the law.
-        error: standard error of the exponent.
         interval: 95 % t-interval of the exponent, with two degrees of freedom fewer than points. It describes the scatter of
             the points about the line; nothing here is random.
     """
 
     factor: float
     exponent: float
-    error: float
     interval: tuple[float, float]
 
 
@@ -42,4 +40,4 @@ def fitted(points: Mapping[int, float]) -> PowerLaw:
     )
     half = float(stats.t.ppf((1 + CONFIDENCE) / 2, len(points) - 2)) * float(line.stderr)
     exponent = float(line.slope)
-    return PowerLaw(float(np.exp(line.intercept)), exponent, float(line.stderr), (exponent - half, exponent + half))
+    return PowerLaw(float(np.exp(line.intercept)), exponent, (exponent - half, exponent + half))

@@ -5,15 +5,13 @@ from collections.abc import Callable
 from typing import Any
 
 from leadline.experiments.measure.bound.published import published_at
-from leadline.experiments.measure.bound.search import negative_distances, searched, start
+from leadline.experiments.measure.bound.search import negative_distances, search, start
 from leadline.model.base_bound.bound import bound_of
 from leadline.model.positions.frequencies import inverse_frequencies
 
-Tell = Callable[[int], None]
-
 
 def bound_report(
-    head_dim: int, length: int, *, inclusive: bool = False, every: int = 1, tell: Tell | None = None
+    head_dim: int, length: int, *, inclusive: bool = False, every: int = 1, tell: Callable[[int], object] | None = None
 ) -> dict[str, Any]:
     """The bound and the published bases of one head dim and context length, as JSON types.
 
@@ -33,12 +31,7 @@ def bound_report(
     Raises:
         UserError: for an odd head dim, or a length or an `every` below 1.
     """
-    bases = start(head_dim, length, every)
-    for further in searched(bases, length + inclusive):
-        bases = further
-        if tell is not None:
-            tell(min(bases.length, length))
-    bound = bound_of(bases)
+    bound = bound_of(search(start(head_dim, length, every), length, inclusive, tell))
     published = {
         table.source: _verdict(table.bases[length], head_dim, length + inclusive, every)
         for table in published_at(head_dim, length)
@@ -46,17 +39,13 @@ def bound_report(
     return {
         "head_dim": head_dim,
         "length": length,
-        "infimum": _finite(bound.infimum),
-        "largest_infeasible": _finite(bound.largest_infeasible),
+        "infimum": bound.infimum if math.isfinite(bound.infimum) else None,
+        "largest_infeasible": bound.largest_infeasible if math.isfinite(bound.largest_infeasible) else None,
         "islands": [list(island) for island in bound.islands],
         "published": published,
         "inclusive": inclusive,
         "every": every,
     }
-
-
-def _finite(base: float) -> float | None:
-    return base if math.isfinite(base) else None
 
 
 def _verdict(base: float, head_dim: int, length: int, every: int) -> dict[str, Any]:

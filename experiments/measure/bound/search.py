@@ -1,6 +1,6 @@
 """The search for feasible RoPE bases, on all cores where that pays, and the test of one base."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 import numpy as np
@@ -53,6 +53,18 @@ def searched(bases: FeasibleBases, length: int) -> Iterator[FeasibleBases]:
             pieces = parts(bases, further, PIECES)
             bases = joined(list(pool.map(restricted, pieces, [further] * len(pieces))))
             yield bases
+
+
+def search(bases: FeasibleBases, length: int, inclusive: bool, tell: Callable[[int], object] | None = None) -> FeasibleBases:
+    """The bases that are feasible for `length` tokens; with `inclusive` at the distance `length` too.
+
+    `tell` is called with the number of tokens searched so far.
+    """
+    for further in searched(bases, length + inclusive):
+        bases = further
+        if tell is not None:
+            tell(min(bases.length, length))
+    return bases
 
 
 class NegativeDistances(NamedTuple):

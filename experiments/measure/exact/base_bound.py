@@ -10,11 +10,11 @@ import numpy as np
 
 from leadline.experiments.config.base import Frozen
 from leadline.experiments.config.exact import BaseBound
-from leadline.experiments.measure.bound import men_table_4
 from leadline.experiments.measure.bound.power_law import PowerLaw, fitted
-from leadline.experiments.measure.bound.published import MEN, PUBLISHED, SU, published_at
-from leadline.experiments.measure.bound.search import negative_distances, searched, start
+from leadline.experiments.measure.bound.published import HEAD_DIM, MEN, MEN_TABLE_4, PUBLISHED, SU, frequencies, published_at
+from leadline.experiments.measure.bound.search import negative_distances, search, start
 from leadline.experiments.measure.exact.job import Computed, Job, Tell, independent
+from leadline.experiments.measure.scalars import scalars
 from leadline.experiments.records.measurement import Point, reading
 from leadline.model.base_bound.bound import FeasibleBases, bound_of
 from leadline.model.base_bound.sums import similarity_sums
@@ -53,7 +53,7 @@ class CountSettings(Frozen):
     """Men et al.'s Table 4, which leaves nothing to choose."""
 
     kind: Literal["men_table_4"] = "men_table_4"
-    head_dim: int = men_table_4.HEAD_DIM
+    head_dim: int = HEAD_DIM
 
 
 def jobs(exact: BaseBound) -> list[Job]:
@@ -68,7 +68,7 @@ def jobs(exact: BaseBound) -> list[Job]:
         planned += [_bound_job(settings, shorter) for shorter, settings in pairwise([None, *every]) if settings is not None]
         if len(lengths) >= FEWEST_LENGTHS:
             planned.append(_growth_job(every))
-    if men_table_4.HEAD_DIM in exact.head_dims:
+    if HEAD_DIM in exact.head_dims:
         planned.append(Job("men-table-4", "Men et al. 2024, Table 4", CountSettings(), independent(_table_4)))
     return planned
 
@@ -101,16 +101,14 @@ def _bound(settings: BoundSettings, shorter: BoundSettings | None, points: Mappi
     bases = start(settings.head_dim, settings.length, settings.every)
     if shorter is not None and EDGES in points[arm_name(shorter)]:  # records may be published without this array
         bases = feasible_bases(points[arm_name(shorter)], shorter)
-    for further in searched(bases, settings.length + settings.inclusive):
-        bases = further
-        tell(min(bases.length, settings.length), settings.length)
-    bound = bound_of(bases)
-    point: Point = {
-        reading("smallest_base"): np.asarray(bound.infimum),
-        reading("largest_infeasible_base"): np.asarray(bound.largest_infeasible),
-        reading("islands"): np.asarray(len(bound.islands)),
-        EDGES: np.array(bound.islands, np.float64).reshape(-1, 2),
+    bound = bound_of(search(bases, settings.length, settings.inclusive, lambda length: tell(length, settings.length)))
+    edges = {EDGES: np.array(bound.islands, np.float64).reshape(-1, 2)}
+    bounds = {
+        "smallest_base": bound.infimum,
+        "largest_infeasible_base": bound.largest_infeasible,
+        "islands": len(bound.islands),
     }
+    point = edges | scalars(bounds)
     for key, base in settings.printed_bases.items():
         point |= _published(settings, key, base)
     sources = {table.key: table.source for table in PUBLISHED if table.key in settings.printed_bases}
@@ -126,17 +124,12 @@ def feasible_bases(point: Point, settings: BoundSettings) -> FeasibleBases:
 
 
 def _published(settings: BoundSettings, key: str, base: float) -> Point:
-    frequencies = inverse_frequencies(settings.head_dim, base)
-    result = negative_distances(frequencies, settings.length + settings.inclusive, every=settings.every)
-    numbers = {
-        "printed_base": base,
-        "violations": result.violations,
-        "first_violation": result.first,
-        "smallest_similarity": result.smallest,
-    }
-    point = {reading(name, published=key): np.asarray(value) for name, value in numbers.items() if value is not None}
+    of_base = inverse_frequencies(settings.head_dim, base)
+    result = negative_distances(of_base, settings.length + settings.inclusive, every=settings.every)
+    counts = {"violations": result.violations, "first_violation": result.first, "smallest_similarity": result.smallest}
+    point = scalars({"printed_base": base, **counts}, published=key)
     if settings.length <= LONGEST_CURVE:
-        point[reading("similarity_sum", published=key)] = similarity_sums(frequencies, settings.length).astype(np.float32)
+        point[reading("similarity_sum", published=key)] = similarity_sums(of_base, settings.length).astype(np.float32)
     return point
 
 
@@ -163,21 +156,15 @@ def _growth(settings: GrowthSettings, names: Mapping[str, int], points: Mapping[
 
 
 def _law(law: PowerLaw, **dims: str) -> Point:
-    numbers = {
-        "growth_exponent": law.exponent,
-        "growth_exponent_low": law.interval[0],
-        "growth_exponent_high": law.interval[1],
-        "growth_factor": law.factor,
-    }
-    return {reading(name, **dims): np.asarray(value) for name, value in numbers.items()}
+    low, high = law.interval
+    ends = {"growth_exponent_low": low, "growth_exponent_high": high}
+    return scalars({"growth_exponent": law.exponent, **ends, "growth_factor": law.factor}, **dims)
 
 
 def _table_4() -> Computed:
     point: Point = {}
-    for row in men_table_4.ROWS:
-        result = negative_distances(men_table_4.frequencies(row.frequencies), row.distance + 1)  # the last distance is included
-        numbers = {"violations": result.violations, "printed_violations": row.printed, "first_violation": result.first}
-        for name, value in numbers.items():
-            if value is not None:
-                point[reading(name, frequencies=row.frequencies, distance=row.distance)] = np.asarray(value)
+    for row in MEN_TABLE_4:
+        result = negative_distances(frequencies(row.frequencies), row.distance + 1)  # the last distance is included
+        counts = {"violations": result.violations, "printed_violations": row.printed, "first_violation": result.first}
+        point |= scalars(counts, frequencies=row.frequencies, distance=row.distance)
     return Computed(point)

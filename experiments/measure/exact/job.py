@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 from leadline.experiments.config.base import Frozen
 from leadline.experiments.records.measurement import Point
@@ -44,6 +45,6 @@ class Job:
     needs: tuple[str, ...] = ()
 
 
-def independent(compute: Callable[[], Computed]) -> Callable[[Mapping[str, Point], Tell], Computed]:
-    """The `compute` of a job that needs no other job and is short."""
-    return lambda points, tell: compute()  # noqa: ARG005
+def independent(compute: Callable[..., Computed], *arguments: Any) -> Callable[[Mapping[str, Point], Tell], Computed]:
+    """`compute(*arguments)` as the `compute` of a job that needs no other job and is short."""
+    return lambda points, tell: compute(*arguments)  # noqa: ARG005

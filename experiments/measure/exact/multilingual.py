@@ -2,7 +2,7 @@
 
 from collections import Counter
 from collections.abc import Mapping
-from functools import partial
+from itertools import product
 from typing import Literal
 
 import numpy as np
@@ -13,8 +13,7 @@ from leadline.experiments.config.exact import Multilingual
 from leadline.experiments.data.text.parallel import described
 from leadline.experiments.measure.cost import costs
 from leadline.experiments.measure.exact.job import Computed, Job, independent
-from leadline.experiments.measure.exact.premiums import premium_point
-from leadline.experiments.measure.exact.texts import texts_of
+from leadline.experiments.measure.exact.texts import premium_point, texts_of
 from leadline.experiments.records.measurement import reading
 from leadline.experiments.runtime.errors import UserError
 from leadline.tokenization.bpe.tokenizer import train_bpe_on_counts
@@ -43,17 +42,14 @@ def jobs(exact: Multilingual) -> list[Job]:
     """
     texts = texts_of(exact.texts, exact.reference)
     shared = {"halving": exact.halving, "pattern": exact.pattern, "reference": exact.reference}
-    every = [
-        MultilingualSettings(vocabulary=size, exponent=exponent, **shared)
-        for exponent in sorted(set(exact.exponents), reverse=True)
-        for size in sorted(set(exact.vocabularies))
-    ]
+    pairs = product(sorted(set(exact.exponents), reverse=True), sorted(set(exact.vocabularies)))
+    every = [MultilingualSettings(vocabulary=size, exponent=exponent, **shared) for exponent, size in pairs]
     return [
         Job(
             f"exponent_{settings.exponent:g}_{settings.vocabulary}",
             f"exponent {settings.exponent:g}, {settings.vocabulary:,} ids",
             settings,
-            independent(partial(_trained, settings, texts)),
+            independent(_trained, settings, texts),
             described(texts)["digest"],
         )
         for settings in every

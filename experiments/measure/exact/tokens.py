@@ -1,7 +1,7 @@
 """What tokenizers cost languages, numbers, names, white space and code, a job a tokenizer; and WordPiece by its criterion."""
 
-from collections.abc import Mapping
-from functools import partial
+import time
+from collections.abc import Callable, Mapping, Sequence
 from itertools import islice
 from pathlib import Path
 from typing import Literal
@@ -13,12 +13,10 @@ from leadline.experiments.config.exact import Tokens
 from leadline.experiments.data.text.corpus import stdlib_documents
 from leadline.experiments.data.text.parallel import described
 from leadline.experiments.data.text.tokenizers import open_tokenizer
-from leadline.experiments.measure.cost import costs
+from leadline.experiments.measure.cost import costs, effective_context, relative
 from leadline.experiments.measure.exact.job import Computed, Job, independent
-from leadline.experiments.measure.exact.premiums import premium_point, size_point
-from leadline.experiments.measure.exact.texts import texts_of
+from leadline.experiments.measure.exact.texts import LANGUAGES, premium_point, size_point, texts_of
 from leadline.experiments.measure.exact.wordpiece import wordpiece_jobs
-from leadline.experiments.measure.speed import megabytes_per_second
 from leadline.experiments.records.measurement import Point, reading
 from leadline.tokenization.formats.tiktoken import RankTokenizer, rank_ids
 from leadline.tokenization.pretokenization import pretokenize
@@ -26,13 +24,8 @@ from leadline.tokenization.tokenizer import Tokenizer
 
 # What texts contain besides words, by the name of the dimension `probe`; each is counted by itself.
 PROBES = {
-    "12345": "12345",
-    "12345678": "12345678",
-    "12,345,678": "12,345,678",
-    "3.14159265": "3.14159265",
-    "Margaret Thornton": "Margaret Thornton",
-    "Oluwaseun Adébáyò": "Oluwaseun Adébáyò",
-    "Nguyễn Thị Minh Khai": "Nguyễn Thị Minh Khai",
+    **{number: number for number in ("12345", "12345678", "12,345,678", "3.14159265")},
+    **{name: name for name in ("Margaret Thornton", "Oluwaseun Adébáyò", "Nguyễn Thị Minh Khai")},
     "16 spaces": " " * 16,
     "4 tabs": "\t" * 4,
     "a loop in Python": "for i in range(10):\n    if i % 2:\n        print(i)\n",
@@ -69,7 +62,7 @@ def _job(name: str, tokenizer: Tokenizer, texts: Mapping[str, str], exact: Token
         window=exact.window,
         speed_documents=exact.speed_documents if isinstance(tokenizer, RankTokenizer) else 0,
     )
-    return Job(name, name, settings, independent(partial(_counted, tokenizer, texts, settings)), described(texts)["digest"])
+    return Job(name, name, settings, independent(_counted, tokenizer, texts, settings), described(texts)["digest"])
 
 
 def _counted(tokenizer: Tokenizer, texts: Mapping[str, str], settings: TokensSettings) -> Computed:
@@ -100,3 +93,92 @@ def _speeds(tokenizer: RankTokenizer, documents: int) -> Point:
         for way, rounds in speeds.items()
         for number, speed in enumerate(rounds, start=1)
     }
+
+
+ROUNDS = 3
+
+
+def megabytes_per_second(
+    ways: Mapping[str, Callable[[str], object]], texts: Sequence[str], clock: Callable[[], float] = time.perf_counter
+) -> dict[str, list[float]]:
+    """The speed of each way to encode, in 10^6 bytes of UTF-8 a second, once in each of ROUNDS rounds.
+
+    The ways take turns within a round, so that a drift of the machine meets all of them. The texts are encoded one by one.
+
+    Args:
+        ways: functions that encode one text, by name.
+        texts: what each of them encodes in each round.
+        clock: gives seconds.
+
+    Raises:
+        ValueError: without a text.
+    """
+    size = sum(len(text.encode()) for text in texts) / 1e6
+    if not size:
+        raise ValueError("there is no text to encode; give some")
+    speeds: dict[str, list[float]] = {name: [] for name in ways}
+    for _ in range(ROUNDS):
+        for name, encode in ways.items():
+            began = clock()
+            for text in texts:
+                encode(text)
+            speeds[name].append(size / (clock() - began))
+    return speeds
+
+
+Row = dict[str, str | float]
+
+
+def report(
+    tokenizers: Sequence[Tokenizer], texts: Mapping[str, str], reference: str, window: int, price: float | None
+) -> list[Row]:
+    """A row for each tokenizer and text.
+
+    Args:
+        tokenizers: what encodes the texts.
+        texts: parallel texts by language.
+        reference: the language that the others are compared with.
+        window: tokens of a context.
+        price: of a million tokens; None leaves the column out.
+
+    Raises:
+        UserError: for a text that cannot be encoded.
+    """
+    rows = []
+    for tokenizer in tokenizers:
+        by_language = costs(tokenizer, texts)
+        for language, premium in relative(by_language, reference).items():
+            text = by_language[language]
+            row: Row = {
+                "tokenizer": tokenizer.name,
+                "language": LANGUAGES.get(language, language),
+                "tokens": text.tokens,
+                "relative": premium,
+                "bytes/token": text.bytes_per_token,
+                "characters/token": text.characters_per_token,
+                f"of {window} tokens": round(effective_context(window, premium)),
+            }
+            rows.append(row if price is None else row | {"cost": text.tokens * price / 1e6})
+    return rows
+
+
+def probed(tokenizers: Sequence[Tokenizer]) -> list[Row]:
+    """A row for each probe and tokenizer: its tokens, and where they end."""
+    return [
+        {"text": name, "tokenizer": tokenizer.name, "tokens": len(ids), "pieces": _pieces(tokenizer, ids.tolist())}
+        for name, text in PROBES.items()
+        for tokenizer in tokenizers
+        for ids in (tokenizer.encode(text),)
+    ]
+
+
+def _pieces(tokenizer: Tokenizer, ids: Sequence[int]) -> str:
+    """Each token as Python writes a string, or bytes where it ends inside a character."""
+    pieces = []
+    for token in ids:
+        piece = tokenizer.token_bytes(token)
+        try:
+            pieces.append(repr(piece.decode()))
+        except UnicodeDecodeError:
+            pieces.append(repr(piece)[1:])
+    return " ".join(pieces)

@@ -1,7 +1,6 @@
 """WordPiece trained by each criterion on the same text: what its pieces cost other text, and how likely they make their own."""
 
 from collections.abc import Sequence
-from functools import partial
 from itertools import islice
 from typing import Literal
 
@@ -12,7 +11,8 @@ from leadline.experiments.config.exact import WordPieceComparison
 from leadline.experiments.data.text.corpus import Corpus, Document, corpus_digest
 from leadline.experiments.measure.cost import Cost, cost
 from leadline.experiments.measure.exact.job import Computed, Job, independent
-from leadline.experiments.records.measurement import Point, reading
+from leadline.experiments.measure.scalars import scalars
+from leadline.experiments.records.measurement import Point
 from leadline.experiments.runtime.errors import UserError
 from leadline.tokenization.tokenizer import Tokenizer
 from leadline.tokenization.wordpiece.training import Criterion, train_wordpiece
@@ -47,7 +47,7 @@ def wordpiece_jobs(exact: WordPieceComparison, corpus: Corpus) -> list[Job]:
     planned = []
     for name, label, criterion, minimum_count in WAYS:
         settings = WordPieceSettings(criterion=criterion, minimum_count=minimum_count, vocabularies=sizes)
-        compute = independent(partial(_trained, settings, train, held_out, digest))
+        compute = independent(_trained, settings, train, held_out, digest)
         planned.append(Job(name, label, settings, compute, digest))
     return planned
 
@@ -61,24 +61,22 @@ def _trained(settings: WordPieceSettings, train: Sequence[Document], held_out: S
             point |= _measured(trained.tokenizer(size), size, texts, others)
     except ValueError as error:
         raise UserError(f"wordpiece.vocabularies: {error}") from error
-    sizes = {
-        name: sum(len(document.text) for document in side)
-        for name, side in (("train_bytes", train), ("held_out_bytes", held_out))
-    }
+    sides = {"train_bytes": train, "held_out_bytes": held_out}
+    sizes = {name: sum(len(document.text) for document in side) for name, side in sides.items()}
     return Computed(point, {"name": "stdlib", "digest": digest, **sizes})
 
 
 def _measured(tokenizer: Tokenizer, size: int, train: Sequence[str], held_out: Sequence[str]) -> Point:
     whole = sum((cost(tokenizer, text) for text in held_out), Cost(0, 0, 0, 0))
     used = np.unique(np.concatenate(tokenizer.encode_batch(held_out)))
-    numbers = {
+    shares = {
         "tokens": whole.tokens,
         "bytes_per_token": whole.bytes_per_token,
         "unknown_share": whole.unknown / whole.tokens,
         "used_share": len(used) / size,
         "unigram_bits": unigram_bits(tokenizer, train),
     }
-    return {reading(name, vocabulary=size): np.asarray(value) for name, value in numbers.items()}
+    return scalars(shares, vocabulary=size)
 
 
 def unigram_bits(tokenizer: Tokenizer, texts: Sequence[str]) -> float:

@@ -6,30 +6,26 @@ from typing import Any
 import numpy as np
 from jaxtyping import Array, Float, Int
 
-from leadline.experiments.config.measure import SinkRate
-from leadline.experiments.measure.dormancy import active_dormant_share, dormant_share
+from leadline.experiments.config.measure import AblationMeasure, SinkRate
 from leadline.experiments.measure.evaluate import Statistics, evaluate
-from leadline.experiments.measure.gradient import loss_gradient_norms
 from leadline.experiments.measure.interventions import loss_changes
 from leadline.experiments.measure.kinds.curves import curve_of
-from leadline.experiments.measure.kinds.kind import Models, required
+from leadline.experiments.measure.kinds.kind import Models
 from leadline.experiments.measure.layers import attention_statistics, sink_statistics
-from leadline.experiments.measure.lens import early_divergence
-from leadline.experiments.measure.maps import attention_maps
-from leadline.experiments.measure.sinks import mean_mass
+from leadline.experiments.measure.sinks import active_dormant_share, dormant_share, mean_mass
+from leadline.experiments.measure.trained import attention_maps, early_divergence, loss_gradient_norms
 from leadline.experiments.records.measurement import Point, reading
 from leadline.model.block import LayerTrace
 from leadline.model.decoder import Decoder, DecoderConfig
 from leadline.model.positions.tables import PositionTables
 
 
-def ablation(models: Models) -> list[Point]:
+def ablation(models: Models, settings: AblationMeasure) -> list[Point]:
     """Layer statistics, interventions and the attention map, on the whole windows of the curves.
 
     One program serves all models. The dormancy of heads is that on windows of measure.sink.length of each domain.
     """
     measure, curve, data = models.measure, curve_of(models.arms[0].data), [arm.data for arm in models.arms]
-    settings = required(measure.ablation)
     distinct = list(dict.fromkeys(data))  # arms of a task may differ in what a sequence begins with
     texts = [curve.tokens(curve.batches(models.source, models.arms[data.index(entry)])) for entry in distinct]
     domains = curve.domains(models.source, models.arms[0])

@@ -16,18 +16,16 @@ from leadline.experiments.data.mixed import MixedSource
 from leadline.experiments.data.retrieval.source import RetrievalSource
 from leadline.experiments.data.sample import Sample
 from leadline.experiments.data.text.source import TextSource
-from leadline.experiments.measure.evaluate import Statistics, as_rows, evaluate, in_batches
+from leadline.experiments.measure.evaluate import Evaluation, Statistics, as_rows, in_batches
 from leadline.experiments.measure.kinds.kind import Curve
+from leadline.experiments.measure.kinds.retrieval import hits, right_answers
+from leadline.experiments.measure.kinds.vocabulary import bits_per_byte, token_sizes
 from leadline.experiments.measure.layers import START, layer_statistics, sink_statistics
 from leadline.experiments.measure.perplexity import evaluated, mean_loss
-from leadline.experiments.measure.retrieval import hits, right_answers
 from leadline.experiments.measure.sinks import first_norm_ratio, mean_mass
-from leadline.experiments.measure.vocabulary import bits_per_byte, token_sizes
 from leadline.experiments.records.measurement import Point, reading
 from leadline.model.block import LayerTrace
-from leadline.model.decoder import Decoder, DecoderConfig
 from leadline.model.embedding import token_losses
-from leadline.model.positions.tables import PositionTables
 
 
 class TextBatches(NamedTuple):
@@ -61,15 +59,7 @@ class TextCurve(Curve):
         texts = source.by_domain(arm.measure.sink.length, arm.measure.windows)
         return {domain: in_batches(text.windows) for domain, text in texts.items()}
 
-    def statistics(
-        self,
-        params: Decoder,
-        tables: PositionTables,
-        batches: TextBatches,
-        shared: None,
-        model: DecoderConfig,
-        measure: Measure,
-    ) -> Statistics:
+    def statistics(self, evaluate: Evaluation, batches: TextBatches, shared: None, measure: Measure) -> Statistics:
         def sinks(trace: LayerTrace, tokens: Int[Array, "B S"]) -> Statistics:  # noqa: ARG001
             return sink_statistics(trace, measure.sink)
 
@@ -77,9 +67,9 @@ class TextCurve(Curve):
             statistics = layer_statistics(trace)
             return statistics | sinks(trace, tokens) if batches.sinks.shape == batches.tokens.shape else statistics
 
-        losses, statistics = evaluate(params, tables, batches.tokens, model, of_layer=layers)
+        losses, statistics = evaluate(batches.tokens, of_layer=layers)
         if batches.sinks.shape != batches.tokens.shape:
-            statistics |= evaluate(params, tables, batches.sinks, model, of_layer=sinks)[1]
+            statistics |= evaluate(batches.sinks, of_layer=sinks)[1]
         bits = {reading("bits_per_byte"): jnp.asarray(bits_per_byte(losses, as_rows(batches.sizes)))}
         return statistics | bits | self.losses(losses, as_rows(batches.tokens), shared)
 
@@ -109,15 +99,7 @@ class BackcopyCurve(Curve):
             reading("bigram_excess"): bigram - mean_loss(least, drawn),
         }
 
-    def statistics(
-        self,
-        params: Decoder,
-        tables: PositionTables,
-        batches: Int[Array, "C B T_and_1"],
-        shared: Backcopy,
-        model: DecoderConfig,
-        measure: Measure,
-    ) -> Statistics:
+    def statistics(self, evaluate: Evaluation, batches: Array, shared: Backcopy, measure: Measure) -> Statistics:
         def layers(trace: LayerTrace, tokens: Int[Array, "B T"]) -> Statistics:
             resting = bigram_queries(tokens, shared) & (jnp.arange(tokens.shape[1]) >= START)[None]
             return layer_statistics(trace) | sink_statistics(trace, measure.sink) | {
@@ -125,7 +107,7 @@ class BackcopyCurve(Curve):
                 reading("bos_value_ratio"): first_norm_ratio(trace.value_norm, start=START),
             }  # fmt: skip
 
-        losses, statistics = evaluate(params, tables, batches, model, of_layer=layers)
+        losses, statistics = evaluate(batches, of_layer=layers)
         return statistics | self.losses(losses, as_rows(batches), shared)
 
 
@@ -141,16 +123,8 @@ class RetrievalCurve(Curve):
     def evaluated(self, source: RetrievalSource, arm: Arm) -> Point:  # noqa: ARG002
         return _sequences(arm)
 
-    def statistics(
-        self,
-        params: Decoder,
-        tables: PositionTables,
-        batches: Sample,
-        shared: None,  # noqa: ARG002
-        model: DecoderConfig,
-        measure: Measure,  # noqa: ARG002
-    ) -> Statistics:
-        hit, losses, weights = _answers(params, tables, batches, model)
+    def statistics(self, evaluate: Evaluation, batches: Sample, shared: None, measure: Measure) -> Statistics:  # noqa: ARG002
+        hit, losses, weights = _answers(evaluate, batches)
         return {
             reading("loss"): mean_loss(losses, weights),
             reading("accuracy"): jnp.mean(right_answers(hit, weights), dtype=jnp.float32),
@@ -177,17 +151,9 @@ class MixedCurve(Curve):
     def evaluated(self, source: MixedSource, arm: Arm) -> Point:
         return evaluated(source.held_out(arm.data.length, arm.measure.windows), length=arm.data.length)
 
-    def statistics(
-        self,
-        params: Decoder,
-        tables: PositionTables,
-        batches: MixedBatches,
-        shared: None,
-        model: DecoderConfig,
-        measure: Measure,  # noqa: ARG002
-    ) -> Statistics:
-        losses, _ = evaluate(params, tables, batches.text, model)
-        hit, answer_losses, weights = _answers(params, tables, batches.recall, model)
+    def statistics(self, evaluate: Evaluation, batches: MixedBatches, shared: None, measure: Measure) -> Statistics:  # noqa: ARG002
+        losses, _ = evaluate(batches.text)
+        hit, answer_losses, weights = _answers(evaluate, batches.recall)
         recall = {
             reading("recall_loss"): mean_loss(answer_losses, weights),
             reading("recall_accuracy"): jnp.mean(hit, where=weights > 0, dtype=jnp.float32),
@@ -212,13 +178,11 @@ def _sequences(arm: Arm) -> Point:
     return {reading("windows", length=arm.data.length): np.asarray(float(arm.measure.windows))}
 
 
-def _answers(
-    params: Decoder, tables: PositionTables, batches: Sample, model: DecoderConfig
-) -> tuple[Array, Float[Array, "W T"], Float[Array, "W T"]]:
+def _answers(evaluate: Evaluation, batches: Sample) -> tuple[Array, Float[Array, "W T"], Float[Array, "W T"]]:
     """Which targets are hit, the loss [nats] and the weight of each."""
 
     def of_target(scores: Float[Array, "B T V"], targets: Int[Array, "B T"]) -> tuple[Array, Array]:
         return hits(scores, targets), token_losses(scores, targets)
 
-    (hit, losses), _ = evaluate(params, tables, batches.tokens, model, of_target=of_target)
+    (hit, losses), _ = evaluate(batches.tokens, of_target=of_target)
     return hit, losses, as_rows(jnp.asarray(batches.weights))

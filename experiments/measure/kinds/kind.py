@@ -7,7 +7,8 @@ A kind of data says what a point of the curves is (`Curve`); a table of [measure
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from functools import partial
+from typing import Any
 
 import jax.numpy as jnp
 import numpy as np
@@ -16,16 +17,17 @@ from jaxtyping import Array, Float, Int
 from leadline.experiments.config.measure import Measure
 from leadline.experiments.config.study import Arm
 from leadline.experiments.config.to_tables import tables
-from leadline.experiments.measure.evaluate import Statistics
+from leadline.experiments.measure.evaluate import Evaluation, Statistics, evaluate, in_full_batches
 from leadline.experiments.measure.kinds.plugin import plugged_statistics
 from leadline.experiments.measure.perplexity import mean_loss
 from leadline.experiments.records.measurement import Point, reading
 from leadline.experiments.runtime.ensemble import in_rounds
 from leadline.model.decoder import Decoder, DecoderConfig
+from leadline.model.embedding import token_losses
 from leadline.model.positions.tables import PositionTables
 
 Job = Callable[[Decoder, Any, Any], Any]
-Table = TypeVar("Table")
+OfTarget = Callable[[Float[Array, "B T V"], Int[Array, "B T"]], Any]
 
 
 @dataclass(frozen=True)
@@ -69,6 +71,20 @@ class Models:
         jobs = [(self.params[number // several], values) for number, values in enumerate(inputs)]
         return in_rounds(name, job, jobs, shared, self.programs, *rows, self.model.block.width)
 
+    def evaluated(
+        self, name: str, batches: Int[np.ndarray, "C B T_and_1"], of_target: OfTarget = token_losses, length: int | None = None
+    ) -> list[Any]:
+        """`of_target` of every target [C · B, T] of each model, its loss [nats] where it is not given, by one program."""
+
+        def job(params: Decoder, row: PositionTables, batches: Int[Array, "C B T_and_1"]) -> Any:
+            return evaluate(params, row, batches, self.model, of_target=of_target)[0]
+
+        return self.run(name, job, self.tables(length), batches, batches.shape[1])
+
+    def window_losses(self, name: str, windows: Int[np.ndarray, "W T_and_1"]) -> list[Float[np.ndarray, "W T"]]:
+        """The loss [nats] of every target, of each model, every window by itself."""
+        return [losses[: len(windows)] for losses in self.evaluated(name, in_full_batches(windows))]
+
 
 class Curve(ABC):
     """A point of the curves of one kind of data, and the numbers that a record ends with."""
@@ -86,10 +102,15 @@ class Curve(ABC):
         """How much they are: `windows`, and of text `documents`."""
 
     @abstractmethod
-    def statistics(
-        self, params: Decoder, tables: PositionTables, batches: Any, shared: Any, model: DecoderConfig, measure: Measure
-    ) -> Statistics:
-        """A point without what is plugged in, inside a compiled program. `shared` are the arrays of the task."""
+    def statistics(self, evaluate: Evaluation, batches: Any, shared: Any, measure: Measure) -> Statistics:
+        """A point without what is plugged in, inside a compiled program.
+
+        Args:
+            evaluate: `leadline.experiments.measure.evaluate.evaluate` of the model, from batches on.
+            batches: the held-out arrays.
+            shared: the arrays of the task.
+            measure: what is measured.
+        """
 
     def losses(self, losses: Float[Array, "W T"], tokens: Int[Array, "W T_and_1"], shared: Any) -> Statistics:  # noqa: ARG002
         """The mean losses that this kind of data tells apart, from the loss [nats] of every target."""
@@ -103,22 +124,11 @@ class Curve(ABC):
         self, params: Decoder, tables: PositionTables, batches: Any, shared: Any, model: DecoderConfig, measure: Measure
     ) -> Statistics:
         """A point, inside a compiled program."""
-        statistics = self.statistics(params, tables, batches, shared, model, measure)
+        statistics = self.statistics(partial(evaluate, params, tables, cfg=model), batches, shared, measure)
         return statistics | plugged_statistics(measure.functions, params, tables, jnp.asarray(self.tokens(batches)), model)
 
 
-def required(table: Table | None) -> Table:
-    """A table of [measure] that the caller relies on.
-
-    Raises:
-        ValueError: where it is not given.
-    """
-    if table is None:
-        raise ValueError("this arm has no such table in its [measure]")
-    return table
-
-
-def nothing_to_check(source: Any, arm: Arm) -> None:
+def nothing_to_check(source: Any, arm: Arm, settings: Any) -> None:
     """For a measurement that needs no more data than the curves."""
 
 
@@ -127,9 +137,9 @@ class Final:
     """What a table of [measure] adds to the last point of every model.
 
     Attributes:
-        points: measures the models.
-        check: raises UserError, before anything is trained, where the held-out data do not suffice.
+        points: measures the models as the table says.
+        check: raises UserError, before anything is trained, where the held-out data do not suffice for the table.
     """
 
-    points: Callable[[Models], list[Point]]
-    check: Callable[[Any, Arm], None] = nothing_to_check
+    points: Callable[[Models, Any], list[Point]]
+    check: Callable[[Any, Arm, Any], None] = nothing_to_check

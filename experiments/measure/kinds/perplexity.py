@@ -5,6 +5,7 @@ from collections.abc import Sequence
 import numpy as np
 from jaxtyping import Array, Float, Int
 
+from leadline.experiments.config.measure import PerplexityMeasure
 from leadline.experiments.config.model import ModelConfig
 from leadline.experiments.config.scaling import Extension
 from leadline.experiments.config.study import Arm
@@ -12,7 +13,7 @@ from leadline.experiments.config.to_model import decoder_config, extended
 from leadline.experiments.config.to_tables import tables
 from leadline.experiments.data.text.source import TextSource
 from leadline.experiments.measure.evaluate import Statistics, evaluate, in_batches
-from leadline.experiments.measure.kinds.kind import Models, required
+from leadline.experiments.measure.kinds.kind import Models
 from leadline.experiments.measure.layers import sink_statistics
 from leadline.experiments.measure.perplexity import evaluated, loss_by_position, perplexities, position_edges
 from leadline.experiments.records.measurement import Dim, Point, reading
@@ -24,7 +25,7 @@ from leadline.model.positions.tables import PositionTables
 Job = tuple[int, Extension | None]  # the index of a model, and how its context is extended: None as it was trained
 
 
-def perplexity(models: Models) -> list[Point]:
+def perplexity(models: Models, settings: PerplexityMeasure) -> list[Point]:
     """At every length: perplexity as trained and with each extension, and the sinks as trained.
 
     Windows of all lengths end at the same targets: a longer one has the text of a shorter one, and more before it.
@@ -32,12 +33,11 @@ def perplexity(models: Models) -> list[Point]:
     One program a length serves all models, seeds and tables of one structure.
     """
     points: list[Point] = [{} for _ in models.arms]
-    settings = required(models.measure.perplexity)
     longest = models.source.held_out(max(settings.lengths), settings.windows, settings.stride)
     for length in settings.lengths:
         text = longest.ending(length)
         edges = position_edges(length)
-        for structure, jobs in by_structure(models, length).items():
+        for structure, jobs in by_structure(models, length, settings.extensions).items():
             for (i, extension), (sinks, losses) in zip(jobs, _measured(models, text.windows, structure, jobs), strict=True):
                 dims: dict[str, Dim] = {"length": length}
                 if extension is not None:
@@ -50,20 +50,19 @@ def perplexity(models: Models) -> list[Point]:
     return points
 
 
-def check_perplexity(source: TextSource, arm: Arm) -> None:
+def check_perplexity(source: TextSource, arm: Arm, settings: PerplexityMeasure) -> None:  # noqa: ARG001
     """UserError where no window of the largest length fits into the held-out text."""
-    settings = required(arm.measure.perplexity)
     source.held_out(max(settings.lengths), 1, settings.stride)
 
 
-def by_structure(models: Models, length: int) -> dict[DecoderConfig, list[Job]]:
+def by_structure(models: Models, length: int, extensions: Sequence[Extension]) -> dict[DecoderConfig, list[Job]]:
     """Jobs by what is compiled in: besides the model, whether its table changes within a text.
 
     At the training length there is nothing to extend, and some models have no such extension.
     """
     by_structure: dict[DecoderConfig, list[Job]] = {}
     for i, arm in enumerate(models.arms):
-        for extension in (None, *(required(arm.measure.perplexity).extensions if length > arm.data.length else ())):
+        for extension in (None, *(extensions if length > arm.data.length else ())):
             model = _model(arm, extension, length)
             if model is not None:
                 structure = decoder_config(model, models.model.vocabulary, arm.data.length)

@@ -1,21 +1,21 @@
-"""Perplexity of text, and recall by distance, at every length."""
+"""Perplexity of text, and recall by distance, at every length, and the distance at which recall ends."""
 
 import math
-from typing import Any
 
 import numpy as np
-from jaxtyping import Array, Float
+from jaxtyping import Array, Float, Int
 
 from leadline.experiments.config.data import MixedData
+from leadline.experiments.config.measure import RecallMeasure
 from leadline.experiments.config.position import Rope
 from leadline.experiments.config.study import Arm
 from leadline.experiments.data.mixed import MixedSource
 from leadline.experiments.data.sample import Sample
 from leadline.experiments.measure.evaluate import evaluate, in_batches
-from leadline.experiments.measure.kinds.kind import Models, required
+from leadline.experiments.measure.kinds.kind import Models
+from leadline.experiments.measure.kinds.retrieval import hits
 from leadline.experiments.measure.perplexity import evaluated, perplexities
-from leadline.experiments.measure.reach import accuracy, binned, distance_edges, measured_reach
-from leadline.experiments.measure.retrieval import hits
+from leadline.experiments.measure.scalars import scalars
 from leadline.experiments.records.measurement import Point, reading
 from leadline.model.base_bound.sums import first_violation
 from leadline.model.decoder import Decoder
@@ -25,12 +25,11 @@ from leadline.model.positions.tables import PositionTables
 FURTHEST = 2**17
 
 
-def recall(models: Models) -> list[Point]:
+def recall(models: Models, settings: RecallMeasure) -> list[Point]:
     """At every length: perplexity of text; accuracy of recall of all, by distance, and within and beyond the predicted reach.
 
     One program a length serves all models: their bases are values.
     """
-    settings = required(models.measure.recall)
     points: list[Point] = [{reading("predicted_reach"): np.asarray(predicted_reach(arm))} for arm in models.arms]
     longest = models.source.held_out(max(settings.lengths), settings.windows)
     for length in settings.lengths:
@@ -51,9 +50,9 @@ def recall(models: Models) -> list[Point]:
     return points
 
 
-def check_recall(source: MixedSource, arm: Arm) -> None:
+def check_recall(source: MixedSource, arm: Arm, settings: RecallMeasure) -> None:  # noqa: ARG001
     """UserError where no window of some length fits into the held-out text."""
-    for length in required(arm.measure.recall).lengths:
+    for length in settings.lengths:
         source.held_out(length, 1)
 
 
@@ -75,19 +74,16 @@ def _recalled(hit: np.ndarray, rows: Sample, arm: Arm) -> Point:
         raise ValueError(f"arm {arm.name} is not trained on recall")
     length, (answers, recalled) = hit.shape[1], by_distance(rows, hit)
     shares, counts = accuracy(binned(recalled), binned(answers)), binned(answers)
-    values: dict[Any, float] = {
-        reading("recall_accuracy", length=length): recalled.sum() / answers.sum(),
-        reading("answers", length=length): answers.sum(),
-        reading("reach", length=length): measured_reach(shares, 1 / arm.data.values, length),
-    }
+    reach = float(measured_reach(shares, 1 / arm.data.values, length))
+    counted = {"recall_accuracy": recalled.sum() / answers.sum(), "answers": answers.sum(), "reach": reach}
+    point = scalars(counted, length=length)
     for edge, share, count in zip(distance_edges(length), shares, counts, strict=True):
-        values[reading("recall_accuracy", length=length, distance=edge)] = share
-        values[reading("answers", length=length, distance=edge)] = count
+        point |= scalars({"recall_accuracy": share, "answers": count}, length=length, distance=edge)
     within = np.arange(length) < predicted_reach(arm)
     for part, chosen in (("within", within), ("beyond", ~within)):
         if answers[chosen].sum():
-            values[reading("recall_accuracy", length=length, part=part)] = recalled[chosen].sum() / answers[chosen].sum()
-    return {key: np.asarray(value, np.float64) for key, value in values.items()}
+            point |= scalars({"recall_accuracy": recalled[chosen].sum() / answers[chosen].sum()}, length=length, part=part)
+    return point
 
 
 def by_distance(rows: Sample, hit: np.ndarray) -> tuple[Float[np.ndarray, " T"], Float[np.ndarray, " T"]]:
@@ -97,3 +93,52 @@ def by_distance(rows: Sample, hit: np.ndarray) -> tuple[Float[np.ndarray, " T"],
     distance = (np.arange(evidence.shape[1])[None] - evidence)[is_answer]
     answers, recalled = (np.bincount(distance, weights, evidence.shape[1]) for weights in (None, hit[is_answer]))
     return answers.astype(np.float64), recalled.astype(np.float64)
+
+
+# A reach is read off only where accuracy exceeds chance by more than this at some distance.
+LEARNED = 0.1
+
+
+def distance_edges(length: int) -> list[int]:
+    """Upper edges of half-octave bins of distance: 2, 4, 5, 8, 11, 16, 22, … up to the first at or above `length`.
+
+    A bin holds the distances above the edge before it, up to its own; each holds an odd distance.
+    """
+    edges = [2]
+    while edges[-1] < length:
+        edges.append(int(2 ** (len(edges) / 2 + 1.5)))
+    return edges
+
+
+def binned(counts: Int[np.ndarray, " T"] | Float[np.ndarray, " T"]) -> Float[np.ndarray, " bins"]:
+    """Sums of counts by distance over the bins of `distance_edges(T)`. Entry d counts distance d; entry 0 is in no bin."""
+    upper = distance_edges(len(counts))
+    bins = zip([0, *upper[:-1]], upper, strict=True)
+    return np.array([counts[low + 1 : high + 1].sum() for low, high in bins], np.float64)
+
+
+def accuracy(recalled: Float[np.ndarray, " bins"], answers: Float[np.ndarray, " bins"]) -> Float[np.ndarray, " bins"]:
+    """The share of answers that is right; NaN where there are none."""
+    return np.divide(recalled, answers, out=np.full(len(answers), np.nan), where=answers > 0)
+
+
+def measured_reach(shares: Float[np.ndarray, " bins"], chance: float, length: int) -> int:
+    """The distance [tokens] up to which recall works.
+
+    Args:
+        shares: accuracy in each bin of `distance_edges(length)`; NaN bins are passed over.
+        chance: accuracy of guessing.
+        length: of the text.
+
+    Returns:
+        The upper edge of the last bin before accuracy above chance first falls, behind its best bin, below half of its best;
+        `length` where it never does, 0 where no bin is more than LEARNED above chance.
+    """
+    above = shares - chance
+    if not np.any(above > LEARNED):
+        return 0
+    best = int(np.nanargmax(above))
+    lost = np.flatnonzero(above[best:] < above[best] / 2)
+    if not len(lost):
+        return length
+    return min(distance_edges(length)[best + int(lost[0]) - 1], length)

@@ -34,10 +34,10 @@ FINALS: Mapping[str, Final] = MappingProxyType(
 )
 
 
-def finals_of(arm: Arm) -> list[Final]:
-    """The measurements at the end that an arm's [measure] asks for."""
+def finals_of(arm: Arm) -> list[tuple[Final, Any]]:
+    """The measurements at the end that an arm's [measure] asks for, each with its table."""
     tables = dict(arm.measure)
-    return [final for name, final in FINALS.items() if tables[name] is not None]
+    return [(final, tables[name]) for name, final in FINALS.items() if tables[name] is not None]
 
 
 def check_data(source: Any, arm: Arm) -> None:
@@ -48,15 +48,15 @@ def check_data(source: Any, arm: Arm) -> None:
             imported.
     """
     quantities_of(arm.measure.functions)
-    for final in finals_of(arm):
-        final.check(source, arm)
+    for final, settings in finals_of(arm):
+        final.check(source, arm, settings)
 
 
 def final_points(models: Models) -> list[Point]:
     """What is measured of every model beyond the last point of its curves, and how much data that point is of."""
     curve = curve_of(models.arms[0].data)
     points = [curve.evaluated(models.source, arm) for arm in models.arms]
-    for final in finals_of(models.arms[0]):
-        for point, more in zip(points, final.points(models), strict=True):
+    for final, settings in finals_of(models.arms[0]):
+        for point, more in zip(points, final.points(models, settings), strict=True):
             point |= more
     return points

@@ -1,8 +1,9 @@
 """Accuracy of retrieval by task, length, depth, size and distance."""
 
 import jax
+import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Bool
+from jaxtyping import Array, Bool, Float, Float64, Int, Integer
 
 from leadline.experiments.config.data import Task
 from leadline.experiments.config.measure import RetrievalMeasure
@@ -10,38 +11,29 @@ from leadline.experiments.config.study import Arm
 from leadline.experiments.data.retrieval.source import RetrievalSource, grid, sizes_asked
 from leadline.experiments.data.retrieval.vocabulary import AT_A_DEPTH, OF_A_SIZE
 from leadline.experiments.data.sample import Sample
-from leadline.experiments.measure.evaluate import evaluate, in_batches
-from leadline.experiments.measure.kinds.kind import Models, required
-from leadline.experiments.measure.retrieval import by_bin, depths, distances, grid_edges, hits, right_answers
+from leadline.experiments.measure.evaluate import in_batches
+from leadline.experiments.measure.kinds.kind import Models
 from leadline.experiments.records.measurement import Dim, Point, reading
-from leadline.model.decoder import Decoder
-from leadline.model.positions.tables import PositionTables
 
 # Of the depths, the first and last eighth are the ends, and the quarter around the half is the middle.
 ENDS = 8
 
 
-def retrieval(models: Models) -> list[Point]:
+def retrieval(models: Models, settings: RetrievalMeasure) -> list[Point]:
     """Every task at every length. One program a length serves all models, seeds and tasks."""
-    settings, source = required(models.measure.retrieval), models.source
-    points: list[Point] = [{} for _ in models.arms]
+    source, points = models.source, [Point() for _ in models.arms]
     for length in settings.lengths:
         samples = {task: jax.device_get(questions(source, task, length, settings)) for task in source.data.tasks}
         batches = in_batches(np.concatenate([sample.tokens for sample in samples.values()]))
-
-        def job(params: Decoder, row: PositionTables, batches: Array) -> Bool[Array, "R T"]:
-            return evaluate(params, row, batches, models.model, of_target=hits)[0]
-
-        results = models.run(f"retrieval at {length}", job, models.tables(length), batches, batches.shape[1])
+        results = models.evaluated(f"retrieval at {length}", batches, hits, length)
         for point, hit in zip(points, results, strict=True):
             for (task, sample), of_task in zip(samples.items(), np.split(hit, len(samples)), strict=True):
                 point |= accuracies(task, of_task, sample, settings, source.data.length)
     return points
 
 
-def check_retrieval(source: RetrievalSource, arm: Arm) -> None:
+def check_retrieval(source: RetrievalSource, arm: Arm, settings: RetrievalMeasure) -> None:  # noqa: ARG001
     """UserError where a task does not fit into some length."""
-    settings = required(arm.measure.retrieval)
     for length in settings.lengths:
         for task in source.data.tasks:
             jax.eval_shape(lambda task=task, length=length: questions(source, task, length, settings))
@@ -98,3 +90,46 @@ def accuracies(task: Task, hit: Bool[np.ndarray, "R T"], sample: Sample, setting
 
 def _mean(right: Bool[np.ndarray, "N"]) -> np.ndarray:
     return np.asarray(np.mean(right, dtype=np.float64))
+
+
+def hits(logits: Float[Array, "B T V"], targets: Int[Array, "B T"]) -> Bool[Array, "B T"]:
+    """Whether each target has the largest logit; of equal logits the lowest id wins."""
+    return jnp.argmax(logits, axis=-1) == targets
+
+
+def right_answers(hit: Bool[Array | np.ndarray, "R T"], weights: Float[Array | np.ndarray, "R T"]) -> Bool[Array, " R"]:
+    """The rows in which every target with a weight above 0 is hit."""
+    return jnp.all(hit | (weights <= 0), axis=-1)
+
+
+def depths(evidence: Int[np.ndarray, "R T"]) -> Float64[np.ndarray, "R T"]:
+    """Depth of the evidence of each target, evidence / T: 0 at the beginning, near 1 at the end. NaN without evidence."""
+    return np.where(evidence >= 0, evidence / evidence.shape[1], np.nan)
+
+
+def distances(evidence: Int[np.ndarray, "R T"]) -> Float64[np.ndarray, "R T"]:
+    """Tokens from each query back to the evidence of its target, t - evidence. NaN without evidence."""
+    return np.where(evidence >= 0, np.arange(evidence.shape[1]) - evidence, np.nan)
+
+
+def by_bin(
+    right: Bool[np.ndarray, "*N"], place: Float64[np.ndarray, "*N"], edges: Float64[np.ndarray, "E"]
+) -> tuple[Float64[np.ndarray, "E-1"], Integer[np.ndarray, "E-1"]]:
+    """Share that is right, and count, in the bins edges[i] <= place < edges[i + 1]; the last bin includes its upper edge.
+
+    Places that are NaN or outside are not counted. The share of an empty bin is NaN.
+    """
+    counts = np.histogram(place[np.isfinite(place)], edges)[0]
+    hit = np.histogram(place[np.isfinite(place) & right], edges)[0]
+    return np.divide(hit, counts, out=np.full(len(counts), np.nan), where=counts > 0), counts
+
+
+def grid_edges(points: int) -> Float64[np.ndarray, "{points}+1"]:
+    """Edges of the bins around the points of an even grid from 0 to 1, one point in each.
+
+    Raises:
+        ValueError: for fewer than two points.
+    """
+    if points < 2:
+        raise ValueError(f"a grid of {points} points has no steps; 2 or more are needed")
+    return (np.arange(points + 1) - 0.5) / (points - 1)

@@ -10,8 +10,7 @@ from leadline.experiments.config.measure import StreamingMeasure
 from leadline.experiments.config.study import Arm
 from leadline.experiments.data.text.source import TextSource
 from leadline.experiments.data.text.stream import mean_by_place, mean_of_stream, recomputed_windows
-from leadline.experiments.measure.evaluate import evaluate, in_full_batches
-from leadline.experiments.measure.kinds.kind import Models, required
+from leadline.experiments.measure.kinds.kind import Models
 from leadline.experiments.measure.perplexity import exponential, position_edges
 from leadline.experiments.records.measurement import Dim, Point, reading
 from leadline.model.cache.ring import ring_cache
@@ -42,12 +41,12 @@ class Sampled(NamedTuple):
     start: int
 
 
-def streaming(models: Models) -> list[Point]:
+def streaming(models: Models, settings: StreamingMeasure) -> list[Point]:
     """One held-out stream through every policy of every model; a sample of it re-computed; its start with full attention.
 
     Three programs serve all models and policies.
     """
-    settings, bos = required(models.measure.streaming), models.arms[0].data.bos == "fixed"  # pyright: ignore[reportAttributeAccessIssue]
+    bos = models.arms[0].data.bos == "fixed"  # pyright: ignore[reportAttributeAccessIssue]
     cache = settings.cache or models.arms[0].data.length
     text, documents = models.source.stream(settings.tokens)
     edges = position_edges(settings.tokens)
@@ -60,8 +59,8 @@ def streaming(models: Models) -> list[Point]:
         reading("position_edges", span="start"): position_edges(sampled.start),
     }
     points = [dict(common) for _ in models.arms]
-    recomputed = _window_losses("recomputed", models, again.windows)
-    full = _window_losses("full attention", models, text[None, : sampled.start + 1])
+    recomputed = models.window_losses("recomputed", again.windows)
+    full = models.window_losses("full attention", text[None, : sampled.start + 1])
     for point, of_windows, of_start in zip(points, recomputed, full, strict=True):
         point |= _span(of_windows[again.counted], sampled.places, edges, policy="recomputed", span="sampled")
         point |= _start(of_start[0], sampled, policy="full")
@@ -73,9 +72,9 @@ def streaming(models: Models) -> list[Point]:
     return points
 
 
-def check_streaming(source: TextSource, arm: Arm) -> None:
+def check_streaming(source: TextSource, arm: Arm, settings: StreamingMeasure) -> None:  # noqa: ARG001
     """UserError where the held-out text is shorter than the stream."""
-    source.stream(required(arm.measure.streaming).tokens)
+    source.stream(settings.tokens)
 
 
 def policies(settings: StreamingMeasure, cache: int) -> dict[tuple[tuple[str, Dim], ...], Policy]:
@@ -142,16 +141,6 @@ def _stream_losses(
 
     inputs = [(row, policy) for row in models.tables() for policy in cases]
     return [losses.reshape(-1)[:count] for losses in models.run("stream", job, inputs, chunks, 1)]
-
-
-def _window_losses(name: str, models: Models, windows: Int[np.ndarray, "W T_and_1"]) -> list[Float[np.ndarray, "W T"]]:
-    """The loss [nats] of every target, of each model, every window by itself."""
-    batches = in_full_batches(windows)
-
-    def job(params: Decoder, row: PositionTables, batches: Int[Array, "C B T_and_1"]) -> Float[Array, "W T"]:
-        return evaluate(params, row, batches, models.model)[0]
-
-    return [losses[: len(windows)] for losses in models.run(name, job, models.tables(), batches, batches.shape[1])]
 
 
 def _stream(losses: Float[np.ndarray, " M"], sampled: Sampled, dims: dict[str, Dim]) -> Point:

@@ -4,42 +4,36 @@ import math
 
 import jax
 import numpy as np
-from jaxtyping import Array, Float, Int
+from jaxtyping import Array, Float, Int, UInt
 
+from leadline.experiments.config.measure import VocabularyMeasure
 from leadline.experiments.data.text.source import TextSource
-from leadline.experiments.measure.evaluate import evaluate, in_full_batches
-from leadline.experiments.measure.kinds.kind import Models, required
+from leadline.experiments.measure.kinds.kind import Models
 from leadline.experiments.measure.perplexity import evaluated
-from leadline.experiments.measure.vocabulary import bits_per_byte, rare_shares, token_sizes, unknown_share
+from leadline.experiments.measure.scalars import scalars
 from leadline.experiments.records.measurement import Point, reading
 from leadline.model.decoder import Decoder
-from leadline.model.positions.tables import PositionTables
+from leadline.tokenization.tokenizer import Tokenizer
 
 
-def vocabulary(models: Models) -> list[Point]:
+def vocabulary(models: Models, settings: VocabularyMeasure) -> list[Point]:
     """Bits per byte over whole held-out documents of measure.vocabulary.bytes, and the use of the vocabulary.
 
     `bits_per_byte` is NaN where the tokenizer loses text; it replaces that of the curves, which is of other text.
     """
     source = models.source
-    text = source.held_out_bytes(required(models.measure.vocabulary).bytes)
+    text = source.held_out_bytes(settings.bytes)
     targets = text.windows[:, 1:][text.counted]
     sizes = token_sizes(source.tokenizer, source.vocabulary)[targets].astype(np.float64)
-    batches = in_full_batches(text.windows)
-
-    def job(params: Decoder, row: PositionTables, batches: Int[Array, "C B T_and_1"]) -> Float[Array, "W T"]:
-        return evaluate(params, row, batches, models.model)[0]
-
-    results = models.run("bits per byte", job, models.tables(), batches, batches.shape[1])
+    results = models.window_losses("bits per byte", text.windows)
     common = _use(source) | evaluated(text, of="bits_per_byte")
     common[reading("bytes_per_token")] = np.asarray(sizes.sum() / len(targets))
     lost = 0.0 if source.tokenizer.lossless else math.nan
     points = []
     for params, losses in zip(models.params, results, strict=True):
-        counted = losses[: len(text.windows)][text.counted].astype(np.float64)
+        counted = losses[text.counted].astype(np.float64)
         bits = bits_per_byte(counted[None], sizes[None]) + lost
-        numbers = {reading("bits_per_byte"): bits, reading("embedding_share"): _embedding_share(params)}
-        points.append(common | {key: np.asarray(value) for key, value in numbers.items()})
+        points.append(common | scalars({"bits_per_byte": bits, "embedding_share": _embedding_share(params)}))
     return points
 
 
@@ -56,11 +50,46 @@ def _use(source: TextSource) -> Point:
         for side in ([part.train for part in source.text.parts], [part.held_out for part in source.text.parts])
     )
     rare_ids, rare_tokens = rare_shares(np.asarray(train), np.asarray(held_out))
-    numbers = {
-        reading("vocabulary_size"): float(source.tokenizer.vocabulary_size),
-        reading("rare_ids"): rare_ids,
-        reading("rare_tokens"): rare_tokens,
-    }
+    size = float(source.tokenizer.vocabulary_size)
+    point = scalars({"vocabulary_size": size, "rare_ids": rare_ids, "rare_tokens": rare_tokens})
     for domain, ids in source.domains.items():
-        numbers[reading("unknown_share", domain=domain)] = unknown_share(ids, source.tokenizer.specials.unk)
-    return {key: np.asarray(value) for key, value in numbers.items()}
+        point |= scalars({"unknown_share": unknown_share(ids, source.tokenizer.specials.unk)}, domain=domain)
+    return point
+
+
+# An id that occurs less often in training is rare: its embedding has hardly been trained.
+RARE = 10
+
+
+def token_sizes(tokenizer: Tokenizer, ids: int) -> Int[np.ndarray, "{ids}"]:
+    """Bytes of each of `ids` ids of a tokenizer: 0 for specials, and for ids that it does not use."""
+    known = min(ids, tokenizer.vocabulary_size)
+    sizes = np.zeros(ids, np.int64)
+    sizes[:known] = [len(tokenizer.token_bytes(i)) for i in range(known)]
+    return sizes
+
+
+def bits_per_byte(
+    losses: Float[Array | np.ndarray, "W T"], sizes: Float[Array | np.ndarray, "W T"]
+) -> Float[Array, ""] | np.floating:
+    """Σ loss / (ln 2 · Σ bytes), from the loss [nats] and the bytes of every target: comparable between vocabularies.
+
+    A target without bytes (EOS) adds its loss: the bits that a model spends on the ends of documents count.
+    """
+    return losses.sum() / (math.log(2) * sizes.sum())
+
+
+def rare_shares(train: Int[np.ndarray, " V"], held_out: Int[np.ndarray, " V"]) -> tuple[float, float]:
+    """Share of the ids that occur less than RARE times in training, and share of the held-out tokens that are such ids.
+
+    Args:
+        train: occurrences of every id in the training text.
+        held_out: in the held-out text.
+    """
+    rare = train < RARE
+    return float(np.mean(rare)), float(np.sum(held_out[rare]) / np.sum(held_out))
+
+
+def unknown_share(ids: Int[np.ndarray, " ids"] | UInt[np.ndarray, " ids"], unk: int | None) -> float:
+    """The share of UNK among the tokens of a text: its out-of-vocabulary rate. 0 for a tokenizer without UNK."""
+    return 0.0 if unk is None else float(np.mean(ids == unk))

@@ -10,20 +10,10 @@ import pytest
 
 from leadline.experiments.bench.cases import mechanisms as mechanism_cases
 from leadline.experiments.bench.contestants.compilations import Compilations
-from leadline.experiments.bench.contestants.ours import (
-    attention,
-    compilation,
-    evaluation,
-    mechanisms,
-    pipeline,
-    received_attention,
-    sweep,
-    tokenization,
-)
-from leadline.experiments.bench.contestants.peers import jax_attention, jax_received_attention, tokenizer_libraries
+from leadline.experiments.bench.contestants.ours import attention, evaluation, pipeline, step, sweep, tokenization
+from leadline.experiments.bench.contestants.peers import jax_attention, tokenizer_libraries
 from leadline.experiments.bench.worker import SCRATCH, Prepared
 from leadline.experiments.bench.workloads.llama import Size, structure
-from leadline.experiments.bench.workloads.texts import documents, pieces
 from leadline.experiments.config.to_model import decoder_config
 
 pytestmark = pytest.mark.usefixtures("in_use")
@@ -66,33 +56,34 @@ def test_tables_are_values_of_a_program_a_length() -> None:
 @pytest.mark.parametrize("name", mechanism_cases.CHANGES)
 def test_a_mechanism_changes_the_step(name: str) -> None:
     """The losses of the fourth step differ, after weights have been trained."""
-    plain, changed = (mechanisms.step(JSON, "float32", changes).work() for changes in ({}, mechanism_cases.CHANGES[name]))
+    plain, changed = (sweep.with_mechanism(JSON, "float32", changes).work() for changes in ({}, mechanism_cases.CHANGES[name]))
     assert np.isfinite(changed)
     assert changed != plain
 
 
 def test_a_window_and_initial_tokens_change_the_gradient() -> None:
     masks = ((None, 0), (3, 0), (3, 1))
-    gradients = [mechanisms.gradient(8, 2, "float32", *mask).work() for mask in masks]
+    gradients = [attention.windowed(8, 2, "float32", *mask).work() for mask in masks]
     assert len({float(np.abs(np.asarray(q)).sum()) for q, _, _ in gradients}) == 3
 
 
-def test_attention_has_the_gradients_of_others() -> None:
-    ours, theirs = (contestant.prepare(2, 9, 2, "float32").work() for contestant in (attention, jax_attention))
-    for our, their in zip(ours, theirs, strict=True):
-        np.testing.assert_allclose(our, their, atol=1e-5, equal_nan=False)
+@pytest.mark.parametrize(
+    ("ours", "theirs", "settings"),
+    [
+        (attention.prepare, jax_attention.prepare, (2, 9, 2, "float32")),
+        (attention.received, jax_attention.prepare_received, (9, 2)),
+    ],
+)
+def test_attention_is_that_of_others(ours: Any, theirs: Any, settings: tuple[Any, ...]) -> None:
+    """The value is a sum of squares, which tells neither signs nor places: the arrays themselves are compared too."""
+    one, other = ours(*settings), theirs(*settings)
+    assert one.facts["value"] == pytest.approx(other.facts["value"], rel=1e-5)
+    for our, their in zip(jax.tree.leaves(one.work()), jax.tree.leaves(other.work()), strict=True):
+        np.testing.assert_allclose(np.ravel(our), np.ravel(their), atol=1e-5, equal_nan=False)
 
 
-def test_received_attention_is_that_of_others() -> None:
-    ours, theirs = (contestant.prepare(9, 2).facts["value"] for contestant in (received_attention, jax_received_attention))
-    np.testing.assert_allclose(ours, theirs, rtol=1e-5)
-
-
-def test_a_step_is_one_program() -> None:
-    assert _facts(compilation.prepare(JSON, on_disk=False))["programs"] == 1
-
-
-def test_compilations_are_counted_from_the_beginning() -> None:
+def test_a_step_is_one_program_counted_from_the_beginning() -> None:
+    assert _facts(step.compilation(JSON, on_disk=False))["programs"] == 1
     counted = Compilations()
     for size in (3, 4):
         jax.jit(lambda x: x + x)(np.ones(size, np.float32))
@@ -108,9 +99,9 @@ def test_a_batch() -> None:
 
 
 def test_texts() -> None:
-    sizes = [len(document.text) for document in documents(CORPUS)]
+    sizes = [len(document.text) for document in tokenization.documents(CORPUS)]
     assert sum(sizes[:-1]) < CORPUS <= sum(sizes)
-    assert pieces(["abc", "a", "bcd", "efg"], 2, 2) == ["ab", "bc"]
+    assert tokenization.pieces(["abc", "a", "bcd", "efg"], 2, 2) == ["ab", "bc"]
 
 
 @pytest.mark.parametrize("name", ["train", "encode_corpus"])

@@ -10,7 +10,6 @@ import pytest
 
 from leadline.experiments.bench import run
 from leadline.experiments.bench.contest import Benchmark, Case, Contestant
-from leadline.experiments.bench.machine import cpu_model, memory_gib, peer_versions
 from leadline.experiments.bench.run import benchmarks, chosen
 from leadline.experiments.cli import main as cli
 from leadline.experiments.runtime.errors import UserError
@@ -28,13 +27,6 @@ def _called(monkeypatch: pytest.MonkeyPatch, *words: str) -> int:
     with pytest.raises(SystemExit) as exit_:
         cli.main()
     return int(exit_.value.code or 0)
-
-
-def test_names_and_what_they_ask() -> None:
-    every = benchmarks()
-    expected = "step attention mechanisms sweep evaluation sinks decode tokenization compile startup pipeline"
-    assert [benchmark.name for benchmark in every] == expected.split()
-    assert all(benchmark.question.endswith("?") for benchmark in every)
 
 
 CASES = [case for benchmark in benchmarks() for case in benchmark.cases]
@@ -57,8 +49,9 @@ def test_contestants_of_a_case_are_there(case: Case) -> None:
 
 
 def test_names_choose() -> None:
+    expected = "step attention mechanisms sweep evaluation sinks decode tokenization compile startup pipeline"
+    assert [benchmark.name for benchmark in chosen([])] == expected.split()
     assert [benchmark.name for benchmark in chosen(["sweep", "step", "sweep"])] == ["sweep", "step"]
-    assert len(chosen([])) == len(benchmarks())
     with pytest.raises(UserError, match="did you mean 'startup'"):
         chosen(["start-up"])
     with pytest.raises(UserError, match="there are step"):
@@ -83,7 +76,8 @@ def test_from_the_command_line_to_the_files(
     (content,) = json.loads(out)["benchmarks"]
     assert err == ""
     assert json.loads((tmp_path / "tiny.json").read_text()) == content
-    assert content["machine"]["cores"] >= 1
+    machine = content["machine"]
+    assert machine["cpu"] and machine["cores"] >= 1 and (machine["memory_gib"] or 1) > 0
     assert {"python", "jax", "tokenizers"} <= set(content["versions"])
     assert len(content["cases"][0]["contestants"][0]["rounds"]) == 1
     assert "is not installed" in (tmp_path / "bench.md").read_text(encoding="utf-8")
@@ -101,9 +95,3 @@ def test_a_contestant_that_dies_is_a_failure(
 def test_the_list(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     assert _called(monkeypatch, "--list") == 0
     assert "How long does a training step take?" in capsys.readouterr().out
-
-
-def test_the_machine() -> None:
-    assert cpu_model()
-    assert (memory_gib() or 1) > 0
-    assert "tokenizers" in peer_versions()

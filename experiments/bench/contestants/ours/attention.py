@@ -1,4 +1,4 @@
-"""The gradient of leadline's attention."""
+"""The gradient of leadline's attention, and the attention that each key receives."""
 
 from collections.abc import Callable
 from typing import Any
@@ -8,15 +8,36 @@ import jax.numpy as jnp
 from jaxtyping import Array
 
 from leadline.experiments.bench.worker import Prepared
-from leadline.experiments.bench.workloads.attention import arrays, compared
+from leadline.experiments.bench.workloads.attention import arrays, compared, value
 from leadline.model.attention.attention import attention
 from leadline.model.attention.mask import NO_WINDOW, Mask
 from leadline.model.mesh import make_mesh
 
 
 def prepare(texts: int, tokens: int, heads: int, compute: str) -> Prepared:
-    """Plain attention."""
+    """The gradient of plain attention. The value is the sum of squares of its entries."""
     return compared(behind_window(texts, tokens, heads, compute, None))
+
+
+def windowed(tokens: int, heads: int, compute: str, window: int | None, initial_tokens: int = 0) -> Prepared:
+    """The gradient of attention over one text."""
+    return Prepared(behind_window(1, tokens, heads, compute, window, initial_tokens))
+
+
+def received(tokens: int, heads: int) -> Prepared:
+    """The sum over queries of each key's probability: a statistic of attention, of which nothing else is used."""
+    q, k = (jnp.asarray(x) for x in arrays(1, tokens, heads, 2))
+    with jax.set_mesh(make_mesh()):
+        program, facts = compiled(lambda q, k: attention(q, k, k)[1].received, heads, q, k)
+    return Prepared(lambda: program(q, k).block_until_ready(), {"value": value([program(q, k)]), **facts})
+
+
+def compiled(function: Callable[..., Array], heads: int, *arguments: Any) -> tuple[Any, dict[str, float]]:
+    """The compiled function, and its temporary memory for each head [MiB]."""
+    program = jax.jit(function).lower(*arguments).compile()
+    analysis = program.memory_analysis()
+    assert analysis is not None
+    return program, {"temporary_mib_per_head": analysis.temp_size_in_bytes / heads / 2**20}
 
 
 def behind_window(

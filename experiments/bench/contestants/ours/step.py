@@ -1,4 +1,4 @@
-"""The training step of `leadline run`, for one model."""
+"""The training step of `leadline run`, for one model, and its compilation."""
 
 import time
 from collections.abc import Callable, Mapping
@@ -10,7 +10,8 @@ import numpy as np
 from jax.sharding import Mesh
 from jaxtyping import Array
 
-from leadline.experiments.bench.worker import Prepared
+from leadline.experiments.bench.contestants.compilations import Compilations
+from leadline.experiments.bench.worker import Prepared, scratch
 from leadline.experiments.bench.workloads.llama import (
     ADAM_EPSILON,
     BETAS,
@@ -19,10 +20,13 @@ from leadline.experiments.bench.workloads.llama import (
     WEIGHT_DECAY,
     Size,
     config,
+    stepping,
     structure,
     tokens,
     weights,
 )
+from leadline.experiments.config.model import ModelConfig
+from leadline.experiments.config.to_model import sink_logit
 from leadline.experiments.config.to_tables import tables
 from leadline.experiments.config.train import TrainConfig
 from leadline.experiments.data.sample import Sample
@@ -38,9 +42,9 @@ Inputs = tuple[Sample, Values, Array]
 Step = Callable[[TrainState, Inputs, None], tuple[TrainState, dict[str, Array]]]
 
 
-def prepare(size: Mapping[str, int], compute: str, devices: int | None = None) -> Prepared:
-    """One model on all devices. The value is the loss of the third step, which depends on the optimiser."""
-    jax.config.update("jax_num_cpu_devices", cores() if devices is None else devices)
+def prepare(size: Mapping[str, int], compute: str) -> Prepared:
+    """One model on all devices."""
+    jax.config.update("jax_num_cpu_devices", cores())
     mesh, step, state, inputs = prepared_step(Size(**size), compute)
     with jax.set_mesh(mesh):
         began = time.perf_counter()
@@ -53,8 +57,27 @@ def prepare(size: Mapping[str, int], compute: str, devices: int | None = None) -
             state, metrics = program(state, inputs, None)
             return float(metrics["loss"][0])
 
-    losses = [work() for _ in range(3)]
-    return Prepared(work, {"value": losses[-1], "compile_seconds": seconds})
+    return stepping(work, compile_seconds=seconds)
+
+
+def compilation(size: Mapping[str, int], on_disk: bool) -> Prepared:
+    """Compiles the step without programs in the process. With `on_disk` they are loaded from the persistent cache."""
+    jax.config.update("jax_num_cpu_devices", cores())
+    mesh, step, state, inputs = prepared_step(Size(**size), "float32")
+    if on_disk:
+        jax.config.update("jax_compilation_cache_dir", str(scratch() / "programs"))
+        jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.0)
+    counted = Compilations()
+
+    def work() -> dict[str, Any]:
+        counted.begin()
+        with jax.set_mesh(mesh):
+            over_arms(step, donate=True).lower(state, inputs, None).compile()  # pyright: ignore[reportFunctionMemberAccess]
+        return counted.facts()
+
+    if on_disk:
+        work()  # fills the cache
+    return Prepared(work, often=False, more=dict)
 
 
 def prepared_step(size: Size, compute: str) -> tuple[Mesh, Step, TrainState, Inputs]:
@@ -67,7 +90,8 @@ def prepared_step(size: Size, compute: str) -> tuple[Mesh, Step, TrainState, Inp
 
     with jax.set_mesh(mesh):
         ids: Any = tokens(size).astype(np.int32)
-        inputs = (stack([Sample(ids)], mesh), stack([plain_values(size)], mesh), stack([np.float32(LEARNING_RATE)], mesh))
+        values = values_of(config(size, "float32"), size)
+        inputs = (stack([Sample(ids)], mesh), stack([values], mesh), stack([np.float32(LEARNING_RATE)], mesh))
         return mesh, step_of(size, model), over_arms(begin)(stack([loaded(size)], mesh), inputs[1], None), inputs
 
 
@@ -87,14 +111,14 @@ def training(size: Size) -> TrainConfig:
     return TrainConfig.model_validate({"steps": 1, "batch": size.batch, "learning_rate": LEARNING_RATE, **adam})
 
 
-def plain_values(size: Size) -> Values:
-    """Plain RoPE and the plain softmax."""
-    model = config(size, "float32")
+def values_of(model: ModelConfig, size: Size) -> Values:
+    """What tells an arm with this model apart."""
+    logit, rate = sink_logit(model)
     return Values(
         tables=tables(model, size.length),
-        sink_logit=jnp.float32(-jnp.inf),
+        sink_logit=jnp.float32(logit),
         text=jnp.int32(0),
-        logit_rate=jnp.float32(0),
+        logit_rate=jnp.float32(rate),
         weight_decay=jnp.float32(WEIGHT_DECAY),
         clip=jnp.float32(CLIP),
     )
@@ -102,7 +126,7 @@ def plain_values(size: Size) -> Values:
 
 def loaded(size: Size) -> Decoder:
     """The weights of `workloads.llama.weights` as a decoder of leadline, on the host."""
-    arrays, (L, D, N, H) = weights(size), (size.layers, size.width, size.heads, size.head_dim)
+    arrays, (L, D, F, N, H) = weights(size), (size.layers, size.width, size.hidden, size.heads, size.head_dim)
 
     def layers(name: str, *shape: int) -> Any:
         return np.stack([arrays[f"model.layers.{i}.{name}.weight"].T.reshape(shape) for i in range(L)])
@@ -123,15 +147,10 @@ def loaded(size: Size) -> Decoder:
         output=layers("self_attn.o_proj", N, H, D),
         attention_end=None,
         feedforward_norm=norm("post_attention"),
-        feedforward=FeedForward(*(layers(f"mlp.{name}_proj", *shape) for name, shape in _feedforward(size).items())),
+        feedforward=FeedForward(layers("mlp.up_proj", D, F), layers("mlp.gate_proj", D, F), layers("mlp.down_proj", F, D)),
         feedforward_end=None,
         **absent,
     )
     scale: Any = arrays["model.norm.weight"]
     embedding: Any = arrays["model.embed_tokens.weight"]
     return Decoder(embedding, positions=None, blocks=blocks, final_norm=Norm(scale=scale, bias=None), unembedding=None)
-
-
-def _feedforward(size: Size) -> dict[str, tuple[int, int]]:
-    wide = (size.width, size.hidden)
-    return {"up": wide, "gate": wide, "down": (size.hidden, size.width)}

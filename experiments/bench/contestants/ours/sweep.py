@@ -10,14 +10,13 @@ import jax.numpy as jnp
 import numpy as np
 
 from leadline.experiments.bench.contestants.compilations import Compilations
-from leadline.experiments.bench.contestants.ours.step import step_of, training
+from leadline.experiments.bench.contestants.ours.step import step_of, training, values_of
 from leadline.experiments.bench.worker import Prepared
-from leadline.experiments.bench.workloads.llama import LEARNING_RATE, Size, config, structure, tokens
+from leadline.experiments.bench.workloads.llama import LEARNING_RATE, Size, config, stepping, structure, tokens
 from leadline.experiments.config.model import FixedSink, ModelConfig, NoSink
 from leadline.experiments.config.position import Alibi, Nope, Rope
 from leadline.experiments.config.scaling import NtkAware, PositionInterpolation, Yarn
-from leadline.experiments.config.to_model import decoder_config, sink_logit
-from leadline.experiments.config.to_tables import tables
+from leadline.experiments.config.to_model import decoder_config
 from leadline.experiments.data.sample import Sample
 from leadline.experiments.runtime.cpu import cores
 from leadline.experiments.runtime.ensemble import ensemble_mesh, over_arms, stack
@@ -54,6 +53,13 @@ def together(size: Mapping[str, int], models: int) -> Prepared:
     return arms_together(shape, bases(shape, models))
 
 
+def with_mechanism(size: Mapping[str, int], compute: str, changes: Mapping[str, Any]) -> Prepared:
+    """A step of the benchmarks' model with `changes` in its configuration, from random weights."""
+    shape = Size(**size)
+    model = ModelConfig.model_validate({**config(shape, compute).model_dump(), **changes})
+    return Prepared(arms_together(shape, [Arm(model, seed=0, rate=LEARNING_RATE)]).work)
+
+
 def arms_together(size: Size, arms: Sequence[Arm]) -> Prepared:
     """A step of all arms, which share a structure, in one program. The value is the sum of the losses of the third step."""
     jax.config.update("jax_num_cpu_devices", cores())
@@ -69,7 +75,7 @@ def arms_together(size: Size, arms: Sequence[Arm]) -> Prepared:
             state, metrics = program(state, inputs, None)
             return float(np.asarray(metrics["loss"])[: len(arms)].sum())
 
-    return Prepared(work, {"value": [work() for _ in range(3)][-1]})
+    return stepping(work)
 
 
 def one_after_another(size: Mapping[str, int], models: int) -> Prepared:
@@ -80,8 +86,7 @@ def one_after_another(size: Mapping[str, int], models: int) -> Prepared:
     step = jax.jit(step_of(shape, model), donate_argnums=0)
     with jax.set_mesh(mesh):
         inputs = [jax.device_put(arm_inputs(shape, arm)) for arm in arms]
-        begin = jax.jit(partial(init_state, model=model, cfg=training(shape)))
-        states = [begin(np.uint32(arm.seed), of_arm[1]) for arm, of_arm in zip(arms, inputs, strict=True)]
+        states = _begun(shape, arms, inputs, model)
 
     def work() -> float:
         losses = []
@@ -91,7 +96,7 @@ def one_after_another(size: Mapping[str, int], models: int) -> Prepared:
                 losses.append(metrics["loss"])
         return float(sum(map(float, losses)))
 
-    return Prepared(work, {"value": [work() for _ in range(3)][-1]})
+    return stepping(work)
 
 
 def one_program(size: Mapping[str, int]) -> Prepared:
@@ -122,8 +127,7 @@ def program_an_arm(size: Mapping[str, int]) -> Prepared:
     arms, counted = kinds(shape), Compilations()
     with jax.set_mesh(mesh):
         inputs = [arm_inputs(shape, arm) for arm in arms]
-        begin = jax.jit(partial(init_state, model=model, cfg=training(shape)))
-        states = [begin(np.uint32(arm.seed), of_arm[1]) for arm, of_arm in zip(arms, inputs, strict=True)]
+        states = _begun(shape, arms, inputs, model)
 
     def work() -> float:
         counted.begin()
@@ -157,16 +161,13 @@ def _stacked(size: Size, arms: Sequence[Arm], mesh: Any, model: DecoderConfig) -
     return begin(stack([np.uint32(arm.seed) for arm in arms], mesh), inputs[1], None), inputs
 
 
+def _begun(size: Size, arms: Sequence[Arm], inputs: Sequence[Any], model: DecoderConfig) -> list[TrainState]:
+    """The first state of each arm by itself."""
+    begin = jax.jit(partial(init_state, model=model, cfg=training(size)))
+    return [begin(np.uint32(arm.seed), of_arm[1]) for arm, of_arm in zip(arms, inputs, strict=True)]
+
+
 def arm_inputs(size: Size, arm: Arm) -> tuple[Sample, Values, np.float32]:
     """Ids, values and learning rate of an arm, on the host."""
-    logit, rate = sink_logit(arm.model)
     ids: Any = tokens(size).astype(np.int32)
-    values = Values(
-        tables=tables(arm.model, size.length),
-        sink_logit=jnp.float32(logit),
-        text=jnp.int32(0),
-        logit_rate=jnp.float32(rate),
-        weight_decay=jnp.float32(training(size).weight_decay),
-        clip=jnp.float32(training(size).clip),
-    )
-    return Sample(ids), values, np.float32(arm.rate)
+    return Sample(ids), values_of(arm.model, size), np.float32(arm.rate)

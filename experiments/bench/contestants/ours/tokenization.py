@@ -1,5 +1,6 @@
 """Training and encoding by leadline."""
 
+import itertools
 import json
 import shutil
 import zlib
@@ -9,9 +10,8 @@ from typing import Any
 import numpy as np
 
 from leadline.experiments.bench.worker import Prepared, scratch
-from leadline.experiments.bench.workloads.texts import documents, pieces, texts
 from leadline.experiments.config.tokenizer import Bpe
-from leadline.experiments.data.text.corpus import split
+from leadline.experiments.data.text.corpus import Document, split, stdlib_documents
 from leadline.experiments.data.text.tokens import token_files
 from leadline.experiments.data.text.training import trained_tokenizer
 from leadline.tokenization.bpe.tokenizer import BpeTokenizer, train_bpe
@@ -55,6 +55,23 @@ def one_by_one(encode: Callable[[str], Any], texts: Sequence[str]) -> Prepared:
     """One call for each text. `encode` returns as many entries as there are ids."""
     ids = sum(len(encode(text)) for text in texts)
     return Prepared(lambda: [encode(text) for text in texts], {"value": ids})
+
+
+def documents(size: int) -> list[Document]:
+    """The first documents of the standard library that together have at least `size` bytes."""
+    every = list(stdlib_documents())
+    ends = itertools.accumulate(len(document.text) for document in every)
+    return every[: 1 + next((i for i, end in enumerate(ends) if end >= size), len(every))]
+
+
+def texts(size: int) -> list[str]:
+    """The same documents as strings."""
+    return [document.text.decode() for document in documents(size)]
+
+
+def pieces(texts: Sequence[str], length: int, count: int) -> list[str]:
+    """The first `length` characters of the first `count` texts that are that long."""
+    return [text[:length] for text in texts if len(text) >= length][:count]
 
 
 def bpe(vocabulary: int, size: int) -> BpeTokenizer:

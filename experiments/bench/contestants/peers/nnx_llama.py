@@ -21,16 +21,16 @@ from leadline.experiments.bench.workloads.llama import (
     LEARNING_RATE,
     WEIGHT_DECAY,
     Size,
+    stepping,
     tokens,
     weights,
 )
 
 
 def prepare(size: Mapping[str, int], compute: str) -> Prepared:
-    """The value is the loss of the third step."""
+    """A training step."""
     step, model, optimizer, ids = trainer(Size(**size), compute)
-    losses = [float(step(model, optimizer, ids)) for _ in range(3)]
-    return Prepared(lambda: float(step(model, optimizer, ids)), {"value": losses[-1]})
+    return stepping(lambda: float(step(model, optimizer, ids)))
 
 
 def prepare_compilation(size: Mapping[str, int]) -> Prepared:

@@ -7,9 +7,17 @@ import sentencepiece
 import tiktoken
 from tokenizers import Regex, Tokenizer, models, pre_tokenizers, trainers
 
-from leadline.experiments.bench.contestants.ours.tokenization import bpe, checksum, one_by_one, sentencepiece_model, unigram
+from leadline.experiments.bench.contestants.ours.tokenization import (
+    bpe,
+    checksum,
+    documents,
+    one_by_one,
+    pieces,
+    sentencepiece_model,
+    texts,
+    unigram,
+)
 from leadline.experiments.bench.worker import Prepared, scratch
-from leadline.experiments.bench.workloads.texts import documents, pieces, texts
 from leadline.tokenization import tokenizer as ours
 from leadline.tokenization.formats.huggingface import to_huggingface
 from leadline.tokenization.pretokenization import PATTERNS

@@ -17,13 +17,14 @@ from leadline.experiments.bench.workloads.llama import (
     LEARNING_RATE,
     WEIGHT_DECAY,
     Size,
+    stepping,
     tokens,
     weights,
 )
 
 
 def prepare(size: Mapping[str, int], compute: str, compiled: bool = False) -> Prepared:
-    """The value is the loss of the third step."""
+    """As users write it; `compiled` by torch.compile."""
     shape = Size(**size)
     model = Llama(shape)
     model.load_state_dict({name: torch.from_numpy(array) for name, array in weights(shape).items()})
@@ -51,8 +52,7 @@ def trained(size: Size, model: nn.Module, compute: str, forward: Any) -> Prepare
         optimizer.step()
         return loss.item()
 
-    losses = [work() for _ in range(3)]
-    return Prepared(work, {"value": losses[-1]})
+    return stepping(work)
 
 
 class Norm(nn.Module):

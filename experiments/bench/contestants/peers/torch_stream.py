@@ -10,6 +10,7 @@ import torch.nn.functional as F  # noqa: N812
 from torch import Tensor
 
 from leadline.experiments.bench.contestants.ours.decode import checksum
+from leadline.experiments.bench.contestants.peers.torch_llama import rotated
 from leadline.experiments.bench.worker import Prepared
 from leadline.experiments.bench.workloads.llama import BASE, EPSILON, Size, tokens, weights
 
@@ -85,12 +86,6 @@ class Stream:
 
 
 _NAMES = (*(f"self_attn.{n}" for n in "qkvo"), *(f"mlp.{n}" for n in ("gate", "up", "down")))
-
-
-def rotated(x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
-    """RoPE of x [3, B, N, H]."""
-    a, b = x.chunk(2, -1)
-    return torch.cat([a * cos - b * sin, a * sin + b * cos], -1)
 
 
 def _norm(x: Tensor) -> Tensor:

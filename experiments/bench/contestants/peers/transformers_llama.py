@@ -1,20 +1,43 @@
-"""Llama of transformers."""
+"""Llama of transformers: a training step, and `generate` with a dynamic cache that grows with the text."""
 
+import copy
 from collections.abc import Mapping
+from typing import Any
 
 import torch
-from transformers import LlamaConfig, LlamaForCausalLM
+from torch import Tensor
+from transformers import DynamicCache, LlamaConfig, LlamaForCausalLM
 
 from leadline.experiments.bench.contestants.peers.torch_llama import trained
 from leadline.experiments.bench.worker import Prepared
-from leadline.experiments.bench.workloads.llama import BASE, EPSILON, Size, weights
+from leadline.experiments.bench.workloads.llama import BASE, EPSILON, Size, tokens, weights
 
 
 def prepare(size: Mapping[str, int], compute: str) -> Prepared:
-    """The value is the loss of the third step."""
+    """A training step."""
     shape = Size(**size)
     model = loaded(shape)
     return trained(shape, model, compute, lambda ids: model(ids, use_cache=False).logits)
+
+
+def prepare_generation(size: Mapping[str, int], count: int) -> Prepared:
+    """Decodes `count` tokens after a prompt, read but for its last token. Nothing is evicted, so there is no value."""
+    shape = Size(**size)
+    model: Any = loaded(shape).eval()
+    model.generation_config.eos_token_id = None
+    ids = torch.from_numpy(tokens(shape)[:, :-1])
+    with torch.inference_mode():
+        read = model(ids[:, :-1], past_key_values=DynamicCache(config=model.config)).past_key_values
+
+    def work() -> Tensor:
+        cache = copy.deepcopy(read)
+        with torch.inference_mode():
+            return model.generate(
+                ids, past_key_values=cache, attention_mask=torch.ones_like(ids), max_new_tokens=count, do_sample=False
+            )
+
+    assert work().shape == (shape.batch, shape.length + count)
+    return Prepared(work)
 
 
 def loaded(size: Size) -> LlamaForCausalLM:

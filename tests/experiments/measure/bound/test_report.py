@@ -7,18 +7,12 @@ import sys
 import numpy as np
 import pytest
 
-from leadline.experiments.measure.bound import men_table_4
 from leadline.experiments.measure.bound.power_law import fitted
 from leadline.experiments.measure.bound.published import BLOG, HEAD_DIM, MEN, PUBLISHED, SU, published_at
 from leadline.experiments.measure.bound.report import bound_report
 from leadline.experiments.measure.bound.search import negative_distances
 from leadline.experiments.runtime.errors import UserError
 from leadline.model.positions.frequencies import inverse_frequencies
-
-
-def of_published(key: str, length: int):
-    (table,) = [table for table in PUBLISHED if table.key == key]
-    return negative_distances(inverse_frequencies(table.head_dim, table.bases[length]), length)
 
 
 @pytest.mark.parametrize(
@@ -34,28 +28,21 @@ def of_published(key: str, length: int):
         ("blog", 4096, 3679, 1),
         ("blog", 131072, 77293, 93),
         ("mixtral", 32768, 27115, None),
+        ("men2024", 1024, None, 0),
+        ("men2024", 8192, None, 0),
+        ("su2024", 32768, None, 0),
+        ("su2024", 65536, None, 0),
+        ("llama3", 8192, 18438, 0),  # it first fails beyond its context
     ],
 )
-def test_published_bases_that_fail(key, length, first, number):
+def test_published_bases(key, length, first, number):
     """First distances and numbers counted by an independent program; None where it noted only the other."""
-    result = of_published(key, length)
-    assert result.smallest < 0 < result.violations
+    (table,) = [table for table in PUBLISHED if table.key == key]
+    result = negative_distances(inverse_frequencies(table.head_dim, table.bases[length]), length)
     assert number in (None, result.violations)
     assert first in (None, result.first)
-
-
-@pytest.mark.parametrize(
-    ("key", "length"), [("men2024", 1024), ("men2024", 2048), ("men2024", 8192), ("su2024", 32768), ("su2024", 65536)]
-)
-def test_published_bases_that_hold(key, length):
-    result = of_published(key, length)
-    assert result.violations == 0 <= result.smallest
-    assert result.first is None or result.first >= length
-
-
-def test_the_first_violation_is_found_beyond_the_context():
-    """Llama 3's base is feasible at its 8192 tokens, and first fails at 18,438."""
-    assert of_published("llama3", 8192).first == 18438
+    assert (result.smallest < 0) == (result.violations > 0)
+    assert result.violations or result.first is None or result.first >= length
 
 
 def test_published_bases_are_found_by_head_dim_and_length():
@@ -65,42 +52,32 @@ def test_published_bases_are_found_by_head_dim_and_length():
     assert len({table.key for table in PUBLISHED}) == len(PUBLISHED)
 
 
-@pytest.mark.parametrize("row", men_table_4.ROWS)
-def test_counts_of_men_table_4(row):
-    assert negative_distances(men_table_4.frequencies(row.frequencies), row.distance + 1).violations == row.printed
-
-
-def test_the_printed_law_is_that_of_the_printed_bases():
-    """Men et al. print 0.0424 x^1.628 in Figure 1: the least-squares line through their Table 2 with 1k = 1024."""
-    law = fitted(MEN.bases)
-    assert law.exponent == pytest.approx(1.628, abs=5e-4)
-    assert law.factor == pytest.approx(0.0424, rel=5e-3)
-    assert law.interval[0] < law.exponent < law.interval[1]
-
-
 def test_a_power_law_is_recovered():
+    """Men et al. print 0.0424 x^1.628 in Figure 1: the least-squares line through their Table 2 with 1k = 1024."""
+    printed = fitted(MEN.bases)
+    assert (printed.exponent, printed.factor) == (pytest.approx(1.628, abs=5e-4), pytest.approx(0.0424, rel=5e-3))
+    assert printed.interval[0] < printed.exponent < printed.interval[1]
     law = fitted({1: 3.0, 2: 6.0, 4: 12.0, 8: 24.0})
     assert (law.factor, law.exponent) == pytest.approx((3, 1))
-    assert law.error == pytest.approx(0, abs=1e-12)
+    assert law.interval == pytest.approx((1, 1))
     with pytest.raises(ValueError, match="2 points"):
         fitted({1: 1.0, 2: 2.0})
 
 
-def test_report_of_4096_tokens():
-    report = json.loads(json.dumps(bound_report(128, 4096), allow_nan=False))
+def test_report_of_a_base_that_fails_and_of_one_that_holds():
+    told = []
+    report = json.loads(json.dumps(bound_report(128, 4096, tell=told.append), allow_nan=False))
     assert list(report) == ["head_dim", "length", "infimum", "largest_infeasible", "islands", "published", "inclusive", "every"]
     assert report["infimum"] == report["islands"][0][0] == pytest.approx(26952.34, rel=1e-6)
     assert report["islands"][-1][1] < report["largest_infeasible"]
     assert list(report["published"])[:3] == [MEN.source, SU.source, BLOG.source]
-    men = report["published"][MEN.source]
-    assert (men["value"], men["feasible"], men["first_violation"], men["violations"]) == (2.7e4, False, 4079, 2)
-    assert men["minimum"] < 0
-
-
-def test_report_of_a_base_that_holds():
-    verdict = bound_report(128, 1024)["published"][MEN.source]
-    assert (verdict["feasible"], verdict["first_violation"], verdict["violations"]) == (True, None, 0)
-    assert 0 <= verdict["minimum"] < 1
+    fails, holds = report["published"][MEN.source], bound_report(128, 1024)["published"][MEN.source]
+    assert (fails["value"], fails["feasible"], fails["first_violation"], fails["violations"]) == (2.7e4, False, 4079, 2)
+    assert (holds["feasible"], holds["first_violation"], holds["violations"]) == (True, None, 0)
+    assert fails["minimum"] < 0 <= holds["minimum"] < 1
+    assert told == sorted(told)
+    assert told[-1] == 4096
+    assert len(told) > 2
 
 
 def test_report_of_distances_up_to_the_length():
@@ -112,8 +89,7 @@ def test_report_of_distances_up_to_the_length():
 
 def test_report_of_a_subsample_of_distances():
     """Every 16th distance alone lets bases pass for 1k that are far below the exact bound of 4.3e3."""
-    report = bound_report(128, 1024, every=16)
-    distances = np.arange(0, 1024, 16.0)
+    report, distances = bound_report(128, 1024, every=16), np.arange(0, 1024, 16.0)
 
     def least(base):
         return np.sum([np.cos(distances * base ** (-i / 64)) for i in range(64)], axis=0).min()
@@ -122,14 +98,6 @@ def test_report_of_a_subsample_of_distances():
     for edge in (report["infimum"], report["largest_infeasible"]):
         assert least(edge * (1 - 1e-7)) < 0 <= least(edge * (1 + 1e-7))
     assert report["published"][MEN.source]["minimum"] == pytest.approx(least(MEN.bases[1024]))
-
-
-def test_report_tells_how_far_it_is():
-    told = []
-    bound_report(32, 1000, inclusive=True, every=3, tell=told.append)
-    assert told == sorted(told)
-    assert told[-1] == 1000
-    assert len(told) > 2
 
 
 def test_report_of_no_feasible_base_is_valid_json():

@@ -1,26 +1,20 @@
-"""Jobs of tokenizers: counts by hand, WordPiece by its criterion, and shares of languages in training."""
+"""Jobs of tokenizers, and counts by hand."""
 
 import json
-from itertools import islice
+from collections.abc import Callable
 from pathlib import Path
 
-import numpy as np
 import pytest
 
-from leadline.experiments.config.exact import Multilingual, Tokens, WordPieceComparison
-from leadline.experiments.data.text.corpus import stdlib_documents
-from leadline.experiments.measure.cost import Cost
-from leadline.experiments.measure.exact import multilingual, tokens, wordpiece
+from leadline.experiments.config.exact import Tokens
+from leadline.experiments.measure.cost import Cost, cost, costs, gini, relative
+from leadline.experiments.measure.exact import tokens
 from leadline.experiments.measure.exact.job import Job
-from leadline.experiments.measure.exact.multilingual import divided, shares, weighted_pieces
-from leadline.experiments.measure.exact.premiums import premium_point
-from leadline.experiments.measure.exact.texts import LANGUAGES, texts_of
-from leadline.experiments.measure.exact.token_report import probed, report
-from leadline.experiments.measure.exact.wordpiece import WAYS, unigram_bits
+from leadline.experiments.measure.exact.texts import LANGUAGES, premium_point, texts_of
+from leadline.experiments.measure.exact.tokens import megabytes_per_second, probed, report
 from leadline.experiments.records.measurement import Point, reading
 from leadline.experiments.runtime.errors import UserError
 from leadline.tokenization.byte import ByteTokenizer
-from leadline.tokenization.wordpiece.training import train_wordpiece
 
 
 def points_of(jobs: list[Job]) -> dict[str, Point]:
@@ -78,76 +72,51 @@ def test_probes_show_where_tokens_end() -> None:
     assert str(rows["a family of emoji"]["pieces"]).startswith(r"'\xf0' '\x9f'")
 
 
-def test_wordpiece_by_each_criterion() -> None:
-    """Each vocabulary is the first pieces of the largest, which is trained once."""
-    exact = WordPieceComparison(vocabularies=(250, 200), every=400)
-    jobs = wordpiece.wordpiece_jobs(exact, stdlib_documents())
-    assert {job.settings.model_dump()["criterion"] for job in jobs} == {"frequency", "ratio", "likelihood_gain"}
-    points = points_of(jobs)
-    assert list(points) == [name for name, *_ in WAYS]
-    texts, others = (
-        [document.text.decode() for document in islice(stdlib_documents(), first, None, 400)] for first in (0, 200)
-    )
-    tokenizer = train_wordpiece(texts, 200, "frequency").tokenizer()
-    ids = np.concatenate([tokenizer.encode(text) for text in others])
-    expected = {
-        "tokens": len(ids),
-        "used_share": len(set(ids.tolist())) / 200,
-        "unknown_share": np.mean(ids == tokenizer.specials.unk),
-        "bytes_per_token": sum(len(text.encode()) for text in others) / len(ids),
-        "unigram_bits": unigram_bits(tokenizer, texts),
-    }
-    frequency = points["wordpiece_frequency"]
-    assert {name: float(frequency[reading(name, vocabulary=200)]) for name in expected} == pytest.approx(expected)
-    assert all(reading("tokens", vocabulary=size) in point for size in (200, 250) for point in points.values())
-
-
-def test_a_wordpiece_vocabulary_that_the_text_cannot_fill() -> None:
-    exact = WordPieceComparison(vocabularies=(90_000,), every=400)
-    with pytest.raises(UserError, match=r"wordpiece\.vocabularies: this training gives vocabularies of"):
-        points_of(wordpiece.wordpiece_jobs(exact, stdlib_documents())[:1])
-
-
-def test_bits_of_independent_tokens() -> None:
-    """Of four bytes, two are a: 1/2, 1/4, 1/4."""
-    assert unigram_bits(ByteTokenizer(), ["ab", "ac"]) == pytest.approx(1.5)
-
-
-def test_shares_of_languages() -> None:
-    np.testing.assert_allclose(shares(3, 2.0, 1.0), np.array([4, 2, 1]) / 7)
-    np.testing.assert_allclose(shares(3, 2.0, 0.0), np.full(3, 1 / 3))
-    np.testing.assert_allclose(shares(2, 4.0, 0.5), np.array([2, 1]) / 3)
-
-
-def test_pieces_count_by_the_share_of_their_bytes() -> None:
-    """Two texts of equal shares, one of twice the bytes: each of its pieces counts half."""
-    counted = weighted_pieces({"a": "xx xx", "b": "yy yy zz zzz"}, np.array([0.5, 0.5]), "whitespace")
-    assert counted["xx"] / counted["yy"] == pytest.approx(12 / 5, rel=1e-3)
-
-
-def test_lines_are_divided() -> None:
-    assert divided("a\nb\nc\n") == ("a\nc\n", "b\n")
-
-
-def test_even_shares_are_fairer_and_cost_the_largest_language_tokens() -> None:
-    points = points_of(multilingual.jobs(Multilingual(vocabularies=(320, 640), exponents=(0.0, 1.0))))
-    assert list(points) == ["exponent_1_320", "exponent_1_640", "exponent_0_320", "exponent_0_640"]
-    for size in (320, 640):
-        uneven, even = points[f"exponent_1_{size}"], points[f"exponent_0_{size}"]
-        assert even[reading("gini")] < uneven[reading("gini")]
-        english = reading("tokens", language="eng")
-        assert even[english] > uneven[english]
-        by_language = [array for key, array in even.items() if key.quantity == "tokens" and key.dims]
-        assert even[reading("tokens")] == sum(by_language)
-
-
-def test_a_vocabulary_that_the_texts_cannot_fill() -> None:
-    with pytest.raises(UserError, match="vocabularies: 9000: the corpus"):
-        points_of(multilingual.jobs(Multilingual(vocabularies=(9000,), exponents=(0.0,))))
-
-
 def test_a_record_of_texts_says_what_they_are() -> None:
     (job,) = tokens.jobs(Tokens(tokenizers={"byte": "byte"}, speed_documents=0))
     data = job.compute({}, lambda done, steps: None).data  # noqa: ARG005
     assert json.loads(json.dumps(data))["digest"] == job.data_digest
     assert data["normalization"]
+
+
+def test_a_text_in_three_sizes() -> None:
+    size = cost(ByteTokenizer(), "né")
+    assert size == Cost(tokens=3, bytes=3, characters=2, unknown=0)
+    assert (size.bytes_per_token, size.characters_per_token) == (1, pytest.approx(2 / 3))
+    assert size + size == Cost(tokens=6, bytes=6, characters=4, unknown=0)
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: cost(ByteTokenizer(), ""), "the byte tokenizer finds no token"),
+        (lambda: costs(ByteTokenizer(), {"eng": "a", "mya": ""}), "mya: the byte tokenizer finds no token"),
+        (
+            lambda: relative({"eng": Cost(10, 40, 40, 0), "mya": Cost(1, 1, 1, 0)}, "fra"),
+            "'fra' is none of the texts: eng, mya",
+        ),
+        (lambda: megabytes_per_second({}, [""]), "no text to encode"),
+    ],
+)
+def test_mistakes_are_named(call: Callable[[], object], message: str) -> None:
+    with pytest.raises((ValueError, UserError), match=message):
+        call()
+
+
+def test_gini() -> None:
+    assert gini({"a": 2.0, "b": 2.0}) == 0
+    assert gini({"a": 1.0, "b": 3.0}) == pytest.approx(0.25)  # |1 - 3| twice, over 2 * 2 * 4
+
+
+def test_ways_take_turns() -> None:
+    now, order = [0.0], []
+    durations = {"fast": iter([0.001, 0.001, 0.009]), "slow": iter([0.004, 0.002, 0.004])}
+
+    def encode_as(name: str, text: str) -> None:
+        order.append((name, len(text)))
+        now[0] += next(durations[name])
+
+    ways = {name: lambda text, name=name: encode_as(name, text) for name in durations}
+    speeds = megabytes_per_second(ways, ["x" * 1000], clock=lambda: now[0])
+    assert speeds == {"fast": pytest.approx([1, 1, 1 / 9]), "slow": pytest.approx([0.25, 0.5, 0.25])}
+    assert order == [("fast", 1000), ("slow", 1000)] * 3

@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from leadline.experiments.config.measure import Measure, PerplexityMeasure
+from leadline.experiments.config.measure import Measure
 from leadline.experiments.config.position import Alibi, Rope
 from leadline.experiments.config.study import Start
 from leadline.experiments.config.to_model import extended
@@ -53,15 +53,12 @@ def test_perplexities_are_those_of_single_windows(measured: Callable[[str], Meas
 
 def test_models_whose_tables_are_values_share_a_structure(folder: Path) -> None:
     extensions = ("pi", "yarn", "dynamic_ntk_token")
-    measure = MEASURES["text"].model_copy(
-        update={"perplexity": PerplexityMeasure(lengths=(LENGTH, 32), extensions=extensions, last=8)}
-    )
     positions = [Rope(base=100.0), Rope(base=50.0), Alibi()]
-    arms = [arm("any", "text", ROPE.model_copy(update={"position": p}), measure=measure) for p in positions]
+    arms = [arm("any", "text", ROPE.model_copy(update={"position": p})) for p in positions]
     with jax.set_mesh(make_mesh()):
         models = models_of(arms, source_of("text", folder), (0, 0, 0))
-    assert list(by_structure(models, LENGTH).values()) == [[(0, None), (1, None), (2, None)]]
-    whole, by_token = by_structure(models, 32).values()  # a table a token is a structure of its own
+    assert list(by_structure(models, LENGTH, extensions).values()) == [[(0, None), (1, None), (2, None)]]
+    whole, by_token = by_structure(models, 32, extensions).values()  # a table a token is a structure of its own
     assert whole == [(0, None), (0, "pi"), (0, "yarn"), (1, None), (1, "pi"), (1, "yarn"), (2, None)]
     assert by_token == [(0, "dynamic_ntk_token"), (1, "dynamic_ntk_token")]
 
@@ -82,8 +79,7 @@ def test_models_without_an_extension_have_no_such_table() -> None:
 
 @pytest.mark.parametrize("table", ["perplexity", "streaming"])
 def test_too_little_held_out_text_is_said_before_training(folder: Path, table: str) -> None:
-    many = {"perplexity": PerplexityMeasure(lengths=(99_999,)), "streaming": MEASURES["text"].streaming}
-    if many["streaming"] is not None:
-        many["streaming"] = many["streaming"].model_copy(update={"tokens": 99_999})
+    changes = {"perplexity": {"lengths": (99_999,)}, "streaming": {"tokens": 99_999}}[table]
+    longer = dict(MEASURES["text"])[table].model_copy(update=changes)
     with pytest.raises(UserError, match="held-out text"):
-        check_data(source_of("text", folder), arm("rope", "text", measure=Measure(**{table: many[table]})))
+        check_data(source_of("text", folder), arm("rope", "text", measure=Measure(**{table: longer})))

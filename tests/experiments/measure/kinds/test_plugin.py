@@ -1,5 +1,6 @@
 """Measurements that a configuration names, from modules that are no part of leadline."""
 
+import textwrap
 from pathlib import Path
 
 import jax
@@ -8,6 +9,7 @@ import pytest
 
 from leadline.experiments.config.measure import Measure
 from leadline.experiments.config.to_tables import tables
+from leadline.experiments.measure.kinds import plugin
 from leadline.experiments.measure.kinds.plugin import quantities_of
 from leadline.experiments.measure.kinds.registry import check_data, curve_of
 from leadline.experiments.records.measurement import measurements_of, reading
@@ -18,19 +20,10 @@ from leadline.model.mesh import make_mesh
 from tests.experiments.measure.kinds.toys import arm, models_of, source_of
 
 pytestmark = pytest.mark.usefixtures("in_use")
-MODULE = """
-import jax.numpy as jnp
-from leadline.experiments.measure.kinds.plugin import of_layer, of_model
-from leadline.experiments.records.quantities import Quantity
-
-@of_layer(Quantity("second_mass", "share", "attention to the second token", axes=("layer", "head")))
-def second_mass(trace, tokens):
-    return jnp.mean(trace.attention.received[..., 1], axis=0) / tokens.shape[1]
-
-@of_model(Quantity("query_norm", "1", "norm of the query weights", axes=("layer",)))
-def query_norm(params, tables, tokens, cfg):
-    return {"query_norm": jnp.linalg.norm(params.blocks.query.reshape(cfg.layers, -1), axis=1)}
-
+# What the documentation of the module shows, and what is wrong.
+MODULE = (
+    textwrap.dedent(str(plugin.__doc__).split("will do:\n")[1].split("\nThe functions")[0])
+    + """
 @of_layer(Quantity("flat", "1", "a quantity with too many axes", axes=("layer", "head")))
 def flat(trace, tokens):
     return jnp.float32(0)
@@ -46,6 +39,7 @@ def loss(params, tables, tokens, cfg):
 def unmarked(trace, tokens):
     return jnp.float32(0)
 """
+)
 
 
 @pytest.fixture(autouse=True)

@@ -1,4 +1,4 @@
-"""Interventions on a tiny decoder, each against a decoder changed by hand."""
+"""Statistics of a tiny decoder and interventions on it, each against a decoder changed by hand."""
 
 from dataclasses import replace
 from functools import partial
@@ -7,17 +7,21 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from scipy import special
 
 from leadline.experiments.measure.evaluate import Statistics
-from leadline.experiments.measure.gradient import loss_gradient_norms
 from leadline.experiments.measure.interventions import ALL_HEADS, interventions, loss_changes
-from leadline.experiments.measure.maps import attention_maps
 from leadline.experiments.measure.perplexity import mean_loss
+from leadline.experiments.measure.trained import attention_map, attention_maps, early_divergence, loss_gradient_norms
 from leadline.experiments.records.measurement import reading
+from leadline.model.attention.attention import attention
+from leadline.model.attention.normalizers import NORMALIZERS
+from leadline.model.attention.scores import Scores
 from leadline.model.block import BlockConfig
 from leadline.model.decoder import Decoder, DecoderConfig, apply_decoder, init_decoder
 from leadline.model.embedding import token_losses
 from leadline.model.positions.tables import position_tables
+from tests.model.naive import random_heads
 from tests.model.weights import drawn
 
 pytestmark = pytest.mark.usefixtures("mesh")
@@ -80,14 +84,10 @@ def test_a_model_whose_heads_send_nothing_does_not_change() -> None:
 
 def test_every_intervention_differs_from_none_in_its_own_field() -> None:
     rows = interventions(CONFIG)
-    nothing, zero, mean, forced = (jax.tree.map(lambda leaf, i=i: leaf[i], rows) for i in range(4))
-    assert rows.head.shape == (1 + len(ALL_HEADS) + 8, 2, 4)
-    assert nothing.head.all() and nothing.first_value.all() and not nothing.forced.any() and not nothing.mean_value.any()
-    assert not zero.first_value.any() and not zero.mean_value.any()
-    assert not mean.first_value.any() and mean.mean_value.all()
-    assert forced.forced.all() and forced.first_value.all()
-    removed = np.asarray(rows.head[1 + len(ALL_HEADS) :]).reshape(8, 8)
-    np.testing.assert_array_equal(removed, 1 - np.eye(8))
+    together = {name: np.asarray(getattr(rows, name)[:4]).mean(axis=(1, 2)).tolist() for name in vars(rows)}
+    # Of none, and of each of ALL_HEADS.
+    assert together == {"head": [1, 1, 1, 1], "first_value": [1, 0, 0, 1], "mean_value": [0, 0, 1, 0], "forced": [0, 0, 0, 1]}
+    np.testing.assert_array_equal(rows.head[4:].reshape(8, 8), 1 - np.eye(8))
 
 
 def test_gradient_norms_are_those_of_the_loss() -> None:
@@ -99,6 +99,21 @@ def test_gradient_norms_are_those_of_the_loss() -> None:
         assert norms[layer] == pytest.approx(squares**0.5, rel=1e-4)
 
 
+def test_early_decoding_is_what_the_first_layers_alone_predict() -> None:
+    p = weights()
+    first, cut = replace(p, blocks=jax.tree.map(lambda leaf: leaf[:1], p.blocks)), replace(CONFIG, layers=1)
+    ids = jnp.asarray(BATCHES[..., :-1])
+    divergences = jax.jit(partial(early_divergence, cfg=CONFIG))(p, position_tables(2, 4, 8), jnp.asarray(BATCHES))
+
+    def predicted(model: Decoder, cfg: DecoderConfig) -> np.ndarray:
+        scores = [apply_decoder(model, batch, position_tables(cfg.layers, 4, 8), cfg)[0] for batch in ids]
+        return special.softmax(np.stack(scores), axis=-1)
+
+    whole, early = predicted(p, CONFIG), predicted(first, cut)
+    expected = special.rel_entr(whole, early).sum(axis=-1).mean()
+    np.testing.assert_allclose(divergences, [expected, 0], rtol=1e-4, atol=1e-6)
+
+
 def test_maps_are_of_models_whose_scores_are_products_alone() -> None:
     p, tokens = weights(), jnp.asarray(BATCHES[0, :, :6])
     (attention,) = jax.jit(partial(attention_maps, cfg=CONFIG))(p, position_tables(2, 4, 8), tokens).values()
@@ -106,3 +121,20 @@ def test_maps_are_of_models_whose_scores_are_products_alone() -> None:
     assert attention.shape == (2, 4, 6, 6)
     with_key_bias = replace(CONFIG, block=replace(CONFIG.block, key_bias=True))
     assert attention_maps(p, position_tables(2, 4, 8), tokens, with_key_bias) == {}
+
+
+@pytest.mark.parametrize(("name", "cap"), [("softmax", None), ("softmax", 0.5), ("softpick", 0.5), ("sigmoid", None)])
+def test_columns_and_rows_of_a_map_are_those_of_attention(name: str, cap: float | None) -> None:
+    q, k, v = random_heads(0, 1, 9, 4, 2, 8)
+    sinks = jnp.array([-jnp.inf, 0.0, 1.0, -2.0]) if name == "softmax" else jnp.full(4, -jnp.inf)
+    normalizer, limit = NORMALIZERS[name](jnp.array([-2.0, 1.0])), None if cap is None else jnp.float32(cap)
+
+    def both(q: jax.Array, k: jax.Array, v: jax.Array) -> tuple:
+        scores = Scores(sink_logit=sinks, cap=limit, normalizer=normalizer)
+        shares = attention_map(q[0], k[0], sinks, normalizer, scale=8**-0.5, cap=limit)
+        return shares, attention(q, k, v, scores=scores)[1]
+
+    shares, expected = jax.jit(both)(q, k, v)
+    np.testing.assert_allclose(shares[:, :, 0], expected.first[0], atol=1e-6)
+    np.testing.assert_allclose(shares.sum(axis=1), expected.received[0], atol=1e-5)
+    assert not np.triu(np.asarray(shares), 1).any()

@@ -1,0 +1,147 @@
+"""Statistics of a whole trained model: gradients of its layers, early predictions, and attention matrices."""
+
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+from jax.sharding import PartitionSpec as P
+from jaxtyping import Array, Float, Int
+
+from leadline.experiments.measure.evaluate import Statistics
+from leadline.experiments.measure.perplexity import mean_loss
+from leadline.experiments.records.measurement import reading
+from leadline.model.attention.hyperparameters import Hyperparameters
+from leadline.model.attention.normalizers import NORMALIZERS, Normalizer
+from leadline.model.attention.scores import capped
+from leadline.model.block import LayerTrace
+from leadline.model.decoder import Decoder, DecoderConfig, apply_decoder, decoded
+from leadline.model.embedding import token_losses
+from leadline.model.positions.tables import PositionTables
+
+
+def gradient_norms(blocks: Any) -> Float[Array, " L"]:
+    """The norm of each layer's gradient, sqrt(Σ g²) over its weights; float32.
+
+    Args:
+        blocks: a tree of stacked gradients [L, …], such as those of a decoder's blocks.
+
+    Raises:
+        ValueError: if the tree is empty or its leaves do not agree on L.
+    """
+    leaves = jax.tree.leaves(blocks)
+    depths = {leaf.shape[:1] for leaf in leaves}
+    if len(depths) != 1 or () in depths:
+        raise ValueError(f"gradients of stacked layers have one leading axis in common, not {sorted(depths)}")
+    squares = [jnp.sum(jnp.square(leaf.astype(jnp.float32)), axis=tuple(range(1, leaf.ndim))) for leaf in leaves]
+    return jnp.sqrt(jnp.sum(jnp.stack(squares), axis=0))
+
+
+def loss_gradient_norms(
+    params: Decoder, tables: PositionTables, tokens: Int[Array, "B T_and_1"], cfg: DecoderConfig
+) -> Float[Array, " L"]:
+    """`gradient_norms` of the mean loss of one batch."""
+
+    def loss(weights: Decoder) -> Float[Array, ""]:
+        scores, _ = apply_decoder(weights, tokens[:, :-1], tables, cfg)
+        return mean_loss(token_losses(scores, tokens[:, 1:]))
+
+    return gradient_norms(jax.grad(loss)(params).blocks)
+
+
+def early_decoding(
+    residuals: Float[Array, "L B T D"], decode: Callable[[Float[Array, "B T D"]], Float[Array, "B T V"]]
+) -> Float[Array, " L"]:
+    """Divergence of the prediction behind each layer from the final one, a mean over tokens [nats]:
+
+        KL(p_L || p_l) = Σ_v p_L(v) (log p_L(v) - log p_l(v)),      p_l = softmax(decode(h_l))
+
+    The logit lens (nostalgebraist 2020), compared with the final prediction. The logits of the last and of one other layer
+    exist at once. float32.
+
+    Args:
+        residuals: the residual stream behind each layer.
+        decode: final norm and unembedding, to logits.
+
+    Returns:
+        One number a layer, the last of which is 0. A token that the last layer rules out (logit -inf) adds nothing; a token
+        that only an earlier layer rules out makes that layer's number infinite.
+    """
+
+    def log_probabilities(residual: Float[Array, "B T D"]) -> Float[Array, "B T V"]:
+        return jax.nn.log_softmax(decode(residual).astype(jnp.float32), axis=-1)
+
+    final = log_probabilities(residuals[-1])
+
+    def divergence(residual: Float[Array, "B T D"]) -> Float[Array, ""]:
+        terms = jnp.exp(final) * (final - log_probabilities(residual))
+        return jnp.mean(jnp.sum(jnp.where(final > -jnp.inf, terms, 0), axis=-1))
+
+    return jax.lax.map(divergence, residuals)
+
+
+def early_divergence(
+    params: Decoder, tables: PositionTables, batches: Int[Array, "C B T_and_1"], cfg: DecoderConfig
+) -> Float[Array, " L"]:
+    """`early_decoding` of a model on the inputs of C batches, a mean over them."""
+
+    def of_batch(tokens: Int[Array, "B T_and_1"]) -> Float[Array, " L"]:
+        _, residuals = apply_decoder(params, tokens[:, :-1], tables, cfg, measure=lambda trace: trace.residual)
+        return early_decoding(residuals, lambda residual: decoded(params, residual))
+
+    return jnp.mean(jax.lax.map(of_batch, batches), axis=0)
+
+
+def attention_map(
+    query: Float[Array, "T N H"],
+    key: Float[Array, "T K H"],
+    sink_logit: Float[Array, " N"],
+    normalizer: Normalizer,
+    *,
+    scale: float,
+    cap: Float[Array, ""] | None = None,
+) -> Float[Array, "N T T"]:
+    """The attention of query i (row) to key j <= i in every head: numerators over their mass (model.attention.normalizers).
+
+    Args:
+        query: rotated, not yet scaled.
+        key: rotated. Query head n reads key head n // (N / K).
+        sink_logit: of each head, in the denominator.
+        normalizer: one of model.attention.normalizers.
+        scale: of the scores, to which nothing is added.
+        cap: c of c · tanh(score / c).
+
+    Returns:
+        Probabilities, float32.
+    """
+    tokens, heads, _ = query.shape
+    keys = jnp.repeat(key, heads // key.shape[1], axis=1, total_repeat_length=heads)
+    scores = capped(scale * jnp.einsum("TNH,SNH->NTS", query, keys, preferred_element_type=jnp.float32), cap)
+    causal = jnp.arange(tokens)[:, None] >= jnp.arange(tokens)[None, :]
+    terms = normalizer(jnp.where(causal[None], scores, -jnp.inf), sink_logit[:, None])
+    return terms.numerators / terms.mass[..., None]
+
+
+def attention_maps(params: Decoder, tables: PositionTables, tokens: Int[Array, "B T"], cfg: DecoderConfig) -> Statistics:
+    """`attention_map` [L, N, T, T] of every layer over the first text.
+
+    Nothing for models whose scores are more than products of queries and keys: with a position bias, a key bias, or keys that
+    each query rotates by a table of its own.
+    """
+    block = cfg.block
+    if block.position_bias is not None or block.key_bias or block.table_per == "query":
+        return {}
+
+    def first_text(trace: LayerTrace) -> tuple[Array, ...]:
+        return tuple(jax.reshard(x, P(None, None, None, None))[0] for x in (trace.query, trace.key) if x is not None)
+
+    _, (query, key) = apply_decoder(params, tokens, tables, cfg, measure=first_text)
+
+    def of_layer(row: tuple[Array, Array, Array, Hyperparameters]) -> Float[Array, "N T T"]:
+        query, key, sink_logit, values = row
+        normalizer = NORMALIZERS[block.normalizer](values.normalizer)
+        cap = values.cap if block.soft_cap else None
+        return attention_map(query, key, sink_logit, normalizer, scale=block.head_dim**-0.5, cap=cap)
+
+    sink_logits = jax.reshard(params.blocks.sink_logit, P(None, None))
+    return {reading("attention_map"): jax.lax.map(of_layer, (query, key, sink_logits, tables.attention))}
