@@ -14,10 +14,11 @@ from leadline.experiments.data.mixed import MixedSource, mixed_vocabulary
 from leadline.experiments.data.retrieval.source import RetrievalSource, retrieval_tasks
 from leadline.experiments.data.sample import Sample
 from leadline.experiments.data.text.batches import first_tokens
-from leadline.experiments.data.text.corpus import Split, split, stdlib_documents, text_documents
+from leadline.experiments.data.text.corpus import stdlib_documents, text_documents
 from leadline.experiments.data.text.held_out import documents_of
 from leadline.experiments.data.text.mixture import WeightedText, shares_of
 from leadline.experiments.data.text.source import TextSource, listed, text_vocabulary
+from leadline.experiments.data.text.split import Split, split
 from leadline.experiments.data.text.tokens import Report, end_of_document, token_files
 from leadline.experiments.data.text.training import trained_tokenizer
 from leadline.experiments.runtime.errors import UserError

@@ -11,7 +11,7 @@ import numpy as np
 from leadline.experiments.bench.worker import Prepared, scratch
 from leadline.experiments.bench.workloads.texts import documents, pieces, texts
 from leadline.experiments.config.tokenizer import Bpe
-from leadline.experiments.data.text.corpus import split
+from leadline.experiments.data.text.split import split
 from leadline.experiments.data.text.tokens import token_files
 from leadline.experiments.data.text.training import trained_tokenizer
 from leadline.tokenization.bpe.tokenizer import BpeTokenizer, train_bpe

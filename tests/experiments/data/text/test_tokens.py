@@ -15,8 +15,9 @@ import numpy as np
 import pytest
 
 from leadline.experiments.data.text import encoding
-from leadline.experiments.data.text.corpus import Document, split, text_documents
+from leadline.experiments.data.text.corpus import Document, text_documents
 from leadline.experiments.data.text.encoding import chunks_of, workers
+from leadline.experiments.data.text.split import split
 from leadline.experiments.data.text.tokens import token_files
 from leadline.experiments.runtime.errors import UserError
 from leadline.tokenization.byte import ByteTokenizer
