@@ -116,15 +116,10 @@ def test_the_second_call_encodes_nothing(tmp_path: Path) -> None:
     assert {path.name: path.stat().st_mtime_ns for path in tmp_path.iterdir()} == stamps
 
 
-def _flipped(content: bytes) -> bytes:
-    middle = len(content) // 2
-    return content[:middle] + bytes([content[middle] ^ 1]) + content[middle + 1 :]
-
-
 # What becomes of the content of a file; None: it is gone.
 DAMAGES: dict[str, Callable[[bytes], bytes | None]] = {
     "cut": lambda content: content[:-2],
-    "flipped": _flipped,
+    "flipped": lambda content: content[:9] + bytes([content[9] ^ 1]) + content[10:],
     "empty": lambda _: b"",
     "gone": lambda _: None,
     "list": lambda _: b"[]",
@@ -159,13 +154,15 @@ def test_corpus_tokenizer_and_share_each_have_their_own_files(tmp_path: Path) ->
 
 def test_what_cannot_be_written_is_named(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("in the way")
-    with pytest.raises(UserError, match=r"file/tokens: tokens cannot be written \(.+\); choose another folder"):
-        token_files(split(DOCUMENTS), TOKENIZER, tmp_path / "file" / "tokens")
-    with pytest.raises(UserError, match="no EOS"):
-        token_files(split(DOCUMENTS), _WithoutEos(), tmp_path)
-    with pytest.raises(UserError, match="No space left on device"):  # nothing is left of one chunk
-        token_files(split(DOCUMENTS), _Counting(0, OSError(28, "No space left on device")), tmp_path / "full")
-    assert list((tmp_path / "full").iterdir()) == []
+    full = _Counting(0, OSError(28, "No space left on device"))
+    for tokenizer, folder, message in (
+        (TOKENIZER, "file/tokens", r"file/tokens: tokens cannot be written \(.+\); choose another folder"),
+        (_WithoutEos(), "new", "no EOS"),
+        (full, "full", "No space left on device"),
+    ):
+        with pytest.raises(UserError, match=message):
+            token_files(split(DOCUMENTS), tokenizer, tmp_path / folder)
+    assert list((tmp_path / "full").iterdir()) == []  # nothing is left of one chunk
 
 
 def _peak(folder: Path, count: int) -> int:
@@ -190,8 +187,7 @@ def test_memory_does_not_grow_with_the_corpus(tmp_path: Path, monkeypatch: pytes
 
 @pytest.mark.usefixtures("small_chunks")
 def test_a_corpus_that_changes_is_never_mixed_with_what_was_kept(tmp_path: Path) -> None:
-    path = tmp_path / "data.jsonl"
-    lines = "".join(json.dumps({"text": f"document {i}"}) + "\n" for i in range(400))
+    path, lines = tmp_path / "data.jsonl", "".join(json.dumps({"text": f"document {i}"}) + "\n" for i in range(400))
     path.write_text(lines)
     divided = split(text_documents([path]))
     path.write_text(lines.replace("document 7", "dokument 7"))
@@ -213,8 +209,7 @@ def test_files_depend_neither_on_chunks_nor_on_processes(
     with workers(1, in_processes=in_processes) as pool:
         assert (pool.submit(os.getpid).result() != os.getpid()) == in_processes
     reports: list[tuple[int, int]] = []
-    report = lambda done, size: reports.append((done, size))  # noqa: E731
-    token_files(split(DOCUMENTS), TOKENIZER, tmp_path, report=report, in_processes=in_processes)
+    token_files(split(DOCUMENTS), TOKENIZER, tmp_path, lambda *numbers: reports.append(numbers), in_processes=in_processes)
     assert _contents(tmp_path) == whole
     assert reports == sorted(reports)
     assert (reports[0], reports[-1]) == ((0, SIZE), (SIZE, SIZE))
