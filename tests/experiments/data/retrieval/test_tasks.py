@@ -162,7 +162,7 @@ def test_a_grid_of_depths_runs_from_the_first_place_to_the_last(task: Task) -> N
 
 @pytest.mark.parametrize("task", AT_A_DEPTH)
 def test_a_depth_that_is_not_given_is_uniform(task: Task) -> None:
-    places = _drawn(task, DATA, 10_000, 32, seed=5).evidence[:, -1]
+    places = np.asarray(_drawn(task, DATA, 10_000, 32, seed=5).evidence)[:, -1]
     if task == "key_value":  # two tokens a pair: every second place, but for the filler that may stand before it
         places = places // 2
     counts = np.bincount(places)
