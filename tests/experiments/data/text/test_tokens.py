@@ -1,11 +1,8 @@
 """Token files: written once, verified, encoded again where they are not what was written, and nothing encoded twice."""
 
-import gzip
-import hashlib
 import json
 import os
 import shutil
-import tracemalloc
 from collections.abc import Callable, Sequence
 from dataclasses import astuple
 from pathlib import Path
@@ -48,11 +45,11 @@ class _Other(_Counting):
 
 
 class _Large(ByteTokenizer):
-    vocabulary_size = 2**16 + 1  # pyright: ignore[reportIncompatibleMethodOverride]
+    vocabulary_size = 2**16 + 1  # pyright: ignore[reportAssignmentType, reportIncompatibleMethodOverride]
 
 
 class _WithoutEos(ByteTokenizer):
-    specials = Specials(pad=256, bos=257)  # pyright: ignore[reportIncompatibleMethodOverride]
+    specials = Specials(pad=256, bos=257)  # pyright: ignore[reportAssignmentType, reportIncompatibleMethodOverride]
 
 
 @pytest.fixture
@@ -163,26 +160,6 @@ def test_what_cannot_be_written_is_named(tmp_path: Path) -> None:
         with pytest.raises(UserError, match=message):
             token_files(split(DOCUMENTS), tokenizer, tmp_path / folder)
     assert list((tmp_path / "full").iterdir()) == []  # nothing is left of one chunk
-
-
-def _peak(folder: Path, count: int) -> int:
-    """Bytes that Python holds at most while so many documents of 10 kB are unpacked, divided and encoded."""
-    folder.mkdir()
-    with gzip.open(folder / "data.jsonl.gz", "wt") as file:
-        file.writelines(json.dumps({"text": hashlib.shake_128(str(i).encode()).hexdigest(5000)}) + "\n" for i in range(count))
-    tracemalloc.start()
-    try:
-        token_files(split(text_documents([folder / "data.jsonl.gz"])), TOKENIZER, folder / "tokens")
-        return tracemalloc.get_traced_memory()[1]
-    finally:
-        tracemalloc.stop()
-
-
-def test_memory_does_not_grow_with_the_corpus(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(encoding, "CHUNK", 1 << 15)
-    monkeypatch.setattr(encoding, "cores", lambda: 1)
-    small, large = _peak(tmp_path / "small", 60), _peak(tmp_path / "large", 120)
-    assert large < small + 100_000  # of 600 kB that are more
 
 
 @pytest.mark.usefixtures("small_chunks")
