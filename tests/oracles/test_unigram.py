@@ -3,12 +3,14 @@
 import io
 from base64 import b64encode
 from collections import Counter
+from math import exp
 
 import numpy as np
 import pytest
 import sentencepiece
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scipy.stats import chisquare
 
 from leadline.tokenization.formats.sentencepiece import SentencePieceTokenizer
 from leadline.tokenization.unigram.tokenizer import UnigramTokenizer
@@ -18,6 +20,7 @@ pytestmark = pytest.mark.oracle
 
 # The documentation strings of numpy: English that is installed with it.
 TEXTS = [line for name in sorted(dir(np)) for line in (getattr(np, name).__doc__ or "").splitlines() if line.strip()][:6000]
+FLOAT32 = 1e-5  # the library adds scores in float32
 LETTERS = "aeinrst ▁.\n?é€"
 
 
@@ -74,6 +77,39 @@ def test_what_comes_back(bytewise):
     ours = ours_of(bytewise)
     for text in TEXTS[:500]:
         assert ours.decode(ours.encode(text)).decode() == bytewise.decode(bytewise.encode(text)) == text
+
+
+def test_n_best_lists(plain):
+    """Scores in their order, and the segmentations too where the next one's is not the same."""
+    ours = ours_of(plain)
+    for text in TEXTS[:100]:
+        theirs = plain.nbest_encode(text, nbest_size=8, return_type="proto").nbests
+        best = ours.n_best(text, 8)
+        np.testing.assert_allclose([score for _, score in best], [segmentation.score for segmentation in theirs], rtol=FLOAT32)
+        scores = [score for _, score in best]
+        for i, (ids, score) in enumerate(best):
+            if sum(abs(score - other) < 1e-3 for other in scores) == 1 and i < len(best) - 1:
+                assert ids.tolist() == [piece.id for piece in theirs[i].pieces]
+
+
+@pytest.mark.parametrize("alpha", [0.2, 1.0])
+def test_samples_are_distributed_alike(plain, alpha):
+    """Both against all segmentations of a word, which are the n best of a great n."""
+    ours, text, draws = ours_of(plain), "returns", 5000
+    every = ours.n_best(text, 10_000)
+    weights = np.array([exp(alpha * score) for _, score in every])
+    expected = weights / weights.sum() * draws
+    likely = expected >= 5  # the others are one class, for the approximation of the test needs some of each
+    generator = np.random.default_rng(0)
+    sentencepiece.set_random_generator_seed(0)
+    of_ours = Counter(tuple(ours.sample(text, generator, alpha).tolist()) for _ in range(draws))
+    of_theirs = Counter(tuple(plain.encode(text, enable_sampling=True, nbest_size=-1, alpha=alpha)) for _ in range(draws))
+    for drawn in (of_ours, of_theirs):
+        counts = np.array([drawn[tuple(ids.tolist())] for ids, _ in every], np.float64)
+        assert counts.sum() == draws
+        grouped = [np.append(values[likely], values[~likely].sum()) for values in (counts, expected)]
+        grouped = [values[: len(values) - likely.all()] for values in grouped]
+        assert chisquare(*grouped).pvalue > 1e-3
 
 
 def test_our_training_finds_the_likelier_vocabulary():

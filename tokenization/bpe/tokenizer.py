@@ -6,11 +6,12 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
+from jaxtyping import Int32
 
 from leadline.tokenization.base import UNK
 from leadline.tokenization.bpe.merging import apply_merges
 from leadline.tokenization.bpe.training import BYTE_ORDER, END, Unit, alphabet_of, train_merges
-from leadline.tokenization.normalization import Step
+from leadline.tokenization.normalization import Step, normalize
 from leadline.tokenization.pretokenization import COVERING, compile_pattern
 from leadline.tokenization.tokenizer import Specials, first_specials
 from leadline.tokenization.words import Segment, WordwiseTokenizer, word_counts
@@ -82,6 +83,27 @@ class BpeTokenizer(WordwiseTokenizer):
         """Maps each merge to its place in the list and the id of its result."""
         first = self._first + len(self._spellings) - len(self.merges)
         return {pair: (rank, first + rank) for rank, pair in enumerate(self.merges)}
+
+    def encode_dropped(self, text: str | bytes, rate: float, generator: np.random.Generator) -> Int32[np.ndarray, "T"]:
+        """Encodes a text with BPE-dropout (Provilkov et al. 2020, arXiv:1910.13267).
+
+        At each step every applicable merge is left out with probability `rate`, and the first that remains is made. A word is
+        done when none remains. Rate 0 is `encode`; rate 1 leaves the alphabet.
+
+        Args:
+            text: The text.
+            rate: The probability of dropout, from 0 to 1.
+            generator: The source of randomness.
+
+        Raises:
+            ValueError: The rate is outside 0 to 1, or as `encode`.
+        """
+        if not 0 <= rate <= 1:
+            raise ValueError(f"the rate of dropout must be from 0 to 1, not {rate}")
+        ids: list[int] = []
+        for word in filter(None, self._words(normalize(text, self.normalization))):
+            ids += apply_merges(self._symbols(word), self.ranks.get, lambda: generator.random() < rate)
+        return np.array(ids, np.int32)
 
     def decode(self, ids: Sequence[int] | np.ndarray) -> bytes:
         """Concatenates the bytes of the ids.

@@ -1,13 +1,18 @@
-"""The segmentations of a string into pieces of a unigram model: the best, and the sum over all.
+"""The segmentations of a string into pieces of a unigram model: the best, the n best, a random one, and the sum over all.
 
 A segmentation x has log probability s(x), the sum of the log probabilities of its pieces (Kudo 2018, arXiv:1804.10959,
 section 3.2). The lattice has a node before, between and behind the characters, and an arc for every piece that matches the
 characters that it spans.
 """
 
+import heapq
+from bisect import bisect_right
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import accumulate, count, islice
 from math import exp, inf, log
 from typing import NamedTuple
+
+import numpy as np
 
 
 class Arc(NamedTuple):
@@ -76,11 +81,62 @@ def viterbi(text: str, pieces: Pieces) -> list[Arc]:
     return path[::-1]
 
 
-def forward(by_end: Lattice) -> list[float]:
-    """For each node, the log of the sum of exp(s(x)) over all segmentations x of the text before it."""
+def forward(by_end: Lattice, alpha: float = 1.0) -> list[float]:
+    """For each node, the log of the sum of exp(alpha s(x)) over all segmentations x of the text before it."""
     sums = [0.0]
     for ending in by_end[1:]:
-        logs = [sums[arc.start] + arc.score for arc in ending]
+        logs = [sums[arc.start] + alpha * arc.score for arc in ending]
         most = max(logs)
         sums.append(most + log(sum(exp(value - most) for value in logs)))
     return sums
+
+
+def sample(by_end: Lattice, sums: Sequence[float], alpha: float, generator: np.random.Generator) -> list[Arc]:
+    """Draws one segmentation with probability proportional to exp(alpha s(x)) (forward filtering, backward sampling).
+
+    Args:
+        by_end: The lattice.
+        sums: What `forward` returns for the same alpha.
+        alpha: The inverse temperature.
+        generator: The source of randomness; one number is drawn for each piece.
+    """
+    path: list[Arc] = []
+    end = len(by_end) - 1
+    while end > 0:
+        ending = by_end[end]
+        shares = accumulate(exp(sums[arc.start] + alpha * arc.score - sums[end]) for arc in ending)
+        drawn = bisect_right(list(shares), generator.random())
+        path.append(ending[min(drawn, len(ending) - 1)])  # rounding may leave the shares slightly short of 1
+        end = path[-1].start
+    return path[::-1]
+
+
+def ranked(by_end: Lattice) -> Iterator[tuple[list[Arc], float]]:
+    """Yields all segmentations with their log probabilities, the best first.
+
+    A* from the end to the start. The best score of the text before a node is known exactly, so only partial segmentations that
+    can be among the best are expanded. Equally good ones come in the order in which they were reached.
+    """
+    best = [0.0]
+    for ending in by_end[1:]:
+        best.append(max(best[arc.start] + arc.score for arc in ending))
+    serial = count()
+    heap: list[tuple[float, int, int, float, tuple]] = [(-best[-1], next(serial), len(by_end) - 1, 0.0, ())]
+    while heap:
+        _, _, node, behind, tail = heapq.heappop(heap)
+        if node == 0:
+            yield list(_unlinked(tail)), behind
+        for arc in by_end[node]:
+            score = arc.score + behind
+            heapq.heappush(heap, (-(best[arc.start] + score), next(serial), arc.start, score, (arc, tail)))
+
+
+def n_best(by_end: Lattice, n: int) -> list[tuple[list[Arc], float]]:
+    """The n best segmentations with their log probabilities, or all if there are fewer."""
+    return list(islice(ranked(by_end), n))
+
+
+def _unlinked(tail: tuple) -> Iterator[Arc]:
+    while tail:
+        arc, tail = tail
+        yield arc

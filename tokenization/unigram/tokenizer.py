@@ -1,18 +1,20 @@
-"""The unigram tokenizer: a text is cut into its most probable pieces (Kudo 2018)."""
+"""The unigram tokenizer: a text is cut into its most probable pieces, or into pieces drawn at random (Kudo 2018)."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Container, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import accumulate
 from math import fsum, isfinite
 
 import numpy as np
+from jaxtyping import Int32
 
 from leadline.tokenization.base import check_vocabulary
 from leadline.tokenization.normalization import Step, normalize
 from leadline.tokenization.pretokenization import COVERING, pretokenize, pretokenize_with_starts
 from leadline.tokenization.tokenizer import Specials, first_specials
 from leadline.tokenization.unigram import lattice as unigram_lattice
-from leadline.tokenization.unigram.lattice import Pieces
+from leadline.tokenization.unigram.lattice import Arc, Lattice, Pieces
 from leadline.tokenization.words import Segment, WordwiseTokenizer
 
 BYTES = 256
@@ -96,9 +98,61 @@ class UnigramTokenizer(WordwiseTokenizer):
         text = super().decode(ids)
         return text.removeprefix(b" ") if self.dummy_prefix else text
 
+    def n_best(self, text: str | bytes, n: int) -> list[tuple[Int32[np.ndarray, "..."], float]]:
+        """The n most probable segmentations.
+
+        Returns:
+            The ids of each and its log probability in nats, the best first; all if there are fewer than n.
+
+        Raises:
+            ValueError: n is below 1, or as `encode`.
+        """
+        if n < 1:
+            raise ValueError(f"n is {n}; ask for at least one segmentation")
+        words = self.words(text)
+        paths = unigram_lattice.n_best(unigram_lattice.lattice(words, self._pieces), n)
+        whole, cuts = "".join(words), set(accumulate(map(len, words)))
+        return [(_ids(self._resolved(whole, path, cuts)), score) for path, score in paths]
+
+    def sample(self, text: str | bytes, generator: np.random.Generator, alpha: float = 1.0) -> Int32[np.ndarray, "T"]:
+        """Draws a segmentation x with probability proportional to P(x)^alpha (Kudo 2018, section 3.3).
+
+        Args:
+            text: The text.
+            generator: The source of randomness.
+            alpha: 0 makes all segmentations equally likely; a greater alpha favours the best one.
+
+        Raises:
+            ValueError: alpha is negative or infinite, or as `encode`.
+        """
+        if not 0 <= alpha < np.inf:
+            raise ValueError(f"alpha is {alpha}; it must be finite and not negative")
+        known: dict[str, tuple[Lattice, list[float]]] = {}
+        segments: list[Segment] = []
+        for word in self.words(text):
+            if word not in known:
+                by_end = unigram_lattice.lattice([word], self._pieces)
+                known[word] = by_end, unigram_lattice.forward(by_end, alpha)
+            segments += self._resolved(word, unigram_lattice.sample(*known[word], alpha, generator))
+        return _ids(segments)
+
     def words(self, text: str | bytes) -> list[str]:
         """The words of a text as the pieces spell them, with escaped spaces. Raises what `encode` does."""
         return [self._escaped(word) for word in self._words(normalize(text, self.normalization))]
+
+    def log_probability(self, pieces: Sequence[str]) -> float:
+        """The log probability of a segmentation in nats, the sum of its pieces' scores.
+
+        Args:
+            pieces: Spelled as in the vocabulary. A single character that is no piece costs the penalty.
+
+        Raises:
+            ValueError: A longer string is no piece.
+        """
+        for piece in pieces:
+            if piece not in self._pieces.known and len(piece) != 1:
+                raise ValueError(f"{piece!r} is not a piece of this vocabulary")
+        return fsum(self._pieces.known.get(piece, self._pieces.unknown)[1] for piece in pieces)
 
     def log_likelihood(self, text: str | bytes) -> float:
         """The log of the summed probability of all segmentations of a text, in nats. Raises what `encode` does."""
@@ -130,8 +184,10 @@ class UnigramTokenizer(WordwiseTokenizer):
         return word.replace(" ", SPACE) if self.escape else word
 
     def _segments(self, word: str) -> list[Segment]:
-        """The tokens of the best path: unknown characters become bytes, or a run of them one UNK."""
-        path = unigram_lattice.viterbi(self._escaped(word), self._pieces)
+        return self._resolved(word, unigram_lattice.viterbi(self._escaped(word), self._pieces))
+
+    def _resolved(self, word: str, path: Sequence[Arc], cuts: Container[int] = ()) -> list[Segment]:
+        """The tokens of a path: unknown characters become bytes, or one UNK for a run that no cut interrupts."""
         unk = self._pieces.unknown[0]
         segments: list[Segment] = []
         for arc in path:
@@ -142,8 +198,12 @@ class UnigramTokenizer(WordwiseTokenizer):
             elif self.byte_fallback:  # an escaped space is three bytes in place of one
                 values = self._escaped(surface).encode()
                 segments += [(len(self.special_names) + value, int(i < size)) for i, value in enumerate(values)]
-            elif segments and segments[-1][0] == unk:
+            elif segments and segments[-1][0] == unk and arc.start not in cuts:
                 segments[-1] = unk, segments[-1][1] + size
             else:
                 segments.append((unk, size))
         return segments
+
+
+def _ids(segments: Iterable[Segment]) -> Int32[np.ndarray, "T"]:
+    return np.array([token for token, _ in segments], np.int32)
