@@ -65,7 +65,7 @@ Corpus = Annotated[
 class TextData(Frozen):
     """Documents one behind the other, each ended by EOS; windows are cut without regard to where documents end.
 
-    `held_out` is the share of documents that is held out (experiments/data/text/corpus.py). Models are measured on windows that
+    `held_out` is the share of documents that is held out (experiments/data/text/split.py). Models are measured on windows that
     a keyed permutation draws from all of them, the same for every arm and seed (experiments/data/text/held_out.py). `bos` is
     the first token of a window, not of a document: none of its own, BOS, or a random id. Attention sees the whole window,
     across the ends of documents.

@@ -11,13 +11,15 @@ from typing import Any, Protocol, runtime_checkable
 from leadline.experiments.config.data import BackcopyData, Data, MixedData, Mixture, MixturePart, RetrievalData, TextData
 from leadline.experiments.data.backcopy import BackcopySource, backcopy_vocabulary, make_task
 from leadline.experiments.data.mixed import MixedSource, mixed_vocabulary
-from leadline.experiments.data.retrieval.source import RetrievalSource, retrieval_tasks
+from leadline.experiments.data.retrieval.source import RetrievalSource
+from leadline.experiments.data.retrieval.vocabulary import vocabulary_of
 from leadline.experiments.data.sample import Sample
 from leadline.experiments.data.text.batches import first_tokens
-from leadline.experiments.data.text.corpus import Split, split, stdlib_documents, text_documents
+from leadline.experiments.data.text.corpus import stdlib_documents, text_documents
 from leadline.experiments.data.text.held_out import documents_of
 from leadline.experiments.data.text.mixture import WeightedText, shares_of
 from leadline.experiments.data.text.source import TextSource, listed, text_vocabulary
+from leadline.experiments.data.text.split import Split, split
 from leadline.experiments.data.text.tokens import Report, end_of_document, token_files
 from leadline.experiments.data.text.training import trained_tokenizer
 from leadline.experiments.runtime.errors import UserError
@@ -122,7 +124,7 @@ def vocabulary_size(data: Data) -> int:
         case BackcopyData():
             return backcopy_vocabulary(data)
         case RetrievalData():
-            return retrieval_tasks(data).vocabulary.size
+            return vocabulary_of(data).size
         case MixedData():
             return mixed_vocabulary(data)
         case TextData():

@@ -3,7 +3,7 @@
 import os
 import platform
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
 TUNABLES = "GLIBC_TUNABLES"
 HUGE_PAGES = "glibc.malloc.hugetlb=1"
@@ -21,7 +21,8 @@ def restart_with_huge_pages() -> None:
     if "jax" not in sys.modules and wanted(sys.platform, platform.libc_ver(), os.environ):
         sys.stdout.flush()
         sys.stderr.flush()
-        os.execve(sys.executable, command(sys.executable, sys.orig_argv), {**os.environ, TUNABLES: HUGE_PAGES})
+        words = [sys.executable, *sys.orig_argv[1:]]  # options of the interpreter included
+        os.execve(sys.executable, words, {**os.environ, TUNABLES: HUGE_PAGES})
 
 
 def wanted(system: str, library: tuple[str, str], environment: Mapping[str, str]) -> bool:
@@ -29,8 +30,3 @@ def wanted(system: str, library: tuple[str, str], environment: Mapping[str, str]
     name, version = library
     numbers = tuple(int(part) for part in version.split(".")[:2] if part.isdigit())
     return system == "linux" and name == "glibc" and numbers >= OLDEST and TUNABLES not in environment
-
-
-def command(executable: str, original: Sequence[str]) -> list[str]:
-    """The words that this process was started with, options of the interpreter included."""
-    return [executable, *original[1:]]

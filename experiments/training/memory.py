@@ -1,18 +1,22 @@
 """How much memory a group needs at the least, said before anything is compiled."""
 
 import math
+import os
+import sys
+from pathlib import Path
 
 import jax
 import jax.numpy as jnp
 
 from leadline.experiments.config.to_tables import tables
 from leadline.experiments.runtime.errors import UserError
-from leadline.experiments.runtime.memory import device_memory
 from leadline.experiments.training.group import RunGroup
 from leadline.experiments.training.step import TrainState, Values, init_state
 from leadline.model.mesh import make_mesh
 
 GB = 1e9
+# Where Linux says what a container may take, in its second and first form.
+LIMITS = (Path("/sys/fs/cgroup/memory.max"), Path("/sys/fs/cgroup/memory/memory.limit_in_bytes"))
 
 
 def check_memory(group: RunGroup) -> None:
@@ -53,3 +57,13 @@ def state_shapes(group: RunGroup) -> TrainState:
 
 def _bytes(tree: object) -> int:
     return sum(math.prod(leaf.shape) * leaf.dtype.itemsize for leaf in jax.tree.leaves(tree))
+
+
+def device_memory() -> int | None:
+    """Bytes of an accelerator, or of this machine where JAX computes on its CPU; None where nothing says so."""
+    if jax.default_backend() != "cpu":
+        return (jax.local_devices()[0].memory_stats() or {}).get("bytes_limit")
+    sizes = [int(path.read_text()) for path in LIMITS if path.exists() and path.read_text().strip().isdigit()]
+    if sys.platform != "win32":
+        sizes.append(os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"))
+    return min(sizes, default=None)

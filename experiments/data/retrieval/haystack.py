@@ -40,7 +40,7 @@ def haystack(
 
     Fillers are uniform and independent, so that they cannot be predicted. RULER's are sentences.
     """
-    v, width = batch.tasks.vocabulary, needles.shape[2]
+    v, width = batch.vocabulary, needles.shape[2]
     fillers = jax.random.randint(key, (batch.rows, size), v.first_filler, v.first_key, jnp.int32)
     before = (slots[:, None, :] < slots[:, :, None]).sum(axis=2, dtype=jnp.int32)
     starts = slots + (width - 1) * before

@@ -22,10 +22,10 @@ def passkey(key: PRNGKeyArray, batch: Batch) -> Sample:
     `at` is the needle's depth, from 0, the first place of the context, to 1, the last. (RULER has 40 depths; the YaRN
     repository cuts its noise at a random character.)
     """
-    symbols = batch.tasks.symbols
+    symbols = batch.data.symbols
     check_length("passkey", batch.length, 2 * symbols + 2)
     noise, draw, where = jax.random.split(key, 3)
-    secret = shared_values(draw, batch.tasks.vocabulary, (batch.rows, symbols))
+    secret = shared_values(draw, batch.vocabulary, (batch.rows, symbols))
     needle = jnp.concatenate([column(NEEDLE, batch.rows), secret], axis=1)
     size = batch.length - 1 - symbols
     hidden = haystack(noise, batch, size, needle[:, None], place(where, batch.rows, size - symbols, 1, batch.at))
@@ -39,8 +39,8 @@ def multi_key(key: PRNGKeyArray, batch: Batch) -> Sample:
     RULER's niah_multikey: one needle is asked for, the others distract; the keys are all different. `at` is the depth of the
     pair asked for.
     """
-    check_length("multi_key", batch.length, (batch.tasks.needles + 1) * (1 + batch.tasks.symbols) + 1)
-    return _pairs(key, batch, "multi_key", batch.tasks.needles)
+    check_length("multi_key", batch.length, (batch.data.needles + 1) * (1 + batch.data.symbols) + 1)
+    return _pairs(key, batch, "multi_key", batch.data.needles)
 
 
 def key_value(key: PRNGKeyArray, batch: Batch) -> Sample:
@@ -50,14 +50,14 @@ def key_value(key: PRNGKeyArray, batch: Batch) -> Sample:
     Here a pair is 1 + symbols ids, and fillers take up the remainder of the length. `at` is the place of the pair asked for:
     0 the first, 1 the last.
     """
-    width = 1 + batch.tasks.symbols
+    width = 1 + batch.data.symbols
     check_length("key_value", batch.length, 2 * width + 1)
     return _pairs(key, batch, "key_value", (batch.length - 1 - width) // width)
 
 
 def _pairs(key: PRNGKeyArray, batch: Batch, task: Task, count: int) -> Sample:
     """Rows with `count` pairs at drawn places, the first of which is asked for."""
-    v, symbols = batch.tasks.vocabulary, batch.tasks.symbols
+    v, symbols = batch.vocabulary, batch.data.symbols
     v.need("keys", count, task)
     noise, names, draw, where = jax.random.split(key, 4)
     keys = distinct(names, batch.rows, v.first_key, v.keys, count)
@@ -77,7 +77,7 @@ def multi_query(key: PRNGKeyArray, batch: Batch) -> Sample:
     associative recall of Arora et al. 2023 (arXiv:2312.04927). A row teaches `queries` lookups, where the tasks with one
     question teach one.
     """
-    v, needles = batch.tasks.vocabulary, batch.tasks.queries
+    v, needles = batch.vocabulary, batch.data.queries
     check_length("multi_query", batch.length, 4 * needles + 1)
     v.need("keys", needles, "multi_query")
     noise, names, draw, where = jax.random.split(key, 4)
@@ -98,7 +98,7 @@ def multi_value(key: PRNGKeyArray, batch: Batch) -> Sample:
     RULER's niah_multivalue accepts the values in any order and scores the share that is named. Here the answer has one order,
     and all values have to be right. They are all different, so that each determines the next.
     """
-    v, answers = batch.tasks.vocabulary, batch.tasks.answers
+    v, answers = batch.vocabulary, batch.data.answers
     check_length("multi_value", batch.length, 3 * answers + 2)
     v.need("values", answers, "multi_value")
     noise, name, draw, where = jax.random.split(key, 4)
@@ -121,7 +121,7 @@ def variable_tracking(key: PRNGKeyArray, batch: Batch) -> Sample:
     chain. Asking for the last variable alone would take all steps in one token, which measures the depth of the model rather
     than its reach.
     """
-    v, chains, links = batch.tasks.vocabulary, batch.tasks.chains, 1 + batch.tasks.hops
+    v, chains, links = batch.vocabulary, batch.data.chains, 1 + batch.data.hops
     count = chains * links
     check_length("variable_tracking", batch.length, 3 * count + links + 2)
     v.need("keys", count, "variable_tracking")

@@ -8,8 +8,9 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Int32, PRNGKeyArray
 
+from leadline.experiments.config.data import DIGITS
 from leadline.experiments.data.retrieval.haystack import shared_values
-from leadline.experiments.data.retrieval.vocabulary import ASK, DIGITS, END, PLUS, Batch, Task, check_length, task_id
+from leadline.experiments.data.retrieval.vocabulary import ASK, END, PLUS, Batch, Task, check_length, task_id
 from leadline.experiments.data.sample import Sample
 
 
@@ -38,7 +39,7 @@ def copying(key: PRNGKeyArray, batch: Batch) -> Sample:
     draw, size = jax.random.split(key)
     longest = (batch.length - 2) // 2
     n = _drawn_sizes(size, batch, longest)
-    string = shared_values(draw, batch.tasks.vocabulary, (batch.rows, longest))
+    string = shared_values(draw, batch.vocabulary, (batch.rows, longest))
     place = jnp.arange(batch.length + 1, dtype=jnp.int32)[None]
     copied = place - n - 2  # index into the copy
     tokens = jnp.where(place <= n, _read(string, place - 1), ASK)
@@ -61,7 +62,7 @@ def addition(key: PRNGKeyArray, batch: Batch) -> Sample:
     """
     check_length("addition", batch.length, 3 * batch.smallest + 4)
     draw, size = jax.random.split(key)
-    longest, first = (batch.length - 4) // 3, batch.tasks.vocabulary.first_value
+    longest, first = (batch.length - 4) // 3, batch.vocabulary.first_value
     n = _drawn_sizes(size, batch, longest)
     inside = jnp.arange(longest, dtype=jnp.int32)[None, None] < n[None]
     a, b = jnp.where(inside, jax.random.randint(draw, (2, batch.rows, longest), 0, DIGITS, jnp.int32), 0)

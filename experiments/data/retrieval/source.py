@@ -19,15 +19,8 @@ from leadline.experiments.data.retrieval.needles import (
     variable_tracking,
 )
 from leadline.experiments.data.retrieval.sized import addition, copying, largest_size
-from leadline.experiments.data.retrieval.vocabulary import Batch, Tasks, Vocabulary
+from leadline.experiments.data.retrieval.vocabulary import Batch, vocabulary_of
 from leadline.experiments.data.sample import HELD_OUT_SEED, Sample, step_inputs, step_key
-
-
-def retrieval_tasks(data: RetrievalData) -> Tasks:
-    """The sizes of a configuration as the tasks take them."""
-    vocabulary = Vocabulary(data.keys, data.values, data.fillers, data.values_per_key)
-    return Tasks(vocabulary, data.symbols, data.needles, data.queries, data.answers, data.chains, data.hops)
-
 
 # Each raises UserError where it does not fit into the length, with the smallest that it fits into.
 SAMPLES: Mapping[Task, Callable[[PRNGKeyArray, Batch], Sample]] = {
@@ -92,7 +85,7 @@ class RetrievalSource:
 
     @property
     def vocabulary(self) -> int:
-        return retrieval_tasks(self.data).vocabulary.size
+        return vocabulary_of(self.data).size
 
     @property
     def shared(self) -> None:
@@ -117,7 +110,7 @@ class RetrievalSource:
         """
         data = self.data
         shares = data.shares or (1.0,) * len(data.tasks)
-        return mixture(step_key(inputs), data.tasks, shares, Batch(retrieval_tasks(data), batch, data.length))
+        return mixture(step_key(inputs), data.tasks, shares, Batch(data, batch, data.length))
 
     def held_out(self, sequences: int) -> Sample:
         """Rows of the mixture that no training seed draws, the same for every arm and seed."""
@@ -136,7 +129,7 @@ class RetrievalSource:
 
         def draw(key: Array) -> Sample:
             at = jnp.asarray(grid(depths, rows), jnp.float32)
-            return SAMPLES[task](key, Batch(retrieval_tasks(self.data), depths * rows, length, smallest, at))
+            return SAMPLES[task](key, Batch(self.data, depths * rows, length, smallest, at))
 
         key = step_key(jnp.asarray(step_inputs(HELD_OUT_SEED, 1 + TASKS.index(task))))  # step 0 is the mixture's
         return jax.jit(draw)(jax.random.fold_in(key, length))

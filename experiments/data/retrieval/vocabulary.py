@@ -18,7 +18,7 @@ from typing import Literal, NamedTuple
 
 from jaxtyping import Array, Float
 
-from leadline.experiments.config.data import DIGITS, TASKS, Task
+from leadline.experiments.config.data import TASKS, RetrievalData, Task
 from leadline.experiments.runtime.errors import UserError
 
 AT_A_DEPTH: tuple[Task, ...] = ("passkey", "multi_key", "key_value")  # one needle is asked for, and can be put anywhere
@@ -28,21 +28,12 @@ NEEDLE, EQUALS, PLUS, ASK, END = range(len(TASKS), len(TASKS) + 5)
 
 @dataclass(frozen=True)
 class Vocabulary:
-    """How many ids there are of each kind.
-
-    Raises:
-        UserError: for fewer than one filler or key, or fewer values than digits.
-    """
+    """How many ids there are of each kind."""
 
     keys: int
     values: int
     fillers: int
     values_per_key: int = 0  # 0: all keys share the values
-
-    def __post_init__(self) -> None:
-        for name, count, least in (("keys", self.keys, 1), ("fillers", self.fillers, 1), ("values", self.values, DIGITS)):
-            if count < least:
-                raise UserError(f"{count} {name}: retrieval needs {least} or more")
 
     @property
     def first_filler(self) -> int:
@@ -71,24 +62,11 @@ class Vocabulary:
             raise UserError(f"{task} needs {count} different {kind}, and there are {known}: set data.{kind} = {count} or more")
 
 
-@dataclass(frozen=True)
-class Tasks:
-    """The ids that all tasks share, and the sizes of single tasks."""
-
-    vocabulary: Vocabulary
-    symbols: int = 1  # of a passkey or a value
-    needles: int = 4  # of multi_key
-    queries: int = 8  # of multi_query
-    answers: int = 4  # of multi_value
-    chains: int = 2  # of variable_tracking
-    hops: int = 2
-
-
 class Batch(NamedTuple):
     """What a batch of one task is to be.
 
     Attributes:
-        tasks: the ids and the sizes.
+        data: the ids and the sizes of single tasks.
         rows: B.
         length: targets T of a row, which has T + 1 ids.
         smallest: the smallest size of copy and addition.
@@ -96,11 +74,20 @@ class Batch(NamedTuple):
             0 to 1; uniform if absent. Tasks that ask for several needles ignore it.
     """
 
-    tasks: Tasks
+    data: RetrievalData
     rows: int
     length: int
     smallest: int = 1
     at: Float[Array, "B"] | None = None
+
+    @property
+    def vocabulary(self) -> Vocabulary:
+        return vocabulary_of(self.data)
+
+
+def vocabulary_of(data: RetrievalData) -> Vocabulary:
+    """The ids of a configuration."""
+    return Vocabulary(data.keys, data.values, data.fillers, data.values_per_key)
 
 
 def task_id(task: Task) -> int:

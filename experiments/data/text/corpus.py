@@ -1,11 +1,9 @@
-"""Documents: where text comes from, how it is divided into training and held-out text, and its digest.
+"""Documents: where text comes from.
 
 A document's text is bytes in valid UTF-8, as on disk: no newline or Unicode form is changed. Texts are read one after the
 other, again in every pass over them, so that a corpus may be larger than memory.
 """
 
-import hashlib
-import operator
 import os
 import sysconfig
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -24,9 +22,6 @@ SKIPPED_FOLDER_PREFIX = "config-"
 SKIPPED_FILES = frozenset({"sitecustomize.py", "usercustomize.py"})
 SKIPPED_FILE_PREFIX = "_sysconfigdata"
 TOPICS = "pydoc_data/topics"
-
-# Sets this use of SHA-256 apart from the digests, so that no digest of a text says on which side it falls.
-SPLIT_KEY = b"leadline held-out split 1"
 
 
 @dataclass(frozen=True)
@@ -49,48 +44,6 @@ class Corpus:
 
     def __iter__(self) -> Iterator[Document]:
         return (Document(name, text) for read in self.sources for name, text in read())
-
-
-@dataclass(frozen=True)
-class Side:
-    """The documents of one side in the order of the corpus, read in each pass.
-
-    A pass to the end raises UserError if the texts are not those of the first pass.
-
-    Attributes:
-        documents: of both sides.
-        part: the part of a text that lies on this side, or None.
-        count, bytes, digest: of this side, from the first pass.
-    """
-
-    documents: Iterable[Document]
-    part: Callable[[bytes], bytes | None]
-    count: int
-    bytes: int
-    digest: str
-
-    def __len__(self) -> int:
-        return self.count
-
-    def __iter__(self) -> Iterator[Document]:
-        digest = hashlib.sha256()
-        for document in self.documents:
-            text = self.part(document.text)
-            if text is not None:
-                digest.update(_sha256(text))
-                yield Document(document.name, text)
-        if digest.hexdigest() != self.digest:
-            raise UserError("a file of the corpus changed while it was read; run again when nothing writes to the corpus")
-
-
-@dataclass(frozen=True)
-class Split:
-    """The sides of a corpus, the share that was asked for, and the digest of the corpus."""
-
-    train: Side
-    held_out: Side
-    share: float
-    digest: str
 
 
 def stdlib_documents() -> Corpus:
@@ -126,72 +79,6 @@ def text_documents(entries: Sequence[str | Path], hub_documents: int | None = No
     if not sources:
         raise UserError("no text was named; name at least one file or folder")
     return Corpus(sources)
-
-
-def split(documents: Iterable[Document], held_out_share: float = 0.05) -> Split:
-    """Divides by document: one is held out when a keyed SHA-256 of its text, as a number in [0, 1), is below the share.
-
-    So a document's side depends on its text alone, not on order, names or other documents, and copies of one text never
-    lie on both sides. The share holds on average. A single document is divided by position: its last `held_out_share`
-    of bytes, from the next whole character on, is held out. The documents are read once here, and once in each pass over a
-    side.
-
-    Raises:
-        UserError: when the share is not between 0 and 1 or a side would be empty.
-    """
-    if not 0.0 < held_out_share < 1.0:
-        raise UserError(f"the held-out share is {held_out_share}; it must lie between 0 and 1")
-    whole, train, held_out = _Tally(), _Tally(), _Tally()
-    lowest, highest, document = 1.0, 0.0, Document("", b"")
-    for document in documents:
-        digest = _sha256(document.text)
-        place = _place(digest)
-        lowest, highest = min(lowest, place), max(highest, place)
-        for tally in (whole, held_out if place < held_out_share else train):
-            tally.add(document.text, digest)
-    if not whole.count:
-        raise UserError("there are no documents to divide; name some text")
-    if whole.count == 1:
-        return _split_by_position(documents, document, held_out_share)
-    if not lowest < held_out_share <= highest:
-        raise UserError(_one_sided(whole.count, lowest, highest, held_out_share))
-    return Split(
-        train.side(documents, partial(_by_place, held_out_share, False)),
-        held_out.side(documents, partial(_by_place, held_out_share, True)),
-        held_out_share,
-        whole.digest.hexdigest(),
-    )
-
-
-def corpus_digest(documents: Iterable[Document]) -> str:
-    """SHA-256, in hexadecimal, of the texts in their order. Names do not count: they change no number."""
-    tally = _Tally()
-    for document in documents:
-        tally.add(document.text, _sha256(document.text))
-    return tally.digest.hexdigest()
-
-
-def _sha256(text: bytes) -> bytes:
-    return hashlib.sha256(text).digest()
-
-
-class _Tally:
-    """How many texts were added, their bytes, and their digest."""
-
-    def __init__(self) -> None:
-        self.count, self.bytes, self.digest = 0, 0, hashlib.sha256()
-
-    def add(self, text: bytes, digest: bytes) -> None:
-        self.count += 1
-        self.bytes += len(text)
-        self.digest.update(digest)
-
-    def side(self, documents: Iterable[Document], part: Callable[[bytes], bytes | None]) -> Side:
-        return Side(documents, part, self.count, self.bytes, self.digest.hexdigest())
-
-
-def _by_place(share: float, held_out: bool, text: bytes) -> bytes | None:
-    return text if (_place(_sha256(text)) < share) == held_out else None
 
 
 def _stdlib_texts(root: Path, names: Sequence[str]) -> Iterator[tuple[str, bytes]]:
@@ -247,38 +134,3 @@ def _folder_files(root: Path) -> Iterator[Path]:
 def _readable() -> str:
     suffixes = ", ".join([*sorted(TEXT_SUFFIXES), PARQUET])
     return f"{suffixes} (and, but for the last, {' or '.join(sorted(COMPRESSED))} behind it)"
-
-
-def _place(digest: bytes) -> float:
-    """A number in [0, 1) from the first 53 bits of the keyed hash of a text's digest, which a float64 holds exactly."""
-    bits = _sha256(SPLIT_KEY + digest)
-    return (int.from_bytes(bits[:8], "big") >> 11) * 2.0**-53
-
-
-def _one_sided(count: int, lowest: float, highest: float, share: float) -> str:
-    """Which side is empty, and the nearest share, to four digits, that would fill it."""
-    side = "training" if highest < share else "held-out"
-    empty = f"the {side} text is empty: none of the {count} documents falls on that side at a share of {share}"
-    # The share that fills both sides lies above the smallest place and at or below the largest.
-    remedy = int(lowest * 1e4 + 1) / 1e4 if side == "held-out" else int(highest * 1e4) / 1e4
-    if not lowest < remedy <= highest:
-        return f"{empty}; add documents, or join them into one file, which is divided by position"
-    return f"{empty}; a held-out share of {remedy:g} would do, or more documents, or all of them in one file"
-
-
-def _split_by_position(documents: Iterable[Document], document: Document, share: float) -> Split:
-    text = document.text
-    cut = len(text) - max(1, round(len(text) * share))
-    # Bytes 10xxxxxx continue a character of UTF-8.
-    while 0 < cut < len(text) and text[cut] & 0xC0 == 0x80:
-        cut += 1
-    if not 0 < cut < len(text):
-        raise UserError(f"{document.name}: {len(text)} bytes are too short to divide at a share of {share}; add text")
-    train, held_out = _slice_side(documents, text, 0, cut), _slice_side(documents, text, cut, len(text))
-    return Split(train, held_out, share, corpus_digest([document]))
-
-
-def _slice_side(documents: Iterable[Document], text: bytes, begin: int, end: int) -> Side:
-    tally = _Tally()
-    tally.add(text[begin:end], _sha256(text[begin:end]))
-    return tally.side(documents, operator.itemgetter(slice(begin, end)))

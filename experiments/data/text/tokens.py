@@ -12,8 +12,8 @@ from typing import Any, BinaryIO
 import numpy as np
 from jaxtyping import UInt
 
-from leadline.experiments.data.text.corpus import Split
 from leadline.experiments.data.text.encoding import chunks_of, encoded, replacing, workers
+from leadline.experiments.data.text.split import Split
 from leadline.experiments.runtime.errors import UserError
 from leadline.tokenization.tokenizer import Tokenizer
 

@@ -7,7 +7,8 @@ from itertools import chain
 from pathlib import Path
 
 from leadline.experiments.config.tokenizer import Bpe, Characters, TokenizerConfig, Unigram, WordPiece, Words
-from leadline.experiments.data.text.corpus import Document, corpus_digest
+from leadline.experiments.data.text.corpus import Document
+from leadline.experiments.data.text.split import corpus_digest
 from leadline.experiments.runtime.errors import UserError
 from leadline.tokenization.bpe.tokenizer import train_bpe
 from leadline.tokenization.character import train_characters

@@ -8,7 +8,8 @@ import numpy as np
 
 from leadline.experiments.config.base import Frozen
 from leadline.experiments.config.exact import WordPieceComparison
-from leadline.experiments.data.text.corpus import Corpus, Document, corpus_digest
+from leadline.experiments.data.text.corpus import Corpus, Document
+from leadline.experiments.data.text.split import corpus_digest
 from leadline.experiments.measure.cost import Cost, cost
 from leadline.experiments.measure.exact.job import Computed, Job, independent
 from leadline.experiments.measure.scalars import scalars

@@ -14,7 +14,7 @@ LENGTH, ROWS = 64, 200
 @pytest.fixture(scope="module")
 def drawn() -> Sample:
     draw = jax.jit(lambda key: sample(key, TASK, ROWS, LENGTH))
-    return jax.tree.map(np.asarray, draw(jax.random.key(3)))
+    return jax.device_get(draw(jax.random.key(3)))
 
 
 def _read(row: list[int]) -> dict[int, int]:
@@ -30,7 +30,8 @@ def _read(row: list[int]) -> dict[int, int]:
 
 
 def test_a_reader_finds_every_answer_at_its_evidence_and_nowhere_else(drawn: Sample) -> None:
-    for row, evidence, weights in zip(drawn.tokens, drawn.evidence, drawn.weights, strict=True):
+    arrays = map(np.asarray, (drawn.tokens, drawn.evidence, drawn.weights))
+    for row, evidence, weights in zip(*arrays, strict=True):
         answers = _read(row.tolist())
         assert answers == {int(t): int(evidence[t]) for t in np.flatnonzero(evidence >= 0)} != {}
         np.testing.assert_array_equal(weights, np.isin(np.arange(LENGTH), list(answers)).astype(np.float32))
@@ -40,7 +41,7 @@ def test_a_reader_finds_every_answer_at_its_evidence_and_nowhere_else(drawn: Sam
 
 
 def test_ids_are_the_tasks_own_and_values_drawn_anew_in_every_row(drawn: Sample) -> None:
-    tokens = drawn.tokens
+    tokens = np.asarray(drawn.tokens)
     assert TASK.size == 1 + 40 * (1 + 3)
     np.testing.assert_array_equal(tokens[:, 0], TASK.marker)
     keys, values = tokens[:, 1::2] - TASK.first, tokens[:, 2::2] - TASK.first - TASK.keys
@@ -70,7 +71,8 @@ def test_distances_are_log_uniform() -> None:
 
 def test_every_octave_of_distance_is_asked_about(drawn: Sample) -> None:
     """The row's end takes from the far octaves: of a distance of n slots only slots - n places are left."""
-    distance = (np.arange(LENGTH)[None] - drawn.evidence)[drawn.evidence >= 0]
+    evidence = np.asarray(drawn.evidence)
+    distance = (np.arange(LENGTH)[None] - evidence)[evidence >= 0]
     assert (distance % 2 == 1).all()
     octaves = np.histogram((distance + 1) // 2, [1, 2, 4, 8, 16, 32])[0] / len(distance)  # in slots
     assert octaves.min() > 0.04

@@ -5,7 +5,7 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from leadline.tokenization.bpe.merging import apply_merges
@@ -19,6 +19,7 @@ MERGES = st.lists(st.tuples(st.integers(0, 5), st.integers(0, 5)), unique=True, 
 
 
 @given(st.lists(st.integers(0, 2), max_size=20), MERGES)
+@example([0, 1, 2, 0], [(2, 0), (1, 2), (0, 1), (1, 3)])  # 1 waits to merge with 2, which becomes 3 before its turn
 def test_equal_to_searching_the_whole_row_each_time(symbols: list[int], pairs: list[tuple[int, int]]) -> None:
     ranks = {pair: (rank, rank + 3) for rank, pair in enumerate(pairs)}
     row = list(symbols)

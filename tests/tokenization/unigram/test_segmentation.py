@@ -1,6 +1,7 @@
 """All segmentations of a string, against a list of them; tests/tokenization/test_examples.py has the best ones by hand."""
 
 from collections.abc import Iterator
+from dataclasses import replace
 from math import exp, inf, isclose, log, nan
 
 import numpy as np
@@ -57,7 +58,7 @@ def test_no_piece_crosses_words() -> None:
     "fields", [{"escape": True}, {"byte_fallback": False}, {"pattern": "words"}, {"normalization": ("nfc",)}]
 )
 def test_what_loses_text(fields: dict) -> None:
-    assert not UnigramTokenizer(("a",), (-1.0,), **{"byte_fallback": True} | fields).lossless
+    assert not replace(UnigramTokenizer(("a",), (-1.0,), byte_fallback=True), **fields).lossless
 
 
 def test_log_likelihood_is_the_sum_over_segmentations() -> None:

@@ -11,7 +11,8 @@ import numpy as np
 
 from leadline.experiments.bench.worker import Prepared, scratch
 from leadline.experiments.config.tokenizer import Bpe
-from leadline.experiments.data.text.corpus import Document, split, stdlib_documents
+from leadline.experiments.data.text.corpus import Document, stdlib_documents
+from leadline.experiments.data.text.split import split
 from leadline.experiments.data.text.tokens import token_files
 from leadline.experiments.data.text.training import trained_tokenizer
 from leadline.tokenization.bpe.tokenizer import BpeTokenizer, train_bpe

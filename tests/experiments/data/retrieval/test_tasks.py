@@ -1,7 +1,6 @@
 """The tasks: every answer is what a plain reader of the row finds, every row is well formed, and what does not fit is said."""
 
 import re
-from dataclasses import replace
 from typing import Any
 
 import jax
@@ -11,6 +10,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from leadline.experiments.config.data import RetrievalData
 from leadline.experiments.data.retrieval.sized import added, largest_size
 from leadline.experiments.data.retrieval.source import SAMPLES, mixture
 from leadline.experiments.data.retrieval.vocabulary import (
@@ -24,13 +24,13 @@ from leadline.experiments.data.retrieval.vocabulary import (
     TASKS,
     Batch,
     Task,
-    Tasks,
     Vocabulary,
+    vocabulary_of,
 )
 from leadline.experiments.data.sample import Sample
 from leadline.experiments.runtime.errors import UserError
 
-VOCABULARY = Vocabulary(keys=40, values=14, fillers=3)
+DATA = RetrievalData(length=40, keys=40, values=14, fillers=3)
 compiled_added = jax.jit(added)
 # The least lengths: one token of the task, the context, and the question with its answer, less the last token.
 SMALLEST = {
@@ -64,9 +64,9 @@ def _pairs(row: list[int], ask: int, v: Vocabulary, symbols: int) -> list[tuple[
     return pairs
 
 
-def _expected(row: list[int], tasks: Tasks) -> list[int]:
+def _expected(row: list[int], tasks: RetrievalData) -> list[int]:
     """What stands behind the last question, found by reading the row from the left; -1 where it is no part of the answer."""
-    v, ask = tasks.vocabulary, row.index(ASK)
+    v, ask = vocabulary_of(tasks), row.index(ASK)
     match TASKS[row[0]]:
         case "passkey":
             start = row.index(NEEDLE)
@@ -95,13 +95,13 @@ def _expected(row: list[int], tasks: Tasks) -> list[int]:
             return [*(v.first_value + int(d) for d in digits), END]
 
 
-def _check(task: Task, sample: Sample, tasks: Tasks, length: int) -> None:
+def _check(task: Task, sample: Sample, tasks: RetrievalData, length: int) -> None:
     tokens, weights, evidence = np.asarray(sample.tokens), np.asarray(sample.weights), np.asarray(sample.evidence)
     assert (tokens.dtype, weights.dtype, evidence.dtype) == (np.int32, np.float32, np.int32)
     assert tokens.shape[1] == length + 1
     assert weights.shape == evidence.shape == tokens[:, 1:].shape
     assert tokens.min() >= 0
-    assert tokens.max() < tasks.vocabulary.size
+    assert tokens.max() < vocabulary_of(tasks).size
     assert set(np.unique(weights)) <= {0.0, 1.0}
     for row, weight, seen in zip(tokens.tolist(), weights.tolist(), evidence.tolist(), strict=True):
         assert TASKS[row[0]] == task
@@ -125,12 +125,13 @@ def _check(task: Task, sample: Sample, tasks: Tasks, length: int) -> None:
                 assert row[place] == row[t + 1]
 
 
-OF_KEYS = Tasks(replace(VOCABULARY, values_per_key=3), symbols=3, needles=5, queries=6, answers=5, chains=3, hops=1)
+SIZES = {"symbols": 3, "needles": 5, "queries": 6, "answers": 5, "chains": 3, "hops": 1}
+OF_KEYS = DATA.model_copy(update=SIZES | {"values_per_key": 3})
 
 
 @pytest.mark.parametrize("task", TASKS)
 def test_answers_are_what_a_reader_finds_and_too_short_a_length_is_named(task: Task) -> None:
-    for tasks, more in ((Tasks(VOCABULARY, symbols=2, hops=3), 0), (OF_KEYS, 23)):
+    for tasks, more in ((DATA.model_copy(update={"symbols": 2, "hops": 3}), 0), (OF_KEYS, 23)):
         smallest = SMALLEST[task](tasks)
         _check(task, _drawn(task, tasks, 20, smallest + more), tasks, smallest + more)
         for length in (1, smallest - 1):
@@ -142,16 +143,12 @@ def test_answers_are_what_a_reader_finds_and_too_short_a_length_is_named(task: T
 @pytest.mark.parametrize(("task", "keys"), [("key_value", 3), ("multi_key", 3), ("multi_query", 7), ("variable_tracking", 5)])
 def test_too_few_ids_are_named(task: Task, keys: int) -> None:
     with pytest.raises(UserError, match=rf"{task} needs \d+ different keys, and there are {keys}: set data\.keys = "):
-        _drawn(task, Tasks(Vocabulary(keys, 10, 1)), 2, 64)
-    with pytest.raises(UserError, match="9 values: retrieval needs 10 or more"):
-        Vocabulary(8, 9, 1)
-    with pytest.raises(UserError, match="0 fillers"):
-        Vocabulary(8, 10, 0)
+        _drawn(task, RetrievalData(length=64, keys=keys, values=10, fillers=1), 2, 64)
 
 
 @pytest.mark.parametrize("task", AT_A_DEPTH)
 def test_a_grid_of_depths_runs_from_the_first_place_to_the_last(task: Task) -> None:
-    tasks, length = Tasks(VOCABULARY), 45
+    tasks, length = DATA, 45
     at = np.linspace(0, 1, 12, dtype=np.float32)
     sample = _drawn(task, tasks, 12, length, at=jnp.asarray(at))
     _check(task, sample, tasks, length)
@@ -165,7 +162,7 @@ def test_a_grid_of_depths_runs_from_the_first_place_to_the_last(task: Task) -> N
 
 @pytest.mark.parametrize("task", AT_A_DEPTH)
 def test_a_depth_that_is_not_given_is_uniform(task: Task) -> None:
-    places = _drawn(task, Tasks(VOCABULARY), 10_000, 32, seed=5).evidence[:, -1]
+    places = np.asarray(_drawn(task, DATA, 10_000, 32, seed=5).evidence)[:, -1]
     if task == "key_value":  # two tokens a pair: every second place, but for the filler that may stand before it
         places = places // 2
     counts = np.bincount(places)
@@ -176,7 +173,7 @@ def test_a_depth_that_is_not_given_is_uniform(task: Task) -> None:
 
 @pytest.mark.parametrize("task", OF_A_SIZE)
 def test_sizes_are_those_asked_for(task: Task) -> None:
-    tasks, length = Tasks(VOCABULARY), 40
+    tasks, length = DATA, 40
     largest = largest_size(task, length)
     assert largest is not None
     sample = _drawn(task, tasks, 5, length, smallest=3, at=jnp.linspace(0, 1, 5))
@@ -200,7 +197,7 @@ def test_sums_are_those_of_python(a: int, b: int) -> None:
 
 def test_a_mixture_has_its_shares_and_whole_rows() -> None:
     names: tuple[Task, ...] = ("passkey", "copy", "addition")
-    shares, rows, tasks = np.array([1.0, 2.0, 1.0]), 1000, Tasks(VOCABULARY)
+    shares, rows, tasks = np.array([1.0, 2.0, 1.0]), 1000, DATA
     draw = jax.jit(lambda key: mixture(key, names, shares.tolist(), Batch(tasks, rows, 40)))
     sample = jax.device_get(draw(jax.random.key(0)))
     for share, task in zip(shares / shares.sum(), names, strict=True):

@@ -16,8 +16,8 @@ TOKENS = np.arange(1000, dtype=np.uint16)
 
 
 class _WithoutBos(ByteTokenizer):
-    specials = Specials(pad=0, eos=4)  # pyright: ignore[reportAssignmentType]
-    vocabulary_size = 6  # pyright: ignore[reportAssignmentType]
+    specials = Specials(pad=0, eos=4)  # pyright: ignore[reportAssignmentType, reportIncompatibleMethodOverride]
+    vocabulary_size = 6  # pyright: ignore[reportAssignmentType, reportIncompatibleMethodOverride]
 
 
 def test_what_each_policy_may_draw() -> None:

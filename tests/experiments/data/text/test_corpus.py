@@ -15,7 +15,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pyarrow import parquet
 
-from leadline.experiments.data.text.corpus import Document, corpus_digest, split, stdlib_documents, text_documents
+from leadline.experiments.data.text.corpus import Document, stdlib_documents, text_documents
+from leadline.experiments.data.text.split import corpus_digest, split
 from leadline.experiments.runtime.errors import UserError
 
 DOCUMENTS = [Document(str(i), f"document {i}".encode()) for i in range(400)]

@@ -1,5 +1,9 @@
-"""Chunks of documents, the pools that encode them, and files that are replaced as a whole."""
+"""Chunks of documents, the pools that encode them, the memory that this takes, and files that are replaced as a whole."""
 
+import gzip
+import hashlib
+import json
+import tracemalloc
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -7,8 +11,10 @@ import numpy as np
 import pytest
 
 from leadline.experiments.data.text import encoding
-from leadline.experiments.data.text.corpus import Document
+from leadline.experiments.data.text.corpus import Document, text_documents
 from leadline.experiments.data.text.encoding import Chunk, chunks_of, encoded, replacing, workers
+from leadline.experiments.data.text.split import split
+from leadline.experiments.data.text.tokens import token_files
 from leadline.tokenization.byte import ByteTokenizer
 
 DOCUMENTS = [Document(str(i), f"document {i} é".encode() * (1 + i % 7)) for i in range(200)]
@@ -52,3 +58,23 @@ def test_a_file_that_fails_keeps_its_old_content(tmp_path: Path) -> None:
         raise RuntimeError
     assert path.read_bytes() == b"old"
     assert list((tmp_path / "scratch").iterdir()) == []
+
+
+def _peak(folder: Path, count: int) -> int:
+    """Bytes that Python holds at most while so many documents of 10 kB are unpacked, divided and encoded."""
+    folder.mkdir()
+    with gzip.open(folder / "data.jsonl.gz", "wt") as file:
+        file.writelines(json.dumps({"text": hashlib.shake_128(str(i).encode()).hexdigest(5000)}) + "\n" for i in range(count))
+    tracemalloc.start()
+    try:
+        token_files(split(text_documents([folder / "data.jsonl.gz"])), ByteTokenizer(), folder / "tokens")
+        return tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+
+
+def test_memory_does_not_grow_with_the_corpus(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(encoding, "CHUNK", 1 << 15)
+    monkeypatch.setattr(encoding, "cores", lambda: 1)
+    small, large = _peak(tmp_path / "small", 60), _peak(tmp_path / "large", 120)
+    assert large < small + 100_000  # of 600 kB that are more

@@ -34,7 +34,8 @@ def test_windows_do_not_overlap_and_know_their_documents(first: np.ndarray, size
     text = held_out_windows(documents, 9, 1000, first)
     assert len(text.windows) == slot_count(documents, 9, first) == len(documents.ids) // size
     inside = text.windows[:, -size:]
-    assert (np.diff(np.sort(inside.min(axis=1, where=inside != EOS, initial=10**6))) >= size - 1).all()
+    begins = np.sort(inside.min(axis=1, where=inside != EOS, initial=10**6)).astype(int)
+    assert (np.diff(begins) >= size - 1).all()
     numbers = np.searchsorted(documents.ends, np.arange(len(documents.ids)), "right")
     known = text.windows[:, 1:] != EOS  # any other id tells its place
     np.testing.assert_array_equal(numbers[text.windows[:, 1:][known] - 1], text.documents[known])

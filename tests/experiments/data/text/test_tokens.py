@@ -1,11 +1,8 @@
 """Token files: written once, verified, encoded again where they are not what was written, and nothing encoded twice."""
 
-import gzip
-import hashlib
 import json
 import os
 import shutil
-import tracemalloc
 from collections.abc import Callable, Sequence
 from dataclasses import astuple
 from pathlib import Path
@@ -15,8 +12,9 @@ import numpy as np
 import pytest
 
 from leadline.experiments.data.text import encoding
-from leadline.experiments.data.text.corpus import Document, split, text_documents
+from leadline.experiments.data.text.corpus import Document, text_documents
 from leadline.experiments.data.text.encoding import chunks_of, workers
+from leadline.experiments.data.text.split import split
 from leadline.experiments.data.text.tokens import token_files
 from leadline.experiments.runtime.errors import UserError
 from leadline.tokenization.byte import ByteTokenizer
@@ -47,11 +45,11 @@ class _Other(_Counting):
 
 
 class _Large(ByteTokenizer):
-    vocabulary_size = 2**16 + 1  # pyright: ignore[reportAssignmentType]
+    vocabulary_size = 2**16 + 1  # pyright: ignore[reportAssignmentType, reportIncompatibleMethodOverride]
 
 
 class _WithoutEos(ByteTokenizer):
-    specials = Specials(pad=256, bos=257)  # pyright: ignore[reportAssignmentType]
+    specials = Specials(pad=256, bos=257)  # pyright: ignore[reportAssignmentType, reportIncompatibleMethodOverride]
 
 
 @pytest.fixture
@@ -115,15 +113,10 @@ def test_the_second_call_encodes_nothing(tmp_path: Path) -> None:
     assert {path.name: path.stat().st_mtime_ns for path in tmp_path.iterdir()} == stamps
 
 
-def _flipped(content: bytes) -> bytes:
-    middle = len(content) // 2
-    return content[:middle] + bytes([content[middle] ^ 1]) + content[middle + 1 :]
-
-
 # What becomes of the content of a file; None: it is gone.
 DAMAGES: dict[str, Callable[[bytes], bytes | None]] = {
     "cut": lambda content: content[:-2],
-    "flipped": _flipped,
+    "flipped": lambda content: content[:99] + bytes([content[99] ^ 1]) + content[100:],
     "empty": lambda _: b"",
     "gone": lambda _: None,
     "list": lambda _: b"[]",
@@ -158,39 +151,20 @@ def test_corpus_tokenizer_and_share_each_have_their_own_files(tmp_path: Path) ->
 
 def test_what_cannot_be_written_is_named(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("in the way")
-    with pytest.raises(UserError, match=r"file/tokens: tokens cannot be written \(.+\); choose another folder"):
-        token_files(split(DOCUMENTS), TOKENIZER, tmp_path / "file" / "tokens")
-    with pytest.raises(UserError, match="no EOS"):
-        token_files(split(DOCUMENTS), _WithoutEos(), tmp_path)
-    with pytest.raises(UserError, match="No space left on device"):  # nothing is left of one chunk
-        token_files(split(DOCUMENTS), _Counting(0, OSError(28, "No space left on device")), tmp_path / "full")
-    assert list((tmp_path / "full").iterdir()) == []
-
-
-def _peak(folder: Path, count: int) -> int:
-    """Bytes that Python holds at most while so many documents of 10 kB are unpacked, divided and encoded."""
-    folder.mkdir()
-    with gzip.open(folder / "data.jsonl.gz", "wt") as file:
-        file.writelines(json.dumps({"text": hashlib.shake_128(str(i).encode()).hexdigest(5000)}) + "\n" for i in range(count))
-    tracemalloc.start()
-    try:
-        token_files(split(text_documents([folder / "data.jsonl.gz"])), TOKENIZER, folder / "tokens")
-        return tracemalloc.get_traced_memory()[1]
-    finally:
-        tracemalloc.stop()
-
-
-def test_memory_does_not_grow_with_the_corpus(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(encoding, "CHUNK", 1 << 15)
-    monkeypatch.setattr(encoding, "cores", lambda: 1)
-    small, large = _peak(tmp_path / "small", 40), _peak(tmp_path / "large", 120)
-    assert large < small + 200_000  # of 800 kB that are more
+    full = _Counting(0, OSError(28, "No space left on device"))
+    for tokenizer, folder, message in (
+        (TOKENIZER, "file/tokens", r"file/tokens: tokens cannot be written \(.+\); choose another folder"),
+        (_WithoutEos(), "new", "no EOS"),
+        (full, "full", "No space left on device"),
+    ):
+        with pytest.raises(UserError, match=message):
+            token_files(split(DOCUMENTS), tokenizer, tmp_path / folder)
+    assert list((tmp_path / "full").iterdir()) == []  # nothing is left of one chunk
 
 
 @pytest.mark.usefixtures("small_chunks")
 def test_a_corpus_that_changes_is_never_mixed_with_what_was_kept(tmp_path: Path) -> None:
-    path = tmp_path / "data.jsonl"
-    lines = "".join(json.dumps({"text": f"document {i}"}) + "\n" for i in range(400))
+    path, lines = tmp_path / "data.jsonl", "".join(json.dumps({"text": f"document {i}"}) + "\n" for i in range(400))
     path.write_text(lines)
     divided = split(text_documents([path]))
     path.write_text(lines.replace("document 7", "dokument 7"))
@@ -212,8 +186,7 @@ def test_files_depend_neither_on_chunks_nor_on_processes(
     with workers(1, in_processes=in_processes) as pool:
         assert (pool.submit(os.getpid).result() != os.getpid()) == in_processes
     reports: list[tuple[int, int]] = []
-    report = lambda done, size: reports.append((done, size))  # noqa: E731
-    token_files(split(DOCUMENTS), TOKENIZER, tmp_path, report=report, in_processes=in_processes)
+    token_files(split(DOCUMENTS), TOKENIZER, tmp_path, lambda *numbers: reports.append(numbers), in_processes=in_processes)
     assert _contents(tmp_path) == whole
     assert reports == sorted(reports)
     assert (reports[0], reports[-1]) == ((0, SIZE), (SIZE, SIZE))
