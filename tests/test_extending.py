@@ -1,0 +1,49 @@
+"""docs/extending.md, followed in a copy of the repository."""
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+DIFFS = re.findall(r"```diff\n(.*?)```", (ROOT / "docs" / "extending.md").read_text(encoding="utf-8"), flags=re.DOTALL)
+FILES = {"encoding": 2, "normalizer": 2, "study": 1, "claim": 1}  # in the order of the document
+
+
+def touched(diff: str) -> set[str]:
+    return set(re.findall(r"^\+\+\+ b/(\S+)", diff, flags=re.MULTILINE))
+
+
+@pytest.mark.parametrize(("number", "files"), list(enumerate(FILES.values())), ids=list(FILES))
+def test_a_change_touches_few_files(number: int, files: int) -> None:
+    assert len(touched(DIFFS[number])) == files
+
+
+@pytest.fixture(scope="module")
+def copy(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The repository with every change of the document."""
+    folder = tmp_path_factory.mktemp("extended") / "leadline"
+    for name in ("model", "tokenization", "experiments", "src", "configs"):
+        shutil.copytree(ROOT / name, folder / name, symlinks=True, ignore=shutil.ignore_patterns("__pycache__"))
+    for diff in DIFFS:
+        subprocess.run(["git", "apply", "-"], input=diff, text=True, cwd=folder, check=True)
+    return folder
+
+
+@pytest.mark.slow
+def test_the_new_encoding_and_normalizer_are_trained_and_judged(copy: Path) -> None:
+    quick = ("train.steps=3", "train.batch=2", "measure.every=3", "measure.windows=2")
+    done = subprocess.run(
+        [sys.executable, "-m", "leadline", "run", "configs/my_study.toml", *quick],
+        env={**os.environ, "PYTHONPATH": str(copy / "src"), "JAX_PLATFORMS": "cpu"},
+        cwd=copy,
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stderr
+    assert "squared ReLU" in done.stdout
+    assert "squared-relu" in done.stdout
