@@ -13,8 +13,9 @@ from rich.console import Console
 
 from leadline.experiments.config.load import load_studies
 from leadline.experiments.config.to_model import decoder_config
+from leadline.experiments.publish.export import pack
 from leadline.experiments.records.record import Record
-from leadline.experiments.records.store import RECORD, pack, read_record, read_records, read_studies
+from leadline.experiments.records.store import RECORD, read_record, read_records, read_studies
 from leadline.experiments.runtime.errors import UserError
 from leadline.experiments.runtime.progress import Progress
 from leadline.experiments.runtime.signals import Interrupted
