@@ -73,19 +73,10 @@ def export(results: Path, into: Path, text: Path) -> Exported:
 
 
 def pack(results: Path, study: str, into: Path, quantities: Collection[str]) -> list[str]:
-    """Packs the records of a study, with their curves, into `into/STUDY`, and copies the study's description.
+    """Packs the records of a study, their curves and its description into `into/STUDY`, and says which records are left out.
 
-    Args:
-        results: where the records are.
-        study: its name.
-        into: another folder.
-        quantities: those whose arrays are kept, because a figure reads them.
-
-    Returns:
-        A line for each record that is left out.
-
-    Raises:
-        UserError: if there is no record, or the folder is the one that is packed, or cannot be written.
+    Arrays are kept of some `quantities` only. UserError if there is no record, or the folder is the one that is packed, or
+    cannot be written.
     """
     if into.resolve() == results.resolve():
         raise UserError(f"{into}: records are packed into another folder than the one that they are in")

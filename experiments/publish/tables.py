@@ -23,12 +23,8 @@ QUANTITY = "quantity"
 def table(spec: TableSpec, study: Study, stored: Iterable[StoredRecord]) -> Table:
     """A row for what the keys of the specification tell apart, a column for each quantity or value of `each`.
 
-    Cells are means over seeds and sample standard deviations. Rows and columns without a number are left out.
-
-    Args:
-        spec: rows, columns and what is published.
-        study: of which the records are.
-        stored: records of any study.
+    Cells are means over seeds and sample standard deviations, of the records of the study among `stored`. Rows and columns
+    without a number are left out.
     """
     chosen = shown(study, stored, spec.where, spec.labels)
     numbers, lost = _numbers(spec, chosen), _diverged(spec, chosen)
