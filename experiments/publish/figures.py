@@ -23,7 +23,7 @@ OF_ARRAYS = ("position", "scatter", "attention_map")
 
 
 def figure(spec: FigureSpec, study: Study, stored: Iterable[StoredRecord]) -> Drawing | None:
-    """The drawing that a specification describes, of the records of a study among `stored`; None where none has what it shows."""
+    """What a specification describes, drawn from the records of a study among `stored`; None where none has what it shows."""
     chosen = shown(study, stored, spec.where, spec.labels)
     name = file_name(study, spec.name)
     match spec.kind:

@@ -107,8 +107,7 @@ def test_bound(called: Called) -> None:
 def test_report_and_claims_of_records(called: Called, results: Path) -> None:
     published = called.json("report", results)
     assert Path(published["page"]).is_file()
-    assert published["tables"]
-    assert all(Path(path).is_file() for path in published["tables"] + published["figures"])
+    assert published["tables"] and all(Path(path).is_file() for path in published["tables"] + published["figures"])
     claims = called.json("claims", results)["claims"]
     assert {claim["id"]: claim["outcome"] for claim in claims} == {"mine-loss": "holds", "mine-sigmoid": "not measured"}
     assert {"statement", "published", "measured", "reason", "n", "interval", "scale"} <= set(claims[0])
@@ -140,13 +139,19 @@ def test_publish_packs_records_and_fills_a_text(called: Called, results: Path, t
 
 def test_a_run_of_what_is_on_record(called: Called, recorded: Run, results: Path) -> None:
     words = ("run", recorded.config, "--results", results)
+    page, times = (
+        (results / "index.html").read_bytes(),
+        {path: path.stat().st_mtime_ns for path in results.rglob("record.json")},
+    )
     ran = called.json(*words)
+    assert (results / "index.html").read_bytes() == page
+    assert {path: path.stat().st_mtime_ns for path in results.rglob("record.json")} == times
+    assert ran["studies"] == recorded.outcome.published.summary
     assert (ran["results"], ran["page"]) == (str(results), str(results / "index.html"))
     assert (ran["programs"], ran["trained"], ran["recorded"]) == (0, 0, 8)
     assert set(ran["studies"][0]) == {"study", "arm", "quantity", "dims", "unit", "mean", "std", "n"}
     assert [claim["id"] for claim in ran["claims"]] == ["mine-loss", "mine-sigmoid"]
-    code, out, _ = called(*words)
-    assert code == 0
+    out = called(*words)[1]
     assert out.index("Losses of my own") < out.index("Bounds") < out.index("mine-loss")
     assert "0 models trained, 8 on record before, 0 programs compiled" in out
     assert out.rstrip().endswith(f"page: {results / 'index.html'}")
@@ -156,7 +161,6 @@ def test_dry_run_trains_nothing(called: Called, tmp_path: Path) -> None:
     words = ("run", suite(tmp_path), "--dry-run", "--results", tmp_path / "results")
     rows = called.json(*words)["arms"]
     assert [row["study"] for row in rows] == ["mine"] * 2 + ["text"] * 2 + ["bases"] * 2
-    assert all(row["parameters"] > 0 and row["flops"] > 0 for row in rows if row["program"])
     assert "learned" in called.text(*words)
     assert not (tmp_path / "results").exists()
 

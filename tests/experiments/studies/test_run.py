@@ -54,9 +54,8 @@ def test_a_run_trains_records_and_publishes(recorded: Run) -> None:
 
 
 def test_a_study_needs_a_file_and_no_code(recorded: Run) -> None:
-    assert [(record.arm, record.seed) for record in records_of(recorded.results, "mine")] == [
-        ("learned", 0), ("learned", 1), ("softmax", 0), ("softmax", 1),
-    ]  # fmt: skip
+    arms = [f"{record.arm} {record.seed}" for record in records_of(recorded.results, "mine")]
+    assert arms == ["learned 0", "learned 1", "softmax 0", "softmax 1"]
     assert "learned sink logit" in recorded.shown[0]
     assert (recorded.results / "figures" / "mine_over_training.png").is_file()
     page = recorded.outcome.published.page.read_text(encoding="utf-8")
@@ -83,16 +82,6 @@ def test_nothing_that_is_kept_or_packed_says_where_the_corpus_lies(recorded: Run
         (corpus,) = stored.record.data["name"]
         assert re.fullmatch("corpus sha256:[0-9a-f]{64}", corpus)
         assert stored.record.config["data"]["corpus"] == [corpus] == list(described.data.corpus)
-
-
-def test_a_second_run_only_publishes(recorded: Run) -> None:
-    page = recorded.outcome.published.page.read_bytes()
-    before = {path: path.stat().st_mtime_ns for path in recorded.results.rglob(RECORD)}
-    again = run_suite(recorded.config, recorded.results)
-    assert (again.trained, again.recorded, again.programs) == (0, 4 + 2 + 2, ())
-    assert {path: path.stat().st_mtime_ns for path in recorded.results.rglob(RECORD)} == before
-    assert again.published.page.read_bytes() == page
-    assert again.as_json(recorded.results)["studies"] == recorded.outcome.published.summary
 
 
 @pytest.mark.slow
@@ -127,7 +116,6 @@ def test_a_damaged_record_is_named_and_its_arm_run_again(
     [
         ("data.length=4000", r"data\.length = 4000"),
         ("measure.perplexity.lengths=[9999]", "held-out"),
-        ("arms.rope.model.heads=3", "3 heads"),
     ],
 )
 def test_what_cannot_be_run_is_said_before_training(recorded: Run, tmp_path: Path, word: str, message: str) -> None:
