@@ -12,8 +12,8 @@ from leadline.experiments.config.study import Study
 from leadline.experiments.publish.line_grids import Axis, Grid, Line, Panel, line_grid
 from leadline.experiments.publish.marks import attention_maps, bars, scatter
 from leadline.experiments.publish.names import axis_name, quantity
-from leadline.experiments.publish.series import QUANTITY, axis_of, heading_of, key_of, label_of, matched
-from leadline.experiments.publish.shown import Key, Shown, file_name, shown
+from leadline.experiments.publish.series import axis_of, key_of, label_of, matched
+from leadline.experiments.publish.shown import QUANTITY, Key, Shown, file_name, heading_of, shown
 from leadline.experiments.publish.style import Drawing
 from leadline.experiments.records.measurement import reading, resolve, value_of
 from leadline.experiments.records.record import StoredRecord
