@@ -202,7 +202,7 @@ def test_invalid_fields_are_refused() -> None:
     fields = {"arm_hash": "XYZ", "created": "2026-01-02 03:04", "status": "lost", "unknown": 1, "seconds": np.inf, "seed": -1}
     for name, value in (fields | {"measurements": [{"quantity": "loss"}]}).items():
         with pytest.raises(ValidationError, match=name):
-            record(**{name: value})
+            made(**{name: value})
 
 
 STUDY = Study.model_validate(

@@ -75,13 +75,13 @@ def test_perplexities_are_told_apart_by_length_and_extension(recorded: Run) -> N
 
 def test_nothing_that_is_kept_or_packed_says_where_the_corpus_lies(recorded: Run, tmp_path: Path) -> None:
     pack(recorded.results, "text", tmp_path, ())
-    (packed, _), described = read_records(tmp_path), read_studies(tmp_path)["text"]
+    (packed, _), described = read_records(tmp_path), read_studies(tmp_path)["text"].model_dump()
     written = [*recorded.results.glob("text/**/*.json"), *tmp_path.rglob("*.json")]
     assert not any(str(recorded.config.parent) in path.read_text() for path in written)
-    for stored in packed:
-        (corpus,) = stored.record.data["name"]
-        assert re.fullmatch("corpus sha256:[0-9a-f]{64}", corpus)
-        assert stored.record.config["data"]["corpus"] == [corpus] == list(described.data.corpus)
+    (corpus,) = described["data"]["corpus"]
+    assert re.fullmatch("corpus sha256:[0-9a-f]{64}", corpus)
+    for record in (stored.record.model_dump() for stored in packed):
+        assert record["data"]["name"] == record["config"]["data"]["corpus"] == [corpus]
 
 
 @pytest.mark.slow
