@@ -13,6 +13,7 @@ from typing import Annotated, Any
 import typer
 
 from leadline.experiments.cli.bench import bench
+from leadline.experiments.cli.bound import bound
 from leadline.experiments.cli.console import AsJson, complain, print_json, show_rows
 from leadline.experiments.cli.generate import generate
 from leadline.experiments.cli.tokens import app as tokenizer_app
@@ -36,6 +37,7 @@ Results = Annotated[Path, typer.Option("--results", metavar="DIR", help="Where r
 Folder = Annotated[Path, typer.Argument(metavar="[DIR]", help="The results folder.")]
 app.command()(tokens)
 app.command()(bench)
+app.command()(bound)
 app.command()(generate)
 app.add_typer(tokenizer_app, name="tokenizer")
 
@@ -134,37 +136,6 @@ def publish(
 
 
 @app.command()
-def bound(
-    head_dim: Annotated[int, typer.Option("--head-dim", help="Channels that RoPE rotates.")],
-    length: Annotated[int, typer.Option("--length", help="Context length N in tokens; every distance m < N is tested.")],
-    inclusive: Annotated[bool, typer.Option("--inclusive", help="Test m = N too.")] = False,
-    every: Annotated[int, typer.Option("--every", metavar="n", help="Test every n-th m only: 0, n, 2n, …")] = 1,
-    as_json: AsJson = False,
-) -> None:
-    """The smallest RoPE base whose B_m is never negative below a length, and the base beyond which none's is."""
-    from rich.console import Console
-    from rich.progress import Progress
-
-    from leadline.experiments.measure.bound.report import bound_report
-
-    console = Console(stderr=True)
-    with Progress(console=console, disable=not console.is_terminal, transient=True) as progress:
-        task = progress.add_task(f"head dim {head_dim}, distances below {length}", total=length)
-        report = bound_report(
-            head_dim, length, inclusive=inclusive, every=every, tell=lambda tested: progress.update(task, completed=tested)
-        )
-    if as_json:
-        print_json(report)
-        return
-    typer.echo(f"smallest base      {_base(report['infimum'])}\nlargest that fails {_base(report['largest_infeasible'])}")
-    for low, high in report["islands"]:
-        typer.echo(f"island             {low:.8g} to {high:.8g}")
-    for source, entry in report["published"].items():
-        state = "holds" if entry["feasible"] else f"fails first at m = {entry['first_violation']}"
-        typer.echo(f"published          {entry['value']:g} {state} ({source})")
-
-
-@app.command()
 def doctor(as_json: AsJson = False) -> None:
     """Versions and devices, and what is missing."""
     _begin_jax()
@@ -248,10 +219,6 @@ def _say(notes: Sequence[str]) -> None:
     """What is left out of tables and verdicts, and the remedy: a line on standard error each."""
     for note in notes:
         complain(note)
-
-
-def _base(base: float | None) -> str:
-    return "none: every base fails" if base is None else f"{base:.8g}"
 
 
 def _show_verdicts(verdicts: Any) -> None:

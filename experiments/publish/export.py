@@ -1,15 +1,17 @@
 """The published form of results: packed records, Markdown tables, the figures that a text shows, and the tables in it."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 from leadline.experiments.publish.figures import arrays_read
 from leadline.experiments.publish.report import compiled, write_table
 from leadline.experiments.publish.table import markdown
-from leadline.experiments.records.json_file import write_whole
-from leadline.experiments.records.store import pack, read_records, read_studies
+from leadline.experiments.records.json_file import seal, unseal, write_whole
+from leadline.experiments.records.packed import write_packed
+from leadline.experiments.records.portable import portable
+from leadline.experiments.records.store import STUDY, read_records, read_studies
 from leadline.experiments.runtime.errors import UserError
 
 MOST_BYTES, MOST_FILES = 4 * 2**20, 100
@@ -68,6 +70,26 @@ def export(results: Path, into: Path, text: Path) -> Exported:
     if size > MOST_BYTES or len(files) > MOST_FILES:
         raise UserError(f"{into}: {len(files)} files of {size:,} bytes exceed {MOST_FILES} files or {MOST_BYTES:,} bytes")
     return Exported(tuple(names), len(files), size, (*notes, *made.notes))
+
+
+def pack(results: Path, study: str, into: Path, quantities: Collection[str]) -> list[str]:
+    """Packs the records of a study, their curves and its description into `into/STUDY`, and says which records are left out.
+
+    Arrays are kept of some `quantities` only. UserError if there is no record, or the folder is the one that is packed, or
+    cannot be written.
+    """
+    if into.resolve() == results.resolve():
+        raise UserError(f"{into}: records are packed into another folder than the one that they are in")
+    records, notes = read_records(results, study)
+    if not records:
+        raise UserError(f"{results / study}: there are no records to pack")
+    try:
+        write_packed(into / study, records, quantities)
+        if (results / study / STUDY).exists():
+            write_whole(into / study / STUDY, seal(portable(unseal((results / study / STUDY).read_bytes()))))
+    except OSError as error:
+        raise UserError(f"{into / study}: cannot write the records ({error.strerror or error})") from error
+    return notes
 
 
 def with_tables(text: str, tables: Mapping[str, str], where: str = "the text") -> str:

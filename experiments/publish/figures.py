@@ -12,8 +12,8 @@ from leadline.experiments.config.study import Study
 from leadline.experiments.publish.line_grids import Axis, Grid, Line, Panel, line_grid
 from leadline.experiments.publish.marks import attention_maps, bars, scatter
 from leadline.experiments.publish.names import axis_name, quantity
-from leadline.experiments.publish.series import QUANTITY, axis_of, heading_of, key_of, label_of, matched
-from leadline.experiments.publish.shown import Key, Shown, file_name, shown
+from leadline.experiments.publish.series import axis_of, key_of, label_of, matched
+from leadline.experiments.publish.shown import QUANTITY, Key, Shown, file_name, heading_of, shown
 from leadline.experiments.publish.style import Drawing
 from leadline.experiments.records.measurement import reading, resolve, value_of
 from leadline.experiments.records.record import StoredRecord
@@ -23,13 +23,7 @@ OF_ARRAYS = ("position", "scatter", "attention_map")
 
 
 def figure(spec: FigureSpec, study: Study, stored: Iterable[StoredRecord]) -> Drawing | None:
-    """The drawing that a specification describes; None where no record has what it shows.
-
-    Args:
-        spec: kind, quantities, lines and panels.
-        study: of which the records are.
-        stored: records of any study.
-    """
+    """What a specification describes, drawn from the records of a study among `stored`; None where none has what it shows."""
     chosen = shown(study, stored, spec.where, spec.labels)
     name = file_name(study, spec.name)
     match spec.kind:

@@ -11,9 +11,8 @@ from collections.abc import Sequence
 from leadline.experiments.publish.table import MISSING, Table
 from leadline.experiments.records.evidence import OUTCOMES
 from leadline.experiments.records.references import cite
-from leadline.experiments.records.verdict import Verdict, verdicts
+from leadline.experiments.records.verdict import Verdict
 
-__all__ = ["claims_table", "ledger_table", "verdicts", "verdicts_table"]
 OWN = "our own statement"
 RULE = (
     "a claim holds (fails) where the 95 % interval of Student of the mean margin over seeds lies above (below) 0, and is "

@@ -80,14 +80,9 @@ class Grid:
 
 
 def line_grid(name: str, caption: str, panels: Sequence[Panel], x: Axis, grid: Grid) -> Drawing:
-    """Panels of lines: means as lines, the range of the seeds as areas. A label has one look in every panel.
+    """Panels of lines over one x: means as lines, the range of the seeds as areas. A label has one look in every panel.
 
-    Args:
-        name: of the files, without ending.
-        caption: what it shows.
-        panels: at least one, each with at least one line.
-        x: the axis that all panels share.
-        grid: the layout.
+    There is at least one panel, each with at least one line; `name` is that of the files, without ending.
     """
     labels = list(dict.fromkeys(line.label for panel in panels for line in panel.lines))
     columns = min(grid.columns, len(panels))

@@ -22,11 +22,7 @@ MASKED = "#d9d9d9"
 def bars(name: str, caption: str, panels: Bars, axes_of: Mapping[str, Axis]) -> Drawing:
     """Rows sorted by their means in the first panel: a bar with a dot a seed, or a mark for each of several series.
 
-    Args:
-        name: of the files, without ending.
-        caption: what it shows.
-        panels: of each the rows, and of each row the values of its series.
-        axes_of: the horizontal axis of each panel.
+    `axes_of` are the horizontal axes of the panels; `name` is that of the files, without ending.
     """
     rows = list(dict.fromkeys(row for panel in panels.values() for row in panel))
     first = next(iter(panels.values()))

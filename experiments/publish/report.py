@@ -8,7 +8,7 @@ from typing import Any
 from leadline.experiments.config.report import Column, FigureSpec, TableSpec
 from leadline.experiments.config.study import Study
 from leadline.experiments.publish.figures import figure
-from leadline.experiments.publish.ledger import claims_table, ledger_table, verdicts, verdicts_table
+from leadline.experiments.publish.ledger import claims_table, ledger_table, verdicts_table
 from leadline.experiments.publish.page import Section, render
 from leadline.experiments.publish.shown import file_name
 from leadline.experiments.publish.style import save
@@ -19,7 +19,7 @@ from leadline.experiments.records.quantities import QUANTITIES
 from leadline.experiments.records.record import Record, StoredRecord
 from leadline.experiments.records.references import bibtex
 from leadline.experiments.records.store import read_records, read_studies
-from leadline.experiments.records.verdict import Verdict
+from leadline.experiments.records.verdict import Verdict, verdicts
 from leadline.experiments.runtime.errors import UserError
 
 # These say how much was measured, and are no results.

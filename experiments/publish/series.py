@@ -7,11 +7,10 @@ import numpy as np
 from leadline.experiments.config.report import Column, FigureSpec
 from leadline.experiments.publish.line_grids import Axis
 from leadline.experiments.publish.names import ABSENT, SHARES, dims_name, quantity, with_unit
-from leadline.experiments.publish.shown import Key, Shown, configured, free_dims
+from leadline.experiments.publish.shown import QUANTITY, Key, Shown, configured, free_dims, heading_of
 from leadline.experiments.records.measurement import Dim, Point, reading, resolve
 from leadline.experiments.records.record import StoredRecord
 
-QUANTITY = "quantity"
 Values = dict[float, float]  # by the place on the horizontal axis
 Dimensions = tuple[tuple[str, Dim], ...]
 
@@ -94,11 +93,6 @@ def label_of(keys: Sequence[str], values: Key, spec: FigureSpec, chosen: Shown) 
     ]
     absent = [ABSENT[key] for key in keys if key in ABSENT]
     return ", ".join(parts or absent[:1])
-
-
-def heading_of(column: Column, chosen: Shown) -> str:
-    dims = dims_name(column.at)
-    return column.heading or f"{quantity(column.quantity, chosen.units).heading}{f', {dims}' if dims else ''}"
 
 
 def axis_of(column: Column, spec: FigureSpec, chosen: Shown) -> Axis:

@@ -5,13 +5,14 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from leadline.experiments.config.load import named_arms
-from leadline.experiments.config.report import Published, Selector
+from leadline.experiments.config.report import Column, Published, Selector
 from leadline.experiments.config.study import Study
-from leadline.experiments.publish.names import order, value_name
+from leadline.experiments.publish.names import dims_name, order, quantity, value_name
 from leadline.experiments.records.measurement import Dim
 from leadline.experiments.records.record import Record, StoredRecord, created_at
 
 Key = tuple[Dim | None, ...]
+QUANTITY = "quantity"  # the key that tells columns apart
 
 
 @dataclass(frozen=True)
@@ -88,6 +89,12 @@ def _family_label(study: Study, family: str, of_arm: str | None) -> str:
     return str(study.arms.get(family, {}).get("label") or of_arm or family.replace("_", " "))
 
 
+def heading_of(column: Column, chosen: Shown) -> str:
+    """What readers see for a column: its heading, or its quantity and dimensions."""
+    dims = dims_name(column.at)
+    return column.heading or f"{quantity(column.quantity, chosen.units).heading}{f', {dims}' if dims else ''}"
+
+
 def file_name(study: Study, name: str) -> str:
     """The name of the files of a table or figure, without ending: studies beside each other share one folder."""
     return f"{study.study}_{name}" if name else study.study
@@ -100,9 +107,7 @@ def of_record(key: str) -> bool:
 
 def configured(config: Mapping[str, Any], key: str) -> Dim | None:
     """The value at a dotted key of a resolved configuration; of a tagged table its `kind`, and None of nothing."""
-    node: Any = config
-    for part in key.removeprefix("config.").split("."):
-        node = node.get(part) if isinstance(node, Mapping) else None
+    node = _at(config, key)
     if isinstance(node, Mapping):
         node = node.get("kind")
     return node if isinstance(node, bool | int | float | str) else None
@@ -110,11 +115,11 @@ def configured(config: Mapping[str, Any], key: str) -> Dim | None:
 
 def matches(config: Mapping[str, Any], where: Selector) -> bool:
     """Whether a resolved configuration has the values of a selector."""
-    return all(_agrees(_at(config, key.removeprefix("config.").split(".")), wanted) for key, wanted in where.items())
+    return all(_agrees(_at(config, key), wanted) for key, wanted in where.items())
 
 
-def _at(node: Any, path: Sequence[str]) -> Any:
-    for part in path:
+def _at(node: Any, key: str) -> Any:
+    for part in key.removeprefix("config.").split("."):
         node = node.get(part) if isinstance(node, Mapping) else None
     return node
 

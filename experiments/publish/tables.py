@@ -5,8 +5,8 @@ from dataclasses import replace
 
 from leadline.experiments.config.report import Column, TableSpec
 from leadline.experiments.config.study import Study
-from leadline.experiments.publish.names import MISSING, dims_name, key_name, quantity
-from leadline.experiments.publish.shown import Key, Shown, file_name, free_dims, of_record, shown
+from leadline.experiments.publish.names import MISSING, key_name, quantity
+from leadline.experiments.publish.shown import QUANTITY, Key, Shown, file_name, free_dims, heading_of, of_record, shown
 from leadline.experiments.publish.table import Cell, Table
 from leadline.experiments.records.measurement import Dim, resolve
 from leadline.experiments.records.over_seeds import notes_of, statistic
@@ -17,18 +17,13 @@ from leadline.experiments.records.references import cite
 FIELDS = ("flops", "parameters", "steps", "seconds")
 # The place of a cell in its row: the number of its column in the specification, and the value of `each`.
 Place = tuple[int, Dim | None]
-QUANTITY = "quantity"
 
 
 def table(spec: TableSpec, study: Study, stored: Iterable[StoredRecord]) -> Table:
     """A row for what the keys of the specification tell apart, a column for each quantity or value of `each`.
 
-    Cells are means over seeds and sample standard deviations. Rows and columns without a number are left out.
-
-    Args:
-        spec: rows, columns and what is published.
-        study: of which the records are.
-        stored: records of any study.
+    Cells are means over seeds and sample standard deviations, of the records of the study among `stored`. Rows and columns
+    without a number are left out.
     """
     chosen = shown(study, stored, spec.where, spec.labels)
     numbers, lost = _numbers(spec, chosen), _diverged(spec, chosen)
@@ -114,23 +109,18 @@ def _cell(numbers: Sequence[float], lost: int, column: Column, chosen: Shown) ->
     return replace(over, scientific=column.scientific, diverged=lost)
 
 
-def _title(column: Column, chosen: Shown) -> str:
-    dims = dims_name(column.at)
-    return column.heading or f"{quantity(column.quantity, chosen.units).heading}{f', {dims}' if dims else ''}"
-
-
 def _heading(spec: TableSpec, chosen: Shown, place: Place) -> str:
     column = spec.columns[place[0]]
     if column.each is None:
-        return "value" if QUANTITY in spec.rows else _title(column, chosen)
+        return "value" if QUANTITY in spec.rows else heading_of(column, chosen)
     value = "value" if place[1] is None else chosen.text(column.each, place[1])
     told = len(spec.columns) > 1 and QUANTITY not in spec.rows
-    return f"{_title(column, chosen)}, {value}" if told else value
+    return f"{heading_of(column, chosen)}, {value}" if told else value
 
 
 def _names(spec: TableSpec, chosen: Shown, row: Key) -> tuple[str, ...]:
     return tuple(
-        _title(spec.columns[int(str(value))], chosen) if key == QUANTITY else chosen.text(key, value, bare=True)
+        heading_of(spec.columns[int(str(value))], chosen) if key == QUANTITY else chosen.text(key, value, bare=True)
         for key, value in zip(spec.rows, row, strict=True)
     )
 

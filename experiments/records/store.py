@@ -9,7 +9,7 @@ describes the study. A study may also be packed into one file (leadline.experime
 import io
 import re
 import zipfile
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -20,7 +20,7 @@ from leadline.experiments.config.study import Study
 from leadline.experiments.records.curve import NO_CURVE, curve_of, rows_of, rows_of_text, text_of
 from leadline.experiments.records.json_file import seal, sha256, unseal, write_whole
 from leadline.experiments.records.measurement import Point, reading
-from leadline.experiments.records.packed import PACKED, NewerSchema, read_packed, validated, write_packed
+from leadline.experiments.records.packed import PACKED, NewerSchema, read_packed, validated
 from leadline.experiments.records.portable import portable, portable_record
 from leadline.experiments.records.provenance import differing
 from leadline.experiments.records.quantities import QUANTITIES, Quantity
@@ -178,35 +178,6 @@ def _in_its_place(results: Path, folder: Path) -> FolderRecord:
     if place != folder:
         raise UserError(f"{folder / RECORD}: it is the record of {place.relative_to(results)}; delete {folder}")
     return FolderRecord(record, folder)
-
-
-def pack(results: Path, study: str, into: Path, quantities: Collection[str]) -> list[str]:
-    """Packs the records of a study, with their curves, into `into/STUDY`, and copies the study's description.
-
-    Args:
-        results: where the records are.
-        study: its name.
-        into: another folder.
-        quantities: those whose arrays are kept, because a figure reads them.
-
-    Returns:
-        A line for each record that is left out.
-
-    Raises:
-        UserError: if there is no record, or the folder is the one that is packed, or cannot be written.
-    """
-    if into.resolve() == results.resolve():
-        raise UserError(f"{into}: records are packed into another folder than the one that they are in")
-    records, notes = read_records(results, study)
-    if not records:
-        raise UserError(f"{results / study}: there are no records to pack")
-    try:
-        write_packed(into / study, records, quantities)
-        if (results / study / STUDY).exists():
-            write_whole(into / study / STUDY, seal(portable(unseal((results / study / STUDY).read_bytes()))))
-    except OSError as error:
-        raise UserError(f"{into / study}: cannot write the records ({error.strerror or error})") from error
-    return notes
 
 
 def write_study(results: Path, study: Study) -> None:

@@ -52,12 +52,7 @@ class Verdict:
 def verdicts(studies: Mapping[str, Study], records: Sequence[Record]) -> list[Verdict]:
     """The verdict on every claim of every study, in the order of the studies and of their files.
 
-    Args:
-        studies: by name.
-        records: of any studies; those of studies that are not given are passed over.
-
-    Raises:
-        UserError: for a claim that names a function that does not exist.
+    Records of studies that are not given are passed over. UserError for a claim that names a function that does not exist.
     """
     judged = []
     for study in studies.values():

@@ -53,5 +53,5 @@ def parameters(model: DecoderConfig) -> int:
     return sum(leaf.size for leaf in shapes)
 
 
-def _row(*values: str | float) -> Row:
+def _row(*values: str | int | float) -> Row:
     return dict(zip(COLUMNS, values, strict=True))

@@ -116,7 +116,10 @@ MISTAKES_OF_TEXT = [
     ("data.corpus={ parts = [] }", "data.corpus.parts = []: "),
     ("data.corpus={ part = [] }", "data.corpus.parts: this key is required"),
     ((*NAMES, CLAIM.replace("gated", "gatd")), "claim a: [selectors] lacks 'gatd'; did you mean 'gated'?"),
-    ((*NAMES, CLAIM.replace("1.0", LEFT[7:].replace("gated", "q"))), "claim a: [selectors] lacks 'q'; valid here: gated"),
+    (
+        (*NAMES, CLAIM.replace("1.0", "{ quantity = 'loss', arm = 'gated', over = { quantity = 'loss', arm = 'q' } }")),
+        "claim a: [selectors] lacks 'q'; valid here: gated",
+    ),
     ((*NAMES, "claims=[{ id = 'a', statement = 'S.', function = 'm:f', arms = 'gats' }]"), "'gats'; did you mean 'gated'?"),
     (
         (*NAMES, "tables=[{ title = 'T', columns = ['loss'], labels = ['B', 'C'] }]"),

@@ -34,12 +34,9 @@ def test_every_claim_is_listed_by_study_published_ones_first() -> None:
     assert [row[5] for row in table.rows] == ["holds", "holds", "not measured"]
 
 
-def test_what_is_not_measured_is_counted() -> None:
+def test_what_is_not_measured_and_our_own_statements_are_counted_apart() -> None:
     table = verdicts_table([PUBLISHED, OWN, LATER])
     assert len(table.rows) == 2 and table.notes == ("1 more claim not measured here",)
-
-
-def test_our_own_statements_are_counted_apart() -> None:
     table = ledger_table([PUBLISHED, OWN, LATER])
     counts = {(row[0], row[1]): dict(zip(OUTCOMES, row[2:], strict=True)) for row in table.rows}
     assert counts["published", "all"]["holds"] == "1" and counts["published", "all"]["not measured"] == "1"

@@ -109,13 +109,10 @@ def test_a_study_without_tables_or_figures_gets_a_table_of_its_numbers_and_its_l
     assert [drawing.name for drawing in section.drawings] == ["sinks_over_training"]
 
 
-def test_a_folder_without_records_is_refused_and_left_as_it_is(tmp_path: Path) -> None:
+def test_records_without_study_curves_or_numbers_still_publish(tmp_path: Path) -> None:
     with pytest.raises(UserError, match="there are no records"):
         report(tmp_path)
     assert list(tmp_path.iterdir()) == []
-
-
-def test_records_without_study_curves_or_numbers_still_publish(tmp_path: Path) -> None:
     write_study(tmp_path, study("lost", {"arm": {}}))
     lost = record("lost", "arm", 0, status="diverged", message="loss is nan at step 3")
     write_records(tmp_path, [lost, record("strange", "arm")])

@@ -95,8 +95,8 @@ def test_every_table_has_rows_and_every_figure_is_drawn(described: Study, path: 
         assert figure(spec, described, stored) is not None, spec.name
 
 
-@pytest.mark.parametrize(("described", "path"), STUDIES)
-def test_what_a_study_names_exists_and_files_do_not_overwrite_each_other(described: Study, path: Path) -> None:  # noqa: ARG001
+@pytest.mark.parametrize("described", [param.values[0] for param in STUDIES], ids=lambda described: described.study)
+def test_what_a_study_names_exists_and_files_do_not_overwrite_each_other(described: Study) -> None:
     for specs in (described.tables, described.figures):
         names = [spec.name for spec in specs]
         assert len(names) == len(set(names))

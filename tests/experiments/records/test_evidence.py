@@ -43,11 +43,6 @@ def test_exact_evidence_is_decided_by_every_sign(margins: tuple[float, ...], out
     assert decide(Evidence("", margins, exact=True)).outcome == outcome
 
 
-def test_an_unmet_precondition_is_not_testable() -> None:
-    decision = decide(Evidence("loss 2.1", (), unmet="nothing diverges"))
-    assert decision.outcome == "not testable here" and decision.reason == "nothing diverges"
-
-
 @pytest.mark.parametrize(
     ("values", "exact", "outcome"),
     [

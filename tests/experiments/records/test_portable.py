@@ -26,13 +26,13 @@ def test_files_are_named_by_their_content_wherever_a_setting_names_them(folder: 
     book, listing = str(folder / "more" / "book.txt"), f"{sha256(TEXT).hexdigest()}  book.txt\n"
     more = f"more sha256:{sha256(listing.encode()).hexdigest()}"
     settings = {
-        "data": {"corpus": [book, str(folder / "more"), "hub:name"], "length": 8},
+        "data": {"corpus": [book, str(folder / "more"), "hub:owner/name"], "length": 8},
         "arms": {"a": {"data": {"corpus": {"kind": "mixture", "parts": [{"corpus": [book], "weight": 1.0}]}}}},
         "selectors": {"a": {"data.corpus": [book]}, "b": {"data.corpus": "stdlib"}},
         "exact": {"texts": "embedded", "ranks": str(folder / "more"), "tokenizers": {"byte": "byte", "mine": book}},
     }
     assert portable(settings) == {
-        "data": {"corpus": [FILE, more, "hub:name"], "length": 8},
+        "data": {"corpus": [FILE, more, "hub:owner/name"], "length": 8},
         "arms": {"a": {"data": {"corpus": {"kind": "mixture", "parts": [{"corpus": [FILE], "weight": 1.0}]}}}},
         "selectors": {"a": {"data.corpus": [FILE]}, "b": {"data.corpus": "stdlib"}},
         "exact": {"texts": "embedded", "ranks": more, "tokenizers": {"byte": "byte", "mine": FILE}},

@@ -13,10 +13,11 @@ from leadline.experiments.config.load import arms_of, load_studies
 from leadline.experiments.config.study import Arm, Start
 from leadline.experiments.measure.exact.job import Job
 from leadline.experiments.measure.exact.registry import jobs_of
+from leadline.experiments.publish.export import pack
 from leadline.experiments.records.packed import PACKED, read_packed
 from leadline.experiments.records.provenance import arm_digest, differing, provenance
 from leadline.experiments.records.record import Record
-from leadline.experiments.records.store import pack, read_records, record_folder, write_record
+from leadline.experiments.records.store import read_records, record_folder, write_record
 from leadline.experiments.runtime.progress import Progress
 from leadline.experiments.runtime.signals import Interruption
 from leadline.experiments.studies.run_exact import run_exact

@@ -2,7 +2,7 @@
 
 import json
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +18,7 @@ from leadline.experiments.records.json_file import seal
 from leadline.experiments.records.measurement import Measurement, Point, measurements_of, reading, value_of
 from leadline.experiments.records.record import SCHEMA_FILE, SCHEMA_VERSION, Curve, Record, StoredRecord
 from leadline.experiments.records.store import (
-    pack,
+    is_recorded,
     read_record,
     read_records,
     read_studies,
@@ -47,29 +47,22 @@ def record(study: str = "sinks", arm: str = "softmax", seed: int = 0, **changes:
     return made(**{"study": study, "arm": arm, "seed": seed, "config": SETTINGS, "measurements": MEASURED} | changes)
 
 
-def _write(results: Path, study: str = "sinks", arm: str = "softmax", seed: int = 0) -> Path:
+def written(results: Path, study: str = "sinks", arm: str = "softmax", seed: int = 0) -> Path:
     folder = record_folder(results, study, arm, "0123456789ab", seed)
     write_record(folder, record(study, arm, seed), CURVE, POINT)
     return folder
 
 
-def _same_point(a: Point, b: Point) -> None:
-    assert a.keys() == b.keys()
-    for key in a:
-        assert (a[key].dtype, a[key].shape, a[key].tobytes()) == (b[key].dtype, b[key].shape, b[key].tobytes())
+def bits(arrays: Mapping[Any, np.ndarray]) -> dict[Any, object]:
+    return {key: (array.dtype, array.shape, array.tobytes()) for key, array in arrays.items()}
 
 
-def _same_curve(a: Curve, b: Curve) -> None:
-    np.testing.assert_array_equal(a.steps, b.steps)
-    assert a.values.keys() == b.values.keys()
-    for key in a.values:
-        np.testing.assert_array_equal(a.values[key], b.values[key])
+def curve_bits(curve: Curve) -> dict[Any, object]:
+    return bits({"steps": curve.steps, **curve.values})
 
 
-def _content(records: list[StoredRecord]) -> list[object]:
-    return [
-        (stored.record, {key: a.tobytes() for key, a in stored.arrays().items()}, repr(stored.curve())) for stored in records
-    ]
+def content_of(records: Sequence[StoredRecord]) -> list[object]:
+    return [(stored.record, bits(stored.arrays()), curve_bits(stored.curve())) for stored in records]
 
 
 def test_committed_schema_is_the_models() -> None:
@@ -77,35 +70,29 @@ def test_committed_schema_is_the_models() -> None:
 
 
 def test_a_round_trip_keeps_everything(tmp_path: Path) -> None:
-    folder = _write(tmp_path)
+    folder, again = written(tmp_path), written(tmp_path / "again")
+    assert all((folder / name).read_bytes() == (again / name).read_bytes() for name in FILES)
     (stored,), notes = read_records(tmp_path)
     assert notes == []
     assert read_record(folder) == stored.record
     added = {"arrays", "sums", "sum"}
     assert stored.record.model_dump(exclude=added) == record().model_dump(exclude=added)
-    _same_point(stored.arrays(), ARRAYS)
-    _same_curve(stored.curve(), CURVE)
+    assert content_of([stored]) == [(stored.record, bits(ARRAYS), curve_bits(CURVE))]
     assert np.isnan(stored.curve().values[reading("train_loss")][0])
     assert sorted(path.name for path in folder.iterdir()) == sorted(FILES)
     assert value_of(stored.record, "sink_rate", layer=2) == pytest.approx(4 / 7)
     assert value_of(stored.record, "perplexity", length=TrainingLength(multiple=2)) is None
 
 
-def test_the_same_run_writes_the_same_bytes(tmp_path: Path) -> None:
-    folders = _write(tmp_path / "a"), _write(tmp_path / "b")
-    for name in FILES:
-        assert (folders[0] / name).read_bytes() == (folders[1] / name).read_bytes()
-
-
 def test_numbers_that_are_not_finite_are_no_bare_constants(tmp_path: Path) -> None:
-    content = json.loads((_write(tmp_path) / "record.json").read_text(), parse_constant=pytest.fail)
+    content = json.loads((written(tmp_path) / "record.json").read_text(), parse_constant=pytest.fail)
     assert content["config"]["model"] == {"logit": "-inf"}
     assert {"quantity": "perplexity", "value": None, "unit": "1", "dims": {"length": 128}} in content["measurements"]
 
 
 def test_a_record_is_written_last_and_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    _write(tmp_path, seed=1)
-    before = _content(read_records(tmp_path)[0])
+    written(tmp_path, seed=1)
+    before = content_of(read_records(tmp_path)[0])
     replace = Path.replace
 
     def refuse(self: Path, target: Path) -> Path:
@@ -116,14 +103,14 @@ def test_a_record_is_written_last_and_whole(tmp_path: Path, monkeypatch: pytest.
     monkeypatch.setattr(Path, "replace", refuse)
     for seed in (0, 1):
         with pytest.raises(UserError, match=r"No space left.*--results"):
-            _write(tmp_path, seed=seed)
+            written(tmp_path, seed=seed)
     assert {path.name for path in record_folder(tmp_path, "sinks", "softmax", "0123456789ab", 0).iterdir()} == set(FILES[1:])
-    assert _content(read_records(tmp_path)[0]) == before
+    assert content_of(read_records(tmp_path)[0]) == before
 
 
 @pytest.mark.parametrize("name", FILES)
 def test_every_flipped_bit_is_noticed_and_stops_no_other_record(tmp_path: Path, name: str) -> None:
-    folder, other = _write(tmp_path), _write(tmp_path, seed=1)
+    folder, other = written(tmp_path), written(tmp_path, seed=1)
     whole = (folder / name).read_bytes()
     for place in range(0, len(whole), 50):
         damaged = bytearray(whole)
@@ -137,7 +124,7 @@ def test_every_flipped_bit_is_noticed_and_stops_no_other_record(tmp_path: Path, 
 
 
 def test_a_file_that_changes_after_the_record_was_read_is_named(tmp_path: Path) -> None:
-    folder = _write(tmp_path)
+    folder = written(tmp_path)
     (stored,), _ = read_records(tmp_path)
     for name, read in (("arrays.npz", stored.arrays), ("curves.jsonl", stored.curve)):
         (folder / name).write_bytes(b"PK")
@@ -162,11 +149,12 @@ def test_what_is_no_record_is_one_line(tmp_path: Path, text: str) -> None:
 
 
 def test_a_newer_schema_says_what_to_do(tmp_path: Path) -> None:
-    folder = _write(tmp_path)
+    folder = written(tmp_path)
     content = json.loads((folder / "record.json").read_text()) | {"schema_version": SCHEMA_VERSION + 1, "a_new_field": 1}
     (folder / "record.json").write_bytes(seal(content))
     with pytest.raises(UserError, match=rf"version {SCHEMA_VERSION + 1} is newer than {SCHEMA_VERSION}, .*; upgrade leadline$"):
         read_record(folder)
+    assert is_recorded(folder)  # and is not run again
 
 
 @pytest.mark.parametrize(
@@ -174,22 +162,24 @@ def test_a_newer_schema_says_what_to_do(tmp_path: Path) -> None:
     ["sinks/softmax-0123456789ab/s1", "sinks/softmax-0123456789ab/s00", "sinks/gated-0123456789ab/s0", "other/softmax-0/s0"],
 )
 def test_a_copied_folder_does_not_count_twice(tmp_path: Path, copy: str) -> None:
-    folder = _write(tmp_path)
+    folder = written(tmp_path)
     shutil.copytree(folder, tmp_path / copy)
     (stored,), (note,) = read_records(tmp_path)
-    assert stored.record.seed == 0
+    assert stored.record.seed == 0 and not is_recorded(tmp_path / copy)
     assert note.endswith(f"it is the record of sinks/softmax-0123456789ab/s0; delete {tmp_path / copy}")
 
 
 def test_a_run_that_did_not_end_is_no_record(tmp_path: Path) -> None:
-    (_write(tmp_path) / "record.json").unlink()
-    assert read_records(tmp_path) == ([], [])
-    assert read_records(tmp_path / "nothing here") == ([], [])
+    folder = written(tmp_path)
+    assert is_recorded(folder)
+    (folder / "record.json").unlink()
+    assert read_records(tmp_path) == read_records(tmp_path / "nothing here") == ([], [])
+    assert not is_recorded(folder)
 
 
 def test_records_come_sorted_and_by_study(tmp_path: Path) -> None:
     for study, arm, seed in [("b", "x", 10), ("b", "x", 2), ("a", "z", 0), ("b", "w", 0)]:
-        _write(tmp_path, study, arm, seed)
+        written(tmp_path, study, arm, seed)
     names = [(s.record.study, s.record.arm, s.record.seed) for s in read_records(tmp_path)[0]]
     assert names == [("a", "z", 0), ("b", "w", 0), ("b", "x", 2), ("b", "x", 10)]
     assert [s.record.arm for s in read_records(tmp_path, "a")[0]] == ["z"]
@@ -208,84 +198,11 @@ def test_names_that_are_no_folder_are_refused(tmp_path: Path, arm: str) -> None:
         record_folder(tmp_path, "sinks", arm, "0123456789ab", 0)
 
 
-@pytest.mark.parametrize(
-    "change",
-    [
-        {"arm_hash": "XYZ"},
-        {"created": "2026-01-02 03:04"},
-        {"status": "lost"},
-        {"unknown": 1},
-        {"seconds": np.inf},
-        {"seed": -1},
-        {"measurements": [{"quantity": "loss"}]},
-    ],
-)
-def test_invalid_fields_are_refused(change: dict[str, Any]) -> None:
-    with pytest.raises(ValidationError):
-        record(**change)
-
-
-class TestPacked:
-    @pytest.fixture
-    def results(self, tmp_path: Path) -> Path:
-        for seed in range(3):
-            _write(tmp_path / "results", seed=seed)
-        write_study(tmp_path / "results", STUDY)
-        return tmp_path / "results"
-
-    def test_keeps_records_curves_and_the_arrays_that_figures_read(self, results: Path, tmp_path: Path) -> None:
-        assert pack(results, "sinks", tmp_path / "docs", {"loss_by_position"}) == []
-        assert len(list((tmp_path / "docs").rglob("*.*"))) == 3
-        packed, notes = read_records(tmp_path / "docs")
-        assert notes == []
-        for ours, theirs in zip(packed, read_records(results)[0], strict=True):
-            assert ours.record == theirs.record
-            _same_curve(ours.curve(), theirs.curve())
-            _same_point(ours.arrays(), {k: a for k, a in theirs.arrays().items() if k.quantity == "loss_by_position"})
-        assert read_studies(tmp_path / "docs") == read_studies(results)
-
-    def test_gives_the_same_bytes_again_from_either_form(self, results: Path, tmp_path: Path) -> None:
-        pack(results, "sinks", tmp_path / "once", {"sink_rate", "loss_by_position"})
-        pack(tmp_path / "once", "sinks", tmp_path / "again", {"sink_rate", "loss_by_position"})
-        for path in (tmp_path / "once" / "sinks").iterdir():
-            assert path.read_bytes() == (tmp_path / "again" / "sinks" / path.name).read_bytes()
-
-    @pytest.mark.parametrize("name", ["records.jsonl.gz", "arrays.npz"])
-    def test_no_flipped_bit_changes_what_is_read(self, results: Path, tmp_path: Path, name: str) -> None:
-        pack(results, "sinks", tmp_path / "docs", {"sink_rate"})
-        path = tmp_path / "docs" / "sinks" / name
-        whole, content = path.read_bytes(), _content(read_records(tmp_path / "docs")[0])
-        noticed = 0
-        for place in range(0, len(whole), 50):
-            damaged = bytearray(whole)
-            damaged[place] ^= 1 << (place // 50 % 8)
-            path.write_bytes(damaged)
-            records, notes = read_records(tmp_path / "docs")
-            assert notes == [] or str(path) in notes[0]
-            assert _content(records) == ([] if notes else content)
-            noticed += len(notes)
-        assert noticed >= len(range(0, len(whole), 50)) - 1  # a bit of a gzip header may mean nothing
-
-    def test_without_arrays_has_one_file_less(self, results: Path, tmp_path: Path) -> None:
-        for quantities in ({"sink_rate"}, ()):
-            pack(results, "sinks", tmp_path / "docs", quantities)
-        records, notes = read_records(tmp_path / "docs")
-        assert notes == []
-        assert [stored.arrays() for stored in records] == [{}] * 3
-        assert {path.name for path in (tmp_path / "docs" / "sinks").iterdir()} == {"records.jsonl.gz", "study.json"}
-
-    def test_beside_a_folder_of_the_same_record(self, results: Path, tmp_path: Path) -> None:
-        pack(results, "sinks", tmp_path / "docs", ())
-        shutil.copytree(results / "sinks", tmp_path / "docs" / "sinks", dirs_exist_ok=True)
-        records, notes = read_records(tmp_path / "docs")
-        assert len(records) == len(notes) == 3
-        assert "delete one of them" in notes[0]
-
-    def test_mistakes_are_one_line(self, results: Path, tmp_path: Path) -> None:
-        with pytest.raises(UserError, match="into another folder"):
-            pack(results, "sinks", results, ())
-        with pytest.raises(UserError, match="no records to pack"):
-            pack(results, "other", tmp_path / "docs", ())
+def test_invalid_fields_are_refused() -> None:
+    fields = {"arm_hash": "XYZ", "created": "2026-01-02 03:04", "status": "lost", "unknown": 1, "seconds": np.inf, "seed": -1}
+    for name, value in (fields | {"measurements": [{"quantity": "loss"}]}).items():
+        with pytest.raises(ValidationError, match=name):
+            made(**{name: value})
 
 
 STUDY = Study.model_validate(
@@ -303,9 +220,8 @@ STUDY = Study.model_validate(
 
 def test_a_study_is_described_beside_its_records(tmp_path: Path) -> None:
     write_study(tmp_path, STUDY)
-    assert read_studies(tmp_path)["sinks"].model == STUDY.model
-    write_study(tmp_path, read_studies(tmp_path)["sinks"])
-    assert read_studies(tmp_path)["sinks"].sweep == STUDY.sweep
+    described = read_studies(tmp_path)["sinks"]
+    assert (described.model, described.sweep) == (STUDY.model, STUDY.sweep)
     assert read_studies(tmp_path / "nothing here") == {}
 
 
@@ -316,16 +232,10 @@ def test_every_configured_study_is_described_without_loss(path: Path, tmp_path: 
         assert read_studies(tmp_path)[study.study] == study
 
 
-def _flip(path: Path) -> None:
-    data = bytearray(path.read_bytes())
-    data[len(data) // 2] ^= 1
-    path.write_bytes(data)
-
-
 @pytest.mark.parametrize(
     "damage",
     [
-        _flip,
+        lambda path: path.write_bytes(path.read_bytes().replace(b"what", b"whit")),
         lambda path: path.write_bytes(seal({})),
         lambda path: path.write_bytes(seal({"study": {"study": "sinks", "colour": 1}})),
         lambda path: path.parent.rename(path.parent.with_name("other")),

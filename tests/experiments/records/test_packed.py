@@ -1,0 +1,79 @@
+"""Studies packed into one file: what is kept of them, and what is said of damage."""
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+from leadline.experiments.publish.export import pack
+from leadline.experiments.records.store import read_records, read_studies, write_study
+from leadline.experiments.runtime.errors import UserError
+from tests.experiments.records.test_store import STUDY, bits, content_of, curve_bits, written
+
+
+@pytest.fixture
+def results(tmp_path: Path) -> Path:
+    for seed in range(3):
+        written(tmp_path / "results", seed=seed)
+    write_study(tmp_path / "results", STUDY)
+    return tmp_path / "results"
+
+
+def test_it_keeps_records_curves_and_the_arrays_that_figures_read(results: Path, tmp_path: Path) -> None:
+    assert pack(results, "sinks", tmp_path / "docs", {"loss_by_position"}) == []
+    assert len(list((tmp_path / "docs").rglob("*.*"))) == 3
+    packed, notes = read_records(tmp_path / "docs")
+    assert notes == []
+    for ours, theirs in zip(packed, read_records(results)[0], strict=True):
+        assert ours.record == theirs.record
+        assert curve_bits(ours.curve()) == curve_bits(theirs.curve())
+        assert bits(ours.arrays()) == bits({k: a for k, a in theirs.arrays().items() if k.quantity == "loss_by_position"})
+    assert read_studies(tmp_path / "docs") == read_studies(results)
+
+
+def test_it_gives_the_same_bytes_again_from_either_form(results: Path, tmp_path: Path) -> None:
+    pack(results, "sinks", tmp_path / "once", {"sink_rate", "loss_by_position"})
+    pack(tmp_path / "once", "sinks", tmp_path / "again", {"sink_rate", "loss_by_position"})
+    for path in (tmp_path / "once" / "sinks").iterdir():
+        assert path.read_bytes() == (tmp_path / "again" / "sinks" / path.name).read_bytes()
+
+
+@pytest.mark.parametrize("name", ["records.jsonl.gz", "arrays.npz"])
+def test_no_flipped_bit_changes_what_is_read(results: Path, tmp_path: Path, name: str) -> None:
+    pack(results, "sinks", tmp_path / "docs", {"sink_rate"})
+    path = tmp_path / "docs" / "sinks" / name
+    whole, content = path.read_bytes(), content_of(read_records(tmp_path / "docs")[0])
+    noticed = 0
+    for place in range(0, len(whole), 50):
+        damaged = bytearray(whole)
+        damaged[place] ^= 1 << (place // 50 % 8)
+        path.write_bytes(damaged)
+        records, notes = read_records(tmp_path / "docs")
+        assert notes == [] or str(path) in notes[0]
+        assert content_of(records) == ([] if notes else content)
+        noticed += len(notes)
+    assert noticed >= len(range(0, len(whole), 50)) - 1  # a bit of a gzip header may mean nothing
+
+
+def test_it_has_without_arrays_one_file_less(results: Path, tmp_path: Path) -> None:
+    for quantities in ({"sink_rate"}, ()):
+        pack(results, "sinks", tmp_path / "docs", quantities)
+    records, notes = read_records(tmp_path / "docs")
+    assert notes == []
+    assert [stored.arrays() for stored in records] == [{}] * 3
+    assert {path.name for path in (tmp_path / "docs" / "sinks").iterdir()} == {"records.jsonl.gz", "study.json"}
+
+
+def test_it_may_lie_beside_a_folder_of_the_same_record(results: Path, tmp_path: Path) -> None:
+    pack(results, "sinks", tmp_path / "docs", ())
+    shutil.copytree(results / "sinks", tmp_path / "docs" / "sinks", dirs_exist_ok=True)
+    records, notes = read_records(tmp_path / "docs")
+    assert len(records) == len(notes) == 3
+    assert "delete one of them" in notes[0]
+
+
+def test_mistakes_are_one_line(results: Path, tmp_path: Path) -> None:
+    with pytest.raises(UserError, match="into another folder"):
+        pack(results, "sinks", results, ())
+    with pytest.raises(UserError, match="no records to pack"):
+        pack(results, "other", tmp_path / "docs", ())
