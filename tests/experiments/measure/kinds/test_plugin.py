@@ -91,5 +91,5 @@ def test_a_function_that_gives_something_else_is_named(function: str, message: s
 
 
 def test_a_quantity_of_layers_says_so() -> None:
-    with pytest.raises(ValueError, match='the axes of alone, .*, must begin with "layer"'):
+    with pytest.raises(ValueError, match=r'the axes of alone, .*, must begin with "layer"'):
         plugin.of_layer(Quantity("alone", "1", "a number without layers"))

@@ -89,7 +89,7 @@ def point_of(arm: Arm, source: Any) -> tuple[Point, Decoder]:
         models = models_of([arm], source, (1,))
 
         def point(params: Decoder, row: PositionTables, shared: Any) -> Any:
-            return curve.point(params, row, *shared, models.model, arm.measure)
+            return curve.point(params, row, shared[0], shared[1], models.model, arm.measure)
 
         inputs = stack(models.params, mesh), stack(models.tables(), mesh)
         shared = share((curve.batches(source, arm), source.shared), mesh)
