@@ -95,7 +95,7 @@ def _compilation(layers: int) -> Case:
 def pipeline() -> Benchmark:
     """At the size SMALL of the training step."""
     settings = {"size": SMALL.as_json()}
-    contestants = (ours("pipeline:prepare", settings), ours("step:prepare", {**settings, "compute": "float32"}, STEP))
+    contestants = (ours("step:batch", settings), ours("step:prepare", {**settings, "compute": "float32"}, STEP))
     return Benchmark(
         "pipeline",
         "What part of a training step does its batch take?",

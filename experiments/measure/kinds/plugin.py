@@ -41,22 +41,15 @@ OfModel = Callable[[Decoder, PositionTables, Int[Array, "B T_and_1"], DecoderCon
 
 
 @dataclass(frozen=True)
-class LayerMeasurement:
-    """A function of the trace of one layer; the axes of its quantity begin with "layer"."""
+class Plugin:
+    """A function of the trace of one layer, or of a whole model, and the quantities that it gives."""
 
-    function: OfLayer
-    quantities: tuple[Quantity]
-
-
-@dataclass(frozen=True)
-class ModelMeasurement:
-    """A function of a whole model."""
-
-    function: OfModel
+    function: Callable[..., Any]
     quantities: tuple[Quantity, ...]
+    of_layer: bool
 
 
-def of_layer(quantity: Quantity) -> Callable[[OfLayer], LayerMeasurement]:
+def of_layer(quantity: Quantity) -> Callable[[OfLayer], Plugin]:
     """Marks a function of (trace, tokens) as the measurement of a quantity of every layer.
 
     Raises:
@@ -64,31 +57,22 @@ def of_layer(quantity: Quantity) -> Callable[[OfLayer], LayerMeasurement]:
     """
     if quantity.axes[:1] != ("layer",):
         raise ValueError(f'the axes of {quantity.name}, {quantity.axes}, must begin with "layer"')
-    return lambda function: LayerMeasurement(function, (quantity,))
+    return lambda function: Plugin(function, (quantity,), of_layer=True)
 
 
-def of_model(*quantities: Quantity) -> Callable[[OfModel], ModelMeasurement]:
+def of_model(*quantities: Quantity) -> Callable[[OfModel], Plugin]:
     """Marks a function of (params, tables, tokens, cfg) as the measurement of these quantities."""
-    return lambda function: ModelMeasurement(function, quantities)
-
-
-def plugged(names: Sequence[str]) -> list[LayerMeasurement | ModelMeasurement]:
-    """The measurements of these names.
-
-    Raises:
-        UserError: naming what cannot be imported, and what can be where that is near.
-    """
-    return [_plugged(name) for name in names]
+    return lambda function: Plugin(function, quantities, of_layer=False)
 
 
 def quantities_of(names: Sequence[str]) -> Mapping[str, Quantity]:
     """The table of quantities with those of the plugged measurements.
 
     Raises:
-        UserError: as `plugged`, and for a quantity that is already there.
+        UserError: naming what cannot be imported, and what can be where that is near, or a quantity that is already there.
     """
     try:
-        return table([*QUANTITIES.values(), *(quantity for plugin in plugged(names) for quantity in plugin.quantities)])
+        return table([*QUANTITIES.values(), *(quantity for plugin in map(_plugged, names) for quantity in plugin.quantities)])
     except ValueError as error:
         raise UserError(f"measure.functions = {list(names)}: {error}; give yours another name") from error
 
@@ -101,33 +85,29 @@ def plugged_statistics(
     Raises:
         UserError: where they give other quantities or axes than they are marked with.
     """
-    layers = [plugin for plugin in plugged(names) if isinstance(plugin, LayerMeasurement)]
-    models = [plugin for plugin in plugged(names) if isinstance(plugin, ModelMeasurement)]
+    plugins = [_plugged(name) for name in names]
+    layers = {plugin.quantities[0]: plugin.function for plugin in plugins if plugin.of_layer}
     statistics: Statistics = {}
     if layers:
 
         def of_trace(trace: LayerTrace, tokens: Int[Array, "B T"]) -> Statistics:
-            return {reading(plugin.quantities[0].name): plugin.function(trace, tokens) for plugin in layers}
+            return {reading(quantity.name): function(trace, tokens) for quantity, function in layers.items()}
 
         statistics |= evaluate(params, tables, batches, cfg, of_layer=of_trace)[1]
-    for plugin in models:
+    for plugin in (plugin for plugin in plugins if not plugin.of_layer):
         values = jax.lax.map(lambda tokens, plugin=plugin: plugin.function(params, tables, tokens, cfg), batches)
         if set(values) != {quantity.name for quantity in plugin.quantities}:
             names_marked = [quantity.name for quantity in plugin.quantities]
             raise UserError(f"a plugged measurement of {names_marked} gives {sorted(values)}: return one array for each")
         statistics |= {reading(name): jnp.mean(value, axis=0) for name, value in values.items()}
-    for plugin in (*layers, *models):
-        for quantity in plugin.quantities:
-            _check_axes(quantity, statistics[reading(quantity.name)])
+    for quantity in (quantity for plugin in plugins for quantity in plugin.quantities):
+        value = statistics[reading(quantity.name)]
+        if value.ndim != len(quantity.axes):
+            raise UserError(f"{quantity.name} has the axes {quantity.axes}, and its function gives the shape {value.shape}")
     return statistics
 
 
-def _check_axes(quantity: Quantity, value: Float[Array, "..."]) -> None:
-    if value.ndim != len(quantity.axes):
-        raise UserError(f"{quantity.name} has the axes {quantity.axes}, and its function gives the shape {value.shape}")
-
-
-def _plugged(name: str) -> LayerMeasurement | ModelMeasurement:
+def _plugged(name: str) -> Plugin:
     module_name, _, attribute = name.partition(":")
     if not module_name or not attribute:
         raise UserError(f'measure.functions: {name!r} is not of the form "package.module:function"')
@@ -137,7 +117,7 @@ def _plugged(name: str) -> LayerMeasurement | ModelMeasurement:
         raise UserError(f"measure.functions: {name!r} cannot be imported ({error}); is its folder on PYTHONPATH?") from error
     content: dict[str, Any] = vars(module)
     plugin = content.get(attribute)
-    if isinstance(plugin, LayerMeasurement | ModelMeasurement):
+    if isinstance(plugin, Plugin):
         return plugin
     if attribute in content:
         raise UserError(f"measure.functions: {name!r} has no quantity: mark it with of_layer(Quantity(...)) or of_model(...)")

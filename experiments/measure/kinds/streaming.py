@@ -107,17 +107,8 @@ def stream_losses(
         most_initial: room for initial tokens.
     """
     size, block = chunks[0].shape[1], cfg.block
-    stream = ring_cache(
-        cfg.layers,
-        1,
-        block.kv_heads,
-        block.head_dim,
-        initial_tokens=policy.initial_tokens,
-        window=policy.window,
-        reindexed=policy.reindexed,
-        room=(most_initial, size),
-        dtype=cfg.compute,
-    )
+    room = (most_initial, size)
+    stream = ring_cache(cfg.layers, 1, block.kv_heads, block.head_dim, **policy._asdict(), room=room, dtype=cfg.compute)
 
     def of_chunk(stream: Any, chunk: tuple[Int[Array, " T"], Int[Array, " T"]]) -> tuple[Any, Float[Array, " T"]]:
         inputs, targets = chunk

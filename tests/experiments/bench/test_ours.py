@@ -10,7 +10,7 @@ import pytest
 
 from leadline.experiments.bench.cases import mechanisms as mechanism_cases
 from leadline.experiments.bench.contestants.compilations import Compilations
-from leadline.experiments.bench.contestants.ours import attention, evaluation, pipeline, step, sweep, tokenization
+from leadline.experiments.bench.contestants.ours import attention, evaluation, step, sweep, tokenization
 from leadline.experiments.bench.contestants.peers import jax_attention, tokenizer_libraries
 from leadline.experiments.bench.worker import SCRATCH, Prepared
 from leadline.experiments.bench.workloads.llama import Size, structure
@@ -93,7 +93,7 @@ def test_a_step_is_one_program_counted_from_the_beginning() -> None:
 
 
 def test_a_batch() -> None:
-    prepared = pipeline.prepare(JSON)
+    prepared = step.batch(JSON)
     assert prepared.work() is None
     assert prepared.often
 

@@ -50,13 +50,14 @@ def by_head(query: np.ndarray, key: np.ndarray, start: int, value: Callable[...,
 
 
 def cosine(a: np.ndarray, b: np.ndarray) -> float:
-    return a @ b / np.sqrt((a @ a) * (b @ b))
+    return float(a @ b / np.sqrt((a @ a) * (b @ b)))
 
 
 def cosines(start: int) -> Formula:
     def expected(query: np.ndarray, key: np.ndarray) -> KeyCosines:
-        first = by_head(query, key, start, lambda q, k, _: cosine(q, k[0]))
-        return KeyCosines(first, by_head(query, key, start, lambda q, k, t: np.mean([cosine(q, x) for x in k[1 : t + 1]])))
+        first: Any = by_head(query, key, start, lambda q, k, _: cosine(q, k[0]))
+        others: Any = by_head(query, key, start, lambda q, k, t: np.mean([cosine(q, x) for x in k[1 : t + 1]]))
+        return KeyCosines(first, others)
 
     return Formula(lambda q, k: key_cosines(q, k, start=start), expected, (QUERY, KEY))
 
@@ -180,7 +181,7 @@ BY_HAND: dict[str, tuple[Callable[[], Any], Any]] = {
     "the indicator before the mean": (lambda: sink_rate(jnp.array([[[2.0, 0]], [[0.0, 0]]]), token=1, epsilon=0.3), [0.5]),
     "dormant heads": (lambda: dormant_share(PROSE, threshold=0.5), 3 / 6),  # what is at the threshold is not above it
     "heads dormant in one domain": (lambda: active_dormant_share(PROSE, CODE, threshold=0.5), 2 / 6),
-    "heads dormant in the other": (lambda: active_dormant_share(CODE, PROSE, threshold=0.5), 2 / 6),
+    "heads dormant in both": (lambda: active_dormant_share(PROSE, PROSE, threshold=0.5), 0),
     "an even guess before a sure answer": (lambda: early_decoding(jnp.stack([EVEN, SURE]), jnp.asarray), [np.log(4), 0]),
     "an even guess before odds": (lambda: early_decoding(jnp.stack([EVEN, ODDS]), jnp.asarray), [0.75 * np.log(3), 0]),
     "an answer that is ruled out": (lambda: early_decoding(jnp.stack([SURE, EVEN]), jnp.asarray), [np.inf, 0]),

@@ -1,4 +1,4 @@
-"""The training step of `leadline run`, for one model, and its compilation."""
+"""The training step of `leadline run`, for one model, its compilation, and its batch."""
 
 import time
 from collections.abc import Callable, Mapping
@@ -25,11 +25,13 @@ from leadline.experiments.bench.workloads.llama import (
     tokens,
     weights,
 )
+from leadline.experiments.config.data import TextData
 from leadline.experiments.config.model import ModelConfig
 from leadline.experiments.config.to_model import sink_logit
 from leadline.experiments.config.to_tables import tables
 from leadline.experiments.config.train import TrainConfig
 from leadline.experiments.data.sample import Sample
+from leadline.experiments.data.source import open_source
 from leadline.experiments.runtime.cpu import cores
 from leadline.experiments.runtime.ensemble import compiled, ensemble_mesh, over_arms, stack
 from leadline.experiments.training.step import TrainState, Values, started, train_step
@@ -78,6 +80,24 @@ def compilation(size: Mapping[str, int], on_disk: bool) -> Prepared:
     if on_disk:
         work()  # fills the cache
     return Prepared(work, often=False, more=dict)
+
+
+def batch(size: Mapping[str, int]) -> Prepared:
+    """The batch of a step as `leadline.experiments.training.loop` makes it, of the standard library's bytes."""
+    jax.config.update("jax_num_cpu_devices", cores())
+    shape = Size(**size)
+    source = open_source(TextData(kind="text", corpus="stdlib", length=shape.length), scratch())
+    mesh, step = ensemble_mesh(1, shape.batch, shape.width), 0
+    rates = np.full((1, 1), LEARNING_RATE, np.float32)
+
+    def work() -> None:
+        nonlocal step
+        with jax.set_mesh(mesh):
+            inputs = stack([source.inputs(0, step, shape.batch)], mesh)
+            jax.block_until_ready((inputs, stack(list(rates[:, 0]), mesh)))
+        step += 1
+
+    return Prepared(work)
 
 
 def prepared_step(size: Size, compute: str) -> tuple[Mesh, Step, TrainState, Inputs]:

@@ -53,13 +53,15 @@ def test_a_job_is_an_arm_that_can_be_recorded(kind: str, ranks: Path) -> None:
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_the_numbers_have_quantities_and_do_not_change(kind: str, ranks: Path) -> None:
+    digests = {job.name: job.data_digest for job in jobs_of(exact_of(kind, ranks))}
     first, second = (computed(jobs_of(exact_of(kind, ranks))) for _ in range(2))
     for name, result in first.items():
         for key, array in result.point.items():
             assert array.ndim == len(QUANTITIES[key.quantity].axes), key
         numbers = measurements_of(result.point)
         assert numbers and all(number.value is not None for number in numbers)
-        assert json.loads(json.dumps(result.data))["name"]
+        data = json.loads(json.dumps(result.data))
+        assert data["name"] and data.get("digest") == digests[name]
         for key, array in result.point.items():
             np.testing.assert_array_equal(array, second[name].point[key])
 
@@ -68,10 +70,9 @@ def test_the_numbers_have_quantities_and_do_not_change(kind: str, ranks: Path) -
 def test_data_decide_the_digest(kind: str, ranks: Path, tmp_path: Path) -> None:
     (tmp_path / "eng.txt").write_text("all human beings\nare born free\n" * 9)
     exact = exact_of(kind, ranks)
-    jobs = jobs_of(exact)
-    others = jobs_of(exact.model_copy(update={"texts": (str(tmp_path),)}))
-    counted = [job for job in jobs if not job.name.startswith("wordpiece")]
-    assert all(re.fullmatch("[0-9a-f]{64}", job.data_digest or "") for job in counted)
-    assert {job.data_digest for job in counted}.isdisjoint(
-        job.data_digest for job in others if job.name in {j.name for j in counted}
+    digests, others = (
+        {job.name: job.data_digest for job in jobs_of(texts) if not job.name.startswith("wordpiece")}
+        for texts in (exact, exact.model_copy(update={"texts": (str(tmp_path),)}))
     )
+    assert all(re.fullmatch("[0-9a-f]{64}", digest or "") for digest in digests.values())
+    assert digests.keys() == others.keys() and set(digests.values()).isdisjoint(others.values())

@@ -3,21 +3,18 @@
 import textwrap
 from pathlib import Path
 
-import jax
 import numpy as np
 import pytest
 
 from leadline.experiments.config.measure import Measure
-from leadline.experiments.config.to_tables import tables
 from leadline.experiments.measure.kinds import plugin
 from leadline.experiments.measure.kinds.plugin import quantities_of
-from leadline.experiments.measure.kinds.registry import check_data, curve_of
-from leadline.experiments.records.measurement import measurements_of, reading
-from leadline.experiments.runtime.ensemble import over_arms, share, stack, unstack
+from leadline.experiments.measure.kinds.registry import check_data
+from leadline.experiments.records.measurement import Point, measurements_of, reading
+from leadline.experiments.records.quantities import Quantity
 from leadline.experiments.runtime.errors import UserError
 from leadline.model.decoder import Decoder
-from leadline.model.mesh import make_mesh
-from tests.experiments.measure.kinds.toys import arm, models_of, source_of
+from tests.experiments.measure.kinds.toys import MEASURES, arm, point_of, source_of
 
 pytestmark = pytest.mark.usefixtures("in_use")
 # What the documentation of the module shows, and what is wrong.
@@ -48,19 +45,9 @@ def module(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.syspath_prepend(tmp_path)
 
 
-def _point(*functions: str) -> tuple[dict, Decoder]:
-    measure = Measure(windows=4, sink=arm("rope", "backcopy").measure.sink, functions=functions)
-    plain, source, mesh = arm("rope", "backcopy", measure=measure), source_of("backcopy", Path()), make_mesh()
-    curve = curve_of(plain.data)
-    with jax.set_mesh(mesh):
-        models = models_of([plain], source, (1,))
-
-        def point(params, row, shared):
-            return curve.point(params, row, shared[0], shared[1], models.model, measure)
-
-        inputs = stack(models.params, mesh), stack([tables(plain.model, plain.data.length)], mesh)
-        shared = share((curve.batches(source, plain), source.shared), mesh)
-        return unstack(over_arms(point)(*inputs, shared), 1)[0], models.params[0]
+def _point(*functions: str) -> tuple[Point, Decoder]:
+    measure = Measure(windows=4, sink=MEASURES["backcopy"].sink, functions=functions)
+    return point_of(arm("rope", "backcopy", measure=measure), source_of("backcopy", Path()))
 
 
 def test_plugged_measurements_are_in_every_point() -> None:
@@ -101,3 +88,8 @@ def test_what_cannot_be_plugged_in_is_said_before_training(function: str, messag
 def test_a_function_that_gives_something_else_is_named(function: str, message: str) -> None:
     with pytest.raises(UserError, match=message):
         _point(f"plugged_in:{function}")
+
+
+def test_a_quantity_of_layers_says_so() -> None:
+    with pytest.raises(ValueError, match=r'the axes of alone, .*, must begin with "layer"'):
+        plugin.of_layer(Quantity("alone", "1", "a number without layers"))

@@ -8,14 +8,12 @@ import numpy as np
 import pytest
 
 from leadline.experiments.config.measure import Measure
-from leadline.experiments.config.to_tables import tables
-from leadline.experiments.measure.kinds.registry import FINALS, check_data, curve_of, final_points
-from leadline.experiments.records.measurement import Point, measurements_of, reading
+from leadline.experiments.measure.kinds.registry import FINALS, check_data, final_points
+from leadline.experiments.records.measurement import measurements_of, reading
 from leadline.experiments.records.quantities import QUANTITIES
-from leadline.experiments.runtime.ensemble import over_arms, share, stack, unstack
 from leadline.model.mesh import make_mesh
 from tests.experiments.measure.kinds.conftest import Measured
-from tests.experiments.measure.kinds.toys import DATA, MEASURES, arm, models_of, source_of
+from tests.experiments.measure.kinds.toys import DATA, MEASURES, arm, models_of, point_of, source_of
 
 pytestmark = pytest.mark.usefixtures("in_use")
 PROGRAMS = {
@@ -33,22 +31,9 @@ CURVES = {
 }
 
 
-def _point(kind: str, folder: Path) -> Point:
-    source, plain = source_of(kind, folder), arm("rope", kind)
-    curve, mesh = curve_of(plain.data), make_mesh()
-    with jax.set_mesh(mesh):
-        models = models_of([plain], source, (1,))
-
-        def point(params, row, shared):
-            return curve.point(params, row, shared[0], shared[1], models.model, plain.measure)
-
-        inputs = stack(models.params, mesh), stack([tables(plain.model, plain.data.length)], mesh)
-        return unstack(over_arms(point)(*inputs, share((curve.batches(source, plain), source.shared), mesh)), 1)[0]
-
-
 @pytest.mark.parametrize("kind", DATA)
 def test_curves_measure_finite_quantities_of_the_table(kind: str, folder: Path) -> None:
-    point = _point(kind, folder)
+    point, _ = point_of(arm("rope", kind), source_of(kind, folder))
     assert {key.quantity for key in point} == CURVES[kind]
     assert not any(key.dims for key in point)
     for key, value in point.items():

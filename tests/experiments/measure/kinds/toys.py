@@ -8,51 +8,46 @@ import jax
 import jax.numpy as jnp
 
 from leadline.experiments.config.data import BackcopyData, Data, MixedData, RetrievalData, TextData
-from leadline.experiments.config.measure import (
-    AblationMeasure,
-    Measure,
-    PerplexityMeasure,
-    RecallMeasure,
-    RetrievalMeasure,
-    SinkRate,
-    StreamingMeasure,
-    VocabularyMeasure,
-)
+from leadline.experiments.config.measure import Measure
 from leadline.experiments.config.model import ModelConfig
 from leadline.experiments.config.position import Nope, Rope
 from leadline.experiments.config.study import Arm
 from leadline.experiments.config.to_model import decoder_config
 from leadline.experiments.config.train import TrainConfig
 from leadline.experiments.data.source import open_source
+from leadline.experiments.measure.kinds.curves import curve_of
 from leadline.experiments.measure.kinds.kind import Models
+from leadline.experiments.records.measurement import Point
+from leadline.experiments.runtime.ensemble import over_arms, share, stack, unstack
 from leadline.model.decoder import Decoder, init_decoder
+from leadline.model.mesh import make_mesh
+from leadline.model.positions.tables import PositionTables
 from tests.model.weights import drawn
 
 LENGTH = 16
 ROPE = ModelConfig(layers=2, width=16, heads=2, kv_heads=1, hidden=16, position=Rope(base=100.0))
 NOPE = ROPE.model_copy(update={"position": Nope()})
-SINK = SinkRate(length=12)
 DATA: dict[str, Data] = {
     "text": TextData(corpus=("unread",), length=LENGTH, held_out=0.4, bos="fixed"),
     "backcopy": BackcopyData(vocabulary=8, triggers=2, length=LENGTH),
     "retrieval": RetrievalData(length=36, keys=40, values=10, tasks=("key_value", "multi_value", "copy")),
     "mixed": MixedData(corpus=("unread",), length=LENGTH, held_out=0.4, keys=12, values=2),
 }
-MEASURES: dict[str, Measure] = {
-    "text": Measure(
-        windows=12,
-        sink=SINK,
-        ablation=AblationMeasure(hidden=(1, 4), map=8),
-        perplexity=PerplexityMeasure(lengths=(LENGTH, 32), windows=8, stride=8, last=12, extensions=("pi",)),
-        streaming=StreamingMeasure(
-            tokens=120, initial_tokens=(0, 2), text_positions=(2,), full_attention=24, recomputed=4, stride=4
-        ),
-        vocabulary=VocabularyMeasure(bytes=200),
-    ),
-    "backcopy": Measure(windows=12, sink=SinkRate(length=LENGTH), ablation=AblationMeasure(hidden=(1,), map=LENGTH)),
-    "retrieval": Measure(windows=8, retrieval=RetrievalMeasure(lengths=(36, 72), depths=8, rows=2)),
-    "mixed": Measure(windows=4, recall=RecallMeasure(lengths=(LENGTH, 24), windows=4, rows=24, last=8)),
+STREAM = {"tokens": 120, "initial_tokens": [0, 2], "text_positions": [2], "full_attention": 24, "recomputed": 4, "stride": 4}
+TABLES: dict[str, dict[str, Any]] = {
+    "text": {
+        "windows": 12,
+        "sink": {"length": 12},
+        "ablation": {"hidden": [1, 4], "map": 8},
+        "perplexity": {"lengths": [LENGTH, 32], "windows": 8, "stride": 8, "last": 12, "extensions": ["pi"]},
+        "streaming": STREAM,
+        "vocabulary": {"bytes": 200},
+    },
+    "backcopy": {"windows": 12, "sink": {"length": LENGTH}, "ablation": {"hidden": [1], "map": LENGTH}},
+    "retrieval": {"windows": 8, "retrieval": {"lengths": [36, 72], "depths": 8, "rows": 2}},
+    "mixed": {"windows": 4, "recall": {"lengths": [LENGTH, 24], "windows": 4, "rows": 24, "last": 8}},
 }
+MEASURES = {kind: Measure.model_validate(table) for kind, table in TABLES.items()}
 
 
 def corpus(folder: Path) -> tuple[str, ...]:
@@ -85,3 +80,17 @@ def models_of(arms: Sequence[Arm], source: Any, seeds: Sequence[int]) -> Models:
     cfg = decoder_config(arms[0].model, source.vocabulary, arms[0].data.length)
     params = {seed: jax.device_get(drawn(lambda: init_decoder(jax.random.key(0), cfg), seed)) for seed in set(seeds)}
     return Models(arms, [params[seed] for seed in seeds], source, cfg, [])
+
+
+def point_of(arm: Arm, source: Any) -> tuple[Point, Decoder]:
+    """A point of the curves of a model with drawn weights, and the weights."""
+    curve, mesh = curve_of(arm.data), make_mesh()
+    with jax.set_mesh(mesh):
+        models = models_of([arm], source, (1,))
+
+        def point(params: Decoder, row: PositionTables, shared: Any) -> Any:
+            return curve.point(params, row, shared[0], shared[1], models.model, arm.measure)
+
+        inputs = stack(models.params, mesh), stack(models.tables(), mesh)
+        shared = share((curve.batches(source, arm), source.shared), mesh)
+        return unstack(over_arms(point)(*inputs, shared), 1)[0], models.params[0]
