@@ -68,12 +68,3 @@ def test_an_emptied_first_value_is_zero_and_a_mean_one_is_the_mean_of_the_others
     np.testing.assert_array_equal(emptied[:, 1:], v[:, 1:])
     averaged = with_first_value(v, replace(row, first_value=jnp.zeros(2), mean_value=jnp.ones(2)))
     np.testing.assert_allclose(averaged[:, 0], np.mean(np.asarray(v)[:, 1:], axis=1), atol=1e-6)
-
-
-def test_tokens_hidden_by_padding_are_seen_by_no_other():
-    """Cutting the first tokens from the window: the rest of the text alone gives the same without positions."""
-    p = weights()
-    padding = jnp.arange(6)[None] >= jnp.array([[2], [2]])
-    cut, _ = jax.jit(lambda: apply_decoder(p, TOKENS, tables(), CONFIG, context=Context(padding=padding)))()
-    alone, _ = jax.jit(lambda: apply_decoder(p, TOKENS[:, 2:], tables(), CONFIG))()
-    np.testing.assert_allclose(cut[:, 2:], alone, atol=1e-5)
