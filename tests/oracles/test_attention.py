@@ -12,7 +12,7 @@ from transformers.models.gpt_oss.modeling_gpt_oss import eager_attention_forward
 from leadline.model.attention.attention import attention
 from leadline.model.positions.distance import alibi_slopes
 from tests.model.naive import arguments, numbers, random_heads
-from tests.oracles.compare import assert_value_and_gradients
+from tests.oracles.compare import assert_value_and_gradients, to_torch
 
 pytestmark = [pytest.mark.oracle, pytest.mark.usefixtures("mesh")]
 

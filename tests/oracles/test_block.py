@@ -146,7 +146,7 @@ def test_attention_of_qwen(model):
     else:
         config = Qwen3Config(**sizes)
         attention, rotary = qwen3.Qwen3Attention(config, 0), qwen3.Qwen3RotaryEmbedding(config)
-    p = weights(cfg)
+    p, less = weights(cfg), 1.0 if gated else 0.0
 
     def theirs(x, query, key, value, output, query_norm, key_norm, *gate):
         q = torch.cat([query, *gate], dim=-1)

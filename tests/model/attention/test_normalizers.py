@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from jax.test_util import check_grads
 
-from leadline.model.attention.normalizers import NORMALIZERS, Terms, is_softmax, rectified, softmax, softpick
+from leadline.model.attention.normalizers import NORMALIZERS, Terms, is_softmax, rectified, softpick
 
 PARAMETERS = jnp.asarray([-0.05, 1.2])  # low and high of the clipped softmax; the first is the bias of a sigmoid
 ALL = pytest.mark.parametrize("name", NORMALIZERS)
@@ -97,22 +97,6 @@ def test_scores_of_any_size_are_finite(name: str, score: float) -> None:
 @ALL
 def test_only_the_softmax_has_a_log_sum_exp(name: str) -> None:
     assert is_softmax(NORMALIZERS[name](PARAMETERS)) == (terms(name, scores()).lse is not None) == (name == "softmax")
-
-
-def test_the_sink_logit_is_a_column_of_the_plain_softmax() -> None:
-    """The softmax over scores with b appended, and its gradient in the scores and in b; b = 0 is the softmax off by one."""
-    w, x = scores()[..., :9] * 2 + 1, scores()[..., :9]
-
-    def ours(x: jax.Array, b: jax.Array) -> jax.Array:
-        return jnp.sum(w * weights(softmax(x, b)))
-
-    def appended(x: jax.Array, b: jax.Array) -> jax.Array:
-        column = jnp.broadcast_to(b[..., None], (*x.shape[:-1], 1))
-        return jnp.sum(w * jax.nn.softmax(jnp.concatenate([x, column], axis=-1), axis=-1)[..., :-1])
-
-    b = jnp.asarray([[0.0, -1.0, 2.0]])
-    for found, expected in zip(*(jax.jit(jax.value_and_grad(f, (0, 1)))(x, b) for f in (ours, appended)), strict=True):
-        jax.tree.map(lambda y, z: np.testing.assert_allclose(y, z, atol=1e-5), found, expected)
 
 
 def test_clipped_weights_are_exactly_zero_and_one_and_have_no_gradient() -> None:
