@@ -153,8 +153,8 @@ def test_attention_of_qwen(model):
         changes = {"q_proj.weight": q.flatten(1).T, "k_proj.weight": key.flatten(1).T, "v_proj.weight": value.flatten(1).T}
         changes |= {
             "o_proj.weight": output.flatten(0, 1).T,
-            "q_norm.weight": query_norm - gated,
-            "k_norm.weight": key_norm - gated,
+            "q_norm.weight": query_norm - less,
+            "k_norm.weight": key_norm - less,
         }
         h = F.rms_norm(x, x.shape[-1:], to_torch(p.attention_norm.scale), eps=1e-6)
         positions = rotary(h, torch.arange(TOKENS)[None])

@@ -52,7 +52,6 @@ def test_sums_keep_their_phase_at_a_million_tokens():
         (128, 1024, 4293.44, 6.02e3),
         (128, 2048, 11587.3, 2.28e4),
         (128, 4096, 26952.4, 58789),
-        (128, 8192, 83763.9, 3.94e5),
         (32, 128, 1029, 1218),
         (32, 512, 1.25e4, 1.88e4),
         (32, 2048, 2.0e5, 1.7e6),
@@ -80,7 +79,7 @@ def test_islands_of_4096_tokens():
     ]
 
 
-@pytest.mark.parametrize(("head_dim", "length"), [(128, 8192), (32, 4096), (64, 2048), (8, 1024), (6, 400)])
+@pytest.mark.parametrize(("head_dim", "length"), [(128, 2048), (32, 1024), (8, 1024), (6, 400)])
 def test_edges_are_edges(head_dim, length):
     """Just inside every interval all distances hold, just outside one does not."""
     bound = base_bound(head_dim, length)
@@ -94,7 +93,7 @@ def test_edges_are_edges(head_dim, length):
 
 
 @given(st.integers(2, 16), st.integers(3, 200), st.integers(1, 5))
-@settings(max_examples=20)
+@settings(max_examples=12)
 def test_agrees_with_a_dense_grid(pairs, length, every):
     bound = base_bound(2 * pairs, length, every=every)
     grid = np.geomspace(1.0, bound.largest_infeasible * 50, 3000)
@@ -113,15 +112,15 @@ def test_a_search_goes_on_where_it_was_left():
     for every in (1, 3):
         parts = all_bases(64, every=every)
         seen = [parts.length]
-        for length in (700, 1024):
+        for length in (200, 512):
             for further in restrictions(parts, length):
                 parts = further
                 seen.append(parts.length)
         assert seen == sorted(seen)
-        assert seen[-1] == 1024
-        *_, whole = restrictions(all_bases(64, every=every), 1024)
+        assert seen[-1] == 512
+        *_, whole = restrictions(all_bases(64, every=every), 512)
         np.testing.assert_allclose(parts.intervals, whole.intervals, rtol=1e-8)
-        assert list(restrictions(whole, 1024)) == []
+        assert list(restrictions(whole, 512)) == []
 
 
 def test_every_nth_distance_alone():
@@ -171,12 +170,13 @@ def test_wrong_arguments_are_named():
         similarity_sums(inverse_frequencies(4, 10.0), 0)
 
 
-@pytest.mark.parametrize("count", [1, 3, 50])
-def test_pieces_are_restricted_as_the_whole_is(count):
-    bases = restricted(all_bases(64), 1000)
-    pieces = parts(bases, 3000, count)
-    assert len(pieces) <= count
-    assert joined(pieces) == bases
-    whole, found = restricted(bases, 3000), joined([restricted(piece, 3000) for piece in pieces])
-    assert found.length == whole.length
-    np.testing.assert_allclose(found.intervals, whole.intervals, rtol=0, atol=1e-8)
+def test_pieces_are_restricted_as_the_whole_is():
+    bases = restricted(all_bases(64), 300)
+    whole = restricted(bases, 1000)
+    for count in (1, 3, 50):
+        pieces = parts(bases, 1000, count)
+        assert len(pieces) <= count
+        assert joined(pieces) == bases
+        found = joined([restricted(piece, 1000) for piece in pieces])
+        assert found.length == whole.length
+        np.testing.assert_allclose(found.intervals, whole.intervals, rtol=0, atol=1e-8)
