@@ -15,7 +15,6 @@ from leadline.model.attention.attention import attention
 from leadline.model.attention.gate import GateConfig
 from leadline.model.attention.mask import Mask, Tiling
 from leadline.model.attention.scores import Scores
-from leadline.model.block import BlockConfig
 from leadline.model.context import Context
 from leadline.model.context_parallel import apply_context_parallel
 from leadline.model.decoder import Decoder, DecoderConfig, apply_decoder, init_decoder
@@ -26,11 +25,10 @@ from leadline.model.positions.relative import BiasConfig
 from leadline.model.positions.tables import PositionTables, position_tables
 from leadline.model.positions.xpos import xpos_decay
 from tests.model.naive import numbers, tiling
-from tests.model.weights import drawn
+from tests.model.weights import BLOCK, drawn
 
 pytestmark = pytest.mark.usefixtures("quick_to_compile")
 
-BLOCK = BlockConfig(width=16, heads=4, kv_heads=2, head_dim=8, hidden=32)
 CONFIG = DecoderConfig(vocabulary=13, layers=2, block=BLOCK)
 FREQUENCIES = inverse_frequencies(8, 100.0)
 TOKENS = np.random.default_rng(0).integers(0, 13, (2, 40))

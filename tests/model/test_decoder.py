@@ -9,17 +9,15 @@ import numpy as np
 import pytest
 from jax.tree_util import Partial
 
-from leadline.model.block import BlockConfig
 from leadline.model.context import Context
 from leadline.model.decoder import UNROLLED, Decoder, DecoderConfig, apply_decoder, init_decoder
 from leadline.model.positions.distance import alibi_slopes
 from leadline.model.positions.frequencies import inverse_frequencies
 from leadline.model.positions.tables import PositionTables, position_tables
-from tests.model.weights import drawn
+from tests.model.weights import BLOCK, drawn
 
 pytestmark = pytest.mark.usefixtures("quick_to_compile", "mesh")
 
-BLOCK = BlockConfig(width=16, heads=4, kv_heads=2, head_dim=8, hidden=32)
 CONFIG = DecoderConfig(vocabulary=11, layers=2, block=BLOCK, tied=False)
 LAYERS = pytest.mark.parametrize("layers", [UNROLLED, UNROLLED + 1], ids=["unrolled", "scanned"])
 

@@ -11,9 +11,7 @@ import pytest
 from jax.sharding import NamedSharding
 from jax.sharding import PartitionSpec as P
 
-from leadline.model.attention.gate import GateConfig
 from leadline.model.attention.hyperparameters import hyperparameters
-from leadline.model.block import BlockConfig
 from leadline.model.decoder import Decoder, DecoderConfig, extend, init_decoder
 from leadline.model.generate import Policy, begin, decode, empty_cache, generate, layers_of
 from leadline.model.mesh import make_mesh
@@ -23,11 +21,10 @@ from leadline.model.positions.relative import BiasConfig
 from leadline.model.positions.tables import PositionTables, position_tables
 from leadline.model.positions.xpos import xpos_decay
 from leadline.model.sampling import Sampling, draw_token, sampling
-from tests.model.weights import drawn
+from tests.model.weights import BLOCK, VARIANTS, drawn
 
 pytestmark = pytest.mark.usefixtures("mesh", "quick_to_compile")
 
-BLOCK = BlockConfig(width=16, heads=4, kv_heads=2, head_dim=8, hidden=32)
 CONFIG = DecoderConfig(vocabulary=29, layers=2, block=BLOCK, tied=False)
 ONE_LAYER = replace(CONFIG, layers=1)
 KEY = jax.random.key(0)
@@ -41,13 +38,6 @@ POLICIES = {
     "one": Policy(1, 2),
     "initial": Policy(6, 3),
     "text": Policy(6, 3, reindexed=False),
-}
-VARIANTS = {
-    "gate": replace(BLOCK, gate=GateConfig("output", "head"), interleaved=True, kv_heads=1),
-    "KV bias": replace(BLOCK, key_bias=True, value_bias=True, soft_cap=True, kv_heads=4),
-    "norms": replace(BLOCK, qk_norm=True, layer_norm=True, scalable_softmax=True, placement="sandwich"),
-    "relu": replace(BLOCK, normalizer="relu_by_keys", gate=GateConfig("value", "channel")),
-    "key": replace(BLOCK, gate=GateConfig("key", "channel"), placement="post", activation="gelu"),
 }
 
 

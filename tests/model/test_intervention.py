@@ -7,18 +7,15 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from leadline.model.block import BlockConfig
 from leadline.model.context import Context
 from leadline.model.decoder import Decoder, DecoderConfig, apply_decoder, init_decoder
 from leadline.model.intervention import Intervention, no_intervention, with_first_value, with_heads
 from leadline.model.positions.tables import PositionTables, position_tables
-from tests.model.weights import drawn
+from tests.model.weights import BLOCK, drawn
 
 pytestmark = pytest.mark.usefixtures("mesh", "quick_to_compile")
 
-CONFIG = DecoderConfig(
-    vocabulary=11, layers=2, block=BlockConfig(width=16, heads=4, kv_heads=2, head_dim=8, hidden=32), tied=False
-)
+CONFIG = DecoderConfig(vocabulary=11, layers=2, block=BLOCK, tied=False)
 NONE = no_intervention(2, 4, 2)
 TOKENS = jnp.array([[3, 1, 4, 1, 5, 9], [2, 6, 5, 3, 5, 8]])
 

@@ -12,7 +12,7 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from transformers import GPTNeoXConfig, Llama4TextConfig, LlamaConfig, Qwen2VLTextConfig, Qwen3VLTextConfig
+from transformers import GPTNeoXConfig, Llama4TextConfig, Qwen2VLTextConfig, Qwen3VLTextConfig
 from transformers.models.gpt_neox import modeling_gpt_neox as neox
 from transformers.models.llama import modeling_llama as llama
 from transformers.models.llama4 import modeling_llama4 as llama4
@@ -27,7 +27,6 @@ from leadline.model.positions.angles import angles, fixed_point
 from leadline.model.positions.frequencies import inverse_frequencies, partial
 from leadline.model.positions.rotation import query_scale, rotate, rotation_of
 from leadline.model.positions.sections import axial, grid_positions, interleaved_sections, sectioned
-from leadline.model.positions.yarn import yarn, yarn_attention_factor
 from tests.model.naive import random_heads
 from tests.oracles.compare import assert_value_and_gradients
 
@@ -73,16 +72,6 @@ def by(apply, embedding, positions: torch.Tensor):
 
 def ids(positions) -> torch.Tensor:
     return torch.tensor(positions)[None]
-
-
-@settings(max_examples=8)
-@given(SIZES, BASES, POSITIONS, SEEDS)
-def test_llama(size, base, positions, seed):
-    """With YaRN, so that the attention factor counts; the lengths of a Llama that was trained on 64 tokens."""
-    rope = {"rope_type": "yarn", "rope_theta": base, "factor": 4.0, "original_max_position_embeddings": 64}
-    embedding = llama.LlamaRotaryEmbedding(LlamaConfig(head_dim=size, max_position_embeddings=256, rope_parameters=rope))
-    ours = scores_of(yarn(size, base, 4.0, 64), positions, factor=yarn_attention_factor(4.0))
-    compare(ours, by(llama.apply_rotary_pos_emb, embedding, ids(positions)), seed, size)
 
 
 def channels_of_half_split(size: int, rotary: int) -> list[int]:

@@ -13,19 +13,16 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from leadline.model.attention.gate import GateConfig
-from leadline.model.block import BlockConfig
 from leadline.model.cache.full import full_cache
 from leadline.model.cache.ring import RingCache, ring_cache
 from leadline.model.decoder import Decoder, DecoderConfig, apply_decoder, extend, init_decoder
 from leadline.model.positions.distance import alibi_slopes
 from leadline.model.positions.frequencies import inverse_frequencies
 from leadline.model.positions.tables import PositionTables, position_tables
-from tests.model.weights import drawn
+from tests.model.weights import BLOCK, VARIANTS, drawn
 
 pytestmark = pytest.mark.usefixtures("mesh", "quick_to_compile")
 
-BLOCK = BlockConfig(width=16, heads=4, kv_heads=2, head_dim=8, hidden=32)
 CONFIG = DecoderConfig(vocabulary=11, layers=3, block=BLOCK, tied=False)
 WINDOW, TOKENS, WIDEST, ROOM = 5, 30, 6, 4
 CHUNKS = [10, 10, 10]
@@ -132,15 +129,6 @@ def test_it_does_not_matter_how_many_are_read_at_once(chunks: list[int]) -> None
     expected = read(p, TABLES["rope"], empty(CONFIG, 2, WINDOW), CHUNKS)
     found = read(p, TABLES["rope"], empty(CONFIG, 2, WINDOW), chunks)
     np.testing.assert_allclose(found, expected, atol=1e-5)
-
-
-VARIANTS = {
-    "plain": BLOCK,
-    "gate": replace(BLOCK, gate=GateConfig("output", "head"), interleaved=True),
-    "KV bias": replace(BLOCK, key_bias=True, value_bias=True, soft_cap=True),
-    "norms": replace(BLOCK, qk_norm=True, layer_norm=True, scalable_softmax=True),
-    "relu": replace(BLOCK, normalizer="relu_by_keys", gate=GateConfig("value", "channel")),
-}
 
 
 @pytest.mark.parametrize("variant", VARIANTS)
