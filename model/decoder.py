@@ -195,7 +195,7 @@ def check_cache(p: Decoder, cfg: DecoderConfig, room: int | None) -> None:
         "sinusoidal positions": cfg.sinusoidal,
         "a grid": bool(cfg.grid),
         "PoPE": b.polar,
-        "a position bias": b.position_bias is not None,
+        f"the bias {type(b.position_bias).__name__}": b.position_bias is not None,
         f"a table a {b.table_per}": b.table_per != "sequence",
     }
     if names := [name for name, needed in needs_text.items() if needed]:

@@ -1,20 +1,25 @@
-"""Attention as the equations print it: whole matrices in float64, one head after the other."""
+"""Attention as the equations print it: whole matrices, all heads at once, in numpy for values and in JAX for gradients."""
 
 from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
-from numpy.typing import NDArray
 
 from leadline.model.attention.mask import Mask, Tiling
+from leadline.model.attention.normalizers import is_softmax
 from leadline.model.attention.scores import Scores
 
 
 class Naive(NamedTuple):
-    output: NDArray[np.float64]  # [B, T, N, H]
-    probabilities: NDArray[np.float64]  # [B, N, T, S]
-    sink: NDArray[np.float64]  # [B, N, T]
+    output: Any  # [B, T, N, H]
+    probabilities: Any  # [B, N, T, S]
+    sink: Any  # [B, N, T]
+
+
+def numbers(seed: int, *shape: int) -> jax.Array:
+    """Standard normal, float32."""
+    return jnp.asarray(np.random.default_rng(seed).standard_normal(shape), jnp.float32)
 
 
 def random_heads(seed: int, batch: int, tokens: int, heads: int, groups: int, size: int) -> tuple[jax.Array, ...]:
@@ -42,46 +47,41 @@ def tiling(form: int | tuple[int, int] | None) -> Tiling:
     return Tiling(rows=8, chunks=2, unrolled=0, tile=form, statistics_rows=form, statistics_chunks=3)
 
 
-def naive_attention(q, k, v, mask: Mask, scores: Scores) -> Naive:
-    q, k, v = (np.asarray(x, np.float64) for x in (q, k, v))
-    batch, tokens, heads, size = q.shape
-    sink_logit, slopes = (np.broadcast_to(np.asarray(x, np.float64), heads) for x in (scores.sink_logit, scores.slopes))
-    shared = heads // k.shape[2]
-    real = np.ones((batch, tokens), bool) if mask.padding is None else np.asarray(mask.padding)
+def whole_attention(q: Any, k: Any, v: Any, mask: Mask = Mask(), scores: Scores = Scores(), *, xp: Any = jnp) -> Naive:
+    """Softmax, or the normalizer of `scores`, of all scores in the type of q. A row that sees nothing gives zeros."""
+    tokens, shared, dtype = q.shape[1], q.shape[2] // k.shape[2], q.dtype.type
+    k, v = (xp.repeat(x, shared, axis=2) for x in (k, v))
+
+    def by_head(x: Any) -> Any:
+        return xp.broadcast_to(xp.asarray(x, dtype), (q.shape[2],))[None, :, None]
+
+    s = xp.einsum("bqnh,bsnh->bnqs", q, k) / dtype(np.sqrt(q.shape[3]))
+    logits = xp.zeros_like(s[..., 0])
+    if scores.key_bias is not None:
+        logits = xp.einsum("bqnh,nh->bnq", q, xp.repeat(scores.key_bias, shared, axis=0)) / dtype(np.sqrt(q.shape[3]))
+    if scores.cap is not None:
+        s, logits = (scores.cap * xp.tanh(x / scores.cap) for x in (s, logits))
     distance = np.arange(tokens)[:, None] - np.arange(tokens)[None, :]
-    probabilities, sink = np.zeros((batch, heads, tokens, tokens)), np.zeros((batch, heads, tokens))
-    output = np.zeros(q.shape)
-    for b in range(batch):
-        near = (distance < int(mask.window)) | (np.arange(tokens) < int(mask.initial_tokens))[None, :]
-        visible = (distance >= 0) & near & real[b][None, :]
-        for n in range(heads):
-            s = q[b, :, n] @ k[b, :, n // shared].T / np.sqrt(size) - slopes[n] * distance
-            weights = np.where(visible, np.exp(s), 0)
-            total = weights.sum(axis=1) + np.exp(sink_logit[n])
-            total = np.where(total == 0, 1, total)
-            probabilities[b, n] = weights / total[:, None]
-            sink[b, n] = np.exp(sink_logit[n]) / total
-            output[b, :, n] = probabilities[b, n] @ v[b, :, n // shared]
-    return Naive(output, probabilities, sink)
+    near = (distance < mask.window) | (np.arange(tokens) < mask.initial_tokens)[None, :]
+    visible = ((distance >= 0) & near)[None, None]
+    visible = visible if mask.padding is None else visible & mask.padding[:, None, None, :]
+    s = s - by_head(scores.slopes)[..., None] * xp.asarray(distance, dtype)[None, None]
+    logits = logits + by_head(scores.sink_logit)
+    if is_softmax(scores.normalizer):
+        numerators, sink = xp.where(visible, xp.exp(s), dtype(0)), xp.exp(logits)
+        total = numerators.sum(axis=-1) + sink
+        total = xp.where(total == 0, dtype(1), total)
+    else:
+        numerators, total, sink = scores.normalizer(xp.where(visible, s, -xp.inf), logits)[:3]
+    p, sink = numerators / total[..., None], sink / total
+    output = xp.einsum("bnqs,bsnh->bqnh", p, v)
+    if scores.value_bias is not None:
+        output = output + xp.einsum("bnq,nh->bqnh", sink, xp.repeat(scores.value_bias, shared, axis=0))
+    return Naive(output, p, sink)
 
 
-def whole_attention(q, k, v, mask: Mask, scores: Scores) -> jax.Array:
-    """`attention` without blocks, chunks and grouped heads, to be differentiated: all scores of all heads at once. float32."""
-    tokens, shared = q.shape[1], q.shape[2] // k.shape[2]
-    k, v = (jnp.repeat(x, shared, axis=2) for x in (k, v))
-    assert scores.key_bias is not None
-    assert scores.value_bias is not None
-    assert scores.cap is not None
-    assert mask.padding is not None
-    key_bias, value_bias = (jnp.repeat(x, shared, axis=0) for x in (scores.key_bias, scores.value_bias))
-    q = q / np.float32(np.sqrt(q.shape[-1]))
-    s, logits = jnp.einsum("bqnh,bsnh->bnqs", q, k), jnp.einsum("bqnh,nh->bnq", q, key_bias)
-    s, logits = (scores.cap * jnp.tanh(x / scores.cap) for x in (s, logits))
-    distance = jnp.arange(tokens)[:, None] - jnp.arange(tokens)[None, :]
-    near = (distance < mask.window) | (jnp.arange(tokens) < mask.initial_tokens)[None, :]
-    visible = ((distance >= 0) & near)[None, None] & mask.padding[:, None, None, :]
-    s = s - jnp.asarray(scores.slopes)[None, :, None, None] * distance.astype(jnp.float32)[None, None]
-    sink_logit = jnp.asarray(scores.sink_logit)[None, :, None]
-    terms = scores.normalizer(jnp.where(visible, s, -jnp.inf), logits + sink_logit)
-    mixed = jnp.einsum("bnqs,bsnh->bnqh", terms.numerators, v) + terms.sink[..., None] * value_bias[None, :, None]
-    return jnp.swapaxes(mixed / terms.total[..., None], 1, 2)
+def naive_attention(q: Any, k: Any, v: Any, mask: Mask = Mask(), scores: Scores = Scores()) -> Naive:
+    """`whole_attention` in float64."""
+    values = Scores(sink_logit=np.asarray(scores.sink_logit), slopes=np.asarray(scores.slopes))  # pyright: ignore[reportArgumentType]
+    host = Mask(*(x if x is None else np.asarray(x) for x in mask))  # pyright: ignore[reportArgumentType]
+    return whole_attention(*(np.asarray(x, np.float64) for x in (q, k, v)), host, values, xp=np)

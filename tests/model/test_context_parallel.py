@@ -15,7 +15,6 @@ from leadline.model.attention.attention import attention
 from leadline.model.attention.gate import GateConfig
 from leadline.model.attention.mask import Mask, Tiling
 from leadline.model.attention.scores import Scores
-from leadline.model.block import BlockConfig, LayerTrace
 from leadline.model.context import Context
 from leadline.model.context_parallel import apply_context_parallel
 from leadline.model.decoder import Decoder, DecoderConfig, apply_decoder, init_decoder
@@ -25,12 +24,11 @@ from leadline.model.positions.frequencies import inverse_frequencies
 from leadline.model.positions.t5 import T5
 from leadline.model.positions.tables import PositionTables, position_tables
 from leadline.model.positions.xpos import xpos_decay
-from tests.model.naive import tiling
-from tests.model.weights import drawn
+from tests.model.naive import numbers, tiling
+from tests.model.weights import BLOCK, drawn
 
 pytestmark = pytest.mark.usefixtures("quick_to_compile")
 
-BLOCK = BlockConfig(width=16, heads=4, kv_heads=2, head_dim=8, hidden=32)
 CONFIG = DecoderConfig(vocabulary=13, layers=2, block=BLOCK)
 FREQUENCIES = inverse_frequencies(8, 100.0)
 TOKENS = np.random.default_rng(0).integers(0, 13, (2, 40))
@@ -64,15 +62,12 @@ MODELS = {
 def both(cfg: DecoderConfig, tables: Any, parts: int) -> tuple[Any, Any]:
     """Logits and traces on one device, and on several."""
 
-    def measure(trace: LayerTrace, tokens: jax.Array) -> tuple[LayerTrace, jax.Array]:
-        return trace, tokens
-
     def one_device(p: Decoder, tokens: jax.Array) -> Any:
         context = Context(padding=jnp.asarray(PADDING))
-        return apply_decoder(p, tokens, given, cfg, context=context, measure=lambda trace: measure(trace, tokens))
+        return apply_decoder(p, tokens, given, cfg, context=context, measure=lambda trace: (trace, tokens))
 
     def several(p: Decoder, tokens: jax.Array) -> Any:
-        return apply_context_parallel(p, tokens, given, cfg, padding=jnp.asarray(PADDING), measure=measure)
+        return apply_context_parallel(p, tokens, given, cfg, padding=jnp.asarray(PADDING), measure=lambda *both: both)
 
     with jax.set_mesh(make_mesh()):
         params = jax.device_get(drawn(lambda: init_decoder(jax.random.key(0), cfg)))
@@ -90,27 +85,26 @@ def test_it_is_the_text_on_one_device(name: str, parts: int) -> None:
 
 
 @pytest.mark.parametrize("form", [None, 5, (5, 16)])
-def test_the_gradient_of_attention_is_that_on_one_device(form: Any) -> None:
+def test_attention_its_gradient_and_what_keys_receive_are_those_on_one_device(form: Any) -> None:
     """Taken on the devices, of parts of 8 tokens in one tile or in several that end elsewhere."""
     cut = Tiling() if form is None else tiling(form)
-    rng = np.random.default_rng(1)
-    given = tuple(rng.standard_normal((1, 24, 2, 4)).astype(np.float32) for _ in range(4))
+    given = tuple(np.asarray(numbers(seed, 1, 24, 2, 4)) for seed in range(4))
     mask, scores = Mask(7, 2), Scores(slopes=jnp.asarray([0.1, 0.0]))
 
     def gradient(q: Any, k: Any, v: Any, w: Any, *, parallel: bool) -> Any:
         def loss(q: Any, k: Any, v: Any) -> Any:
-            return jnp.sum(w * attention(q, k, v, mask, scores, context_parallel=parallel, tiling=cut)[0])
+            out, found = attention(q, k, v, mask, scores, context_parallel=parallel, tiling=cut)
+            return jnp.sum(w * out), found.received
 
-        return jax.grad(loss, argnums=(0, 1, 2))(q, k, v)
+        return jax.grad(loss, argnums=(0, 1, 2), has_aux=True)(q, k, v)
 
     with jax.set_mesh(make_mesh()):
         alone = jax.device_get(jax.jit(functools.partial(gradient, parallel=False))(*given))
     with jax.set_mesh(make_mesh(text=3, devices=jax.devices()[:3])):
-        along = jax.sharding.PartitionSpec(None, TEXT)
+        along = jax.P(None, TEXT)
+        specs = {"in_specs": (along,) * 4, "out_specs": ((along,) * 3, jax.P(None, None, TEXT))}
         part = functools.partial(gradient, parallel=True)
-        program = jax.jit(
-            jax.shard_map(part, in_specs=(along,) * 4, out_specs=(along,) * 3, axis_names={TEXT}, check_vma=False)
-        )
+        program = jax.jit(jax.shard_map(part, **specs, axis_names={TEXT}, check_vma=False))
         found = jax.device_get(program(*(jax.device_put(x, along) for x in given)))
     jax.tree.map(functools.partial(np.testing.assert_allclose, atol=1e-5), found, alone)
 
@@ -140,24 +134,6 @@ def test_a_device_holds_a_part() -> None:
     alone, spread = (compiled(cfg, 2**16, parts).memory_analysis() for parts in (1, 8))
     sizes = [found.temp_size_in_bytes + found.output_size_in_bytes for found in (alone, spread)]
     assert sizes[1] < sizes[0] / 4
-
-
-def test_received_is_the_sum_over_devices() -> None:
-    rng = np.random.default_rng(1)
-    q, k, v = (rng.standard_normal((1, 24, 2, 4)).astype(np.float32) for _ in range(3))
-
-    def received(q: Any, k: Any, v: Any, *, parallel: bool) -> jax.Array:
-        return attention(q, k, v, context_parallel=parallel)[1].received
-
-    with jax.set_mesh(make_mesh()):
-        alone = np.asarray(jax.jit(functools.partial(received, parallel=False))(q, k, v))
-    P = jax.sharding.PartitionSpec
-    with jax.set_mesh(make_mesh(text=3, devices=jax.devices()[:3])):
-        along, by_head = P(None, TEXT), P(None, None, TEXT)
-        part = functools.partial(received, parallel=True)
-        program = jax.shard_map(part, in_specs=(along,) * 3, out_specs=by_head, axis_names={TEXT}, check_vma=False)
-        found = jax.jit(program)(*(jax.device_put(x, along) for x in (q, k, v)))
-        np.testing.assert_allclose(found, alone, atol=1e-5)
 
 
 def test_what_cannot_be_divided_says_so() -> None:

@@ -1,5 +1,6 @@
 """Decoding against the readable forms, token by token: `extend` with a cache, and with a stream that forgets."""
 
+import functools
 from dataclasses import replace
 from typing import Any
 
@@ -10,9 +11,7 @@ import pytest
 from jax.sharding import NamedSharding
 from jax.sharding import PartitionSpec as P
 
-from leadline.model.attention.gate import GateConfig
 from leadline.model.attention.hyperparameters import hyperparameters
-from leadline.model.block import BlockConfig
 from leadline.model.decoder import Decoder, DecoderConfig, extend, init_decoder
 from leadline.model.generate import Policy, begin, decode, empty_cache, generate, layers_of
 from leadline.model.mesh import make_mesh
@@ -24,11 +23,10 @@ from leadline.model.positions.t5 import T5
 from leadline.model.positions.tables import PositionTables, position_tables
 from leadline.model.positions.xpos import xpos_decay
 from leadline.model.sampling import Sampling, draw_token, sampling
-from tests.model.weights import drawn
+from tests.model.weights import BLOCK, VARIANTS, drawn
 
 pytestmark = pytest.mark.usefixtures("mesh", "quick_to_compile")
 
-BLOCK = BlockConfig(width=16, heads=4, kv_heads=2, head_dim=8, hidden=32)
 CONFIG = DecoderConfig(vocabulary=29, layers=2, block=BLOCK, tied=False)
 ONE_LAYER = replace(CONFIG, layers=1)
 KEY = jax.random.key(0)
@@ -43,13 +41,6 @@ POLICIES = {
     "initial": Policy(6, 3),
     "text": Policy(6, 3, reindexed=False),
 }
-VARIANTS = {
-    "gate": replace(BLOCK, gate=GateConfig("output", "head"), interleaved=True, kv_heads=1),
-    "KV bias": replace(BLOCK, key_bias=True, value_bias=True, soft_cap=True, kv_heads=4),
-    "norms": replace(BLOCK, qk_norm=True, layer_norm=True, scalable_softmax=True, placement="sandwich"),
-    "relu": replace(BLOCK, normalizer="relu_by_keys", gate=GateConfig("value", "channel")),
-    "key": replace(BLOCK, gate=GateConfig("key", "channel"), placement="post", activation="gelu"),
-}
 
 
 def weights(cfg: DecoderConfig, logit: float = 0.5) -> Decoder:
@@ -58,32 +49,28 @@ def weights(cfg: DecoderConfig, logit: float = 0.5) -> Decoder:
     return replace(p, embedding=4 * p.embedding, blocks=blocks)
 
 
-def readable(p: Decoder, tables: PositionTables, cfg: DecoderConfig, policy: Policy, count: int) -> tuple[Any, Any]:
+@functools.partial(jax.jit, static_argnames=("count", "cfg"))
+def readable(p: Decoder, tables: PositionTables, memory: Any, prompt: Any, count: int, cfg: DecoderConfig) -> tuple[Any, Any]:
     """Greedy tokens and the scores behind the last one, by `extend` with one token at a time."""
-    batch, length = PROMPT.shape
-    memory = empty_cache(cfg, policy, batch, length + count)
 
-    @jax.jit
-    def whole(p: Decoder, memory: Any, prompt: Any) -> Any:
-        def read(carry: Any, given: Any) -> Any:
-            memory, last = carry
-            token = jnp.where(given < 0, last, given)
-            scores, memory = extend(p, memory, token[:, None], tables, cfg)
-            return (memory, jnp.argmax(scores[:, 0], axis=-1).astype(given.dtype)), (token, scores[:, 0])
+    def read(carry: Any, given: Any) -> Any:
+        memory, last = carry
+        token = jnp.where(given < 0, last, given)
+        scores, memory = extend(p, memory, token[:, None], tables, cfg)
+        return (memory, jnp.argmax(scores[:, 0], axis=-1).astype(given.dtype)), (token, scores[:, 0])
 
-        prompt = jax.reshard(prompt, P("data", None))
-        given = jnp.pad(prompt, [(0, 0), (0, count)], constant_values=-1)
-        return jax.lax.scan(read, (memory, prompt[:, 0]), given.T)[1]
-
-    tokens, scores = whole(p, memory, jnp.asarray(PROMPT))
-    return np.asarray(tokens[length:]).T, np.asarray(scores[-1])
+    prompt = jax.reshard(prompt, P("data", None))
+    given = jnp.pad(prompt, [(0, 0), (0, count)], constant_values=-1)
+    tokens, scores = jax.lax.scan(read, (memory, prompt[:, 0]), given.T)[1]
+    return tokens[prompt.shape[1] :].T, scores[-1]
 
 
 def agree(p: Decoder, tables: PositionTables, cfg: DecoderConfig, policy: Policy, count: int) -> np.ndarray:
     prompt = jnp.asarray(PROMPT)
     text = begin(p, prompt, tables, cfg, policy, PROMPT.shape[1] + count)
     tokens, text = decode(p, layers_of(p, tables), text, count, cfg, sampling(), KEY)
-    expected, scores = readable(p, tables, cfg, policy, count)
+    memory = empty_cache(cfg, policy, *prompt.shape[:1], prompt.shape[1] + count)
+    expected, scores = readable(p, tables, memory, prompt, count, cfg)
     np.testing.assert_array_equal(tokens, expected)
     np.testing.assert_allclose(text.logits, scores, atol=1e-5)
     return np.asarray(tokens)
@@ -118,34 +105,30 @@ def test_every_mechanism_of_a_block(variant: str, policy: str) -> None:
     agree(weights(cfg), tables, cfg, POLICIES[policy], 12)
 
 
-@pytest.mark.parametrize(
-    "cfg",
-    [
-        replace(ONE_LAYER, learned_positions=64),
-        replace(ONE_LAYER, sinusoidal=True, scaled_embedding=True),
-        replace(ONE_LAYER, block=replace(BLOCK, polar=True)),
-        *[replace(ONE_LAYER, block=replace(BLOCK, position_bias=bias)) for bias in (T5(), Fire(), Cope())],
-    ],
-)
-def test_what_needs_the_whole_text_has_it(cfg: DecoderConfig) -> None:
-    pairs = 8 if cfg.block.polar else 4
-    table = np.exp(-np.arange(pairs, dtype=np.float64))
-    tables = position_tables(1, 4, 2 * pairs, inverse_frequencies=table)
+# Models that need the whole text, and their tables.
+WHOLE = {
+    "learned positions": (replace(ONE_LAYER, learned_positions=64), FREQUENCIES),
+    "sinusoidal positions": (replace(ONE_LAYER, sinusoidal=True, scaled_embedding=True), FREQUENCIES),
+    "PoPE": (replace(ONE_LAYER, block=replace(BLOCK, polar=True)), inverse_frequencies(16, 100.0)),
+    "a grid": (replace(ONE_LAYER, grid=(5,)), np.stack([FREQUENCIES, 2 * inverse_frequencies(8, 50.0)])),
+    "a table a token": (
+        replace(ONE_LAYER, block=replace(BLOCK, table_per="token")),
+        np.linspace(0.5, 1.0, 24)[:, None, None] * FREQUENCIES,
+    ),
+    **{
+        f"the bias {type(bias).__name__}": (replace(ONE_LAYER, block=replace(BLOCK, position_bias=bias)), FREQUENCIES)
+        for bias in (T5(), Fire(), Cope())
+    },
+}
+
+
+@pytest.mark.parametrize("what", WHOLE)
+def test_what_needs_the_whole_text_has_it(what: str) -> None:
+    cfg, table = WHOLE[what]
+    tables = position_tables(1, 4, 2 * table.shape[-1], inverse_frequencies=table)
     agree(weights(cfg), tables, cfg, Policy(), 12)
-    with pytest.raises(ValueError, match="cannot be streamed"):
+    with pytest.raises(ValueError, match=f"a model with {what} cannot be streamed: take rope, alibi or nope"):
         begin(weights(cfg), jnp.asarray(PROMPT), tables, cfg, Policy(6, 2), 20)
-
-
-def test_tables_by_the_place_of_a_token() -> None:
-    cfg = replace(ONE_LAYER, block=replace(BLOCK, table_per="token"))
-    table = np.linspace(0.5, 1.0, 24)[:, None, None] * inverse_frequencies(8, 100.0)
-    agree(weights(cfg), position_tables(1, 4, 8, inverse_frequencies=table), cfg, Policy(), 12)
-
-
-def test_a_grid() -> None:
-    cfg = replace(ONE_LAYER, grid=(5,))
-    table = np.stack([inverse_frequencies(8, 100.0), 2 * inverse_frequencies(8, 50.0)])
-    agree(weights(cfg), position_tables(1, 4, 8, inverse_frequencies=table), cfg, Policy(), 12)
 
 
 def test_the_window_of_a_model_and_xpos() -> None:
@@ -163,6 +146,8 @@ def test_the_window_of_a_model_and_xpos() -> None:
 def test_what_cannot_be_decoded_says_so() -> None:
     p, prompt = weights(CONFIG), jnp.asarray(PROMPT)
     by_query = replace(CONFIG, block=replace(BLOCK, table_per="query"))
+    with pytest.raises(ValueError, match="a table a query cannot be streamed"):
+        begin(p, prompt, ROPE, by_query, Policy(6, 2), 20)
     for cfg, tokens, room, message in (
         (by_query, prompt, 20, "rotates all keys"),
         (CONFIG, prompt[:, :0], 20, "empty prompt"),

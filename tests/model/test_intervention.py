@@ -7,18 +7,15 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from leadline.model.block import BlockConfig
 from leadline.model.context import Context
 from leadline.model.decoder import Decoder, DecoderConfig, apply_decoder, init_decoder
 from leadline.model.intervention import Intervention, no_intervention, with_first_value, with_heads
 from leadline.model.positions.tables import PositionTables, position_tables
-from tests.model.weights import drawn
+from tests.model.weights import BLOCK, drawn
 
 pytestmark = pytest.mark.usefixtures("mesh", "quick_to_compile")
 
-CONFIG = DecoderConfig(
-    vocabulary=11, layers=2, block=BlockConfig(width=16, heads=4, kv_heads=2, head_dim=8, hidden=32), tied=False
-)
+CONFIG = DecoderConfig(vocabulary=11, layers=2, block=BLOCK, tied=False)
 NONE = no_intervention(2, 4, 2)
 TOKENS = jnp.array([[3, 1, 4, 1, 5, 9], [2, 6, 5, 3, 5, 8]])
 
@@ -68,12 +65,3 @@ def test_an_emptied_first_value_is_zero_and_a_mean_one_is_the_mean_of_the_others
     np.testing.assert_array_equal(emptied[:, 1:], v[:, 1:])
     averaged = with_first_value(v, replace(row, first_value=jnp.zeros(2), mean_value=jnp.ones(2)))
     np.testing.assert_allclose(averaged[:, 0], np.mean(np.asarray(v)[:, 1:], axis=1), atol=1e-6)
-
-
-def test_tokens_hidden_by_padding_are_seen_by_no_other():
-    """Cutting the first tokens from the window: the rest of the text alone gives the same without positions."""
-    p = weights()
-    padding = jnp.arange(6)[None] >= jnp.array([[2], [2]])
-    cut, _ = jax.jit(lambda: apply_decoder(p, TOKENS, tables(), CONFIG, context=Context(padding=padding)))()
-    alone, _ = jax.jit(lambda: apply_decoder(p, TOKENS[:, 2:], tables(), CONFIG))()
-    np.testing.assert_allclose(cut[:, 2:], alone, atol=1e-5)

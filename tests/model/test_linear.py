@@ -1,5 +1,7 @@
 """The matrix product of every projection, and the initial matrices."""
 
+import math
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -9,33 +11,31 @@ from jax.sharding import PartitionSpec as P
 
 from leadline.model.linear import draw, matrix, project, project_each
 from leadline.model.mesh import make_mesh
+from tests.model.naive import numbers
 
 pytestmark = pytest.mark.usefixtures("mesh")
 RESIDUAL = P("data", None, None)
 
 
-def numbers(seed: int, *shape: int) -> jax.Array:
-    return jnp.asarray(np.random.default_rng(seed).standard_normal(shape), jnp.float32)
-
-
-def test_one_axis_to_one():
-    x, w = numbers(0, 2, 3, 5), numbers(1, 5, 4)
-    np.testing.assert_allclose(project(x, w, out_sharding=P("data", None, "model")), np.asarray(x) @ np.asarray(w), atol=1e-5)
-
-
-def test_one_axis_to_heads_and_back():
-    x, w, back = numbers(2, 2, 3, 5), numbers(3, 5, 4, 6), numbers(4, 4, 6, 5)
-    heads = project(x, w, out_sharding=P("data", None, "model", None))
-    np.testing.assert_allclose(heads, np.einsum("btd,dnh->btnh", x, w), atol=1e-5)
-    merged = project(heads, back, contract=2, out_sharding=RESIDUAL)
-    np.testing.assert_allclose(merged, np.einsum("btnh,nhd->btd", heads, back), atol=1e-4)
-
-
-def test_gradients_are_those_of_the_plain_product():
-    x, w, weights = numbers(5, 2, 3, 4, 6), numbers(6, 4, 6, 5), numbers(7, 2, 3, 5)
-    found = jax.grad(lambda x, w: jnp.sum(weights * project(x, w, contract=2, out_sharding=RESIDUAL)), (0, 1))(x, w)
-    np.testing.assert_allclose(found[0], np.einsum("bto,nho->btnh", weights, w), atol=1e-5)
-    np.testing.assert_allclose(found[1], np.einsum("btnh,bto->nho", x, weights), atol=1e-5)
+@pytest.mark.parametrize("kind", ["float32", "bfloat16"])
+@pytest.mark.parametrize(("contract", "into", "out"), [(1, (6,), (5,)), (1, (6,), (4, 3)), (2, (4, 6), (5,))])
+def test_products_and_gradients_are_the_plain_ones_of_rounded_numbers(contract, into, out, kind):
+    """Of weights, which stay float32; rounded themselves only where they are activations."""
+    x, w, weights = numbers(5, 2, 3, *into).astype(kind), numbers(6, *into, *out), numbers(7, 2, 3, *out).astype(kind)
+    w = w.astype(kind).astype(jnp.float32)
+    spec = P("data", None, "model", *[None] * (len(out) - 1))
+    found = jax.grad(lambda x, w: jnp.sum(weights * project(x, w, contract=contract, out_sharding=spec)), (0, 1))(x, w)
+    y = project(x, w, contract=contract, out_sharding=spec)
+    assert (y.dtype, found[0].dtype, found[1].dtype) == (kind, kind, "float32")
+    rows, matrix, slopes = (np.asarray(a, np.float64) for a in (x, w, weights))
+    rows, matrix, slopes = rows.reshape(6, -1), matrix.reshape(math.prod(into), -1), slopes.reshape(6, -1)
+    rounding = 2**-8 if kind == "bfloat16" else 1e-6
+    for got, plain, scale in (
+        (y, rows @ matrix, rounding),
+        (found[0], slopes @ matrix.T, rounding),
+        (found[1], rows.T @ slopes, 1e-6),
+    ):
+        np.testing.assert_allclose(np.asarray(got, np.float64).ravel(), plain.ravel(), rtol=scale, atol=1e-5)
 
 
 def test_gradients_of_several_products_of_one_input_of_two_models_on_four_devices_each():
@@ -64,17 +64,6 @@ def test_bfloat16_products_are_summed_in_float32():
     y = project(jnp.ones((1, 1, 4096), jnp.bfloat16), jnp.ones((4096, 1)), out_sharding=RESIDUAL)
     assert y.dtype == jnp.bfloat16
     assert y.item() == 4096
-
-
-def test_gradients_of_bfloat16_are_those_of_the_plain_product_of_rounded_numbers():
-    x, w, weights = (
-        numbers(seed, *shape).astype(jnp.bfloat16) for seed, shape in ((5, (2, 64, 32)), (6, (32, 48)), (7, (2, 64, 48)))
-    )
-    found = jax.grad(lambda x, w: jnp.sum(weights * project(x, w, out_sharding=RESIDUAL)), (0, 1))(x, w.astype(jnp.float32))
-    assert (found[0].dtype, found[1].dtype) == (jnp.bfloat16, jnp.float32)
-    x, w, weights = (np.asarray(a, np.float64) for a in (x, w, weights))
-    np.testing.assert_allclose(found[0].astype(jnp.float32), np.einsum("bto,do->btd", weights, w), rtol=2**-8, atol=1e-4)
-    np.testing.assert_allclose(found[1], np.einsum("btd,bto->do", x, weights), rtol=1e-5, atol=1e-4)
 
 
 def test_initial_matrices_have_the_stated_scale_and_are_cut_at_three_of_it():

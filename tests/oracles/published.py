@@ -1,10 +1,8 @@
 """Random tiny models of transformers and their weights in our trees."""
 
-from collections.abc import Callable
-
 import numpy as np
 import torch
-from transformers import GPT2Config, GPT2LMHeadModel, LlamaConfig, LlamaForCausalLM, MptConfig, MptForCausalLM, PreTrainedModel
+from transformers import GPT2Config, GPT2LMHeadModel, LlamaConfig, LlamaForCausalLM, PreTrainedModel
 
 from leadline.model.block import Block, BlockConfig
 from leadline.model.decoder import Decoder, DecoderConfig
@@ -57,18 +55,12 @@ def gpt2() -> PreTrainedModel:
     return magnified(GPT2LMHeadModel(config))
 
 
-def mpt() -> PreTrainedModel:
-    sizes = {"d_model": WIDTH, "n_layers": LAYERS, "n_heads": HEADS, "expansion_ratio": HIDDEN // WIDTH}
-    return magnified(MptForCausalLM(MptConfig(vocab_size=VOCABULARY, max_seq_len=CONTEXT, **sizes)))
-
-
 def configuration(kind: str) -> DecoderConfig:
     block = {"width": WIDTH, "heads": HEADS, "head_dim": SIZE, "hidden": HIDDEN}
     if kind == "llama":
         return DecoderConfig(VOCABULARY, LAYERS, BlockConfig(kv_heads=HEADS // 2, activation="swiglu", **block), tied=False)
-    positions = CONTEXT if kind == "gpt2" else 0
     layers = BlockConfig(kv_heads=HEADS, activation="gelu", layer_norm=True, **block)
-    return DecoderConfig(VOCABULARY, LAYERS, layers, tied=True, learned_positions=positions)
+    return DecoderConfig(VOCABULARY, LAYERS, layers, tied=True, learned_positions=CONTEXT)
 
 
 def _stacked(tensors: Tensors, name: str) -> np.ndarray:
@@ -111,58 +103,27 @@ def from_llama(t: Tensors) -> Decoder:
     )
 
 
-def _fused(t: Tensors, layer: str, names: dict[str, str], norms: Callable[[str], Norm], matrix, **rest) -> Decoder:
-    """A model whose query, key and value are one matrix, side by side in this order."""
-    q, k, v = np.split(matrix(t, layer + names["qkv"]), 3, axis=2)
+def from_gpt2(t: Tensors) -> Decoder:
+    """Its query, key and value are one matrix, side by side in this order; its matrices are [in, out] already."""
+    layer = "transformer.h.#."
+    q, k, v = (w.reshape(LAYERS, WIDTH, HEADS, SIZE) for w in np.split(_stacked(t, layer + "attn.c_attn.weight"), 3, axis=2))
+    up, down = (_stacked(t, f"{layer}mlp.{name}.weight") for name in ("c_fc", "c_proj"))
+    norms = [Norm(*(_stacked(t, f"{layer}{name}.{part}") for part in ("weight", "bias"))) for name in ("ln_1", "ln_2")]
     return Decoder(
+        embedding=t["transformer.wte.weight"],
+        positions=t["transformer.wpe.weight"],
         blocks=Block(
-            attention_norm=norms(layer + names["attention_norm"]),
-            query=q.reshape(LAYERS, WIDTH, HEADS, SIZE),
-            key=k.reshape(LAYERS, WIDTH, HEADS, SIZE),
-            value=v.reshape(LAYERS, WIDTH, HEADS, SIZE),
+            attention_norm=norms[0],
+            query=q,
+            key=k,
+            value=v,
             gate=None,
             sink_logit=np.full((LAYERS, HEADS), -np.inf),
             **ABSENT,
-            output=matrix(t, layer + names["output"]).reshape(LAYERS, HEADS, SIZE, WIDTH),
-            feedforward_norm=norms(layer + names["feedforward_norm"]),
-            feedforward=FeedForward(up=matrix(t, layer + names["up"]), gate=None, down=matrix(t, layer + names["down"])),
+            output=_stacked(t, layer + "attn.c_proj.weight").reshape(LAYERS, HEADS, SIZE, WIDTH),
+            feedforward_norm=norms[1],
+            feedforward=FeedForward(up=up, gate=None, down=down),
         ),
-        unembedding=None,
-        **rest,
-    )
-
-
-def from_gpt2(t: Tensors) -> Decoder:
-    """Its matrices are [in, out] already."""
-    names = {"qkv": "attn.c_attn.weight", "output": "attn.c_proj.weight", "up": "mlp.c_fc.weight", "down": "mlp.c_proj.weight"}
-    return _fused(
-        t,
-        "transformer.h.#.",
-        names | {"attention_norm": "ln_1", "feedforward_norm": "ln_2"},
-        lambda name: Norm(_stacked(t, name + ".weight"), _stacked(t, name + ".bias")),
-        _stacked,
-        embedding=t["transformer.wte.weight"],
-        positions=t["transformer.wpe.weight"],
         final_norm=Norm(t["transformer.ln_f.weight"], t["transformer.ln_f.bias"]),
-    )
-
-
-def from_mpt(t: Tensors) -> Decoder:
-    """Its LayerNorm has no bias."""
-    names = {
-        "qkv": "attn.Wqkv.weight",
-        "output": "attn.out_proj.weight",
-        "up": "ffn.up_proj.weight",
-        "down": "ffn.down_proj.weight",
-    }
-    final = t["transformer.norm_f.weight"]
-    return _fused(
-        t,
-        "transformer.blocks.#.",
-        names | {"attention_norm": "norm_1", "feedforward_norm": "norm_2"},
-        lambda name: Norm(_stacked(t, name + ".weight"), np.zeros((LAYERS, WIDTH))),
-        _transposed,
-        embedding=t["transformer.wte.weight"],
-        positions=None,
-        final_norm=Norm(final, np.zeros_like(final)),
+        unembedding=None,
     )

@@ -1,92 +1,164 @@
-"""What a block does to queries, keys and scores against torch, Qwen3 and Qwen3-Next; output and all gradients."""
+"""Blocks against torch's encoder layer (pre, post), Gemma 2 (sandwich), Qwen3 and Qwen3-Next; output and gradients."""
 
+from collections.abc import Callable
 from dataclasses import replace
+from typing import Any
 
+import jax
 import jax.numpy as jnp
+import numpy as np
 import pytest
 import torch
 from torch.nn import functional as F  # noqa: N812
-from transformers import Qwen3Config, Qwen3NextConfig
+from transformers import Gemma2Config, Qwen3Config, Qwen3NextConfig
+from transformers.models.gemma2.modeling_gemma2 import Gemma2DecoderLayer
 from transformers.models.qwen3 import modeling_qwen3 as qwen3
 from transformers.models.qwen3_next import modeling_qwen3_next as qwen3_next
 
 from leadline.model.attention.gate import GateConfig
-from tests.oracles import half_block
-from tests.oracles.half_block import CONFIG, assert_halves_equal, unoptimised  # noqa: F401
+from leadline.model.block import Block, BlockConfig, init_block
+from leadline.model.layer import apply_block
+from leadline.model.positions.frequencies import inverse_frequencies
+from leadline.model.positions.tables import position_tables
+from tests.model.naive import numbers
+from tests.model.weights import drawn
+from tests.oracles.compare import assert_value_and_gradients, to_torch
 
 pytestmark = [pytest.mark.oracle, pytest.mark.usefixtures("mesh")]
-
-NORMED = replace(CONFIG, qk_norm=True)
-SCALABLE = replace(CONFIG, scalable_softmax=True)
-POLAR = replace(CONFIG, polar=True)
-KV_BIAS = replace(CONFIG, key_bias=True, value_bias=True)
-
-
-def test_norms_of_queries_and_keys_are_taken_before_they_are_rotated():
-    assert_halves_equal([NORMED])
+WIDTH, HEADS, GROUPS, SIZE, HIDDEN, TOKENS, BASE = 16, 4, 2, 4, 24, 6, 100.0
+HIDDEN_KEYS = torch.full((TOKENS, TOKENS), -torch.inf, dtype=torch.float64).triu(1)
+SIZES = {"hidden_size": WIDTH, "num_attention_heads": HEADS, "head_dim": SIZE, "attn_implementation": "eager"}
+ROPE = {"rope_type": "default", "rope_theta": BASE, "partial_rotary_factor": 1.0}
 
 
-def test_scores_times_the_logarithm_of_the_tokens_and_a_temperature():
-    """Nakanishi 2025, with the scores multiplied as printed; the gradient of the temperature too."""
-    assert_halves_equal([SCALABLE, CONFIG], scale=jnp.float32(0.6))
+def weights(cfg: BlockConfig) -> Block:
+    """Random ones, norms too."""
+    rng = np.random.default_rng(3)
+
+    def uneven(path: tuple[Any, ...], leaf: jax.Array) -> jax.Array:
+        random = jnp.asarray(rng.standard_normal(leaf.shape), jnp.float32)
+        return leaf + 0.3 * random if path[-1].name in ("scale", "bias") else leaf
+
+    return jax.tree_util.tree_map_with_path(uneven, drawn(lambda: init_block(jax.random.key(0), cfg), 2))
 
 
-def test_the_factors_of_scores_are_not_those_of_magnitudes():
-    """PoPE's softplus is not linear: what multiplies its scores comes after it."""
-    assert_halves_equal([POLAR, replace(POLAR, scalable_softmax=True)], scale=jnp.float32(0.6))
+def compare(cfg: BlockConfig, p: Block, theirs: Any, changed: Callable[..., Block], given: Any, *, rope: bool) -> None:
+    """Output, and gradients in x and in some weights, with which `changed` makes a block."""
+    frequencies = inverse_frequencies(SIZE, BASE) if rope else None
+    table = jax.tree.map(lambda leaf: leaf[0], position_tables(1, HEADS, SIZE, inverse_frequencies=frequencies))
+
+    def ours(x: jax.Array, *values: jax.Array) -> jax.Array:
+        return apply_block(changed(p, *values), x, table, cfg)[0]
+
+    assert_value_and_gradients(ours, theirs, (numbers(4, 2, TOKENS, WIDTH), *given))
 
 
-def test_a_key_bias_is_capped_as_every_key():
-    rows = [replace(KV_BIAS, soft_cap=True), replace(KV_BIAS, value_bias=False, soft_cap=True)]
-    assert_halves_equal(rows, sink_logit=jnp.zeros(half_block.HEADS))
+def with_up(p: Block, up: jax.Array) -> Block:
+    """The first matrix of the feed-forward, which the norms on both sides of it scale."""
+    return replace(p, feedforward=replace(p.feedforward, up=up))
 
 
-def test_the_order_of_all_of_them():
-    cfg = replace(
-        NORMED, scalable_softmax=True, soft_cap=True, key_bias=True, value_bias=True, gate=GateConfig("query", "channel")
+def assign(*pairs: tuple[torch.nn.Parameter, jax.Array]) -> None:
+    for parameter, value in pairs:
+        assert parameter.shape == value.shape
+        parameter.data = to_torch(value)
+
+
+def matrix(w: jax.Array) -> jax.Array:
+    """[D, N, H] as torch keeps it, [out, in]."""
+    return w.reshape(WIDTH, -1).T
+
+
+@pytest.mark.parametrize("placement", ["pre", "post"])
+def test_pre_and_post(placement):
+    cfg = BlockConfig(WIDTH, HEADS, HEADS, SIZE, HIDDEN, activation="relu", layer_norm=True, placement=placement)
+    p = weights(cfg)
+    layer = torch.nn.TransformerEncoderLayer(WIDTH, HEADS, HIDDEN, dropout=0.0, batch_first=True, norm_first=placement == "pre")
+    for parameter in layer.parameters():
+        parameter.data.zero_()  # ours has no biases outside norms
+    assign(
+        (layer.self_attn.in_proj_weight, jnp.concatenate([matrix(w) for w in (p.query, p.key, p.value)])),
+        (layer.self_attn.out_proj.weight, p.output.reshape(-1, WIDTH).T),
+        (layer.linear2.weight, p.feedforward.down.T),
+        *[(other.weight, own.scale) for own, other in ((p.attention_norm, layer.norm1), (p.feedforward_norm, layer.norm2))],
+        *[(other.bias, own.bias) for own, other in ((p.attention_norm, layer.norm1), (p.feedforward_norm, layer.norm2))],
     )
-    assert_halves_equal([cfg], sink_logit=jnp.zeros(half_block.HEADS), scale=jnp.float32(0.6))
+    layer.double()
+
+    def theirs(x, up):
+        return torch.func.functional_call(layer, {"linear1.weight": up.T}, (x, HIDDEN_KEYS))
+
+    compare(cfg, p, theirs, with_up, [p.feedforward.up], rope=False)
 
 
-SIZES = {
-    "hidden_size": half_block.WIDTH,
-    "num_attention_heads": half_block.HEADS,
-    "num_key_value_heads": half_block.GROUPS,
-    "head_dim": half_block.SIZE,
-    "rms_norm_eps": 1e-6,
-    "rope_parameters": {"rope_type": "default", "rope_theta": half_block.BASE, "partial_rotary_factor": 1.0},
-    "attn_implementation": "eager",
-}
+def test_sandwich():
+    cfg = BlockConfig(WIDTH, HEADS, HEADS, SIZE, HIDDEN, placement="sandwich")
+    p = weights(cfg)
+    gemma = {
+        "intermediate_size": HIDDEN,
+        "hidden_activation": "silu",
+        "attn_logit_softcapping": None,
+        "query_pre_attn_scalar": SIZE,
+    }
+    layer = Gemma2DecoderLayer(Gemma2Config(num_key_value_heads=HEADS, **SIZES, **gemma), 0)
+    attention, norms = layer.self_attn, (p.attention_norm, p.attention_end, p.feedforward_norm, p.feedforward_end)
+    names = ("input_layernorm", "post_attention_layernorm", "pre_feedforward_layernorm", "post_feedforward_layernorm")
+    assign(
+        *[(getattr(attention, f"{name[0]}_proj").weight, matrix(getattr(p, name))) for name in ("query", "key", "value")],
+        (attention.o_proj.weight, p.output.reshape(-1, WIDTH).T),
+        (layer.mlp.gate_proj.weight, p.feedforward.gate.T),
+        (layer.mlp.down_proj.weight, p.feedforward.down.T),
+        *[(getattr(layer, name).weight, norm.scale - 1) for name, norm in zip(names, norms, strict=True)],  # times 1 + w
+    )
+    layer.double()
+
+    def theirs(x, up):
+        nope = (torch.ones(1, TOKENS, SIZE, dtype=torch.float64), torch.zeros(1, TOKENS, SIZE, dtype=torch.float64))
+        given = {"position_embeddings": nope, "attention_mask": HIDDEN_KEYS[None, None]}
+        found = torch.func.functional_call(layer, {"mlp.up_proj.weight": up.T}, (x,), given)
+        return found[0] if isinstance(found, tuple) else found
+
+    compare(cfg, p, theirs, with_up, [p.feedforward.up], rope=False)
 
 
-def of_module(attention, rotary, named, changes):
-    """x + attention(norm(x)) with the module's weights made of ours, [out, in], and a temperature."""
-    attention.scaling = half_block.SIZE**-0.5 * named["scale"]
-    weights = {f"{name[0]}_proj.weight": named[name].flatten(1).T for name in ("query", "key", "value")}
-    weights |= {"o_proj.weight": named["output"].flatten(0, 1).T}
-    weights |= {"q_norm.weight": named["query_norm"], "k_norm.weight": named["key_norm"]}
-    x = named["x"]
-    h = F.rms_norm(x, x.shape[-1:], named["attention_norm"], eps=1e-6)
-    positions = rotary(h, torch.arange(half_block.TOKENS)[None])
-    hidden = torch.full((half_block.TOKENS,) * 2, -torch.inf).triu(1)
-    return x + torch.func.functional_call(attention, weights | changes, (h, positions, hidden))[0]
+NAMES = ("query", "key", "value", "output", "query_norm", "key_norm")
 
 
-def test_attention_of_qwen3():
-    config = Qwen3Config(**SIZES)
-    attention, rotary = qwen3.Qwen3Attention(config, 0), qwen3.Qwen3RotaryEmbedding(config)
-    assert_halves_equal([NORMED], against=lambda named, _: of_module(attention, rotary, named, {}))
+def silent(p: Block, *values: jax.Array) -> Block:
+    """With these weights, and the last matrix of the feed-forward 0: x + attention(norm(x)) is left."""
+    *own, query_norm, key_norm = values[:6]
+    norms = {"query_norm": replace(p.query_norm, scale=query_norm), "key_norm": replace(p.key_norm, scale=key_norm)}
+    feedforward = replace(p.feedforward, down=jnp.zeros_like(p.feedforward.down))
+    block = replace(p, **dict(zip(NAMES, own, strict=False)), **norms, feedforward=feedforward)
+    return replace(block, gate=values[6]) if len(values) > 6 else block
 
 
-def test_attention_of_qwen3_next():
-    """A gate a channel on the output, in one matrix with the queries head by head; norms keep their distance from 1."""
-    config = Qwen3NextConfig(**SIZES)
-    attention, rotary = qwen3_next.Qwen3NextAttention(config, 3), qwen3_next.Qwen3NextRotaryEmbedding(config)
+@pytest.mark.parametrize("model", ["Qwen3", "Qwen3-Next"])
+def test_attention_of_qwen(model):
+    """Qwen3-Next has a gate a channel on the output, in one matrix with the queries head by head; norms are kept less 1."""
+    gated = model == "Qwen3-Next"
+    gate = GateConfig("output", "channel") if gated else None
+    cfg = BlockConfig(WIDTH, HEADS, GROUPS, SIZE, HIDDEN, qk_norm=True, gate=gate)
+    sizes = {"num_key_value_heads": GROUPS, "rms_norm_eps": 1e-6, "rope_parameters": ROPE, **SIZES}
+    if gated:
+        config = Qwen3NextConfig(**sizes)
+        attention, rotary = qwen3_next.Qwen3NextAttention(config, 3), qwen3_next.Qwen3NextRotaryEmbedding(config)
+    else:
+        config = Qwen3Config(**sizes)
+        attention, rotary = qwen3.Qwen3Attention(config, 0), qwen3.Qwen3RotaryEmbedding(config)
+    p, less = weights(cfg), 1.0 if gated else 0.0
 
-    def against(named, _):
-        queries_and_gates = torch.cat([named["query"], named["gate"]], dim=-1).flatten(1).T
-        norms = {f"{name[0]}_norm.weight": named[name] - 1 for name in ("query_norm", "key_norm")}
-        return of_module(attention, rotary, named, {"q_proj.weight": queries_and_gates, **norms})
+    def theirs(x, query, key, value, output, query_norm, key_norm, *gate):
+        q = torch.cat([query, *gate], dim=-1)
+        changes = {"q_proj.weight": q.flatten(1).T, "k_proj.weight": key.flatten(1).T, "v_proj.weight": value.flatten(1).T}
+        changes |= {
+            "o_proj.weight": output.flatten(0, 1).T,
+            "q_norm.weight": query_norm - less,
+            "k_norm.weight": key_norm - less,
+        }
+        h = F.rms_norm(x, x.shape[-1:], to_torch(p.attention_norm.scale), eps=1e-6)
+        positions = rotary(h, torch.arange(TOKENS)[None])
+        return x + torch.func.functional_call(attention, changes, (h, positions, HIDDEN_KEYS))[0]
 
-    cfg = replace(NORMED, gate=GateConfig("output", "channel"))
-    assert_halves_equal([cfg], against=against, unknown=["limits"])
+    given = [p.query, p.key, p.value, p.output, p.query_norm.scale, p.key_norm.scale, *([p.gate] if gated else [])]
+    compare(cfg, p, theirs, silent, given, rope=True)

@@ -12,7 +12,7 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from transformers import GPTNeoXConfig, Llama4TextConfig, LlamaConfig, Qwen2VLTextConfig, Qwen3VLTextConfig
+from transformers import GPTNeoXConfig, Llama4TextConfig, Qwen2VLTextConfig, Qwen3VLTextConfig
 from transformers.models.gpt_neox import modeling_gpt_neox as neox
 from transformers.models.llama import modeling_llama as llama
 from transformers.models.llama4 import modeling_llama4 as llama4
@@ -28,7 +28,6 @@ from leadline.model.positions.angles import angles, fixed_point
 from leadline.model.positions.frequencies import inverse_frequencies, partial
 from leadline.model.positions.rotation import query_scale, rotate, rotation_of
 from leadline.model.positions.sections import axial, interleaved_sections, sectioned
-from leadline.model.positions.yarn import yarn, yarn_attention_factor
 from tests.model.naive import random_heads
 from tests.oracles.compare import assert_value_and_gradients
 
@@ -58,31 +57,22 @@ def scores_of(
     return lambda q, k: jnp.einsum("BTNH,BSNH->BNTS", turned(q), turned(k))
 
 
-def scores_by(turned):
-    """The scores of queries and keys that `turned` rotates together."""
-    return lambda q, k: torch.einsum("btnh,bsnh->bnts", *turned(q, k))
+def compare(ours, turned, seed: int, size: int) -> None:
+    """Scores of random queries and keys; `turned` rotates both together."""
+
+    def theirs(q, k):
+        return torch.einsum("btnh,bsnh->bnts", *turned(q, k))
+
+    assert_value_and_gradients(ours, theirs, random_heads(seed, 2, TOKENS, HEADS, HEADS, size)[:2], tolerance=TOLERANCE)
 
 
-def queries_and_keys(seed: int, size: int):
-    return random_heads(seed, 2, TOKENS, HEADS, HEADS, size)[:2]
+def by(apply, embedding, positions: torch.Tensor):
+    """Queries and keys rotated by the code of a model, from its cosines and sines."""
+    return lambda q, k: apply(q, k, *embedding(q, positions), unsqueeze_dim=2)
 
 
 def ids(positions) -> torch.Tensor:
     return torch.tensor(positions)[None]
-
-
-@settings(max_examples=8)
-@given(SIZES, BASES, POSITIONS, SEEDS)
-def test_llama(size, base, positions, seed):
-    """With YaRN, so that the attention factor counts; the lengths of a Llama that was trained on 64 tokens."""
-    rope = {"rope_type": "yarn", "rope_theta": base, "factor": 4.0, "original_max_position_embeddings": 64}
-    embedding = llama.LlamaRotaryEmbedding(LlamaConfig(head_dim=size, max_position_embeddings=256, rope_parameters=rope))
-
-    def theirs(q, k):
-        return llama.apply_rotary_pos_emb(q, k, *embedding(q, ids(positions)), unsqueeze_dim=2)
-
-    ours = scores_of(yarn(size, base, 4.0, 64), positions, factor=yarn_attention_factor(4.0))
-    assert_value_and_gradients(ours, scores_by(theirs), queries_and_keys(seed, size), tolerance=TOLERANCE)
 
 
 def channels_of_half_split(size: int, rotary: int) -> list[int]:
@@ -100,14 +90,10 @@ def test_gpt_neox(size, share, base, positions, seed, factor):
     config = GPTNeoXConfig(hidden_size=HEADS * size, num_attention_heads=HEADS, rope_parameters=rope)
     embedding = neox.GPTNeoXRotaryEmbedding(config)
     embedding.attention_scaling = factor
-
-    def theirs(q, k):
-        return neox.apply_rotary_pos_emb(q, k, *embedding(q, ids(positions)), unsqueeze_dim=2)
-
     table, rotated = partial(size, share, lambda rotary: inverse_frequencies(rotary, base))
     order = channels_of_half_split(size, 2 * int(rotated.sum()))
     ours = scores_of(table, positions, factor=np.where(rotated, factor, 1.0), order=order)
-    assert_value_and_gradients(ours, scores_by(theirs), queries_and_keys(seed, size), tolerance=TOLERANCE)
+    compare(ours, by(neox.apply_rotary_pos_emb, embedding, ids(positions)), seed, size)
 
 
 @settings(max_examples=8)
@@ -115,12 +101,8 @@ def test_gpt_neox(size, share, base, positions, seed, factor):
 def test_llama_4_turns_interleaved_pairs(size, base, positions, seed):
     rope = {"rope_type": "default", "rope_theta": base}
     embedding = llama4.Llama4TextRotaryEmbedding(Llama4TextConfig(head_dim=size, rope_parameters=rope))
-
-    def theirs(q, k):
-        return llama4.apply_rotary_emb(q, k, embedding(q, ids(positions)))
-
     ours = scores_of(inverse_frequencies(size, base), positions, interleaved=True)
-    assert_value_and_gradients(ours, scores_by(theirs), queries_and_keys(seed, size), tolerance=TOLERANCE)
+    compare(ours, lambda q, k: llama4.apply_rotary_emb(q, k, embedding(q, ids(positions))), seed, size)
 
 
 @pytest.mark.parametrize("layer", [0, 3])
@@ -164,66 +146,62 @@ def test_llama_4_has_a_temperature_where_it_has_no_positions(layer):
     assert_value_and_gradients(ours, theirs, (x,), tolerance=TOLERANCE)
 
 
-@settings(max_examples=8)
-@given(st.sampled_from([(2, 3, 3), (1, 1, 6), (8, 0, 0)]), BASES, GRIDS, SEEDS)
-def test_qwen2_vl(sections, base, grid, seed):
-    rope = {"rope_type": "default", "rope_theta": base, "mrope_section": list(sections)}
-    config = Qwen2VLTextConfig(hidden_size=32, num_attention_heads=2, rope_parameters=rope)
-    embedding = qwen2.Qwen2VLRotaryEmbedding(config)
-
-    def theirs(q, k):
-        positions = torch.tensor(grid).T[:, None, :].expand(3, 2, TOKENS)
-        return qwen2.apply_rotary_pos_emb(q, k, *embedding(q, positions), unsqueeze_dim=2)
-
-    ours = scores_of(sectioned(inverse_frequencies(16, base), sections), grid)
-    assert_value_and_gradients(ours, scores_by(theirs), queries_and_keys(seed, 16), tolerance=TOLERANCE)
+QWEN = {
+    "Qwen2-VL": (qwen2.Qwen2VLRotaryEmbedding, Qwen2VLTextConfig, qwen2.apply_rotary_pos_emb, sectioned, {}),
+    "Qwen3-VL": (
+        qwen3.Qwen3VLTextRotaryEmbedding,
+        Qwen3VLTextConfig,
+        qwen3.apply_rotary_pos_emb,
+        interleaved_sections,
+        {"head_dim": 16},
+    ),
+}
 
 
+@pytest.mark.parametrize("model", QWEN)
 @settings(max_examples=8)
 @given(st.sampled_from([(4, 2, 2), (3, 3, 2), (6, 1, 1), (8, 0, 0)]), BASES, GRIDS, SEEDS)
-def test_qwen3_vl(sections, base, grid, seed):
+def test_sections_of_qwen(model, sections, base, grid, seed):
+    embedding, config, apply, cut, sizes = QWEN[model]
     rope = {"rope_type": "default", "rope_theta": base, "mrope_section": list(sections)}
-    config = Qwen3VLTextConfig(hidden_size=32, num_attention_heads=2, head_dim=16, rope_parameters=rope)
-    embedding = qwen3.Qwen3VLTextRotaryEmbedding(config)
-
-    def theirs(q, k):
-        positions = torch.tensor(grid).T[:, None, :].expand(3, 2, TOKENS)
-        return qwen3.apply_rotary_pos_emb(q, k, *embedding(q, positions), unsqueeze_dim=2)
-
-    ours = scores_of(interleaved_sections(inverse_frequencies(16, base), sections), grid)
-    assert_value_and_gradients(ours, scores_by(theirs), queries_and_keys(seed, 16), tolerance=TOLERANCE)
+    made = embedding(config(hidden_size=32, num_attention_heads=2, rope_parameters=rope, **sizes))
+    positions = torch.tensor(grid).T[:, None, :].expand(3, 2, TOKENS)
+    compare(scores_of(cut(inverse_frequencies(16, base), sections), grid), by(apply, made, positions), seed, 16)
 
 
-@settings(max_examples=8)
-@given(SIZES, BASES, GRIDS, SEEDS)
-def test_axial_rotation_is_that_of_the_vision_models_of_qwen2_vl(size, base, grid, seed):
-    rope = {"rope_type": "axial", "rope_theta": base}
-    embedding = qwen2.Qwen2VLVisionRotaryEmbedding(Qwen2VLVisionConfig(embed_dim=2 * size, num_heads=2, rope_parameters=rope))
-    rows_and_columns = np.array(grid)[:, :2]
-
-    def theirs(q, k):
-        cos, sin = embedding(q, torch.from_numpy(rows_and_columns))
-        return llama.apply_rotary_pos_emb(q, k, cos[None], sin[None], unsqueeze_dim=2)
-
-    ours = scores_of(axial(size, base, 2), rows_and_columns)
-    assert_value_and_gradients(ours, scores_by(theirs), queries_and_keys(seed, size), tolerance=TOLERANCE)
-
-
-@settings(max_examples=8)
-@given(SIZES, BASES, GRIDS, SEEDS)
-def test_rotation_of_pixtral_has_the_even_frequencies_for_rows_and_the_odd_ones_for_columns(size, base, grid, seed):
-    rope = {"rope_type": "axial", "rope_theta": base}
-    config = PixtralVisionConfig(hidden_size=2 * size, num_attention_heads=2, head_dim=size, rope_parameters=rope)
-    embedding = PixtralVisionRotaryEmbedding(config)
-    rows_and_columns = np.array(grid)[:, :2]
-
-    def theirs(q, k):
-        cos, sin = embedding(q, torch.from_numpy(rows_and_columns))
-        return llama.apply_rotary_pos_emb(q, k, cos[None], sin[None], unsqueeze_dim=2)
-
+def even_rows_odd_columns(size, base):
     table = inverse_frequencies(size, base)
-    ours = scores_of(sectioned(np.concatenate([table[0::2], table[1::2]]), [size // 4, size // 4]), rows_and_columns)
-    assert_value_and_gradients(ours, scores_by(theirs), queries_and_keys(seed, size), tolerance=TOLERANCE)
+    return sectioned(np.concatenate([table[0::2], table[1::2]]), [size // 4, size // 4])
+
+
+VISION = {
+    "Qwen2-VL": (
+        qwen2.Qwen2VLVisionRotaryEmbedding,
+        lambda size, **rope: Qwen2VLVisionConfig(embed_dim=2 * size, num_heads=2, **rope),
+        lambda size, base: axial(size, base, 2),
+    ),
+    "Pixtral": (
+        PixtralVisionRotaryEmbedding,
+        lambda size, **rope: PixtralVisionConfig(hidden_size=2 * size, num_attention_heads=2, head_dim=size, **rope),
+        even_rows_odd_columns,
+    ),
+}
+
+
+@pytest.mark.parametrize("model", VISION)
+@settings(max_examples=8)
+@given(SIZES, BASES, GRIDS, SEEDS)
+def test_rows_and_columns_of_vision_models(model, size, base, grid, seed):
+    """Axial tables are those of Qwen2-VL; Pixtral has the even frequencies for rows and the odd ones for columns."""
+    embedding, config, table = VISION[model]
+    made = embedding(config(size, rope_parameters={"rope_type": "axial", "rope_theta": base}))
+    rows_and_columns = np.array(grid)[:, :2]
+
+    def turned(q, k):
+        cos, sin = made(q, torch.from_numpy(rows_and_columns))
+        return llama.apply_rotary_pos_emb(q, k, cos[None], sin[None], unsqueeze_dim=2)
+
+    compare(scores_of(table(size, base), rows_and_columns), turned, seed, size)
 
 
 @pytest.mark.parametrize(("size", "side", "base"), [(16, 3, 100.0), (32, 4, 1e4)])

@@ -1,155 +1,103 @@
-"""Attention in blocks against whole matrices in float64, and its invariants."""
+"""Attention and its statistics on every path, against whole matrices in float64."""
+
+from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from jax.tree_util import Partial
 from scipy.special import entr
 
 from leadline.model.attention.attention import attend as attend_rows
-from leadline.model.attention.attention import attention
-from leadline.model.attention.mask import Tiling
+from leadline.model.attention.attention import attention, form
+from leadline.model.attention.mask import NO_WINDOW, Tiling
+from leadline.model.attention.normalizers import softpick
+from leadline.model.attention.scores import Scores
 from leadline.model.positions.alibi import alibi_slopes
 from tests.model.naive import arguments, naive_attention, random_heads, tiling
 
 pytestmark = pytest.mark.usefixtures("mesh")
 attend = jax.jit(attention, static_argnames="tiling")
 
-# Texts are cut into tiles from here on; of 1200 tokens the last tile is not full either.
-LONG = Tiling().unrolled + 1
+TOKENS = 45
+SLOPES = jnp.asarray(alibi_slopes(4), jnp.float32)
+# The paths of attention; all cases below share one program of each.
+PATHS = {
+    "one block": Tiling(),
+    "chunks": tiling(None),
+    "tiles": tiling(5),
+    "tiles, statistics by rows": tiling(16)._replace(statistics_scores=1),
+    "kernel": tiling((8, 16)),
+}
+SIDES = np.stack([np.arange(TOKENS) >= 3, np.arange(TOKENS) < TOKENS - 20])
+CASES = {
+    "plain": {},
+    "ALiBi": {"slopes": SLOPES},
+    "window of one": {"window": 1},
+    "window": {"window": 7},
+    "initial tokens": {"window": 7, "initial_tokens": 6},
+    "more initial tokens than a window": {"window": 3, "initial_tokens": 30},
+    "sink logits": {"sink_logit": jnp.asarray([-jnp.inf, 0.0, 1.5, -2.0])},
+    "padding": {"padding": SIDES},
+    "all": {"slopes": SLOPES, "window": 9, "initial_tokens": 2, "sink_logit": jnp.arange(4.0), "padding": SIDES},
+}
 
 
-def assert_equal_to_naive(q, k, v, atol=1e-5, **changes):
+def fields(**changes: Any) -> dict[str, Any]:
+    """The same structure for every case."""
+    none = {"sink_logit": jnp.full(4, -jnp.inf), "slopes": jnp.zeros(4), "padding": np.ones((2, TOKENS), bool)}
+    given = {"window": NO_WINDOW, "initial_tokens": 0, **none} | changes
+    return arguments(**given | {name: jnp.int32(given[name]) for name in ("window", "initial_tokens")})
+
+
+def assert_equal_to_naive(qkv: tuple[jax.Array, ...], values: dict[str, Any], tiling: Tiling = Tiling()) -> None:
     """Output and statistics; what padded queries give is no statistic."""
-    values = arguments(**changes)
-    out, found = attend(q, k, v, **values)
-    expected = naive_attention(q, k, v, **values)
-    padding = changes.get("padding")
-    real = np.ones(q.shape[:2]) if padding is None else np.asarray(padding, float)
-    real = real[:, None, :]
-    np.testing.assert_allclose(out, expected.output, atol=atol)
-    np.testing.assert_allclose(found.first, expected.probabilities[..., 0] * real, atol=atol)
-    np.testing.assert_allclose(found.sink, expected.sink * real, atol=atol)
-    entropy = entr(expected.probabilities).sum(axis=-1) + entr(expected.sink)
-    np.testing.assert_allclose(found.entropy, entropy * real, atol=atol * 10)
-    received = (expected.probabilities * real[..., None]).sum(axis=2)
-    np.testing.assert_allclose(found.received, received, atol=atol * 10, rtol=1e-5)
+    out, found = attend(*qkv, **values, tiling=tiling)
+    output, p, sink = naive_attention(*qkv, **values)
+    padding = values["mask"].padding
+    real = np.ones((1, 1, 1)) if padding is None else np.asarray(padding, float)[:, None, :]
+    expected = {
+        "first": p[..., 0] * real,
+        "sink": sink * real,
+        "entropy": (entr(p).sum(axis=-1) + entr(sink)) * real,
+        "received": (p * real[..., None]).sum(axis=2),
+    }
+    np.testing.assert_allclose(out, output, atol=1e-5)
+    for name, statistic in expected.items():
+        np.testing.assert_allclose(getattr(found, name), statistic, atol=1e-5, rtol=1e-5, err_msg=name)
 
 
-@pytest.mark.parametrize(
-    ("groups", "tokens"), [*((2, tokens) for tokens in (1, 2, 127, 128, 129, 300)), (1, 2), (1, 300), (4, 2), (4, 300)]
-)
-def test_equals_whole_matrices(tokens, groups):
-    q, k, v = random_heads(tokens, 2, tokens, 4, groups, 8)
-    sink_logit = jnp.asarray([-jnp.inf, 0.0, 1.5, -2.0])
-    assert_equal_to_naive(q, k, v, sink_logit=sink_logit)
+@pytest.mark.parametrize("case", CASES)
+@pytest.mark.parametrize("path", PATHS)
+def test_output_and_statistics_are_those_of_whole_matrices(path: str, case: str) -> None:
+    assert_equal_to_naive(random_heads(7, 2, TOKENS, 4, 2, 8), fields(**CASES[case]), PATHS[path])
 
 
-@pytest.mark.parametrize("tokens", [LONG, 1200])
-@pytest.mark.parametrize(("window", "initial_tokens"), [(1, 0), (100, 0), (129, 4), (129, 300), (2**30, 0)])
-def test_equals_whole_matrices_by_tiles(tokens, window, initial_tokens):
-    q, k, v = random_heads(tokens, 1, tokens, 2, 1, 4)
-    slopes = jnp.asarray(alibi_slopes(2), jnp.float32)
+@pytest.mark.parametrize(("groups", "tokens"), [(1, 1), (4, 2), (1, 129), (4, 300)])
+def test_texts_shorter_and_longer_than_a_block(groups: int, tokens: int) -> None:
+    qkv = random_heads(tokens, 2, tokens, 4, groups, 8)
+    assert_equal_to_naive(qkv, arguments(sink_logit=jnp.asarray([-jnp.inf, 0.0, 1.5, -2.0])))
+
+
+def test_a_long_text_is_cut_into_tiles_of_which_the_last_is_not_full() -> None:
+    tokens = 1200
+    assert tokens > Tiling().unrolled
     padding = jnp.arange(tokens)[None] < tokens - 70
-    mask = {"window": window, "initial_tokens": initial_tokens, "padding": padding}
-    assert_equal_to_naive(q, k, v, slopes=slopes, sink_logit=jnp.asarray([0.5, -jnp.inf]), **mask)
+    values = arguments(
+        slopes=SLOPES[:2], sink_logit=jnp.asarray([0.5, -jnp.inf]), window=129, initial_tokens=4, padding=padding
+    )
+    assert_equal_to_naive(random_heads(21, 1, tokens, 2, 1, 4), values)
 
 
-@pytest.mark.parametrize("tokens", [5, 140])
-def test_padding_on_either_side(tokens):
-    q, k, v = random_heads(3, 2, tokens, 2, 2, 4)
-    padding = jnp.stack([jnp.arange(tokens) >= 3, jnp.arange(tokens) < tokens - 2])
-    assert_equal_to_naive(q, k, v, padding=padding)
+def test_large_scores_do_not_overflow() -> None:
+    q, k, v = random_heads(3, 2, TOKENS, 4, 2, 8)
+    _, found = attend(100 * q, 100 * k, v, **fields(), tiling=PATHS["tiles"])
+    assert all(np.isfinite(leaf).all() for leaf in jax.tree.leaves(found))
+    np.testing.assert_allclose(np.sum(found.received, axis=-1), TOKENS, rtol=1e-5)
 
 
-def test_tokens_behind_padding_change_nothing_before_it():
-    q, k, v = random_heads(4, 1, 9, 2, 1, 4)
-    padding = (jnp.arange(9) < 6)[None]
-    out, _ = attend(q, k, v, **arguments(padding=padding))
-    short, _ = attend(q[:, :6], k[:, :6], v[:, :6])
-    np.testing.assert_allclose(out[:, :6], short, atol=1e-6)
-
-
-@pytest.mark.parametrize(("tokens", "tile"), [(6, None), (70, None), (70, 8)], ids=["block", "looped chunks", "tiles"])
-def test_queries_that_see_no_key_give_zeros_and_finite_gradients(tokens, tile):
-    q, k, v = random_heads(5, 1, tokens, 2, 2, 4)
-    padding = (jnp.arange(tokens) >= 4)[None]
-
-    def loss(q, k, v, b):
-        out, _ = attention(q, k, v, **arguments(sink_logit=b, padding=padding), tiling=tiling(tile))
-        return jnp.sum(jnp.sin(out))
-
-    b = jnp.full(2, -jnp.inf)
-    out, found = attend(q, k, v, **arguments(padding=padding), tiling=tiling(tile))
-    np.testing.assert_array_equal(out[:, :4], 0)
-    np.testing.assert_array_equal(found.sink, 0)
-    np.testing.assert_array_equal(found.received[..., :4], 0)
-    gradients = jax.jit(jax.grad(loss, (0, 1, 2, 3)))(q, k, v, b)
-    for gradient in gradients:
-        assert np.isfinite(gradient).all()
-    np.testing.assert_array_equal(gradients[0][:, :4], 0)
-    np.testing.assert_array_equal(gradients[3], 0)
-    assert np.abs(gradients[1][:, 4:]).max() > 0
-
-
-@pytest.mark.parametrize("logit", [-jnp.inf, 0.0, 2.0])
-def test_received_and_extra_count_every_query_once(logit):
-    q, k, v = random_heads(6, 2, 150, 4, 2, 8)
-    _, found = attend(q, k, v, **arguments(sink_logit=jnp.full(4, logit)))
-    np.testing.assert_allclose(found.received.sum(axis=-1) + found.sink.sum(axis=-1), 150, rtol=1e-5)
-
-
-def test_sink_logit_of_minus_infinity_is_the_plain_softmax_and_zero_is_off_by_one():
-    """With v = 1 the output is the sum of a row's probabilities: 1, and Σ e^s / (1 + Σ e^s)."""
-    q, k, v = random_heads(7, 1, 20, 1, 1, 4)
-    out, _ = attend(q, k, jnp.ones_like(v))
-    np.testing.assert_allclose(out, 1, rtol=1e-6)
-    out, _ = attend(q, k, jnp.ones_like(v), **arguments(sink_logit=jnp.zeros(1)))
-    scores = np.asarray(q[0, :, 0] @ k[0, :, 0].T, np.float64) / 2
-    sums = np.tril(np.exp(scores)).sum(axis=1)
-    np.testing.assert_allclose(out[0, :, 0, 0], sums / (1 + sums), rtol=1e-5)
-
-
-@pytest.mark.parametrize("tokens", [7, 1100])
-def test_window_of_one_returns_the_values(tokens):
-    q, k, v = random_heads(8, 1, tokens, 4, 2, 4)
-    out, _ = attend(q, k, v, **arguments(window=1))
-    np.testing.assert_allclose(out, jnp.repeat(v, 2, axis=2), atol=1e-6)
-
-
-def test_alibi_is_translation_invariant():
-    """Behind keys that nobody may see, the same tokens give the same outputs: only differences of positions count."""
-    q, k, v = random_heads(9, 1, 12, 4, 4, 8)
-    slopes = jnp.asarray(alibi_slopes(4), jnp.float32)
-    here, _ = attend(q, k, v, **arguments(slopes=slopes))
-    moved = [jnp.pad(x, ((0, 0), (30, 0), (0, 0), (0, 0)), constant_values=1.0) for x in (q, k, v)]
-    there, _ = attend(*moved, **arguments(slopes=slopes, padding=(jnp.arange(42) >= 30)[None]))
-    np.testing.assert_allclose(there[:, 30:], here, atol=1e-5)
-
-
-def test_alibi_prefers_what_is_near():
-    """Equal keys: probabilities fall by e^-slope a token."""
-    q, k, v = jnp.zeros((1, 5, 1, 2)), jnp.ones((1, 5, 1, 2)), jnp.zeros((1, 5, 1, 2))
-    _, found = attend(q, k, v, **arguments(slopes=jnp.asarray([0.7])))
-    expected = np.exp(-0.7 * np.arange(5))
-    np.testing.assert_allclose(found.first[0, 0], expected / np.cumsum(expected), rtol=1e-6)
-
-
-def test_every_output_depends_on_all_that_it_sees_and_on_nothing_else():
-    q, k, v = random_heads(11, 1, 6, 1, 1, 4)
-    window = 3
-
-    @jax.jit
-    @jax.grad
-    def gradient(v, row):
-        return jnp.sum(attention(q, k, v, **arguments(window=window))[0] * row[None, :, None, None])
-
-    depends = np.stack([np.abs(gradient(v, row)).max(axis=(0, 2, 3)) > 0 for row in np.eye(6, dtype=np.float32)])
-    distance = np.arange(6)[:, None] - np.arange(6)[None, :]
-    np.testing.assert_array_equal(depends, (distance >= 0) & (distance < window))
-
-
-def test_bfloat16_stays_near_float32():
+def test_bfloat16_stays_near_float32() -> None:
     q, k, v = random_heads(12, 1, 140, 4, 2, 16)
     exact, _ = attend(q, k, v)
     out, found = attend(*(x.astype(jnp.bfloat16) for x in (q, k, v)))
@@ -158,12 +106,7 @@ def test_bfloat16_stays_near_float32():
     np.testing.assert_allclose(out.astype(jnp.float32), exact, atol=3e-2)
 
 
-def test_statistics_of_two_thousand_tokens_are_those_of_the_whole_matrix():
-    q, k, v = random_heads(21, 1, 2048, 2, 1, 8)
-    assert_equal_to_naive(q, k, v, sink_logit=jnp.asarray([0.5, -jnp.inf]))
-
-
-def test_32k_tokens_and_all_statistics_take_less_than_25_mib_a_head():
+def test_32k_tokens_and_all_statistics_take_less_than_25_mib_a_head() -> None:
     """What XLA plans for them, outputs included; the scores would take 4 GiB a head."""
     shapes = [jax.ShapeDtypeStruct((1, 32768, 4, 32), jnp.float32)] * 3
     plan = jax.jit(lambda q, k, v: attention(q, k, v)).lower(*shapes).compile().memory_analysis()
@@ -171,19 +114,35 @@ def test_32k_tokens_and_all_statistics_take_less_than_25_mib_a_head():
     assert plan.temp_size_in_bytes + plan.output_size_in_bytes < 4 * 25 * 2**20
 
 
-def test_the_defaults_need_no_mesh_and_no_jit():
+def test_the_defaults_need_no_mesh_and_no_jit() -> None:
     """Without a mesh, eagerly: the plain softmax on one device, and its gradient."""
     q, k, v = random_heads(13, 2, 9, 4, 2, 8)
-    expected = attend(q, k, v)[0]
     with jax.sharding.use_abstract_mesh(jax.sharding.AbstractMesh((), ())):
-        np.testing.assert_allclose(attention(q, k, v)[0], expected, atol=1e-6)
+        np.testing.assert_allclose(attention(q, k, v)[0], naive_attention(q, k, v).output, atol=1e-5)
         assert np.isfinite(jax.grad(lambda q: jnp.sum(attention(q, k, v)[0]))(q)).all()
 
 
 @pytest.mark.parametrize("first_query", [0, 5])
-def test_rows_of_a_text_are_those_of_the_whole_text(first_query):
+def test_rows_of_a_text_are_those_of_the_whole_text(first_query: int) -> None:
     q, k, v = random_heads(14, 2, 12, 4, 2, 8)
-    fields = {"window": 5, "initial_tokens": 2, "slopes": jnp.asarray(alibi_slopes(4), jnp.float32), "sink_logit": 0.5}
-    whole, _ = attend(q, k, v, **arguments(**fields))
-    rows, _ = attend_rows(q[:, first_query:], k, v, **arguments(**fields, first_query=first_query))
-    np.testing.assert_allclose(rows, whole[:, first_query:], atol=1e-6)
+    given = {"window": 5, "initial_tokens": 2, "slopes": SLOPES, "sink_logit": 0.5}
+    rows, _ = attend_rows(q[:, first_query:], k, v, **arguments(**given, first_query=first_query))
+    np.testing.assert_allclose(rows, naive_attention(q, k, v, **arguments(**given)).output[:, first_query:], atol=1e-5)
+
+
+FORMS = {
+    "chunks": {"queries": 1024, "keys": 1024, "device": "cpu"},
+    "tiles": {"queries": 1025, "keys": 1025, "device": "cpu"},
+    "tiles of a part of a text": {"queries": 8, "keys": 64, "device": "cpu"},
+    "kernel": {"queries": 8, "keys": 64, "device": "gpu"},
+    "chunks, for too many channels": {"queries": 1024, "keys": 1024, "device": "gpu", "channels": 320},
+    "differentiated, of capped scores": {"scores": Scores(cap=jnp.float32(3))},
+    "differentiated, of a biased key": {"scores": Scores(key_bias=jnp.zeros((1, 4)))},
+    "differentiated, of no softmax": {"scores": Scores(normalizer=Partial(softpick))},
+}
+
+
+@pytest.mark.parametrize("expected", FORMS)
+def test_shapes_device_and_scores_decide_the_form(expected: str) -> None:
+    given: dict[str, Any] = {"queries": 8, "keys": 8, "device": "gpu", "channels": 64, "itemsize": 2} | FORMS[expected]
+    assert expected.startswith(form(**given))

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from jax.test_util import check_grads
 
-from leadline.model.attention.normalizers import NORMALIZERS, Terms, is_softmax, rectified, sigmoid, softmax, softpick
+from leadline.model.attention.normalizers import NORMALIZERS, Terms, is_softmax, rectified, softpick
 
 PARAMETERS = jnp.asarray([-0.05, 1.2])  # low and high of the clipped softmax; the first is the bias of a sigmoid
 ALL = pytest.mark.parametrize("name", NORMALIZERS)
@@ -99,39 +99,6 @@ def test_only_the_softmax_has_a_log_sum_exp(name: str) -> None:
     assert is_softmax(NORMALIZERS[name](PARAMETERS)) == (terms(name, scores()).lse is not None) == (name == "softmax")
 
 
-@pytest.mark.parametrize("logit", [-jnp.inf, -5.0, 0.0, 3.0, 200.0])
-@pytest.mark.parametrize("scale", [1.0, 100.0])
-def test_softmax_and_its_sink_sum_to_one(logit: float, scale: float) -> None:
-    found = terms("softmax", scores(scale), logit)
-    np.testing.assert_allclose(weights(found).sum(axis=-1) + found.sink / found.total, 1, rtol=1e-6)
-
-
-def test_a_sink_logit_of_minus_infinity_is_the_plain_softmax_to_the_last_bit() -> None:
-    np.testing.assert_array_equal(weights(terms("softmax", scores())), jax.nn.softmax(scores(), axis=-1))
-
-
-def test_the_sink_logit_is_a_column_of_the_plain_softmax() -> None:
-    """The softmax over scores with b appended, and its gradient in the scores and in b; b = 0 is the softmax off by one."""
-    w, x = scores()[..., :9] * 2 + 1, scores()[..., :9]
-
-    def ours(x: jax.Array, b: jax.Array) -> jax.Array:
-        return jnp.sum(w * weights(softmax(x, b)))
-
-    def appended(x: jax.Array, b: jax.Array) -> jax.Array:
-        column = jnp.broadcast_to(b[..., None], (*x.shape[:-1], 1))
-        return jnp.sum(w * jax.nn.softmax(jnp.concatenate([x, column], axis=-1), axis=-1)[..., :-1])
-
-    b = jnp.asarray([[0.0, -1.0, 2.0]])
-    for found, expected in zip(*(jax.jit(jax.value_and_grad(f, (0, 1)))(x, b) for f in (ours, appended)), strict=True):
-        jax.tree.map(lambda y, z: np.testing.assert_allclose(y, z, atol=1e-5), found, expected)
-
-
-def test_adding_to_every_logit_changes_nothing() -> None:
-    found, shifted = terms("softmax", scores(), 0.5), terms("softmax", scores() + 64, 64.5)
-    np.testing.assert_allclose(weights(found), weights(shifted), rtol=1e-4)
-    np.testing.assert_allclose(found.sink / found.total, shifted.sink / shifted.total, rtol=1e-4)
-
-
 def test_clipped_weights_are_exactly_zero_and_one_and_have_no_gradient() -> None:
     np.testing.assert_array_equal(weights(terms("clipped", jnp.log(jnp.asarray([[0.97, 0.02, 0.01]])))), [[1, 0, 0]])
     x = jnp.log(jnp.asarray([[0.97, 0.02, 0.01]]))
@@ -149,8 +116,3 @@ def test_rectified_attention_may_attend_to_nothing(divisor: str) -> None:
     found = rectified(-abs(scores()), divisor=divisor)  # pyright: ignore[reportArgumentType]
     np.testing.assert_array_equal(weights(found), 0)
     np.testing.assert_array_equal(found.mass, 1)
-
-
-def test_a_sigmoid_bias_of_minus_the_log_of_the_length_starts_near_one() -> None:
-    found = sigmoid(jnp.zeros((1, 64)), bias=jnp.float32(-np.log(64)), normalised=False)
-    np.testing.assert_allclose(weights(found).sum(), 1 / (1 + 1 / 64), rtol=1e-6)

@@ -13,19 +13,16 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from leadline.model.attention.gate import GateConfig
-from leadline.model.block import BlockConfig
+from leadline.model.cache.full import full_cache
 from leadline.model.cache.ring import RingCache, ring_cache
 from leadline.model.decoder import Decoder, DecoderConfig, apply_decoder, extend, init_decoder
 from leadline.model.positions.alibi import alibi_slopes
 from leadline.model.positions.frequencies import inverse_frequencies
-from leadline.model.positions.t5 import T5
 from leadline.model.positions.tables import PositionTables, position_tables
-from tests.model.weights import drawn
+from tests.model.weights import BLOCK, VARIANTS, drawn
 
 pytestmark = pytest.mark.usefixtures("mesh", "quick_to_compile")
 
-BLOCK = BlockConfig(width=16, heads=4, kv_heads=2, head_dim=8, hidden=32)
 CONFIG = DecoderConfig(vocabulary=11, layers=3, block=BLOCK, tied=False)
 WINDOW, TOKENS, WIDEST, ROOM = 5, 30, 6, 4
 CHUNKS = [10, 10, 10]
@@ -126,32 +123,12 @@ def test_many_tokens_at_once_are_one_at_a_time(encoding: str, initial: int, rein
     assert np.abs(found - np.asarray(whole[0])).max() > 1e-2  # something was forgotten
 
 
-def test_policies_differ() -> None:
-    """So that equality with the naive one above says something of each of them."""
-    p = weights()
-    found = [
-        read(p, TABLES["rope"], empty(CONFIG, initial, WINDOW, reindexed), CHUNKS)
-        for initial, reindexed in ((0, True), (1, True), (4, True), (1, False), (4, False))
-    ]
-    for i, one in enumerate(found):
-        assert all(np.abs(one - other).max() > 1e-3 for other in found[:i])
-
-
 @pytest.mark.parametrize("chunks", [[1] * TOKENS, [TOKENS], [1, 10, 10, 1, 1, 1, 1, 5]], ids=str)
 def test_it_does_not_matter_how_many_are_read_at_once(chunks: list[int]) -> None:
     p = weights()
     expected = read(p, TABLES["rope"], empty(CONFIG, 2, WINDOW), CHUNKS)
     found = read(p, TABLES["rope"], empty(CONFIG, 2, WINDOW), chunks)
     np.testing.assert_allclose(found, expected, atol=1e-5)
-
-
-VARIANTS = {
-    "plain": BLOCK,
-    "gate": replace(BLOCK, gate=GateConfig("output", "head"), interleaved=True),
-    "KV bias": replace(BLOCK, key_bias=True, value_bias=True, soft_cap=True),
-    "norms": replace(BLOCK, qk_norm=True, layer_norm=True, scalable_softmax=True),
-    "relu": replace(BLOCK, normalizer="relu_by_keys", gate=GateConfig("value", "channel")),
-}
 
 
 @pytest.mark.parametrize("variant", VARIANTS)
@@ -224,17 +201,8 @@ def test_memory_does_not_depend_on_the_length_of_the_stream() -> None:
     assert temporary(4096) <= temporary(64) + 1024
 
 
-@pytest.mark.parametrize(
-    ("cfg", "message"),
-    [
-        (replace(CONFIG, learned_positions=64), "learned positions"),
-        (replace(CONFIG, sinusoidal=True), "sinusoidal positions"),
-        (replace(CONFIG, block=replace(BLOCK, polar=True)), "PoPE"),
-        (replace(CONFIG, block=replace(BLOCK, position_bias=T5())), "a position bias"),
-        (replace(CONFIG, block=replace(BLOCK, table_per="query")), "a table a query"),
-    ],
-)
-def test_what_cannot_be_streamed_says_so(cfg: DecoderConfig, message: str) -> None:
-    p = weights(cfg)
-    with pytest.raises(ValueError, match=f"{message} cannot be streamed: take rope, alibi or nope"):
-        extend(p, empty(cfg, 1, WINDOW), jnp.asarray([[1, 2]]), TABLES["rope"], cfg)
+def test_a_cache_of_a_whole_text_has_a_type_and_key_channels_of_its_own() -> None:
+    cache = jax.tree.map(lambda leaf: leaf[0], full_cache(1, 2, 3, 4, room=2, key_dim=8, dtype="bfloat16"))
+    cache = cache.update(jnp.ones((2, 1, 3, 8)), jnp.ones((2, 1, 3, 4)), jnp.ones((2, 1, 6, 4)))
+    assert cache.key.shape == (2, 3, 2, 8)
+    assert cache.key.dtype == cache.value.dtype == jnp.bfloat16

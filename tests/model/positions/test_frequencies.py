@@ -1,6 +1,8 @@
-"""Inverse frequencies: their equations, their limits, and arguments out of range."""
+"""Inverse frequencies and their extensions: equations, the ramps of published models, and arguments out of range."""
 
 import math
+from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import pytest
@@ -14,56 +16,153 @@ from leadline.model.positions.frequencies import (
     longrope,
     longrope_attention_factor,
     ntk_aware,
+    p_rope,
+    partial,
     position_interpolation,
 )
-from leadline.model.positions.yarn import ntk_by_parts
+from leadline.model.positions.yarn import deepseek_attention_factor, dynamic_yarn, ntk_by_parts, yarn, yarn_attention_factor
 
-SIZES = st.integers(2, 128).map(lambda half: 2 * half)
-BASES = st.floats(10, 1e7)
-FACTORS = st.floats(1, 64)
+GROWN = 1000  # tokens of a training length
+Equation = Callable[[int, float, float, int], Any]
 
 
+def plain(d: int, b: float) -> np.ndarray:
+    return b ** (-2 * np.arange(d // 2) / d)
+
+
+def of_base(d: int, b: float, s: float) -> np.ndarray:
+    """b' = b · s^(d/(d-2))."""
+    return plain(d, b) * s ** (-2 * np.arange(d // 2) / (d - 2))
+
+
+def by_turns(d: int, b: float, s: float, length: int, low: float, high: float) -> np.ndarray:
+    """Pairs of at least `high` turns within the length stay, those of at most `low` are divided, and between it is linear."""
+    w = plain(d, b)
+    kept = np.clip((length * w / (2 * math.pi) - low) / (high - low), 0, 1)
+    return w * kept + w / s * (1 - kept)
+
+
+def some(d: int) -> int:
+    """More than half of the pairs."""
+    return d // 4 + 1
+
+
+# Of head dimension, base, factor and length: ours, and the equation.
+EQUATIONS: dict[str, tuple[Equation, Equation]] = {
+    "plain": (lambda d, b, _s, _n: inverse_frequencies(d, b), lambda d, b, _s, _n: plain(d, b)),
+    "interpolation": (lambda d, b, s, _n: position_interpolation(d, b, s), lambda d, b, s, _n: plain(d, b) / s),
+    "NTK-aware": (lambda d, b, s, _n: ntk_aware(d, b, s), lambda d, b, s, _n: of_base(d, b, s)),
+    "dynamic NTK": (
+        lambda d, b, s, n: dynamic_ntk(d, b, s, GROWN, n),
+        lambda d, b, s, n: of_base(d, b, s * max(n / GROWN, 1) - (s - 1)),
+    ),
+    "Llama 3": (lambda d, b, s, n: llama3(d, b, s, n), lambda d, b, s, n: by_turns(d, b, s, n, 1, 4)),
+    "YaRN": (
+        lambda d, b, s, n: yarn(d, b, s, n, ramp="rotations"),
+        lambda d, b, s, n: by_turns(d, b, s, n, 1, 32),
+    ),
+    "dynamic YaRN": (
+        lambda d, b, _s, n: dynamic_yarn(d, b, GROWN, n, ramp="rotations", beta_fast=20.0, beta_slow=2.0),
+        lambda d, b, _s, n: by_turns(d, b, max(n / GROWN, 1), GROWN, 2, 20),
+    ),
+    "LongRoPE": (
+        lambda d, b, s, _n: longrope(d, b, list(np.linspace(0.5, s, d // 2))),
+        lambda d, b, s, _n: plain(d, b) / np.linspace(0.5, s, d // 2),
+    ),
+    "p-RoPE": (
+        lambda d, b, _s, _n: p_rope(inverse_frequencies(d, b), some(d) / (d // 2)),
+        lambda d, b, _s, _n: np.where(np.arange(d // 2) < some(d), plain(d, b), 0),
+    ),
+    "partial rotary": (
+        lambda d, b, s, _n: partial(d, some(d) / (d // 2), lambda size: ntk_aware(size, b, s)).table,
+        lambda d, b, s, _n: np.pad(of_base(2 * some(d), b, s), (0, d // 2 - some(d))),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", EQUATIONS)
 @settings(max_examples=30)
-@given(SIZES, BASES, FACTORS)
-def test_interpolation_divides_every_frequency(size, base, factor):
-    expected = [base ** (-2 * i / size) / factor for i in range(size // 2)]
-    np.testing.assert_allclose(position_interpolation(size, base, factor), expected, rtol=1e-12)
-    assert inverse_frequencies(size, base)[0] == 1
+@given(st.integers(2, 64).map(lambda half: 2 * half), st.floats(10, 1e7), st.floats(1, 64), st.integers(64, 2**17))
+def test_tables_are_those_of_their_equations(name: str, size: int, base: float, factor: float, length: int) -> None:
+    ours, equation = EQUATIONS[name]
+    np.testing.assert_allclose(ours(size, base, factor, length), equation(size, base, factor, length), rtol=1e-9)
 
 
-@settings(max_examples=30)
-@given(SIZES, BASES, FACTORS)
-def test_ntk_aware_keeps_the_fastest_pair_and_interpolates_the_slowest(size, base, factor):
-    table, plain = ntk_aware(size, base, factor), inverse_frequencies(size, base)
-    assert table[0] == 1
-    assert table[-1] == pytest.approx(plain[-1] / factor, rel=1e-10)
-    ratio = [factor ** (-2 * i / (size - 2)) for i in range(size // 2)]  # of b' = b · s^(d/(d-2)) to b
-    np.testing.assert_allclose(table / plain, ratio, rtol=1e-10)
+def ramp_of(size: int, base: float, factor: float, length: int, **options: Any) -> np.ndarray:
+    """0 where a pair stays, 1 where it is interpolated."""
+    return (1 - yarn(size, base, factor, length, **options) / plain(size, base)) / (1 - 1 / factor)
 
 
-@settings(max_examples=30)
-@given(SIZES, BASES, FACTORS, st.integers(1, 4096), st.integers(1, 2**17))
-def test_dynamic_ntk_is_ntk_aware_by_the_length_of_the_text(size, base, factor, original, length):
-    table, plain = dynamic_ntk(size, base, factor, original, length), inverse_frequencies(size, base)
-    grown = max(length / original, 1.0)
-    assert plain[-1] / table[-1] == pytest.approx(1 + factor * (grown - 1), rel=1e-9)
-    np.testing.assert_allclose(dynamic_ntk(size, base, 1.0, original, length), ntk_aware(size, base, grown), rtol=1e-12)
+# Pairs where the ramp begins and ends, computed from the published formula for the shapes of known models. That of 65536 tokens
+# ends at pair 33 of 32, so that even the last is interpolated in part.
+@pytest.mark.parametrize(
+    ("size", "base", "length", "low", "high"),
+    [
+        (128, 1e4, 2048, 16, 41),
+        (128, 1e4, 4096, 20, 46),
+        (128, 5e5, 8192, 18, 35),
+        (64, 1e4, 256, 0, 13),
+        (64, 1e4, 512, 3, 16),
+        (64, 1e4, 1024, 5, 18),
+        (64, 1e4, 65536, 20, 33),
+        (32, 1e4, 128, 0, 6),
+        (32, 1e4, 256, 0, 7),
+    ],
+)
+def test_yarn_is_linear_in_the_pairs_between_whole_ones(size: int, base: float, length: int, low: int, high: int) -> None:
+    expected = np.clip((np.arange(size // 2) - low) / (high - low), 0, 1)
+    np.testing.assert_allclose(ramp_of(size, base, 16.0, length), expected, atol=1e-12)
 
 
-@pytest.mark.parametrize(("length", "factor"), [(64, 1.0), (65, 1.03125), (128, 3.0), (256, 7.0)])
-def test_dynamic_ntk_by_two_overshoots(length, factor):
-    """Asked for the double, it extends threefold at twice and sevenfold at four times the training length."""
-    np.testing.assert_allclose(dynamic_ntk(32, 1e4, 2.0, 64, length), ntk_aware(32, 1e4, factor), rtol=1e-12)
+def test_yarn_without_truncation_has_the_ramp_of_gpt_oss() -> None:
+    """d = 64, b = 150000, L0 = 4096, s = 32: the ramp runs from pair 8.09 to pair 17.40."""
+    expected = np.clip((np.arange(32) - 8.0929) / (17.3985 - 8.0929), 0, 1)
+    np.testing.assert_allclose(ramp_of(64, 150_000.0, 32.0, 4096, truncate=False), expected, atol=1e-4)
 
 
-@pytest.mark.parametrize("length", [1, 63, 64])
-def test_dynamic_ntk_leaves_short_texts_alone(length):
-    np.testing.assert_array_equal(dynamic_ntk(32, 1e4, 8.0, 64, length), inverse_frequencies(32, 1e4))
+def test_an_empty_ramp_is_a_step() -> None:
+    """A text so short that both ends of the ramp fall below pair 0."""
+    np.testing.assert_allclose(ramp_of(8, 1e4, 4.0, 2, truncate=False), [0, 1, 1, 1])
 
 
-@pytest.mark.parametrize("extend", [position_interpolation, ntk_aware])
-def test_the_factor_one_extends_nothing(extend):
-    np.testing.assert_allclose(extend(32, 1e4, 1.0), inverse_frequencies(32, 1e4), rtol=1e-12)
+def test_the_ramps_of_the_paper_and_of_the_code_differ() -> None:
+    """d = 128, b = 1e4, L0 = 4096, s = 16: most at pair 30, by 0.344 of its frequency; at both ends but for rounding not."""
+    options = {"truncate": False}
+    code, paper = (yarn(128, 1e4, 16.0, 4096, ramp=ramp, **options) / plain(128, 1e4) for ramp in ("pairs", "rotations"))
+    for end in (1, 1 / 16):
+        np.testing.assert_array_equal(np.isclose(code, end), np.isclose(paper, end))
+    code = yarn(128, 1e4, 16.0, 4096) / plain(128, 1e4)
+    assert np.argmax(np.abs(code - paper)) == 30
+    assert (code[30], paper[30]) == (pytest.approx(0.639, abs=5e-4), pytest.approx(0.295, abs=5e-4))
+
+
+@pytest.mark.parametrize(
+    ("found", "expected"),
+    [
+        (yarn_attention_factor(1.0), 1),
+        (yarn_attention_factor(16.0), 1.27726),
+        (yarn_attention_factor(math.e), 1.1),
+        (yarn_attention_factor(math.e, multiplier=0.5), 0.55),
+        (yarn_attention_factor(0.5, multiplier=0.7), 0.7),
+        (deepseek_attention_factor(40.0, 0.707, 0.707), 1),  # DeepSeek-V2
+        (deepseek_attention_factor(math.e, 1.0, 0.0), 1.1),  # that of YaRN
+        (deepseek_attention_factor(math.e, 2.0, 1.0), 1.2 / 1.1),
+        (deepseek_attention_factor(1.0, 2.0, 1.0), 1),
+        (longrope_attention_factor(32.0, 4096), math.sqrt(1 + 5 / 12)),  # Phi-3: 32 = 2^5 and 4096 = 2^12
+        (longrope_attention_factor(4096.0, 4096), math.sqrt(2)),
+        (longrope_attention_factor(1.0, 4096), 1),
+        (longrope_attention_factor(0.5, 4096), 1),
+    ],
+)
+def test_attention_factors(found: float, expected: float) -> None:
+    assert found == pytest.approx(expected, rel=1e-5)
+
+
+@pytest.mark.parametrize("share", [1 / 3, 2 / 3, 1.0])
+def test_a_share_that_a_float_cannot_hold(share: float) -> None:
+    table, rotated = partial(96, share, lambda size: inverse_frequencies(size, 1e4))
+    np.testing.assert_array_equal(rotated, table > 0)
+    assert (p_rope(inverse_frequencies(96, 1e4), share) > 0).sum() == rotated.sum() == round(48 * share)
 
 
 @pytest.mark.parametrize(
@@ -72,103 +171,40 @@ def test_the_factor_one_extends_nothing(extend):
         (lambda: inverse_frequencies(7, 1e4), "7 must be even"),
         (lambda: inverse_frequencies(0, 1e4), "0 must be even and at least 2"),
         (lambda: inverse_frequencies(8, 0.0), "base 0.0 must be positive"),
-        (lambda: inverse_frequencies(8, math.nan), "base nan must be positive"),
         (lambda: inverse_frequencies(8, math.inf), "base inf must be positive and finite"),
         (lambda: position_interpolation(8, 1e4, 0.5), "factor must be at least 1"),
         (lambda: position_interpolation(8, 1e4, math.inf), "at least 1, and finite"),
         (lambda: ntk_aware(2, 1e4, 2.0), "2 must be at least 4"),
-        (lambda: ntk_aware(8, 1e4, math.nan), "factor must be at least 1"),
         (lambda: dynamic_ntk(8, 1e4, 0.5, 64, 128), "factor must be at least 1"),
-        (lambda: dynamic_ntk(2, 1e4, 2.0, 64, 128), "2 must be at least 4"),
         (lambda: dynamic_ntk(8, 1e4, 2.0, 0, 128), "0 tokens has no positions"),
-        (lambda: dynamic_ntk(8, 1e4, 2.0, 64, 0), "0 tokens has no positions"),
-    ],
-)
-def test_wrong_arguments_are_named(call, message):
-    with pytest.raises(ValueError, match=message):
-        call()
-
-
-SIZES = st.integers(2, 128).map(lambda half: 2 * half)
-
-
-@settings(max_examples=30)
-@given(SIZES, st.floats(10, 1e7), st.floats(1, 64), st.integers(64, 2**17), st.floats(0.1, 2), st.floats(3, 40))
-def test_it_is_ntk_by_parts_with_the_ramp_in_rotations(size, base, factor, length, low, high):
-    table = llama3(size, base, factor, length, low_frequency_factor=low, high_frequency_factor=high)
-    parts = ntk_by_parts(size, base, factor, length, beta_fast=high, beta_slow=low, ramp="rotations")
-    np.testing.assert_allclose(table, parts, rtol=1e-12)
-
-
-def test_table_of_llama_3_1():
-    """d = 128, b = 5e5, s = 8, L0 = 8192: wavelengths below 2048 stay, those above 8192 grow eightfold."""
-    plain = inverse_frequencies(128, 5e5)
-    ratio, wavelengths = plain / llama3(128, 5e5, 8.0, 8192), 2 * math.pi / plain
-    np.testing.assert_allclose(ratio[wavelengths < 2048], 1)
-    np.testing.assert_allclose(ratio[wavelengths > 8192], 8)
-    between = (wavelengths > 2048) & (wavelengths < 8192)
-    # ln(2048 / 2π) and ln(8192 / 2π) in steps of ln(5e5) / 64: after 28.2 and 34.98
-    np.testing.assert_array_equal(np.flatnonzero(between), np.arange(29, 35))
-    kept = (1 / ratio - 1 / 8) / (1 - 1 / 8)
-    np.testing.assert_allclose(kept[between], (8192 / wavelengths[between] - 1) / 3, atol=1e-12)
-
-
-def test_llama3_by_the_factor_one_extends_nothing():
-    np.testing.assert_allclose(llama3(64, 5e5, 1.0, 512), inverse_frequencies(64, 5e5), rtol=1e-12)
-
-
-@pytest.mark.parametrize(
-    ("call", "message"),
-    [
         (lambda: llama3(8, 1e4, 0.5, 128), "factor must be at least 1"),
         (lambda: llama3(8, 1e4, 2.0, 0), "length must be at least 1"),
         (lambda: llama3(8, 1e4, 2.0, 128, low_frequency_factor=4.0), "below the high one, got 4.0 and 4.0"),
         (lambda: llama3(8, 1e4, 2.0, 128, low_frequency_factor=0.0), "must be positive"),
-        (lambda: llama3(8, -1.0, 2.0, 128), "base -1.0 must be positive"),
-    ],
-)
-def test_wrong_arguments_of_llama3_are_named(call, message):
-    with pytest.raises(ValueError, match=message):
-        call()
-
-
-@settings(max_examples=30)
-@given(st.floats(10, 1e7), st.lists(st.floats(0.5, 64), min_size=1, max_size=64))
-def test_every_pair_is_divided_by_its_factor(base, factors):
-    size = 2 * len(factors)
-    expected = [1 / (factor * base ** (2 * i / size)) for i, factor in enumerate(factors)]
-    np.testing.assert_allclose(longrope(size, base, factors), expected, rtol=1e-12)
-
-
-def test_equal_factors_are_position_interpolation():
-    np.testing.assert_allclose(longrope(32, 1e4, [4.0] * 16), position_interpolation(32, 1e4, 4.0), rtol=1e-15)
-    np.testing.assert_array_equal(longrope(32, 1e4, [1.0] * 16), inverse_frequencies(32, 1e4))
-
-
-def test_attention_factor_of_phi_3():
-    """From 4096 to 131072 tokens: sqrt(1 + 5/12), as 32 = 2^5 and 4096 = 2^12."""
-    assert longrope_attention_factor(32.0, 4096) == pytest.approx(math.sqrt(1 + 5 / 12), rel=1e-12)
-    assert longrope_attention_factor(4096.0, 4096) == pytest.approx(math.sqrt(2))
-
-
-@pytest.mark.parametrize("factor", [0.5, 1.0])
-def test_longrope_that_is_not_extended_has_no_attention_factor(factor):
-    assert longrope_attention_factor(factor, 4096) == 1
-
-
-@pytest.mark.parametrize(
-    ("call", "message"),
-    [
         (lambda: longrope(8, 1e4, [1.0] * 3), "3 factors for 4 pairs of 8 channels"),
-        (lambda: longrope(8, 1e4, [1.0] * 8), "8 factors for 4 pairs"),
         (lambda: longrope(8, 1e4, [1.0, 1.0, 0.0, 1.0]), "factor 2 must be positive and finite, not 0.0"),
-        (lambda: longrope(4, 1e4, [1.0, math.nan]), "factor 1 must be positive and finite, not nan"),
-        (lambda: longrope(7, 1e4, [1.0] * 3), "7 must be even"),
         (lambda: longrope_attention_factor(-2.0, 4096), "factor -2.0"),
         (lambda: longrope_attention_factor(2.0, 1), "training length of 1 must be at least 2"),
         (lambda: longrope_attention_factor(2.0, 0), "length must be at least 1"),
+        (lambda: yarn(8, 1e4, 0.5, 128), "factor must be at least 1"),
+        (lambda: yarn(8, 1e4, 2.0, 128, beta_fast=1.0, beta_slow=32.0), "beta_fast > beta_slow > 0"),
+        (lambda: yarn(8, 1e4, 2.0, 128, beta_fast=math.inf), "beta_fast > beta_slow > 0"),
+        (lambda: yarn(8, 1e4, 2.0, 0), "length must be at least 1"),
+        (lambda: yarn(8, 1.0, 2.0, 128), "base > 1"),
+        (lambda: ntk_by_parts(8, 1e4, math.nan, 128, ramp="rotations"), "factor must be at least 1"),
+        (lambda: dynamic_yarn(8, 1e4, 128, 0), "length must be at least 1"),
+        (lambda: yarn_attention_factor(math.nan), "factor nan"),
+        (lambda: deepseek_attention_factor(-1.0, 1.0, 1.0), "factor -1.0"),
+        (lambda: p_rope(plain(32, 1e4), 0.0), "above 0 and at most 1, not 0.0"),
+        (
+            lambda: p_rope(plain(32, 1e4), 0.3),
+            "share 0.3 of 16 pairs is no whole number of them: the nearest is 0.25 or 0.3125",
+        ),
+        (lambda: p_rope(plain(32, 1e4), 0.01), "the nearest is 0.0625$"),
+        (lambda: partial(7, 0.5, lambda size: plain(size, 1e4)), "7 must be even"),
+        (lambda: partial(32, 0.5, lambda _: plain(32, 1e4)), "16 has 8 pairs: its table has 16"),
     ],
 )
-def test_wrong_arguments_of_longrope_are_named(call, message):
+def test_wrong_arguments_are_named(call: Callable[[], object], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         call()

@@ -1,106 +1,156 @@
-"""Rotation: what it keeps, what it depends on, its two layouts, and the temperature of queries."""
+"""Rotations of queries and keys (RoPE, xPos, PoPE) and a temperature: scores of their equations, and their limits."""
+
+import dataclasses
+import math
+from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from jax.test_util import check_grads
 
-from leadline.model.positions.angles import Frequencies, fixed_point
 from leadline.model.positions.frequencies import inverse_frequencies
-from leadline.model.positions.rotation import query_scale, rotate, rotation_of
+from leadline.model.positions.rotation import init_polar_phase, polar, rotate, rotate_polar, rotation_of, table_rotation
+from leadline.model.positions.tables import PositionTables, position_tables
+from leadline.model.positions.xpos import xpos_decay, xpos_longest
+from tests.model.naive import numbers
 
-SIZE = 16
-LAYOUTS = pytest.mark.parametrize("interleaved", [False, True], ids=["halves", "interleaved"])
-
-
-def table(base: float = 1e4) -> Frequencies:
-    return fixed_point(inverse_frequencies(SIZE, base)[None])
-
-
-def vectors(seed: int, tokens: int = 6, heads: int = 3) -> jax.Array:
-    return jnp.asarray(np.random.default_rng(seed).standard_normal((2, tokens, heads, SIZE)), jnp.float32)
-
-
-def rotated(x, positions, frequencies, factor=1.0, interleaved=False):
-    return rotate(x, rotation_of(jnp.asarray(positions), frequencies, factor), interleaved=interleaved)
-
-
-@LAYOUTS
-def test_pairs_are_multiplied_by_a_complex_phase(interleaved):
-    x, positions = vectors(0), np.array([0, 1, 2, 7, 100, 1000])
-    y = np.asarray(rotated(x, positions, table(), interleaved=interleaved))
-    take = (lambda z: z[..., 0::2] + 1j * z[..., 1::2]) if interleaved else (lambda z: z[..., :8] + 1j * z[..., 8:])
-    phase = np.exp(1j * positions[:, None] * inverse_frequencies(SIZE, 1e4))[None, :, None, :]
-    np.testing.assert_allclose(take(y), take(np.asarray(x, np.float64)) * phase, atol=2e-4)
+SIZE, HEADS, BASE = 8, 3, 100.0
+PLACES = np.array([0, 1, 2, 7, 100, 1000])
+FREQUENCIES = inverse_frequencies(SIZE, BASE)
+PHASE = jnp.asarray(np.random.default_rng(9).uniform(-2 * math.pi, 0, (HEADS, SIZE)), jnp.float32)
+# Fields of the position tables.
+ENCODINGS: dict[str, dict[str, Any]] = {
+    "NoPE": {},
+    "RoPE": {"inverse_frequencies": FREQUENCIES},
+    "attention factor": {"inverse_frequencies": FREQUENCIES, "attention_factor": np.array([1.2, 1.2, 1.0, 1.0])},
+    "xPos": {"inverse_frequencies": FREQUENCIES, "decay": xpos_decay(SIZE)},
+    "temperature": {"inverse_frequencies": FREQUENCIES, "strength": 0.3, "span": 4.0},
+    "PoPE": {"inverse_frequencies": inverse_frequencies(2 * SIZE, BASE), "attention_factor": 1.1},
+}
 
 
-@LAYOUTS
-@pytest.mark.parametrize("shift", [1, 17, 500])
-def test_inner_products_depend_on_relative_positions_only(interleaved, shift):
-    q, k, positions = vectors(1), vectors(2), np.arange(6)
-
-    def scores(offset):
-        a, b = (rotated(x, positions + offset, table(), interleaved=interleaved) for x in (q, k))
-        return jnp.einsum("BTNH,BSNH->BNTS", a, b)
-
-    np.testing.assert_allclose(scores(shift), scores(0), atol=1e-3)
-    assert np.abs(scores(0) - jnp.einsum("BTNH,BSNH->BNTS", q, k)).max() > 0.1
+def tables(name: str) -> PositionTables:
+    fields = dict(ENCODINGS[name])
+    strength, span = fields.pop("strength", 0.0), fields.pop("span", 1.0)
+    row = jax.tree.map(lambda leaf: leaf[0], position_tables(1, HEADS, SIZE, **fields))
+    return dataclasses.replace(row, temperature=jnp.float32(strength), temperature_span=jnp.float32(span))
 
 
-@LAYOUTS
-@pytest.mark.parametrize("factor", [1.0, 1.2])
-def test_norms_are_multiplied_by_the_factor_only(interleaved, factor):
-    x = vectors(3)
-    y = rotated(x, np.arange(6) * 31, table(), factor, interleaved)
-    np.testing.assert_allclose(jnp.linalg.norm(y, axis=-1), factor * jnp.linalg.norm(x, axis=-1), rtol=1e-5)
+def scores(q: jax.Array, k: jax.Array, row: PositionTables, i: jax.Array, *, interleaved: bool = False) -> jax.Array:
+    turned = (
+        rotate(x, table_rotation(row, i, i[:, None], side), interleaved=interleaved) for x, side in ((q, "query"), (k, "key"))
+    )
+    return jnp.einsum("btnh,bsnh->bnts", *turned)
 
 
-def test_layouts_differ_by_a_permutation_of_the_channels():
-    x, positions = vectors(4), np.arange(6)
-    order = np.arange(SIZE).reshape(2, -1).T.ravel()  # channel i and channel i + H/2 side by side
-    y = rotated(x, positions, table())
-    np.testing.assert_allclose(rotated(x[..., order], positions, table(), interleaved=True), y[..., order], atol=1e-6)
+def polar_scores(q: jax.Array, k: jax.Array, row: PositionTables, i: jax.Array, phase: jax.Array) -> jax.Array:
+    turned = (rotate_polar(x, i, i[:, None], row, side, phase) for x, side in ((q, "query"), (k, "key")))
+    return jnp.einsum("btnh,bsnh->bnts", *turned)
 
 
-@LAYOUTS
-def test_a_table_of_zeros_is_no_position(interleaved):
-    x = vectors(5)
-    np.testing.assert_array_equal(rotated(x, np.arange(6), fixed_point(np.zeros((1, SIZE // 2))), interleaved=interleaved), x)
+def equation(name: str, q: np.ndarray, k: np.ndarray, i: np.ndarray, *, interleaved: bool = False) -> np.ndarray:
+    """Σ_c of a pair's product, turned, shrunk and scaled by the distance t - s alone; the temperature is that of the query."""
+    fields, half = ENCODINGS[name], SIZE // 2
+    apart = (i[:, None] - i[None, :])[None, None, :, :, None]
+    w = fields.get("inverse_frequencies", np.zeros(half))
+    if name == "PoPE":
+        q, k = (np.log1p(np.exp(x)).swapaxes(1, 2) for x in (q, k))
+        products = q[:, :, :, None] * k[:, :, None]
+        return fields["attention_factor"] ** 2 * (products * np.cos(apart * w - np.asarray(PHASE)[None, :, None, None])).sum(-1)
+    first, second = (slice(0, None, 2), slice(1, None, 2)) if interleaved else (slice(half), slice(half, None))
+    q, k = ((x[..., first] + 1j * x[..., second]).swapaxes(1, 2) for x in (q, k))
+    shrunk = np.exp(fields.get("decay", np.zeros(half)) * apart) * np.square(fields.get("attention_factor", np.ones(half)))
+    found = (q[:, :, :, None] * k[:, :, None].conj() * np.exp(1j * apart * w) * shrunk).sum(-1).real
+    return found * (1 + fields.get("strength", 0.0) * np.log(1 + (i + 1) // fields.get("span", 1.0)))[None, None, :, None]
 
 
-def test_two_bases_differ_one_after_the_other():
+@pytest.mark.parametrize("interleaved", [False, True], ids=["halves", "interleaved"])
+@pytest.mark.parametrize("shift", [0, 400])
+@pytest.mark.parametrize("name", ENCODINGS)
+def test_scores_are_those_of_the_equation(name: str, shift: int, interleaved: bool) -> None:
+    q, k = numbers(1, 2, len(PLACES), HEADS, SIZE), numbers(2, 2, len(PLACES), HEADS, SIZE)
+    i = PLACES + shift
+    expected = equation(name, np.asarray(q, np.float64), np.asarray(k, np.float64), i, interleaved=interleaved)
+    if name == "PoPE":
+        found = polar_scores(q, k, tables(name), jnp.asarray(i), PHASE)
+    else:
+        found = scores(q, k, tables(name), jnp.asarray(i), interleaved=interleaved)
+    seen = np.tril(np.ones_like(expected))  # ahead of a query, xPos grows without bound
+    np.testing.assert_allclose(found * seen, expected * seen, atol=5e-5)
+
+
+def test_gradients_are_finite_differences() -> None:
+    q, k, i = numbers(1, 1, 3, HEADS, SIZE), numbers(2, 1, 3, HEADS, SIZE), jnp.asarray([0, 3, 50])
+    check_grads(jax.jit(lambda q, k: scores(q, k, tables("xPos"), i)), (q, k), order=1, modes=("rev",), eps=1e-2, rtol=2e-3)
+    f = jax.jit(lambda q, k, phase: polar_scores(q, k, tables("PoPE"), i, phase))
+    check_grads(f, (q, k, PHASE), order=1, modes=("rev",), eps=1e-2, rtol=5e-3)
+
+
+def test_one_program_serves_every_table() -> None:
     """A table that was cached from the first call would be used by the second."""
-    x, positions = vectors(6), np.arange(6)
-    first, second, again = (rotated(x, positions, table(base)) for base in (1e4, 100.0, 1e4))
-    assert np.abs(first - second).max() > 0.1
-    np.testing.assert_array_equal(first, again)
-
-
-def test_one_program_serves_every_table():
     traced = []
 
     @jax.jit
-    def compiled(x, frequencies):
-        traced.append(x)
-        return rotated(x, np.arange(6), frequencies)
+    def compiled(row: PositionTables) -> jax.Array:
+        traced.append(row)
+        return scores(numbers(1, 1, 6, HEADS, SIZE), numbers(2, 1, 6, HEADS, SIZE), row, jnp.asarray(PLACES))
 
-    outputs = [compiled(vectors(7), table(base)) for base in (1e4, 100.0)]
+    outputs = [np.tril(compiled(tables(name))) for name in ENCODINGS if name != "PoPE"]
     assert len(traced) == 1
-    assert np.abs(outputs[0] - outputs[1]).max() > 0.1
+    for n, output in enumerate(outputs):
+        assert all(np.abs(output - other).max() > 0.1 for other in outputs[:n])
 
 
-def test_bfloat16_vectors_are_rotated_in_float32():
+def test_bfloat16_vectors_are_rotated_in_float32(mesh: Any) -> None:  # noqa: ARG001
     """At position 60000 a bfloat16 angle would be off by turns; the result is off by the rounding of x only."""
-    x, positions = vectors(8), np.arange(6) + 60_000
-    y = rotated(x.astype(jnp.bfloat16), positions, table())
+    x, rotation = numbers(8, 2, 6, HEADS, SIZE), rotation_of(jnp.arange(6) + 60_000, FREQUENCIES)
+    y = rotate(x.astype(jnp.bfloat16), rotation)
     assert y.dtype == jnp.bfloat16
-    np.testing.assert_allclose(y.astype(jnp.float32), rotated(x, positions, table()), atol=4e-2)
+    np.testing.assert_allclose(y.astype(jnp.float32), rotate(x, rotation), atol=4e-2)
+    assert polar(x.astype(jnp.bfloat16), jnp.zeros((6, SIZE)), init_polar_phase(HEADS, SIZE)).dtype == jnp.bfloat16
 
 
-def test_the_temperature_rises_by_a_logarithm_of_whole_spans():
-    found = query_scale(jnp.array([0, 8190, 8191, 16382, 16383]), jnp.float32(0.1), jnp.float32(8192))
-    np.testing.assert_allclose(found, 1 + 0.1 * np.log([1, 1, 2, 2, 3]), rtol=1e-6)
+def test_a_phase_is_kept_within_its_bounds_where_its_gradient_is_whole() -> None:
+    x, w, turned = numbers(5, 2, 5, HEADS, SIZE), numbers(7, 2, 5, HEADS, SIZE), numbers(6, 5, SIZE)
+    for phase, used in ((-1.0, -1.0), (0.5, 0.0), (-9.0, -2 * math.pi)):
+        np.testing.assert_allclose(polar(x, turned, jnp.full((HEADS, SIZE), phase)), polar(x, turned + used, None), atol=1e-5)
+    slope = jax.jit(jax.grad(lambda phase: jnp.sum(w * polar(x, turned, phase)[..., :SIZE])))
+    zero, inside, end, above, below = (slope(jnp.full((HEADS, SIZE), p)) for p in (0.0, -1e-4, -2 * math.pi, 1e-3, -7.0))
+    np.testing.assert_allclose(zero, inside, atol=2e-3)
+    np.testing.assert_allclose(end, inside, atol=2e-3)
+    assert np.abs(inside).max() > 0.1
+    assert not above.any()
+    assert not below.any()
 
 
-def test_no_strength_is_no_temperature():
-    np.testing.assert_array_equal(query_scale(jnp.arange(100), jnp.float32(0), jnp.float32(4)), np.ones(100))
+def test_pope_is_finite_for_any_content() -> None:
+    x = jnp.broadcast_to(jnp.asarray([-1e4, -10.0, 0.0, 10.0, 1e4, 1.0]), (2, 5, HEADS, 6))
+    value, gradient = jax.value_and_grad(lambda x: jnp.sum(polar(x, jnp.ones((5, 6)), None)))(x)
+    assert np.isfinite(value)
+    assert np.isfinite(gradient).all()
+
+
+def test_the_decay_of_xpos() -> None:
+    """d = 4, gamma = 0.4: zeta = 0.4 / 1.4 and 0.9 / 1.4. Fast pairs fade sooner, and none grows."""
+    np.testing.assert_allclose(xpos_decay(4), np.log([2 / 7, 9 / 14]) / 512)
+    assert (np.diff(xpos_decay(64), append=0) > 0).all()
+
+
+@pytest.mark.parametrize("head_dim", [8, 64, 128])
+def test_the_longest_text_of_xpos_stays_within_float32_and_one_twice_as_long_does_not(head_dim: int) -> None:
+    longest, decay, normal = xpos_longest(head_dim), xpos_decay(head_dim), np.finfo(np.float32)
+    with np.errstate(over="ignore", under="ignore"):
+        within = np.exp(decay * (longest - 1)).astype(np.float32), np.exp(-decay * (longest - 1)).astype(np.float32)
+        beyond = np.exp(-decay * 2 * longest).astype(np.float32)
+    assert within[0].min() >= 0.999 * normal.tiny * 2**16
+    assert within[1].max() <= normal.max / 2**16
+    assert np.isinf(beyond).any()
+    assert xpos_longest(head_dim, scale_base=1024.0) == pytest.approx(2 * longest, abs=2)
+
+
+@pytest.mark.parametrize(("bad", "why"), [({"head_dim": 5}, "5 must be even"), ({"head_dim": 4, "gamma": 0.0}, "gamma > 0")])
+def test_impossible_numbers_of_xpos_are_an_error(bad: Any, why: str) -> None:
+    with pytest.raises(ValueError, match=why):
+        xpos_decay(**bad)

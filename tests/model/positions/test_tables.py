@@ -11,39 +11,32 @@ from leadline.model.positions.tables import NO_WINDOW, by_layer, position_tables
 
 def test_what_is_not_given_is_absent():
     tables = position_tables(3, 4, 8)
+    absent = {"decay": (3, 4), "temperature": (3,), "slopes": (3, 4), "initial_tokens": (3,)}
+    for name, shape in absent.items():
+        np.testing.assert_array_equal(getattr(tables, name), np.zeros(shape), err_msg=name)
     for part in (tables.frequencies.units, tables.frequencies.remainder):
         np.testing.assert_array_equal(part, np.zeros((3, 1, 4), part.dtype))
-    np.testing.assert_array_equal(tables.decay, np.zeros((3, 4)))
-    np.testing.assert_array_equal(tables.temperature, np.zeros(3))
-    np.testing.assert_array_equal(tables.slopes, np.zeros((3, 4)))
     np.testing.assert_array_equal(tables.attention_factor, np.ones((3, 4)))
     np.testing.assert_array_equal(tables.window, [NO_WINDOW] * 3)
+    assert jnp.int32(NO_WINDOW) - jnp.int32(-1) > 0  # wider than any distance in int32
 
 
 def test_every_layer_has_the_same_row():
-    frequencies = inverse_frequencies(8, 1e4)
-    tables = position_tables(
-        2, 3, 8, inverse_frequencies=frequencies, attention_factor=1.1, slopes=np.array([0.5, 0.25, 0.1]), window=7
-    )
-    for row in range(2):
-        turned = angles(jnp.array([[1]]), jax.tree.map(lambda part: part[row], tables.frequencies))  # noqa: B023
-        np.testing.assert_allclose(turned[0], frequencies, rtol=1e-6)
-        np.testing.assert_array_equal(tables.slopes[row], np.array([0.5, 0.25, 0.1], np.float32))
-    np.testing.assert_array_equal(tables.attention_factor, np.full((2, 4), 1.1, np.float32))
-    np.testing.assert_array_equal(tables.window, [7, 7])
+    frequencies, slopes = inverse_frequencies(8, 1e4), np.array([0.5, 0.25, 0.1])
+    tables = position_tables(2, 3, 8, inverse_frequencies=frequencies, attention_factor=1.1, slopes=slopes, window=7)
+    for row in (jax.tree.map(lambda part, n=n: part[n], tables) for n in range(2)):
+        np.testing.assert_allclose(angles(jnp.array([[1]]), row.frequencies)[0], frequencies, rtol=1e-6)
+        np.testing.assert_array_equal(row.slopes, slopes.astype(np.float32))
+        np.testing.assert_array_equal(row.attention_factor, np.full(4, 1.1, np.float32))
+        assert row.window == 7
     assert tables.attention_factor.dtype == tables.slopes.dtype == jnp.float32
     assert tables.window.dtype == jnp.int32
-
-
-def test_the_absent_window_is_wider_than_any_distance_in_int32():
-    assert jnp.int32(NO_WINDOW) - jnp.int32(-1) > 0
 
 
 def test_tables_of_two_kinds_take_turns_by_layer():
     with_positions = position_tables(8, 2, 4, inverse_frequencies=inverse_frequencies(4, 100.0))
     mixed = by_layer(with_positions, position_tables(8, 2, 4), every=4)
-    turning = np.asarray(mixed.frequencies.units).any(axis=(1, 2))
-    np.testing.assert_array_equal(turning, [True, True, True, False] * 2)
+    np.testing.assert_array_equal(np.asarray(mixed.frequencies.units).any(axis=(1, 2)), [True, True, True, False] * 2)
 
 
 def test_a_table_may_depend_on_the_place_in_the_text():

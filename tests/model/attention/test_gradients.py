@@ -1,0 +1,202 @@
+"""Gradients of attention on every path, against JAX's own of whole matrices and finite differences; what is kept for them."""
+
+import functools
+import itertools
+from collections.abc import Iterator
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from jax.sharding import NamedSharding
+from jax.sharding import PartitionSpec as P
+from jax.test_util import check_grads
+
+from leadline.model.attention.attention import attention
+from leadline.model.attention.mask import NO_WINDOW, Mask
+from leadline.model.attention.normalizers import NORMALIZERS
+from leadline.model.attention.scores import Scores
+from leadline.model.mesh import HEADS, TEXTS, make_mesh
+from tests.model.naive import numbers, random_heads, tiling, whole_attention
+
+pytestmark = pytest.mark.usefixtures("mesh")
+
+
+@pytest.fixture(scope="module", autouse=True)
+def unoptimised() -> Iterator[None]:
+    """Programs that take longer to optimise than to run, and are not handed to other modules."""
+    jax.config.update("jax_disable_most_optimizations", True)
+    yield
+    jax.config.update("jax_disable_most_optimizations", False)
+    jax.clear_caches()
+
+
+# (seed, batch, tokens, query heads, key heads, channels): one block, blocks of one chunk, several chunks of several blocks.
+SHAPES = {"block": (1, 2, 7, 2, 2, 4), "chunks": (2, 1, 16, 4, 1, 6), "blocks": (3, 2, 39, 4, 2, 8)}
+LOGITS = (0.5, -jnp.inf, 2.0, 0.0)
+SLOPES = (0.0, 0.3, 0.05, 1.0)
+SIGHTS = ((5, 0), (5, 3), (5, 14), (NO_WINDOW, 0))
+# A window of 5 skips tiles.
+PATHS = [*itertools.product(("block", "blocks"), (None, 8, (8, 16))), ("chunks", None), ("blocks", 12), ("blocks", (16, 8))]
+close = functools.partial(jax.tree.map, functools.partial(np.testing.assert_allclose, rtol=1e-6, atol=1e-5))
+
+
+def loss(arguments: Any, sight: Any, padding: Any, w: Any, attend: Any) -> Any:
+    scores = Scores(sink_logit=arguments["sink_logit"], slopes=arguments["slopes"])
+    out, *rest = attend(arguments["q"], arguments["k"], arguments["v"], Mask(*sight, padding=padding), scores)
+    return jnp.sum(w * out), (jnp.where(padding[:, :, None, None], out, 0), rest)
+
+
+def gradient_of(form: Any, *, statistics: bool = False) -> Any:
+    def attend(*given: Any) -> Any:
+        return attention(*given, tiling=tiling(form))[: 1 + statistics]
+
+    return jax.grad(functools.partial(loss, attend=attend), has_aux=True)
+
+
+def case(shape: tuple[int, ...]) -> tuple[Any, Any, Any]:
+    """Arguments, padding and weights; the second text begins later, so that some rows see nothing."""
+    q, k, v = random_heads(*shape)
+    padding = jnp.arange(shape[2])[None, :] >= jnp.arange(shape[1])[:, None] * 3
+    given = {"q": q, "k": k, "v": v, "sink_logit": jnp.asarray(LOGITS[: shape[3]]), "slopes": jnp.asarray(SLOPES[: shape[3]])}
+    return given, padding, numbers(9, *q.shape)
+
+
+@functools.cache
+def exact(shape: str) -> list[Any]:
+    """For each sight, gradients and output of whole matrices in float64."""
+    arguments, padding, w = case(SHAPES[shape])
+    with jax.enable_x64(True):
+        wide, w = jax.tree.map(lambda leaf: jnp.asarray(np.asarray(leaf), jnp.float64), (arguments, w))
+        whole = jax.jit(jax.grad(functools.partial(loss, attend=lambda *given: whole_attention(*given)[:1]), has_aux=True))
+        return [jax.device_get(whole(wide, sight, padding, w)) for sight in SIGHTS]
+
+
+@pytest.mark.parametrize(("shape", "form"), PATHS)
+def test_output_and_all_gradients_are_those_of_whole_matrices_in_float64(shape: str, form: Any) -> None:
+    arguments, padding, w = case(SHAPES[shape])
+    gradient = jax.jit(gradient_of(form))
+    for sight, expected in zip(SIGHTS, exact(shape), strict=True):
+        leaves = jax.tree_util.tree_leaves_with_path(gradient(arguments, jax.tree.map(jnp.int32, sight), padding, w))
+        for (path, leaf), other in zip(leaves, jax.tree.leaves(expected), strict=True):
+            error = np.abs(np.asarray(leaf) - other).max() / max(1.0, np.abs(other).max())
+            assert error < 5e-6, f"window and initial tokens {sight}, {jax.tree_util.keystr(path)}"
+
+
+@pytest.mark.parametrize("form", [None, 8, (8, 16)])
+def test_gradients_of_bfloat16_are_those_of_float32_to_its_rounding(form: Any) -> None:
+    """2^-8 of the largest, a few times over: p, dS and what comes in are rounded before they are multiplied."""
+    arguments, padding, w = case(SHAPES["blocks"])
+    rounded = arguments | {name: arguments[name].astype(jnp.bfloat16) for name in ("q", "k", "v")}
+    found, _ = jax.jit(gradient_of(form))(rounded, (jnp.int32(5), jnp.int32(14)), padding, w.astype(jnp.bfloat16))
+    expected, _ = exact("blocks")[2]
+    for name, other in expected.items():
+        assert found[name].dtype == rounded[name].dtype
+        assert np.abs(np.asarray(found[name], np.float64) - other).max() < 0.02 * np.abs(other).max(), name
+
+
+@pytest.mark.parametrize("form", [8, (8, 16)])
+def test_windows_and_initial_tokens_are_swept_in_one_program(form: Any) -> None:
+    """Under vmap loops over tiles end where the widest ends, and kernels have an axis more."""
+    arguments, padding, w = case(SHAPES["blocks"])
+    sights = tuple(jnp.asarray(column) for column in zip(*SIGHTS, strict=True))
+    swept = jax.jit(jax.vmap(gradient_of(form), in_axes=(None, 0, None, None)))(arguments, sights, padding, w)
+    for number, expected in enumerate(exact("blocks")):
+        close(jax.tree.map(lambda leaf, n=number: leaf[n], swept), expected)
+
+
+@pytest.mark.parametrize("form", [8, (8, 16)])
+def test_tiles_are_sharded_as_heads_and_texts_are(form: Any) -> None:
+    """Output, gradients and statistics."""
+    given = (case(SHAPES["blocks"])[0], (jnp.int32(5), jnp.int32(2)), *case(SHAPES["blocks"])[1:])
+    gradient = jax.jit(gradient_of(form, statistics=True))
+    expected, given = jax.device_get((gradient(*given), given))
+    four = make_mesh(data=2, model=2)
+    with jax.set_mesh(four):
+        specs = {"q": HEADS, "k": HEADS, "v": HEADS, "sink_logit": P("model"), "slopes": P("model")}
+        shardings = jax.tree.map(lambda spec: NamedSharding(four, spec), (specs, (P(), P()), TEXTS, HEADS))
+        close(jax.device_get(gradient(*jax.device_put(given, shardings))), expected)
+
+
+@pytest.mark.parametrize("tokens", [4, 10], ids=["one block", "two chunks"])
+def test_gradients_with_a_key_and_a_value_bias_and_of_statistics_are_finite_differences(tokens: int) -> None:
+    """Steps of 1e-2, with which float32 leaves an error of 1e-4 of the largest derivatives. The same step in a slope would be
+    one of 0.1 in the score of a distant key."""
+
+    @jax.jit
+    def outputs(q, k, v, logit, key, value, hundred_slopes):
+        scores = Scores(sink_logit=logit, slopes=hundred_slopes / 100, key_bias=key, value_bias=value)
+        out, found = attention(q, k, v, Mask(window=6), scores, tiling=tiling(None))
+        return out, found.first, found.sink
+
+    qkv, (_, key, value) = random_heads(10, 1, tokens, 2, 1, 4), random_heads(11, 1, 1, 1, 1, 4)
+    slopes, modes = jnp.asarray([0.0, 30.0]), ("fwd", "rev") if tokens < 8 else ("rev",)
+    for logit, with_key, with_value in (([0.4, -1.0], 0.0, 0.0), ([0.0, 0.0], 1.0, 0.0), ([0.0, 0.0], 1.0, 1.0)):
+        given = (*qkv, jnp.asarray(logit), with_key * key[0, 0], with_value * value[0, 0], slopes)
+        check_grads(outputs, given, order=1, modes=modes, atol=2e-3, rtol=2e-3, eps=1e-2)
+
+
+def test_a_statistic_of_a_softmax_has_its_gradient_too() -> None:
+    """What goes to the first token is no function of the output: it is differentiated as it stands."""
+    q, k, v = random_heads(*SHAPES["blocks"])
+
+    @jax.jit
+    def first(q: jax.Array) -> jax.Array:
+        return jnp.sum(jnp.sin(attention(q, k, v, scores=Scores(sink_logit=0.0), tiling=tiling(None))[1].first))
+
+    check_grads(first, (q,), order=1, modes=("rev",), atol=2e-3, rtol=2e-3, eps=1e-2)
+
+
+def by_number(number: Any) -> Any:
+    """Every normalizer in one program: to compile one for each takes eight times as long."""
+    functions = [normalizer(jnp.asarray([-0.02, 1.05])) for normalizer in NORMALIZERS.values()]
+    alike = [lambda scores, logits, f=f: f(scores, logits)._replace(lse=None) for f in functions]
+    return lambda scores, logits: jax.lax.switch(number, alike, scores, jnp.broadcast_to(logits, scores.shape[:-1]))
+
+
+def test_gradients_of_blocks_and_chunks_are_those_of_whole_matrices_for_every_normalizer() -> None:
+    """With a cap, key and value biases, and padding on either side."""
+    q, k, v = random_heads(13, 2, 39, 4, 2, 4)
+    padding = jnp.stack([jnp.arange(39) >= 11, jnp.arange(39) < 30])
+    _, key, value = random_heads(14, 1, 1, 2, 2, 4)
+    logits, slopes = jnp.asarray([0.5, -1.0, -jnp.inf, 0.0]), jnp.asarray([0.0, 0.3, 0.1, 0.0])
+    scores = Scores(sink_logit=logits, slopes=slopes, cap=jnp.float32(5.0), key_bias=key[0, 0], value_bias=value[0, 0])
+    w = numbers(15, *q.shape) * padding[:, :, None, None].astype(jnp.float32)
+
+    def program(attend: Any) -> Any:
+        def total(given: Any, number: Any, mask: Mask) -> jax.Array:
+            return jnp.sum(w * attend(*given[0], mask, given[1]._replace(normalizer=by_number(number)))[0])
+
+        return jax.jit(jax.value_and_grad(total))
+
+    blocked, whole = program(functools.partial(attention, tiling=tiling(None))), program(whole_attention)
+    for (number, name), (window, initial_tokens) in itertools.product(enumerate(NORMALIZERS), SIGHTS[1::2]):
+        values = ((q, k, v), scores), jnp.int32(number), Mask(jnp.int32(window), jnp.int32(initial_tokens), padding=padding)
+        found, expected = blocked(*values), whole(*values)
+        for (path, x), y in zip(jax.tree_util.tree_leaves_with_path(found), jax.tree.leaves(expected), strict=True):
+            what = f"{name}, window {window}, {initial_tokens} initial tokens, {jax.tree_util.keystr(path)}"
+            np.testing.assert_allclose(x, y, atol=2e-5 * max(1, np.abs(y).max()), err_msg=what)
+
+
+def test_nothing_as_large_as_the_scores_is_kept() -> None:
+    """Between forward and backward pass of 39 tokens there is no array with two axes of tokens."""
+    arguments, padding, w = case(SHAPES["blocks"])
+    attend = functools.partial(attention, tiling=tiling(None))
+    _, backward = jax.vjp(lambda given: loss(given, (jnp.int32(NO_WINDOW), 0), padding, w, attend)[0], arguments)
+    assert max(leaf.size for leaf in jax.tree.leaves(backward)) <= arguments["q"].size
+
+
+def test_tiles_that_nothing_sees_cost_nothing() -> None:
+    """Scores behind a window would make NaN of everything: keys and values there are NaN."""
+    q, k, v = random_heads(4, 1, 64, 2, 1, 4)
+    hidden = ((jnp.arange(64) >= 8) & (jnp.arange(64) < 32))[None, :, None, None]
+    k, v = (jnp.where(hidden, jnp.nan, x) for x in (k, v))
+
+    def last(q: jax.Array) -> jax.Array:
+        """Of queries whose windows begin behind what is hidden."""
+        return jnp.sum(attention(q, k, v, Mask(6, 3), tiling=tiling(8))[0][:, 40:])
+
+    found = jax.jit(jax.grad(last))(q)[:, 40:]
+    assert np.isfinite(found).all()
+    assert np.abs(found).max() > 0

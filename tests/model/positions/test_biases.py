@@ -1,0 +1,238 @@
+"""One contract over all relative biases: their equations inside attention, their gradients, and where they could overflow."""
+
+import math
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from jax.test_util import check_grads
+
+from leadline.model.attention.attention import attend, attention
+from leadline.model.attention.mask import Mask
+from leadline.model.attention.scores import Scores
+from leadline.model.linear import draw
+from leadline.model.mesh import make_mesh
+from leadline.model.positions.alibi import alibi_slopes
+from leadline.model.positions.cope import Cope, CopeBias, cope_bias, init_cope
+from leadline.model.positions.fire import Fire, fire_bias, init_fire
+from leadline.model.positions.kerple import Kerple, KerpleBias, init_kerple, kerple_logarithmic, kerple_power
+from leadline.model.positions.relative import PositionBias, by_distance
+from leadline.model.positions.t5 import T5, init_t5_bias, t5_buckets
+from tests.model.naive import numbers, random_heads, tiling
+from tests.model.weights import drawn
+
+pytestmark = pytest.mark.usefixtures("mesh")
+
+HEADS, GROUPS, SIZE = 4, 2, 8
+FIRE, COPE = Fire(hidden=4), Cope(positions=5)
+ENCODINGS = pytest.mark.parametrize("encoding", [T5(8, 20), Kerple("logarithmic"), Kerple("power"), FIRE, COPE], ids=str)
+
+
+def weights_of(encoding: PositionBias, seed: int = 2) -> Any:
+    """FIRE's threshold of e^1.2 and CoPE's 5 positions are passed by texts of a few tokens."""
+    p = drawn(lambda: draw(jax.random.key(1), encoding.init(jax.random.key(0), 16, HEADS, SIZE)), seed)
+    p = jax.tree.map(lambda leaf: 3 * leaf, p)
+    return p.replace(log_threshold=jnp.float32(1.2)) if encoding == FIRE else p
+
+
+def t5_bucket(distance: int, buckets: int, furthest: int) -> int:
+    """Raffel et al. 2020, with the logarithm rounded up by less than that of two whole numbers differs from another's."""
+    exact = buckets // 2
+    if distance < exact:
+        return distance
+    share = math.log(distance / exact) / math.log(furthest / exact)
+    return min(exact + math.floor((buckets - exact) * share + 1e-9), buckets - 1)
+
+
+def equation(p: Any, encoding: PositionBias, q: np.ndarray, k: np.ndarray) -> np.ndarray:
+    """The bias of every head, query and key at once, [B, N, T, T] or [1, N, T, T], float64."""
+    p = jax.tree.map(lambda leaf: np.asarray(leaf, np.float64), p)
+    i, j = np.arange(q.shape[1])[:, None], np.arange(q.shape[1])[None]
+    distance = np.maximum(i - j, 0)
+    match encoding:
+        case T5(buckets=number, furthest=furthest):
+            buckets = [t5_bucket(d, number, furthest) for d in range(q.shape[1])]
+            return np.moveaxis(p.table[np.array(buckets)[distance]], -1, 0)[None]
+        case Kerple(form="logarithmic"):
+            scale, rate = (np.exp(x)[None, :, None, None] for x in (p.scale, p.shape))
+            return -scale * np.log(1 + rate * distance)
+        case Kerple():
+            scale, power = np.exp(p.scale)[None, :, None, None], 2 / (1 + np.exp(-p.shape))[None, :, None, None]
+            return -scale * distance**power
+        case Fire():
+            c, threshold = np.exp(p.log_c), np.exp(p.log_threshold)
+            x = np.log(c * distance + 1) / np.log(c * np.maximum(threshold, i) + 1)
+            units = np.maximum(x[..., None] * p.hidden + p.hidden_bias, 0)
+            return np.moveaxis(units @ p.output + p.output_bias, -1, 0)[None]
+        case Cope(positions=positions):
+            gates = np.tril(1 / (1 + np.exp(-np.einsum("btnh,bsnh->bnts", q, k) / np.sqrt(SIZE))))
+            position = np.minimum(np.cumsum(gates[..., ::-1], axis=-1)[..., ::-1], positions - 1)
+            products = np.einsum("btnh,hp->bntp", q / np.sqrt(SIZE), p.embedding)
+            low, high = (np.take_along_axis(products, f(position).astype(int), axis=-1) for f in (np.floor, np.ceil))
+            return low + (position - np.floor(position)) * (high - low)
+    raise AssertionError(f"no equation of {encoding}")
+
+
+def expected(p: Any, encoding: PositionBias, *qkv: jax.Array) -> np.ndarray:
+    """Attention with the whole matrix of scores."""
+    q, k, v = (np.asarray(x, np.float64) for x in qkv)
+    k, v = (np.repeat(x, HEADS // GROUPS, axis=2) for x in (k, v))
+    scores = np.einsum("btnh,bsnh->bnts", q, k) / np.sqrt(SIZE) + equation(p, encoding, q, k)
+    numerators = np.tril(np.exp(scores))
+    return np.einsum("bnts,bsnh->btnh", numerators / numerators.sum(axis=-1, keepdims=True), v)
+
+
+@ENCODINGS
+def test_blocks_and_single_queries_get_the_bias_of_their_own_rows(encoding: PositionBias) -> None:
+    """39 tokens are two chunks of several blocks, the last of which has surplus rows."""
+    p = weights_of(encoding)
+    q, k, v = random_heads(1, 1, 39, HEADS, GROUPS, SIZE)
+    whole, scores = expected(p, encoding, q, k, v), Scores(bias=encoding.score_bias(p, 39))
+    found, _ = jax.jit(lambda q, k, v: attention(q, k, v, scores=scores, tiling=tiling(None)))(q, k, v)
+    np.testing.assert_allclose(found, whole, atol=5e-5)
+    row = jax.jit(lambda q, i: attend(q, k, v, Mask(first_query=i), scores)[0])
+    for i in (0, 6, 38):
+        np.testing.assert_allclose(row(q[:, i : i + 1], jnp.int32(i))[:, 0], whole[:, i], atol=5e-5)
+
+
+@ENCODINGS
+def test_gradients_are_finite_differences_and_models_side_by_side_have_their_own(encoding: PositionBias) -> None:
+    """Of 6 tokens, in the weights, queries and keys: one program of two models at once."""
+    first, second = weights_of(encoding), weights_of(encoding, 3)
+    q, k, v = random_heads(1, 1, 6, HEADS, GROUPS, SIZE)
+
+    @jax.jit
+    def output(both: Any, q: jax.Array, k: jax.Array) -> jax.Array:
+        return jax.vmap(lambda p: attention(q, k, v, scores=Scores(bias=encoding.score_bias(p, 6)))[0])(both)
+
+    both = jax.tree.map(lambda *leaves: jnp.stack(leaves), first, second)
+    for found, p in zip(output(both, q, k), (first, second), strict=True):
+        np.testing.assert_allclose(found, expected(p, encoding, q, k, v), atol=5e-5)
+    check_grads(output, (both, q, k), order=1, modes=("rev",), atol=1e-2, rtol=1e-2, eps=3e-3)
+
+
+@pytest.mark.parametrize("size", [-20.0, 0.0, 20.0])
+@pytest.mark.parametrize("kernel", [kerple_logarithmic, kerple_power])
+def test_kerple_is_finite_for_any_weight(kernel: Any, size: float) -> None:
+    p = KerpleBias(scale=jnp.full(2, size), shape=jnp.full(2, size))
+    value, gradient = jax.value_and_grad(lambda p: jnp.sum(kernel(p, 1000)))(p)
+    assert np.isfinite([value, *gradient.scale, *gradient.shape]).all()
+
+
+@pytest.mark.parametrize("row", [[0, 1, 2], [5, 6, -1], [100_000]], ids=str)
+def test_fire_is_finite_at_surplus_rows_and_far_away(row: list[int]) -> None:
+    value, gradient = jax.value_and_grad(lambda p: jnp.sum(fire_bias(p, jnp.asarray(row), jnp.arange(9)) ** 2))(
+        weights_of(FIRE)
+    )
+    assert all(np.isfinite(x).all() for x in [value, *jax.tree.leaves(gradient)])
+
+
+def test_cope_counts_neither_padded_nor_hidden_keys() -> None:
+    """Three padded tokens in front change nothing of what follows, nor does a row that sees nothing make anything infinite."""
+    p = weights_of(COPE)
+    q, k, v = random_heads(1, 1, 9, HEADS, GROUPS, SIZE)
+    mask, scores = Mask(padding=(jnp.arange(9) >= 3)[None]), Scores(bias=COPE.score_bias(p, 9))
+    found, gradient = jax.jit(jax.value_and_grad(lambda k: jnp.sum(attention(q, k, v, mask, scores)[0][:, 3:])))(100 * k)
+    assert found == pytest.approx(expected(p, COPE, q[:, 3:], 100 * k[:, 3:], v[:, 3:]).sum(), abs=2e-3)
+    assert np.isfinite(gradient).all()
+
+
+def test_cope_counts_in_float32_and_starts_without_a_position() -> None:
+    """In bfloat16 a count would stop at 256."""
+    p = CopeBias(embedding=jnp.arange(400, dtype=jnp.float32)[None, :])
+    found = cope_bias(p, jnp.ones((1, 1, 1, 1), jnp.bfloat16), jnp.full((1, 1, 1, 300), 1e4), jnp.ones((1, 300), bool))
+    assert found.dtype == jnp.float32
+    assert found[0, 0, 0, 0] == pytest.approx(300, rel=1e-2)
+    assert not init_cope(3, 6).embedding.any()
+
+
+def test_cope_of_a_sharded_batch_and_sharded_heads() -> None:
+    p = weights_of(COPE)
+    q, k, v = random_heads(10, 2, 5, HEADS, GROUPS, SIZE)
+    whole = jax.device_get((p, q, k, v))
+    with jax.set_mesh(make_mesh(data=2, model=2)):
+        specs = jax.tree.map(lambda _: jax.P(None, None), p), *[jax.P("data", None, "model", None)] * 3
+        placed = jax.device_put(whole, specs)
+        found = jax.jit(lambda p, *qkv: attention(*qkv, scores=Scores(bias=COPE.score_bias(p, 5)))[0])(*placed)
+    np.testing.assert_allclose(found, expected(whole[0], COPE, *whole[1:]), atol=5e-5)
+
+
+@pytest.mark.parametrize(("buckets", "furthest"), [(32, 128), (4, 32), (8, 64), (31, 500)])
+def test_t5_buckets(buckets: int, furthest: int) -> None:
+    """Edges that are whole numbers belong to the further bucket, which a rounded quotient may miss."""
+    found = t5_buckets(jnp.arange(-3, 2 * furthest), buckets=buckets, furthest=furthest)
+    np.testing.assert_array_equal(found, [0] * 3 + [t5_bucket(d, buckets, furthest) for d in range(2 * furthest)])
+
+
+PLACES = [(0, 1, 1), (0, 1, 7), (6, 1, 7), (0, 7, 7), (3, 4, 7), (2, 3, 9), (0, 2, 9)]
+
+
+@pytest.mark.parametrize(("start", "rows", "keys"), PLACES)
+def test_row_i_and_column_j_hold_the_bias_of_distance_i_minus_j(start: int, rows: int, keys: int) -> None:
+    """And the gradient is that of a look-up. A surplus row behind the last is at -1, and finite."""
+    bias, i = numbers(3, 2, keys), np.arange(start, start + rows)
+    w, visible = numbers(4, 2, rows, keys), i[:, None] >= np.arange(keys)
+    found, pull = jax.vjp(lambda b: by_distance(b, jnp.asarray([*i, -1])), bias)
+    distance = np.maximum(i[:, None] - np.arange(keys), 0)
+    np.testing.assert_array_equal(found[:, :-1][:, visible], np.asarray(bias)[:, distance][:, visible])
+    assert np.isfinite(found).all()
+    looked_up = np.zeros((2, keys))
+    for r, j in zip(*np.nonzero(visible), strict=True):
+        looked_up[:, i[r] - j] += w[:, r, j]
+    (gradient,) = pull(jnp.pad(jnp.where(visible[None], w, 0), [(0, 0), (0, 1), (0, 0)]))
+    np.testing.assert_allclose(gradient, looked_up, atol=1e-5)
+
+
+def test_heads_of_a_bias_keep_their_places_on_a_mesh() -> None:
+    sharded = jax.reshard(numbers(2, 3, 9), jax.P("model", None))
+    assert jax.typeof(by_distance(sharded, jnp.arange(4))).sharding.spec[0] == "model"
+
+
+def test_initial_numbers() -> None:
+    """T5's at 1/sqrt(width); KERPLE's uniform, but for a hundredth lifted to 0.01; FIRE's with corners inside."""
+    table = draw(jax.random.key(0), init_t5_bias(64, 256)).table
+    assert table.shape == (32, 64)
+    assert float(jnp.std(table)) == pytest.approx(1 / 16, rel=0.1)
+    logarithmic, power = (init_kerple(jax.random.key(0), 4000, power=power) for power in (False, True))
+    uniform = {
+        "rate": (np.exp(logarithmic.shape), 1),
+        "factor": (np.exp(logarithmic.scale), 2),
+        "factor of the power": (np.exp(power.scale), 1),
+        "exponent": (2 / (1 + np.exp(-np.asarray(power.shape))), 2),
+    }
+    for name, (found, top) in uniform.items():
+        assert found.min() == pytest.approx(0.01, rel=1e-3), name
+        assert top * 0.99 < found.max() < top * 1.00001, name
+        assert found.mean() == pytest.approx(top / 2, rel=0.04), name
+    fire = draw(jax.random.key(0), init_fire(4))
+    assert (fire.hidden.shape, fire.output.shape) == ((32,), (32, 4))
+    assert (float(jnp.exp(fire.log_c)), float(jnp.exp(fire.log_threshold))) == (pytest.approx(0.1), pytest.approx(512))
+    corners = -fire.hidden_bias / fire.hidden
+    assert ((corners > 0) & (corners < 1)).any()
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: init_t5_bias(64, 256, buckets=1), "at least 2 buckets, got 1"),
+        (lambda: t5_buckets(jnp.arange(3), buckets=1), "at least 2 buckets and furthest >"),
+        (lambda: t5_buckets(jnp.arange(3), buckets=32, furthest=16), "at least 2 buckets and furthest >"),
+        (lambda: init_cope(4, 1), "at least 2, got 1"),
+        (lambda: alibi_slopes(0), "at least one head, got 0"),
+        (lambda: init_fire(4, c=0.0), "FIRE needs c > 0 and a threshold > 0"),
+        (lambda: init_fire(4, threshold=-1.0), "FIRE needs c > 0 and a threshold > 0"),
+    ],
+)
+def test_wrong_arguments_are_named(call: Any, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        call()
+
+
+@pytest.mark.parametrize("heads", [1, 2, 3, 8, 12, 40])
+def test_alibi_slopes(heads: int) -> None:
+    """A geometric series of a power of two; other numbers of heads add every second slope of twice the power."""
+    power = 2 ** int(math.log2(heads))
+    series, between = ([2 ** (-8 * n / count) for n in range(1, count + 1)] for count in (power, 2 * power))
+    np.testing.assert_allclose(alibi_slopes(heads), [*series, *between[::2]][:heads])
