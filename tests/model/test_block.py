@@ -95,7 +95,7 @@ def mixed(p: Block, q: jax.Array, k: jax.Array, v: jax.Array, values: Hyperparam
     return jnp.einsum("bnts,bsnh->btnh", jax.nn.softmax(jnp.where(seen, s, -jnp.inf), axis=-1), with_row(v, p.value_bias))
 
 
-def equations(p: Block, x: jax.Array, values: Hyperparameters, cfg: BlockConfig) -> jax.Array:
+def equations(p: Any, x: jax.Array, values: Hyperparameters, cfg: BlockConfig) -> jax.Array:
     post = cfg.placement == "post"
     h = x if post else normed(p.attention_norm, x)
 

@@ -11,12 +11,13 @@ import pytest
 from jax.test_util import check_grads
 
 from leadline.model.positions.frequencies import inverse_frequencies
-from leadline.model.positions.rotation import init_polar_phase, polar, rotate, rotate_polar, rotation_of, table_rotation
+from leadline.model.positions.rotation import Side, init_polar_phase, polar, rotate, rotate_polar, rotation_of, table_rotation
 from leadline.model.positions.tables import PositionTables, position_tables
 from leadline.model.positions.xpos import xpos_decay, xpos_longest
 from tests.model.naive import numbers
 
 SIZE, HEADS, BASE = 8, 3, 100.0
+SIDES: tuple[Side, Side] = ("query", "key")
 PLACES = np.array([0, 1, 2, 7, 100, 1000])
 FREQUENCIES = inverse_frequencies(SIZE, BASE)
 PHASE = jnp.asarray(np.random.default_rng(9).uniform(-2 * math.pi, 0, (HEADS, SIZE)), jnp.float32)
@@ -40,13 +41,14 @@ def tables(name: str) -> PositionTables:
 
 def scores(q: jax.Array, k: jax.Array, row: PositionTables, i: jax.Array, *, interleaved: bool = False) -> jax.Array:
     turned = (
-        rotate(x, table_rotation(row, i, i[:, None], side), interleaved=interleaved) for x, side in ((q, "query"), (k, "key"))
+        rotate(x, table_rotation(row, i, i[:, None], side), interleaved=interleaved)
+        for x, side in zip((q, k), SIDES, strict=True)
     )
     return jnp.einsum("btnh,bsnh->bnts", *turned)
 
 
 def polar_scores(q: jax.Array, k: jax.Array, row: PositionTables, i: jax.Array, phase: jax.Array) -> jax.Array:
-    turned = (rotate_polar(x, i, i[:, None], row, side, phase) for x, side in ((q, "query"), (k, "key")))
+    turned = (rotate_polar(x, i, i[:, None], row, side, phase) for x, side in zip((q, k), SIDES, strict=True))
     return jnp.einsum("btnh,bsnh->bnts", *turned)
 
 
