@@ -1,6 +1,6 @@
 """A measurement: a quantity with a value, a unit and dimensions, and how records are asked for one."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol, runtime_checkable
 
@@ -95,6 +95,18 @@ def value_of(record: Measured, quantity: str, **dims: Any) -> float | None:
         return None
     wanted = reading(quantity, **resolved)
     return next((entry.value for entry in record.measurements if entry.reading == wanted), None)
+
+
+def select(records: Iterable[Any], quantity: str, **dims: Any) -> Iterator[tuple[Any, float]]:
+    """(record, value) of every record that has a finite value of the quantity at exactly these dimensions.
+
+    Example:
+        select(records, "perplexity", extension="yarn", length=TrainingLength(multiple=8))
+    """
+    for record in records:
+        value = value_of(record, quantity, **dims)
+        if value is not None:
+            yield record, value
 
 
 def resolve(record: Measured, dims: Mapping[str, Any]) -> dict[str, Dim] | None:
