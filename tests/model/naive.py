@@ -82,6 +82,7 @@ def whole_attention(q: Any, k: Any, v: Any, mask: Mask = Mask(), scores: Scores 
 
 def naive_attention(q: Any, k: Any, v: Any, mask: Mask = Mask(), scores: Scores = Scores()) -> Naive:
     """`whole_attention` in float64."""
-    values = Scores(sink_logit=np.asarray(scores.sink_logit), slopes=np.asarray(scores.slopes))  # pyright: ignore[reportArgumentType]
-    host = Mask(*(x if x is None else np.asarray(x) for x in mask))  # pyright: ignore[reportArgumentType]
-    return whole_attention(*(np.asarray(x, np.float64) for x in (q, k, v)), host, values, xp=np)
+    values: Any = Scores(sink_logit=np.asarray(scores.sink_logit), slopes=np.asarray(scores.slopes))  # pyright: ignore[reportArgumentType]
+    host: Any = Mask(*(x if x is None else np.asarray(x) for x in mask))  # pyright: ignore[reportArgumentType]
+    q, k, v = (np.asarray(x, np.float64) for x in (q, k, v))
+    return whole_attention(q, k, v, host, values, xp=np)

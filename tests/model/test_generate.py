@@ -67,7 +67,7 @@ def agree(p: Decoder, tables: PositionTables, cfg: DecoderConfig, policy: Policy
     prompt = jnp.asarray(PROMPT)
     text = begin(p, prompt, tables, cfg, policy, PROMPT.shape[1] + count)
     tokens, text = decode(p, layers_of(p, tables), text, count, cfg, sampling(), KEY)
-    memory = empty_cache(cfg, policy, *prompt.shape[:1], prompt.shape[1] + count)
+    memory = empty_cache(cfg, policy, prompt.shape[0], prompt.shape[1] + count)
     expected, scores = readable(p, tables, memory, prompt, count, cfg)
     np.testing.assert_array_equal(tokens, expected)
     np.testing.assert_allclose(text.logits, scores, atol=1e-5)

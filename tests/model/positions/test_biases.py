@@ -40,7 +40,11 @@ def weights_of(kind: Kind, seed: int = 2) -> tuple[BiasConfig, Any]:
     cfg = BiasConfig(kind, buckets=8, furthest=20, hidden=4, positions=5)
     p = drawn(lambda: draw(jax.random.key(1), init_bias(jax.random.key(0), cfg, 16, HEADS, SIZE)), seed)
     p = jax.tree.map(lambda leaf: 3 * leaf, p)
-    return cfg, p.replace(log_threshold=jnp.float32(1.2)) if kind == "fire" else p
+    if kind == "fire":
+        p = p.replace(log_threshold=jnp.float32(1.2))
+    if kind.startswith("kerple"):
+        p = p.replace(scale=jnp.asarray([-2.0, -1.0, -0.5, 0.0]) + 0.1 * seed)
+    return cfg, p
 
 
 def t5_bucket(distance: int, buckets: int, furthest: int) -> int:

@@ -39,15 +39,14 @@ def tables(name: str) -> PositionTables:
 
 
 def scores(q: jax.Array, k: jax.Array, row: PositionTables, i: jax.Array, *, interleaved: bool = False) -> jax.Array:
-    turned = (
-        rotate(x, table_rotation(row, i, i[:, None], side), interleaved=interleaved) for x, side in ((q, "query"), (k, "key"))
-    )
-    return jnp.einsum("btnh,bsnh->bnts", *turned)
+    q = rotate(q, table_rotation(row, i, i[:, None], "query"), interleaved=interleaved)
+    k = rotate(k, table_rotation(row, i, i[:, None], "key"), interleaved=interleaved)
+    return jnp.einsum("btnh,bsnh->bnts", q, k)
 
 
 def polar_scores(q: jax.Array, k: jax.Array, row: PositionTables, i: jax.Array, phase: jax.Array) -> jax.Array:
-    turned = (rotate_polar(x, i, i[:, None], row, side, phase) for x, side in ((q, "query"), (k, "key")))
-    return jnp.einsum("btnh,bsnh->bnts", *turned)
+    q, k = rotate_polar(q, i, i[:, None], row, "query", phase), rotate_polar(k, i, i[:, None], row, "key", phase)
+    return jnp.einsum("btnh,bsnh->bnts", q, k)
 
 
 def equation(name: str, q: np.ndarray, k: np.ndarray, i: np.ndarray, *, interleaved: bool = False) -> np.ndarray:
