@@ -100,7 +100,7 @@ def equations(p: Any, x: jax.Array, values: Hyperparameters, cfg: BlockConfig) -
     h = x if post else normed(p.attention_norm, x)
 
     def gated(y: jax.Array, where: str) -> jax.Array:
-        if cfg.gate is None or cfg.gate.where != where:
+        if cfg.gate is None or p.gate is None or cfg.gate.where != where:
             return y
         f = {"sigmoid": jax.nn.sigmoid, "silu": jax.nn.silu, "tanh": jnp.tanh}[cfg.gate.activation]
         products = p.gate[None, None] if cfg.gate.static else jnp.tensordot(h[..., : cfg.gate.dims], p.gate, axes=1)

@@ -40,7 +40,7 @@ def compare(name: str, theirs: Any, **more: Any) -> None:
     bias = to_torch(np.where(visible, -slopes[None, :, None, None] * np.float64(distance), -np.inf))
 
     def ours(q, k, v, *values):
-        given = {"slopes": slopes, "window": window, "padding": jnp.asarray(real)}
+        given = {"slopes": jnp.asarray(slopes), "window": window, "padding": jnp.asarray(real)}
         return attention(q, k, v, **arguments(**given, **dict(zip(more, values, strict=True))))[0]
 
     qkv = random_heads(tokens, 2, tokens, heads, groups, size)
