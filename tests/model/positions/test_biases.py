@@ -34,7 +34,11 @@ def weights_of(encoding: PositionBias, seed: int = 2) -> Any:
     """FIRE's threshold of e^1.2 and CoPE's 5 positions are passed by texts of a few tokens."""
     p = drawn(lambda: draw(jax.random.key(1), encoding.init(jax.random.key(0), 16, HEADS, SIZE)), seed)
     p = jax.tree.map(lambda leaf: 3 * leaf, p)
-    return p.replace(log_threshold=jnp.float32(1.2)) if encoding == FIRE else p
+    if encoding == FIRE:
+        p = p.replace(log_threshold=jnp.float32(1.2))
+    if isinstance(encoding, Kerple):
+        p = p.replace(scale=jnp.asarray([-2.0, -1.0, -0.5, 0.0]) + 0.1 * seed)
+    return p
 
 
 def t5_bucket(distance: int, buckets: int, furthest: int) -> int:
