@@ -74,7 +74,8 @@ def run(
     if as_json:
         print_json(ran.as_json(results))
         return
-    _show_verdicts([row for row in ran.published.verdicts if row.outcome != "not measured"])
+    studies = {study.study for study, _ in plan}
+    _show_verdicts([row for row in ran.published.verdicts if row.study in studies and row.outcome != "not measured"])
     typer.echo(
         f"\n{ran.trained} models trained, {ran.recorded} on record before, {len(ran.programs)} programs compiled, "
         f"{ran.seconds:.0f} s\npage: {ran.published.page}"
@@ -227,7 +228,8 @@ def _show_verdicts(verdicts: Any) -> None:
     table = Table("claim", "published", "measured", "verdict", box=None, pad_edge=False)
     for row in verdicts:
         table.add_row(row.id, row.published, row.measured, row.outcome)
-    _console()(table)
+    if table.rows:
+        _console()(table)
 
 
 def _console() -> Callable[[Any], None]:
