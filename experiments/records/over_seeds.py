@@ -125,6 +125,12 @@ def evaluated_note(records: Sequence[Record]) -> tuple[str, ...]:
     return (f"measured on {' from '.join(parts)} that are held out",) if parts else ()
 
 
+def edition_note(records: Sequence[Record]) -> tuple[str, ...]:
+    """Source, edition and normalisation of parallel texts, as the records have them."""
+    texts = {f"{r.data['source']}, {r.data['edition']}; {r.data['normalization']}" for r in records if "edition" in r.data}
+    return (f"texts: {' and '.join(sorted(texts))}",) if texts else ()
+
+
 def _range(numbers: set[int]) -> str:
     low, high = min(numbers), max(numbers)
     return f"{low:,}" if low == high else f"{low:,} to {high:,}"
@@ -144,12 +150,12 @@ def provenance(records: Sequence[Record]) -> tuple[str, ...]:
 
 
 def notes_of(records: Sequence[Record]) -> tuple[str, ...]:
-    """The notes under a table: seeds and spread of what is trained, what diverged, held-out data, provenance."""
+    """The notes under a table: seeds and spread of what is trained, what diverged, texts, provenance."""
     if not records:
         return ()
     trained = any(record.steps for record in records)
     seeds = (seeds_note(records), *diverged_notes(records)) if trained else ()
-    return (*seeds, *evaluated_note(records), *provenance(records))
+    return (*seeds, *evaluated_note(records), *edition_note(records), *provenance(records))
 
 
 def count(number: float | int) -> str:

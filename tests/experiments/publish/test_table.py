@@ -107,6 +107,18 @@ def test_notes_state_seeds_what_diverged_held_out_data_commit_date_and_device() 
         assert part in notes
 
 
+def test_notes_name_the_edition_of_parallel_texts() -> None:
+    data = {
+        "name": "parallel texts",
+        "digest": "00",
+        "source": "a declaration",
+        "edition": "2",
+        "normalization": "lines stripped",
+    }
+    notes = notes_of([record("tokens", "bytes", 0, steps=0, data=data)])
+    assert notes[0] == "texts: a declaration, 2; lines stripped"
+
+
 def test_one_configuration_of_an_arm_is_shown() -> None:
     old = Stored(record("sinks", "softmax", 0, arm_hash="a" * 12, created="2026-01-01T00:00:00Z"))
     new = Stored(record("sinks", "softmax", 0, arm_hash="b" * 12, created="2026-02-01T00:00:00+00:00"))
