@@ -118,7 +118,7 @@ def _digests(configured: Sequence[Arm | Job], record: Record, records: list[Reco
         if arm.name != record.arm:
             continue
         if isinstance(arm, Job):
-            digests.add(arm_digest(arm.settings, arm.data_digest))
+            digests.add(arm_digest(arm.settings, data))
             continue
         first = None if arm.start is None else arm.start.arm
         starts = {other.arm_hash for other in records if other.arm == first} if first else {None}
