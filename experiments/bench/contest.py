@@ -40,12 +40,12 @@ class Contestant:
 
 
 def ours(entry: str, settings: Mapping[str, Any], name: str = "leadline") -> Contestant:
-    """A way of leadline; `entry` is "module:function" in `leadline.experiments.bench.contestants.ours`."""
+    """A contestant that runs leadline. `entry` is "module:function" in `leadline.experiments.bench.contestants.ours`."""
     return Contestant(name, f"leadline.experiments.bench.contestants.ours.{entry}", settings)
 
 
 def peer(name: str, entry: str, settings: Mapping[str, Any], **environment: str) -> Contestant:
-    """What leadline is compared with; `entry` is "module:function" in `leadline.experiments.bench.contestants.peers`."""
+    """A contestant from another library. `entry` is "module:function" in `leadline.experiments.bench.contestants.peers`."""
     return Contestant(name, f"leadline.experiments.bench.contestants.peers.{entry}", settings, environment)
 
 

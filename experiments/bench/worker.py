@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-# A round repeats the work for so many seconds, and at least so many times.
+# A round repeats the work until ROUND_SECONDS have passed and it has run LEAST times.
 ROUND_SECONDS, LEAST = 1.5, 3
 # The variable that names the folder that the contestants of a run share.
 SCRATCH = "LEADLINE_BENCH_SCRATCH"

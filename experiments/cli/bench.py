@@ -27,7 +27,7 @@ def bench(
     from leadline.experiments.bench.run import benchmarks, chosen, keep, measured
 
     if listing:
-        rows = [{"benchmark": one.name, "question": one.question, "cases": len(one.cases)} for one in benchmarks()]
+        rows = [{"benchmark": b.name, "question": b.question, "cases": len(b.cases)} for b in benchmarks()]
         print_json({"benchmarks": rows}) if as_json else show_rows(rows)
         return
     chosen_benchmarks, outcomes, failed = chosen(names or []), [], False

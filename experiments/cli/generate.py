@@ -19,7 +19,9 @@ def generate(
     top_p: Annotated[float, typer.Option("--top-p", max=1, help="Only of the fewest that have so much probability.")] = 1.0,
     seed: Annotated[int, typer.Option("--seed", min=0, max=2**32 - 1, help="Of what is drawn.")] = 0,
     window: Annotated[int | None, typer.Option("--window", min=1, help="Remember so many newest tokens; absent: all.")] = None,
-    kept: Annotated[int, typer.Option("--kept", min=0, help="Besides them so many first ones (StreamingLLM).")] = 0,
+    initial_tokens: Annotated[
+        int, typer.Option("--initial-tokens", min=0, help="Besides them so many first ones (StreamingLLM).")
+    ] = 0,
     as_json: AsJson = False,
 ) -> None:
     """Write text with a trained model, by any policy of what it remembers."""
@@ -28,13 +30,13 @@ def generate(
     from leadline.model.generate import Policy
 
     try:
-        policy = Policy(window, kept)
+        policy = Policy(window, initial_tokens)
     except ValueError as error:
-        raise UserError(f"--window, --kept: {error}") from error
+        raise UserError(f"--window, --initial-tokens: {error}") from error
     saved = open_saved(checkpoint)
-    asked = Request(prompt, tokens, temperature, top_k, top_p, seed, policy)
+    request = Request(prompt, tokens, temperature, top_k, top_p, seed, policy)
     pieces = []
-    for piece in generated(saved, asked):
+    for piece in generated(saved, request):
         pieces.append(piece)
         if not as_json:
             typer.echo(piece.text, nl=False)

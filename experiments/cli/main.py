@@ -110,9 +110,10 @@ def claims(folder: Folder = Path("results"), as_json: AsJson = False) -> None:
 
     from leadline.experiments.publish.report import compiled
 
-    made = compiled(_existing(folder), drawn=())
-    _say(made.notes)
-    print_json({"claims": [asdict(verdict) for verdict in made.verdicts]}) if as_json else _show_verdicts(made.verdicts)
+    contents = compiled(_existing(folder), drawn=())
+    _say(contents.notes)
+    verdicts = contents.verdicts
+    print_json({"claims": [asdict(verdict) for verdict in verdicts]}) if as_json else _show_verdicts(verdicts)
 
 
 @app.command()

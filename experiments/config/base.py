@@ -120,14 +120,14 @@ def _walk(location: list[str], kind: type[BaseModel]) -> tuple[list[str], list[s
             continue
         valid = sorted({name for kind in kinds for name in kind.model_fields})
         fields = [kind.model_fields[part].annotation for kind in kinds if part in kind.model_fields]
-        kinds = [found for annotation in fields for found in _classes(annotation)]
+        kinds = [model for annotation in fields for model in _classes(annotation)]
     return keys, valid
 
 
 def _classes(annotation: Any) -> list[type[BaseModel]]:
     if isinstance(annotation, type) and issubclass(annotation, BaseModel):
         return [annotation]
-    return [found for part in get_args(annotation) for found in _classes(part)]
+    return [model for part in get_args(annotation) for model in _classes(part)]
 
 
 def _tags(kind: type[BaseModel]) -> tuple[str, ...]:

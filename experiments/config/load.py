@@ -35,8 +35,8 @@ def load_studies(path: Path, words: Sequence[str] = ()) -> list[Study]:
     for word in words:
         if word.partition(".")[0] not in names or "." not in word:
             raise UserError(f"{word!r}: in a suite a key begins with its study, {' or '.join(names)}: {names[0]}.{word}")
-    own = [[w.partition(".")[2] for w in words if w.partition(".")[0] == name] for name in names]
-    return [_study(*parts) for parts in zip(trees, own, members, strict=True)]
+    words_of = [[w.partition(".")[2] for w in words if w.partition(".")[0] == name] for name in names]
+    return [_study(*parts) for parts in zip(trees, words_of, members, strict=True)]
 
 
 def _study(tree: Tree, words: Sequence[str], path: Path) -> Study:

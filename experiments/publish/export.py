@@ -51,25 +51,25 @@ def export(results: Path, into: Path, text: Path) -> Exported:
     for name in names:
         notes += [note for note in pack(results, name, into, arrays_read(studies[name])) if note not in notes]
     shown = set(re.findall(rf"{FIGURES}/([\w.=+-]+)\.png", _read(text)))
-    made = compiled(into, drawn=shown)
+    contents = compiled(into, drawn=shown)
     try:
         for folder in (into / TABLES, into / FIGURES):
             folder.mkdir(parents=True, exist_ok=True)
             for path in folder.iterdir():
                 path.unlink()
-        for table in made.tables:
+        for table in contents.tables:
             write_table(table, into / TABLES, ("md",))
-        for drawing in (drawing for section in made.sections for drawing in section.drawings):
+        for drawing in (drawing for section in contents.sections for drawing in section.drawings):
             (into / FIGURES / f"{drawing.name}.png").write_bytes(drawing.png)
-        (into / "references.bib").write_text(made.references, encoding="utf-8")
+        (into / "references.bib").write_text(contents.references, encoding="utf-8")
     except OSError as error:
         raise UserError(f"{into}: cannot write the published form ({error.strerror or error})") from error
-    rewrite(text, {table.name: markdown(table) for table in made.tables})
+    rewrite(text, {table.name: markdown(table) for table in contents.tables})
     files = [path for path in into.rglob("*") if path.is_file()]
     size = sum(path.stat().st_size for path in files)
     if size > MOST_BYTES or len(files) > MOST_FILES:
         raise UserError(f"{into}: {len(files)} files of {size:,} bytes exceed {MOST_FILES} files or {MOST_BYTES:,} bytes")
-    return Exported(tuple(names), len(files), size, (*notes, *made.notes))
+    return Exported(tuple(names), len(files), size, (*notes, *contents.notes))
 
 
 def pack(results: Path, study: str, into: Path, quantities: Collection[str]) -> list[str]:

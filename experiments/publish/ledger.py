@@ -53,8 +53,8 @@ def verdicts_table(judged: Sequence[Verdict]) -> Table:
 def ledger_table(judged: Sequence[Verdict]) -> Table:
     """How many claims of each study have each outcome: published statements, our own, and both in all."""
     rows = []
-    for kind, own in (("published", False), ("our own", True)):
-        of_kind = [verdict for verdict in judged if verdict.own == own]
+    for kind, is_own in (("published", False), ("our own", True)):
+        of_kind = [verdict for verdict in judged if verdict.own == is_own]
         studies = dict.fromkeys(verdict.study for verdict in of_kind)
         rows += [(kind, name, *_counts([verdict for verdict in of_kind if verdict.study == name])) for name in studies]
         rows.append((kind, "all", *_counts(of_kind)))

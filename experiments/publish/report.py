@@ -95,10 +95,10 @@ def compiled(
 
 
 def _section(study: Study, stored: Sequence[StoredRecord], judged: Sequence[Verdict], drawn: Collection[str] | None) -> Section:
-    own = [entry for entry in stored if entry.record.study == study.study]
-    first, *others = (table(spec, study, own) for spec in tables_of(study, own))
-    specs = (spec for spec in figures_of(study, own) if drawn is None or file_name(study, spec.name) in drawn)
-    drawings = (figure(spec, study, own) for spec in specs)
+    of_study = [entry for entry in stored if entry.record.study == study.study]
+    first, *others = (table(spec, study, of_study) for spec in tables_of(study, of_study))
+    specs = (spec for spec in figures_of(study, of_study) if drawn is None or file_name(study, spec.name) in drawn)
+    drawings = (figure(spec, study, of_study) for spec in specs)
     claims = [verdict for verdict in judged if verdict.study == study.study]
     return Section(
         study.study,
@@ -143,20 +143,20 @@ def report(results: Path, digests: Mapping[tuple[str, str], str] | None = None) 
 
     UserError if there is no record, a file of the folder is damaged, or it cannot be written.
     """
-    made = compiled(results, digests)
+    contents = compiled(results, digests)
     page, folders = results / "index.html", {name: results / name for name in ("tables", "figures")}
     try:
         for folder in folders.values():
             folder.mkdir(parents=True, exist_ok=True)
-        tables = tuple(path for table in made.tables for path in write_table(table, folders["tables"], tuple(PRINTERS)))
-        figures = tuple(path for section in made.sections for d in section.drawings for path in save(d, folders["figures"]))
-        (results / "references.bib").write_text(made.references, encoding="utf-8")
-        ledger = made.ledger[0] if made.ledger else None
-        page.write_text(render(ledger, made.sections, made.records, made.notes, tuple(PRINTERS)), encoding="utf-8")
+        tables = tuple(path for table in contents.tables for path in write_table(table, folders["tables"], tuple(PRINTERS)))
+        figures = tuple(path for section in contents.sections for d in section.drawings for path in save(d, folders["figures"]))
+        (results / "references.bib").write_text(contents.references, encoding="utf-8")
+        ledger = contents.ledger[0] if contents.ledger else None
+        page.write_text(render(ledger, contents.sections, contents.records, contents.notes, tuple(PRINTERS)), encoding="utf-8")
     except OSError as error:
         reason = error.strerror or str(error)
         raise UserError(f"{results}: cannot write the page ({reason}); choose another folder with --results") from error
-    return Published(page, tables, figures, made.verdicts, summary(made.records), made.notes)
+    return Published(page, tables, figures, contents.verdicts, summary(contents.records), contents.notes)
 
 
 def write_table(table: Table, folder: Path, formats: Sequence[str]) -> list[Path]:

@@ -6,12 +6,10 @@ from dataclasses import dataclass
 from typing import Any
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array
 
 from leadline.experiments.config.position import Rope
-from leadline.experiments.config.to_model import sink_logit
 from leadline.experiments.config.to_tables import tables
 from leadline.experiments.measure.evaluate import Statistics
 from leadline.experiments.measure.kinds.registry import curve_of
@@ -20,7 +18,7 @@ from leadline.experiments.runtime.ensemble import compiled, over_arms, share, st
 from leadline.experiments.training.group import Member, RunGroup
 from leadline.experiments.training.history import History
 from leadline.experiments.training.saving import resumed
-from leadline.experiments.training.step import TrainState, Values, init_state, learning_rates, train_step
+from leadline.experiments.training.step import TrainState, Values, init_state, learning_rates, train_step, values_of
 from leadline.model.decoder import Decoder
 
 
@@ -110,17 +108,10 @@ def _phases(group: RunGroup) -> tuple[tuple[int, Values], ...]:
 
 
 def _values(group: RunGroup, member: Member, trained: float) -> Values:
-    """What tells a member apart, when that part of its training is over."""
+    """The values of a member when that part of its training is over."""
     arm = member.arm
-    logit, rate = sink_logit(arm.model)
-    return Values(
-        tables=tables(arm.model, arm.original_length, arm.data.length, trained=trained),
-        sink_logit=jnp.float32(logit),
-        text=jnp.int32(group.source_index(member)),
-        logit_rate=jnp.float32(rate),
-        weight_decay=jnp.float32(arm.train.weight_decay),
-        clip=jnp.float32(arm.train.clip),
-    )
+    rows = tables(arm.model, arm.original_length, arm.data.length, trained=trained)
+    return values_of(arm.model, arm.train, rows, group.source_index(member))
 
 
 def _values_at(phases: tuple[tuple[int, Values], ...], step: int) -> Values:

@@ -11,6 +11,8 @@ import optax
 from flax import struct
 from jaxtyping import Array, Float, Int, UInt
 
+from leadline.experiments.config.model import ModelConfig
+from leadline.experiments.config.to_model import sink_logit
 from leadline.experiments.config.train import Cosine, TrainConfig, WarmupStableDecay
 from leadline.experiments.data.sample import Sample
 from leadline.experiments.measure.perplexity import mean_loss
@@ -34,9 +36,29 @@ class Values:
     tables: PositionTables
     sink_logit: Float[Array, "*A"]  # at the start
     text: Int[Array, "*A"]  # which of a group's held-out texts a point of the curves is measured on
-    logit_rate: Float[Array, "*A"]  # times the learning rate is that of the extra logit; 0 keeps it
+    logit_rate: Float[Array, "*A"]  # times the learning rate is that of the sink logit; 0 keeps it
     weight_decay: Float[Array, "*A"]
     clip: Float[Array, "*A"]
+
+
+def values_of(model: ModelConfig, train: TrainConfig, tables: PositionTables, text: int = 0) -> Values:
+    """The values of one member of a program, on the host.
+
+    Args:
+        model: its mechanisms.
+        train: its optimiser.
+        tables: its positions and attention hyperparameters, one row a layer.
+        text: which of the held-out texts of its group it is measured on.
+    """
+    logit, rate = sink_logit(model)
+    return Values(
+        tables=tables,
+        sink_logit=jnp.float32(logit),
+        text=jnp.int32(text),
+        logit_rate=jnp.float32(rate),
+        weight_decay=jnp.float32(train.weight_decay),
+        clip=jnp.float32(train.clip),
+    )
 
 
 def _optimizer(values: Values, cfg: TrainConfig, learning_rate: Float[Array, ""]) -> optax.GradientTransformation:

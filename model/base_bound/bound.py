@@ -132,8 +132,8 @@ def _restricted(feasible: Sequence[Interval], start: int, stop: int, pairs: Pair
     turn = 1.0
     for low, high in feasible:
         if low < ray:
-            found, turn = _walk(low, min(high, ray), turn, start, stop, pairs)
-            pieces += found
+            intervals, turn = _walk(low, min(high, ray), turn, start, stop, pairs)
+            pieces += intervals
     return _merged(pieces)
 
 
@@ -189,13 +189,13 @@ def _bisected(low: float, high: float, distances: Float64[np.ndarray, " open"], 
         if distances.size == 0:
             feasible.append((low, high))
         elif high - low >= RESOLUTION:
-            found = decided(low, high, distances, pairs)
-            if found.feasible:
-                feasible.append(found.certain)
-            if low < found.certain[0]:
-                pending.append((low, found.certain[0], distances[found.open_below]))
-            if found.certain[1] < high:
-                pending.append((found.certain[1], high, distances[found.open_above]))
+            decision = decided(low, high, distances, pairs)
+            if decision.feasible:
+                feasible.append(decision.certain)
+            if low < decision.certain[0]:
+                pending.append((low, decision.certain[0], distances[decision.open_below]))
+            if decision.certain[1] < high:
+                pending.append((decision.certain[1], high, distances[decision.open_above]))
     return [(low, high) for low, high in feasible if low < high]
 
 

@@ -78,8 +78,8 @@ def open_distances(low: float, high: float, start: int, stop: int, pairs: Pairs)
     cos_stride, sin_stride = _cos_sin(np.arange(stride, dtype=np.float64), middle[turning])
     shrunk = np.cos(radius)
     sums = np.hstack([cos_first * shrunk, sin_first * -shrunk]) @ np.hstack([cos_stride, sin_stride]).T
-    found = np.flatnonzero(sums <= threshold.astype(np.float32)[:, None]) + start
-    return found[found < stop].astype(np.float64)
+    candidates = np.flatnonzero(sums <= threshold.astype(np.float32)[:, None]) + start
+    return candidates[candidates < stop].astype(np.float64)
 
 
 def decided(low: float, high: float, distances: Float64[np.ndarray, " open"], pairs: Pairs) -> Decision:

@@ -1,4 +1,4 @@
-"""What the machine can do at most, measured in the same run."""
+"""Upper limits of the machine: matrix products and exponentials alone, timed in the same run as the contestants."""
 
 import jax
 import jax.numpy as jnp
@@ -19,7 +19,7 @@ def ceiling(dtype: str) -> Contestant:
 
 
 def floor(name: str, tokens: int, heads: int, passes: int) -> Contestant:
-    """The least work of attention, with so many passes over the scores."""
+    """A lower limit of the time of attention: its products and exponentials alone, for `passes` passes over the scores."""
     return Contestant(name, f"{__name__}:attention_floor", {"tokens": tokens, "heads": heads, "passes": passes})
 
 

@@ -156,14 +156,14 @@ def _steps(cfg: TokenizerConfig, texts: Iterable[str]) -> Iterator[dict[str, str
                 (), (), byte_fallback=cfg.byte_fallback, pattern=cfg.pattern, normalization=cfg.normalization
             )
             words = Counter(word for text in texts for word in empty.words(text))
-            for number, found in enumerate(
+            for number, state in enumerate(
                 training_rounds(words, cfg.vocabulary - empty.vocabulary_size, seed_size=10 * cfg.vocabulary), 1
             ):
                 yield {
                     "round": number,
-                    "pieces": len(found.pieces),
-                    "log likelihood": found.log_likelihood,
-                    "tokens": found.tokens,
+                    "pieces": len(state.pieces),
+                    "log likelihood": state.log_likelihood,
+                    "tokens": state.tokens,
                 }
         case _:
             raise ValueError(f"kind = {cfg.kind!r}: only bpe, wordpiece and unigram are trained in steps")

@@ -171,7 +171,7 @@ def test_generate_writes_text_with_a_trained_model(called: Called, recorded: Run
     written = called.json(*words)
     assert (written["prompt"], written["step"], len(written["ids"])) == ("Line 7 of ", 4, 4)
     assert called.text(*words).rstrip("\n") == written["text"].rstrip("\n")
-    assert "--kept" in called.mistake(*words, "--kept", "2")
+    assert "--initial-tokens" in called.mistake(*words, "--initial-tokens", "2")
     [mine] = recorded.results.glob("mine/softmax-*/s0")
     called.mistake("generate", mine, "--prompt", "a")
 

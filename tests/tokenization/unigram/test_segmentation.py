@@ -118,3 +118,9 @@ def test_samples_have_their_probabilities(alpha: float) -> None:
     drawn = [tuple(text[arc.start : arc.end] for arc in path) for path in paths]
     expected = np.array(list(weights.values())) / sum(weights.values()) * draws
     assert chisquare([drawn.count(pieces) for pieces in weights], expected).pvalue > 1e-3
+
+
+def test_the_log_probability_of_a_segmentation_is_that_of_its_pieces() -> None:
+    assert small().log_probability(["▁a", "b", "?"]) == -2.0 - 2.5 - 13.5
+    with pytest.raises(ValueError, match="'ba' is not a piece"):
+        small().log_probability(["ba"])

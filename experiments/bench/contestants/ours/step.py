@@ -5,7 +5,6 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 from jax.sharding import Mesh
 from jaxtyping import Array
@@ -26,15 +25,13 @@ from leadline.experiments.bench.workloads.llama import (
     weights,
 )
 from leadline.experiments.config.data import TextData
-from leadline.experiments.config.model import ModelConfig
-from leadline.experiments.config.to_model import sink_logit
 from leadline.experiments.config.to_tables import tables
 from leadline.experiments.config.train import TrainConfig
 from leadline.experiments.data.sample import Sample
 from leadline.experiments.data.source import open_source
 from leadline.experiments.runtime.cpu import cores
 from leadline.experiments.runtime.ensemble import compiled, ensemble_mesh, over_arms, stack
-from leadline.experiments.training.step import TrainState, Values, started, train_step
+from leadline.experiments.training.step import TrainState, Values, started, train_step, values_of
 from leadline.model.block import Block
 from leadline.model.decoder import Decoder, DecoderConfig
 from leadline.model.feedforward import FeedForward
@@ -110,7 +107,8 @@ def prepared_step(size: Size, compute: str) -> tuple[Mesh, Step, TrainState, Inp
 
     with jax.set_mesh(mesh):
         ids: Any = tokens(size).astype(np.int32)
-        values = values_of(config(size, "float32"), size)
+        model_config = config(size, "float32")
+        values = values_of(model_config, cfg, tables(model_config, size.length))
         inputs = (stack([Sample(ids)], mesh), stack([values], mesh), stack([np.float32(LEARNING_RATE)], mesh))
         return mesh, step_of(size, model), over_arms(begin)(stack([loaded(size)], mesh), inputs[1], None), inputs
 
@@ -129,19 +127,6 @@ def training(size: Size) -> TrainConfig:
     """AdamW with the peers' settings."""
     adam = {"beta1": BETAS[0], "beta2": BETAS[1], "epsilon": ADAM_EPSILON, "weight_decay": WEIGHT_DECAY, "clip": CLIP}
     return TrainConfig.model_validate({"steps": 1, "batch": size.batch, "learning_rate": LEARNING_RATE, **adam})
-
-
-def values_of(model: ModelConfig, size: Size) -> Values:
-    """What tells an arm with this model apart."""
-    logit, rate = sink_logit(model)
-    return Values(
-        tables=tables(model, size.length),
-        sink_logit=jnp.float32(logit),
-        text=jnp.int32(0),
-        logit_rate=jnp.float32(rate),
-        weight_decay=jnp.float32(WEIGHT_DECAY),
-        clip=jnp.float32(CLIP),
-    )
 
 
 def loaded(size: Size) -> Decoder:

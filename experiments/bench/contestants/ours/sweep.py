@@ -10,17 +10,18 @@ import jax.numpy as jnp
 import numpy as np
 
 from leadline.experiments.bench.contestants.compilations import Compilations
-from leadline.experiments.bench.contestants.ours.step import step_of, training, values_of
+from leadline.experiments.bench.contestants.ours.step import step_of, training
 from leadline.experiments.bench.worker import Prepared
 from leadline.experiments.bench.workloads.llama import LEARNING_RATE, Size, config, stepping, structure, tokens
 from leadline.experiments.config.model import FixedSink, ModelConfig, NoSink
 from leadline.experiments.config.position import Alibi, Nope, Rope
 from leadline.experiments.config.scaling import NtkAware, PositionInterpolation, Yarn
 from leadline.experiments.config.to_model import decoder_config
+from leadline.experiments.config.to_tables import tables
 from leadline.experiments.data.sample import Sample
 from leadline.experiments.runtime.cpu import cores
 from leadline.experiments.runtime.ensemble import ensemble_mesh, over_arms, stack
-from leadline.experiments.training.step import TrainState, Values, init_state
+from leadline.experiments.training.step import TrainState, Values, init_state, values_of
 from leadline.model.decoder import DecoderConfig
 from leadline.model.mesh import make_mesh
 
@@ -170,4 +171,5 @@ def _begun(size: Size, arms: Sequence[Arm], inputs: Sequence[Any], model: Decode
 def arm_inputs(size: Size, arm: Arm) -> tuple[Sample, Values, np.float32]:
     """Ids, values and learning rate of an arm, on the host."""
     ids: Any = tokens(size).astype(np.int32)
-    return Sample(ids), values_of(arm.model, size), np.float32(arm.rate)
+    values = values_of(arm.model, training(size), tables(arm.model, size.length))
+    return Sample(ids), values, np.float32(arm.rate)
