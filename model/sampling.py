@@ -19,7 +19,7 @@ class Sampling:
     """How a token is drawn from the softmax of scores / temperature: values, so that one program serves all of them."""
 
     temperature: Float[Array, ""]  # 0 takes the most likely token
-    top_k: Int[Array, ""]  # of so many most likely tokens
+    top_k: Int[Array, ""]  # draws from the k most likely tokens
     top_p: Float[Array, ""]  # of the fewest most likely tokens that have so much of the probability (Holtzman et al. 2020)
 
 
@@ -28,7 +28,7 @@ def sampling(temperature: float = 0.0, top_k: int | None = None, top_p: float = 
 
     Args:
         temperature: 0 takes the most likely token.
-        top_k: draws from so many most likely tokens; None is all.
+        top_k: draws from the k most likely tokens; None is all.
         top_p: draws from the fewest most likely tokens that have so much of the probability.
 
     Raises:

@@ -13,14 +13,18 @@ Folder = Annotated[Path, typer.Argument(metavar="CHECKPOINT", help="The folder o
 def generate(
     checkpoint: Folder,
     prompt: Annotated[str, typer.Option("--prompt", help="The text to go on from.")],
-    tokens: Annotated[int, typer.Option("--tokens", min=1, help="At most so many.")] = 256,
+    tokens: Annotated[int, typer.Option("--tokens", min=1, help="Greatest number of tokens to write.")] = 256,
     temperature: Annotated[float, typer.Option("--temperature", min=0, help="Of the softmax; 0: the likeliest token.")] = 1.0,
-    top_k: Annotated[int | None, typer.Option("--top-k", min=1, help="Only of so many likeliest tokens.")] = None,
-    top_p: Annotated[float, typer.Option("--top-p", max=1, help="Only of the fewest that have so much probability.")] = 1.0,
+    top_k: Annotated[int | None, typer.Option("--top-k", min=1, help="Draw from the K likeliest tokens alone.")] = None,
+    top_p: Annotated[
+        float, typer.Option("--top-p", max=1, help="Draw from the fewest tokens whose probabilities sum to P.")
+    ] = 1.0,
     seed: Annotated[int, typer.Option("--seed", min=0, max=2**32 - 1, help="Of what is drawn.")] = 0,
-    window: Annotated[int | None, typer.Option("--window", min=1, help="Remember so many newest tokens; absent: all.")] = None,
+    window: Annotated[
+        int | None, typer.Option("--window", min=1, help="Number of newest tokens in the cache; absent: all.")
+    ] = None,
     initial_tokens: Annotated[
-        int, typer.Option("--initial-tokens", min=0, help="Besides them so many first ones (StreamingLLM).")
+        int, typer.Option("--initial-tokens", min=0, help="Number of first tokens that stay in the cache too (StreamingLLM).")
     ] = 0,
     as_json: AsJson = False,
 ) -> None:

@@ -66,7 +66,7 @@ def trace(
     text: Annotated[str | None, typer.Option("--text", help="A text, in place of files.")] = None,
     kind: Kind = "bpe",
     vocabulary: Annotated[int | None, typer.Option("--vocabulary", help="Where unigram's pruning ends.")] = None,
-    steps: Annotated[int, typer.Option("--steps", min=1, help="At most so many.")] = 20,
+    steps: Annotated[int, typer.Option("--steps", min=1, help="Greatest number of steps to print.")] = 20,
     settings: Settings = None,
     as_json: AsJson = False,
 ) -> None:

@@ -94,7 +94,7 @@ def matches(selector: Selector, arm: RecordedArm) -> bool:
 
 
 def differing(arms: Sequence[RecordedArm]) -> list[str]:
-    """What tells arms apart: of each the one setting that differs in all of them, as `length = 1024`, or all that differ."""
+    """The differing settings of each arm, as `length = 1024`: the single one that differs in all arms, or else all of them."""
     keys = sorted({key for arm in arms for key in arm.leaves}, key=lambda key: (key.count("."), key))
     values = {key: [str(arm.leaves.get(key, "absent")) for arm in arms] for key in keys}
     telling = [key for key in keys if len(set(values[key])) > 1]

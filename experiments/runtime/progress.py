@@ -54,7 +54,7 @@ class Progress:
         self._bars.stop()
 
     def start(self, description: str, steps: int, first: int) -> None:
-        """Work of so many steps begins, of which `first` are done already."""
+        """Begins work of `steps` steps, of which `first` are done already."""
         for task in self._bars.task_ids:
             self._bars.remove_task(task)
         self._bars.add_task(description, total=steps, completed=first, status="")

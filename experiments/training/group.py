@@ -38,7 +38,7 @@ class Structure(NamedTuple):
 
 
 def structure(arm: Arm, vocabulary: int) -> Structure:
-    """The structure of an arm, whose model has so many ids. Arms that agree in it train in one program."""
+    """The structure of an arm whose model has `vocabulary` ids. Arms of equal structure train in one program."""
     values = {"learning_rate": 1.0, "schedule": Constant(), "warmup": 0, "weight_decay": 0.0, "clip": 1.0}
     data, measure = arm.data, arm.measure
     if isinstance(data, BackcopyData):  # the inputs of a step decide whether a sequence begins with BOS

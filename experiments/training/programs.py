@@ -1,4 +1,4 @@
-"""The compiled programs of a group, and what tells its members apart in them."""
+"""The compiled programs of a group, and the values in which its members differ."""
 
 import math
 from collections.abc import Callable

@@ -90,7 +90,7 @@ def train_step(
     Args:
         state: weights and moments.
         sample: ids [B, T + 1]; where it has weights, the mean over its targets is weighted.
-        values: what tells this model from others of its program.
+        values: the numbers in which this model differs from the others of its program.
         learning_rate: of this step.
         model: the structure.
         cfg: the optimiser.

@@ -33,7 +33,7 @@ Float32Array = npt.NDArray[np.float32]
 Phases = tuple[Float32Array, Float32Array]
 
 FLOAT32 = 2.0**-24  # unit roundoff
-# Above so many distances and so wide an interval, in u, cosines of float64 phases are taken in float32, 25 times faster.
+# Above this many distances and this width of an interval in u, cosines of float64 phases are taken in float32, 25 times faster.
 MANY, WIDE = 16, 1e-6
 
 

@@ -21,7 +21,7 @@ from leadline.tokenization.normalization import to_text
 from leadline.tokenization.pretokenization import COVERING, PATTERNS, compile_pattern, pretokenize
 from leadline.tokenization.tokenizer import Specials
 
-LARGEST_SPECIAL = 2**24  # a table of so many ids takes 128 MB; published vocabularies have at most 201,088
+LARGEST_SPECIAL = 2**24  # a table of 2^24 ids takes 128 MB; published vocabularies have at most 201,088
 
 # The engine of tiktoken fails on a run of a million white space characters, because its stack is full.
 _LONG_RUN = r"\s{100000}"

@@ -20,7 +20,7 @@ from leadline.experiments.runtime.errors import UserError
 
 # Suffixes of what is read from a folder (experiments.data.text.formats) and is a program.
 CODE = frozenset({".py"})
-# A draw of windows reaches for so many documents: below it, an interval over documents is not to be trusted.
+# The fewest documents that a draw of windows should touch: with fewer, an interval over documents is not reliable.
 ENOUGH_DOCUMENTS = 30
 
 

@@ -21,7 +21,7 @@ from leadline.model.base_bound.sums import similarity_sums, violations
 # From this length on, the bases are searched in PIECES pieces for STAGE more tokens at a time, a process a core. Below it a
 # search takes no longer than starting the processes.
 FAR, PIECES, STAGE = 2**17, 16, 2**17
-# The first violation of a feasible base is sought below so many times the context.
+# The first violation of a feasible base is searched for below this multiple of the context.
 BEYOND = 4
 
 
