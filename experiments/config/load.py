@@ -53,15 +53,16 @@ def _study(tree: Tree, words: Sequence[str], path: Path) -> Study:
 
 
 def arms_of(study: Study, path: Path) -> list[Arm]:
-    """The arms of a study, each merged with what the study shares, times the cross product of its sweep.
+    """The arms of a study that are to run, each merged with what the study shares, times the cross product of its sweep.
 
     An arm with a `start` is merged with the arm that it starts from too, and in a sweep starts from the one of equal values.
     """
     shared = study.model_dump(include=set(SECTIONS))
     written = study.arms or {"base": {}}
     arms: dict[str, Arm] = {}
-    for name in written:
-        chain = _chain(name, written, path)
+    chains = {name: _chain(name, written, path) for name in written}
+    for name in _running(study, chains, path):
+        chain = chains[name]
         for suffix, values, swept in _sweep(study.sweep):
             where = f"{path}: arms.{name}{suffix}"
             overrides: Tree = {}
@@ -78,6 +79,15 @@ def arms_of(study: Study, path: Path) -> list[Arm]:
     suffixes = [suffix for suffix, _, _ in _sweep(study.sweep)]
     links = {name + suffix: f"{start}{suffix}" for name, start in starts.items() for suffix in suffixes}
     return [_started(arm, arms, links) for arm in arms.values()]
+
+
+def _running(study: Study, chains: Mapping[str, Sequence[str]], path: Path) -> list[str]:
+    """The arms in `only`, and those that they start from, in the order of the file; all of them where `only` is empty."""
+    for name in study.only:
+        if name not in chains:
+            raise UserError(f"{path}: only: no arm is called {name!r}{nearest(name, list(chains))}")
+    needed = {ancestor for name in study.only or chains for ancestor in chains[name]}
+    return [name for name in chains if name in needed]
 
 
 def named_arms(study: Study) -> dict[str, tuple[str, str]]:

@@ -88,6 +88,7 @@ class Study(Frozen):
     measure: Measure = Measure()
     exact: Exact | None = None
     arms: dict[str, dict[str, Any]] = Field(default_factory=dict)
+    only: tuple[str, ...] = ()  # the arms to run, with those that they start from; all where it is empty
     sweep: dict[str, Annotated[tuple[object, ...], Field(min_length=1)]] = Field(default_factory=dict)
     selectors: dict[str, Selector] = Field(default_factory=dict)
     tables: tuple[TableSpec, ...] = ()
@@ -102,7 +103,8 @@ class Study(Frozen):
     def _trains_or_computes(self) -> "Study":
         parts = {"model": self.model, "data": self.data, "train": self.train}
         if self.exact is not None:
-            superfluous = [name for name, part in parts.items() if part is not None] + ["arms"] * bool(self.arms)
+            superfluous = [name for name, part in parts.items() if part is not None]
+            superfluous += [name for name, part in (("arms", self.arms), ("only", self.only)) if part]
             if superfluous:
                 raise ValueError(f"a study with [exact] trains nothing: leave out {', '.join(superfluous)}")
             return self
