@@ -2,7 +2,7 @@
 
 import gc
 import os
-import tempfile
+import time
 from collections.abc import Iterator
 
 import jax
@@ -24,6 +24,7 @@ os.environ["XLA_FLAGS"] = " ".join([os.environ.get("XLA_FLAGS", ""), *QUICK]).st
 jax.config.update("jax_num_cpu_devices", 8)
 jax.config.update("jax_numpy_dtype_promotion", "strict")
 jax.config.update("jax_numpy_rank_promotion", "raise")
+WEEK = 7 * 24 * 3600.0  # s
 # The same examples each time, and a slow machine is no failure.
 settings.register_profile("repeatable", deadline=None, derandomize=True)
 settings.register_profile("long", deadline=None, max_examples=10_000)  # pytest --hypothesis-profile=long
@@ -31,10 +32,12 @@ settings.load_profile("repeatable")
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """A program that several tests need is compiled once a process; XLA's answers are kept until the run ends."""
-    folder = tempfile.TemporaryDirectory(prefix="leadline-tests-")
-    config.add_cleanup(folder.cleanup)
-    jax.config.update("jax_compilation_cache_dir", folder.name)
+    """What XLA compiled serves all processes and the runs of a week: a first run spends half of its time on compiling."""
+    programs = config.rootpath / ".pytest_cache" / "programs"
+    for program in programs.glob("*") if not hasattr(config, "workerinput") else ():
+        if time.time() - program.stat().st_mtime > WEEK:
+            program.unlink()
+    jax.config.update("jax_compilation_cache_dir", str(programs))
     jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.0)
     jax.config.update("jax_persistent_cache_min_entry_size_bytes", -1)
 
