@@ -68,15 +68,6 @@ class Sigmoid(Frozen):
 Normalizer = Annotated[Softmax | Clipped | Softpick | Relu | Sigmoid, Field(discriminator="kind")]
 
 
-def check_scores(normalizer: Normalizer, sink: Sink) -> None:
-    """ValueError for a sink in the denominator of a normalizer that has none."""
-    if not isinstance(sink, NoSink) and not isinstance(normalizer, Softmax | Clipped):
-        raise ValueError(
-            f"sink {sink.kind!r} stands in the denominator of a softmax, and normalizer {normalizer.kind!r} has none: "
-            'set sink = { kind = "none" }, or normalizer = { kind = "softmax" } or "clipped"'
-        )
-
-
 # The gates (leadline.model.attention.gate).
 
 
@@ -155,7 +146,11 @@ class ModelConfig(Frozen):
         if self.kv_heads is not None and self.heads % self.kv_heads:
             raise ValueError(f"kv_heads {self.kv_heads} does not divide heads {self.heads}")
         self.position.check(self.attention_heads)
-        check_scores(self.normalizer, self.sink)
+        if not isinstance(self.sink, NoSink) and not isinstance(self.normalizer, Softmax | Clipped):
+            raise ValueError(
+                f"sink {self.sink.kind!r} stands in the denominator of a softmax, and normalizer {self.normalizer.kind!r} has "
+                'none: set sink = { kind = "none" }, or normalizer = { kind = "softmax" } or "clipped"'
+            )
         if isinstance(self.sink, KeyBias) and (self.sink.dims or 0) > size:
             raise ValueError(f"sink.dims = {self.sink.dims}: the key has {size} channels")
         if isinstance(self.position, Pope) and isinstance(self.sink, KeyBias):

@@ -11,7 +11,7 @@ import numpy as np
 from pydantic import BeforeValidator, Field, model_validator
 
 from leadline.experiments.config.base import Frozen, Part, Positive
-from leadline.experiments.config.scaling import Lengths, NoScaling, Scaling, TablePer
+from leadline.experiments.config.scaling import Dynamic, Lengths, NoScaling, Scaling, TablePer
 from leadline.model.positions.alibi import alibi_slopes
 from leadline.model.positions.frequencies import p_rope, partial
 from leadline.model.positions.sections import axial, interleaved_sections, sectioned
@@ -60,7 +60,7 @@ class Rotating(Encoding):
 
     @property
     def table_per(self) -> TablePer:
-        return self.scaling.table_per
+        return self.scaling.per if isinstance(self.scaling, Dynamic) else "sequence"
 
     def spectrum(self, heads: Heads) -> int:
         """The dimension d of w_i = b^(-2i/d), i = 0 … d/2 - 1."""

@@ -1,6 +1,6 @@
 """The context extensions of RoPE. To add one, write its function in model/positions and its class here."""
 
-from typing import Annotated, Any, Literal, NamedTuple
+from typing import Annotated, Any, Literal, NamedTuple, get_args
 
 from pydantic import Field, model_validator
 
@@ -30,10 +30,6 @@ class Extending(Frozen):
         """Inverse frequencies of the spectrum d, float64 [d/2] in rad per token, and the final factor of cos and sin."""
         return frequencies.inverse_frequencies(d, base), 1.0
 
-    @property
-    def table_per(self) -> TablePer:
-        return "sequence"
-
     def check(self, base: float, d: int) -> None:
         """ValueError where the spectrum d of this base cannot be scaled in that way."""
 
@@ -42,10 +38,6 @@ class Dynamic(Extending):
     """An extension whose table depends on the length of a text."""
 
     per: TablePer = "sequence"
-
-    @property
-    def table_per(self) -> TablePer:
-        return self.per
 
 
 class NoScaling(Extending):
@@ -60,27 +52,29 @@ class PositionInterpolation(Extending):
         return frequencies.position_interpolation(d, base, self.factor), 1.0
 
 
-class NtkAware(Extending):
+class Ntk(Extending):
+    """The base is scaled such that the lowest frequency is interpolated and the highest one stays."""
+
+    def check(self, base: float, d: int) -> None:  # noqa: ARG002
+        if d < 4:
+            raise ValueError(f"NTK-aware scaling needs a head dimension of 4 or more, not the head dimension {d}")
+
+
+class NtkAware(Ntk):
     kind: Literal["ntk"] = "ntk"
     factor: Factor
 
     def scaled(self, d: int, base: float, lengths: Lengths) -> tuple[Table, float]:  # noqa: ARG002
         return frequencies.ntk_aware(d, base, self.factor), 1.0
 
-    def check(self, base: float, d: int) -> None:  # noqa: ARG002
-        _check_two_pairs(d)
 
-
-class DynamicNtk(Dynamic):
+class DynamicNtk(Ntk, Dynamic):
     kind: Literal["dynamic_ntk"] = "dynamic_ntk"
     factor: Factor = 1.0  # 1 extends by length / original_length; more extends by more than the text needs
     original_length: Positive | None = None
 
     def scaled(self, d: int, base: float, lengths: Lengths) -> tuple[Table, float]:
         return frequencies.dynamic_ntk(d, base, self.factor, self.original_length or lengths.trained, lengths.text), 1.0
-
-    def check(self, base: float, d: int) -> None:  # noqa: ARG002
-        _check_two_pairs(d)
 
 
 class Parts(Extending):
@@ -154,10 +148,8 @@ class Llama3(Extending):
     @model_validator(mode="after")
     def _band_has_two_ends(self) -> "Llama3":
         if self.high_frequency_factor <= self.low_frequency_factor:
-            raise ValueError(
-                f"high_frequency_factor {self.high_frequency_factor} must be above low_frequency_factor "
-                f"{self.low_frequency_factor}"
-            )
+            high, low = self.high_frequency_factor, self.low_frequency_factor
+            raise ValueError(f"high_frequency_factor {high} must be above low_frequency_factor {low}")
         return self
 
     def scaled(self, d: int, base: float, lengths: Lengths) -> tuple[Table, float]:
@@ -186,51 +178,29 @@ class LongRope(Dynamic):
                 raise ValueError(f"{name} has {len(factors)} factors: LongRoPE needs one a pair, {d // 2} in all")
 
 
-def _check_two_pairs(d: int) -> None:
-    if d < 4:
-        raise ValueError(f"NTK-aware scaling needs a head dimension of 4 or more, not the head dimension {d}")
-
-
 Scaling = Annotated[
     NoScaling | PositionInterpolation | NtkAware | DynamicNtk | NtkByParts | Yarn | DynamicYarn | Llama3 | LongRope,
     Field(discriminator="kind"),
 ]
-# How a study extends the context of a trained model, by the evaluation length over the training length. The dynamic ones of
-# whole sequences are not here: at one length they are `ntk` and `yarn`.
-Extension = Literal[
-    "pi",
-    "ntk",
-    "ntk_by_parts",
-    "yarn",
-    "yarn_rotations",
-    "llama3",
-    "dynamic_ntk_query",
-    "dynamic_ntk_token",
-    "dynamic_yarn_query",
-    "dynamic_yarn_token",
-]
+# How a study extends the context of a trained model: by the evaluation length over the training length, or by the length of a
+# text. The dynamic ones of whole sequences are not here: at one length they are `ntk` and `yarn`.
+ByFactor = Literal["pi", "ntk", "ntk_by_parts", "yarn", "yarn_rotations", "llama3"]
+ByLength = Literal["dynamic_ntk_query", "dynamic_ntk_token", "dynamic_yarn_query", "dynamic_yarn_token"]
+Extension = Literal[ByFactor, ByLength]
+_SCALINGS: dict[Extension, Scaling] = {
+    "pi": PositionInterpolation(factor=1.0),
+    "ntk": NtkAware(factor=1.0),
+    "ntk_by_parts": NtkByParts(factor=1.0),
+    "yarn": Yarn(factor=1.0),
+    "yarn_rotations": Yarn(factor=1.0, ramp="rotations"),
+    "llama3": Llama3(factor=1.0),
+    "dynamic_ntk_query": DynamicNtk(per="query"),
+    "dynamic_ntk_token": DynamicNtk(per="token"),
+    "dynamic_yarn_query": DynamicYarn(per="query"),
+    "dynamic_yarn_token": DynamicYarn(per="token"),
+}
 
 
 def extension_of(name: Extension, factor: float) -> Scaling:
     """The scaling that an extension by `factor` is; every parameter else at its default."""
-    match name:
-        case "pi":
-            return PositionInterpolation(factor=factor)
-        case "ntk":
-            return NtkAware(factor=factor)
-        case "ntk_by_parts":
-            return NtkByParts(factor=factor)
-        case "yarn":
-            return Yarn(factor=factor)
-        case "yarn_rotations":
-            return Yarn(factor=factor, ramp="rotations")
-        case "llama3":
-            return Llama3(factor=factor)
-        case "dynamic_ntk_query":
-            return DynamicNtk(per="query")
-        case "dynamic_ntk_token":
-            return DynamicNtk(per="token")
-        case "dynamic_yarn_query":
-            return DynamicYarn(per="query")
-        case "dynamic_yarn_token":
-            return DynamicYarn(per="token")
+    return _SCALINGS[name].model_copy(update={"factor": factor} if name in get_args(ByFactor) else {})

@@ -9,9 +9,9 @@ from leadline.experiments.config.base import Frozen, Positive, nearest
 from leadline.experiments.config.claim import Claim
 from leadline.experiments.config.data import BackcopyData, Data, MixedData, RetrievalData, TextData
 from leadline.experiments.config.exact import Exact
-from leadline.experiments.config.measure import Measure, PerplexityMeasure, RecallMeasure, StreamingMeasure
+from leadline.experiments.config.measure import AblationMeasure, Measure, PerplexityMeasure, RecallMeasure, StreamingMeasure
 from leadline.experiments.config.model import ModelConfig
-from leadline.experiments.config.position import Alibi, Nope, Rope, Rotating
+from leadline.experiments.config.position import Alibi, Nope, Position, Rope, Rotating
 from leadline.experiments.config.report import FigureSpec, Published, Selector, TableSpec
 from leadline.experiments.config.scaling import extension_of
 from leadline.experiments.config.train import TrainConfig
@@ -36,6 +36,15 @@ def _folder_name(name: str) -> str:
 
 
 Name = Annotated[str, AfterValidator(_folder_name)]
+# The data that each table of [measure] measures.
+MEASURED = {
+    "ablation": TextData | BackcopyData,
+    "perplexity": TextData,
+    "retrieval": RetrievalData,
+    "recall": MixedData,
+    "streaming": TextData,
+    "vocabulary": TextData,
+}
 
 
 class Settings(Frozen):
@@ -48,27 +57,26 @@ class Settings(Frozen):
 
     @model_validator(mode="after")
     def _can_be_measured(self) -> "Settings":
-        measure = self.measure
-        _check_longest(self, self.data.length, "data.length")
-        if isinstance(self.data, BackcopyData) and measure.sink.length != self.data.length:
+        measure, data = self.measure, self.data
+        _check_longest(self, data.length, "data.length")
+        for table, kinds in MEASURED.items():
+            if getattr(measure, table) is not None and not isinstance(data, kinds):
+                raise ValueError(f"[measure.{table}] does not measure data.kind = {data.kind!r}")
+        if isinstance(data, BackcopyData) and measure.sink.length != data.length:
             raise ValueError(
                 f"measure.sink.length = {measure.sink.length}: sinks of this task are measured on whole sequences, of "
-                f"data.length = {self.data.length}; make them equal"
+                f"data.length = {data.length}; make them equal"
             )
         if measure.ablation is not None:
-            _check_ablation(self)
+            _check_ablation(measure.ablation, data.length)
         if measure.perplexity is not None:
-            _check_kind(self, "perplexity", TextData)
             _check_perplexity(self, measure.perplexity)
         if measure.retrieval is not None:
-            _check_kind(self, "retrieval", RetrievalData)
             _check_longest(self, max(measure.retrieval.lengths), "measure.retrieval.lengths")
-        if measure.recall is not None:
-            _check_recall(self, measure.recall)
-        if measure.streaming is not None:
-            _check_streaming(self, measure.streaming)
-        if measure.vocabulary is not None:
-            _check_kind(self, "vocabulary", TextData)
+        if measure.recall is not None and isinstance(data, MixedData):
+            _check_recall(self, measure.recall, data)
+        if measure.streaming is not None and isinstance(data, TextData):
+            _check_streaming(self.model.position, data, measure.streaming)
         return self
 
 
@@ -112,15 +120,10 @@ class Study(Frozen):
         return self
 
     @model_validator(mode="after")
-    def _claims_are_distinct(self) -> "Study":
+    def _claims_are_distinct_and_have_their_selectors(self) -> "Study":
         for place, claim in enumerate(self.claims):
             if claim.id in [earlier.id for earlier in self.claims[:place]]:
                 raise ValueError(f"claims: {claim.id!r} is there twice")
-        return self
-
-    @model_validator(mode="after")
-    def _selectors_are_there(self) -> "Study":
-        for claim in self.claims:
             for name in claim.selectors():
                 if name not in self.selectors:
                     raise ValueError(f"claim {claim.id}: [selectors] lacks {name!r}{nearest(name, list(self.selectors))}")
@@ -149,11 +152,6 @@ class Arm(Settings):
         return self.data.length if self.start is None else self.start.length
 
 
-def _check_kind(settings: Settings, table: str, kind: type) -> None:
-    if not isinstance(settings.data, kind):
-        raise ValueError(f"[measure.{table}] does not measure data.kind = {settings.data.kind!r}")
-
-
 def _check_longest(settings: Settings, longest: int, key: str) -> None:
     """ValueError where the positions of a model end before the longest text that it is measured on."""
     end, why = settings.model.position.longest(settings.model.attention_heads, settings.data.length)
@@ -161,11 +159,13 @@ def _check_longest(settings: Settings, longest: int, key: str) -> None:
         raise ValueError(f"{key}: {why} at {end:.0f} tokens: nothing is measured at {longest}")
 
 
-def _check_ablation(settings: Settings) -> None:
-    measure = settings.measure
-    if measure.ablation is None or not isinstance(settings.data, TextData | BackcopyData):
-        raise ValueError(f"[measure.ablation] does not measure data.kind = {settings.data.kind!r}")
-    length, ablation = settings.data.length, measure.ablation
+def _check_last(measure: PerplexityMeasure | RecallMeasure, key: str) -> None:
+    shortest = min(measure.lengths)
+    if measure.last > shortest:
+        raise ValueError(f"measure.{key}.last = {measure.last} is more than the {shortest} tokens of a window")
+
+
+def _check_ablation(ablation: AblationMeasure, length: int) -> None:
     if max(ablation.hidden, default=0) >= length:
         raise ValueError(f"measure.ablation.hidden = {list(ablation.hidden)} leaves nothing of {length} tokens")
     if ablation.map > length:
@@ -174,39 +174,30 @@ def _check_ablation(settings: Settings) -> None:
 
 def _check_perplexity(settings: Settings, measure: PerplexityMeasure) -> None:
     _check_longest(settings, max(measure.lengths), "measure.perplexity.lengths")
-    shortest = min(measure.lengths)
-    if measure.last > shortest:
-        raise ValueError(f"measure.perplexity.last = {measure.last} is more than the {shortest} tokens of a window")
-    if measure.stride is not None and measure.stride >= shortest:
+    _check_last(measure, "perplexity")
+    if measure.stride is not None and measure.stride >= min(measure.lengths):
         raise ValueError(
-            f"measure.perplexity.stride = {measure.stride} is not below the {shortest} tokens of a window: leave it out for "
-            "windows that do not overlap"
+            f"measure.perplexity.stride = {measure.stride} is not below the {min(measure.lengths)} tokens of a window: leave "
+            "it out for windows that do not overlap"
         )
-    for extension in measure.extensions:
-        position = settings.model.position
-        if isinstance(position, Rotating):
-            extension_of(extension, 1.0).check(position.base, position.spectrum(settings.model.attention_heads))
+    position = settings.model.position
+    for extension in measure.extensions if isinstance(position, Rotating) else ():
+        extension_of(extension, 1.0).check(position.base, position.spectrum(settings.model.attention_heads))
 
 
-def _check_recall(settings: Settings, measure: RecallMeasure) -> None:
-    data, lengths = settings.data, measure.lengths
-    if not isinstance(data, MixedData):
-        raise ValueError(f"[measure.recall] does not measure data.kind = {data.kind!r}")
+def _check_recall(settings: Settings, measure: RecallMeasure, data: MixedData) -> None:
+    lengths = measure.lengths
     if not isinstance(settings.model.position, Rope):
         raise ValueError(f"model.position.kind = {settings.model.position.kind!r}: [measure.recall] is about the base of RoPE")
     if data.length not in lengths:
         raise ValueError(f"measure.recall.lengths = {list(lengths)} lacks data.length = {data.length}, what is trained on")
     if settings.train.batch % 2:
         raise ValueError(f"train.batch = {settings.train.batch} is odd: half of its rows are text, half recall")
-    if measure.last > min(lengths):
-        raise ValueError(f"measure.recall.last = {measure.last} is more than the {min(lengths)} tokens of a window")
+    _check_last(measure, "recall")
     data.check_keys(max(lengths))
 
 
-def _check_streaming(settings: Settings, measure: StreamingMeasure) -> None:
-    position, data = settings.model.position, settings.data
-    if not isinstance(data, TextData):
-        raise ValueError(f"[measure.streaming] does not measure data.kind = {data.kind!r}")
+def _check_streaming(position: Position, data: TextData, measure: StreamingMeasure) -> None:
     cache = measure.cache or data.length
     if not isinstance(position, Rope | Alibi | Nope):
         raise ValueError(f'model.position.kind = "{position.kind}" cannot be streamed: take "rope", "alibi" or "nope"')

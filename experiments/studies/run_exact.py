@@ -12,7 +12,7 @@ from leadline.experiments.measure.exact.registry import jobs_of
 from leadline.experiments.records.measurement import Point, measurements_of
 from leadline.experiments.records.provenance import Provenance, arm_digest, now
 from leadline.experiments.records.record import Record, StoredRecord
-from leadline.experiments.records.store import FolderRecord, read_records, record_folder, write_record
+from leadline.experiments.records.store import read_records, record_folder, write_record
 from leadline.experiments.runtime.progress import Progress
 from leadline.experiments.runtime.signals import Interrupted, Interruption
 
@@ -66,7 +66,7 @@ def run_exact(
         computed = job.compute(points, tell)
         record = _record(study.study, job, digests[job.name], computed, time.monotonic() - began, origin)
         folder = record_folder(results, study.study, job.name, digests[job.name], SEED)
-        on_record[job.name, digests[job.name]] = FolderRecord(write_record(folder, record, None, computed.point), folder)
+        on_record[job.name, digests[job.name]] = write_record(folder, record, None, computed.point)
     return {(study.study, name): digest for name, digest in digests.items()}, already
 
 
