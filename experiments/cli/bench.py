@@ -1,7 +1,7 @@
 """The command that measures leadline beside its peers."""
 
 import sys
-from contextlib import ExitStack
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -22,6 +22,8 @@ def bench(
 ) -> None:
     """Measure leadline beside named peers: times, ratios, shares of the machine's own ceiling."""
     restart_with_huge_pages()  # for the contestants, all alike
+    from rich.console import Console
+
     from leadline.experiments.bench.contest import ContestError
     from leadline.experiments.bench.machine import surroundings
     from leadline.experiments.bench.run import benchmarks, chosen, keep, measured
@@ -32,8 +34,9 @@ def bench(
         return
     chosen_benchmarks, outcomes, failed = chosen(names or []), [], False
     about = surroundings()
-    with ExitStack() as stack:
-        tell = _teller(stack)
+    # What is going on, in a line on standard error, on a terminal.
+    with Console(stderr=True).status("") if sys.stderr.isatty() else nullcontext() as status:
+        tell = (lambda _: None) if status is None else status.update
         for benchmark in chosen_benchmarks:
             try:
                 outcomes.append(measured(benchmark, rounds, about, tell, (lambda _: None) if as_json else _show))
@@ -57,12 +60,3 @@ def _show(case: Any) -> None:
     show_rows(rows_of(case))
     for line in ceilings(case):
         typer.echo(line)
-
-
-def _teller(stack: ExitStack) -> Any:
-    """Shows what is going on in a line on standard error, on a terminal; elsewhere it says nothing."""
-    if not sys.stderr.isatty():
-        return lambda line: None  # noqa: ARG005
-    from rich.console import Console
-
-    return stack.enter_context(Console(stderr=True).status("")).update

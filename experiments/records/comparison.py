@@ -1,5 +1,6 @@
 """The two sides of a claim: their values by seed, how they are compared, and how they are printed."""
 
+import itertools
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -7,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from leadline.experiments.config.claim import Claim, Term
-from leadline.experiments.config.report import Dim, TrainingLength
+from leadline.experiments.config.report import TrainingLength
 from leadline.experiments.records.arms import RecordedArm, differing
 from leadline.experiments.records.evidence import Decision, Evidence, decide, decide_share, decide_within
 from leadline.experiments.records.measurement import value_of
@@ -44,19 +45,13 @@ def term_values(term: Term, choice: Choice) -> dict[int, float]:
 def decide_comparisons(claim: Claim, comparisons: Sequence[Comparison], *, exact: bool) -> Decision:
     """The decision on a claim: on all cases at once where they are exact, otherwise the least favourable of its cases."""
     if exact:
-        values = tuple(
-            tuple(value for case in comparisons for value in case.values[side]) for side in range(len(claim.compared()))
-        )
+        values = [[value for case in comparisons for value in case.values[side]] for side, _ in enumerate(claim.compared())]
         decision = _decided(claim, values, exact=True)
         if decision.outcome == "holds" or len(comparisons) == 1:
             return decision
         labels = differing([case.arms[claim.compared()[0].arm] for case in comparisons])
-        against = [
-            label
-            for label, case in zip(labels, comparisons, strict=True)
-            if _decided(claim, case.values, exact=True).outcome == "fails"
-        ]
-        return decision._replace(reason=f"{decision.reason} ({'; '.join(against)})")
+        fails = [_decided(claim, case.values, exact=True).outcome == "fails" for case in comparisons]
+        return decision._replace(reason=f"{decision.reason} ({'; '.join(itertools.compress(labels, fails))})")
     decisions = [_decided(claim, case.values, exact=False) for case in comparisons]
     order = ("fails", "undecided", "equivalent", "holds")
     worst = min(decisions, key=lambda decision: order.index(decision.outcome))
@@ -94,13 +89,10 @@ def term_text(term: Term) -> str:
     """What a term is, as `rope: perplexity (extension yarn, length 8 ×)`."""
     quantity = QUANTITIES.get(term.quantity)
     heading = quantity.heading if quantity else term.quantity.replace("_", " ")
-    dims = ", ".join(f"{name.replace('_', ' ')} {_dim(value)}" for name, value in term.at.items())
+    values = {n: f"{value.multiple:g} ×" if isinstance(value, TrainingLength) else value for n, value in term.at.items()}
+    dims = ", ".join(f"{name.replace('_', ' ')} {value}" for name, value in values.items())
     text = f"{term.arm.replace('_', ' ')}: {heading}{f' ({dims})' if dims else ''}"
     return text if term.over is None else f"[{text}] / [{term_text(term.over)}]"
-
-
-def _dim(value: Dim) -> str:
-    return f"{value.multiple:g} ×" if isinstance(value, TrainingLength) else str(value)
 
 
 def _decided(claim: Claim, values: Sequence[Sequence[float]], *, exact: bool) -> Decision:

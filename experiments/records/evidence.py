@@ -61,25 +61,20 @@ def decide(evidence: Evidence, delta: float | None = None) -> Decision:
     if evidence.unmet:
         return Decision("not testable here", evidence.unmet)
     if evidence.exact:
-        against = sum(not margin > 0 for margin in margins)  # nan is against
-        if against:
-            return Decision("fails", f"exact: against the statement in {against} of {_cases(len(margins))}")
-        return Decision("holds", f"exact: {_cases(len(margins))}")
+        return _exactly([not margin > 0 for margin in margins], "against the statement")  # nan is against
     if reason := _undecidable(margins):
         return Decision("undecided", reason)
-    low, high = mean_interval(margins)
-    reason = f"mean margin {_short(float(np.mean(margins)))}, {_interval(low, high)}"
-    if low > 0:
-        return Decision("holds", reason, (low, high))
-    if high < 0:
-        return Decision("fails", reason, (low, high))
+    low, high = interval = mean_interval(margins)
+    reason = f"mean margin {np.mean(margins):.4g}, {_text(interval)}"
+    if low > 0 or high < 0:
+        return Decision("holds" if low > 0 else "fails", reason, interval)
     if delta is not None and -delta < low and high < delta:
-        return Decision("equivalent", f"{reason}, within ±{_short(delta)}", (low, high))
+        return Decision("equivalent", f"{reason}, within ±{delta:.4g}", interval)
     if low == high:
-        return Decision("undecided", "no difference in any seed", (low, high))
+        return Decision("undecided", "no difference in any seed", interval)
     seeds = seeds_to_decide(margins)
     more = f"about {seeds} seeds" if seeds else f"more than {MOST_SEEDS} seeds"
-    return Decision("undecided", f"{reason}; {more} would decide at this mean and spread", (low, high))
+    return Decision("undecided", f"{reason}; {more} would decide at this mean and spread", interval)
 
 
 def decide_within(values: Sequence[float], bounds: tuple[float, float], *, exact: bool = False) -> Decision:
@@ -89,17 +84,12 @@ def decide_within(values: Sequence[float], bounds: tuple[float, float], *, exact
     """
     low, high = bounds
     if exact:
-        outside = sum(not low <= value <= high for value in values)
-        if outside:
-            return Decision("fails", f"exact: outside in {outside} of {_cases(len(values))}")
-        return Decision("holds", f"exact: {_cases(len(values))}")
+        return _exactly([not low <= value <= high for value in values], "outside")
     if reason := _undecidable(values):
         return Decision("undecided", reason)
     lower, upper = interval = mean_interval(values)
-    reason = f"mean {_short(float(np.mean(values)))}, {_interval(*interval)}; bounds {_short(low)} to {_short(high)}"
-    if low <= lower and upper <= high:
-        return Decision("holds", reason, interval)
-    return Decision("fails" if upper < low or lower > high else "undecided", reason, interval)
+    outcome = "holds" if low <= lower and upper <= high else "fails" if upper < low or lower > high else "undecided"
+    return Decision(outcome, f"mean {np.mean(values):.4g}, {_text(interval)}; bounds {low:.4g} to {high:.4g}", interval)
 
 
 def decide_share(margins: Sequence[float], share: float) -> Decision:
@@ -108,11 +98,17 @@ def decide_share(margins: Sequence[float], share: float) -> Decision:
         return Decision("undecided", reason)
     count, n = sum(margin > 0 for margin in margins), len(margins)
     ci = stats.binomtest(count, n).proportion_ci(CONFIDENCE, method="exact")
-    interval = float(ci.low), float(ci.high)
-    reason = f"{count} of {n} seeds, {_interval(*interval)} of the share, compared with {share:g}"
-    if interval[0] > share:
-        return Decision("holds", reason, interval)
-    return Decision("fails" if interval[1] < share else "undecided", reason, interval)
+    low, high = interval = float(ci.low), float(ci.high)
+    outcome = "holds" if low > share else "fails" if high < share else "undecided"
+    return Decision(outcome, f"{count} of {n} seeds, {_text(interval)} of the share, compared with {share:g}", interval)
+
+
+def _exactly(against: Sequence[bool], how: str) -> Decision:
+    """The decision where nothing is random: every case counts."""
+    cases = f"{len(against)} case{'s' if len(against) != 1 else ''}"
+    if any(against):
+        return Decision("fails", f"exact: {how} in {sum(against)} of {cases}")
+    return Decision("holds", f"exact: {cases}")
 
 
 def _undecidable(values: Sequence[float]) -> str:
@@ -121,13 +117,5 @@ def _undecidable(values: Sequence[float]) -> str:
     return f"{len(values)} seed: an interval needs two or more" if len(values) < 2 else ""
 
 
-def _short(value: float) -> str:
-    return f"{value:.4g}"  # margins of perplexities and of shares differ by orders of magnitude
-
-
-def _interval(low: float, high: float) -> str:
-    return f"95 % interval [{_short(low)}, {_short(high)}]"
-
-
-def _cases(count: int) -> str:
-    return f"{count} case{'s' if count != 1 else ''}"
+def _text(interval: tuple[float, float]) -> str:
+    return "95 % interval [{:.4g}, {:.4g}]".format(*interval)  # margins of perplexities and of shares differ by magnitudes

@@ -6,18 +6,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from leadline.experiments.config.claim import Claim, Condition
+from leadline.experiments.config.claim import Claim
 from leadline.experiments.config.study import Study
 from leadline.experiments.records.arms import RecordedArm, combinations, recorded_arms
-from leadline.experiments.records.comparison import (
-    Choice,
-    compare,
-    decide_comparisons,
-    figure,
-    figures,
-    term_text,
-    term_values,
-)
+from leadline.experiments.records.comparison import Choice, compare, decide_comparisons, figure, figures, term_text, term_values
 from leadline.experiments.records.evidence import Decision, Evidence, Outcome, decide
 from leadline.experiments.records.over_seeds import count, scale
 from leadline.experiments.records.record import Record
@@ -65,27 +57,20 @@ def judge(claim: Claim, study: Study, arms: Sequence[RecordedArm]) -> Verdict:
     """The verdict on one claim of a study. UserError where it names a function that does not exist."""
     choices, matching = combinations(study, claim.selectors(), arms)
     compared = list({id(arm): arm for choice in choices for arm in choice.values()}.values())
-    missing = _missing(claim, study, choices, matching) if arms else "no records"
-    missing = missing or _too_small(claim, compared)
+    missing = (_missing(claim, study, choices, matching) if arms else "no records") or _too_small(claim, compared)
     measured, n, decision = "", 0, Decision("not measured", missing)
     if not missing:
         exact = study.exact is not None
         measured, n, decision = _unmet(claim, choices) or _judged(claim, choices, matching, exact=exact)
-    return _verdict(claim, study, measured, n, decision, compared if n else [])
-
-
-def _verdict(claim: Claim, study: Study, measured: str, n: int, decision: Decision, compared: Sequence[RecordedArm]) -> Verdict:
+    if not n:
+        compared = []
     notes = [decision.reason]
     if lost := sum(arm.diverged for arm in compared):
         notes.append(f"{lost} seed{'s' if lost != 1 else ''} diverged and {'are' if lost != 1 else 'is'} left out")
     if decision.outcome in ("fails", "equivalent", "undecided") and claim.shown_at:
         notes.append(f"it was shown at {claim.shown_at}")
     return Verdict(
-        id=claim.id,
-        statement=claim.statement,
-        source=claim.source,
-        where=claim.where,
-        published=claim.published,
+        **claim.model_dump(include={"id", "statement", "source", "where", "published"}),
         study=study.study,
         measured=measured,
         outcome=decision.outcome,
@@ -128,16 +113,12 @@ def _unmet(claim: Claim, choices: Sequence[Choice]) -> tuple[str, int, Decision]
             text = term_text(condition.term)
             if not values:
                 return "", 0, Decision("not measured", f"{text} is not on record")
-            if not _met(condition, values):
-                sign = ">" if condition.relation == "above" else "<"
+            median, above = float(np.median(values)), condition.relation == "above"
+            if not (median > condition.value if above else median < condition.value):
+                sign = ">" if above else "<"
                 reason = f"{condition.reason}: the median over seeds is not {sign} {condition.value:g}"
                 return f"{text} {figure(condition.term, values)}", len(values), Decision("not testable here", reason)
     return None
-
-
-def _met(condition: Condition, values: Sequence[float]) -> bool:
-    median = float(np.median(values))
-    return median > condition.value if condition.relation == "above" else median < condition.value
 
 
 def _judged(
