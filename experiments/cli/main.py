@@ -11,12 +11,10 @@ from typing import Annotated, Any
 
 import typer
 
-from leadline.experiments.cli.bench import bench
-from leadline.experiments.cli.bound import bound
 from leadline.experiments.cli.console import AsJson, complain, print_json, show_rows
-from leadline.experiments.cli.generate import generate
 from leadline.experiments.cli.tokens import app as tokenizer_app
 from leadline.experiments.cli.tokens import tokens
+from leadline.experiments.cli.tools import bench, bound, generate
 from leadline.experiments.runtime.cpu import cores
 from leadline.experiments.runtime.errors import UserError
 from leadline.experiments.runtime.huge_pages import restart_with_huge_pages

@@ -12,14 +12,25 @@ TASKS: tuple[Task, ...] = get_args(Task)
 DIGITS = 10  # addition's digits are the first values
 
 
-def _is_files(corpus: object) -> bool:
-    return corpus == "stdlib" or (isinstance(corpus, list | tuple) and all(isinstance(path, str) for path in corpus))
+FILES = '"stdlib" nor a list of files and folders, as in ["book.txt"]'
+MIXTURE = '{ kind = "mixture", parts = [{ corpus = ["book.txt"], weight = 1.0 }] }'
+
+
+def _form(corpus: object) -> str:
+    files = isinstance(corpus, list | tuple) and all(isinstance(path, str) for path in corpus)
+    return "mixture" if isinstance(corpus, dict | Mixture) else "stdlib" if corpus == "stdlib" else "files" if files else ""
 
 
 def _files(corpus: object) -> object:
     """Checked here because the error of a union would name its first member alone."""
-    if not _is_files(corpus):
-        raise ValueError(f'{corpus!r} is neither "stdlib" nor a list of files and folders, as in ["book.txt"]')
+    if _form(corpus) not in ("stdlib", "files"):
+        raise ValueError(f"{corpus!r} is neither {FILES}")
+    return corpus
+
+
+def _files_or_mixture(corpus: object) -> object:
+    if not _form(corpus):
+        raise ValueError(f"{corpus!r} is neither {FILES}, nor a mixture, as in {MIXTURE}")
     return corpus
 
 
@@ -40,19 +51,6 @@ class Mixture(Frozen):
 
     kind: Literal["mixture"] = "mixture"
     parts: tuple[MixturePart, ...] = Field(min_length=1)
-
-
-def _files_or_mixture(corpus: object) -> object:
-    if not _is_files(corpus) and not isinstance(corpus, dict | Mixture):
-        raise ValueError(
-            f'{corpus!r} is neither "stdlib" nor a list of files and folders, as in ["book.txt"], nor a mixture, as in '
-            '{ kind = "mixture", parts = [{ corpus = ["book.txt"], weight = 1.0 }] }'
-        )
-    return corpus
-
-
-def _form(corpus: object) -> str:
-    return "mixture" if isinstance(corpus, dict | Mixture) else "stdlib" if corpus == "stdlib" else "files"
 
 
 Corpus = Annotated[

@@ -140,9 +140,8 @@ class ModelConfig(Frozen):
         if size % 2:
             raise ValueError(f"the head dimension {size} is odd: RoPE rotates pairs")
         if self.initial_tokens is not None and self.window is None:
-            raise ValueError(
-                f"initial_tokens = {self.initial_tokens}: without a window every token is seen; set window, or leave it out"
-            )
+            remedy = "without a window every token is seen; set window, or leave it out"
+            raise ValueError(f"initial_tokens = {self.initial_tokens}: {remedy}")
         if self.kv_heads is not None and self.heads % self.kv_heads:
             raise ValueError(f"kv_heads {self.kv_heads} does not divide heads {self.heads}")
         self.position.check(self.attention_heads)
@@ -155,8 +154,6 @@ class ModelConfig(Frozen):
             raise ValueError(f"sink.dims = {self.sink.dims}: the key has {size} channels")
         if isinstance(self.position, Pope) and isinstance(self.sink, KeyBias):
             raise ValueError('position "pope" cannot have a key bias: set another position, or another sink')
-        if isinstance(self.gate, Gate) and (self.gate.dims or 0) > self.width:
-            raise ValueError(
-                f"the gate cannot see the first {self.gate.dims} of {self.width} channels: set dims = {self.width}"
-            )
+        if isinstance(self.gate, Gate) and (dims := self.gate.dims or 0) > self.width:
+            raise ValueError(f"the gate cannot see the first {dims} of {self.width} channels: set dims = {self.width}")
         return self

@@ -20,8 +20,7 @@ class TrainingLength(Frozen):
 
 Dim = TrainingLength | bool | int | float | str
 Dims = dict[str, Dim]
-# Dotted keys of an arm's configuration and the values that it must have. A text stands for the `kind` of a tagged value,
-# true and false for a table that is there and one that is not.
+# Dotted keys of an arm's configuration and the values that it must have, as `leadline.experiments.records.arms.matches` says.
 Selector = dict[str, Any]
 
 

@@ -1,6 +1,6 @@
 """Figures of a study from its records, as its file describes them."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import groupby
 
@@ -11,15 +11,16 @@ from leadline.experiments.config.report import Column, FigureSpec
 from leadline.experiments.config.study import Study
 from leadline.experiments.publish.line_grids import Axis, Grid, Line, Panel, line_grid
 from leadline.experiments.publish.marks import attention_maps, bars, scatter
-from leadline.experiments.publish.names import axis_name
-from leadline.experiments.publish.series import axis_of, matched
-from leadline.experiments.publish.shown import QUANTITY, Key, Shown, file_name, shown
+from leadline.experiments.publish.names import SHARES, axis_name, dims_name, with_unit
+from leadline.experiments.publish.shown import QUANTITY, Key, Shown, configured, file_name, free_dims, shown
 from leadline.experiments.publish.style import Drawing
-from leadline.experiments.records.measurement import reading, resolve, value_of
+from leadline.experiments.records.measurement import Dim, Point, reading, resolve, value_of
 from leadline.experiments.records.record import StoredRecord
 
 # Kinds whose figures read arrays, and not only numbers and curves.
 OF_ARRAYS = ("position", "scatter", "attention_map")
+Values = dict[float, float]  # by the place on the horizontal axis
+Dimensions = tuple[tuple[str, Dim], ...]
 
 
 def figure(spec: FigureSpec, study: Study, stored: Iterable[StoredRecord]) -> Drawing | None:
@@ -38,7 +39,7 @@ def _lines(name: str, spec: FigureSpec, chosen: Shown) -> Drawing | None:
     """One grid for lengths, steps, values, layers, positions and dimensions."""
     points: dict[tuple[Key, Key], dict[float, list[float]]] = {}
     members: dict[tuple[Key, Key], list[StoredRecord]] = {}
-    for index, entry, dims, values in matched(spec, chosen, (*spec.lines, *spec.panels)):
+    for index, entry, dims, values in _matched(spec, chosen, (*spec.lines, *spec.panels)):
         where = chosen.key(spec.panels, entry.record, dims, index), chosen.key(spec.lines, entry.record, dims, index)
         members.setdefault(where, []).append(entry)
         for place, value in values.items():
@@ -61,7 +62,7 @@ def _lines(name: str, spec: FigureSpec, chosen: Shown) -> Drawing | None:
 def _title(spec: FigureSpec, panel: Key, chosen: Shown) -> str:
     """The values of a panel's keys; of a quantity its axis."""
     if spec.panels == (QUANTITY,):
-        return axis_of(spec.quantities[int(str(panel[0]))], spec, chosen).label
+        return _axis(spec.quantities[int(str(panel[0]))], spec, chosen).label
     return chosen.label(spec.panels, panel)
 
 
@@ -95,9 +96,9 @@ def _across(spec: FigureSpec, chosen: Shown) -> Axis:
 def _up(spec: FigureSpec, panel: Key, chosen: Shown) -> Axis:
     """The vertical axis of a panel: of its quantity, which its title names, or of all that the lines tell apart."""
     if QUANTITY in spec.panels:
-        axis = axis_of(spec.quantities[int(str(panel[spec.panels.index(QUANTITY)]))], spec, chosen)
+        axis = _axis(spec.quantities[int(str(panel[spec.panels.index(QUANTITY)]))], spec, chosen)
         return replace(axis, label="")
-    axes = [axis_of(column, spec, chosen) for column in spec.quantities]
+    axes = [_axis(column, spec, chosen) for column in spec.quantities]
     labels = list(dict.fromkeys(axis.label for axis in axes))
     units = {chosen.quantity(column.quantity).unit for column in spec.quantities}
     names = [label.removesuffix(f" ({unit})") for label in labels for unit in units] if len(units) == 1 else labels
@@ -109,9 +110,9 @@ def _bars(name: str, spec: FigureSpec, chosen: Shown) -> Drawing | None:
     lines = tuple(key for key in spec.lines if key not in (*rows, QUANTITY))
     panels: dict[str, dict[str, dict[str, list[float]]]] = {}
     axes: dict[str, Axis] = {}
-    for index, entry, dims, values in matched(spec, chosen, (*rows, *lines)):
+    for index, entry, dims, values in _matched(spec, chosen, (*rows, *lines)):
         title = chosen.heading(spec.quantities[index])
-        axes[title] = replace(axis_of(spec.quantities[index], spec, chosen), log=bool(spec.log))
+        axes[title] = replace(_axis(spec.quantities[index], spec, chosen), log=bool(spec.log))
         row, line = (chosen.label(keys, chosen.key(keys, entry.record, dims, index)) for keys in (rows, lines))
         panels.setdefault(title, {}).setdefault(row, {}).setdefault(line, []).extend(values.values())
     return bars(name, spec.caption, panels, axes) if panels else None
@@ -141,9 +142,9 @@ def _scatter(name: str, spec: FigureSpec, chosen: Shown) -> Drawing | None:
         points = _points(spec, across, column, entry)
         if points is not None:
             series.setdefault(chosen.label(spec.lines, chosen.key(spec.lines, entry.record, {})), []).append(points)
-    x = replace(axis_of(across, spec, chosen), log="x" in spec.log)
+    x = replace(_axis(across, spec, chosen), log="x" in spec.log)
     joined = {label: np.concatenate(points, axis=1) for label, points in series.items()}
-    return scatter(name, spec.caption, joined, x, axis_of(column, spec, chosen)) if series else None
+    return scatter(name, spec.caption, joined, x, _axis(column, spec, chosen)) if series else None
 
 
 def _points(spec: FigureSpec, across: Column, column: Column, entry: StoredRecord) -> Float[np.ndarray, "2 P"] | None:
@@ -154,3 +155,74 @@ def _points(spec: FigureSpec, across: Column, column: Column, entry: StoredRecor
         return None if None in numbers else np.array(numbers, np.float64)[:, None]
     heads = max(x.shape[-1], y.shape[-1])
     return np.stack([np.repeat(array, heads // array.shape[-1], axis=-1).ravel() for array in (x, y)])
+
+
+def _curves(spec: FigureSpec, column: Column, entry: StoredRecord) -> dict[Dimensions, Values]:
+    """What a record has of a quantity: by its other dimensions, the values along the horizontal axis."""
+    curves: dict[Dimensions, Values] = {}
+    match spec.kind:
+        case "step":
+            curve = entry.curve()
+            for (name, dims), values in curve.values.items():
+                if name == column.quantity:
+                    curves[dims] = dict(zip(curve.steps.astype(np.float64).tolist(), values.tolist(), strict=True))
+        case "position":
+            arrays = entry.arrays()
+            for (name, dims), array in arrays.items():
+                if name == column.quantity and array.ndim == 1:
+                    places = _coordinates(arrays, spec.x, dims, len(array))
+                    curves[dims] = dict(zip(places, array.astype(np.float64).tolist(), strict=True))
+        case _:
+            along = {"length": "length", "layer": "layer", "dim": spec.dim}.get(spec.kind)
+            for measurement in entry.record.measurements:
+                dims = dict(measurement.dims)
+                # bars have no axis: all their values stand at 0
+                swept = 0.0 if spec.key is None else configured(entry.record.config, spec.key)
+                place = dims.pop(along, None) if along else swept
+                if measurement.quantity == column.quantity and isinstance(place, int | float) and measurement.value is not None:
+                    curves.setdefault(tuple(sorted(dims.items())), {})[float(place)] = measurement.value
+    return curves
+
+
+def _coordinates(arrays: Point, name: str | None, dims: Dimensions, count: int) -> list[float]:
+    """The places of an array: the array of that name with most of its dimensions, or the geometric middles of its bins.
+
+    Bins of positions count the tokens that a position sees: 1 at position 0. Without a name places are numbered from 0.
+    """
+    if name is None:
+        return np.arange(count, dtype=np.float64).tolist()
+    candidates = [key for key in arrays if key.quantity == name and set(key.dims) <= set(dims)]
+    if not candidates:
+        return [float("nan")] * count
+    places = arrays[max(candidates, key=lambda key: len(key.dims))].astype(np.float64)
+    return (np.sqrt((places[:-1] + 1.0) * places[1:]) if len(places) == count + 1 else places).tolist()
+
+
+def _matched(
+    spec: FigureSpec, chosen: Shown, keys: Sequence[str]
+) -> Iterator[tuple[int, StoredRecord, dict[str, Dim], Values]]:
+    """(quantity, record, dimensions, values) of every reading whose dimensions are those of the figure and of its keys."""
+    for entry in chosen.finished:
+        reference = None if spec.relative_to is None else resolve(entry.record, spec.relative_to)
+        for index, column in enumerate(spec.quantities):
+            curves = _curves(spec, column, entry)
+            base = None if reference is None else curves.get(reading("", **reference).dims)
+            free = (*keys, *([column.over] if column.over else []))
+            for place, values in curves.items():
+                dims = dict(place)
+                if free_dims(entry.record, dims, spec.at | column.at, free) is None:
+                    continue
+                if reference is None:
+                    yield index, entry, dims, values
+                elif base is not None and dims != reference:
+                    yield index, entry, dims, {x: value - base[x] for x, value in values.items() if x in base}
+
+
+def _axis(column: Column, spec: FigureSpec, chosen: Shown) -> Axis:
+    """The axis of a quantity, labelled by its heading and unit."""
+    of = chosen.quantity(column.quantity)
+    label = f"{column.heading} ({of.unit})" if column.heading and of.unit != "1" else column.heading or with_unit(of)
+    if spec.relative_to is not None:
+        told = {key: value for key, value in spec.relative_to.items() if key not in spec.at}
+        label = f"{label}, less {dims_name(told) or 'as trained'}"
+    return Axis(label, log="y" in spec.log, share=of.unit in SHARES or spec.relative_to is not None)

@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
+from leadline.experiments.config.data import TASKS
 from leadline.experiments.config.report import Dims, TrainingLength
 from leadline.experiments.measure.exact.texts import LANGUAGES
 from leadline.experiments.records.quantities import QUANTITIES, Quantity
@@ -24,14 +25,9 @@ VALUES: Mapping[str, Mapping[Any, str]] = {
         "llama3": "Llama 3",
     },
     "task": {
-        "passkey": "passkey",
-        "multi_key": "multi-key",
-        "multi_query": "multi-query",
-        "multi_value": "multi-value",
+        **{task: task.replace("_", "-") for task in TASKS},
         "variable_tracking": "variable tracking",
         "key_value": "key-value lookup",
-        "copy": "copy",
-        "addition": "addition",
     },
     "part": {"first": "first eighth", "middle": "middle quarter", "last": "last eighth"},
     "language": LANGUAGES,
@@ -55,7 +51,6 @@ VALUES: Mapping[str, Mapping[Any, str]] = {
     },
     "frequencies": {"base_5e6": "base 5e6", "slowed_by_8": "base 1e4, slow pairs slowed by 8"},
     "of": {"smallest_base": "smallest base", "largest_infeasible_base": "largest infeasible base"},
-    "domain": {"code": "code", "prose": "prose"},
     "data.bos": {"fixed": "BOS first", "absent": "no BOS", "random": "a random token first"},
 }
 # A value that a reading lacks.

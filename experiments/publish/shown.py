@@ -6,9 +6,10 @@ from functools import cached_property
 from typing import Any
 
 from leadline.experiments.config.load import named_arms
-from leadline.experiments.config.report import Column, FigureSpec, Published, Selector, TableSpec
+from leadline.experiments.config.report import Column, FigureSpec, Published, TableSpec
 from leadline.experiments.config.study import Study
 from leadline.experiments.publish.names import ABSENT, dims_name, order, value_name
+from leadline.experiments.records.arms import has, setting
 from leadline.experiments.records.measurement import Dim, resolve
 from leadline.experiments.records.quantities import QUANTITIES, Quantity
 from leadline.experiments.records.record import Record, StoredRecord, created_at
@@ -102,11 +103,15 @@ def shown(spec: TableSpec | FigureSpec, study: Study, stored: Iterable[StoredRec
     kept = [
         entry
         for entry in entries
-        if matches(entry.record.config, spec.where)
+        if all(_has(entry.record, key, value) for key, value in spec.where.items())
         and (not spec.labels or {arms[entry.record.arm], of_family[families[entry.record.arm]]} & set(spec.labels))
     ]
     columns = spec.columns if isinstance(spec, TableSpec) else spec.quantities
     return Shown(study, columns, kept, families, {"arm": arms, "family": of_family})
+
+
+def _has(record: Record, key: str, value: object) -> bool:
+    return has(record.config, key.removeprefix("config."), value, record.training_length)
 
 
 def file_name(study: Study, name: str) -> str:
@@ -121,29 +126,10 @@ def of_record(key: str) -> bool:
 
 def configured(config: Mapping[str, Any], key: str) -> Dim | None:
     """The value at a dotted key of a resolved configuration; of a tagged table its `kind`, and None of nothing."""
-    node = _at(config, key)
-    if isinstance(node, Mapping):
-        node = node.get("kind")
-    return node if isinstance(node, bool | int | float | str) else None
-
-
-def matches(config: Mapping[str, Any], where: Selector) -> bool:
-    """Whether a resolved configuration has the values of a selector."""
-    return all(_agrees(_at(config, key), wanted) for key, wanted in where.items())
-
-
-def _at(node: Any, key: str) -> Any:
-    for part in key.removeprefix("config.").split("."):
-        node = node.get(part) if isinstance(node, Mapping) else None
-    return node
-
-
-def _agrees(actual: Any, wanted: Any) -> bool:
-    if isinstance(actual, Mapping):
-        if isinstance(wanted, Mapping):
-            return all(_agrees(actual.get(key), value) for key, value in wanted.items())
-        return wanted is True or actual.get("kind") == wanted
-    return wanted is False if actual is None else actual == wanted
+    value = setting(config, key.removeprefix("config."))
+    if isinstance(value, Mapping):
+        value = value.get("kind")
+    return value if isinstance(value, bool | int | float | str) else None
 
 
 def free_dims(record: Record, dims: Mapping[str, Dim], at: Mapping[str, Any], free: Collection[str]) -> dict[str, Dim] | None:

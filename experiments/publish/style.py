@@ -4,7 +4,6 @@ import io
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 from matplotlib.axes import Axes
@@ -61,14 +60,6 @@ def encode(name: str, caption: str, figure: Figure) -> Drawing:
     figure.set_layout_engine("none")  # the layout stands, and takes as long as drawing
     figure.savefig(svg, format="svg", metadata={"Date": None, "Creator": None, "Format": None, "Type": None})
     return Drawing(name, caption, png.getvalue(), svg.getvalue())
-
-
-def save(drawing: Drawing, folder: Path) -> list[Path]:
-    """Writes `NAME.png` and `NAME.svg` into an existing folder."""
-    paths = [folder / f"{drawing.name}.png", folder / f"{drawing.name}.svg"]
-    for path, content in zip(paths, (drawing.png, drawing.svg), strict=True):
-        path.write_bytes(content)
-    return paths
 
 
 def look(index: int) -> dict[str, Any]:

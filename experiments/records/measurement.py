@@ -97,9 +97,7 @@ def value_of(record: Measured, quantity: str, **dims: Any) -> float | None:
         value_of(record, "perplexity", extension="yarn", length=TrainingLength(multiple=8))
     """
     resolved = resolve(record, dims)
-    if resolved is None:
-        return None
-    wanted = reading(quantity, **resolved)
+    wanted = None if resolved is None else reading(quantity, **resolved)
     return next((entry.value for entry in record.measurements if entry.reading == wanted), None)
 
 
