@@ -5,10 +5,10 @@ Mechanisms are tagged values (`kind`). A mistake is one line that names the key 
 """
 
 import difflib
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Annotated, Any, TypeVar, get_args
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from leadline.experiments.runtime.errors import UserError
 
@@ -22,9 +22,19 @@ Factor = Annotated[float, Field(ge=1)]  # by which a context grows
 
 
 class Frozen(BaseModel):
-    """Refuses keys that it does not know."""
+    """Refuses keys that it does not know, and values that do not go together."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", protected_namespaces=(), allow_inf_nan=False)
+
+    def problems(self) -> Iterator[str]:
+        """What is wrong with values that are right one by one. The first is a ValueError when the value is made."""
+        yield from ()
+
+    @model_validator(mode="after")
+    def _no_problems(self) -> "Frozen":
+        for problem in self.problems():
+            raise ValueError(problem)
+        return self
 
 
 # Keys that have another name now, by the table that they stood in ("" is the top of the file).

@@ -1,8 +1,9 @@
 """The context extensions of RoPE. To add one, write its function in model/positions and its class here."""
 
+from collections.abc import Iterator
 from typing import Annotated, Any, Literal, NamedTuple, get_args
 
-from pydantic import Field, model_validator
+from pydantic import Field
 
 from leadline.experiments.config.base import Factor, Frozen, Positive
 from leadline.model.positions import frequencies, yarn
@@ -30,8 +31,9 @@ class Extending(Frozen):
         """Inverse frequencies of the spectrum d, float64 [d/2] in rad per token, and the final factor of cos and sin."""
         return frequencies.inverse_frequencies(d, base), 1.0
 
-    def check(self, base: float, d: int) -> None:
-        """ValueError where the spectrum d of this base cannot be scaled in that way."""
+    def misfits(self, base: float, d: int) -> Iterator[str]:  # noqa: ARG002
+        """Why the spectrum d of this base cannot be scaled in that way."""
+        yield from ()
 
 
 class Dynamic(Extending):
@@ -55,9 +57,9 @@ class PositionInterpolation(Extending):
 class Ntk(Extending):
     """The base is scaled such that the lowest frequency is interpolated and the highest one stays."""
 
-    def check(self, base: float, d: int) -> None:  # noqa: ARG002
+    def misfits(self, base: float, d: int) -> Iterator[str]:  # noqa: ARG002
         if d < 4:
-            raise ValueError(f"NTK-aware scaling needs a head dimension of 4 or more, not the head dimension {d}")
+            yield f"NTK-aware scaling needs a head dimension of 4 or more, not the head dimension {d}"
 
 
 class NtkAware(Ntk):
@@ -86,15 +88,13 @@ class Parts(Extending):
     ramp: Literal["pairs", "rotations"] = "pairs"
     truncate: bool = True
 
-    @model_validator(mode="after")
-    def _ramp_has_two_ends(self) -> "Parts":
+    def problems(self) -> Iterator[str]:
         if self.beta_fast <= self.beta_slow:
-            raise ValueError(f"beta_fast {self.beta_fast} must be above beta_slow {self.beta_slow}")
-        return self
+            yield f"beta_fast {self.beta_fast} must be above beta_slow {self.beta_slow}"
 
-    def check(self, base: float, d: int) -> None:  # noqa: ARG002
+    def misfits(self, base: float, d: int) -> Iterator[str]:  # noqa: ARG002
         if base <= 1:
-            raise ValueError(f"YaRN and NTK-by-parts need a RoPE base above 1, of which they take the logarithm, not {base}")
+            yield f"YaRN and NTK-by-parts need a RoPE base above 1, of which they take the logarithm, not {base}"
 
     @property
     def _ramp(self) -> dict[str, Any]:
@@ -117,11 +117,10 @@ class Yarn(Parts):
     attention_factor: float | None = Field(default=None, gt=0)
     attention_multiplier: float | None = Field(default=None, gt=0)
 
-    @model_validator(mode="after")
-    def _one_of_two(self) -> "Yarn":
+    def problems(self) -> Iterator[str]:
+        yield from super().problems()
         if self.attention_factor is not None and self.attention_multiplier is not None:
-            raise ValueError("attention_factor is final and attention_multiplier is on top of 0.1 ln(factor) + 1: give one")
-        return self
+            yield "attention_factor is final and attention_multiplier is on top of 0.1 ln(factor) + 1: give one"
 
     def scaled(self, d: int, base: float, lengths: Lengths) -> tuple[Table, float]:
         table = yarn.yarn(d, base, self.factor, self.original_length or lengths.trained, **self._ramp)
@@ -145,12 +144,10 @@ class Llama3(Extending):
     low_frequency_factor: float = Field(default=1.0, gt=0)
     high_frequency_factor: float = Field(default=4.0, gt=0)
 
-    @model_validator(mode="after")
-    def _band_has_two_ends(self) -> "Llama3":
+    def problems(self) -> Iterator[str]:
         if self.high_frequency_factor <= self.low_frequency_factor:
             high, low = self.high_frequency_factor, self.low_frequency_factor
-            raise ValueError(f"high_frequency_factor {high} must be above low_frequency_factor {low}")
-        return self
+            yield f"high_frequency_factor {high} must be above low_frequency_factor {low}"
 
     def scaled(self, d: int, base: float, lengths: Lengths) -> tuple[Table, float]:
         band = self.model_dump(include={"low_frequency_factor", "high_frequency_factor"})
@@ -172,10 +169,10 @@ class LongRope(Dynamic):
         table = frequencies.longrope(d, base, self.long if lengths.text > original else self.short)
         return table, self.attention_factor or frequencies.longrope_attention_factor(self.factor, original)
 
-    def check(self, base: float, d: int) -> None:  # noqa: ARG002
+    def misfits(self, base: float, d: int) -> Iterator[str]:  # noqa: ARG002
         for name, factors in (("short", self.short), ("long", self.long)):
             if len(factors) != d // 2:
-                raise ValueError(f"{name} has {len(factors)} factors: LongRoPE needs one a pair, {d // 2} in all")
+                yield f"{name} has {len(factors)} factors: LongRoPE needs one a pair, {d // 2} in all"
 
 
 Scaling = Annotated[
