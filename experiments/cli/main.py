@@ -110,10 +110,8 @@ def claims(folder: Folder = Path("results"), as_json: AsJson = False) -> None:
     contents = compiled(_existing(folder), drawn=())
     for note in contents.notes:
         complain(note)
-    if as_json:
-        print_json({"claims": [asdict(verdict) for verdict in contents.verdicts]})
-    else:
-        _show_verdicts(contents.verdicts)
+    verdicts = contents.verdicts
+    print_json({"claims": [asdict(verdict) for verdict in verdicts]}) if as_json else _show_verdicts(verdicts)
 
 
 @app.command()

@@ -104,16 +104,13 @@ def latex_text(text: str) -> str:
 _LONG, _WRAPPED = 28, 0.6
 
 
-def _latex_shape(table: Table) -> str:
-    """Column letters of `tabular`: r for statistics, l for short texts, p for those that must wrap."""
+def latex(table: Table) -> str:
+    r"""A `table` float with booktabs rules; needs `\usepackage{booktabs}` and nothing else."""
+    # Column letters of `tabular`: r for statistics, l for short texts, p for those that must wrap.
     columns = range(len(table.columns))
     long = {c for c in columns if any(len(str(row[c])) > _LONG for row in table.rows)}
     wide = f"p{{{_WRAPPED / max(1, len(long)):.2f}\\linewidth}}"
-    return "".join("r" if is_numeric(table, c) else wide if c in long else "l" for c in columns)
-
-
-def latex(table: Table) -> str:
-    r"""A `table` float with booktabs rules; needs `\usepackage{booktabs}` and nothing else."""
+    shape = "".join("r" if is_numeric(table, c) else wide if c in long else "l" for c in columns)
     lines = [" & ".join(latex_text(title) for title in table.columns) + r" \\", r"\midrule"]
     lines += [" & ".join(latex_text(str(cell)) for cell in row) + r" \\" for row in table.rows]
     body = "\n".join(f"    {line}" for line in lines)
@@ -122,7 +119,7 @@ def latex(table: Table) -> str:
     return (
         "\\begin{table}[t]\n  \\centering\\small\n"
         f"  \\caption{{{latex_text(table.title)}}}\n  \\label{{tab:{table.name}}}\n"
-        f"  \\begin{{tabular}}{{{_latex_shape(table)}}}\n"
+        f"  \\begin{{tabular}}{{{shape}}}\n"
         f"    \\toprule\n{body}\n    \\bottomrule\n  \\end{{tabular}}{footer}\n"
         "\\end{table}\n"
     )

@@ -38,10 +38,6 @@ class RecordedArm:
         """The finished ones."""
         return [record for record in self.members if record.status == "finished"]
 
-    @property
-    def diverged(self) -> int:
-        return len(self.members) - len(self.records)
-
 
 def recorded_arms(study: Study, records: Sequence[Record]) -> list[RecordedArm]:
     """The arms of a study that are on record, in the order of their configurations.

@@ -67,7 +67,7 @@ def judge(claim: Claim, study: Study, arms: Sequence[RecordedArm]) -> Verdict:
     if not n:
         compared = []
     notes = [decision.reason]
-    if lost := sum(arm.diverged for arm in compared):
+    if lost := sum(record.status == "diverged" for arm in compared for record in arm.members):
         notes.append(f"{lost} seed{'s' if lost != 1 else ''} diverged and {'are' if lost != 1 else 'is'} left out")
     if decision.outcome in ("fails", "equivalent", "undecided") and claim.shown_at:
         notes.append(f"it was shown at {claim.shown_at}")
