@@ -2,22 +2,19 @@
 
 import itertools
 import logging
-import os
 import sys
 import tempfile
 import traceback
-from collections.abc import Callable, Sequence
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-from leadline.experiments.cli.bench import bench
-from leadline.experiments.cli.bound import bound
 from leadline.experiments.cli.console import AsJson, complain, print_json, show_rows
-from leadline.experiments.cli.generate import generate
 from leadline.experiments.cli.tokens import app as tokenizer_app
 from leadline.experiments.cli.tokens import tokens
+from leadline.experiments.cli.tools import bench, bound, generate
 from leadline.experiments.runtime.cpu import cores
 from leadline.experiments.runtime.errors import UserError
 from leadline.experiments.runtime.huge_pages import restart_with_huge_pages
@@ -56,8 +53,7 @@ def run(
 
     from leadline.experiments.runtime.progress import Progress
     from leadline.experiments.runtime.signals import Interrupted
-    from leadline.experiments.studies.dry_run import described
-    from leadline.experiments.studies.run import planned
+    from leadline.experiments.studies.run import described, planned
     from leadline.experiments.studies.run import run as run_plan
 
     plan = planned(config, overrides or [])
@@ -93,7 +89,8 @@ def report(
     from leadline.experiments.publish.report import report as rebuild
 
     published = rebuild(_existing(folder))
-    _say(published.notes)
+    for note in published.notes:
+        complain(note)
     if into is not None:
         rewrite(into, {path.stem: path.read_text(encoding="utf-8") for path in published.tables if path.suffix == ".md"})
     if as_json:
@@ -111,7 +108,8 @@ def claims(folder: Folder = Path("results"), as_json: AsJson = False) -> None:
     from leadline.experiments.publish.report import compiled
 
     contents = compiled(_existing(folder), drawn=())
-    _say(contents.notes)
+    for note in contents.notes:
+        complain(note)
     verdicts = contents.verdicts
     print_json({"claims": [asdict(verdict) for verdict in verdicts]}) if as_json else _show_verdicts(verdicts)
 
@@ -186,16 +184,11 @@ def main() -> None:
         complain(f"{error.filename or 'a file'}: {error.strerror or error}")
         sys.exit(FAILURE)
     except Exception as error:  # the last one who can say it in one line
-        complain(f"{type(error).__name__}: {error} (this is a defect; {_kept_traceback()} has the traceback)")
+        with tempfile.NamedTemporaryFile("w", prefix="leadline-", suffix=".log", encoding="utf-8", delete=False) as file:
+            traceback.print_exc(file=file)
+        complain(f"{type(error).__name__}: {error} (this is a defect; {file.name} has the traceback)")
         sys.exit(FAILURE)
     sys.exit(status or 0)
-
-
-def _kept_traceback() -> str:
-    number, name = tempfile.mkstemp(prefix="leadline-", suffix=".log", text=True)
-    with os.fdopen(number, "w", encoding="utf-8") as file:
-        traceback.print_exc(file=file)
-    return name
 
 
 def _begin_jax() -> None:
@@ -217,23 +210,6 @@ def _existing(folder: Path) -> Path:
     return folder
 
 
-def _say(notes: Sequence[str]) -> None:
-    """What is left out of tables and verdicts, and the remedy: a line on standard error each."""
-    for note in notes:
-        complain(note)
-
-
-def _show_verdicts(verdicts: Any) -> None:
-    from rich.table import Table
-
-    table = Table("claim", "published", "measured", "verdict", box=None, pad_edge=False)
-    for row in verdicts:
-        table.add_row(row.id, row.published, row.measured, row.outcome)
-    if table.rows:
-        _console()(table)
-
-
-def _console() -> Callable[[Any], None]:
-    from rich.console import Console
-
-    return Console(width=None if sys.stdout.isatty() else 160, markup=False, highlight=False).print
+def _show_verdicts(verdicts: Iterable[Any]) -> None:
+    if rows := [{"claim": v.id, "published": v.published, "measured": v.measured, "verdict": v.outcome} for v in verdicts]:
+        show_rows(rows)

@@ -5,10 +5,10 @@ Mechanisms are tagged values (`kind`). A mistake is one line that names the key 
 """
 
 import difflib
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Annotated, Any, TypeVar, get_args
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from leadline.experiments.runtime.errors import UserError
 
@@ -22,13 +22,23 @@ Factor = Annotated[float, Field(ge=1)]  # by which a context grows
 
 
 class Frozen(BaseModel):
-    """Refuses keys that it does not know."""
+    """Refuses keys that it does not know, and values that do not go together."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", protected_namespaces=(), allow_inf_nan=False)
 
+    def problems(self) -> Iterator[str]:
+        """What is wrong with values that are right one by one. The first is a ValueError when the value is made."""
+        yield from ()
 
-# Keys of an exact study that stood at the top of the file.
-OF_EXACT = (
+    @model_validator(mode="after")
+    def _no_problems(self) -> "Frozen":
+        for problem in self.problems():
+            raise ValueError(problem)
+        return self
+
+
+# Keys that have another name now, by the table that they stood in ("" is the top of the file).
+_AT_TOP = (
     "head_dims",
     "lengths",
     "inclusive",
@@ -40,31 +50,27 @@ OF_EXACT = (
     "reference",
     "window",
 )
-# Keys that have another name now, under the table that they stood in ("" is the top of the file).
 RENAMED = {
-    ("model", "kernel"): "normalizer",
-    ("model", "kept"): "initial_tokens",
-    ("model", "scalable"): "scalable_softmax",
-    ("model", "compute"): "compute_dtype",
-    ("position", "kept"): "p",
-    ("data", "own_values"): "values_per_key",
-    ("measure", "sequences"): "windows",
-    ("measure", "lengths"): "perplexity.lengths, retrieval.lengths or recall.lengths",
-    ("measure", "extensions"): "perplexity.extensions",
-    ("measure", "last"): "perplexity.last or recall.last",
-    ("measure", "stride"): "perplexity.stride or streaming.stride",
-    ("measure", "rows"): "retrieval.rows or recall.rows",
-    ("measure", "depths"): "retrieval.depths",
-    ("measure", "hidden"): "ablation.hidden",
-    ("measure", "map"): "ablation.map",
-    ("measure", "kept"): "streaming.initial_tokens",
-    ("measure", "in_text"): "streaming.text_positions",
-    ("measure", "dense"): "streaming.full_attention",
-    ("measure", "recomputed"): "streaming.recomputed",
-    ("measure", "cache"): "streaming.cache",
-    ("measure", "bytes"): "vocabulary.bytes",
-    ("measure", "tokens"): "windows, perplexity.windows or streaming.tokens",
-    **{("", name): f"exact.{name}" for name in OF_EXACT},
+    "": {name: f"exact.{name}" for name in _AT_TOP},
+    "model": {"kernel": "normalizer", "kept": "initial_tokens", "scalable": "scalable_softmax", "compute": "compute_dtype"},
+    "position": {"kept": "p"},
+    "data": {"own_values": "values_per_key"},
+    "measure": {
+        **{name: f"ablation.{name}" for name in ("hidden", "map")},
+        **{name: f"streaming.{name}" for name in ("recomputed", "cache")},
+        "sequences": "windows",
+        "tokens": "windows, perplexity.windows or streaming.tokens",
+        "bytes": "vocabulary.bytes",
+        "kept": "streaming.initial_tokens",
+        "in_text": "streaming.text_positions",
+        "dense": "streaming.full_attention",
+        "lengths": "perplexity.lengths, retrieval.lengths or recall.lengths",
+        "extensions": "perplexity.extensions",
+        "last": "perplexity.last or recall.last",
+        "stride": "perplexity.stride or streaming.stride",
+        "rows": "retrieval.rows or recall.rows",
+        "depths": "retrieval.depths",
+    },
 }
 
 
@@ -81,20 +87,21 @@ def _explain(error: Any, kind: type[BaseModel]) -> str:
     location = [str(part) for part in error["loc"]]
     parents, valid = _walk(location, kind)
     key = ".".join(parents)
+    table, name = ["", *parents][-2:] if parents else ("", "")
+    new_name = RENAMED.get(table, {}).get(name)
     match error["type"]:
-        case "extra_forbidden" if (new_name := _renamed(parents)) is not None:
+        case "extra_forbidden" if new_name is not None:
             return f"{key}: this key is named {new_name} now"
         case "extra_forbidden":
             return f"{key}: unknown key{nearest(parents[-1], valid)}"
         case "missing":
             return f"{key}: this key is required"
-        case "union_tag_not_found":
-            tag = error["ctx"]["discriminator"].strip("'")
-            return f"{f'{key}.' if key else ''}{tag}: this key is required"
-        case "union_tag_invalid":
+        case "union_tag_not_found" | "union_tag_invalid" as problem:
+            tag = ".".join([*parents, error["ctx"]["discriminator"].strip("'")])
+            if problem == "union_tag_not_found":
+                return f"{tag}: this key is required"
             tags = [tag.strip(" '") for tag in error["ctx"]["expected_tags"].split(",")]
-            tag = error["ctx"]["discriminator"].strip("'")
-            return f"{f'{key}.' if key else ''}{tag} = {error['ctx']['tag']!r}: unknown{nearest(error['ctx']['tag'], tags)}"
+            return f"{tag} = {error['ctx']['tag']!r}: unknown{nearest(error['ctx']['tag'], tags)}"
         case "value_error":
             return f"{f'{key}: ' if key else ''}{error['ctx']['error']}"
         case _:
@@ -102,16 +109,11 @@ def _explain(error: Any, kind: type[BaseModel]) -> str:
             return f"{key} = {error['input']!r}: {message.replace('input ', '')}"
 
 
-def _renamed(parents: Sequence[str]) -> str | None:
-    table = parents[-2] if len(parents) > 1 else ""
-    return RENAMED.get((table, parents[-1]))
-
-
 def _walk(location: list[str], kind: type[BaseModel]) -> tuple[list[str], list[str]]:
     """Follows pydantic's location through the classes: the keys without the tags of unions, and the keys valid at the end."""
     kinds, keys, valid = [kind], [], []
     for part in location:
-        tagged = [kind for kind in kinds if part in _tags(kind)]
+        tagged = [k for k in kinds if "kind" in k.model_fields and part in get_args(k.model_fields["kind"].annotation)]
         if tagged:
             kinds = tagged
             continue
@@ -128,11 +130,6 @@ def _classes(annotation: Any) -> list[type[BaseModel]]:
     if isinstance(annotation, type) and issubclass(annotation, BaseModel):
         return [annotation]
     return [model for part in get_args(annotation) for model in _classes(part)]
-
-
-def _tags(kind: type[BaseModel]) -> tuple[str, ...]:
-    """The values by which a union knows this class."""
-    return get_args(kind.model_fields["kind"].annotation) if "kind" in kind.model_fields else ()
 
 
 def nearest(key: str, valid: Sequence[str]) -> str:

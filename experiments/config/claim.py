@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from typing import Annotated, Literal
 
-from pydantic import Field, model_validator
+from pydantic import Field
 
 from leadline.experiments.config.base import Frozen
 from leadline.experiments.config.report import Dims
@@ -91,25 +91,23 @@ class Claim(Frozen):
         sides = [*self.compared(), *(condition.term for condition in self.when)]
         return list(dict.fromkeys([part.arm for side in sides for part in side.parts()] + [self.arms] * bool(self.arms)))
 
-    @model_validator(mode="after")
-    def _complete(self) -> "Claim":
+    def problems(self) -> Iterator[str]:
         if self.function is not None:
             if self.left is not None or self.relation is not None:
-                raise ValueError(f"claim {self.id}: give function, or left and relation, not both")
+                yield f"claim {self.id}: give function, or left and relation, not both"
             if not self.arms:
-                raise ValueError(f"claim {self.id}: function takes the arms of a selector: give arms")
-            return self
+                yield f"claim {self.id}: function takes the arms of a selector: give arms"
+            return
         if self.left is None or self.relation is None:
-            raise ValueError(f"claim {self.id}: give left and relation, or function")
+            yield f"claim {self.id}: give left and relation, or function"
         within = self.relation == "within"
         if within != (self.bounds is not None) or within == (self.right is not None):
-            raise ValueError(f'claim {self.id}: relation = "within" takes bounds, the others take right')
+            yield f'claim {self.id}: relation = "within" takes bounds, the others take right'
         if self.relation == "equivalent" and self.delta is None:
-            raise ValueError(f'claim {self.id}: relation = "equivalent" takes delta')
+            yield f'claim {self.id}: relation = "equivalent" takes delta'
         if within and self.delta is not None:
-            raise ValueError(f'claim {self.id}: relation = "within" has bounds, and takes no delta')
+            yield f'claim {self.id}: relation = "within" has bounds, and takes no delta'
         if self.share is not None and self.delta is not None:
-            raise ValueError(f"claim {self.id}: a share of seeds takes no delta")
+            yield f"claim {self.id}: a share of seeds takes no delta"
         if self.bounds is not None and self.bounds[0] > self.bounds[1]:
-            raise ValueError(f"claim {self.id}: bounds = {list(self.bounds)}: the first is the lower one")
-        return self
+            yield f"claim {self.id}: bounds = {list(self.bounds)}: the first is the lower one"

@@ -1,8 +1,9 @@
 """What a model is trained on."""
 
+from collections.abc import Iterator
 from typing import Annotated, Literal, get_args
 
-from pydantic import BeforeValidator, Discriminator, Field, Tag, model_validator
+from pydantic import BeforeValidator, Discriminator, Field, Tag
 
 from leadline.experiments.config.base import Frozen, Positive
 from leadline.experiments.config.tokenizer import TokenizerConfig
@@ -12,14 +13,25 @@ TASKS: tuple[Task, ...] = get_args(Task)
 DIGITS = 10  # addition's digits are the first values
 
 
-def _is_files(corpus: object) -> bool:
-    return corpus == "stdlib" or (isinstance(corpus, list | tuple) and all(isinstance(path, str) for path in corpus))
+FILES = '"stdlib" nor a list of files and folders, as in ["book.txt"]'
+MIXTURE = '{ kind = "mixture", parts = [{ corpus = ["book.txt"], weight = 1.0 }] }'
+
+
+def _form(corpus: object) -> str:
+    files = isinstance(corpus, list | tuple) and all(isinstance(path, str) for path in corpus)
+    return "mixture" if isinstance(corpus, dict | Mixture) else "stdlib" if corpus == "stdlib" else "files" if files else ""
 
 
 def _files(corpus: object) -> object:
     """Checked here because the error of a union would name its first member alone."""
-    if not _is_files(corpus):
-        raise ValueError(f'{corpus!r} is neither "stdlib" nor a list of files and folders, as in ["book.txt"]')
+    if _form(corpus) not in ("stdlib", "files"):
+        raise ValueError(f"{corpus!r} is neither {FILES}")
+    return corpus
+
+
+def _files_or_mixture(corpus: object) -> object:
+    if not _form(corpus):
+        raise ValueError(f"{corpus!r} is neither {FILES}, nor a mixture, as in {MIXTURE}")
     return corpus
 
 
@@ -40,19 +52,6 @@ class Mixture(Frozen):
 
     kind: Literal["mixture"] = "mixture"
     parts: tuple[MixturePart, ...] = Field(min_length=1)
-
-
-def _files_or_mixture(corpus: object) -> object:
-    if not _is_files(corpus) and not isinstance(corpus, dict | Mixture):
-        raise ValueError(
-            f'{corpus!r} is neither "stdlib" nor a list of files and folders, as in ["book.txt"], nor a mixture, as in '
-            '{ kind = "mixture", parts = [{ corpus = ["book.txt"], weight = 1.0 }] }'
-        )
-    return corpus
-
-
-def _form(corpus: object) -> str:
-    return "mixture" if isinstance(corpus, dict | Mixture) else "stdlib" if corpus == "stdlib" else "files"
 
 
 Corpus = Annotated[
@@ -91,11 +90,9 @@ class BackcopyData(Frozen):
     zipf: float = Field(default=0.9, ge=0)  # token frequencies fall as rank^-zipf; 0.9 is about that of text
     bos: Literal["fixed", "absent"] = "fixed"
 
-    @model_validator(mode="after")
-    def _some_token_is_no_trigger(self) -> "BackcopyData":
+    def problems(self) -> Iterator[str]:
         if self.triggers >= self.vocabulary:
-            raise ValueError(f"triggers = {self.triggers} leaves no other token of a vocabulary of {self.vocabulary}")
-        return self
+            yield f"triggers = {self.triggers} leaves no other token of a vocabulary of {self.vocabulary}"
 
 
 class RetrievalData(Frozen):
@@ -116,13 +113,11 @@ class RetrievalData(Frozen):
     chains: Positive = 2  # of variable_tracking
     hops: Positive = 2
 
-    @model_validator(mode="after")
-    def _one_share_a_task(self) -> "RetrievalData":
+    def problems(self) -> Iterator[str]:
         if len(set(self.tasks)) < len(self.tasks):
-            raise ValueError(f"tasks = {list(self.tasks)}: each is there once; give it a larger share instead")
+            yield f"tasks = {list(self.tasks)}: each is there once; give it a larger share instead"
         if self.shares is not None and len(self.shares) != len(self.tasks):
-            raise ValueError(f"{len(self.shares)} shares for {len(self.tasks)} tasks: give one a task, or none")
-        return self
+            yield f"{len(self.shares)} shares for {len(self.tasks)} tasks: give one a task, or none"
 
 
 class MixedData(Frozen):
@@ -136,17 +131,13 @@ class MixedData(Frozen):
     keys: Positive = 128
     values: int = Field(default=4, ge=2)  # of each key
 
-    @model_validator(mode="after")
-    def _keys_suffice(self) -> "MixedData":
-        self.check_keys(self.length)
-        return self
+    def problems(self) -> Iterator[str]:
+        yield from self.lacks_keys(self.length)
 
-    def check_keys(self, length: int) -> None:
-        """Raises ValueError where a row of this length may need more keys than there are."""
+    def lacks_keys(self, length: int) -> Iterator[str]:
+        """Says so where a row of this length may need more keys than there are."""
         if length // 2 > self.keys:
-            raise ValueError(
-                f"keys = {self.keys}: a row of {length} tokens may need {length // 2}; raise keys or shorten the row"
-            )
+            yield f"keys = {self.keys}: a row of {length} tokens may need {length // 2}; raise keys or shorten the row"
 
 
 Data = Annotated[TextData | BackcopyData | RetrievalData | MixedData, Field(discriminator="kind")]

@@ -43,7 +43,7 @@ def _study(tree: Tree, words: Sequence[str], path: Path) -> Study:
     """A study with its words. UserError also where a table or figure is to show an arm that the study does not have."""
     study = validated(Study, _overridden(tree, words), str(path))
     labels = [label for _, label in named_arms(study).values()]
-    labels += [_label(name, written, "") for name, written in study.arms.items()]
+    labels += [_label(family, written) for family, written in study.arms.items()]
     for kind, specs in (("tables", study.tables), ("figures", study.figures)):
         for number, spec in enumerate(specs):
             for label in spec.labels if study.exact is None else ():
@@ -58,46 +58,56 @@ def arms_of(study: Study, path: Path) -> list[Arm]:
     An arm with a `start` is merged with the arm that it starts from too, and in a sweep starts from the one of equal values.
     """
     shared = study.model_dump(include=set(SECTIONS))
-    written = study.arms or {"base": {}}
+    written = _written(study)
     arms: dict[str, Arm] = {}
-    chains = {name: _chain(name, written, path) for name in written}
-    for name in _running(study, chains, path):
-        chain = chains[name]
-        for suffix, values, swept in _sweep(study.sweep):
-            where = f"{path}: arms.{name}{suffix}"
-            overrides: Tree = {}
-            for ancestor in reversed(chain):
-                overrides = _merged(overrides, {k: v for k, v in written[ancestor].items() if k not in DESCRIPTIONS})
-            changes = _merged(overrides, swept)
-            for key in changes:
-                if key not in SECTIONS:
-                    raise UserError(f"{where}.{key}: unknown key{nearest(key, [*SECTIONS, *DESCRIPTIONS])}")
-            described = {"name": name + suffix, "label": _label(name, written[name], values)}
-            described |= {"published": written[name].get("published", ())}
-            arms[name + suffix] = validated(Arm, {**_merged(shared, changes), **described}, where)
-    starts = {name: written[name]["start"] for name in written if "start" in written[name]}
-    suffixes = [suffix for suffix, _, _ in _sweep(study.sweep)]
-    links = {name + suffix: f"{start}{suffix}" for name, start in starts.items() for suffix in suffixes}
+    links: dict[str, str] = {}
+    chains = {family: _chain(family, written, path) for family in written}
+    running = _running(study, chains, path)
+    for name, family, label, swept in _swept(study):
+        if family not in running:
+            continue
+        where = f"{path}: arms.{name}"
+        changes: Tree = {}
+        for ancestor in reversed(chains[family]):
+            changes = _merged(changes, {k: v for k, v in written[ancestor].items() if k not in DESCRIPTIONS})
+        changes = _merged(changes, swept)
+        for key in changes:
+            if key not in SECTIONS:
+                raise UserError(f"{where}.{key}: unknown key{nearest(key, [*SECTIONS, *DESCRIPTIONS])}")
+        described = {"name": name, "label": label, "published": written[family].get("published", ())}
+        arms[name] = validated(Arm, {**_merged(shared, changes), **described}, where)
+        if "start" in written[family]:
+            links[name] = written[family]["start"] + name.removeprefix(family)
     return [_started(arm, arms, links) for arm in arms.values()]
 
 
-def _running(study: Study, chains: Mapping[str, Sequence[str]], path: Path) -> list[str]:
-    """The arms in `only`, and those that they start from, in the order of the file; all of them where `only` is empty."""
+def _running(study: Study, chains: Mapping[str, Sequence[str]], path: Path) -> set[str]:
+    """The arms in `only` and those that they start from; all of them where `only` is empty."""
     for name in study.only:
         if name not in chains:
             raise UserError(f"{path}: only: no arm is called {name!r}{nearest(name, list(chains))}")
-    needed = {ancestor for name in study.only or chains for ancestor in chains[name]}
-    return [name for name in chains if name in needed]
+    return {ancestor for name in study.only or chains for ancestor in chains[name]}
 
 
 def named_arms(study: Study) -> dict[str, tuple[str, str]]:
     """Of the name of each arm the name that the file has it under, which all arms of its sweep share, and its label."""
-    written = study.arms or {"base": {}}
-    return {
-        f"{name}{suffix}": (name, _label(name, written[name], swept))
-        for name in written
-        for suffix, swept, _ in _sweep(study.sweep)
-    }
+    return {name: (family, label) for name, family, label, _ in _swept(study)}
+
+
+def _written(study: Study) -> Mapping[str, Tree]:
+    return study.arms or {"base": {}}
+
+
+def _swept(study: Study) -> Iterator[tuple[str, str, str, Tree]]:
+    """Of each arm its name, the name that the file has it under, its label, and the settings of the sweep."""
+    for family, written in _written(study).items():
+        for values in itertools.product(*study.sweep.values()):
+            name, label, tree = family, _label(family, written), {}
+            for key, value in zip(study.sweep, values, strict=True):
+                last = key.split(".")[-1]
+                name, label = f"{name}_{last}={value}", f"{label}, {last.replace('_', ' ')} {value}"
+                tree = _merged(tree, _nested(key, value))
+            yield name, family, label, tree
 
 
 def _chain(name: str, written: Mapping[str, Tree], path: Path) -> list[str]:
@@ -180,17 +190,6 @@ def _merged(tree: Tree, changes: Tree) -> Tree:
     return result
 
 
-def _sweep(sweep: dict[str, tuple[object, ...]]) -> Iterator[tuple[str, str, Tree]]:
-    """The ending of an arm's name, that of its label, and the settings, for each combination of values."""
-    for values in itertools.product(*sweep.values()):
-        tree: Tree = {}
-        for key, value in zip(sweep, values, strict=True):
-            tree = _merged(tree, _nested(key, value))
-        last = [(key.split(".")[-1], value) for key, value in zip(sweep, values, strict=True)]
-        label = "".join(f", {key.replace('_', ' ')} {value}" for key, value in last)
-        yield "".join(f"_{key}={value}" for key, value in last), label, tree
-
-
-def _label(name: str, written: Tree, values: str) -> str:
-    """What tables and legends call an arm: its label, or its name with blanks, and the values of a sweep."""
-    return f"{written.get('label') or name.replace('_', ' ')}{values}"
+def _label(family: str, written: Tree) -> str:
+    """What tables and legends call an arm besides the values of a sweep: its label, or its name with blanks."""
+    return written.get("label") or family.replace("_", " ")

@@ -1,8 +1,9 @@
 """What is measured of trained models: curves along the way, and at the end each of the tables below that is given."""
 
+from collections.abc import Iterator
 from typing import Annotated
 
-from pydantic import Field, model_validator
+from pydantic import Field
 
 from leadline.experiments.config.base import Frozen, Positive
 from leadline.experiments.config.scaling import Extension
@@ -17,11 +18,9 @@ class SinkRate(Frozen):
     epsilon: float = Field(default=0.3, gt=0, lt=1)
     length: Positive = 64
 
-    @model_validator(mode="after")
-    def _token_is_in_the_text(self) -> "SinkRate":
+    def problems(self) -> Iterator[str]:
         if self.token > self.length:
-            raise ValueError(f"token {self.token} is not within a text of length {self.length}")
-        return self
+            yield f"token {self.token} is not within a text of length {self.length}"
 
 
 class AblationMeasure(Frozen):

@@ -1,9 +1,10 @@
 """A model: its sizes, and its mechanisms besides the positions."""
 
 import math
+from collections.abc import Iterator
 from typing import Annotated, Literal
 
-from pydantic import Field, model_validator
+from pydantic import Field
 
 from leadline.experiments.config.base import Frozen, Positive
 from leadline.experiments.config.position import Heads, Pope, Position
@@ -68,15 +69,6 @@ class Sigmoid(Frozen):
 Normalizer = Annotated[Softmax | Clipped | Softpick | Relu | Sigmoid, Field(discriminator="kind")]
 
 
-def check_scores(normalizer: Normalizer, sink: Sink) -> None:
-    """ValueError for a sink in the denominator of a normalizer that has none."""
-    if not isinstance(sink, NoSink) and not isinstance(normalizer, Softmax | Clipped):
-        raise ValueError(
-            f"sink {sink.kind!r} stands in the denominator of a softmax, and normalizer {normalizer.kind!r} has none: "
-            'set sink = { kind = "none" }, or normalizer = { kind = "softmax" } or "clipped"'
-        )
-
-
 # The gates (leadline.model.attention.gate).
 
 
@@ -96,13 +88,11 @@ class Gate(Frozen):
     low: float = 0.0
     high: float = 1.0
 
-    @model_validator(mode="after")
-    def _possible(self) -> "Gate":
+    def problems(self) -> Iterator[str]:
         if self.kind == "projection" and self.per != "channel":
-            raise ValueError(f'a gate on the projection has per = "channel", not {self.per!r}: there are no heads behind it')
+            yield f'a gate on the projection has per = "channel", not {self.per!r}: there are no heads behind it'
         if self.static and self.dims is not None:
-            raise ValueError(f"a static gate sees no input, so it cannot see the first {self.dims} channels: leave dims out")
-        return self
+            yield f"a static gate sees no input, so it cannot see the first {self.dims} channels: leave dims out"
 
 
 AnyGate = Annotated[NoGate | Gate, Field(discriminator="kind")]
@@ -141,27 +131,25 @@ class ModelConfig(Frozen):
     def attention_heads(self) -> Heads:
         return Heads(self.heads, self.head_width)
 
-    @model_validator(mode="after")
-    def _heads_fit(self) -> "ModelConfig":
+    def problems(self) -> Iterator[str]:
         size = self.head_width
         if self.head_dim is None and self.width % self.heads:
-            raise ValueError(f"width {self.width} does not divide into {self.heads} heads: change one, or set head_dim")
+            yield f"width {self.width} does not divide into {self.heads} heads: change one, or set head_dim"
         if size % 2:
-            raise ValueError(f"the head dimension {size} is odd: RoPE rotates pairs")
+            yield f"the head dimension {size} is odd: RoPE rotates pairs"
         if self.initial_tokens is not None and self.window is None:
-            raise ValueError(
-                f"initial_tokens = {self.initial_tokens}: without a window every token is seen; set window, or leave it out"
-            )
+            yield f"initial_tokens = {self.initial_tokens}: without a window every token is seen; set window, or leave it out"
         if self.kv_heads is not None and self.heads % self.kv_heads:
-            raise ValueError(f"kv_heads {self.kv_heads} does not divide heads {self.heads}")
-        self.position.check(self.attention_heads)
-        check_scores(self.normalizer, self.sink)
-        if isinstance(self.sink, KeyBias) and (self.sink.dims or 0) > size:
-            raise ValueError(f"sink.dims = {self.sink.dims}: the key has {size} channels")
-        if isinstance(self.position, Pope) and isinstance(self.sink, KeyBias):
-            raise ValueError('position "pope" cannot have a key bias: set another position, or another sink')
-        if isinstance(self.gate, Gate) and (self.gate.dims or 0) > self.width:
-            raise ValueError(
-                f"the gate cannot see the first {self.gate.dims} of {self.width} channels: set dims = {self.width}"
+            yield f"kv_heads {self.kv_heads} does not divide heads {self.heads}"
+        yield from self.position.misfits(self.attention_heads)
+        if not isinstance(self.sink, NoSink) and not isinstance(self.normalizer, Softmax | Clipped):
+            yield (
+                f"sink {self.sink.kind!r} stands in the denominator of a softmax, and normalizer {self.normalizer.kind!r} has "
+                'none: set sink = { kind = "none" }, or normalizer = { kind = "softmax" } or "clipped"'
             )
-        return self
+        if isinstance(self.sink, KeyBias) and (self.sink.dims or 0) > size:
+            yield f"sink.dims = {self.sink.dims}: the key has {size} channels"
+        if isinstance(self.position, Pope) and isinstance(self.sink, KeyBias):
+            yield 'position "pope" cannot have a key bias: set another position, or another sink'
+        if isinstance(self.gate, Gate) and (dims := self.gate.dims or 0) > self.width:
+            yield f"the gate cannot see the first {dims} of {self.width} channels: set dims = {self.width}"

@@ -5,13 +5,14 @@ compiled in besides (model.block.BlockConfig) is in config/to_model.py.
 """
 
 import math
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple
 
 import numpy as np
-from pydantic import BeforeValidator, Field, model_validator
+from pydantic import BeforeValidator, Field
 
 from leadline.experiments.config.base import Frozen, Part, Positive
-from leadline.experiments.config.scaling import Lengths, NoScaling, Scaling, TablePer
+from leadline.experiments.config.scaling import Dynamic, Lengths, NoScaling, Scaling, TablePer
 from leadline.model.positions.alibi import alibi_slopes
 from leadline.model.positions.frequencies import p_rope, partial
 from leadline.model.positions.sections import axial, interleaved_sections, sectioned
@@ -48,8 +49,9 @@ class Encoding(Frozen):
         """The most tokens of a text, and what ends there."""
         return math.inf, ""
 
-    def check(self, heads: Heads) -> None:
-        """ValueError where heads of this size cannot have the encoding; the nearest that they can have is named."""
+    def misfits(self, heads: Heads) -> Iterator[str]:  # noqa: ARG002
+        """Why heads of this size cannot have the encoding; the nearest that they can have is named."""
+        yield from ()
 
 
 class Rotating(Encoding):
@@ -60,7 +62,7 @@ class Rotating(Encoding):
 
     @property
     def table_per(self) -> TablePer:
-        return self.scaling.table_per
+        return self.scaling.per if isinstance(self.scaling, Dynamic) else "sequence"
 
     def spectrum(self, heads: Heads) -> int:
         """The dimension d of w_i = b^(-2i/d), i = 0 … d/2 - 1."""
@@ -70,8 +72,8 @@ class Rotating(Encoding):
         table, factor = self.scaling.scaled(self.spectrum(heads), self.base, lengths)
         return {"inverse_frequencies": table, "attention_factor": factor}
 
-    def check(self, heads: Heads) -> None:
-        self.scaling.check(self.base, self.spectrum(heads))
+    def misfits(self, heads: Heads) -> Iterator[str]:
+        yield from self.scaling.misfits(self.base, self.spectrum(heads))
 
 
 class Temperature(Frozen):
@@ -98,19 +100,17 @@ class Rope(Rotating):
     interleaved_sections: bool = False
     grid: tuple[Positive, ...] = ()
 
-    @model_validator(mode="after")
-    def _fits_together(self) -> "Rope":
+    def problems(self) -> Iterator[str]:
         if self.partial < 1 and self.p < 1:
-            raise ValueError("partial and p both leave pairs without rotation, in two ways: give one of them")
+            yield "partial and p both leave pairs without rotation, in two ways: give one of them"
         if self.sections is not None and (self.partial < 1 or self.p < 1):
-            raise ValueError("sections divide all pairs: leave partial and p at 1")
+            yield "sections divide all pairs: leave partial and p at 1"
         if self.interleaved_sections and self.sections is None:
-            raise ValueError("interleaved_sections says how pairs are dealt to sections: give sections = [16, 24, 24], say")
+            yield "interleaved_sections says how pairs are dealt to sections: give sections = [16, 24, 24], say"
         if self.grid and len(self.grid) + 1 != len(self.sections or ()):
-            raise ValueError(f"a grid of {len(self.grid) + 1} axes needs as many sections, not {len(self.sections or ())}")
+            yield f"a grid of {len(self.grid) + 1} axes needs as many sections, not {len(self.sections or ())}"
         if self.temperature is not None and self.nope_every is None:
-            raise ValueError("the temperature is that of layers without positions: give nope_every = 4, say")
-        return self
+            yield "the temperature is that of layers without positions: give nope_every = 4, say"
 
     def spectrum(self, heads: Heads) -> int:
         """Partial RoPE has fewer pairs."""
@@ -126,16 +126,16 @@ class Rope(Rotating):
             return {"inverse_frequencies": divide(table, self.sections), "attention_factor": factor}
         return {"inverse_frequencies": p_rope(table, self.p), "attention_factor": factor}
 
-    def check(self, heads: Heads) -> None:
-        super().check(heads)
+    def misfits(self, heads: Heads) -> Iterator[str]:
+        yield from super().misfits(heads)
         pairs = heads.size // 2
         for name, part in (("partial", self.partial), ("p", self.p)):
             share = part * pairs
             if share != round(share) or share < 1:
                 nearest = max(1, round(share)) / pairs
-                raise ValueError(f"{name} = {part} is not a whole number of {pairs} pairs; {nearest} is")
+                yield f"{name} = {part} is not a whole number of {pairs} pairs; {nearest} is"
         if self.sections is not None and sum(self.sections) != pairs:
-            raise ValueError(f"sections {list(self.sections)} divide {sum(self.sections)} pairs, a head has {pairs}")
+            yield f"sections {list(self.sections)} divide {sum(self.sections)} pairs, a head has {pairs}"
 
 
 class Axial(Encoding):
@@ -149,12 +149,10 @@ class Axial(Encoding):
     def rows(self, heads: Heads, lengths: Lengths) -> dict[str, Any]:  # noqa: ARG002
         return {"inverse_frequencies": axial(heads.size, self.base, len(self.grid) + 1)}
 
-    def check(self, heads: Heads) -> None:
+    def misfits(self, heads: Heads) -> Iterator[str]:
         axes = len(self.grid) + 1
         if heads.size % (2 * axes):
-            raise ValueError(
-                f"{axes} axes share a head's pairs: the head dimension {heads.size} must be a multiple of {2 * axes}"
-            )
+            yield (f"{axes} axes share a head's pairs: the head dimension {heads.size} must be a multiple of {2 * axes}")
 
 
 class XPos(Rotating):
@@ -191,11 +189,9 @@ class T5(Encoding):
     buckets: int = Field(default=32, ge=2)
     furthest: Positive = 128  # tokens
 
-    @model_validator(mode="after")
-    def _buckets_reach(self) -> "T5":
+    def problems(self) -> Iterator[str]:
         if self.furthest <= self.buckets // 2:
-            raise ValueError(f"furthest = {self.furthest} must be above {self.buckets // 2}, half of the buckets")
-        return self
+            yield f"furthest = {self.furthest} must be above {self.buckets // 2}, half of the buckets"
 
     def bias(self) -> "PositionBias":
         from leadline.model.positions import t5

@@ -5,9 +5,10 @@ Both arrange measurements by keys. A key is "arm"; "family", the arm as the file
 "train.learning_rate" ("config.NAME" for a key at its top, as records of exact studies have them).
 """
 
+from collections.abc import Iterator
 from typing import Annotated, Any, Literal
 
-from pydantic import BeforeValidator, Field, model_validator
+from pydantic import BeforeValidator, Field
 
 from leadline.experiments.config.base import Frozen, Positive
 
@@ -20,8 +21,7 @@ class TrainingLength(Frozen):
 
 Dim = TrainingLength | bool | int | float | str
 Dims = dict[str, Dim]
-# Dotted keys of an arm's configuration and the values that it must have. A text stands for the `kind` of a tagged value,
-# true and false for a table that is there and one that is not.
+# Dotted keys of an arm's configuration and the values that it must have, as `leadline.experiments.records.arms.matches` says.
 Selector = dict[str, Any]
 
 
@@ -112,9 +112,7 @@ class FigureSpec(Frozen):
     log: tuple[Literal["x", "y"], ...] = ()  # absent: where values that are no shares span decades
     columns: Positive = 4  # of panels
 
-    @model_validator(mode="after")
-    def _complete(self) -> "FigureSpec":
+    def problems(self) -> Iterator[str]:
         for kind, name in (("scatter", "x"), ("value", "key"), ("dim", "dim")):
             if self.kind == kind and getattr(self, name) is None:
-                raise ValueError(f'a figure of kind = "{kind}" needs {name}')
-        return self
+                yield f'a figure of kind = "{kind}" needs {name}'

@@ -1,8 +1,9 @@
 """The context extensions of RoPE. To add one, write its function in model/positions and its class here."""
 
-from typing import Annotated, Any, Literal, NamedTuple
+from collections.abc import Iterator
+from typing import Annotated, Any, Literal, NamedTuple, get_args
 
-from pydantic import Field, model_validator
+from pydantic import Field
 
 from leadline.experiments.config.base import Factor, Frozen, Positive
 from leadline.model.positions import frequencies, yarn
@@ -30,22 +31,15 @@ class Extending(Frozen):
         """Inverse frequencies of the spectrum d, float64 [d/2] in rad per token, and the final factor of cos and sin."""
         return frequencies.inverse_frequencies(d, base), 1.0
 
-    @property
-    def table_per(self) -> TablePer:
-        return "sequence"
-
-    def check(self, base: float, d: int) -> None:
-        """ValueError where the spectrum d of this base cannot be scaled in that way."""
+    def misfits(self, base: float, d: int) -> Iterator[str]:  # noqa: ARG002
+        """Why the spectrum d of this base cannot be scaled in that way."""
+        yield from ()
 
 
 class Dynamic(Extending):
     """An extension whose table depends on the length of a text."""
 
     per: TablePer = "sequence"
-
-    @property
-    def table_per(self) -> TablePer:
-        return self.per
 
 
 class NoScaling(Extending):
@@ -60,27 +54,29 @@ class PositionInterpolation(Extending):
         return frequencies.position_interpolation(d, base, self.factor), 1.0
 
 
-class NtkAware(Extending):
+class Ntk(Extending):
+    """The base is scaled such that the lowest frequency is interpolated and the highest one stays."""
+
+    def misfits(self, base: float, d: int) -> Iterator[str]:  # noqa: ARG002
+        if d < 4:
+            yield f"NTK-aware scaling needs a head dimension of 4 or more, not the head dimension {d}"
+
+
+class NtkAware(Ntk):
     kind: Literal["ntk"] = "ntk"
     factor: Factor
 
     def scaled(self, d: int, base: float, lengths: Lengths) -> tuple[Table, float]:  # noqa: ARG002
         return frequencies.ntk_aware(d, base, self.factor), 1.0
 
-    def check(self, base: float, d: int) -> None:  # noqa: ARG002
-        _check_two_pairs(d)
 
-
-class DynamicNtk(Dynamic):
+class DynamicNtk(Ntk, Dynamic):
     kind: Literal["dynamic_ntk"] = "dynamic_ntk"
     factor: Factor = 1.0  # 1 extends by length / original_length; more extends by more than the text needs
     original_length: Positive | None = None
 
     def scaled(self, d: int, base: float, lengths: Lengths) -> tuple[Table, float]:
         return frequencies.dynamic_ntk(d, base, self.factor, self.original_length or lengths.trained, lengths.text), 1.0
-
-    def check(self, base: float, d: int) -> None:  # noqa: ARG002
-        _check_two_pairs(d)
 
 
 class Parts(Extending):
@@ -92,15 +88,13 @@ class Parts(Extending):
     ramp: Literal["pairs", "rotations"] = "pairs"
     truncate: bool = True
 
-    @model_validator(mode="after")
-    def _ramp_has_two_ends(self) -> "Parts":
+    def problems(self) -> Iterator[str]:
         if self.beta_fast <= self.beta_slow:
-            raise ValueError(f"beta_fast {self.beta_fast} must be above beta_slow {self.beta_slow}")
-        return self
+            yield f"beta_fast {self.beta_fast} must be above beta_slow {self.beta_slow}"
 
-    def check(self, base: float, d: int) -> None:  # noqa: ARG002
+    def misfits(self, base: float, d: int) -> Iterator[str]:  # noqa: ARG002
         if base <= 1:
-            raise ValueError(f"YaRN and NTK-by-parts need a RoPE base above 1, of which they take the logarithm, not {base}")
+            yield f"YaRN and NTK-by-parts need a RoPE base above 1, of which they take the logarithm, not {base}"
 
     @property
     def _ramp(self) -> dict[str, Any]:
@@ -123,11 +117,10 @@ class Yarn(Parts):
     attention_factor: float | None = Field(default=None, gt=0)
     attention_multiplier: float | None = Field(default=None, gt=0)
 
-    @model_validator(mode="after")
-    def _one_of_two(self) -> "Yarn":
+    def problems(self) -> Iterator[str]:
+        yield from super().problems()
         if self.attention_factor is not None and self.attention_multiplier is not None:
-            raise ValueError("attention_factor is final and attention_multiplier is on top of 0.1 ln(factor) + 1: give one")
-        return self
+            yield "attention_factor is final and attention_multiplier is on top of 0.1 ln(factor) + 1: give one"
 
     def scaled(self, d: int, base: float, lengths: Lengths) -> tuple[Table, float]:
         table = yarn.yarn(d, base, self.factor, self.original_length or lengths.trained, **self._ramp)
@@ -151,14 +144,10 @@ class Llama3(Extending):
     low_frequency_factor: float = Field(default=1.0, gt=0)
     high_frequency_factor: float = Field(default=4.0, gt=0)
 
-    @model_validator(mode="after")
-    def _band_has_two_ends(self) -> "Llama3":
+    def problems(self) -> Iterator[str]:
         if self.high_frequency_factor <= self.low_frequency_factor:
-            raise ValueError(
-                f"high_frequency_factor {self.high_frequency_factor} must be above low_frequency_factor "
-                f"{self.low_frequency_factor}"
-            )
-        return self
+            high, low = self.high_frequency_factor, self.low_frequency_factor
+            yield f"high_frequency_factor {high} must be above low_frequency_factor {low}"
 
     def scaled(self, d: int, base: float, lengths: Lengths) -> tuple[Table, float]:
         band = self.model_dump(include={"low_frequency_factor", "high_frequency_factor"})
@@ -180,57 +169,35 @@ class LongRope(Dynamic):
         table = frequencies.longrope(d, base, self.long if lengths.text > original else self.short)
         return table, self.attention_factor or frequencies.longrope_attention_factor(self.factor, original)
 
-    def check(self, base: float, d: int) -> None:  # noqa: ARG002
+    def misfits(self, base: float, d: int) -> Iterator[str]:  # noqa: ARG002
         for name, factors in (("short", self.short), ("long", self.long)):
             if len(factors) != d // 2:
-                raise ValueError(f"{name} has {len(factors)} factors: LongRoPE needs one a pair, {d // 2} in all")
-
-
-def _check_two_pairs(d: int) -> None:
-    if d < 4:
-        raise ValueError(f"NTK-aware scaling needs a head dimension of 4 or more, not the head dimension {d}")
+                yield f"{name} has {len(factors)} factors: LongRoPE needs one a pair, {d // 2} in all"
 
 
 Scaling = Annotated[
     NoScaling | PositionInterpolation | NtkAware | DynamicNtk | NtkByParts | Yarn | DynamicYarn | Llama3 | LongRope,
     Field(discriminator="kind"),
 ]
-# How a study extends the context of a trained model, by the evaluation length over the training length. The dynamic ones of
-# whole sequences are not here: at one length they are `ntk` and `yarn`.
-Extension = Literal[
-    "pi",
-    "ntk",
-    "ntk_by_parts",
-    "yarn",
-    "yarn_rotations",
-    "llama3",
-    "dynamic_ntk_query",
-    "dynamic_ntk_token",
-    "dynamic_yarn_query",
-    "dynamic_yarn_token",
-]
+# How a study extends the context of a trained model: by the evaluation length over the training length, or by the length of a
+# text. The dynamic ones of whole sequences are not here: at one length they are `ntk` and `yarn`.
+ByFactor = Literal["pi", "ntk", "ntk_by_parts", "yarn", "yarn_rotations", "llama3"]
+ByLength = Literal["dynamic_ntk_query", "dynamic_ntk_token", "dynamic_yarn_query", "dynamic_yarn_token"]
+Extension = Literal[ByFactor, ByLength]
+_SCALINGS: dict[Extension, Scaling] = {
+    "pi": PositionInterpolation(factor=1.0),
+    "ntk": NtkAware(factor=1.0),
+    "ntk_by_parts": NtkByParts(factor=1.0),
+    "yarn": Yarn(factor=1.0),
+    "yarn_rotations": Yarn(factor=1.0, ramp="rotations"),
+    "llama3": Llama3(factor=1.0),
+    "dynamic_ntk_query": DynamicNtk(per="query"),
+    "dynamic_ntk_token": DynamicNtk(per="token"),
+    "dynamic_yarn_query": DynamicYarn(per="query"),
+    "dynamic_yarn_token": DynamicYarn(per="token"),
+}
 
 
 def extension_of(name: Extension, factor: float) -> Scaling:
     """The scaling that an extension by `factor` is; every parameter else at its default."""
-    match name:
-        case "pi":
-            return PositionInterpolation(factor=factor)
-        case "ntk":
-            return NtkAware(factor=factor)
-        case "ntk_by_parts":
-            return NtkByParts(factor=factor)
-        case "yarn":
-            return Yarn(factor=factor)
-        case "yarn_rotations":
-            return Yarn(factor=factor, ramp="rotations")
-        case "llama3":
-            return Llama3(factor=factor)
-        case "dynamic_ntk_query":
-            return DynamicNtk(per="query")
-        case "dynamic_ntk_token":
-            return DynamicNtk(per="token")
-        case "dynamic_yarn_query":
-            return DynamicYarn(per="query")
-        case "dynamic_yarn_token":
-            return DynamicYarn(per="token")
+    return _SCALINGS[name].model_copy(update={"factor": factor} if name in get_args(ByFactor) else {})

@@ -1,9 +1,10 @@
 """A study: one TOML file with its question, its arms, what is measured of them, and how the records are shown and judged."""
 
 import re
+from collections.abc import Iterator
 from typing import Annotated, Any
 
-from pydantic import AfterValidator, Field, model_validator
+from pydantic import AfterValidator, Field
 
 from leadline.experiments.config.base import Frozen, Positive, nearest
 from leadline.experiments.config.claim import Claim
@@ -11,7 +12,7 @@ from leadline.experiments.config.data import BackcopyData, Data, MixedData, Retr
 from leadline.experiments.config.exact import Exact
 from leadline.experiments.config.measure import Measure, PerplexityMeasure, RecallMeasure, StreamingMeasure
 from leadline.experiments.config.model import ModelConfig
-from leadline.experiments.config.position import Alibi, Nope, Rope, Rotating
+from leadline.experiments.config.position import Alibi, Nope, Position, Rope, Rotating
 from leadline.experiments.config.report import FigureSpec, Published, Selector, TableSpec
 from leadline.experiments.config.scaling import extension_of
 from leadline.experiments.config.train import TrainConfig
@@ -36,6 +37,15 @@ def _folder_name(name: str) -> str:
 
 
 Name = Annotated[str, AfterValidator(_folder_name)]
+# The data that each table of [measure] measures.
+MEASURED = {
+    "ablation": TextData | BackcopyData,
+    "perplexity": TextData,
+    "retrieval": RetrievalData,
+    "recall": MixedData,
+    "streaming": TextData,
+    "vocabulary": TextData,
+}
 
 
 class Settings(Frozen):
@@ -46,30 +56,31 @@ class Settings(Frozen):
     train: TrainConfig
     measure: Measure = Measure()
 
-    @model_validator(mode="after")
-    def _can_be_measured(self) -> "Settings":
-        measure = self.measure
-        _check_longest(self, self.data.length, "data.length")
-        if isinstance(self.data, BackcopyData) and measure.sink.length != self.data.length:
-            raise ValueError(
+    def problems(self) -> Iterator[str]:
+        measure, data = self.measure, self.data
+        yield from _too_long(self, data.length, "data.length")
+        for table, kinds in MEASURED.items():
+            if getattr(measure, table) is not None and not isinstance(data, kinds):
+                yield f"[measure.{table}] does not measure data.kind = {data.kind!r}"
+        if isinstance(data, BackcopyData) and measure.sink.length != data.length:
+            yield (
                 f"measure.sink.length = {measure.sink.length}: sinks of this task are measured on whole sequences, of "
-                f"data.length = {self.data.length}; make them equal"
+                f"data.length = {data.length}; make them equal"
             )
         if measure.ablation is not None:
-            _check_ablation(self)
+            hidden, tokens = measure.ablation.hidden, measure.ablation.map
+            if max(hidden, default=0) >= data.length:
+                yield f"measure.ablation.hidden = {list(hidden)} leaves nothing of {data.length} tokens"
+            if tokens > data.length:
+                yield f"measure.ablation.map = {tokens} is more than the {data.length} tokens of a text"
         if measure.perplexity is not None:
-            _check_kind(self, "perplexity", TextData)
-            _check_perplexity(self, measure.perplexity)
+            yield from _perplexity_problems(self, measure.perplexity)
         if measure.retrieval is not None:
-            _check_kind(self, "retrieval", RetrievalData)
-            _check_longest(self, max(measure.retrieval.lengths), "measure.retrieval.lengths")
-        if measure.recall is not None:
-            _check_recall(self, measure.recall)
-        if measure.streaming is not None:
-            _check_streaming(self, measure.streaming)
-        if measure.vocabulary is not None:
-            _check_kind(self, "vocabulary", TextData)
-        return self
+            yield from _too_long(self, max(measure.retrieval.lengths), "measure.retrieval.lengths")
+        if measure.recall is not None and isinstance(data, MixedData):
+            yield from _recall_problems(self, measure.recall, data)
+        if measure.streaming is not None and isinstance(data, TextData):
+            yield from _streaming_problems(self.model.position, data, measure.streaming)
 
 
 class Study(Frozen):
@@ -99,34 +110,22 @@ class Study(Frozen):
     def heading(self) -> str:
         return self.title or self.study.replace("_", " ")
 
-    @model_validator(mode="after")
-    def _trains_or_computes(self) -> "Study":
+    def problems(self) -> Iterator[str]:
         parts = {"model": self.model, "data": self.data, "train": self.train}
         if self.exact is not None:
             superfluous = [name for name, part in parts.items() if part is not None]
             superfluous += [name for name, part in (("arms", self.arms), ("only", self.only)) if part]
             if superfluous:
-                raise ValueError(f"a study with [exact] trains nothing: leave out {', '.join(superfluous)}")
-            return self
-        for name, part in parts.items():
+                yield f"a study with [exact] trains nothing: leave out {', '.join(superfluous)}"
+        for name, part in parts.items() if self.exact is None else ():
             if part is None:
-                raise ValueError(f"{name}: this key is required, unless [exact] says what is computed without training")
-        return self
-
-    @model_validator(mode="after")
-    def _claims_are_distinct(self) -> "Study":
+                yield f"{name}: this key is required, unless [exact] says what is computed without training"
         for place, claim in enumerate(self.claims):
             if claim.id in [earlier.id for earlier in self.claims[:place]]:
-                raise ValueError(f"claims: {claim.id!r} is there twice")
-        return self
-
-    @model_validator(mode="after")
-    def _selectors_are_there(self) -> "Study":
-        for claim in self.claims:
+                yield f"claims: {claim.id!r} is there twice"
             for name in claim.selectors():
                 if name not in self.selectors:
-                    raise ValueError(f"claim {claim.id}: [selectors] lacks {name!r}{nearest(name, list(self.selectors))}")
-        return self
+                    yield f"claim {claim.id}: [selectors] lacks {name!r}{nearest(name, list(self.selectors))}"
 
 
 class Start(Frozen):
@@ -151,77 +150,54 @@ class Arm(Settings):
         return self.data.length if self.start is None else self.start.length
 
 
-def _check_kind(settings: Settings, table: str, kind: type) -> None:
-    if not isinstance(settings.data, kind):
-        raise ValueError(f"[measure.{table}] does not measure data.kind = {settings.data.kind!r}")
-
-
-def _check_longest(settings: Settings, longest: int, key: str) -> None:
-    """ValueError where the positions of a model end before the longest text that it is measured on."""
+def _too_long(settings: Settings, longest: int, key: str) -> Iterator[str]:
+    """Says so where the positions of a model end before the longest text that it is measured on."""
     end, why = settings.model.position.longest(settings.model.attention_heads, settings.data.length)
     if longest > end:
-        raise ValueError(f"{key}: {why} at {end:.0f} tokens: nothing is measured at {longest}")
+        yield f"{key}: {why} at {end:.0f} tokens: nothing is measured at {longest}"
 
 
-def _check_ablation(settings: Settings) -> None:
-    measure = settings.measure
-    if measure.ablation is None or not isinstance(settings.data, TextData | BackcopyData):
-        raise ValueError(f"[measure.ablation] does not measure data.kind = {settings.data.kind!r}")
-    length, ablation = settings.data.length, measure.ablation
-    if max(ablation.hidden, default=0) >= length:
-        raise ValueError(f"measure.ablation.hidden = {list(ablation.hidden)} leaves nothing of {length} tokens")
-    if ablation.map > length:
-        raise ValueError(f"measure.ablation.map = {ablation.map} is more than the {length} tokens of a text")
-
-
-def _check_perplexity(settings: Settings, measure: PerplexityMeasure) -> None:
-    _check_longest(settings, max(measure.lengths), "measure.perplexity.lengths")
-    shortest = min(measure.lengths)
+def _perplexity_problems(settings: Settings, measure: PerplexityMeasure) -> Iterator[str]:
+    shortest, position = min(measure.lengths), settings.model.position
+    yield from _too_long(settings, max(measure.lengths), "measure.perplexity.lengths")
     if measure.last > shortest:
-        raise ValueError(f"measure.perplexity.last = {measure.last} is more than the {shortest} tokens of a window")
+        yield f"measure.perplexity.last = {measure.last} is more than the {shortest} tokens of a window"
     if measure.stride is not None and measure.stride >= shortest:
-        raise ValueError(
+        yield (
             f"measure.perplexity.stride = {measure.stride} is not below the {shortest} tokens of a window: leave it out for "
             "windows that do not overlap"
         )
-    for extension in measure.extensions:
-        position = settings.model.position
-        if isinstance(position, Rotating):
-            extension_of(extension, 1.0).check(position.base, position.spectrum(settings.model.attention_heads))
+    for extension in measure.extensions if isinstance(position, Rotating) else ():
+        yield from extension_of(extension, 1.0).misfits(position.base, position.spectrum(settings.model.attention_heads))
 
 
-def _check_recall(settings: Settings, measure: RecallMeasure) -> None:
-    data, lengths = settings.data, measure.lengths
-    if not isinstance(data, MixedData):
-        raise ValueError(f"[measure.recall] does not measure data.kind = {data.kind!r}")
-    if not isinstance(settings.model.position, Rope):
-        raise ValueError(f"model.position.kind = {settings.model.position.kind!r}: [measure.recall] is about the base of RoPE")
+def _recall_problems(settings: Settings, measure: RecallMeasure, data: MixedData) -> Iterator[str]:
+    lengths, position = measure.lengths, settings.model.position
+    if not isinstance(position, Rope):
+        yield f"model.position.kind = {position.kind!r}: [measure.recall] is about the base of RoPE"
     if data.length not in lengths:
-        raise ValueError(f"measure.recall.lengths = {list(lengths)} lacks data.length = {data.length}, what is trained on")
+        yield f"measure.recall.lengths = {list(lengths)} lacks data.length = {data.length}, what is trained on"
     if settings.train.batch % 2:
-        raise ValueError(f"train.batch = {settings.train.batch} is odd: half of its rows are text, half recall")
+        yield f"train.batch = {settings.train.batch} is odd: half of its rows are text, half recall"
     if measure.last > min(lengths):
-        raise ValueError(f"measure.recall.last = {measure.last} is more than the {min(lengths)} tokens of a window")
-    data.check_keys(max(lengths))
+        yield f"measure.recall.last = {measure.last} is more than the {min(lengths)} tokens of a window"
+    yield from data.lacks_keys(max(lengths))
 
 
-def _check_streaming(settings: Settings, measure: StreamingMeasure) -> None:
-    position, data = settings.model.position, settings.data
-    if not isinstance(data, TextData):
-        raise ValueError(f"[measure.streaming] does not measure data.kind = {data.kind!r}")
+def _streaming_problems(position: Position, data: TextData, measure: StreamingMeasure) -> Iterator[str]:
     cache = measure.cache or data.length
     if not isinstance(position, Rope | Alibi | Nope):
-        raise ValueError(f'model.position.kind = "{position.kind}" cannot be streamed: take "rope", "alibi" or "nope"')
+        yield f'model.position.kind = "{position.kind}" cannot be streamed: take "rope", "alibi" or "nope"'
     if isinstance(position, Rope) and (position.grid or position.table_per != "sequence"):
-        raise ValueError("a stream has no grid, and one table for all of its tokens: leave out grid and scaling.per")
+        yield "a stream has no grid, and one table for all of its tokens: leave out grid and scaling.per"
     if data.bos == "random":
-        raise ValueError('data.bos = "random": a stream has one first token; take "fixed" or "absent"')
+        yield 'data.bos = "random": a stream has one first token; take "fixed" or "absent"'
     if (most := max(*measure.initial_tokens, *measure.text_positions, 0)) >= cache:
-        raise ValueError(f"{most} initial tokens fill a cache of {cache}: keep fewer, or raise measure.streaming.cache")
+        yield f"{most} initial tokens fill a cache of {cache}: keep fewer, or raise measure.streaming.cache"
     if measure.stride >= cache:
-        raise ValueError(f"measure.streaming.stride = {measure.stride} is not below the {cache} tokens of a window")
+        yield f"measure.streaming.stride = {measure.stride} is not below the {cache} tokens of a window"
     if not cache < measure.full_attention <= measure.tokens:
-        raise ValueError(
+        yield (
             f"measure.streaming.full_attention = {measure.full_attention}: full attention reads more than the {cache} tokens "
             f"of a cache, at most the {measure.tokens} of the stream"
         )

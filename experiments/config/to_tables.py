@@ -25,22 +25,17 @@ def tables(model: ModelConfig, train_length: int, text_length: int | None = None
     Raises:
         UserError: for a text that is longer than the encoding can take.
     """
-    bounds = (0.0, 1.0)
     match model.normalizer:
         case Clipped(low=low, high=high):
             bounds = low, high
         case Sigmoid(bias=bias):
             bounds = (-math.log(train_length) if bias is None else bias), 0.0
         case _:
-            pass
+            bounds = 0.0, 1.0
     gate = (model.gate.low, model.gate.high) if isinstance(model.gate, Gate) else (0.0, 1.0)
     cap = model.soft_cap or math.inf
     values = hyperparameters(model.layers, scale=1 / model.temperature, cap=cap, normalizer=bounds, gate=gate)
-    positions = _positions(model, Lengths(train_length, text_length or train_length), trained)
-    return dataclasses.replace(positions, attention=values)
-
-
-def _positions(model: ModelConfig, lengths: Lengths, trained: float) -> PositionTables:
+    lengths = Lengths(train_length, text_length or train_length)
     position, heads = model.position, model.attention_heads
     end, why = position.longest(heads, lengths.trained)
     if lengths.text > end:
@@ -52,7 +47,8 @@ def _positions(model: ModelConfig, lengths: Lengths, trained: float) -> Position
         initial_tokens=model.initial_tokens or 0,
         **_rows(position, heads, lengths),
     )
-    return _without(rows, position, trained) if isinstance(position, Rope) else rows
+    positions = _without(rows, position, trained) if isinstance(position, Rope) else rows
+    return dataclasses.replace(positions, attention=values)
 
 
 def _rows(position: Encoding, heads: Heads, lengths: Lengths) -> dict[str, Any]:

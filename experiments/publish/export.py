@@ -6,16 +6,15 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from leadline.experiments.publish.figures import arrays_read
-from leadline.experiments.publish.report import compiled, write_table
+from leadline.experiments.publish.report import FIGURES, TABLES, compiled, write_contents
 from leadline.experiments.publish.table import markdown
-from leadline.experiments.records.json_file import seal, unseal, write_whole
+from leadline.experiments.records.json_file import reason, seal, unseal, write_whole
 from leadline.experiments.records.packed import write_packed
 from leadline.experiments.records.portable import portable
 from leadline.experiments.records.store import STUDY, read_records, read_studies
 from leadline.experiments.runtime.errors import UserError
 
 MOST_BYTES, MOST_FILES = 4 * 2**20, 100
-TABLES, FIGURES = "tables", "figures"
 BLOCK = re.compile(r"(<!-- leadline table (?P<name>\w+) -->\n).*?(<!-- leadline end -->)", re.DOTALL)
 
 
@@ -50,20 +49,13 @@ def export(results: Path, into: Path, text: Path) -> Exported:
     names = sorted({entry.record.study for entry in records} & set(studies))
     for name in names:
         notes += [note for note in pack(results, name, into, arrays_read(studies[name])) if note not in notes]
-    shown = set(re.findall(rf"{FIGURES}/([\w.=+-]+)\.png", _read(text)))
-    contents = compiled(into, drawn=shown)
+    contents = compiled(into, drawn=set(re.findall(rf"{FIGURES}/([\w.=+-]+)\.png", _read(text))))
     try:
-        for folder in (into / TABLES, into / FIGURES):
-            folder.mkdir(parents=True, exist_ok=True)
-            for path in folder.iterdir():
-                path.unlink()
-        for table in contents.tables:
-            write_table(table, into / TABLES, ("md",))
-        for drawing in (drawing for section in contents.sections for drawing in section.drawings):
-            (into / FIGURES / f"{drawing.name}.png").write_bytes(drawing.png)
-        (into / "references.bib").write_text(contents.references, encoding="utf-8")
+        for path in (*into.glob(f"{TABLES}/*"), *into.glob(f"{FIGURES}/*")):
+            path.unlink()
+        write_contents(contents, into, ("md",), ("png",))
     except OSError as error:
-        raise UserError(f"{into}: cannot write the published form ({error.strerror or error})") from error
+        raise UserError(f"{into}: cannot write the published form ({reason(error)})") from error
     rewrite(text, {table.name: markdown(table) for table in contents.tables})
     files = [path for path in into.rglob("*") if path.is_file()]
     size = sum(path.stat().st_size for path in files)
@@ -88,7 +80,7 @@ def pack(results: Path, study: str, into: Path, quantities: Collection[str]) -> 
         if (results / study / STUDY).exists():
             write_whole(into / study / STUDY, seal(portable(unseal((results / study / STUDY).read_bytes()))))
     except OSError as error:
-        raise UserError(f"{into / study}: cannot write the records ({error.strerror or error})") from error
+        raise UserError(f"{into / study}: cannot write the records ({reason(error)})") from error
     return notes
 
 

@@ -1,6 +1,6 @@
 """Figures of a study from its records, as its file describes them."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import groupby
 
@@ -11,71 +11,59 @@ from leadline.experiments.config.report import Column, FigureSpec
 from leadline.experiments.config.study import Study
 from leadline.experiments.publish.line_grids import Axis, Grid, Line, Panel, line_grid
 from leadline.experiments.publish.marks import attention_maps, bars, scatter
-from leadline.experiments.publish.names import axis_name, quantity
-from leadline.experiments.publish.series import axis_of, key_of, label_of, matched
-from leadline.experiments.publish.shown import QUANTITY, Key, Shown, file_name, heading_of, shown
+from leadline.experiments.publish.names import SHARES, axis_name, dims_name, with_unit
+from leadline.experiments.publish.shown import QUANTITY, Key, Shown, configured, file_name, free_dims, shown
 from leadline.experiments.publish.style import Drawing
-from leadline.experiments.records.measurement import reading, resolve, value_of
+from leadline.experiments.records.measurement import Dim, Point, reading, resolve, value_of
 from leadline.experiments.records.record import StoredRecord
 
 # Kinds whose figures read arrays, and not only numbers and curves.
 OF_ARRAYS = ("position", "scatter", "attention_map")
+Values = dict[float, float]  # by the place on the horizontal axis
+Dimensions = tuple[tuple[str, Dim], ...]
 
 
 def figure(spec: FigureSpec, study: Study, stored: Iterable[StoredRecord]) -> Drawing | None:
     """What a specification describes, drawn from the records of a study among `stored`; None where none has what it shows."""
-    chosen = shown(study, stored, spec.where, spec.labels)
-    name = file_name(study, spec.name)
-    match spec.kind:
-        case "attention_map":
-            return _map(name, spec, chosen)
-        case "scatter":
-            return _scatter(name, spec, chosen)
-        case "bars":
-            return _bars(name, spec, chosen)
-        case _:
-            return _lines(name, spec, chosen)
+    draw = {"attention_map": _map, "scatter": _scatter, "bars": _bars}.get(spec.kind, _lines)
+    return draw(file_name(study, spec.name), spec, shown(spec, study, stored))
 
 
 def arrays_read(study: Study) -> set[str]:
     """The quantities whose arrays the figures of a study read."""
-    read = set()
-    for spec in study.figures:
-        if spec.kind in OF_ARRAYS:
-            read |= {column.quantity for column in spec.quantities} | ({spec.x} if spec.x is not None else set())
-    return read
+    specs = [spec for spec in study.figures if spec.kind in OF_ARRAYS]
+    return {column.quantity for spec in specs for column in spec.quantities} | {spec.x for spec in specs if spec.x is not None}
 
 
 def _lines(name: str, spec: FigureSpec, chosen: Shown) -> Drawing | None:
     """One grid for lengths, steps, values, layers, positions and dimensions."""
     points: dict[tuple[Key, Key], dict[float, list[float]]] = {}
     members: dict[tuple[Key, Key], list[StoredRecord]] = {}
-    for index, entry, dims, values in matched(spec, chosen, (*spec.lines, *spec.panels)):
-        where = key_of(spec.panels, chosen, index, entry, dims), key_of(spec.lines, chosen, index, entry, dims)
+    for index, entry, dims, values in _matched(spec, chosen, (*spec.lines, *spec.panels)):
+        where = chosen.key(spec.panels, entry.record, dims, index), chosen.key(spec.lines, entry.record, dims, index)
         members.setdefault(where, []).append(entry)
         for place, value in values.items():
             if np.isfinite(place) and np.isfinite(value):
                 points.setdefault(where, {}).setdefault(place, []).append(value)
     ordered = sorted(points, key=lambda where: (chosen.place(spec.panels, where[0]), chosen.place(spec.lines, where[1])))
-    panels = []
+    x, panels = _across(spec, chosen), []
     for panel, of_panel in groupby(ordered, key=lambda where: where[0]):
         places = list(of_panel)
-        lines = [_line(label_of(spec.lines, p[1], spec, chosen), points[p], _mark(spec, members[p])) for p in places]
-        trained = {entry.record.training_length for place in places for entry in members[place]}
-        panels.append(Panel(_title(spec, panel, chosen), lines, _up(spec, panel, chosen), _trained(spec, trained)))
+        lines = [_line(chosen.label(spec.lines, p[1]), points[p], _mark(spec, members[p])) for p in places]
+        lengths = {entry.record.training_length for place in places for entry in members[place]}
+        trained = [float(length) for length in lengths if length is not None and x.tokens and len(lengths) == 1]
+        panels.append(Panel(_title(spec, panel, chosen), lines, _up(spec, panel, chosen), *trained))
     if not panels:
         return None
-    marks = "" if spec.marks is None else heading_of(spec.marks, chosen)
-    return line_grid(
-        name, spec.caption, panels, _across(spec), Grid(spec.columns, QUANTITY not in spec.panels, marks, spec.behind)
-    )
+    marks = "" if spec.marks is None else chosen.heading(spec.marks)
+    return line_grid(name, spec.caption, panels, x, Grid(spec.columns, QUANTITY not in spec.panels, marks, spec.behind))
 
 
 def _title(spec: FigureSpec, panel: Key, chosen: Shown) -> str:
     """The values of a panel's keys; of a quantity its axis."""
     if spec.panels == (QUANTITY,):
-        return axis_of(spec.quantities[int(str(panel[0]))], spec, chosen).label
-    return label_of(spec.panels, panel, spec, chosen)
+        return _axis(spec.quantities[int(str(panel[0]))], spec, chosen).label
+    return chosen.label(spec.panels, panel)
 
 
 def _line(label: str, points: Mapping[float, Sequence[float]], mark: float | None) -> Line:
@@ -93,33 +81,26 @@ def _mark(spec: FigureSpec, entries: Sequence[StoredRecord]) -> float | None:
     return float(np.mean(known)) if known else None
 
 
-def _trained(spec: FigureSpec, lengths: set[int | None]) -> float | None:
-    """The training length of a panel, on an axis in tokens."""
-    in_tokens = spec.kind == "length" or _across(spec).tokens
-    length = lengths.pop() if len(lengths) == 1 else None
-    return float(length) if in_tokens and length is not None else None
-
-
-def _across(spec: FigureSpec) -> Axis:
+def _across(spec: FigureSpec, chosen: Shown) -> Axis:
     match spec.kind:
         case "step" | "layer":
             return Axis(axis_name(spec.kind), linear=True)
         case "position":
-            key = spec.x or next(iter(quantity(spec.quantities[0].quantity, {}).axes), "place")
+            key = spec.x or next(iter(chosen.quantity(spec.quantities[0].quantity).axes), "place")
         case _:
             key = str({"length": "length", "value": spec.key, "dim": spec.dim}[spec.kind])
-    in_tokens = key.endswith("length") or quantity(key, {}).unit == "tokens"
+    in_tokens = key.endswith("length") or chosen.quantity(key).unit == "tokens"
     return Axis(axis_name(key), log="x" in spec.log, tokens=in_tokens)
 
 
 def _up(spec: FigureSpec, panel: Key, chosen: Shown) -> Axis:
     """The vertical axis of a panel: of its quantity, which its title names, or of all that the lines tell apart."""
     if QUANTITY in spec.panels:
-        axis = axis_of(spec.quantities[int(str(panel[spec.panels.index(QUANTITY)]))], spec, chosen)
+        axis = _axis(spec.quantities[int(str(panel[spec.panels.index(QUANTITY)]))], spec, chosen)
         return replace(axis, label="")
-    axes = [axis_of(column, spec, chosen) for column in spec.quantities]
+    axes = [_axis(column, spec, chosen) for column in spec.quantities]
     labels = list(dict.fromkeys(axis.label for axis in axes))
-    units = {quantity(column.quantity, chosen.units).unit for column in spec.quantities}
+    units = {chosen.quantity(column.quantity).unit for column in spec.quantities}
     names = [label.removesuffix(f" ({unit})") for label in labels for unit in units] if len(units) == 1 else labels
     return Axis(", ".join((*names[:-1], labels[-1])), axes[0].log, all(axis.share for axis in axes))
 
@@ -129,11 +110,10 @@ def _bars(name: str, spec: FigureSpec, chosen: Shown) -> Drawing | None:
     lines = tuple(key for key in spec.lines if key not in (*rows, QUANTITY))
     panels: dict[str, dict[str, dict[str, list[float]]]] = {}
     axes: dict[str, Axis] = {}
-    for index, entry, dims, values in matched(spec, chosen, (*rows, *lines)):
-        title = heading_of(spec.quantities[index], chosen)
-        axes[title] = replace(axis_of(spec.quantities[index], spec, chosen), log=bool(spec.log))
-        row = label_of(rows, key_of(rows, chosen, index, entry, dims), spec, chosen)
-        line = label_of(lines, key_of(lines, chosen, index, entry, dims), spec, chosen)
+    for index, entry, dims, values in _matched(spec, chosen, (*rows, *lines)):
+        title = chosen.heading(spec.quantities[index])
+        axes[title] = replace(_axis(spec.quantities[index], spec, chosen), log=bool(spec.log))
+        row, line = (chosen.label(keys, chosen.key(keys, entry.record, dims, index)) for keys in (rows, lines))
         panels.setdefault(title, {}).setdefault(row, {}).setdefault(line, []).extend(values.values())
     return bars(name, spec.caption, panels, axes) if panels else None
 
@@ -146,48 +126,103 @@ def _arrays(column: Column, spec: FigureSpec, entry: StoredRecord) -> Float[np.n
 
 def _map(name: str, spec: FigureSpec, chosen: Shown) -> Drawing | None:
     """The attention of the first seed, a row an arm."""
-    column = spec.quantities[0]
-    rows: dict[str, list[Float[np.ndarray, "..."]]] = {}
+    maps: dict[str, dict[str, Float[np.ndarray, "T T"]]] = {}
     for entry in sorted(chosen.finished, key=lambda entry: (chosen.place(("arm",), (entry.record.arm,)), entry.record.seed)):
-        if (array := _arrays(column, spec, entry)) is not None:
-            rows.setdefault(label_of(spec.lines, key_of(spec.lines, chosen, 0, entry, {}), spec, chosen), []).append(array)
-    if not rows:
-        return None
-    maps = {
-        label: {f"{layer + 1}.{head + 1}": arrays[0][layer, head] for layer, head in np.ndindex(*arrays[0].shape[:2])}
-        for label, arrays in rows.items()
-    }
-    return attention_maps(name, spec.caption, maps, spec.columns)
+        label = chosen.label(spec.lines, chosen.key(spec.lines, entry.record, {}))
+        if label not in maps and (array := _arrays(spec.quantities[0], spec, entry)) is not None:
+            maps[label] = {f"{layer + 1}.{head + 1}": array[layer, head] for layer, head in np.ndindex(*array.shape[:2])}
+    return attention_maps(name, spec.caption, maps, spec.columns) if maps else None
 
 
 def _scatter(name: str, spec: FigureSpec, chosen: Shown) -> Drawing | None:
     """A mark a head and seed where both quantities are arrays, else a mark a record."""
     column, across = spec.quantities[0], Column(quantity=str(spec.x), at=spec.quantities[0].at)
-    series: dict[str, list[tuple[Float[np.ndarray, " P"], Float[np.ndarray, " P"]]]] = {}
+    series: dict[str, list[Float[np.ndarray, "2 P"]]] = {}
     for entry in chosen.finished:
         points = _points(spec, across, column, entry)
         if points is not None:
-            label = label_of(spec.lines, key_of(spec.lines, chosen, 0, entry, {}), spec, chosen)
-            series.setdefault(label, []).append(points)
-    if not series:
-        return None
-    joined = {
-        label: (np.concatenate([x for x, _ in points]), np.concatenate([y for _, y in points]))
-        for label, points in series.items()
-    }
-    x, y = axis_of(across, spec, chosen), axis_of(column, spec, chosen)
-    return scatter(name, spec.caption, joined, Axis(x.label, "x" in spec.log, x.share), y)
+            series.setdefault(chosen.label(spec.lines, chosen.key(spec.lines, entry.record, {})), []).append(points)
+    x = replace(_axis(across, spec, chosen), log="x" in spec.log)
+    joined = {label: np.concatenate(points, axis=1) for label, points in series.items()}
+    return scatter(name, spec.caption, joined, x, _axis(column, spec, chosen)) if series else None
 
 
-def _points(
-    spec: FigureSpec, across: Column, column: Column, entry: StoredRecord
-) -> tuple[Float[np.ndarray, " P"], Float[np.ndarray, " P"]] | None:
+def _points(spec: FigureSpec, across: Column, column: Column, entry: StoredRecord) -> Float[np.ndarray, "2 P"] | None:
     """Both quantities of every head of a record; keys and values that heads share stand for each of them."""
     x, y = _arrays(across, spec, entry), _arrays(column, spec, entry)
     if x is None or y is None:
         numbers = [value_of(entry.record, q.quantity, **(spec.at | q.at)) for q in (across, column)]
-        known = [np.array([number]) for number in numbers if number is not None]
-        return (known[0], known[1]) if len(known) == 2 else None
+        return None if None in numbers else np.array(numbers, np.float64)[:, None]
     heads = max(x.shape[-1], y.shape[-1])
-    x, y = (np.repeat(array, heads // array.shape[-1], axis=-1).ravel() for array in (x, y))
-    return x, y
+    return np.stack([np.repeat(array, heads // array.shape[-1], axis=-1).ravel() for array in (x, y)])
+
+
+def _curves(spec: FigureSpec, column: Column, entry: StoredRecord) -> dict[Dimensions, Values]:
+    """What a record has of a quantity: by its other dimensions, the values along the horizontal axis."""
+    curves: dict[Dimensions, Values] = {}
+    match spec.kind:
+        case "step":
+            curve = entry.curve()
+            for (name, dims), values in curve.values.items():
+                if name == column.quantity:
+                    curves[dims] = dict(zip(curve.steps.astype(np.float64).tolist(), values.tolist(), strict=True))
+        case "position":
+            arrays = entry.arrays()
+            for (name, dims), array in arrays.items():
+                if name == column.quantity and array.ndim == 1:
+                    places = _coordinates(arrays, spec.x, dims, len(array))
+                    curves[dims] = dict(zip(places, array.astype(np.float64).tolist(), strict=True))
+        case _:
+            along = {"length": "length", "layer": "layer", "dim": spec.dim}.get(spec.kind)
+            for measurement in entry.record.measurements:
+                dims = dict(measurement.dims)
+                # bars have no axis: all their values stand at 0
+                swept = 0.0 if spec.key is None else configured(entry.record.config, spec.key)
+                place = dims.pop(along, None) if along else swept
+                if measurement.quantity == column.quantity and isinstance(place, int | float) and measurement.value is not None:
+                    curves.setdefault(tuple(sorted(dims.items())), {})[float(place)] = measurement.value
+    return curves
+
+
+def _coordinates(arrays: Point, name: str | None, dims: Dimensions, count: int) -> list[float]:
+    """The places of an array: the array of that name with most of its dimensions, or the geometric middles of its bins.
+
+    Bins of positions count the tokens that a position sees: 1 at position 0. Without a name places are numbered from 0.
+    """
+    if name is None:
+        return np.arange(count, dtype=np.float64).tolist()
+    candidates = [key for key in arrays if key.quantity == name and set(key.dims) <= set(dims)]
+    if not candidates:
+        return [float("nan")] * count
+    places = arrays[max(candidates, key=lambda key: len(key.dims))].astype(np.float64)
+    return (np.sqrt((places[:-1] + 1.0) * places[1:]) if len(places) == count + 1 else places).tolist()
+
+
+def _matched(
+    spec: FigureSpec, chosen: Shown, keys: Sequence[str]
+) -> Iterator[tuple[int, StoredRecord, dict[str, Dim], Values]]:
+    """(quantity, record, dimensions, values) of every reading whose dimensions are those of the figure and of its keys."""
+    for entry in chosen.finished:
+        reference = None if spec.relative_to is None else resolve(entry.record, spec.relative_to)
+        for index, column in enumerate(spec.quantities):
+            curves = _curves(spec, column, entry)
+            base = None if reference is None else curves.get(reading("", **reference).dims)
+            free = (*keys, *([column.over] if column.over else []))
+            for place, values in curves.items():
+                dims = dict(place)
+                if free_dims(entry.record, dims, spec.at | column.at, free) is None:
+                    continue
+                if reference is None:
+                    yield index, entry, dims, values
+                elif base is not None and dims != reference:
+                    yield index, entry, dims, {x: value - base[x] for x, value in values.items() if x in base}
+
+
+def _axis(column: Column, spec: FigureSpec, chosen: Shown) -> Axis:
+    """The axis of a quantity, labelled by its heading and unit."""
+    of = chosen.quantity(column.quantity)
+    label = f"{column.heading} ({of.unit})" if column.heading and of.unit != "1" else column.heading or with_unit(of)
+    if spec.relative_to is not None:
+        told = {key: value for key, value in spec.relative_to.items() if key not in spec.at}
+        label = f"{label}, less {dims_name(told) or 'as trained'}"
+    return Axis(label, log="y" in spec.log, share=of.unit in SHARES or spec.relative_to is not None)

@@ -24,18 +24,8 @@ RULE = (
 def claims_table(judged: Sequence[Verdict]) -> Table:
     """Every claim with its verdict, study by study: published statements first, then our own."""
     rows = tuple(
-        (
-            verdict.study,
-            verdict.id,
-            verdict.statement,
-            published(verdict),
-            verdict.measured or MISSING,
-            verdict.outcome,
-            verdict.reason,
-            str(verdict.n),
-            verdict.scale or MISSING,
-        )
-        for verdict in _ordered(judged)
+        (v.study, v.id, v.statement, published(v), v.measured or MISSING, v.outcome, v.reason, str(v.n), v.scale or MISSING)
+        for v in _ordered(judged)
     )
     columns = ("study", "claim", "statement", "published", "measured", "verdict", "why", "n", "scale")
     return Table("Claims and their verdicts", "claims", columns, rows, (RULE,))
@@ -56,8 +46,10 @@ def ledger_table(judged: Sequence[Verdict]) -> Table:
     for kind, is_own in (("published", False), ("our own", True)):
         of_kind = [verdict for verdict in judged if verdict.own == is_own]
         studies = dict.fromkeys(verdict.study for verdict in of_kind)
-        rows += [(kind, name, *_counts([verdict for verdict in of_kind if verdict.study == name])) for name in studies]
-        rows.append((kind, "all", *_counts(of_kind)))
+        groups = {name: [verdict for verdict in of_kind if verdict.study == name] for name in studies} | {"all": of_kind}
+        for name, group in groups.items():
+            counts = Counter(verdict.outcome for verdict in group)
+            rows.append((kind, name, *(str(counts[outcome]) for outcome in OUTCOMES)))
     return Table("Claims by study", "ledger", ("statements", "study", *OUTCOMES), tuple(rows))
 
 
@@ -73,8 +65,3 @@ def _ordered(judged: Sequence[Verdict]) -> list[Verdict]:
     """Study by study in their order, published statements before our own."""
     studies = list(dict.fromkeys(verdict.study for verdict in judged))
     return sorted(judged, key=lambda verdict: (studies.index(verdict.study), verdict.own))
-
-
-def _counts(judged: Sequence[Verdict]) -> list[str]:
-    counts = Counter(verdict.outcome for verdict in judged)
-    return [str(counts[outcome]) for outcome in OUTCOMES]

@@ -1,5 +1,6 @@
 """Lines over lengths, steps, values, layers or positions: one panel or many, with one legend."""
 
+import math
 import textwrap
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -13,19 +14,7 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.ticker import MaxNLocator
 
-from leadline.experiments.publish.style import (
-    GREY,
-    LETTERS,
-    STYLE,
-    Drawing,
-    encode,
-    legend,
-    log_ticks,
-    logarithmic,
-    look,
-    panels_of,
-    powers_of_two,
-)
+from leadline.experiments.publish.style import GREY, LETTERS, STYLE, Drawing, encode, legend, look, panels_of, set_logarithmic
 
 # More points than this have no marks of their own.
 MARKED = 16
@@ -96,7 +85,7 @@ def line_grid(name: str, caption: str, panels: Sequence[Panel], x: Axis, grid: G
     with mpl.rc_context(STYLE):
         figure = Figure(figsize=size, layout="constrained")
         furthest = max(float(line.x[-1]) for panel in panels for line in panel.lines)
-        axes_of = panels_of(figure, len(panels), columns, sharex=True, sharey=grid.sharey)
+        axes_of = panels_of(figure, len(panels), columns, sharey=grid.sharey)
         for axes, panel in zip(axes_of, panels, strict=True):
             if grid.behind:
                 for other in panels:
@@ -128,22 +117,20 @@ def _draw(axes: Axes, line: Line, style: dict[str, Any], furthest: float) -> Non
 
 
 def _scale_across(axes: Axes, panels: Sequence[Panel], x: Axis, most: int) -> None:
-    places = [float(value) for panel in panels for line in panel.lines for value in line.x]
-    if not x.linear and logarithmic(places, x.share, x.log or x.tokens):
-        axes.set_xscale("log")
-        distinct = sorted(set(places))
-        ticks = powers_of_two(places) if x.tokens else distinct if len(distinct) <= MARKED else ()
-        log_ticks(axes.xaxis, places, ticks, most)
-    elif x.linear:
+    if x.linear:
         axes.xaxis.set_major_locator(MaxNLocator(4, integer=True))
+        return
+    places = [float(value) for panel in panels for line in panel.lines for value in line.x]
+    distinct = sorted(set(places))
+    ticks = distinct if len(distinct) <= MARKED and not x.tokens else ()
+    if x.tokens and distinct[0] > 0:  # powers of two
+        ticks = [2.0**k for k in range(math.ceil(math.log2(distinct[0])), math.floor(math.log2(distinct[-1])) + 1)]
+    set_logarithmic(axes.xaxis, places, x.share, x.log or x.tokens, ticks, most)
 
 
 def _scale_up(axes: Axes, panels: Sequence[Panel], y: Axis) -> None:
     values = [float(value) for panel in panels for line in panel.lines for value in line.y]
-    if logarithmic(values, y.share, y.log):
-        axes.set_yscale("log")
-        log_ticks(axes.yaxis, values)
-    elif y.share and min(values) >= 0:
+    if not set_logarithmic(axes.yaxis, values, y.share, y.log) and y.share and min(values) >= 0:
         highest = max(float(np.max(line.high)) for panel in panels for line in panel.lines)
         axes.set_ylim(0.0, min(1.02, 1.08 * highest) if 0 < highest <= 1 else None)
 

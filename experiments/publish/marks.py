@@ -6,13 +6,13 @@ import matplotlib as mpl
 import numpy as np
 from jaxtyping import Float
 from matplotlib.axes import Axes
+from matplotlib.cm import ScalarMappable
 from matplotlib.colors import PowerNorm
 from matplotlib.figure import Figure
-from matplotlib.lines import Line2D
 from matplotlib.ticker import MaxNLocator
 
 from leadline.experiments.publish.line_grids import Axis
-from leadline.experiments.publish.style import PALETTE, STYLE, Drawing, encode, legend, log_ticks, logarithmic, look
+from leadline.experiments.publish.style import PALETTE, STYLE, Drawing, encode, legend, look, marks_of, set_logarithmic
 
 # Panel, row and series to the values of the seeds.
 Bars = Mapping[str, Mapping[str, Mapping[str, Sequence[float]]]]
@@ -40,17 +40,12 @@ def bars(name: str, caption: str, panels: Bars, axes_of: Mapping[str, Axis]) -> 
             from_zero = len(series) == 1 and min(every) <= 0.5 * max(every)
             for place, row in enumerate(rows):
                 _row(axes, place, panel.get(row, {}), series, from_zero=from_zero)
-            if not from_zero and logarithmic(every, axis.share, axis.log):
-                axes.set_xscale("log")
-                log_ticks(axes.xaxis, every)
-            else:
+            if from_zero or not set_logarithmic(axes.xaxis, every, axis.share, axis.log):
                 axes.xaxis.set_major_locator(MaxNLocator(4))
             axes.set_xlabel(axis.label)
             axes.set_yticks(range(len(rows)), rows)
             axes.grid(visible=False, axis="y")
-        if len(series) > 1:
-            styles = [{**look(index), "linestyle": "none"} for index in range(len(series))]
-            legend(figure, [Line2D([], [], label=label, **style) for label, style in zip(series, styles, strict=True)])
+        legend(figure, marks_of(series) if len(series) > 1 else [])
         return encode(name, caption, figure)
 
 
@@ -69,29 +64,19 @@ def _row(axes: Axes, place: int, row: Mapping[str, Sequence[float]], series: Seq
         axes.plot(row[label], [place] * len(row[label]), linestyle="none", marker="o", markersize=2.8, color="#333333")
 
 
-def scatter(
-    name: str,
-    caption: str,
-    series: Mapping[str, tuple[Float[np.ndarray, " P"], Float[np.ndarray, " P"]]],
-    x: Axis,
-    y: Axis,
-) -> Drawing:
+def scatter(name: str, caption: str, series: Mapping[str, Float[np.ndarray, "2 P"]], x: Axis, y: Axis) -> Drawing:
     """One mark a point (x, y) of each series."""
     with mpl.rc_context(STYLE):
         figure = Figure(figsize=(8.2, 4.4), layout="constrained")
         axes = figure.subplots()
         for index, (across, up) in enumerate(series.values()):
             axes.plot(across, up, **{**look(index), "linestyle": "none", "alpha": 0.75})
-        for axis, side, values in (
-            (x, axes.xaxis, np.concatenate([points[0] for points in series.values()]).tolist()),
-            (y, axes.yaxis, np.concatenate([points[1] for points in series.values()]).tolist()),
+        for axis, side, values in zip(
+            (x, y), (axes.xaxis, axes.yaxis), np.concatenate([*series.values()], axis=1), strict=True
         ):
-            if logarithmic(values, axis.share, axis.log):
-                (axes.set_xscale if side is axes.xaxis else axes.set_yscale)("log")
-                log_ticks(side, values)
+            set_logarithmic(side, values.tolist(), axis.share, axis.log)
         axes.set(xlabel=x.label, ylabel=y.label)
-        handles = [Line2D([], [], label=label, **{**look(index), "linestyle": "none"}) for index, label in enumerate(series)]
-        legend(figure, handles, beside=True)
+        legend(figure, marks_of([*series]), beside=True)
         return encode(name, caption, figure)
 
 
@@ -111,23 +96,21 @@ def attention_maps(
     with mpl.rc_context({**STYLE, "axes.grid": False}):
         figure = Figure(figsize=(1.6 + 1.5 * width, 0.7 + 1.6 * len(lines)), layout="constrained")
         grid = figure.subplots(len(lines), width, squeeze=False)
-        colours = mpl.colormaps["magma"].with_extremes(bad=MASKED)
-        image = None
+        norm, colours = PowerNorm(0.5, 0.0, 1.0), mpl.colormaps["magma"].with_extremes(bad=MASKED)
         for places, (label, line) in zip(grid, lines, strict=True):
             for axes, (title, matrix) in zip(places, line, strict=False):
                 future = np.triu(np.ones(matrix.shape, bool), 1)
                 shares = np.where(future, np.nan, matrix)
-                image = axes.imshow(shares, cmap=colours, norm=PowerNorm(0.5, 0.0, 1.0), interpolation="nearest")
+                axes.imshow(shares, cmap=colours, norm=norm, interpolation="nearest")
                 axes.set_title(title, fontsize=8)
-                axes.set_xticks([])
-                axes.set_yticks([])
+                axes.set(xticks=[], yticks=[])
             for axes in places[len(line) :]:
                 axes.set_visible(False)
             places[0].set_ylabel(label, fontsize=8)
         figure.supxlabel("key (grey: masked)", fontsize=9)
         figure.supylabel("query", fontsize=9)
-        if image is not None:
-            figure.colorbar(
-                image, ax=grid, label="attention (share)", shrink=min(1.0, 3.0 / len(lines)), ticks=[0, 0.1, 0.5, 1]
-            )
+        shrink = min(1.0, 3.0 / len(lines))
+        figure.colorbar(
+            ScalarMappable(norm, colours), ax=grid, label="attention (share)", shrink=shrink, ticks=[0, 0.1, 0.5, 1]
+        )
         return encode(name, caption, figure)

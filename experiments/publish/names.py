@@ -1,9 +1,9 @@
 """What readers see for quantities, dimensions and their values."""
 
 from collections.abc import Mapping
-from types import MappingProxyType
 from typing import Any
 
+from leadline.experiments.config.data import TASKS
 from leadline.experiments.config.report import Dims, TrainingLength
 from leadline.experiments.measure.exact.texts import LANGUAGES
 from leadline.experiments.records.quantities import QUANTITIES, Quantity
@@ -11,91 +11,73 @@ from leadline.experiments.records.quantities import QUANTITIES, Quantity
 MISSING = "–"
 
 # Values whose name is not that of the record with blanks, in the order in which they are shown.
-VALUES: Mapping[str, Mapping[Any, str]] = MappingProxyType(
-    {
-        "extension": {
-            "pi": "PI",
-            "ntk": "NTK-aware",
-            "dynamic_ntk_query": "dynamic NTK, by query",
-            "dynamic_ntk_token": "dynamic NTK, by token",
-            "ntk_by_parts": "NTK-by-parts",
-            "yarn": "YaRN",
-            "yarn_rotations": "YaRN, ramp in rotations",
-            "dynamic_yarn_query": "dynamic YaRN, by query",
-            "dynamic_yarn_token": "dynamic YaRN, by token",
-            "llama3": "Llama 3",
-        },
-        "task": {
-            "passkey": "passkey",
-            "multi_key": "multi-key",
-            "multi_query": "multi-query",
-            "multi_value": "multi-value",
-            "variable_tracking": "variable tracking",
-            "key_value": "key-value lookup",
-            "copy": "copy",
-            "addition": "addition",
-        },
-        "part": {"first": "first eighth", "middle": "middle quarter", "last": "last eighth"},
-        "language": LANGUAGES,
-        "protocol": {"windows": "mean of windows", "documents": "mean of documents", "last": "last positions"},
-        "policy": {"streaming": "cache", "recomputed": "window, re-computed", "full": "full attention"},
-        "positions": {"cache": "positions in cache", "text": "positions of text"},
-        "span": {"stream": "all", "sampled": "sampled", "start": "first tokens"},
-        "published": {
-            "men2024": "Men et al. 2024",
-            "su2024": "Su 2024",
-            "blog": "table of unknown origin",
-            "llama2": "Llama 2",
-            "codellama": "Code Llama",
-            "llama3": "Llama 3",
-            "mixtral": "Mixtral",
-            "qwen2.5": "Qwen2.5",
-            "gpt_oss": "gpt-oss",
-            "smollm2": "SmolLM2",
-            "gemma2": "Gemma 2",
-            "gemma3": "Gemma 3",
-        },
-        "frequencies": {"base_5e6": "base 5e6", "slowed_by_8": "base 1e4, slow pairs slowed by 8"},
-        "of": {"smallest_base": "smallest base", "largest_infeasible_base": "largest infeasible base"},
-        "domain": {"code": "code", "prose": "prose"},
-        "data.bos": {"fixed": "BOS first", "absent": "no BOS", "random": "a random token first"},
-    }
-)
+VALUES: Mapping[str, Mapping[Any, str]] = {
+    "extension": {
+        "pi": "PI",
+        "ntk": "NTK-aware",
+        "dynamic_ntk_query": "dynamic NTK, by query",
+        "dynamic_ntk_token": "dynamic NTK, by token",
+        "ntk_by_parts": "NTK-by-parts",
+        "yarn": "YaRN",
+        "yarn_rotations": "YaRN, ramp in rotations",
+        "dynamic_yarn_query": "dynamic YaRN, by query",
+        "dynamic_yarn_token": "dynamic YaRN, by token",
+        "llama3": "Llama 3",
+    },
+    "task": {
+        **{task: task.replace("_", "-") for task in TASKS},
+        "variable_tracking": "variable tracking",
+        "key_value": "key-value lookup",
+    },
+    "part": {"first": "first eighth", "middle": "middle quarter", "last": "last eighth"},
+    "language": LANGUAGES,
+    "protocol": {"windows": "mean of windows", "documents": "mean of documents", "last": "last positions"},
+    "policy": {"streaming": "cache", "recomputed": "window, re-computed", "full": "full attention"},
+    "positions": {"cache": "positions in cache", "text": "positions of text"},
+    "span": {"stream": "all", "sampled": "sampled", "start": "first tokens"},
+    "published": {
+        "men2024": "Men et al. 2024",
+        "su2024": "Su 2024",
+        "blog": "table of unknown origin",
+        "llama2": "Llama 2",
+        "codellama": "Code Llama",
+        "llama3": "Llama 3",
+        "mixtral": "Mixtral",
+        "qwen2.5": "Qwen2.5",
+        "gpt_oss": "gpt-oss",
+        "smollm2": "SmolLM2",
+        "gemma2": "Gemma 2",
+        "gemma3": "Gemma 3",
+    },
+    "frequencies": {"base_5e6": "base 5e6", "slowed_by_8": "base 1e4, slow pairs slowed by 8"},
+    "of": {"smallest_base": "smallest base", "largest_infeasible_base": "largest infeasible base"},
+    "data.bos": {"fixed": "BOS first", "absent": "no BOS", "random": "a random token first"},
+}
 # A value that a reading lacks.
-ABSENT = MappingProxyType({"extension": "as trained", "protocol": "all positions"})
+ABSENT: Mapping[str, str] = {"extension": "as trained", "protocol": "all positions"}
 # How a number of a dimension is written; the others have their name before it.
-UNITS = MappingProxyType(
-    {
-        "length": "{} tokens",
-        "config.length": "{} tokens",
-        "data.length": "trained at {} tokens",
-        "initial_tokens": "{} initial",
-        "last": "last {}",
-        "model.position.base": "base {}",
-        "config.head_dim": "d = {}",
-    }
-)
+UNITS: Mapping[str, str] = {
+    "length": "{} tokens",
+    "config.length": "{} tokens",
+    "data.length": "trained at {} tokens",
+    "initial_tokens": "{} initial",
+    "last": "last {}",
+    "model.position.base": "base {}",
+    "config.head_dim": "d = {}",
+}
 # Axes whose name is not their key.
-AXES = MappingProxyType(
-    {
-        "length": "evaluation length (tokens)",
-        "step": "training step",
-        "train.learning_rate": "learning rate",
-        "model.position.base": "RoPE base",
-        "position_edges": "position (tokens)",
-        "data.length": "training length (tokens)",
-        "config.length": "context (tokens)",
-        "config.vocabulary": "vocabulary (ids)",
-    }
-)
-TITLES = MappingProxyType({"arm": "arm", "family": "arm"})
+AXES: Mapping[str, str] = {
+    "length": "evaluation length (tokens)",
+    "step": "training step",
+    "train.learning_rate": "learning rate",
+    "model.position.base": "RoPE base",
+    "position_edges": "position (tokens)",
+    "data.length": "training length (tokens)",
+    "config.length": "context (tokens)",
+    "config.vocabulary": "vocabulary (ids)",
+}
 # No axis of these is logarithmic unless the figure says so.
 SHARES = ("share", "probability", "cosine")
-
-
-def quantity(name: str, units: Mapping[str, str]) -> Quantity:
-    """A quantity by its name; one that a study plugged in has the unit of its measurements."""
-    return QUANTITIES.get(name) or Quantity(name, units.get(name, "1"), "")
 
 
 def with_unit(quantity: Quantity) -> str:
@@ -105,7 +87,7 @@ def with_unit(quantity: Quantity) -> str:
 
 def key_name(key: str) -> str:
     """A key as the heading of a column: its last part, with blanks."""
-    return TITLES.get(key) or key.split(".")[-1].replace("_", " ")
+    return "arm" if key == "family" else key.split(".")[-1].replace("_", " ")
 
 
 def axis_name(key: str) -> str:

@@ -1,20 +1,24 @@
 """Tables, figures, page, ledger and references of a results folder, rebuilt from its records and studies alone."""
 
+import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from markupsafe import Markup
+
 from leadline.experiments.config.report import Column, FigureSpec, TableSpec
 from leadline.experiments.config.study import Study
 from leadline.experiments.publish.figures import figure
 from leadline.experiments.publish.ledger import claims_table, ledger_table, verdicts_table
-from leadline.experiments.publish.page import Section, render
 from leadline.experiments.publish.shown import file_name
-from leadline.experiments.publish.style import save
-from leadline.experiments.publish.table import Table, comma_separated, latex, markdown
+from leadline.experiments.publish.style import Drawing
+from leadline.experiments.publish.table import Table, comma_separated, is_numeric, latex, markdown
 from leadline.experiments.publish.tables import table
-from leadline.experiments.records.over_seeds import current, summary
+from leadline.experiments.records.json_file import reason
+from leadline.experiments.records.over_seeds import current, provenance, summary
 from leadline.experiments.records.quantities import QUANTITIES
 from leadline.experiments.records.record import Record, StoredRecord
 from leadline.experiments.records.references import bibtex
@@ -25,7 +29,30 @@ from leadline.experiments.runtime.errors import UserError
 # These say how much was measured, and are no results.
 COUNTS = ("windows", "documents", "answers", "train_loss")
 MOST = 8
+TEMPLATES = Path(__file__).with_name("templates")
+# Cells of tables of claims that are marked, and the class of their mark.
+OUTCOMES = {
+    "holds": "holds",
+    "equivalent": "holds",
+    "fails": "fails",
+    "undecided": "mixed",
+    "not testable here": "none",
+    "not measured": "none",
+}
+TABLES, FIGURES = "tables", "figures"
 PRINTERS = {"md": markdown, "csv": comma_separated, "tex": latex}
+
+
+@dataclass(frozen=True)
+class Section:
+    """One study on the page: its name, title and question, what is shown of it, and the verdicts on its claims."""
+
+    study: str
+    title: str
+    question: str
+    tables: tuple[Table, ...]
+    drawings: tuple[Drawing, ...]
+    claims: Table | None = None
 
 
 @dataclass(frozen=True)
@@ -73,9 +100,8 @@ def compiled(
     """
     every, left_out = read_records(results)
     if not every:
-        remedy = "run a study first, as in leadline run configs/sinks.toml"
-        if left_out:
-            remedy = f"{left_out[0]}{f' (and {len(left_out) - 1} more)' if len(left_out) > 1 else ''}"
+        more = f" (and {len(left_out) - 1} more)" if len(left_out) > 1 else ""
+        remedy = f"{left_out[0]}{more}" if left_out else "run a study first, as in leadline run configs/sinks.toml"
         raise UserError(f"{results}: there are no records; {remedy}")
     stored, others = current(every, digests)
     described = read_studies(results)
@@ -144,24 +170,62 @@ def report(results: Path, digests: Mapping[tuple[str, str], str] | None = None) 
     UserError if there is no record, a file of the folder is damaged, or it cannot be written.
     """
     contents = compiled(results, digests)
-    page, folders = results / "index.html", {name: results / name for name in ("tables", "figures")}
+    page = results / "index.html"
     try:
-        for folder in folders.values():
-            folder.mkdir(parents=True, exist_ok=True)
-        tables = tuple(path for table in contents.tables for path in write_table(table, folders["tables"], tuple(PRINTERS)))
-        figures = tuple(path for section in contents.sections for d in section.drawings for path in save(d, folders["figures"]))
-        (results / "references.bib").write_text(contents.references, encoding="utf-8")
-        ledger = contents.ledger[0] if contents.ledger else None
-        page.write_text(render(ledger, contents.sections, contents.records, contents.notes, tuple(PRINTERS)), encoding="utf-8")
+        tables, figures = write_contents(contents, results, tuple(PRINTERS), ("png", "svg"))
+        page.write_text(render(contents, tuple(PRINTERS)), encoding="utf-8")
     except OSError as error:
-        reason = error.strerror or str(error)
-        raise UserError(f"{results}: cannot write the page ({reason}); choose another folder with --results") from error
+        raise UserError(f"{results}: cannot write the page ({reason(error)}); choose another folder with --results") from error
     return Published(page, tables, figures, contents.verdicts, summary(contents.records), contents.notes)
 
 
-def write_table(table: Table, folder: Path, formats: Sequence[str]) -> list[Path]:
-    """Writes `NAME.md`, `NAME.csv`, `NAME.tex`, those that are asked for, into an existing folder."""
-    paths = [folder / f"{table.name}.{ending}" for ending in formats]
-    for path, ending in zip(paths, formats, strict=True):
-        path.write_text(PRINTERS[ending](table), encoding="utf-8", newline="")
-    return paths
+def write_contents(
+    contents: Compiled, folder: Path, formats: Sequence[str], images: Sequence[str]
+) -> tuple[tuple[Path, ...], tuple[Path, ...]]:
+    """Writes the tables and figures, each in these forms, and `references.bib`. Returns the files of tables and of figures."""
+    drawings = [drawing for section in contents.sections for drawing in section.drawings]
+    tables = {folder / TABLES / f"{t.name}.{form}": PRINTERS[form](t).encode() for t in contents.tables for form in formats}
+    figures = {folder / FIGURES / f"{drawing.name}.{form}": getattr(drawing, form) for drawing in drawings for form in images}
+    for path in (folder / TABLES, folder / FIGURES):
+        path.mkdir(parents=True, exist_ok=True)
+    for path, content in {**tables, **figures, folder / "references.bib": contents.references.encode()}.items():
+        path.write_bytes(content)
+    return tuple(tables), tuple(figures)
+
+
+def inline_svg(drawing: Drawing) -> Markup:
+    """The drawing for an HTML page: no prologue, metadata or namespaces, and identifiers of its own.
+
+    Two figures of one page share matplotlib's identifiers otherwise, and a browser resolves them to the first.
+    """
+    text = drawing.svg.decode()
+    text = text[text.index("<svg") :]
+    text = re.sub(r"<metadata>.*?</metadata>", "", text, flags=re.DOTALL)
+    text = re.sub(r'\sxmlns(:\w+)?="[^"]*"', "", text)
+    text = re.sub(r'(\sid="|url\(#|href="#)', rf"\g<1>{drawing.name}-", text)
+    # The view box keeps the proportions; the drawing shrinks with the page and never grows beyond its own size.
+    text = re.sub(r'(<svg[^>]*?)\swidth="([^"]*)"', r'\1 style="max-width: \2"', text, count=1)
+    text = re.sub(r'(<svg[^>]*?)\sheight="[^"]*"', r"\1", text, count=1)
+    return Markup(text)
+
+
+def render(contents: Compiled, formats: Sequence[str]) -> str:
+    """The page as one HTML text: style and figures inline, no script, no address to fetch.
+
+    `formats` are the endings of the files of each table.
+    """
+    loader = FileSystemLoader(TEMPLATES)
+    environment = Environment(loader=loader, autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
+    environment.filters["svg"] = inline_svg
+    environment.tests["numeric_of"] = lambda column, table: is_numeric(table, column)
+    records = contents.records
+    return environment.get_template("page.html.j2").render(
+        ledger=contents.ledger[0] if contents.ledger else None,
+        sections=contents.sections,
+        records=records,
+        versions=sorted({f"{name} {version}" for record in records for name, version in record.versions.items()}),
+        provenance=provenance(records),
+        notes=contents.notes,
+        formats=formats,
+        marked=OUTCOMES,
+    )

@@ -4,7 +4,6 @@ import io
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 from matplotlib.axes import Axes
@@ -63,14 +62,6 @@ def encode(name: str, caption: str, figure: Figure) -> Drawing:
     return Drawing(name, caption, png.getvalue(), svg.getvalue())
 
 
-def save(drawing: Drawing, folder: Path) -> list[Path]:
-    """Writes `NAME.png` and `NAME.svg` into an existing folder."""
-    paths = [folder / f"{drawing.name}.png", folder / f"{drawing.name}.svg"]
-    for path, content in zip(paths, (drawing.png, drawing.svg), strict=True):
-        path.write_bytes(content)
-    return paths
-
-
 def look(index: int) -> dict[str, Any]:
     """Colour and dashes of a line, and the shape of its marks: none is there twice below 29."""
     lap = index // len(PALETTE)
@@ -80,6 +71,11 @@ def look(index: int) -> dict[str, Any]:
         "marker": MARKERS[index % len(MARKERS)],
         "markerfacecolor": "none" if lap else PALETTE[index % len(PALETTE)],
     }
+
+
+def marks_of(labels: Sequence[str]) -> list[Line2D]:
+    """The handles of a legend of marks without lines."""
+    return [Line2D([], [], label=label, **{**look(index), "linestyle": "none"}) for index, label in enumerate(labels)]
 
 
 def legend(figure: Figure, handles: Sequence[Line2D], *, beside: bool = False) -> None:
@@ -94,10 +90,10 @@ def legend(figure: Figure, handles: Sequence[Line2D], *, beside: bool = False) -
     figure.legend(handles=handles, loc="outside upper center", ncols=min(columns, len(handles)))
 
 
-def panels_of(figure: Figure, count: int, columns: int, *, sharex: bool, sharey: bool) -> list[Axes]:
-    """Axes for `count` panels in rows of `columns`; the lowest of each column has the labels of x."""
+def panels_of(figure: Figure, count: int, columns: int, *, sharey: bool) -> list[Axes]:
+    """Axes of one x for `count` panels in rows of `columns`; the lowest of each column has the labels of x."""
     rows = math.ceil(count / columns)
-    grid = list(figure.subplots(rows, columns, sharex=sharex, sharey=sharey, squeeze=False).ravel())
+    grid = list(figure.subplots(rows, columns, sharex=True, sharey=sharey, squeeze=False).ravel())
     for axes in grid[count:]:
         axes.set_visible(False)
     for axes in grid[max(0, count - columns) : count]:
@@ -105,16 +101,17 @@ def panels_of(figure: Figure, count: int, columns: int, *, sharex: bool, sharey:
     return grid[:count]
 
 
-def logarithmic(values: Sequence[float], share: bool, asked: bool) -> bool:
-    """Whether an axis is logarithmic: where it is asked for, or where positive values that are no shares span decades."""
-    if not values or min(values) <= 0:
-        return False
-    return asked or (not share and max(values) >= 30 * min(values))
+def set_logarithmic(
+    axis: Axis, values: Sequence[float], share: bool, asked: bool, places: Sequence[float] = (), most: int = 7
+) -> bool:
+    """Makes an axis logarithmic where it is asked for, or where positive values that are no shares span decades.
 
-
-def log_ticks(axis: Axis, values: Sequence[float], places: Sequence[float] = (), most: int = 7) -> None:
-    """Ticks of a logarithmic axis: at `most` of the places, else at 1, 2, 5 or at powers of ten."""
+    Its ticks are at `most` of the places, else at 1, 2, 5 or at powers of ten. Returns whether it is logarithmic.
+    """
     low, high = min(values), max(values)
+    if low <= 0 or not (asked or (not share and high >= 30 * low)):
+        return False
+    axis.axes.set(**{f"{axis.axis_name}scale": "log"})
     axis.set_minor_locator(NullLocator())
     if places:
         shown = places[:: math.ceil(len(places) / most)]
@@ -126,11 +123,7 @@ def log_ticks(axis: Axis, values: Sequence[float], places: Sequence[float] = (),
     else:
         axis.set_major_locator(LogLocator(numticks=7))
         axis.set_major_formatter(LogFormatterSciNotation())
-
-
-def powers_of_two(values: Sequence[float]) -> list[float]:
-    """Those between the least and the greatest value."""
-    return [2.0**k for k in range(math.ceil(math.log2(min(values))), math.floor(math.log2(max(values))) + 1)]
+    return True
 
 
 def tick_text(value: float) -> str:

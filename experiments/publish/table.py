@@ -52,11 +52,9 @@ def markdown(table: Table) -> str:
 
 def _csv_cells(cell: Cell, numeric: bool) -> list[str]:
     """One value, or mean, std and n in full precision; a text in a numeric column stands where the mean would."""
-    if not numeric:
-        return [str(cell)]
-    if isinstance(cell, str):
-        return ["" if cell == MISSING else cell, "", ""]
-    return [repr(cell.mean), "" if cell.std is None else repr(cell.std), str(cell.n)]
+    if isinstance(cell, Statistic):
+        return [repr(cell.mean), "" if cell.std is None else repr(cell.std), str(cell.n)]
+    return ["" if cell == MISSING else cell, "", ""] if numeric else [cell]
 
 
 def comma_separated(table: Table) -> str:
@@ -73,25 +71,18 @@ def comma_separated(table: Table) -> str:
     return text.getvalue()
 
 
+_SYMBOLS = {"±": r"\pm", "×": r"\times", "≥": r"\geq", "≤": r"\leq", "→": r"\to", "ε": r"\varepsilon", "∞": r"\infty"}
 _LATEX = {
-    "\\": r"\textbackslash{}",
     **{special: f"\\{special}" for special in "{}_%&#$"},
-    "~": r"\textasciitilde{}",
-    "^": r"\textasciicircum{}",
-    "<": r"$<$",
-    ">": r"$>$",
-    "|": r"$|$",
-    "±": r"$\pm$",
-    "×": r"$\times$",
-    "≥": r"$\geq$",
-    "≤": r"$\leq$",
-    "→": r"$\to$",
-    "−": r"$-$",
+    **{sign: f"${sign}$" for sign in "<>|"},
+    **{sign: f"${command}$" for sign, command in _SYMBOLS.items()},
+    "−": "$-$",
     "–": "--",
     "‖": r"$\|$",
-    "ε": r"$\varepsilon$",
-    "∞": r"$\infty$",
-    "²": r"$^2$",
+    "²": "$^2$",
+    "\\": r"\textbackslash{}",
+    "~": r"\textasciitilde{}",
+    "^": r"\textasciicircum{}",
 }
 
 
@@ -99,35 +90,27 @@ def plain(table: Table) -> str:
     """A table as lines of text for a terminal, its columns aligned, without its notes."""
     rows = [table.columns, *(tuple(str(cell) for cell in row) for row in table.rows)]
     widths = [max(len(row[column]) for row in rows) for column in range(len(table.columns))]
-    right = [is_numeric(table, column) for column in range(len(table.columns))]
-    aligned = (
-        "  ".join(
-            cell.rjust(width) if flush else cell.ljust(width) for cell, width, flush in zip(row, widths, right, strict=True)
-        )
-        for row in rows
-    )
-    return "\n".join((table.title, *(line.rstrip() for line in aligned))) + "\n"
+    sides = [">" if is_numeric(table, column) else "<" for column in range(len(table.columns))]
+    cells = [[f"{cell:{side}{width}}" for cell, side, width in zip(row, sides, widths, strict=True)] for row in rows]
+    return "\n".join((table.title, *("  ".join(row).rstrip() for row in cells))) + "\n"
 
 
 def latex_text(text: str) -> str:
     """Text with everything escaped that TeX would read as a command."""
-    return "".join(_LATEX.get(character, character) for character in " ".join(text.split()))
+    return " ".join(text.split()).translate(str.maketrans(_LATEX))
 
 
 # Texts longer than this wrap in LaTeX; all columns of them share this part of the line.
 _LONG, _WRAPPED = 28, 0.6
 
 
-def _latex_shape(table: Table) -> str:
-    """Column letters of `tabular`: r for statistics, l for short texts, p for those that must wrap."""
+def latex(table: Table) -> str:
+    r"""A `table` float with booktabs rules; needs `\usepackage{booktabs}` and nothing else."""
+    # Column letters of `tabular`: r for statistics, l for short texts, p for those that must wrap.
     columns = range(len(table.columns))
     long = {c for c in columns if any(len(str(row[c])) > _LONG for row in table.rows)}
     wide = f"p{{{_WRAPPED / max(1, len(long)):.2f}\\linewidth}}"
-    return "".join("r" if is_numeric(table, c) else wide if c in long else "l" for c in columns)
-
-
-def latex(table: Table) -> str:
-    r"""A `table` float with booktabs rules; needs `\usepackage{booktabs}` and nothing else."""
+    shape = "".join("r" if is_numeric(table, c) else wide if c in long else "l" for c in columns)
     lines = [" & ".join(latex_text(title) for title in table.columns) + r" \\", r"\midrule"]
     lines += [" & ".join(latex_text(str(cell)) for cell in row) + r" \\" for row in table.rows]
     body = "\n".join(f"    {line}" for line in lines)
@@ -136,7 +119,7 @@ def latex(table: Table) -> str:
     return (
         "\\begin{table}[t]\n  \\centering\\small\n"
         f"  \\caption{{{latex_text(table.title)}}}\n  \\label{{tab:{table.name}}}\n"
-        f"  \\begin{{tabular}}{{{_latex_shape(table)}}}\n"
+        f"  \\begin{{tabular}}{{{shape}}}\n"
         f"    \\toprule\n{body}\n    \\bottomrule\n  \\end{{tabular}}{footer}\n"
         "\\end{table}\n"
     )

@@ -5,10 +5,10 @@ from dataclasses import replace
 
 from leadline.experiments.config.report import Column, TableSpec
 from leadline.experiments.config.study import Study
-from leadline.experiments.publish.names import MISSING, key_name, quantity
-from leadline.experiments.publish.shown import QUANTITY, Key, Shown, file_name, free_dims, heading_of, of_record, shown
+from leadline.experiments.publish.names import MISSING, key_name
+from leadline.experiments.publish.shown import QUANTITY, Key, Shown, file_name, free_dims, of_record, shown
 from leadline.experiments.publish.table import Cell, Table
-from leadline.experiments.records.measurement import Dim, resolve
+from leadline.experiments.records.measurement import Dim
 from leadline.experiments.records.over_seeds import notes_of, statistic
 from leadline.experiments.records.record import Record, StoredRecord
 from leadline.experiments.records.references import cite
@@ -25,32 +25,27 @@ def table(spec: TableSpec, study: Study, stored: Iterable[StoredRecord]) -> Tabl
     Cells are means over seeds and sample standard deviations, of the records of the study among `stored`. Rows and columns
     without a number are left out.
     """
-    chosen = shown(study, stored, spec.where, spec.labels)
+    chosen = shown(spec, study, stored)
     numbers, lost = _numbers(spec, chosen), _diverged(spec, chosen)
     rows = sorted({row for row, _ in (*numbers, *lost)}, key=lambda row: chosen.place(spec.rows, row))
     places = sorted(
         {place for _, place in numbers or lost} | {place for _, place in lost if spec.columns[place[0]].each is not None},
         key=lambda place: (place[0], chosen.place((spec.columns[place[0]].each or "",), place[1:])),
     )
-    columns = {row: [spec.columns[_column(spec, row, place)] for place in places] for row in rows}
-    cells = {
-        row: [
+    cited = [_cited(spec, chosen, row) for row in rows]
+    sources = ("published", "source") if any(cited) else ()
+    body = []
+    for row, figures in zip(rows, cited, strict=True):
+        keys = dict(zip(spec.rows, row, strict=True))
+        names = [chosen.text(key, value, bare=True) for key, value in keys.items()]
+        columns = [spec.columns[int(str(keys.get(QUANTITY, place[0])))] for place in places]
+        cells = [
             _cell(numbers.get((row, place), []), lost.get((row, place), 0), column, chosen)
-            for place, column in zip(places, columns[row], strict=True)
+            for place, column in zip(places, columns, strict=True)
         ]
-        for row in rows
-    }
-    cited = {row: _cited(spec, chosen, row) for row in rows}
-    sources = ("published", "source") if any(cited.values()) else ()
-    return Table(
-        spec.title,
-        file_name(study, spec.name),
-        (*(key_name(key) for key in spec.rows), *(_heading(spec, chosen, place) for place in places), *sources),
-        tuple(
-            (*_names(spec, chosen, row), *cells[row], *((cited[row] or (MISSING, MISSING)) if sources else ())) for row in rows
-        ),
-        (*spec.notes, *notes_of(chosen.records)),
-    )
+        body.append((*names, *cells, *((figures or (MISSING, MISSING)) if sources else ())))
+    heading = (*(key_name(key) for key in spec.rows), *(_heading(spec, chosen, place) for place in places), *sources)
+    return Table(spec.title, file_name(study, spec.name), heading, tuple(body), (*spec.notes, *notes_of(chosen.records)))
 
 
 def _readings(column: Column, record: Record) -> Iterator[tuple[Mapping[str, Dim], float]]:
@@ -67,28 +62,21 @@ def _numbers(spec: TableSpec, chosen: Shown) -> dict[tuple[Key, Place], list[flo
     numbers: dict[tuple[Key, Place], list[float]] = {}
     for record in (entry.record for entry in chosen.finished):
         for index, column in enumerate(spec.columns):
-            fixed = resolve(record, column.at)
-            if fixed is None:
-                continue
             needed = {key for key in (column.each, column.over) if key is not None and not of_record(key)}
             for dims, value in _readings(column, record):
-                rest = free_dims(dims, fixed, (*spec.rows, *needed))
-                if rest is None or not needed <= rest.keys():
-                    continue
-                row = tuple(index if key == QUANTITY else chosen.value(key, record, dims) for key in spec.rows)
-                each = None if column.each is None else chosen.value(column.each, record, dims)
-                place = (0 if QUANTITY in spec.rows else index, each)
-                numbers.setdefault((row, place), []).append(value)
+                rest = free_dims(record, dims, column.at, (*spec.rows, *needed))
+                if rest is not None and needed <= rest.keys():
+                    each = None if column.each is None else chosen.value(column.each, record, dims)
+                    place = (0 if QUANTITY in spec.rows else index, each)
+                    numbers.setdefault((chosen.key(spec.rows, record, dims, index), place), []).append(value)
     return numbers
 
 
 def _diverged(spec: TableSpec, chosen: Shown) -> dict[tuple[Key, Place], int]:
     """How many seeds a cell lacks because they diverged, where the rows are told apart by what a record says of itself."""
     lost: dict[tuple[Key, Place], int] = {}
-    if not all(of_record(key) for key in spec.rows):
-        return lost
-    for record in chosen.records:
-        row = tuple(chosen.value(key, record, {}) for key in spec.rows)
+    for record in chosen.records if all(of_record(key) for key in spec.rows) else ():
+        row = chosen.key(spec.rows, record, {})
         for index, column in enumerate(spec.columns):
             if record.status == "diverged" and (column.each is None or of_record(column.each)):
                 each = None if column.each is None else chosen.value(column.each, record, {})
@@ -96,14 +84,8 @@ def _diverged(spec: TableSpec, chosen: Shown) -> dict[tuple[Key, Place], int]:
     return lost
 
 
-def _column(spec: TableSpec, row: Key, place: Place) -> int:
-    """The number of the column that a cell belongs to."""
-    return int(str(row[spec.rows.index(QUANTITY)])) if QUANTITY in spec.rows else place[0]
-
-
 def _cell(numbers: Sequence[float], lost: int, column: Column, chosen: Shown) -> Cell:
-    digits = quantity(column.quantity, chosen.units).digits if column.digits is None else column.digits
-    over = statistic(numbers, digits)
+    over = statistic(numbers, chosen.quantity(column.quantity).digits if column.digits is None else column.digits)
     if over is None:
         return f"{lost} diverged" if lost else MISSING
     return replace(over, scientific=column.scientific, diverged=lost)
@@ -112,17 +94,10 @@ def _cell(numbers: Sequence[float], lost: int, column: Column, chosen: Shown) ->
 def _heading(spec: TableSpec, chosen: Shown, place: Place) -> str:
     column = spec.columns[place[0]]
     if column.each is None:
-        return "value" if QUANTITY in spec.rows else heading_of(column, chosen)
+        return "value" if QUANTITY in spec.rows else chosen.heading(column)
     value = "value" if place[1] is None else chosen.text(column.each, place[1])
     told = len(spec.columns) > 1 and QUANTITY not in spec.rows
-    return f"{heading_of(column, chosen)}, {value}" if told else value
-
-
-def _names(spec: TableSpec, chosen: Shown, row: Key) -> tuple[str, ...]:
-    return tuple(
-        heading_of(spec.columns[int(str(value))], chosen) if key == QUANTITY else chosen.text(key, value, bare=True)
-        for key, value in zip(spec.rows, row, strict=True)
-    )
+    return f"{chosen.heading(column)}, {value}" if told else value
 
 
 def _cited(spec: TableSpec, chosen: Shown, row: Key) -> tuple[str, str] | None:
@@ -131,12 +106,9 @@ def _cited(spec: TableSpec, chosen: Shown, row: Key) -> tuple[str, str] | None:
     dims = {key: value for key, value in keys.items() if not of_record(key) and key != QUANTITY and value is not None}
     figures = spec.published if isinstance(spec.published, tuple) else ()
     if spec.published is True:
-        of_row = (
-            record
-            for record in chosen.records
-            if all(keys[key] == chosen.value(key, record, {}) for key in keys if of_record(key))
-        )
-        figures = next((chosen.published(record) for record in of_row), ())
+        of_arm = {key: value for key, value in keys.items() if of_record(key)}
+        arms = (record for record in chosen.records if of_arm == {key: chosen.value(key, record, {}) for key in of_arm})
+        figures = next((chosen.published(record) for record in arms), ())
     cited = [figure for figure in figures if figure.at == dims]
     if not cited:
         return None

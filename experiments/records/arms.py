@@ -38,10 +38,6 @@ class RecordedArm:
         """The finished ones."""
         return [record for record in self.members if record.status == "finished"]
 
-    @property
-    def diverged(self) -> int:
-        return len(self.members) - len(self.records)
-
 
 def recorded_arms(study: Study, records: Sequence[Record]) -> list[RecordedArm]:
     """The arms of a study that are on record, in the order of their configurations.
@@ -49,18 +45,15 @@ def recorded_arms(study: Study, records: Sequence[Record]) -> list[RecordedArm]:
     A configuration that today's classes do not accept is no arm of the study as it is now, and is left out.
     """
     shared = _leaves(study.model_dump(mode="json", include=set(TRAINED))) if study.exact is None else None
-    groups: dict[str, list[Record]] = {}
-    for record in records:
-        if record.study == study.study:
-            groups.setdefault(record.arm_hash, []).append(record)
+    of_study = sorted((r for r in records if r.study == study.study), key=lambda record: (record.arm_hash, record.seed))
     arms = []
-    for _, members in sorted(groups.items()):
-        config = members[0].config
+    for _, members in itertools.groupby(of_study, key=lambda record: record.arm_hash):
+        by_seed = tuple(members)
+        config = by_seed[0].config
         settings = _with_defaults(config) if study.exact is None else config
         if settings is not None:
             leaves = _leaves(settings)
             changes = frozenset() if shared is None else _differences(leaves, shared)
-            by_seed = tuple(sorted(members, key=lambda record: record.seed))
             arms.append(RecordedArm(settings, leaves, changes, config.get(START) is not None, by_seed))
     return arms
 
@@ -81,16 +74,16 @@ def combinations(
 def matches(selector: Selector, arm: RecordedArm) -> bool:
     """Whether an arm has the values of a selector and, elsewhere, the settings that the arms of its study share.
 
-    A text stands for the `kind` of a table, "none" also for a setting that is absent, and "any" for every value. A table is
-    compared with its defaults and as a whole, a list names alternatives, `{ multiple = 4 }` is a multiple of the training
-    length. What is measured is compared only where a key names it. An arm that goes on from another one (`start = true`) trains
-    by a recipe of its own, so its [train] may differ.
+    A text stands for the `kind` of a table, true and false for a table that is there and one that is not, "none" also for a
+    setting that is absent, and "any" for every value. A table is compared with its defaults and as a whole, a list names
+    alternatives, `{ multiple = 4 }` is a multiple of the training length. What is measured is compared only where a key names
+    it. An arm that goes on from another one (`start = true`) trains by a recipe of its own, so its [train] may differ.
     """
     keys = [key for key in selector if key != START]
     free = [*keys, "train"] if arm.started else keys
     if arm.started != bool(selector.get(START, False)) or not _inside(arm.changes, free):
         return False
-    return all(_has(arm, key, selector[key]) for key in keys)
+    return all(has(arm.settings, key, selector[key], arm.members[0].training_length) for key in keys)
 
 
 def differing(arms: Sequence[RecordedArm]) -> list[str]:
@@ -111,20 +104,22 @@ def _with_defaults(config: Any) -> Tree | None:
     return settings.model_dump(mode="json")
 
 
-def _has(arm: RecordedArm, key: str, value: object) -> bool:
-    current = _value(arm.settings, key)
+def has(settings: Tree, key: str, value: object, length: int | None) -> bool:
+    """Whether settings have the value of a selector under a dotted key; `length` [tokens] is that of training, if any."""
+    current = setting(settings, key)
     match value:
         case "any":
             return current is not _ABSENT
         case "none" if current is None:
             return True
+        case bool() if current is None or current is _ABSENT or isinstance(current, Mapping):
+            return isinstance(current, Mapping) == value
         case {"multiple": factor, **rest} if not rest and isinstance(factor, int | float):
-            length = arm.members[0].training_length
             return length is not None and current == round(factor * length)
         case Mapping():
-            return _part_of(value, current) and current == _completed(arm.settings, key, value)
+            return _part_of(value, current) and current == _completed(settings, key, value)
         case list() | tuple() if not isinstance(current, list):
-            return any(_has(arm, key, alternative) for alternative in value)
+            return any(has(settings, key, alternative, length) for alternative in value)
         case str() if isinstance(current, Mapping):
             return current.get("kind") == value
     return current == value
@@ -142,14 +137,15 @@ def _completed(settings: Tree, key: str, table: Tree) -> Any:
     if "model" not in settings:
         return table
     changed = _with_defaults(_put(settings, key.split("."), table))
-    return _ABSENT if changed is None else _value(changed, key)
+    return _ABSENT if changed is None else setting(changed, key)
 
 
 def _put(tree: Tree, keys: Sequence[str], value: object) -> Tree:
     return {**tree, keys[0]: _put(tree[keys[0]], keys[1:], value) if len(keys) > 1 else value}
 
 
-def _value(settings: Tree, key: str) -> Any:
+def setting(settings: Tree, key: str) -> Any:
+    """What stands under a dotted key, or an object of its own where nothing does."""
     current: Any = settings
     for part in key.split("."):
         current = current.get(part, _ABSENT) if isinstance(current, Mapping) else _ABSENT
@@ -179,15 +175,15 @@ def _inside(leaves: frozenset[str], keys: Sequence[str]) -> bool:
 
 
 def _agree(study: Study, choice: Mapping[str, RecordedArm]) -> bool:
-    """Whether the arms differ only in what one of their selectors fixes to a single value, and no arm is chosen twice."""
-    for (name, arm), (other_name, other) in itertools.combinations(choice.items(), 2):
-        free = [*_fixed(study.selectors[name]), *_fixed(study.selectors[other_name])]
+    """Whether the arms differ only in what one of their selectors fixes to a single value, and no arm is chosen twice.
+
+    Keys with alternatives leave open which arm is meant, so that arms must agree in them.
+    """
+    for pair in itertools.combinations(choice, 2):
+        arm, other = (choice[name] for name in pair)
+        settings = [item for name in pair for item in study.selectors[name].items()]
+        free = [key for key, value in settings if value != "any" and not isinstance(value, list | tuple)]
         free += ["train"] if arm.started != other.started else []
         if arm is other or not _inside(_differences(arm.leaves, other.leaves), free):
             return False
     return True
-
-
-def _fixed(selector: Selector) -> list[str]:
-    """The keys with one value; those with alternatives leave open which arm is meant, so that arms must agree in them."""
-    return [key for key, value in selector.items() if value != "any" and not isinstance(value, list | tuple)]

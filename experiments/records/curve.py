@@ -36,11 +36,9 @@ def rows_of(curve: Curve) -> list[dict[str, Any]]:
     readings = list(curve.values)
     header = {"readings": [{"quantity": key.quantity, "dims": dict(key.dims)} for key in readings]}
     columns = [curve.values[key] for key in readings]
-    points = [
-        {"step": int(step), "values": [_finite_or_none(_rounded(column[i])) for column in columns]}
-        for i, step in enumerate(curve.steps)
-    ]
-    return [header, *points]
+    rows = [[_rounded(column[i]) for column in columns] for i in range(len(curve.steps))]
+    points = zip(curve.steps, rows, strict=True)
+    return [header, *({"step": int(step), "values": [v if np.isfinite(v) else None for v in row]} for step, row in points)]
 
 
 def curve_of(rows: Sequence[Mapping[str, Any]]) -> Curve:
@@ -73,7 +71,3 @@ def rows_of_text(data: bytes) -> list[dict[str, Any]]:
 
 def _rounded(value: float) -> float:
     return float(f"{float(value):.{DIGITS}g}")
-
-
-def _finite_or_none(value: float) -> float | None:
-    return value if np.isfinite(value) else None

@@ -1,16 +1,25 @@
 """What speaks for or against a statement, and the rules by which it is decided."""
 
+import itertools
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal, NamedTuple, get_args
 
 import numpy as np
 from scipy import stats
 
+from leadline.experiments.config.claim import Claim, Term
+from leadline.experiments.config.report import TrainingLength
+from leadline.experiments.records.arms import RecordedArm, differing
+from leadline.experiments.records.measurement import value_of
+from leadline.experiments.records.over_seeds import statistic
+from leadline.experiments.records.quantities import QUANTITIES
+
 Outcome = Literal["holds", "fails", "equivalent", "undecided", "not testable here", "not measured"]
 OUTCOMES: tuple[Outcome, ...] = get_args(Outcome)
 CONFIDENCE = 0.95
+Choice = Mapping[str, RecordedArm]  # the arm of each selector
 MOST_SEEDS = 1000  # up to which the number that would decide is looked for
 
 
@@ -61,25 +70,20 @@ def decide(evidence: Evidence, delta: float | None = None) -> Decision:
     if evidence.unmet:
         return Decision("not testable here", evidence.unmet)
     if evidence.exact:
-        against = sum(not margin > 0 for margin in margins)  # nan is against
-        if against:
-            return Decision("fails", f"exact: against the statement in {against} of {_cases(len(margins))}")
-        return Decision("holds", f"exact: {_cases(len(margins))}")
+        return _exactly([not margin > 0 for margin in margins], "against the statement")  # nan is against
     if reason := _undecidable(margins):
         return Decision("undecided", reason)
-    low, high = mean_interval(margins)
-    reason = f"mean margin {_short(float(np.mean(margins)))}, {_interval(low, high)}"
-    if low > 0:
-        return Decision("holds", reason, (low, high))
-    if high < 0:
-        return Decision("fails", reason, (low, high))
+    low, high = interval = mean_interval(margins)
+    reason = f"mean margin {np.mean(margins):.4g}, {_text(interval)}"
+    if low > 0 or high < 0:
+        return Decision("holds" if low > 0 else "fails", reason, interval)
     if delta is not None and -delta < low and high < delta:
-        return Decision("equivalent", f"{reason}, within ±{_short(delta)}", (low, high))
+        return Decision("equivalent", f"{reason}, within ±{delta:.4g}", interval)
     if low == high:
-        return Decision("undecided", "no difference in any seed", (low, high))
+        return Decision("undecided", "no difference in any seed", interval)
     seeds = seeds_to_decide(margins)
     more = f"about {seeds} seeds" if seeds else f"more than {MOST_SEEDS} seeds"
-    return Decision("undecided", f"{reason}; {more} would decide at this mean and spread", (low, high))
+    return Decision("undecided", f"{reason}; {more} would decide at this mean and spread", interval)
 
 
 def decide_within(values: Sequence[float], bounds: tuple[float, float], *, exact: bool = False) -> Decision:
@@ -89,17 +93,12 @@ def decide_within(values: Sequence[float], bounds: tuple[float, float], *, exact
     """
     low, high = bounds
     if exact:
-        outside = sum(not low <= value <= high for value in values)
-        if outside:
-            return Decision("fails", f"exact: outside in {outside} of {_cases(len(values))}")
-        return Decision("holds", f"exact: {_cases(len(values))}")
+        return _exactly([not low <= value <= high for value in values], "outside")
     if reason := _undecidable(values):
         return Decision("undecided", reason)
     lower, upper = interval = mean_interval(values)
-    reason = f"mean {_short(float(np.mean(values)))}, {_interval(*interval)}; bounds {_short(low)} to {_short(high)}"
-    if low <= lower and upper <= high:
-        return Decision("holds", reason, interval)
-    return Decision("fails" if upper < low or lower > high else "undecided", reason, interval)
+    outcome = "holds" if low <= lower and upper <= high else "fails" if upper < low or lower > high else "undecided"
+    return Decision(outcome, f"mean {np.mean(values):.4g}, {_text(interval)}; bounds {low:.4g} to {high:.4g}", interval)
 
 
 def decide_share(margins: Sequence[float], share: float) -> Decision:
@@ -108,11 +107,17 @@ def decide_share(margins: Sequence[float], share: float) -> Decision:
         return Decision("undecided", reason)
     count, n = sum(margin > 0 for margin in margins), len(margins)
     ci = stats.binomtest(count, n).proportion_ci(CONFIDENCE, method="exact")
-    interval = float(ci.low), float(ci.high)
-    reason = f"{count} of {n} seeds, {_interval(*interval)} of the share, compared with {share:g}"
-    if interval[0] > share:
-        return Decision("holds", reason, interval)
-    return Decision("fails" if interval[1] < share else "undecided", reason, interval)
+    low, high = interval = float(ci.low), float(ci.high)
+    outcome = "holds" if low > share else "fails" if high < share else "undecided"
+    return Decision(outcome, f"{count} of {n} seeds, {_text(interval)} of the share, compared with {share:g}", interval)
+
+
+def _exactly(against: Sequence[bool], how: str) -> Decision:
+    """The decision where nothing is random: every case counts."""
+    cases = f"{len(against)} case{'s' if len(against) != 1 else ''}"
+    if any(against):
+        return Decision("fails", f"exact: {how} in {sum(against)} of {cases}")
+    return Decision("holds", f"exact: {cases}")
 
 
 def _undecidable(values: Sequence[float]) -> str:
@@ -121,13 +126,117 @@ def _undecidable(values: Sequence[float]) -> str:
     return f"{len(values)} seed: an interval needs two or more" if len(values) < 2 else ""
 
 
-def _short(value: float) -> str:
-    return f"{value:.4g}"  # margins of perplexities and of shares differ by orders of magnitude
+def _text(interval: tuple[float, float]) -> str:
+    return "95 % interval [{:.4g}, {:.4g}]".format(*interval)  # margins of perplexities and of shares differ by magnitudes
 
 
-def _interval(low: float, high: float) -> str:
-    return f"95 % interval [{_short(low)}, {_short(high)}]"
+@dataclass(frozen=True)
+class Comparison:
+    """The values of the terms of a claim for one choice of arms, of the seeds that have all of them."""
+
+    arms: Choice  # by selector
+    values: tuple[tuple[float, ...], ...]  # of each term that is compared, one a seed
 
 
-def _cases(count: int) -> str:
-    return f"{count} case{'s' if count != 1 else ''}"
+def related(claim: Claim, choices: Sequence[Choice], *, exact: bool) -> tuple[str, int, Decision]:
+    """The measured figures of both sides, the number of seeds or cases, and the decision."""
+    comparisons = []
+    for choice in choices:
+        columns = [term_values(term, choice) for term in claim.compared()]
+        seeds = sorted(set.intersection(*(set(column) for column in columns)))
+        if seeds:
+            comparisons.append(Comparison(choice, tuple(tuple(column[seed] for seed in seeds) for column in columns)))
+    if not comparisons:
+        lacking = [term for term in claim.compared() if not any(term_values(term, choice) for choice in choices)]
+        return "", 0, Decision("not measured", stated(lacking[0], ()) if lacking else "no seed has both sides")
+    cases = [len(comparison.values[0]) for comparison in comparisons]
+    return _figures(claim, comparisons), sum(cases) if exact else min(cases), _decide(claim, comparisons, exact=exact)
+
+
+def term_values(term: Term, choice: Choice) -> dict[int, float]:
+    """Seed -> value of a term; seeds without a finite value are left out."""
+    measured = {record.seed: value_of(record, term.quantity, **term.at) for record in choice[term.arm].records}
+    values = {seed: value for seed, value in measured.items() if value is not None}
+    if term.over is None:
+        return values
+    divisors = term_values(term.over, choice)
+    return {seed: value / divisors[seed] if divisors[seed] else math.nan for seed, value in values.items() if seed in divisors}
+
+
+def _decide(claim: Claim, comparisons: Sequence[Comparison], *, exact: bool) -> Decision:
+    """The decision on a claim: on all cases at once where they are exact, otherwise the least favourable of its cases."""
+    if exact:
+        values = [[value for case in comparisons for value in case.values[side]] for side, _ in enumerate(claim.compared())]
+        decision = _decided(claim, values, exact=True)
+        if decision.outcome == "holds" or len(comparisons) == 1:
+            return decision
+        labels = differing([case.arms[claim.compared()[0].arm] for case in comparisons])
+        fails = [_decided(claim, case.values, exact=True).outcome == "fails" for case in comparisons]
+        return decision._replace(reason=f"{decision.reason} ({'; '.join(itertools.compress(labels, fails))})")
+    decisions = [_decided(claim, case.values, exact=False) for case in comparisons]
+    order = ("fails", "undecided", "equivalent", "holds")
+    worst = min(decisions, key=lambda decision: order.index(decision.outcome))
+    if len(decisions) == 1:
+        return worst
+    held = sum(decision.outcome == "holds" for decision in decisions)
+    return worst._replace(reason=f"holds in {held} of {len(decisions)} comparisons; least favourable: {worst.reason}")
+
+
+def _figures(claim: Claim, comparisons: Sequence[Comparison]) -> str:
+    """The measured figures of each side: mean and deviation over seeds, or the range over the cases."""
+    texts = []
+    for side, term in enumerate(claim.compared()):
+        values = [case.values[side] for case in comparisons]
+        means = [float(np.mean(column)) for column in values]
+        low, high = (_figure(term, [pick(means)]) for pick in (min, max))
+        several = f"{_text_of(term)} {low} to {high} in {len(means)} cases"
+        texts.append(several if len(values) > 1 else stated(term, values[0]))
+    return "; ".join(texts)
+
+
+def stated(term: Term, values: Sequence[float]) -> str:
+    """A term and its figure, as `rope: perplexity (extension yarn, length 8 ×) 12.34 ± 0.56`."""
+    return f"{_text_of(term)} {_figure(term, values) if values else 'is not on record'}"
+
+
+def _figure(term: Term, values: Sequence[float]) -> str:
+    """Mean and sample deviation, with the digits of the quantity; ratios have three, large numbers four significant ones."""
+    quantity = QUANTITIES.get(term.quantity)
+    digits = 3 if quantity is None or term.over is not None else quantity.digits
+    large = max(abs(value) for value in values) >= 10**5
+    return f"{np.mean(values):.5g}" if large else str(statistic(values, digits))
+
+
+def _text_of(term: Term) -> str:
+    quantity = QUANTITIES.get(term.quantity)
+    heading = quantity.heading if quantity else term.quantity.replace("_", " ")
+    values = {n: f"{value.multiple:g} ×" if isinstance(value, TrainingLength) else value for n, value in term.at.items()}
+    dims = ", ".join(f"{name.replace('_', ' ')} {value}" for name, value in values.items())
+    text = f"{term.arm.replace('_', ' ')}: {heading}{f' ({dims})' if dims else ''}"
+    return text if term.over is None else f"[{text}] / [{_text_of(term.over)}]"
+
+
+def _decided(claim: Claim, values: Sequence[Sequence[float]], *, exact: bool) -> Decision:
+    left = _scaled(claim, values[0])
+    if claim.bounds is not None:
+        low, high = _scaled(claim, claim.bounds)
+        if claim.share is None:
+            return decide_within(left, (low, high), exact=exact)
+        return decide_share([min(value - low, high - value) for value in left], claim.share)
+    right = values[1] if isinstance(claim.right, Term) else [claim.right or 0.0] * len(left)
+    scaled = _scaled(claim, [claim.factor * value for value in right])
+    margins = [other - value for value, other in zip(left, scaled, strict=True)]
+    if claim.relation == "equivalent":
+        delta = claim.delta or 0.0
+        return decide_within(margins, (-delta, delta), exact=exact)
+    if claim.relation == "above":
+        margins = [-margin for margin in margins]
+    if claim.share is not None:
+        return decide_share(margins, claim.share)
+    return decide(Evidence("", tuple(margins), exact=exact), claim.delta)
+
+
+def _scaled(claim: Claim, values: Sequence[float]) -> list[float]:
+    if not claim.log:
+        return list(values)
+    return [math.log(value) if value > 0 else math.nan for value in values]

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from pydantic import ValidationError
 
 # The key of the SHA-256 of all other keys of a sealed object.
 SUM = "sum"
@@ -32,6 +33,14 @@ def strict_json(value: object) -> object:
         case list() | tuple():
             return [strict_json(entry) for entry in value]
     raise TypeError(f"a record cannot hold {type(value).__name__}: give numbers, text, lists or mappings")
+
+
+def reason(error: Exception) -> str:
+    """What is wrong with a file, in one line: what the system says, or the first mistake in its content."""
+    if isinstance(error, ValidationError):
+        first = error.errors()[0]
+        return f"{'.'.join(map(str, first['loc'])) or 'the whole'}: {first['msg']}"
+    return getattr(error, "strerror", None) or str(error).split("\n")[0]
 
 
 def sha256(data: bytes) -> str:

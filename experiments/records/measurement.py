@@ -1,6 +1,6 @@
 """A measurement: a quantity with a value, a unit and dimensions, and how records are asked for one."""
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol, runtime_checkable
 
@@ -33,12 +33,15 @@ Point = dict[Reading, np.ndarray]
 
 @dataclass(frozen=True, init=False)
 class Measurement:
-    """One number of a record."""
+    """One number of a record.
+
+    A value that was not finite is None, in JSON null: it was measured and is no number.
+    """
 
     quantity: str  # its name in the table of quantities
     value: float | None  # None where the number was not finite
     unit: str  # of the value
-    dims: Mapping[str, Dim]  # layer, length, extension, task …; layers and heads count from 1
+    dims: dict[str, Dim]  # layer, length, extension, task …; layers and heads count from 1
 
     def __init__(self, quantity: str, value: float | None, unit: str, **dims: Dim) -> None:
         number = None if value is None or not np.isfinite(value) else float(value)
@@ -89,24 +92,13 @@ def value_of(record: Measured, quantity: str, **dims: Any) -> float | None:
 
     A dimension that is not given must be absent: `sink_rate` is the mean over layers, `sink_rate` with `layer=2` that of the
     second. A `TrainingLength` is resolved against the record's own training length.
-    """
-    resolved = resolve(record, dims)
-    if resolved is None:
-        return None
-    wanted = reading(quantity, **resolved)
-    return next((entry.value for entry in record.measurements if entry.reading == wanted), None)
-
-
-def select(records: Iterable[Any], quantity: str, **dims: Any) -> Iterator[tuple[Any, float]]:
-    """(record, value) of every record that has a finite value of the quantity at exactly these dimensions.
 
     Example:
-        select(records, "perplexity", extension="yarn", length=TrainingLength(multiple=8))
+        value_of(record, "perplexity", extension="yarn", length=TrainingLength(multiple=8))
     """
-    for record in records:
-        value = value_of(record, quantity, **dims)
-        if value is not None:
-            yield record, value
+    resolved = resolve(record, dims)
+    wanted = None if resolved is None else reading(quantity, **resolved)
+    return next((entry.value for entry in record.measurements if entry.reading == wanted), None)
 
 
 def resolve(record: Measured, dims: Mapping[str, Any]) -> dict[str, Dim] | None:

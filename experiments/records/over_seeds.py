@@ -1,6 +1,6 @@
 """Statistics over seeds, which of the stored records a page is about, and what is said of where and at which scale."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -69,93 +69,64 @@ def summary(records: Iterable[Record]) -> list[dict[str, Any]]:
             numbers = values.setdefault((record.study, record.arm, entry.reading), [])
             numbers += [] if entry.value is None else [entry.value]
             units[entry.reading] = entry.unit
-    entries = []
-    for (study, arm, reading), numbers in values.items():
-        over = statistic(numbers)
-        entries.append(
-            {
-                "study": study,
-                "arm": arm,
-                "quantity": reading.quantity,
-                "dims": dict(reading.dims),
-                "unit": units[reading],
-                "mean": None if over is None else over.mean,
-                "std": None if over is None else over.std,
-                "n": len(numbers),
-            }
-        )
-    return entries
+    return [
+        {"study": study, "arm": arm, "quantity": reading.quantity, "dims": dict(reading.dims), "unit": units[reading]}
+        | {"mean": over and over.mean, "std": over and over.std, "n": len(numbers)}
+        for (study, arm, reading), numbers in values.items()
+        for over in [statistic(numbers)]
+    ]
 
 
-def seeds_note(records: Sequence[Record]) -> str:
-    """How many seeds the means are over, arm by arm where that differs."""
-    finished: dict[str, set[int]] = {}
-    for record in records:
-        seeds = finished.setdefault(record.label or record.arm, set())
-        seeds |= {record.seed} if record.status == "finished" else set()
-    counts = {len(seeds) for seeds in finished.values()}
-    if len(counts) == 1:
-        n = counts.pop()
-        spread = "mean ± sample standard deviation" if n > 1 else "no spread can be stated"
-        return f"n = {n} seed{'s' if n != 1 else ''} per arm; {spread}"
-    listed = ", ".join(f"{arm} {len(seeds)}" for arm, seeds in finished.items())
-    return f"seeds per arm: {listed}; mean ± sample standard deviation"
-
-
-def diverged_notes(records: Sequence[Record]) -> tuple[str, ...]:
-    """One note an arm of which seeds diverged: they are in no mean."""
-    by_arm: dict[str, list[int]] = {}
-    for record in records:
-        if record.status == "diverged":
-            by_arm.setdefault(record.label or record.arm, []).append(record.seed)
-    return tuple(
-        f"{arm}: {len(seeds)} diverged (seed {', '.join(map(str, sorted(seeds)))}), left out of the means"
-        for arm, seeds in by_arm.items()
+def notes_of(records: Sequence[Record]) -> tuple[str, ...]:
+    """The notes under a table: seeds and spread of what is trained, what diverged, held-out data, texts, provenance."""
+    if not records:
+        return ()
+    counts = {
+        name: {round(e.value) for r in records for e in r.measurements if e.quantity == name and e.value is not None}
+        for name in ("windows", "documents")
+    }
+    measured = " from ".join(f"{_span(numbers, '{:,}'.format)} {name}" for name, numbers in counts.items() if numbers)
+    texts = {f"{r.data['source']}, {r.data['edition']}; {r.data['normalization']}" for r in records if "edition" in r.data}
+    return (
+        *(_seeds_notes(records) if any(record.steps for record in records) else ()),
+        *([f"measured on {measured} that are held out"] if measured else []),
+        *([f"texts: {' and '.join(sorted(texts))}"] if texts else []),
+        *provenance(records),
     )
 
 
-def evaluated_note(records: Sequence[Record]) -> tuple[str, ...]:
-    """The numbers of held-out windows and documents behind the figures, as the records have them."""
-    counts: dict[str, set[int]] = {"windows": set(), "documents": set()}
+def _seeds_notes(records: Sequence[Record]) -> Iterator[str]:
+    """How many seeds the means are over, arm by arm where that differs, and of each arm which diverged: they are in no mean."""
+    finished: dict[str, set[int]] = {}
+    diverged: dict[str, list[int]] = {}
     for record in records:
-        for entry in record.measurements:
-            if entry.quantity in counts and entry.value is not None:
-                counts[entry.quantity].add(round(entry.value))
-    parts = [f"{_range(numbers)} {name}" for name, numbers in counts.items() if numbers]
-    return (f"measured on {' from '.join(parts)} that are held out",) if parts else ()
-
-
-def edition_note(records: Sequence[Record]) -> tuple[str, ...]:
-    """Source, edition and normalisation of parallel texts, as the records have them."""
-    texts = {f"{r.data['source']}, {r.data['edition']}; {r.data['normalization']}" for r in records if "edition" in r.data}
-    return (f"texts: {' and '.join(sorted(texts))}",) if texts else ()
-
-
-def _range(numbers: set[int]) -> str:
-    low, high = min(numbers), max(numbers)
-    return f"{low:,}" if low == high else f"{low:,} to {high:,}"
+        arm = record.label or record.arm
+        finished.setdefault(arm, set())
+        if record.status == "finished":
+            finished[arm].add(record.seed)
+        else:
+            diverged.setdefault(arm, []).append(record.seed)
+    n, *others = {len(seeds) for seeds in finished.values()}
+    if others:
+        listed = ", ".join(f"{arm} {len(seeds)}" for arm, seeds in finished.items())
+        yield f"seeds per arm: {listed}; mean ± sample standard deviation"
+    else:
+        spread = "mean ± sample standard deviation" if n > 1 else "no spread can be stated"
+        yield f"n = {n} seed{'s' if n != 1 else ''} per arm; {spread}"
+    for arm, seeds in diverged.items():
+        yield f"{arm}: {len(seeds)} diverged (seed {', '.join(map(str, sorted(seeds)))}), left out of the means"
 
 
 def provenance(records: Sequence[Record]) -> tuple[str, ...]:
     """Commit, date, device and cost of the records, as notes under a table."""
     commits = {f"{(r.commit or 'unknown')[:12]}{' (modified)' if r.dirty else ''}" for r in records}
-    days = sorted({f"{created_at(r):%Y-%m-%d}" for r in records})
-    dates = days[0] if len(days) == 1 else f"{days[0]} to {days[-1]}"
+    dates = _span([f"{created_at(r):%Y-%m-%d}" for r in records], str)
     devices = {f"{r.device['count']} × {r.device['kind']} ({r.device['platform']})" for r in records}
     seconds = sum(r.seconds for r in records)
     return (
         f"commit {', '.join(sorted(commits))}; {dates} UTC",
         f"device {', '.join(sorted(devices))}; {seconds:,.0f} s of wall time in {len(records)} records",
     )
-
-
-def notes_of(records: Sequence[Record]) -> tuple[str, ...]:
-    """The notes under a table: seeds and spread of what is trained, what diverged, texts, provenance."""
-    if not records:
-        return ()
-    trained = any(record.steps for record in records)
-    seeds = (seeds_note(records), *diverged_notes(records)) if trained else ()
-    return (*seeds, *evaluated_note(records), *edition_note(records), *provenance(records))
 
 
 def count(number: float | int) -> str:
@@ -173,12 +144,12 @@ def scale(records: Sequence[Record]) -> str:
         return "exact" if records else ""
     models = [model for record in trained if isinstance(model := record.config.get("model"), dict)]
     shapes = sorted({f"{model['layers']} layers of width {model['width']}" for model in models})
-    numbers = (
-        f"{_span([getattr(record, field) for record in trained])} {field}" for field in ("parameters", "steps", "tokens")
+    fields = ("parameters", "steps", "tokens")
+    return ", ".join(
+        [*shapes, *(f"{_span([getattr(record, field) for record in trained], count)} {field}" for field in fields)]
     )
-    return ", ".join([*shapes, *numbers])
 
 
-def _span(numbers: Sequence[int]) -> str:
-    low, high = count(min(numbers)), count(max(numbers))
+def _span(values: Collection[Any], write: Callable[[Any], str]) -> str:
+    low, high = write(min(values)), write(max(values))
     return low if low == high else f"{low} to {high}"

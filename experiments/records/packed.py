@@ -8,10 +8,12 @@ run, whether or not all of its arrays are published.
 
 import gzip
 import io
+import math
 import zipfile
 import zlib
+from collections import defaultdict
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -19,49 +21,18 @@ import numpy as np
 from pydantic import ValidationError
 
 from leadline.experiments.records.curve import curve_of, rows_of, text_of
-from leadline.experiments.records.json_file import check_sum, line, parse, sealed, sha256, write_whole
+from leadline.experiments.records.json_file import check_sum, line, parse, reason, sealed, sha256, write_whole
 from leadline.experiments.records.measurement import Point, reading
 from leadline.experiments.records.portable import portable_record
-from leadline.experiments.records.record import SCHEMA_VERSION, Curve, Record, StoredRecord
+from leadline.experiments.records.record import SCHEMA_VERSION, Record, StoredRecord
 from leadline.experiments.runtime.errors import UserError
 
 PACKED, PACKED_ARRAYS = "records.jsonl.gz", "arrays.npz"
+Place = tuple[str, int, Sequence[int]]  # of an array: the name of an array of the archive, the first element, the shape
 
 
 class NewerSchema(ValueError):  # noqa: N818  # nothing is wrong with the record
     """A record of a later version of leadline."""
-
-
-@dataclass(frozen=True)
-class PackedRecord:
-    """A record of a packed study."""
-
-    record: Record  # itself
-    rows: Sequence[Mapping[str, Any]]  # of its curve
-    # of its arrays that are published, by key: the name of an array of `archive`, the first element, the shape
-    places: Mapping[str, tuple[str, int, Sequence[int]]]
-    archive: Path  # the file of the arrays
-
-    def curve(self) -> Curve:
-        return curve_of(self.rows)
-
-    def arrays(self) -> Point:
-        """The arrays that are published, by reading; `record.arrays` lists the others too.
-
-        UserError naming the file, if it cannot be read.
-        """
-        entries = [entry for entry in self.record.arrays if entry.key in self.places]
-        if not entries:
-            return {}
-        try:
-            with np.load(self.archive, allow_pickle=False) as archive:
-                return {reading(entry.quantity, **entry.dims): _slice(archive, *self.places[entry.key]) for entry in entries}
-        except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile) as error:
-            raise UserError(f"{self.archive}: {error}; restore this file") from error
-
-
-def _slice(archive: Mapping[str, np.ndarray], name: str, start: int, shape: Sequence[int]) -> np.ndarray:
-    return archive[name][start : start + int(np.prod(shape))].reshape(shape)
 
 
 def write_packed(folder: Path, records: Sequence[StoredRecord], quantities: Collection[str]) -> None:
@@ -69,28 +40,27 @@ def write_packed(folder: Path, records: Sequence[StoredRecord], quantities: Coll
 
     OSError if the folder cannot be written. UserError if an array or a curve of a record cannot be read.
     """
-    parts: dict[str, list[np.ndarray]] = {}
-    sizes: dict[str, int] = {}
+    parts: dict[str, list[np.ndarray]] = defaultdict(list)
     lines = []
     for stored in records:
         arrays = stored.arrays()
-        places: dict[str, tuple[str, int, Sequence[int]]] = {}
+        places: dict[str, Place] = {}
         for entry in stored.record.arrays:
             array = arrays.get(reading(entry.quantity, **entry.dims))
             if entry.quantity in quantities and array is not None:
                 name = f"{entry.quantity}-{array.dtype}"
-                places[entry.key] = (name, sizes.get(name, 0), array.shape)
-                sizes[name] = sizes.get(name, 0) + array.size
-                parts.setdefault(name, []).append(array.ravel())
+                places[entry.key] = (name, sum(part.size for part in parts[name]), array.shape)
+                parts[name].append(array.ravel())
         record = sealed(portable_record(stored.record).model_dump(mode="json"))
         lines.append(f"{line({'record': record, 'curve': rows_of(stored.curve()), 'arrays': places})}\n")
-    arrays = _archive(parts)
+    archive = io.BytesIO()
+    columns: dict[str, Any] = {name: np.concatenate(arrays) for name, arrays in parts.items()}
+    np.savez_compressed(archive, allow_pickle=False, **columns)
+    arrays = archive.getvalue() if parts else None
     body = "".join(lines).encode()
     sums = {"records": sha256(body), "arrays": None if arrays is None else sha256(arrays)}
     packed = io.BytesIO()
-    with gzip.GzipFile(
-        filename="", mode="wb", fileobj=packed, mtime=0
-    ) as file:  # no name and no time: the same bytes each time
+    with gzip.GzipFile(filename="", mode="wb", fileobj=packed, mtime=0) as file:  # without name and time the bytes are the same
         file.write(f"{line({'schema_version': SCHEMA_VERSION, **sums})}\n".encode() + body)
     folder.mkdir(parents=True, exist_ok=True)
     if arrays is None:
@@ -100,17 +70,7 @@ def write_packed(folder: Path, records: Sequence[StoredRecord], quantities: Coll
     write_whole(folder / PACKED, packed.getvalue())
 
 
-def _archive(parts: Mapping[str, Sequence[np.ndarray]]) -> bytes | None:
-    """The file of the arrays, None where there are none."""
-    if not parts:
-        return None
-    archive = io.BytesIO()
-    columns: dict[str, Any] = {name: np.concatenate(arrays) for name, arrays in parts.items()}
-    np.savez_compressed(archive, allow_pickle=False, **columns)
-    return archive.getvalue()
-
-
-def read_packed(folder: Path) -> tuple[list[PackedRecord], list[str]]:
+def read_packed(folder: Path) -> tuple[list[StoredRecord], list[str]]:
     """The records of a packed study, and a line for each file or record that is left out."""
     path = folder / PACKED
     try:
@@ -135,14 +95,27 @@ def read_packed(folder: Path) -> tuple[list[PackedRecord], list[str]]:
     return records, notes
 
 
-def _unpacked(content: Mapping[str, Any], folder: Path) -> PackedRecord:
+def _unpacked(content: Mapping[str, Any], folder: Path) -> StoredRecord:
     record = validated(check_sum(content["record"]))
     if record.study != folder.name:
         raise ValueError(f"it is a record of the study {record.study!r}")
     if record.sums is None or sha256(text_of(content["curve"])) != record.sums.curves:
         raise ValueError("its curve is not the one that was written")
     places = {key: (name, start, shape) for key, (name, start, shape) in content["arrays"].items()}
-    return PackedRecord(record, content["curve"], places, folder / PACKED_ARRAYS)
+    return StoredRecord(record, partial(curve_of, content["curve"]), partial(_arrays, record, places, folder / PACKED_ARRAYS))
+
+
+def _arrays(record: Record, places: Mapping[str, Place], path: Path) -> Point:
+    """The arrays of a record that are published, by reading; `record.arrays` lists the others too."""
+    if not places:
+        return {}
+    try:
+        with np.load(path, allow_pickle=False) as archive:
+            arrays = {key: archive[name][start:][: math.prod(shape)] for key, (name, start, shape) in places.items()}
+    except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile) as error:
+        raise UserError(f"{path}: {error}; restore this file") from error
+    entries = [entry for entry in record.arrays if entry.key in places]
+    return {reading(entry.quantity, **entry.dims): arrays[entry.key].reshape(places[entry.key][2]) for entry in entries}
 
 
 def validated(content: Mapping[str, Any]) -> Record:
@@ -154,9 +127,7 @@ def validated(content: Mapping[str, Any]) -> Record:
         _check_version(content)
         return Record.model_validate(content)
     except ValidationError as error:
-        first = error.errors()[0]
-        place = ".".join(str(part) for part in first["loc"]) or "the whole record"
-        raise ValueError(f"not a record ({place}: {first['msg']})") from error
+        raise ValueError(f"not a record ({reason(error)})") from error
 
 
 def _check_version(content: Mapping[str, Any]) -> None:

@@ -19,12 +19,9 @@ def portable(tree: Any) -> Any:
     A folder has one digest, of its files' names and contents. What is no longer there, or can be read only once, is its base
     name alone.
     """
-    match tree:
-        case Mapping():
-            return {key: _named(value) if key.split(".")[-1] in FILES_AT else portable(value) for key, value in tree.items()}
-        case list() | tuple():
-            return [portable(value) for value in tree]
-    return tree
+    if isinstance(tree, Mapping):
+        return {key: _named(value) if key.split(".")[-1] in FILES_AT else portable(value) for key, value in tree.items()}
+    return [portable(value) for value in tree] if isinstance(tree, list | tuple) else tree
 
 
 def portable_record(record: Record) -> Record:
@@ -36,17 +33,16 @@ def portable_record(record: Record) -> Record:
 def _named(value: Any) -> Any:
     match value:
         case str():
-            return value if value in WORDS or value.startswith(ELSEWHERE) else _file(Path(value))
+            if value in WORDS or value.startswith(ELSEWHERE):
+                return value
+            path = Path(value)
+            digest = _digest(path)
+            return f"{path.absolute().name} sha256:{digest}" if digest else path.absolute().name
         case Mapping():
             return {key: entry if key == "kind" else _named(entry) for key, entry in value.items()}
         case list() | tuple():
             return [_named(entry) for entry in value]
     return value
-
-
-def _file(path: Path) -> str:
-    digest = _digest(path)
-    return f"{path.absolute().name} sha256:{digest}" if digest else path.absolute().name
 
 
 def _digest(path: Path) -> str:

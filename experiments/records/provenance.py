@@ -16,7 +16,7 @@ from leadline.experiments.config.base import Frozen
 from leadline.experiments.records.json_file import sha256, strict_json
 from leadline.experiments.records.record import Device
 
-PACKAGES = ("jax", "jaxlib", "flax", "optax", "numpy", "orbax-checkpoint")
+PACKAGES = ("leadline", "jax", "jaxlib", "flax", "optax", "numpy", "orbax-checkpoint")
 # Fields that no number depends on: what an arm is called and what is published of it; where it starts, which the digest of that
 # arm covers; how often a run is saved; and where a corpus lies, whose content the digest of the data covers.
 WITHOUT_EFFECT: Mapping[str, Collection[str]] = {
@@ -90,7 +90,7 @@ def provenance() -> Provenance:
     return Provenance(
         commit=commit,
         dirty=dirty,
-        versions={"python": platform.python_version(), "leadline": version("leadline"), **_versions()},
+        versions={"python": platform.python_version()} | {package: version(package) for package in PACKAGES},
         device=Device(platform=device.platform, kind=device.device_kind, count=jax.device_count()),
     )
 
@@ -98,10 +98,6 @@ def provenance() -> Provenance:
 def now() -> str:
     """ISO 8601, UTC, to the second."""
     return datetime.now(UTC).isoformat(timespec="seconds")
-
-
-def _versions() -> dict[str, str]:
-    return {package: version(package) for package in PACKAGES}
 
 
 def _commit() -> tuple[str | None, bool | None]:

@@ -6,6 +6,7 @@ brings its own `Quantity` when a study plugs it in by `module:function`.
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from types import MappingProxyType
 from typing import Literal
 
@@ -30,7 +31,10 @@ class Quantity:
 
 
 HEADS = ("layer", "head")
-LAYERS = ("layer",)
+per_head = partial(Quantity, axes=HEADS)
+per_layer = partial(Quantity, axes=("layer",))
+peak = partial(per_layer, reduce="max")
+array = partial(Quantity, reduce=None)
 
 
 def table(quantities: Iterable[Quantity]) -> Mapping[str, Quantity]:
@@ -48,91 +52,70 @@ QUANTITIES = table(
         # Losses and perplexities of held-out data.
         Quantity("loss", "nats", "mean cross-entropy of held-out targets at the training length", "loss (nats)", digits=4),
         Quantity("train_loss", "nats", "mean cross-entropy of the last training batch", "training loss (nats)"),
-        Quantity("bits_per_byte", "bits", "cross-entropy of held-out text per byte of it", "bits per byte"),
+        Quantity("bits_per_byte", "bits", "cross-entropy of held-out text per byte of it"),
         Quantity("perplexity", "1", "exp of the mean loss; token-weighted unless `protocol` says otherwise", digits=2),
-        Quantity("loss_by_position", "nats", "mean loss in half-octave bins of positions", axes=("position_bin",), reduce=None),
-        Quantity("position_edges", "tokens", "edges of the bins of positions", axes=("edge",), reduce=None),
+        array("loss_by_position", "nats", "mean loss in half-octave bins of positions", axes=("position_bin",)),
+        array("position_edges", "tokens", "edges of the bins of positions", axes=("edge",)),
         Quantity("bigram_loss", "nats", "loss on targets drawn from the bigram", "bigram loss (nats)", "guo2024", digits=4),
         Quantity("bigram_excess", "nats", "bigram loss less the entropy of the bigram", "excess bigram loss (nats)", "guo2024"),
         Quantity("backcopy_loss", "nats", "loss on targets behind a trigger", "backcopy loss (nats)", "guo2024", digits=4),
         Quantity("windows", "windows", "held-out windows that the figures are measured on", digits=0),
         Quantity("documents", "documents", "held-out documents that the windows come from", digits=0),
         # Attention sinks.
-        Quantity(
-            "sink_rate",
-            "share",
-            "share of (sequence, layer, head) with mean attention to token k above ε",
-            "sink rate",
-            "gu2025",
-            HEADS,
+        per_head(
+            "sink_rate", "share", "share of (sequence, layer, head) with mean attention to token k above ε", source="gu2025"
         ),
-        Quantity("first_token_mass", "share", "attention to the first token, mean over queries", axes=HEADS),
-        Quantity(
-            "sink_logit_mass", "share", "attention on the sink logit or the learned key bias", "sink logit mass", axes=HEADS
-        ),
-        Quantity(
-            "bos_mass", "share", "attention to BOS from queries t >= 8 that are no triggers", "BOS mass", "guo2024", HEADS
-        ),
-        Quantity(
-            "bos_value_ratio", "ratio", "|v| of BOS over the mean |v| for t >= 8", "BOS value drain ratio", "guo2024", HEADS
-        ),
-        Quantity("far_mass", "share", "attention to the first token from the later half of the queries", axes=HEADS),
-        Quantity("entropy", "nats", "entropy of the attention probabilities", "attention entropy (nats)", axes=HEADS, digits=2),
-        Quantity(
-            "value_drain_ratio", "ratio", "|v| of the first token over the mean |v| for t >= 8", source="guo2024", axes=HEADS
-        ),
-        Quantity("key_norm_ratio", "ratio", "|k| of the first token over the mean |k| for t >= 8", source="gu2025", axes=HEADS),
-        Quantity(
+        per_head("first_token_mass", "share", "attention to the first token, mean over queries"),
+        per_head("sink_logit_mass", "share", "attention on the sink logit or the learned key bias"),
+        per_head("bos_mass", "share", "attention to BOS from queries t >= 8 that are no triggers", "BOS mass", "guo2024"),
+        per_head("bos_value_ratio", "ratio", "|v| of BOS over the mean |v| for t >= 8", "BOS value drain ratio", "guo2024"),
+        per_head("far_mass", "share", "attention to the first token from the later half of the queries"),
+        per_head("entropy", "nats", "entropy of the attention probabilities", "attention entropy (nats)", digits=2),
+        per_head("value_drain_ratio", "ratio", "|v| of the first token over the mean |v| for t >= 8", source="guo2024"),
+        per_head("key_norm_ratio", "ratio", "|k| of the first token over the mean |k| for t >= 8", source="gu2025"),
+        peak(
             "residual_norm_ratio",
             "ratio",
             "|x| of the first token over the mean |x| for t >= 8, behind a layer",
             "residual peak",
             "guo2024",
-            LAYERS,
-            "max",
-            2,
+            digits=2,
         ),
-        Quantity("key_cosine", "cosine", "cosine of queries with the first key", "cosine, first key", "gu2025", HEADS),
-        Quantity("key_cosine_others", "cosine", "cosine of queries with the other keys", "cosine, others", "gu2025", HEADS),
-        Quantity("logit_gap", "logits", "mean score of the first key less that of the others", axes=HEADS),
-        Quantity(
+        per_head("key_cosine", "cosine", "cosine of queries with the first key", "cosine, first key", "gu2025"),
+        per_head("key_cosine_others", "cosine", "cosine of queries with the other keys", "cosine, others", "gu2025"),
+        per_head("logit_gap", "logits", "mean score of the first key less that of the others"),
+        per_head(
             "key_outside",
             "share",
             "share of the first key's squared length outside the directions that hold 95 % of the others'",
-            axes=HEADS,
         ),
-        Quantity("key_dims", "dimensions", "directions that hold 95 % of the other keys' squared length", axes=HEADS, digits=1),
+        per_head("key_dims", "dimensions", "directions that hold 95 % of the other keys' squared length", digits=1),
         Quantity("dormant_share", "share", "share of heads that give the first token more than ε", source="guo2024"),
         Quantity("active_dormant_share", "share", "share of heads dormant in one of two domains only", source="guo2024"),
-        Quantity(
-            "attention_map", "probability", "attention of one held-out sequence", axes=(*HEADS, "query", "key"), reduce=None
-        ),
+        array("attention_map", "probability", "attention of one held-out sequence", axes=(*HEADS, "query", "key")),
         # Activations, gates, depth.
-        Quantity(
+        peak(
             "activation_ratio",
             "ratio",
             "largest activation over the median, behind a layer",
             "largest / median activation",
             "sun2024",
-            LAYERS,
-            "max",
-            1,
+            digits=1,
         ),
-        Quantity(
+        array(
             "massive_activations",
             "ratio",
             "the three largest activations over the median",
             source="sun2024",
             axes=("layer", "rank"),
-            reduce=None,
         ),
-        Quantity("kurtosis", "ratio", "kurtosis of the residual stream behind a layer", axes=LAYERS, digits=1),
-        Quantity("early_divergence", "nats", "KL from the final distribution to the one decoded behind a layer", axes=LAYERS),
-        Quantity("gradient_norm", "nats", "norm of the gradient of the loss by a layer's weights", axes=LAYERS),
+        per_layer("kurtosis", "ratio", "kurtosis of the residual stream behind a layer", digits=1),
+        per_layer("early_divergence", "nats", "KL from the final distribution to the one decoded behind a layer"),
+        per_layer("gradient_norm", "nats", "norm of the gradient of the loss by a layer's weights"),
         Quantity("gate_mean", "share", "mean of the gate", axes=("layer", "gate")),
         Quantity("gate_closed", "share", "share of gates below 0.1", "gates under 0.1", axes=("layer", "gate")),
         Quantity("loss_change", "nats", "loss gained by an intervention", "loss change (nats)", digits=4),
-        Quantity("head_removed", "nats", "loss gained by removing one head", axes=HEADS, reduce="max"),
+        per_head("head_removed", "nats", "loss gained by removing one head", reduce="max"),
         # Vocabularies.
         Quantity("vocabulary_size", "ids", "ids of a tokenizer, specials included", digits=0),
         Quantity("bytes_per_token", "bytes", "bytes of UTF-8 of a text over its tokens", "bytes / token", digits=2),
@@ -144,40 +127,35 @@ QUANTITIES = table(
         Quantity("accuracy", "share", "share of answers that are right in every token"),
         Quantity("token_accuracy", "share", "share of the tokens of answers that are right"),
         Quantity("answers", "answers", "answers that an accuracy is measured on", digits=0),
-        Quantity("accuracy_by_depth", "share", "right answers, by depth of the evidence", "", "", ("depth",), None),
-        Quantity("answers_by_depth", "answers", "answers at each depth", "", "", ("depth",), None),
-        Quantity("accuracy_by_size", "share", "right answers, by size of the problem", "", "", ("size",), None),
-        Quantity("answers_by_size", "answers", "answers of each size", "", "", ("size",), None),
-        Quantity("token_accuracy_by_depth", "share", "right tokens, by depth of their evidence", "", "", ("depth",), None),
-        Quantity("tokens_by_depth", "tokens", "tokens of answers at each depth", "", "", ("depth",), None),
-        Quantity("token_accuracy_by_distance", "share", "right tokens, by distance of evidence", "", "", ("distance",), None),
-        Quantity("tokens_by_distance", "tokens", "tokens of answers at each distance", "", "", ("distance",), None),
+        array("accuracy_by_depth", "share", "right answers, by depth of the evidence", axes=("depth",)),
+        array("answers_by_depth", "answers", "answers at each depth", axes=("depth",)),
+        array("accuracy_by_size", "share", "right answers, by size of the problem", axes=("size",)),
+        array("answers_by_size", "answers", "answers of each size", axes=("size",)),
+        array("token_accuracy_by_depth", "share", "right tokens, by depth of their evidence", axes=("depth",)),
+        array("tokens_by_depth", "tokens", "tokens of answers at each depth", axes=("depth",)),
+        array("token_accuracy_by_distance", "share", "right tokens, by distance of evidence", axes=("distance",)),
+        array("tokens_by_distance", "tokens", "tokens of answers at each distance", axes=("distance",)),
         # Coordinates of the arrays above: an axis is labelled by the quantity of its name.
-        Quantity("depth", "1", "position of the evidence over the length", "", "", ("depth",), None),
-        Quantity("size", "symbols", "symbols of a copy, digits of an addend", "", "", ("size",), None),
-        Quantity("distance", "tokens", "tokens from a query back to its evidence", "", "", ("distance",), None),
+        array("depth", "1", "position of the evidence over the length", axes=("depth",)),
+        array("size", "symbols", "symbols of a copy, digits of an addend", axes=("size",)),
+        array("distance", "tokens", "tokens from a query back to its evidence", axes=("distance",)),
         Quantity("recall_loss", "nats", "loss on the answers of associative recall", "recall loss (nats)"),
         Quantity("recall_accuracy", "share", "share of answers of associative recall that are right"),
         Quantity("reach", "tokens", "distance at which recall falls below one half", digits=0),
         Quantity(
-            "predicted_reach",
-            "tokens",
-            "first distance m at which Σ cos(m b^(-2i/d)) is negative",
-            "predicted reach",
-            "men2024",
-            digits=0,
+            "predicted_reach", "tokens", "first distance m at which Σ cos(m b^(-2i/d)) is negative", source="men2024", digits=0
         ),
         # Lower bounds of the RoPE base (exact).
         Quantity("smallest_base", "1", "infimum of the RoPE bases with B_m >= 0 below the context", source="men2024", digits=1),
         Quantity("largest_infeasible_base", "1", "largest RoPE base with B_m < 0 somewhere below the context", digits=1),
         Quantity("islands", "intervals", "intervals of feasible bases below the largest infeasible base", digits=0),
-        Quantity("island_edges", "1", "edges of these intervals", axes=("island", "edge"), reduce=None),
+        array("island_edges", "1", "edges of these intervals", axes=("island", "edge")),
         Quantity("printed_base", "1", "published RoPE base for this context", digits=0),
         Quantity("violations", "distances", "distances below the context with B_m < 0", source="men2024", digits=0),
         Quantity("printed_violations", "distances", "published number of distances with B_m < 0", digits=0),
         Quantity("first_violation", "tokens", "first distance with B_m < 0, sought below four contexts", digits=0),
         Quantity("smallest_similarity", "1", "smallest B_m below the context", "smallest B_m", "men2024"),
-        Quantity("similarity_sum", "1", "B_m at each distance m", "B_m", "men2024", ("distance",), None),
+        array("similarity_sum", "1", "B_m at each distance m", "B_m", "men2024", axes=("distance",)),
         Quantity("growth_exponent", "1", "exponent of the power law of a base over the context", "exponent"),
         Quantity("growth_exponent_low", "1", "lower end of the exponent's 95 % interval", "exponent, low"),
         Quantity("growth_exponent_high", "1", "upper end of the exponent's 95 % interval", "exponent, high"),

@@ -4,69 +4,36 @@
 """
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
-from typing import Annotated, Literal, Protocol, runtime_checkable
+from typing import Annotated, Literal
 
 import numpy as np
 from jaxtyping import Float, Int
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, JsonValue, PlainSerializer
+from pydantic import BeforeValidator, Field, JsonValue
 from typing_extensions import TypedDict
 
+from leadline.experiments.config.base import Frozen
 from leadline.experiments.records.json_file import strict_json
 from leadline.experiments.records.measurement import Dim, Measurement, Point, Reading
 
 SCHEMA_VERSION = 2
 SCHEMA_FILE = Path(__file__).with_name("record.schema.json")
 
-
 Json = Annotated[dict[str, JsonValue], BeforeValidator(strict_json, json_schema_input_type=dict[str, JsonValue])]
-Finite = Annotated[float, Field(allow_inf_nan=False, ge=0)]
+NonNegative = Annotated[float, Field(ge=0)]
 _UTC = r"^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?(Z|\+00:00)$"
 
 
-class ArrayEntry(BaseModel):
+class ArrayEntry(Frozen):
     """One array of `arrays.npz`: what it is of, and under which key it lies there."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     key: str
     quantity: str
     dims: dict[str, Dim] = Field(default_factory=dict)
     axes: tuple[str, ...] = Field(description="what the axes of the array are, outermost first")
-
-
-def _measurement(value: object) -> object:
-    if not isinstance(value, Mapping):
-        return value
-    try:
-        return Measurement(value["quantity"], value["value"], value["unit"], **value.get("dims", {}))
-    except (KeyError, TypeError) as error:
-        raise ValueError(f"not a measurement ({error})") from error
-
-
-class MeasurementFields(TypedDict):
-    """A measurement as JSON: a value that was not finite is null, for it was measured and is no number."""
-
-    quantity: str
-    value: float | None
-    unit: str
-    dims: dict[str, Dim]
-
-
-def _measurement_fields(measurement: Measurement) -> MeasurementFields:
-    return MeasurementFields(
-        quantity=measurement.quantity, value=measurement.value, unit=measurement.unit, dims=dict(measurement.dims)
-    )
-
-
-StoredMeasurement = Annotated[
-    Measurement,
-    BeforeValidator(_measurement, json_schema_input_type=MeasurementFields),
-    PlainSerializer(_measurement_fields, return_type=MeasurementFields),
-]
 
 
 class Device(TypedDict):
@@ -77,19 +44,15 @@ class Device(TypedDict):
     count: int
 
 
-class Sums(BaseModel):
+class Sums(Frozen):
     """SHA-256 of the files that lie beside a record, as its run wrote them."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     curves: str
     arrays: str
 
 
-class Record(BaseModel):
+class Record(Frozen):
     """One arm of a study, trained (or computed) with one seed."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid", arbitrary_types_allowed=True)
 
     schema_version: int = Field(default=SCHEMA_VERSION, ge=1)
     study: str = Field(min_length=1)
@@ -108,10 +71,10 @@ class Record(BaseModel):
     device: Device
     steps: int = Field(ge=0)
     tokens: int = Field(ge=0)
-    seconds: Finite
-    flops: Finite
+    seconds: NonNegative
+    flops: NonNegative
     parameters: int = Field(ge=0)
-    measurements: tuple[StoredMeasurement, ...]
+    measurements: tuple[Measurement, ...]
     arrays: tuple[ArrayEntry, ...] = ()
     sums: Sums | None = Field(default=None, description="absent until the record is written")
     sum: str = Field(default="", description="SHA-256 of all other fields; empty until the record is written")
@@ -119,8 +82,7 @@ class Record(BaseModel):
     @property
     def training_length(self) -> int | None:
         """The length [tokens] that the first weights of the arm were trained at; None where nothing was trained."""
-        start, data = self.config.get("start"), self.config.get("data")
-        table = start if isinstance(start, dict) else data
+        table = self.config.get("start") or self.config.get("data")
         length = table.get("length") if isinstance(table, dict) else None
         return length if isinstance(length, int) else None
 
@@ -133,16 +95,13 @@ class Curve:
     values: Mapping[Reading, Float[np.ndarray, " P"]]
 
 
-@runtime_checkable
-class StoredRecord(Protocol):
-    """A record and what lies beside it, which is read when it is wanted."""
+@dataclass(frozen=True)
+class StoredRecord:
+    """A record and what lies beside it, which is read when it is wanted. UserError naming a file that cannot be read then."""
 
-    @property
-    def record(self) -> Record: ...
-
-    def curve(self) -> Curve: ...
-
-    def arrays(self) -> Point: ...
+    record: Record
+    curve: Callable[[], Curve]
+    arrays: Callable[[], Point]  # by reading
 
 
 def created_at(record: Record) -> datetime:
@@ -150,15 +109,5 @@ def created_at(record: Record) -> datetime:
     return datetime.fromisoformat(record.created)
 
 
-def schema_text() -> str:
-    """The JSON Schema of a record, as `record.schema.json` holds it."""
-    return json.dumps(Record.model_json_schema(), indent=1) + "\n"
-
-
-def write_schema(path: Path = SCHEMA_FILE) -> None:
-    """Rewrites the committed JSON Schema: run `python -m leadline.experiments.records.record` after a change above."""
-    path.write_text(schema_text(), encoding="utf-8")
-
-
-if __name__ == "__main__":
-    write_schema()
+if __name__ == "__main__":  # `python -m leadline.experiments.records.record` rewrites the committed JSON Schema
+    SCHEMA_FILE.write_text(json.dumps(Record.model_json_schema(), indent=1) + "\n", encoding="utf-8")

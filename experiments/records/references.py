@@ -28,9 +28,8 @@ class Reference:
     def citation(self) -> str:
         """As in "Gu et al. 2025", "Schuster and Nakajima 2012", "Miller 2023"."""
         families = [author.split(",")[0] for author in self.authors]
-        if len(families) > 2 or OTHERS in families:
-            return f"{families[0]} et al. {self.year}"
-        return f"{' and '.join(families)} {self.year}"
+        several = len(families) > 2 or OTHERS in families
+        return f"{f'{families[0]} et al.' if several else ' and '.join(families)} {self.year}"
 
     @property
     def link(self) -> str:

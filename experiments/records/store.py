@@ -10,15 +10,14 @@ import io
 import re
 import zipfile
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from contextlib import contextmanager
 from pathlib import Path
 
 import numpy as np
-from pydantic import ValidationError
 
 from leadline.experiments.config.study import Study
 from leadline.experiments.records.curve import NO_CURVE, curve_of, rows_of, rows_of_text, text_of
-from leadline.experiments.records.json_file import seal, sha256, unseal, write_whole
+from leadline.experiments.records.json_file import reason, seal, sha256, unseal, write_whole
 from leadline.experiments.records.measurement import Point, reading
 from leadline.experiments.records.packed import PACKED, NewerSchema, read_packed, validated
 from leadline.experiments.records.portable import portable, portable_record
@@ -28,31 +27,6 @@ from leadline.experiments.records.record import ArrayEntry, Curve, Record, Store
 from leadline.experiments.runtime.errors import UserError
 
 RECORD, CURVES, ARRAYS, STUDY = "record.json", "curves.jsonl", "arrays.npz", "study.json"
-
-
-@dataclass(frozen=True)
-class FolderRecord:
-    """A record in its folder."""
-
-    record: Record
-    folder: Path
-
-    def curve(self) -> Curve:
-        """The curve. UserError naming the file, if it is not the one that was written."""
-        path = self.folder / CURVES
-        try:
-            return curve_of(rows_of_text(_checked(path, self.record)))
-        except (OSError, ValueError) as error:
-            raise _damaged(path, error) from error
-
-    def arrays(self) -> Point:
-        """The arrays by reading. UserError naming the file, if it is not the one that was written."""
-        path = self.folder / ARRAYS
-        try:
-            with np.load(io.BytesIO(_checked(path, self.record)), allow_pickle=False) as archive:
-                return {reading(entry.quantity, **entry.dims): archive[entry.key] for entry in self.record.arrays}
-        except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile) as error:
-            raise _damaged(path, error) from error
 
 
 def record_folder(results: Path, study: str, arm: str, arm_hash: str, seed: int) -> Path:
@@ -67,12 +41,8 @@ def record_folder(results: Path, study: str, arm: str, arm_hash: str, seed: int)
 
 
 def write_record(
-    folder: Path,
-    record: Record,
-    curve: Curve | None,
-    point: Point,
-    quantities: Mapping[str, Quantity] = QUANTITIES,
-) -> Record:
+    folder: Path, record: Record, curve: Curve | None, point: Point, quantities: Mapping[str, Quantity] = QUANTITIES
+) -> StoredRecord:
     """Writes the curve and the arrays of a point, then the record with its sums, each file atomically.
 
     Args:
@@ -103,14 +73,50 @@ def write_record(
     sums = Sums(curves=sha256(files[CURVES]), arrays=sha256(files[ARRAYS]))
     whole = portable_record(record).model_copy(update={"arrays": tuple(entries), "sums": sums})
     content = seal(whole.model_dump(mode="json"))
+    _write(folder, {**files, RECORD: content})
+    return _stored(folder, Record.model_validate(unseal(content)))
+
+
+def _write(folder: Path, files: Mapping[str, bytes]) -> None:
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        for name, data in {**files, RECORD: content}.items():
+        for name, data in files.items():
             write_whole(folder / name, data)
     except OSError as error:
-        reason = error.strerror or str(error)
-        raise UserError(f"{folder}: cannot write results ({reason}); choose another folder with --results") from error
-    return Record.model_validate(unseal(content))
+        raise UserError(f"{folder}: cannot write results ({reason(error)}); choose another folder with --results") from error
+
+
+def _stored(folder: Path, record: Record) -> StoredRecord:
+    """The record of a folder, whose curve and arrays are refused where they are not those that were written."""
+
+    def curve() -> Curve:
+        with _intact(folder / CURVES):
+            return curve_of(rows_of_text(_checked(folder / CURVES, record)))
+
+    def arrays() -> Point:
+        with _intact(folder / ARRAYS), np.load(io.BytesIO(_checked(folder / ARRAYS, record)), allow_pickle=False) as archive:
+            return {reading(entry.quantity, **entry.dims): archive[entry.key] for entry in record.arrays}
+
+    return StoredRecord(record, curve, arrays)
+
+
+@contextmanager
+def _intact(path: Path) -> Iterator[None]:
+    """UserError naming the file and what to do, for whatever is wrong with what is read of it."""
+    try:
+        yield
+    except NewerSchema as error:
+        raise UserError(f"{path}: {error}") from error
+    except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile) as error:
+        raise UserError(f"{path}: {reason(error)}; delete {path.parent} and run the study again") from error
+
+
+def _checked(path: Path, record: Record) -> bytes:
+    """The bytes of a file beside a record. ValueError if they are not those that were written."""
+    data = path.read_bytes()
+    if record.sums is None or sha256(data) != {CURVES: record.sums.curves, ARRAYS: record.sums.arrays}[path.name]:
+        raise ValueError("it is not the file that was written")
+    return data
 
 
 def read_record(folder: Path) -> Record:
@@ -118,16 +124,11 @@ def read_record(folder: Path) -> Record:
 
     UserError naming the file and what to do, if it is missing or damaged, or of another schema.
     """
-    path = folder / RECORD
-    try:
-        record = validated(unseal(path.read_bytes()))
-        for name in (CURVES, ARRAYS):
-            path = folder / name
-            _checked(path, record)
-    except NewerSchema as error:
-        raise UserError(f"{path}: {error}") from error
-    except (OSError, ValueError) as error:
-        raise _damaged(path, error) from error
+    with _intact(folder / RECORD):
+        record = validated(unseal((folder / RECORD).read_bytes()))
+    for name in (CURVES, ARRAYS):
+        with _intact(folder / name):
+            _checked(folder / name, record)
     return record
 
 
@@ -167,28 +168,22 @@ def read_records(results: Path, study: str | None = None) -> tuple[list[StoredRe
 def is_recorded(folder: Path) -> bool:
     """Whether a folder holds the record that belongs there, undamaged. One of a newer schema counts: it is not run again."""
     try:
-        return (folder / RECORD).exists() and _in_its_place(folder.parents[2], folder).folder == folder
+        return (folder / RECORD).exists() and _in_its_place(folder.parents[2], folder) is not None
     except UserError as error:
         return isinstance(error.__cause__, NewerSchema)
 
 
-def _in_its_place(results: Path, folder: Path) -> FolderRecord:
+def _in_its_place(results: Path, folder: Path) -> StoredRecord:
     record = read_record(folder)
     place = record_folder(results, record.study, record.arm, record.arm_hash, record.seed)
     if place != folder:
         raise UserError(f"{folder / RECORD}: it is the record of {place.relative_to(results)}; delete {folder}")
-    return FolderRecord(record, folder)
+    return _stored(folder, record)
 
 
 def write_study(results: Path, study: Study) -> None:
     """Writes the description of a study beside its records. UserError if the folder cannot be written."""
-    folder = results / study.study
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        write_whole(folder / STUDY, seal({"study": portable(differing(study))}))
-    except OSError as error:
-        reason = error.strerror or str(error)
-        raise UserError(f"{folder}: cannot write results ({reason}); choose another folder with --results") from error
+    _write(results / study.study, {STUDY: seal({"study": portable(differing(study))})})
 
 
 def read_studies(results: Path) -> dict[str, Study]:
@@ -196,36 +191,14 @@ def read_studies(results: Path) -> dict[str, Study]:
 
     UserError naming the file, if one is damaged or was written by a version that knew other settings.
     """
-    return {study.study: study for study in _studies(results)}
-
-
-def _studies(results: Path) -> Iterator[Study]:
+    studies = {}
     for path in sorted(results.glob(f"*/{STUDY}")):
         try:
             study = Study.model_validate(unseal(path.read_bytes())["study"])
             if study.study != path.parent.name:
                 raise ValueError(f"it describes the study {study.study!r}")
         except (OSError, ValueError, KeyError) as error:
-            reason = _first_line(error)
-            raise UserError(f"{path}: {reason}; delete this file and run the study again, which trains nothing anew") from error
-        yield study
-
-
-def _first_line(error: Exception) -> str:
-    if isinstance(error, ValidationError):
-        first = error.errors()[0]
-        return f"{'.'.join(map(str, first['loc']))}: {first['msg']}"
-    return str(error).split("\n")[0]
-
-
-def _checked(path: Path, record: Record) -> bytes:
-    """The bytes of a file beside a record. ValueError if they are not those that were written."""
-    data = path.read_bytes()
-    if record.sums is None or sha256(data) != {CURVES: record.sums.curves, ARRAYS: record.sums.arrays}[path.name]:
-        raise ValueError("it is not the file that was written")
-    return data
-
-
-def _damaged(path: Path, error: Exception) -> UserError:
-    reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error).split("\n")[0]
-    return UserError(f"{path}: {reason}; delete {path.parent} and run the study again")
+            remedy = "delete this file and run the study again, which trains nothing anew"
+            raise UserError(f"{path}: {reason(error)}; {remedy}") from error
+        studies[study.study] = study
+    return studies

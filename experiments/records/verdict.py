@@ -6,19 +6,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from leadline.experiments.config.claim import Claim, Condition
+from leadline.experiments.config.claim import Claim
 from leadline.experiments.config.study import Study
 from leadline.experiments.records.arms import RecordedArm, combinations, recorded_arms
-from leadline.experiments.records.comparison import (
-    Choice,
-    compare,
-    decide_comparisons,
-    figure,
-    figures,
-    term_text,
-    term_values,
-)
-from leadline.experiments.records.evidence import Decision, Evidence, Outcome, decide
+from leadline.experiments.records.evidence import Choice, Decision, Evidence, Outcome, decide, related, stated, term_values
 from leadline.experiments.records.over_seeds import count, scale
 from leadline.experiments.records.record import Record
 from leadline.experiments.runtime.errors import UserError
@@ -65,27 +56,23 @@ def judge(claim: Claim, study: Study, arms: Sequence[RecordedArm]) -> Verdict:
     """The verdict on one claim of a study. UserError where it names a function that does not exist."""
     choices, matching = combinations(study, claim.selectors(), arms)
     compared = list({id(arm): arm for choice in choices for arm in choice.values()}.values())
-    missing = _missing(claim, study, choices, matching) if arms else "no records"
-    missing = missing or _too_small(claim, compared)
+    missing = (_missing(claim, study, choices, matching) if arms else "no records") or _too_small(claim, compared)
     measured, n, decision = "", 0, Decision("not measured", missing)
-    if not missing:
-        exact = study.exact is not None
-        measured, n, decision = _unmet(claim, choices) or _judged(claim, choices, matching, exact=exact)
-    return _verdict(claim, study, measured, n, decision, compared if n else [])
-
-
-def _verdict(claim: Claim, study: Study, measured: str, n: int, decision: Decision, compared: Sequence[RecordedArm]) -> Verdict:
+    if not missing and (unmet := _unmet(claim, choices)) is not None:
+        measured, n, decision = unmet
+    elif not missing and claim.function is None:
+        measured, n, decision = related(claim, choices, exact=study.exact is not None)
+    elif not missing:
+        measured, n, decision = _computed(claim, [record for arm in matching[claim.arms] for record in arm.members])
+    if not n:
+        compared = []
     notes = [decision.reason]
-    if lost := sum(arm.diverged for arm in compared):
+    if lost := sum(record.status == "diverged" for arm in compared for record in arm.members):
         notes.append(f"{lost} seed{'s' if lost != 1 else ''} diverged and {'are' if lost != 1 else 'is'} left out")
     if decision.outcome in ("fails", "equivalent", "undecided") and claim.shown_at:
         notes.append(f"it was shown at {claim.shown_at}")
     return Verdict(
-        id=claim.id,
-        statement=claim.statement,
-        source=claim.source,
-        where=claim.where,
-        published=claim.published,
+        **claim.model_dump(include={"id", "statement", "source", "where", "published"}),
         study=study.study,
         measured=measured,
         outcome=decision.outcome,
@@ -125,38 +112,23 @@ def _unmet(claim: Claim, choices: Sequence[Choice]) -> tuple[str, int, Decision]
     for condition in claim.when:
         for choice in choices:
             values = list(term_values(condition.term, choice).values())
-            text = term_text(condition.term)
+            text = stated(condition.term, values)
             if not values:
-                return "", 0, Decision("not measured", f"{text} is not on record")
-            if not _met(condition, values):
-                sign = ">" if condition.relation == "above" else "<"
+                return "", 0, Decision("not measured", text)
+            median, above = float(np.median(values)), condition.relation == "above"
+            if not (median > condition.value if above else median < condition.value):
+                sign = ">" if above else "<"
                 reason = f"{condition.reason}: the median over seeds is not {sign} {condition.value:g}"
-                return f"{text} {figure(condition.term, values)}", len(values), Decision("not testable here", reason)
+                return text, len(values), Decision("not testable here", reason)
     return None
 
 
-def _met(condition: Condition, values: Sequence[float]) -> bool:
-    median = float(np.median(values))
-    return median > condition.value if condition.relation == "above" else median < condition.value
-
-
-def _judged(
-    claim: Claim, choices: Sequence[Choice], matching: Mapping[str, Sequence[RecordedArm]], *, exact: bool
-) -> tuple[str, int, Decision]:
-    """The measured figures, the number of seeds or cases, and the decision."""
-    if claim.function is not None:
-        evidence = predicate(claim.function)([record for arm in matching[claim.arms] for record in arm.members])
-        if evidence is None or not (evidence.margins or evidence.unmet):
-            return "", 0, Decision("not measured", "the records lack what is compared")
-        return evidence.measured, len(evidence.margins), decide(evidence, claim.delta)
-    comparisons = [comparison for choice in choices if (comparison := compare(claim, choice)) is not None]
-    if not comparisons:
-        lacking = next((term for term in claim.compared() if not any(term_values(term, choice) for choice in choices)), None)
-        text = "no seed has both sides" if lacking is None else f"{term_text(lacking)} is not on record"
-        return "", 0, Decision("not measured", text)
-    cases = [len(comparison.values[0]) for comparison in comparisons]
-    decision = decide_comparisons(claim, comparisons, exact=exact)
-    return figures(claim, comparisons), sum(cases) if exact else min(cases), decision
+def _computed(claim: Claim, records: Sequence[Record]) -> tuple[str, int, Decision]:
+    """What the function of a claim says of the records."""
+    evidence = predicate(claim.function or "")(records)
+    if evidence is None or not (evidence.margins or evidence.unmet):
+        return "", 0, Decision("not measured", "the records lack what is compared")
+    return evidence.measured, len(evidence.margins), decide(evidence, claim.delta)
 
 
 def predicate(name: str) -> Predicate:

@@ -7,20 +7,34 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+import jax
+import jax.numpy as jnp
+import numpy as np
+
 from leadline.experiments.config.load import arms_of, load_studies
 from leadline.experiments.config.study import Arm, Study
+from leadline.experiments.config.to_model import training_flops
+from leadline.experiments.data.source import vocabulary_size
+from leadline.experiments.measure.exact.job import Computed, Job
+from leadline.experiments.measure.exact.registry import jobs_of
 from leadline.experiments.publish.report import Published, compiled, report
 from leadline.experiments.publish.table import plain
-from leadline.experiments.records.provenance import provenance
-from leadline.experiments.records.store import read_records, write_study
+from leadline.experiments.records.measurement import Point, measurements_of
+from leadline.experiments.records.provenance import Provenance, arm_digest, now, provenance
+from leadline.experiments.records.record import Record, StoredRecord
+from leadline.experiments.records.store import read_records, record_folder, write_record, write_study
 from leadline.experiments.runtime.errors import UserError
 from leadline.experiments.runtime.lock import locked
 from leadline.experiments.runtime.progress import Progress
-from leadline.experiments.runtime.signals import Interruption
-from leadline.experiments.studies.run_exact import run_exact
+from leadline.experiments.runtime.signals import Interrupted, Interruption
+from leadline.experiments.training.group import structure
 from leadline.experiments.training.plan import check_starts, run_arms
+from leadline.model.decoder import DecoderConfig, init_decoder
+from leadline.model.mesh import make_mesh
 
 Plan = Sequence[tuple[Study, Sequence[Arm]]]
+COLUMNS = ("study", "arm", "start", "seeds", "parameters", "tokens", "flops", "program")  # of what a run would do
+EXACT_SEED = 0  # of the folder of what is computed: nothing is drawn
 
 
 @dataclass(frozen=True)
@@ -51,12 +65,37 @@ def planned(config: Path, words: Sequence[str]) -> list[tuple[Study, list[Arm]]]
 
     UserError for whatever the files or the words say that cannot be run.
     """
-    plan: list[tuple[Study, list[Arm]]] = []
-    for study in load_studies(config, words):
-        arms = [] if study.exact is not None else arms_of(study, config)
+    plan = [(study, [] if study.exact is not None else arms_of(study, config)) for study in load_studies(config, words)]
+    for _, arms in plan:
         check_starts(arms)
-        plan.append((study, arms))
     return plan
+
+
+def described(plan: Plan) -> list[dict[str, Any]]:
+    """What a run would do, without doing it: one row an arm of every study.
+
+    `program` numbers the structures: arms of one number are trained by one program, those with a `start` once the arm that they
+    go on from has been.
+    """
+    rows: list[tuple[Any, ...]] = []
+    for study, arms in plan:
+        rows += [(study.study, job.name, "", 1, 0, 0, 0.0, 0) for job in (jobs_of(study.exact) if study.exact else ())]
+        structures = [structure(arm, vocabulary_size(arm.data)) for arm in arms]
+        programs = list(dict.fromkeys(structures))
+        for arm, key in zip(arms, structures, strict=True):
+            tokens = len(study.seeds) * arm.train.steps * arm.train.batch * arm.data.length
+            flops = tokens * training_flops(key.model, arm.data.length, arm.model.window, arm.model.initial_tokens)
+            start = "" if arm.start is None else arm.start.arm
+            size = parameters(key.model)
+            rows.append((study.study, arm.name, start, len(study.seeds), size, tokens, flops, 1 + programs.index(key)))
+    return [dict(zip(COLUMNS, row, strict=True)) for row in rows]
+
+
+def parameters(model: DecoderConfig) -> int:
+    """Weights of a decoder, counted without making any."""
+    with jax.set_mesh(make_mesh()):
+        shapes = jax.eval_shape(lambda: jax.tree.leaves(init_decoder(jax.random.key(0), model, sink_logit=jnp.float32(0))))
+    return sum(leaf.size for leaf in shapes)
 
 
 def run(plan: Plan, results: Path, progress: Progress, show: Callable[[str], None]) -> Ran:
@@ -110,3 +149,81 @@ def _check_folder(results: Path) -> None:
     if not nearest.is_dir() or not os.access(nearest, os.W_OK | os.X_OK):
         reason = "cannot be written" if nearest.is_dir() else "is no folder"
         raise UserError(f"{results}: cannot write results ({nearest} {reason}); choose another folder with --results")
+
+
+def run_exact(
+    study: Study, results: Path, origin: Provenance, progress: Progress, interruption: Interruption
+) -> tuple[dict[tuple[str, str], str], int]:
+    """Computes and records each arm that has no record yet.
+
+    An arm that goes on from others reads their records, so that an interrupted run and an uninterrupted one agree.
+
+    Args:
+        study: with `exact`.
+        results: the folder of the records.
+        origin: the code and the machine.
+        progress: hears of every arm.
+        interruption: is asked between arms, and within long ones.
+
+    Returns:
+        The digest of each arm by (study, arm), and the number of arms that were on record.
+
+    Raises:
+        ValueError: for a study that trains.
+        UserError: for data that cannot be read, or a folder that cannot be written.
+        Interrupted: when asked to stop; the arms before are kept.
+    """
+    if study.exact is None:
+        raise ValueError(f"{study.study} trains models; leadline.experiments.training.plan runs it")
+    jobs = jobs_of(study.exact)
+    records, _ = read_records(results, study.study)
+    on_record = {(stored.record.arm, stored.record.arm_hash): stored for stored in records}
+    digests = {job.name: arm_digest(job.settings, job.data_digest) for job in jobs}
+    already = sum(item in on_record for item in digests.items())
+    progress.start(study.study, len(jobs), 0)
+    for number, job in enumerate(jobs):
+        if (job.name, digests[job.name]) in on_record:
+            continue
+        if interruption.requested:
+            raise Interrupted(f"{study.study}: stopped before {job.name}; the arms before it are kept")
+
+        def tell(done: int, steps: int, number: int = number, job: Job = job) -> None:
+            progress.reach(number, f"{job.label}: {done:,} of {steps:,}")
+            if interruption.requested and done < steps:
+                raise Interrupted(f"{study.study}: stopped within {job.name}; the arms before it are kept")
+
+        progress.reach(number, job.label)
+        began = time.monotonic()
+        points = {name: point_of(on_record[name, digests[name]]) for name in job.needs}
+        computed = job.compute(points, tell)
+        record = _record(study.study, job, digests[job.name], computed, time.monotonic() - began, origin)
+        folder = record_folder(results, study.study, job.name, digests[job.name], EXACT_SEED)
+        on_record[job.name, digests[job.name]] = write_record(folder, record, None, computed.point)
+    return {(study.study, name): digest for name, digest in digests.items()}, already
+
+
+def point_of(stored: StoredRecord) -> Point:
+    """The point that a record was written from, as far as it is kept: its numbers and its arrays."""
+    numbers = {entry.reading: np.asarray(entry.value) for entry in stored.record.measurements if entry.value is not None}
+    return numbers | stored.arrays()
+
+
+def _record(study: str, job: Job, digest: str, computed: Computed, seconds: float, origin: Provenance) -> Record:
+    return Record(
+        study=study,
+        arm=job.name,
+        label=job.label,
+        arm_hash=digest,
+        seed=EXACT_SEED,
+        status="finished",
+        config=job.settings.model_dump(mode="json"),
+        data=dict(computed.data),
+        steps=0,
+        tokens=0,
+        seconds=seconds,
+        flops=0,
+        parameters=0,
+        measurements=tuple(measurements_of(computed.point)),
+        created=now(),
+        **origin,
+    )

@@ -1,35 +1,27 @@
 """Synthetic records for tests: invented numbers in the form that studies write. Nothing here was measured."""
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from leadline.experiments.config.study import Study
+from leadline.experiments.records.curve import NO_CURVE
 from leadline.experiments.records.measurement import Measurement, Point, reading
 from leadline.experiments.records.quantities import QUANTITIES
-from leadline.experiments.records.record import ArrayEntry, Curve, Record
+from leadline.experiments.records.record import ArrayEntry, Curve, Record, StoredRecord
 from leadline.experiments.records.store import record_folder, write_record, write_study
 
 LENGTH = 128
 STEPS = np.arange(0, 601, 50)
 
 
-@dataclass(frozen=True)
-class Stored:
+class Stored(StoredRecord):
     """A record with its curve and arrays in memory."""
 
-    record: Record
-    points: Curve = field(default_factory=lambda: Curve(np.zeros(0, int), {}))
-    point: Point = field(default_factory=dict)
-
-    def curve(self) -> Curve:
-        return self.points
-
-    def arrays(self) -> Point:
-        return self.point
+    def __init__(self, record: Record, curve: Curve = NO_CURVE, arrays: Point | None = None) -> None:
+        super().__init__(record, lambda: curve, lambda: arrays or {})
 
 
 def measured(quantity: str, value: float | None, **dims: int | float | str) -> Measurement:
@@ -163,7 +155,7 @@ def write_records(results: Path, records: Iterable[Stored | Record]) -> None:
         whole = entry if isinstance(entry, Stored) else Stored(entry)
         made = whole.record
         folder = record_folder(results, made.study, made.arm, made.arm_hash, made.seed)
-        write_record(folder, made, whole.points, whole.point)
+        write_record(folder, made, whole.curve(), whole.arrays())
 
 
 def synthetic_results(results: Path) -> Path:

@@ -121,8 +121,8 @@ def test_rows_of_bars_may_be_values_of_a_dimension(texts: list[str]) -> None:
 
 def test_heads_that_share_values_are_marks_of_their_own() -> None:
     described, records = sinks_study()
-    halved = {key: array[:, :2] if key.quantity == "value_drain_ratio" else array for key, array in records[0].point.items()}
-    shared = [Stored(records[0].record, records[0].points, halved)]
+    halved = {key: array[:, :2] if key.quantity == "value_drain_ratio" else array for key, array in records[0].arrays().items()}
+    shared = [Stored(records[0].record, records[0].curve(), halved)]
     assert figure(spec("scatter"), described, shared) is not None
 
 

@@ -20,7 +20,7 @@ from leadline.experiments.records.record import Record
 from leadline.experiments.records.store import read_records, record_folder, write_record
 from leadline.experiments.runtime.progress import Progress
 from leadline.experiments.runtime.signals import Interruption
-from leadline.experiments.studies.run_exact import run_exact
+from leadline.experiments.studies.run import run_exact
 
 ROOT = Path(__file__).parents[3]
 TREE: dict[str, Any] = {

@@ -19,8 +19,7 @@ from leadline.experiments.records.store import RECORD, read_record, read_records
 from leadline.experiments.runtime.errors import UserError
 from leadline.experiments.runtime.progress import Progress
 from leadline.experiments.runtime.signals import Interrupted
-from leadline.experiments.studies.dry_run import described, parameters
-from leadline.experiments.studies.run import planned
+from leadline.experiments.studies.run import described, parameters, planned
 from tests.experiments.suite import Run, run_suite
 from tests.experiments.training.runs import kept
 

@@ -1,0 +1,142 @@
+"""The commands beside studies: the bound of RoPE's base, text of a trained model, and benchmarks."""
+
+import sys
+from contextlib import nullcontext
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from leadline.experiments.cli.console import AsJson, complain, print_json, show_rows
+from leadline.experiments.runtime.huge_pages import restart_with_huge_pages
+
+
+def bound(
+    head_dim: Annotated[int, typer.Option("--head-dim", help="Channels that RoPE rotates.")],
+    length: Annotated[int, typer.Option("--length", help="Context length N in tokens; every distance m < N is tested.")],
+    inclusive: Annotated[bool, typer.Option("--inclusive", help="Test m = N too.")] = False,
+    every: Annotated[int, typer.Option("--every", metavar="n", help="Test every n-th m only: 0, n, 2n, …")] = 1,
+    as_json: AsJson = False,
+) -> None:
+    """The smallest RoPE base whose B_m is never negative below a length, and the base beyond which none's is."""
+    from rich.console import Console
+    from rich.progress import Progress
+
+    from leadline.experiments.measure.bound.report import bound_report
+
+    console = Console(stderr=True)
+    with Progress(console=console, disable=not console.is_terminal, transient=True) as progress:
+        task = progress.add_task(f"head dim {head_dim}, distances below {length}", total=length)
+        report = bound_report(
+            head_dim, length, inclusive=inclusive, every=every, tell=lambda tested: progress.update(task, completed=tested)
+        )
+    if as_json:
+        print_json(report)
+        return
+    typer.echo(f"smallest base      {_base(report['infimum'])}\nlargest that fails {_base(report['largest_infeasible'])}")
+    for low, high in report["islands"]:
+        typer.echo(f"island             {low:.8g} to {high:.8g}")
+    for source, entry in report["published"].items():
+        state = "holds" if entry["feasible"] else f"fails first at m = {entry['first_violation']}"
+        typer.echo(f"published          {entry['value']:g} {state} ({source})")
+
+
+def _base(base: float | None) -> str:
+    return "none: every base fails" if base is None else f"{base:.8g}"
+
+
+Folder = Annotated[Path, typer.Argument(metavar="CHECKPOINT", help="The folder of a run: results/STUDY/ARM-HASH/sSEED.")]
+
+
+def generate(
+    checkpoint: Folder,
+    prompt: Annotated[str, typer.Option("--prompt", help="The text to go on from.")],
+    tokens: Annotated[int, typer.Option("--tokens", min=1, help="Greatest number of tokens to write.")] = 256,
+    temperature: Annotated[float, typer.Option("--temperature", min=0, help="Of the softmax; 0: the likeliest token.")] = 1.0,
+    top_k: Annotated[int | None, typer.Option("--top-k", min=1, help="Draw from the K likeliest tokens alone.")] = None,
+    top_p: Annotated[
+        float, typer.Option("--top-p", max=1, help="Draw from the fewest tokens whose probabilities sum to P.")
+    ] = 1.0,
+    seed: Annotated[int, typer.Option("--seed", min=0, max=2**32 - 1, help="Of what is drawn.")] = 0,
+    window: Annotated[
+        int | None, typer.Option("--window", min=1, help="Number of newest tokens in the cache; absent: all.")
+    ] = None,
+    initial_tokens: Annotated[
+        int, typer.Option("--initial-tokens", min=0, help="Number of first tokens that stay in the cache too (StreamingLLM).")
+    ] = 0,
+    as_json: AsJson = False,
+) -> None:
+    """Write text with a trained model, by any policy of what it remembers."""
+    from leadline.experiments.runtime.errors import UserError
+    from leadline.experiments.training.generation import Request, generated, open_saved
+    from leadline.model.generate import Policy
+
+    try:
+        policy = Policy(window, initial_tokens)
+    except ValueError as error:
+        raise UserError(f"--window, --initial-tokens: {error}") from error
+    saved = open_saved(checkpoint)
+    request = Request(prompt, tokens, temperature, top_k, top_p, seed, policy)
+    pieces = []
+    for piece in generated(saved, request):
+        pieces.append(piece)
+        if not as_json:
+            typer.echo(piece.text, nl=False)
+    if not as_json:
+        typer.echo()
+        return
+    ids = [token for piece in pieces for token in piece.ids]
+    print_json(
+        {"prompt": prompt, "text": "".join(piece.text for piece in pieces), "ids": ids, "step": saved.step, "seed": seed}
+    )
+
+
+def bench(
+    names: Annotated[list[str] | None, typer.Argument(metavar="[NAME]...", help="Without any, all; --list names them.")] = None,
+    rounds: Annotated[int, typer.Option("--rounds", min=1, help="In each of them every contestant has its turn.")] = 5,
+    results: Annotated[Path, typer.Option("--results", metavar="DIR", help="Where outcomes and their page are kept.")] = Path(
+        "results/bench"
+    ),
+    listing: Annotated[bool, typer.Option("--list", help="Print the benchmarks and what each asks.")] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Measure leadline beside named peers: times, ratios, shares of the machine's own ceiling."""
+    restart_with_huge_pages()  # for the contestants, all alike
+    from rich.console import Console
+
+    from leadline.experiments.bench.contest import ContestError
+    from leadline.experiments.bench.machine import surroundings
+    from leadline.experiments.bench.run import benchmarks, chosen, keep, measured
+
+    if listing:
+        rows = [{"benchmark": b.name, "question": b.question, "cases": len(b.cases)} for b in benchmarks()]
+        print_json({"benchmarks": rows}) if as_json else show_rows(rows)
+        return
+    chosen_benchmarks, outcomes, failed = chosen(names or []), [], False
+    about = surroundings()
+    # What is going on, in a line on standard error, on a terminal.
+    with Console(stderr=True).status("") if sys.stderr.isatty() else nullcontext() as status:
+        tell = (lambda _: None) if status is None else status.update
+        for benchmark in chosen_benchmarks:
+            try:
+                outcomes.append(measured(benchmark, rounds, about, tell, (lambda _: None) if as_json else _show))
+            except ContestError as error:
+                complain(f"benchmark {benchmark.name}: {error}")
+                failed = True
+                continue
+            keep(results, outcomes[-1])
+            if not as_json:
+                typer.echo("".join(f"{note}\n" for note in benchmark.notes))
+    if as_json:
+        print_json({"benchmarks": outcomes})
+    if failed:
+        raise typer.Exit(1)
+
+
+def _show(case: Any) -> None:
+    from leadline.experiments.bench.page import ceilings, rows_of
+
+    typer.echo(f"\n{case['title']}")
+    show_rows(rows_of(case))
+    for line in ceilings(case):
+        typer.echo(line)
