@@ -1,7 +1,7 @@
 """What trains together: models of equal structure, which share their compiled programs."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -12,7 +12,7 @@ from jax.sharding import Mesh
 from leadline.experiments.config.data import BackcopyData, Data
 from leadline.experiments.config.measure import Measure
 from leadline.experiments.config.study import Arm
-from leadline.experiments.config.to_model import decoder_config
+from leadline.experiments.config.to_model import decoder_config, training_flops
 from leadline.experiments.config.train import Constant, TrainConfig
 from leadline.experiments.data.source import Source
 from leadline.experiments.measure.kinds.registry import curve_of
@@ -49,29 +49,16 @@ def structure(arm: Arm, vocabulary: int) -> Structure:
     return Structure(model, data, arm.train.model_copy(update=values), measure)
 
 
-@dataclass(frozen=True)
-class Predecessor:
-    """An arm whose last weights another one starts from: its name, its folder for that seed, its last step."""
-
-    arm: str
-    folder: Path
-    steps: int
-
-    @property
-    def checkpoints(self) -> Path:
-        return self.folder / "checkpoint"
-
-
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Member:
-    """One arm and seed: one model."""
+    """One arm and seed: one model. It starts from the last weights of its predecessor, or from fresh ones where it has none."""
 
     arm: Arm
     seed: int
     digest: str
     folder: Path
-    source: Source = field(compare=False)
-    predecessor: Predecessor | None = None
+    source: Source
+    predecessor: "Member | None" = None
 
     @property
     def id(self) -> str:
@@ -85,6 +72,15 @@ class Member:
     @property
     def recorded(self) -> bool:
         return is_recorded(self.folder)
+
+    @property
+    def depth(self) -> int:
+        """How many models have to be trained before it."""
+        return 0 if self.predecessor is None else 1 + self.predecessor.depth
+
+    def flops(self, model: DecoderConfig) -> float:
+        """FLOPs of one token, forward and backward."""
+        return training_flops(model, self.arm.data.length, self.arm.model.window, self.arm.model.initial_tokens)
 
 
 @dataclass(frozen=True)
@@ -120,12 +116,13 @@ class RunGroup:
     unfinished: Unfinished | None = None
 
     @property
+    def first_step(self) -> int:
+        """Steps that the members have behind them."""
+        return 0 if self.unfinished is None else self.unfinished.step
+
+    @property
     def names(self) -> str:
         return ", ".join(dict.fromkeys(member.arm.name for member in self.members))
-
-    def source_index(self, member: Member) -> int:
-        """Which of the sources is a member's."""
-        return next(i for i, source in enumerate(self.sources) if source is member.source)
 
 
 def run_group(study: str, members: Sequence[Member], unfinished: Unfinished | None = None) -> RunGroup:

@@ -11,7 +11,7 @@ import jax.numpy as jnp
 from leadline.experiments.config.to_tables import tables
 from leadline.experiments.runtime.errors import UserError
 from leadline.experiments.training.group import RunGroup
-from leadline.experiments.training.step import TrainState, Values, init_state
+from leadline.experiments.training.step import init_state, values_of
 from leadline.model.mesh import make_mesh
 
 GB = 1e9
@@ -28,10 +28,12 @@ def check_memory(group: RunGroup) -> None:
     available = device_memory()
     if available is None:
         return
-    state = state_shapes(group)
+    arm, (model, data, train, _) = group.members[0].arm, group.structure
+    values = values_of(arm.model, train, tables(arm.model, arm.original_length, data.length))
+    with jax.set_mesh(make_mesh()):
+        state = jax.eval_shape(lambda: init_state(jnp.uint32(0), values, model, train))
     parameters = _bytes(state.params)
-    train, model = group.structure.train, group.structure.model
-    logits = 2 * 4 * train.batch * group.structure.data.length * model.vocabulary
+    logits = 2 * 4 * train.batch * data.length * model.vocabulary
     members = len(group.members)
     if jax.default_backend() == "cpu":  # all devices share one memory, and train a model each at a time
         at_once = min(members, group.mesh.shape["arm"])
@@ -45,14 +47,6 @@ def check_memory(group: RunGroup) -> None:
             f"of gradients and {logits / GB:,.1f} GB of logits each), and there are {available / GB:,.1f} GB: make "
             "model.width, model.layers or train.batch smaller, or give fewer seeds at once"
         )
-
-
-def state_shapes(group: RunGroup) -> TrainState:
-    """The shapes of a member's state, without making one."""
-    arm, common, zero = group.members[0].arm, group.structure, jnp.float32(0)
-    values = Values(tables(arm.model, arm.original_length, arm.data.length), zero, jnp.int32(0), zero, zero, zero)
-    with jax.set_mesh(make_mesh()):
-        return jax.eval_shape(lambda: init_state(jnp.uint32(0), values, common.model, common.train))
 
 
 def _bytes(tree: object) -> int:

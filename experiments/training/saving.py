@@ -5,8 +5,10 @@ with the same bits. Its folder, `results/STUDY/.group-DIGEST`, is removed when a
 lie in `checkpoint` beside its record: texts are generated from them, and other arms start from them.
 """
 
+import math
 import shutil
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -14,18 +16,51 @@ import jax
 import numpy as np
 
 from leadline.experiments.data.source import Source
+from leadline.experiments.records.curve import NO_CURVE, curve_of, extended, rows_of
 from leadline.experiments.records.json_file import line, sha256
+from leadline.experiments.records.measurement import Point, measurements_of, reading
+from leadline.experiments.records.quantities import Quantity
+from leadline.experiments.records.record import Curve
+from leadline.experiments.records.store import is_recorded
 from leadline.experiments.runtime.ensemble import stack, unstack
 from leadline.experiments.runtime.errors import UserError
 from leadline.experiments.runtime.progress import Progress
 from leadline.experiments.training import checkpoint
-from leadline.experiments.training.group import Member, Predecessor, RunGroup, Unfinished
-from leadline.experiments.training.history import History, history_of, no_history
+from leadline.experiments.training.group import Member, RunGroup, Unfinished
 from leadline.experiments.training.step import TrainState
 from leadline.model.decoder import Decoder
 from leadline.tokenization.formats.saving import save as save_tokenizer
 
 PREFIX = ".group-"
+
+
+@dataclass
+class History:
+    """What the members of a group have behind them.
+
+    Attributes:
+        curves: of each member.
+        diverged: of each member the step at which it diverged and what is said of it, or None.
+        seconds: that the group has trained for.
+    """
+
+    curves: list[Curve]
+    diverged: list[tuple[int, str] | None]
+    seconds: float = 0.0
+
+    def add(self, step: int, points: Sequence[Point], losses: np.ndarray | None, quantities: Mapping[str, Quantity]) -> None:
+        """Appends a point to each curve: one number a quantity, and the loss of the batch if there was one."""
+        for i, point in enumerate(points):
+            numbers = [entry for entry in measurements_of(point, quantities) if "layer" not in entry.dims]
+            values = {entry.reading: math.nan if entry.value is None else entry.value for entry in numbers}
+            values[reading("train_loss")] = math.nan if losses is None else float(losses[i])
+            self.curves[i] = extended(self.curves[i], step, values)
+
+    def note_divergence(self, step: int, losses: np.ndarray, limit: float) -> None:
+        """Marks the members whose loss is above the limit [nats] or not a number for the first time."""
+        for i, loss in enumerate(losses):
+            if self.diverged[i] is None and not loss <= limit:
+                self.diverged[i] = step, f"the loss was {loss:g} at step {step}; it counts as diverged above {limit:.2f} nats"
 
 
 def group_folder(group: RunGroup) -> Path:
@@ -42,7 +77,13 @@ def save_group(group: RunGroup, step: int, state: TrainState, history: History) 
     """
     rows = jax.tree.map(lambda leaf: leaf[: len(group.members)], jax.device_get(state))
     tokenizers = [_digest(member.source) for member in group.members]
-    extra = {"members": [member.id for member in group.members], "tokenizers": tokenizers, **history.as_json()}
+    extra = {
+        "members": [member.id for member in group.members],
+        "tokenizers": tokenizers,
+        "curves": [rows_of(curve) for curve in history.curves],
+        "diverged": history.diverged,
+        "seconds": history.seconds,
+    }
     checkpoint.save(group_folder(group), step, rows, extra)
 
 
@@ -71,32 +112,28 @@ def resumed(group: RunGroup, state: TrainState) -> tuple[TrainState, History]:
     """
     unfinished = group.unfinished
     if unfinished is None:
-        return _first_state(group, state), no_history(len(group.members))
-    rows = [unfinished.members.index(member.id) for member in group.members]
+        return _first_state(group, state), History([NO_CURVE] * len(group.members), [None] * len(group.members))
+    extra, rows = unfinished.extra, [unfinished.members.index(member.id) for member in group.members]
     for member, row in zip(group.members, rows, strict=True):
-        _check_tokenizer(member, unfinished.extra["tokenizers"][row], unfinished.folder)
+        _check_tokenizer(member, extra["tokenizers"][row], unfinished.folder)
     template = jax.tree.map(lambda leaf: np.zeros((len(unfinished.members), *leaf.shape[1:]), leaf.dtype), state)
     saved = checkpoint.restore(unfinished.folder, unfinished.step, template)
     members = [jax.tree.map(lambda leaf, row=row: leaf[row], saved) for row in rows]
-    return stack(members, group.mesh), history_of(unfinished.extra).of(rows)
+    curves, diverged = ([extra[key][row] for row in rows] for key in ("curves", "diverged"))
+    return stack(members, group.mesh), History(list(map(curve_of, curves)), diverged, extra["seconds"])
 
 
 def _first_state(group: RunGroup, state: TrainState) -> TrainState:
     """Fresh, or with the last weights of another arm; the optimiser begins anew in either case."""
     if all(member.predecessor is None for member in group.members):
         return state
-    members = unstack(state, len(group.members))
+    states = unstack(state, len(group.members))
     for i, member in enumerate(group.members):
         if member.predecessor is not None:
-            weights = _weights_of(member.predecessor, member, members[i].params)
-            members[i] = members[i].replace(params=weights)
-    return stack(members, group.mesh)
-
-
-def _weights_of(predecessor: Predecessor, member: Member, template: Decoder) -> Decoder:
-    folder, step = predecessor.checkpoints, predecessor.steps
-    _check_tokenizer(member, checkpoint.extra_of(folder, step)["tokenizer"], folder)
-    return checkpoint.restore(folder, step, template)
+            folder, step = member.predecessor.checkpoints, member.predecessor.arm.train.steps
+            _check_tokenizer(member, checkpoint.extra_of(folder, step)["tokenizer"], folder)
+            states[i] = states[i].replace(params=checkpoint.restore(folder, step, states[i].params))
+    return stack(states, group.mesh)
 
 
 def save_weights(member: Member, step: int, params: Decoder) -> None:
@@ -110,8 +147,11 @@ def save_weights(member: Member, step: int, params: Decoder) -> None:
         save_tokenizer(member.source.tokenizer, member.checkpoints / "tokenizer")
 
 
-def remove(folders: Sequence[Path]) -> None:
-    """Groups whose members are all recorded."""
+def remove(group: RunGroup) -> None:
+    """The checkpoints of a group whose members are recorded. Some of those that it went on from may not be of this run."""
+    folders, unfinished = [group_folder(group)], group.unfinished
+    if unfinished is not None and all(is_recorded(unfinished.folder.parent / name) for name in unfinished.members):
+        folders.append(unfinished.folder)
     for folder in folders:
         if folder.exists():
             shutil.rmtree(folder)

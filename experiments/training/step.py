@@ -105,17 +105,14 @@ def train_step(
         return mean_loss(token_losses(scores, tokens[:, 1:]), weights)
 
     loss, grads = jax.value_and_grad(loss_of)(state.params)
-    grads: Tree = _frozen_logit(grads, values.logit_rate)
+    # A sink logit that is not trained has no gradient, so that the clip does not see it either.
+    trained = (values.logit_rate > 0).astype(jnp.float32)
+    blocks = dataclasses.replace(grads.blocks, sink_logit=grads.blocks.sink_logit * trained)
+    grads: Tree = dataclasses.replace(grads, blocks=blocks)
     params: Tree = state.params
     updates, moments = _optimizer(values, cfg, learning_rate).update(grads, state.optimizer, params)
     params = optax.apply_updates(params, updates)
     return TrainState(params=params, optimizer=moments), {"loss": loss, "gradient_norm": optax.tree.norm(grads)}
-
-
-def _frozen_logit(grads: Decoder, rate: Float[Array, ""]) -> Decoder:
-    """The gradients, with 0 for a sink logit that is not trained, so that the clip does not see it either."""
-    blocks = dataclasses.replace(grads.blocks, sink_logit=grads.blocks.sink_logit * (rate > 0).astype(jnp.float32))
-    return dataclasses.replace(grads, blocks=blocks)
 
 
 def learning_rates(cfg: TrainConfig) -> np.ndarray:
