@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from leadline.experiments.cli.console import AsJson, complain, print_json, show_rows
-from leadline.experiments.runtime.huge_pages import restart_with_huge_pages
+from leadline.experiments.runtime.cpu import restart_with_huge_pages
 
 
 def bench(
