@@ -18,7 +18,7 @@ def bound(
     from rich.console import Console
     from rich.progress import Progress
 
-    from leadline.experiments.measure.bound.report import bound_report
+    from leadline.experiments.measure.bound import bound_report
 
     console = Console(stderr=True)
     with Progress(console=console, disable=not console.is_terminal, transient=True) as progress:
