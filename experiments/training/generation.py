@@ -119,28 +119,24 @@ def prompt_ids(saved: Saved, text: str) -> np.ndarray:
 
 
 def generated(saved: Saved, request: Request) -> Iterator[Piece]:
-    """The text behind a prompt, piece by piece, to `tokens` or the end of a document.
+    """The text behind a prompt, in pieces of PIECE tokens by one program, to `tokens` or the end of a document.
 
     Raises:
         UserError: for a prompt, a policy or a way of sampling that cannot be.
     """
-    try:
-        yield from _pieces(saved, request, prompt_ids(saved, request.prompt))
-    except ValueError as error:
-        raise UserError(str(error)) from error
-
-
-def _pieces(saved: Saved, request: Request, prompt: np.ndarray) -> Iterator[Piece]:
-    """PIECE tokens at a time; all pieces are of one program."""
     arm, tokenizer, policy = saved.arm, saved.tokenizer, request.policy
-    drawn = sampling(request.temperature, request.top_k, request.top_p)
+    prompt = prompt_ids(saved, request.prompt)
     room = len(prompt) + -(-request.tokens // PIECE) * PIECE
     whole, known = codecs.getincrementaldecoder("utf-8")("replace"), prompt.tolist()
     shown = len(tokenizer.decode(known))
     with jax.set_mesh(make_mesh()):
-        rows = tables(arm.model, arm.original_length, room if policy.window is None else arm.data.length)
         params = jax.tree.map(jnp.asarray, saved.params)
-        text = begin(params, jnp.asarray(prompt[None]), rows, saved.cfg, policy, room)
+        try:
+            rows = tables(arm.model, arm.original_length, room if policy.window is None else arm.data.length)
+            drawn = sampling(request.temperature, request.top_k, request.top_p)
+            text = begin(params, jnp.asarray(prompt[None]), rows, saved.cfg, policy, room)
+        except ValueError as error:
+            raise UserError(str(error)) from error
         layers, key = jax.jit(layers_of)(params, rows), jax.random.key(request.seed)
         for left in range(request.tokens, 0, -PIECE):
             tokens, text = decode(params, layers, text, PIECE, saved.cfg, drawn, key)

@@ -15,7 +15,7 @@ from leadline.experiments.config.study import Arm
 from leadline.experiments.config.to_model import decoder_config, training_flops
 from leadline.experiments.config.train import Constant, TrainConfig
 from leadline.experiments.data.source import Source
-from leadline.experiments.measure.kinds.registry import curve_of
+from leadline.experiments.measure.kinds.curves import curve_of
 from leadline.experiments.records.store import is_recorded
 from leadline.experiments.runtime.ensemble import ensemble_mesh
 from leadline.model.decoder import DecoderConfig
@@ -45,8 +45,8 @@ def structure(arm: Arm, vocabulary: int) -> Structure:
         data = data.model_copy(update={"bos": "fixed"})
     if measure.perplexity is not None:
         measure = measure.model_copy(update={"perplexity": measure.perplexity.model_copy(update={"extensions": ()})})
-    model = decoder_config(arm.model, vocabulary, arm.data.length)
-    return Structure(model, data, arm.train.model_copy(update=values), measure)
+    train = arm.train.model_copy(update=values)
+    return Structure(decoder_config(arm.model, vocabulary, arm.data.length), data, train, measure)
 
 
 @dataclass(frozen=True, eq=False)
@@ -85,11 +85,10 @@ class Member:
 
 @dataclass(frozen=True)
 class Unfinished:
-    """The last checkpoint of a group that did not get to its records: where, at which step, and of which members in order."""
+    """The last checkpoint of a group that did not get to its records: where, at which step, and with what JSON."""
 
     folder: Path
     step: int
-    members: tuple[str, ...]
     extra: Mapping[str, Any]
 
 

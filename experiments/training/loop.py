@@ -3,7 +3,7 @@
 import math
 import time
 from collections import deque
-from typing import Any, NamedTuple
+from typing import Any
 
 import jax
 import numpy as np
@@ -12,33 +12,20 @@ from jaxtyping import Array
 from leadline.experiments.config.position import Rope
 from leadline.experiments.config.to_tables import tables
 from leadline.experiments.measure.evaluate import Statistics
-from leadline.experiments.measure.kinds.registry import curve_of, quantities_of
+from leadline.experiments.measure.kinds.curves import curve_of
+from leadline.experiments.measure.kinds.plugin import quantities_of
 from leadline.experiments.records.measurement import Point
 from leadline.experiments.runtime.ensemble import compiled, over_arms, share, stack, unstack
 from leadline.experiments.runtime.progress import Progress
 from leadline.experiments.runtime.signals import Interrupted, Interruption
 from leadline.experiments.training.group import RunGroup
-from leadline.experiments.training.saving import History, resumed, save_group
+from leadline.experiments.training.saving import Trained, resumed, save_group
 from leadline.experiments.training.step import TrainState, Values, init_state, learning_rates, train_step, values_of
 from leadline.model.decoder import Decoder
 
 # The host reads the metrics of a step once the next one is queued and never queues a third: several CPU devices in one process
 # deadlock when many steps with collectives wait, and a device should not wait for the host.
 IN_FLIGHT = 2
-
-
-class Trained(NamedTuple):
-    """The members of a group at the end of their training, on the host.
-
-    Attributes:
-        params: the weights of each.
-        points: the last point of each curve, by layer and head.
-        history: curves, divergences and time.
-    """
-
-    params: list[Decoder]
-    points: list[Point]
-    history: History
 
 
 def train_group(group: RunGroup, programs: list[str], progress: Progress, interruption: Interruption) -> Trained:
@@ -81,7 +68,7 @@ def train_group(group: RunGroup, programs: list[str], progress: Progress, interr
         if all(history.diverged):
             break
     history.seconds = time.monotonic() - began
-    return Trained(unstack(ensemble.state.params, members), ensemble.points(cfg.steps), history)
+    return unstack(ensemble.state.params, members), ensemble.points(cfg.steps), history
 
 
 class Ensemble:

@@ -1,5 +1,8 @@
 """A study's arms × seeds: trained in groups that share compiled programs, measured, recorded, and never run again."""
 
+import math
+import os
+import sys
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -8,9 +11,11 @@ from pathlib import Path
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 
 from leadline.experiments.config.study import Arm
 from leadline.experiments.config.to_model import decoder_config
+from leadline.experiments.config.to_tables import tables
 from leadline.experiments.data.source import open_source, vocabulary_size
 from leadline.experiments.measure.kinds.registry import check_data
 from leadline.experiments.records.provenance import Provenance, arm_digest
@@ -22,9 +27,13 @@ from leadline.experiments.runtime.signals import Interruption
 from leadline.experiments.training import checkpoint
 from leadline.experiments.training.group import Member, RunGroup, Unfinished, run_group, structure
 from leadline.experiments.training.loop import train_group
-from leadline.experiments.training.memory import check_memory
-from leadline.experiments.training.recording import record_group
-from leadline.experiments.training.saving import remove, unfinished_groups
+from leadline.experiments.training.saving import record_group, remove, unfinished_groups
+from leadline.experiments.training.step import init_state, values_of
+from leadline.model.mesh import make_mesh
+
+GB = 1e9
+# Where Linux says what a container may take, in its second and first form.
+LIMITS = (Path("/sys/fs/cgroup/memory.max"), Path("/sys/fs/cgroup/memory/memory.limit_in_bytes"))
 
 
 @dataclass(frozen=True)
@@ -118,7 +127,7 @@ def _groups(
     by_id = {member.id: member for member in members}
     groups = []
     for saved in unfinished:
-        together = [by_id[name] for name in saved.members if name in by_id]
+        together = [by_id[name] for name in saved.extra["members"] if name in by_id]
         if any(member.id in waiting for member in together):
             groups.append(run_group(study, together, saved))
             for member in together:
@@ -143,21 +152,60 @@ def _check(waiting: Mapping[str, Member], groups: Sequence[RunGroup]) -> None:
                 f"{before.folder} to train {before.arm.name!r} again"
             )
     for group in groups:
-        check_memory(group)
+        _check_memory(group)
         for member in group.members:
             member.source.inputs(member.seed, 0, group.structure.train.batch)
             check_data(member.source, member.arm)
+
+
+def _check_memory(group: RunGroup) -> None:
+    """Compares a lower bound with what the devices have: weights, moments, gradients, and logits with their gradient.
+
+    Raises:
+        UserError: if the group cannot fit, with the sizes.
+    """
+    on_cpu = jax.default_backend() == "cpu"
+    if on_cpu:
+        sizes = [int(path.read_text()) for path in LIMITS if path.exists() and path.read_text().strip().isdigit()]
+        if sys.platform != "win32":
+            sizes.append(os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"))
+        available = min(sizes, default=None)
+    else:
+        available = (jax.local_devices()[0].memory_stats() or {}).get("bytes_limit")
+    if available is None:
+        return
+    arm, (model, data, train, _) = group.members[0].arm, group.structure
+    values = values_of(arm.model, train, tables(arm.model, arm.original_length, data.length))
+    with jax.set_mesh(make_mesh()):
+        state = jax.eval_shape(lambda: init_state(jnp.uint32(0), values, model, train))
+    parameters = _bytes(state.params)
+    logits = 2 * 4 * train.batch * data.length * model.vocabulary
+    members = len(group.members)
+    if on_cpu:  # all devices share one memory, and train a model each at a time
+        at_once = min(members, group.mesh.shape["arm"])
+        needed = members * _bytes(state) + at_once * (parameters + logits)
+    else:
+        needed = members * (_bytes(state) + parameters + logits) / group.mesh.size
+    if needed > available:
+        raise UserError(
+            f"{group.study}: {group.names}: {members} models of {parameters // 4:,} parameters need at least "
+            f"{needed / GB:,.1f} GB a device ({_bytes(state) / GB:,.1f} GB of weights and moments, {parameters / GB:,.1f} GB "
+            f"of gradients and {logits / GB:,.1f} GB of logits each), and there are {available / GB:,.1f} GB: make "
+            "model.width, model.layers or train.batch smaller, or give fewer seeds at once"
+        )
+
+
+def _bytes(tree: object) -> int:
+    return sum(math.prod(leaf.shape) * leaf.dtype.itemsize for leaf in jax.tree.leaves(tree))
 
 
 def _startable(group: RunGroup, progress: Progress) -> RunGroup | None:
     """The group without the members whose first weights were lost to divergence; None if nothing is left."""
     kept = []
     for member in group.members:
-        before = member.predecessor
+        before, name = member.predecessor, f"{group.study}: {member.arm.name}, seed {member.seed}"
         if before is not None and read_record(before.folder).status == "diverged":
-            progress.note(
-                f"{group.study}: {member.arm.name}, seed {member.seed}: not trained, because {before.arm.name} diverged"
-            )
+            progress.note(f"{name}: not trained, because {before.arm.name} diverged")
         else:
             kept.append(member)
     if len(kept) == len(group.members):
@@ -171,21 +219,21 @@ def check_starts(arms: Sequence[Arm]) -> None:
     Raises:
         UserError: naming the two arms and what else differs.
     """
+
+    def compiled_in(arm: Arm) -> dict[str, Any]:
+        """The structure of an arm's model, field by field, and its sink, whose logits are among the weights."""
+        model = decoder_config(arm.model, vocabulary_size(arm.data), arm.data.length)
+        flat = {name: value for name, value in vars(model).items() if name != "block"}
+        return flat | vars(model.block) | {"sink": arm.model.sink}
+
     by_name = {arm.name: arm for arm in arms}
     for arm in arms:
         if arm.start is None:
             continue
-        ours, theirs = _compiled_in(arm), _compiled_in(by_name[arm.start.arm])
+        ours, theirs = compiled_in(arm), compiled_in(by_name[arm.start.arm])
         differing = sorted(name for name in ours if ours[name] != theirs[name])
         if differing:
             raise UserError(
                 f"arm {arm.name!r} starts from {arm.start.arm!r}, which has another {', '.join(differing)}: an arm goes on "
                 "with the weights of one of its own structure"
             )
-
-
-def _compiled_in(arm: Arm) -> dict[str, Any]:
-    """The structure of an arm's model, field by field, and its sink, whose logits are among the weights."""
-    model = decoder_config(arm.model, vocabulary_size(arm.data), arm.data.length)
-    flat = {name: value for name, value in vars(model).items() if name != "block"}
-    return flat | vars(model.block) | {"sink": arm.model.sink}

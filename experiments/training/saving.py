@@ -1,4 +1,4 @@
-"""What a run keeps: the state of a group while it trains, and the last weights of each model.
+"""What a run keeps: the state of a group while it trains, and the last weights and the record of each model.
 
 A group is saved whole, so that a run that is killed at any moment goes on with the same members at the same step, and ends
 with the same bits. Its folder, `results/STUDY/.group-DIGEST`, is removed when all members are recorded. The weights of a member
@@ -16,12 +16,16 @@ import jax
 import numpy as np
 
 from leadline.experiments.data.source import Source
-from leadline.experiments.records.curve import NO_CURVE, curve_of, extended, rows_of
+from leadline.experiments.measure.evaluate import Models
+from leadline.experiments.measure.kinds.plugin import quantities_of
+from leadline.experiments.measure.kinds.registry import final_points
+from leadline.experiments.records.curve import NO_CURVE, curve_of, extended, rows_of, until
 from leadline.experiments.records.json_file import line, sha256
 from leadline.experiments.records.measurement import Point, measurements_of, reading
+from leadline.experiments.records.provenance import Provenance, now
 from leadline.experiments.records.quantities import Quantity
-from leadline.experiments.records.record import Curve
-from leadline.experiments.records.store import is_recorded
+from leadline.experiments.records.record import Curve, Record
+from leadline.experiments.records.store import is_recorded, write_record
 from leadline.experiments.runtime.ensemble import stack, unstack
 from leadline.experiments.runtime.errors import UserError
 from leadline.experiments.runtime.progress import Progress
@@ -63,6 +67,10 @@ class History:
                 self.diverged[i] = step, f"the loss was {loss:g} at step {step}; it counts as diverged above {limit:.2f} nats"
 
 
+# On the host, the weights of every member, the last point of its curve by layer and head, and what the group has behind it.
+Trained = tuple[list[Decoder], list[Point], History]
+
+
 def group_folder(group: RunGroup) -> Path:
     """Named by the members in their order."""
     ids = [member.id for member in group.members]
@@ -76,10 +84,9 @@ def save_group(group: RunGroup, step: int, state: TrainState, history: History) 
         UserError: when the disk refuses.
     """
     rows = jax.tree.map(lambda leaf: leaf[: len(group.members)], jax.device_get(state))
-    tokenizers = [_digest(member.source) for member in group.members]
     extra = {
         "members": [member.id for member in group.members],
-        "tokenizers": tokenizers,
+        "tokenizers": [_digest(member.source) for member in group.members],
         "curves": [rows_of(curve) for curve in history.curves],
         "diverged": history.diverged,
         "seconds": history.seconds,
@@ -95,8 +102,7 @@ def unfinished_groups(study: Path, progress: Progress) -> list[Unfinished]:
         for note in notes:
             progress.note(note)
         if step is not None:
-            extra = checkpoint.extra_of(folder, step)
-            groups.append(Unfinished(folder, step, tuple(extra["members"]), extra))
+            groups.append(Unfinished(folder, step, checkpoint.extra_of(folder, step)))
     return sorted(groups, key=lambda group: -group.step)
 
 
@@ -112,28 +118,24 @@ def resumed(group: RunGroup, state: TrainState) -> tuple[TrainState, History]:
     """
     unfinished = group.unfinished
     if unfinished is None:
-        return _first_state(group, state), History([NO_CURVE] * len(group.members), [None] * len(group.members))
-    extra, rows = unfinished.extra, [unfinished.members.index(member.id) for member in group.members]
+        history = History([NO_CURVE] * len(group.members), [None] * len(group.members))
+        if all(member.predecessor is None for member in group.members):
+            return state, history
+        states = unstack(state, len(group.members))
+        for i, member in enumerate(group.members):
+            if member.predecessor is not None:  # the optimiser begins anew
+                folder, step = member.predecessor.checkpoints, member.predecessor.arm.train.steps
+                _check_tokenizer(member, checkpoint.extra_of(folder, step)["tokenizer"], folder)
+                states[i] = states[i].replace(params=checkpoint.restore(folder, step, states[i].params))
+        return stack(states, group.mesh), history
+    extra, rows = unfinished.extra, [unfinished.extra["members"].index(member.id) for member in group.members]
     for member, row in zip(group.members, rows, strict=True):
         _check_tokenizer(member, extra["tokenizers"][row], unfinished.folder)
-    template = jax.tree.map(lambda leaf: np.zeros((len(unfinished.members), *leaf.shape[1:]), leaf.dtype), state)
+    template = jax.tree.map(lambda leaf: np.zeros((len(extra["members"]), *leaf.shape[1:]), leaf.dtype), state)
     saved = checkpoint.restore(unfinished.folder, unfinished.step, template)
     members = [jax.tree.map(lambda leaf, row=row: leaf[row], saved) for row in rows]
     curves, diverged = ([extra[key][row] for row in rows] for key in ("curves", "diverged"))
     return stack(members, group.mesh), History(list(map(curve_of, curves)), diverged, extra["seconds"])
-
-
-def _first_state(group: RunGroup, state: TrainState) -> TrainState:
-    """Fresh, or with the last weights of another arm; the optimiser begins anew in either case."""
-    if all(member.predecessor is None for member in group.members):
-        return state
-    states = unstack(state, len(group.members))
-    for i, member in enumerate(group.members):
-        if member.predecessor is not None:
-            folder, step = member.predecessor.checkpoints, member.predecessor.arm.train.steps
-            _check_tokenizer(member, checkpoint.extra_of(folder, step)["tokenizer"], folder)
-            states[i] = states[i].replace(params=checkpoint.restore(folder, step, states[i].params))
-    return stack(states, group.mesh)
 
 
 def save_weights(member: Member, step: int, params: Decoder) -> None:
@@ -147,10 +149,60 @@ def save_weights(member: Member, step: int, params: Decoder) -> None:
         save_tokenizer(member.source.tokenizer, member.checkpoints / "tokenizer")
 
 
+def record_group(group: RunGroup, trained: Trained, programs: list[str], origin: Provenance) -> None:
+    """Saves the weights of every member, measures all of them, and writes the records that are not there yet.
+
+    Args:
+        group: the members.
+        trained: what became of them.
+        programs: names of compiled programs, which grow.
+        origin: the code and the machine.
+
+    Raises:
+        UserError: if weights or records cannot be written.
+    """
+    (params, points, history), (model, _, train, measure) = trained, group.structure
+    ends = [diverged or (train.steps, None) for diverged in history.diverged]
+    for member, weights, (steps, message) in zip(group.members, params, ends, strict=True):
+        if message is None and not member.recorded:
+            save_weights(member, steps, weights)
+    models = Models([member.arm for member in group.members], params, group.sources[0], model, programs)
+    quantities = quantities_of(measure.functions)
+    for i, final in enumerate(final_points(models)):
+        member, (steps, message) = group.members[i], ends[i]
+        if member.recorded:
+            continue
+        arm, point = member.arm, points[i] | final
+        if message is not None:  # how long the others of its program went on says nothing of it
+            point = {key: np.full(np.shape(array), np.nan) for key, array in point.items()}
+        tokens = steps * train.batch * arm.data.length
+        record = Record(
+            study=group.study,
+            arm=arm.name,
+            label=arm.label,
+            arm_hash=member.digest,
+            seed=member.seed,
+            status="finished" if message is None else "diverged",
+            message=message,
+            config=arm.model_dump(mode="json"),
+            data=member.source.described,
+            steps=steps,
+            tokens=tokens,
+            seconds=history.seconds / len(group.members),
+            flops=tokens * member.flops(model),
+            parameters=sum(leaf.size for leaf in jax.tree.leaves(params[i])),
+            measurements=tuple(measurements_of(point, quantities)),
+            created=now(),
+            **origin,
+        )
+        # The curve of one that diverged ends there, whatever its neighbours did.
+        write_record(member.folder, record, until(history.curves[i], steps), point, quantities)
+
+
 def remove(group: RunGroup) -> None:
     """The checkpoints of a group whose members are recorded. Some of those that it went on from may not be of this run."""
     folders, unfinished = [group_folder(group)], group.unfinished
-    if unfinished is not None and all(is_recorded(unfinished.folder.parent / name) for name in unfinished.members):
+    if unfinished is not None and all(is_recorded(unfinished.folder.parent / name) for name in unfinished.extra["members"]):
         folders.append(unfinished.folder)
     for folder in folders:
         if folder.exists():
