@@ -68,6 +68,7 @@ def train_group(group: RunGroup, programs: list[str], progress: Progress, interr
         if all(history.diverged):
             break
     history.seconds = time.monotonic() - began
+    progress.status("measuring")
     return unstack(ensemble.state.params, members), ensemble.points(cfg.steps), history
 
 

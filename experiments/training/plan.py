@@ -86,9 +86,7 @@ def run_arms(
             title = f"group {number} of {len(groups)}: {study}: {group.names} x {len({m.seed for m in group.members})}"
             progress.start(title, group.structure.train.steps, group.first_step)
             with jax.set_mesh(group.mesh):
-                trained = train_group(group, programs, progress, interruption)
-                progress.status("measuring")
-                record_group(group, trained, programs, origin)
+                record_group(group, train_group(group, programs, progress, interruption), programs, origin)
             remove(group)
             took = f"{len(group.members)} models on {group.mesh.shape['arm']} devices in {time.monotonic() - began:.0f} s"
             progress.note(f"{study}: {group.names}: {took}")
