@@ -15,9 +15,8 @@ from leadline.experiments.cli.console import AsJson, complain, print_json, show_
 from leadline.experiments.cli.tokens import app as tokenizer_app
 from leadline.experiments.cli.tokens import tokens
 from leadline.experiments.cli.tools import bench, bound, generate
-from leadline.experiments.runtime.cpu import cores
+from leadline.experiments.runtime.cpu import cores, restart_with_huge_pages
 from leadline.experiments.runtime.errors import UserError
-from leadline.experiments.runtime.huge_pages import restart_with_huge_pages
 
 MISTAKE, FAILURE, STOPPED = 2, 1, 130
 

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from leadline.experiments.cli.console import AsJson, complain, print_json, show_rows
-from leadline.experiments.runtime.huge_pages import restart_with_huge_pages
+from leadline.experiments.runtime.cpu import restart_with_huge_pages
 
 
 def bound(
@@ -22,7 +22,7 @@ def bound(
     from rich.console import Console
     from rich.progress import Progress
 
-    from leadline.experiments.measure.bound.report import bound_report
+    from leadline.experiments.measure.bound import bound_report
 
     console = Console(stderr=True)
     with Progress(console=console, disable=not console.is_terminal, transient=True) as progress:

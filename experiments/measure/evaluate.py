@@ -1,6 +1,7 @@
-"""A model measured on held-out batches, in memory that does not grow with their number."""
+"""A model measured on held-out batches, in memory that does not grow with their number; and many of them in one program."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any, TypeVar
 
 import jax
@@ -9,7 +10,10 @@ import numpy as np
 from jax.sharding import PartitionSpec as P
 from jaxtyping import Array, Float, Int
 
+from leadline.experiments.config.study import Arm
+from leadline.experiments.config.to_tables import tables
 from leadline.experiments.records.measurement import Reading
+from leadline.experiments.runtime.ensemble import in_rounds
 from leadline.model.block import LayerTrace
 from leadline.model.context_parallel import apply_context_parallel
 from leadline.model.decoder import Decoder, DecoderConfig, apply_decoder
@@ -87,3 +91,56 @@ def in_full_batches(windows: Int[np.ndarray, "W T"], tokens_at_once: int = TOKEN
     batch = min(len(windows), max(1, tokens_at_once // windows.shape[1]))
     filled = np.resize(windows, (len(windows) + -len(windows) % batch, windows.shape[1]))
     return filled.reshape(-1, batch, windows.shape[1])
+
+
+@dataclass(frozen=True)
+class Models:
+    """Trained models of one structure and what they were trained on.
+
+    Attributes:
+        arms: one a model; the same arm occurs once for each seed.
+        params: the weights, in the same order.
+        source: of their data; that of any arm, where they differ only in what a sequence of a task begins with.
+        model: the structure that they share.
+        programs: names of the programs compiled so far; a measurement appends its own.
+    """
+
+    arms: Sequence[Arm]
+    params: Sequence[Decoder]
+    source: Any
+    model: DecoderConfig
+    programs: list[str]
+
+    def tables(self, length: int = 0) -> list[PositionTables]:
+        """The position tables of each model as it was trained, for texts of this length; 0: the training length."""
+        return [tables(arm.model, arm.original_length, length or arm.data.length) for arm in self.arms]
+
+    def run(
+        self, name: str, job: Callable[[Decoder, Any, Any], Any], inputs: Sequence[Any], shared: Any, *rows: int
+    ) -> list[Any]:
+        """`job(params, input, shared)` of every model in one compiled program, results on the host.
+
+        Args:
+            name: of the program.
+            job: a pure function.
+            inputs: one a model; or several, those of a model one after the other.
+            shared: what is equal for all.
+            *rows: the sizes of batches in `shared`, which devices may divide among themselves.
+        """
+        several = len(inputs) // len(self.params)
+        jobs = [(self.params[number // several], values) for number, values in enumerate(inputs)]
+        return in_rounds(name, job, jobs, shared, self.programs, *rows, self.model.block.width)
+
+    def evaluated(
+        self, name: str, batches: Int[np.ndarray, "C B T_and_1"], of_target: Callable[..., Any] = token_losses, length: int = 0
+    ) -> list[Any]:
+        """`of_target` of every target [C · B, T] of each model, its loss [nats] where it is not given, by one program."""
+
+        def job(params: Decoder, row: PositionTables, batches: Int[Array, "C B T_and_1"]) -> Any:
+            return evaluate(params, row, batches, self.model, of_target=of_target)[0]
+
+        return self.run(name, job, self.tables(length), batches, batches.shape[1])
+
+    def window_losses(self, name: str, windows: Int[np.ndarray, "W T_and_1"]) -> list[Float[np.ndarray, "W T"]]:
+        """The loss [nats] of every target, of each model, every window by itself."""
+        return [losses[: len(windows)] for losses in self.evaluated(name, in_full_batches(windows))]

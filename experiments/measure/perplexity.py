@@ -18,7 +18,7 @@ from jaxtyping import Array, Bool, Float, Int
 
 from leadline.experiments.data.text.held_out import HeldOut
 from leadline.experiments.data.text.stream import mean_by_place
-from leadline.experiments.records.measurement import Dim, Point, reading
+from leadline.experiments.records.measurement import Dim, Point, reading, scalars
 
 Losses = Float[np.ndarray, "W T"]
 Counted = Bool[np.ndarray, "W T"]
@@ -37,22 +37,6 @@ def mean_loss(
 def token_perplexity(losses: Losses, counted: Counted) -> float:
     """exp of the mean over all targets that count."""
     return exponential(np.mean(losses[counted], dtype=np.float64))
-
-
-def window_perplexity(losses: Losses, counted: Counted) -> float:
-    """exp of the mean over windows of the mean over the targets of each that count."""
-    sums = np.sum(np.where(counted, losses, 0), axis=1, dtype=np.float64)
-    return exponential(np.mean(sums / np.sum(counted, axis=1)))
-
-
-def document_perplexity(losses: Losses, counted: Counted, documents: Int[np.ndarray, "W T"]) -> float:
-    """exp of the mean over documents of the mean over the targets of each that count, in whichever windows they are.
-
-    `documents` numbers the document of every target. Of a document that is cut off, the part inside counts.
-    """
-    _, number = np.unique(documents[counted], return_inverse=True)
-    sums = np.bincount(number, weights=losses[counted].astype(np.float64))
-    return exponential(np.mean(sums / np.bincount(number)))
 
 
 def last_perplexity(losses: Losses, counted: Counted, last: int) -> float:
@@ -75,19 +59,23 @@ def perplexities(losses: Losses, text: HeldOut, last: int, **dims: Dim) -> Point
         last: positions of the protocol "last".
         **dims: of the readings, besides `protocol` and `last`.
     """
+    counted = text.counted
+    of_windows = np.sum(np.where(counted, losses, 0), axis=1, dtype=np.float64) / np.sum(counted, axis=1)
+    # Of each document the targets in all windows; of one that is cut off, the part inside.
+    _, document = np.unique(text.documents[counted], return_inverse=True)
+    of_documents = np.bincount(document, weights=losses[counted].astype(np.float64)) / np.bincount(document)
     values = {
-        reading("perplexity", **dims): token_perplexity(losses, text.counted),
-        reading("perplexity", protocol="windows", **dims): window_perplexity(losses, text.counted),
-        reading("perplexity", protocol="documents", **dims): document_perplexity(losses, text.counted, text.documents),
-        reading("perplexity", protocol="last", last=last, **dims): last_perplexity(losses, text.counted, last),
+        reading("perplexity", **dims): token_perplexity(losses, counted),
+        reading("perplexity", protocol="windows", **dims): exponential(np.mean(of_windows)),
+        reading("perplexity", protocol="documents", **dims): exponential(np.mean(of_documents)),
+        reading("perplexity", protocol="last", last=last, **dims): last_perplexity(losses, counted, last),
     }
     return {key: np.asarray(value) for key, value in values.items()}
 
 
 def evaluated(text: HeldOut, **dims: Dim) -> Point:
     """How much text an evaluation is of: its `windows` and `documents`."""
-    count = np.asarray(float(text.document_count))
-    return {reading("windows", **dims): np.asarray(float(len(text.windows))), reading("documents", **dims): count}
+    return scalars({"windows": float(len(text.windows)), "documents": float(text.document_count)}, **dims)
 
 
 def position_edges(length: int) -> Int[np.ndarray, " E"]:

@@ -1,5 +1,7 @@
-"""Attention sinks, from the attention that each query pays to the first token and that each key receives; dormant heads."""
+"""Attention sinks, from the attention that each query pays to the first token and that each key receives; dormant heads; the
+first key of a head, compared with the queries and with the other keys."""
 
+import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float
 
@@ -70,3 +72,124 @@ def active_dormant_share(mass: Float[Array, "L N"], other_mass: Float[Array, "L 
     Guo et al. 2024, arXiv:2410.13835, call them active-dormant. Arguments as in `dormant_share`, one mass for each domain.
     """
     return jnp.mean(((mass > threshold) != (other_mass > threshold)).astype(jnp.float32))
+
+
+def key_cosines(
+    query: Float[Array, "B T N H"], key: Float[Array, "B T K H"], *, start: int
+) -> tuple[Float[Array, " N"], Float[Array, " N"]]:
+    """Mean cosines of queries with the first key and with the others.
+
+        first = cos(q_t, k_0),      others = 1/t Σ_{1 <= j <= t} cos(q_t, k_j)
+
+    Gu et al. 2025, arXiv:2410.10781: the first key of a sink is short, but its angle to the queries is small. The keys enter by
+    the running mean of their directions, so memory is linear in T. A cosine with the zero vector counts as 0. float32.
+
+    Args:
+        query: rotated, as in the scores. Query head n reads key head n // (N / K).
+        key: rotated.
+        start: the mean is over sequences and queries t >= start.
+
+    Returns:
+        The mean cosines of the queries of each head with the first key, and with the later keys.
+
+    Raises:
+        ValueError: if N is no multiple of K, or unless 1 <= start < T (query 0 sees no other key).
+    """
+    _check_start(start, 1, key.shape[1])
+    q, k = (_unit(x) for x in _grouped(query, key))
+    q = q[:, start:]
+    return _mean_product(q, k[:, :1]), _mean_product(q, _running_means(k)[:, start - 1 :])
+
+
+def logit_gap(
+    query: Float[Array, "B T N H"], key: Float[Array, "B T K H"], *, scale: float | Float[Array, ""], start: int
+) -> Float[Array, " N"]:
+    """Mean logit of the first token above those of the tokens between it and the query.
+
+        Δ_t = s_t0 - 1/(t - 1) Σ_{1 <= j < t} s_tj,      s_tj = scale · q_t·k_j
+
+    Guo et al. 2024, arXiv:2410.13835. What a model adds to the products is not in it. Δ_t is one product with k_0 less the
+    running mean of the keys, so memory is linear in T. float32.
+
+    Args:
+        query: rotated, as in the scores. Query head n reads key head n // (N / K).
+        key: rotated.
+        scale: of the products.
+        start: the mean is over sequences and queries t >= start.
+
+    Raises:
+        ValueError: if N is no multiple of K, or unless 2 <= start < T (query 1 has no key between).
+    """
+    _check_start(start, 2, key.shape[1])
+    q, k = _grouped(query, key)
+    return scale * _mean_product(q[:, start:], k[:, :1] - _running_means(k)[:, start - 2 : -1])
+
+
+def share_outside(key: Float[Array, "B T K H"], *, energy: float = 0.95) -> tuple[Float[Array, " K"], Float[Array, " K"]]:
+    """Share of the first key's squared length outside the subspace of the other keys, a mean over sequences.
+
+        |k_0 - P k_0|² / |k_0|²
+
+    P projects on the leading eigenvectors of the second moment Σ k_t k_tᵀ over t >= 1 and all sequences: the fewest that hold
+    at least `energy` of its trace. The other keys have at most 1 - energy of their squared length outside, so a first key with
+    much more points elsewhere. Compare Gu et al. 2025, arXiv:2410.10781, Table 13: one learned dimension of a key bias is
+    enough for a third of the heads. NaN where k_0 = 0. float32.
+
+    Args:
+        key: of all tokens.
+        energy: share of the trace that the subspace holds.
+
+    Returns:
+        Of each key head, that share of the first key and the dimensions of the subspace.
+
+    Raises:
+        ValueError: for T = 1, and unless 0 < energy < 1 (rounding decides which directions hold nothing at all).
+    """
+    if key.shape[1] < 2:
+        raise ValueError("a text of one token has no keys beside the first")
+    if not 0 < energy < 1:
+        raise ValueError(f"the share of energy, {energy}, is not between 0 and 1")
+    key = key.astype(jnp.float32)
+    others, exact = key[:, 1:], jax.lax.Precision.HIGHEST
+    # By sequence first: a product may not contract an axis that is sharded.
+    moment = jnp.sum(jnp.einsum("BTKH,BTKI->BKHI", others, others, precision=exact), axis=0)
+    eigenvalues, directions = (x[..., ::-1] for x in jnp.linalg.eigh(moment))  # the largest first
+    held = jnp.cumsum(eigenvalues, axis=-1)
+    dims = 1 + jnp.sum(held < energy * held[:, -1:], axis=-1)
+    outside = jnp.arange(key.shape[-1])[None, :] >= dims[:, None]
+    along = jnp.square(jnp.einsum("BKH,KHI->BKI", key[:, 0], directions, precision=exact))
+    share = jnp.sum(jnp.where(outside[None], along, 0), axis=-1) / jnp.sum(along, axis=-1)
+    return jnp.mean(share, axis=0), dims.astype(jnp.float32)
+
+
+def _check_start(start: int, least: int, tokens: int) -> None:
+    if not least <= start < tokens:
+        raise ValueError(f"queries from {start} on: the first may be from {least} to {tokens - 1} in a text of {tokens} tokens")
+
+
+def _grouped(
+    query: Float[Array, "B T N H"], key: Float[Array, "B T K H"]
+) -> tuple[Float[Array, "B T K G H"], Float[Array, "B T K 1 H"]]:
+    """The G query heads of a key head beside it."""
+    batch, tokens, heads, width = query.shape
+    groups = key.shape[2]
+    if heads % groups:
+        raise ValueError(f"{heads} query heads cannot share {groups} key heads: it must divide them")
+    query = query.reshape(batch, tokens, groups, heads // groups, width)
+    return query.astype(jnp.float32), key[:, :, :, None].astype(jnp.float32)
+
+
+def _unit(x: Float[Array, "*B H"]) -> Float[Array, "*B H"]:
+    size = jnp.linalg.norm(x, axis=-1, keepdims=True)
+    return x / jnp.where(size == 0, 1, size)
+
+
+def _running_means(key: Float[Array, "B T K 1 H"]) -> Float[Array, "B T-1 K 1 H"]:
+    """Entry i is the mean of keys 1 … i + 1."""
+    count = jnp.arange(1, key.shape[1], dtype=jnp.float32)
+    return jnp.cumsum(key[:, 1:], axis=1) / count[None, :, None, None, None]
+
+
+def _mean_product(query: Float[Array, "B t K G H"], key: Float[Array, "B #t K 1 H"]) -> Float[Array, " N"]:
+    """Mean of q·k of each query head over sequences and queries."""
+    return jnp.mean(jnp.sum(query * key, axis=-1), axis=(0, 1)).reshape(-1)

@@ -31,6 +31,11 @@ def reading(quantity: str, **dims: Dim) -> Reading:
 Point = dict[Reading, np.ndarray]
 
 
+def scalars(values: Mapping[str, Any], **dims: Dim) -> Point:
+    """Numbers by quantity as readings at these dimensions, without those that are None."""
+    return {reading(name, **dims): np.asarray(value) for name, value in values.items() if value is not None}
+
+
 @dataclass(frozen=True, init=False)
 class Measurement:
     """One number of a record.

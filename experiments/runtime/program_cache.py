@@ -34,7 +34,11 @@ def keep_programs(environment: Mapping[str, str] = os.environ, seconds: float = 
     folder = program_folder(environment)
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        _remove_unfinished(folder)
+        # An entry of a command that was killed: JAX would complain of it again and again, and never replace it.
+        for entry in folder.glob("*-cache"):
+            dated = entry.with_name(entry.name.removesuffix("-cache") + "-atime")
+            if not dated.exists() and time.time() - entry.stat().st_mtime > UNFINISHED_SECONDS:
+                entry.unlink(missing_ok=True)
         probe = folder / f".probe-{os.getpid()}"
         probe.touch()
         probe.unlink()
@@ -55,34 +59,18 @@ def kept_where() -> str | None:
 
 def program_folder(environment: Mapping[str, str] = os.environ) -> Path:
     """That of this kind of processor: machines with other instructions may share the user's home."""
-    return _user_cache(environment) / "leadline" / "xla" / hashlib.sha256(_processor().encode()).hexdigest()[:12]
-
-
-def _user_cache(environment: Mapping[str, str]) -> Path:
-    """Where this operating system wants what can be made again."""
-    match sys.platform:
+    match sys.platform:  # where each operating system wants what can be made again
         case "darwin":
-            return Path.home() / "Library" / "Caches"
+            cache = Path.home() / "Library" / "Caches"
         case "win32":
-            return Path(environment.get("LOCALAPPDATA") or Path.home() / "AppData" / "Local")
+            cache = Path(environment.get("LOCALAPPDATA") or Path.home() / "AppData" / "Local")
         case _:
             named = Path(environment.get("XDG_CACHE_HOME", ""))
-            return named if named.is_absolute() else Path.home() / ".cache"
-
-
-def _processor() -> str:
-    """Its instructions, as far as the operating system tells them."""
-    try:
+            cache = named if named.is_absolute() else Path.home() / ".cache"
+    try:  # the instructions of the processor, as far as the operating system tells them
         lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
+        told = {line for line in lines if line.startswith(("model name", "flags", "Features"))}  # of each core alike
+        processor = " ".join([platform.machine(), *sorted(told)])
     except OSError:
-        return f"{platform.machine()} {platform.processor()}"
-    told = {line for line in lines if line.startswith(("model name", "flags", "Features"))}  # of each core alike
-    return " ".join([platform.machine(), *sorted(told)])
-
-
-def _remove_unfinished(folder: Path) -> None:
-    """Of a command that was killed: JAX would complain of such an entry again and again, and never replace it."""
-    for entry in folder.glob("*-cache"):
-        dated = entry.with_name(entry.name.removesuffix("-cache") + "-atime")
-        if not dated.exists() and time.time() - entry.stat().st_mtime > UNFINISHED_SECONDS:
-            entry.unlink(missing_ok=True)
+        processor = f"{platform.machine()} {platform.processor()}"
+    return cache / "leadline" / "xla" / hashlib.sha256(processor.encode()).hexdigest()[:12]

@@ -3,6 +3,7 @@
 import time
 from collections.abc import Callable
 from datetime import timedelta
+from functools import cache
 from types import TracebackType
 
 import jax
@@ -41,7 +42,6 @@ class Progress:
         )
         self._bars = RichProgress(*columns, console=console, disable=not console.is_terminal, transient=True)
         self._clock = clock
-        self._peaks: dict[str, float] = {}
         self._what, self._steps, self._done = "", 0, 0
         self._first: tuple[int, float] | None = None  # step and time of the first report since `start`
         self._told = clock()
@@ -59,24 +59,20 @@ class Progress:
             self._bars.remove_task(task)
         self._bars.add_task(description, total=steps, completed=first, status="")
         self._what, self._steps, self._done, self._first = description, steps, first, None
-        self._show("")
-
-    def status(self, status: str) -> None:
-        """What is being done between steps, as "compiling"."""
-        self._show(status)
+        self.status("")
 
     def step(self, done: int, losses: np.ndarray, tokens_a_step: int, flops_a_token: float, dtype: str = "float32") -> None:
         """`done` training steps are behind. Tokens and FLOPs are those of all models that train together."""
         status = f"loss {np.nanmean(losses):.3f}"
         if self._first is not None and done > self._first[0]:
             rate = tokens_a_step * (done - self._first[0]) / max(self._clock() - self._first[1], 1e-9)
-            status += f", MFU {rate * flops_a_token / self._peak(dtype):.0%}, {rate:,.0f} tokens/s"
+            status += f", MFU {rate * flops_a_token / matmul_peak(dtype):.0%}, {rate:,.0f} tokens/s"
         self.reach(done, status)
 
     def reach(self, done: int, status: str) -> None:
         """`done` steps are behind."""
         self._done, self._first = done, self._first or (done, self._clock())
-        self._show(status)
+        self.status(status)
 
     def encoded(self, done: int, size: int) -> None:
         """`done` of the `size` bytes of a corpus are token ids; the first call is with none."""
@@ -88,7 +84,8 @@ class Progress:
         """A line that stays, above the bar or in a log."""
         self._bars.console.print(line, highlight=False, markup=False, soft_wrap=True)
 
-    def _show(self, status: str) -> None:
+    def status(self, status: str) -> None:
+        """What is being done, as "compiling" between steps."""
         if not self._bars.disable:
             self._bars.update(self._bars.task_ids[0], completed=self._done, status=status)
         elif self._clock() - self._told >= SECONDS:
@@ -101,12 +98,8 @@ class Progress:
         seconds = (self._clock() - self._first[1]) / (self._done - self._first[0]) * (self._steps - self._done)
         return f"{timedelta(seconds=round(seconds))} left"
 
-    def _peak(self, dtype: str) -> float:
-        if dtype not in self._peaks:
-            self._peaks[dtype] = matmul_peak(dtype)
-        return self._peaks[dtype]
 
-
+@cache
 def matmul_peak(dtype: str = "float32", size: int = 1024, rounds: int = 3) -> float:
     """FLOP/s of a matrix product of this type on all devices of this machine: the denominator of MFU."""
     seconds = []

@@ -5,7 +5,6 @@ import itertools
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -90,14 +89,10 @@ def open_saved(folder: Path) -> Saved:
         raise UserError(str(error)) from error
     if checkpoint.extra_of(checkpoints, step)["tokenizer"] != tokenizer.digest():
         raise UserError(f"{checkpoints / 'tokenizer'}: not the tokenizer that these weights were trained with; restore it")
-    return Saved(arm, cfg, checkpoint.restore(checkpoints, step, _template(cfg)), tokenizer, step)
-
-
-def _template(cfg: DecoderConfig) -> Any:
-    """Weights of zeros."""
     with jax.set_mesh(make_mesh()):
         shapes = jax.eval_shape(lambda: init_decoder(jax.random.key(0), cfg, sink_logit=jnp.float32(0)))
-    return jax.tree.map(lambda leaf: np.zeros(leaf.shape, leaf.dtype), shapes)
+    template = jax.tree.map(lambda leaf: np.zeros(leaf.shape, leaf.dtype), shapes)
+    return Saved(arm, cfg, checkpoint.restore(checkpoints, step, template), tokenizer, step)
 
 
 def prompt_ids(saved: Saved, text: str) -> np.ndarray:
@@ -124,46 +119,34 @@ def prompt_ids(saved: Saved, text: str) -> np.ndarray:
 
 
 def generated(saved: Saved, request: Request) -> Iterator[Piece]:
-    """The text behind a prompt, piece by piece, to `tokens` or the end of a document.
+    """The text behind a prompt, in pieces of PIECE tokens by one program, to `tokens` or the end of a document.
 
     Raises:
         UserError: for a prompt, a policy or a way of sampling that cannot be.
     """
-    ids = prompt_ids(saved, request.prompt)
-    try:
-        drawn = sampling(request.temperature, request.top_k, request.top_p)
-        yield from _texts(saved, ids, _runs(saved, ids, request, drawn))
-    except ValueError as error:
-        raise UserError(str(error)) from error
-
-
-def _runs(saved: Saved, ids: np.ndarray, request: Request, drawn: Any) -> Iterator[list[int]]:
-    """Ids, PIECE at a time; all pieces are of one program."""
-    arm, policy = saved.arm, request.policy
-    room = len(ids) + -(-request.tokens // PIECE) * PIECE
-    length = room if policy.window is None else arm.data.length
-    with jax.set_mesh(make_mesh()):
-        rows = tables(arm.model, arm.original_length, length)
-        params = jax.tree.map(jnp.asarray, saved.params)
-        text = begin(params, jnp.asarray(ids[None]), rows, saved.cfg, policy, room)
-        layers, key, left = jax.jit(layers_of)(params, rows), jax.random.key(request.seed), request.tokens
-        while left > 0:
-            tokens, text = decode(params, layers, text, PIECE, saved.cfg, drawn, key)
-            yield [int(token) for token in np.asarray(tokens)[0, :left]]
-            left -= PIECE
-
-
-def _texts(saved: Saved, prompt: np.ndarray, runs: Iterator[list[int]]) -> Iterator[Piece]:
-    tokenizer, whole = saved.tokenizer, codecs.getincrementaldecoder("utf-8")("replace")
-    known = [int(token) for token in prompt]
+    arm, tokenizer, policy = saved.arm, saved.tokenizer, request.policy
+    prompt = prompt_ids(saved, request.prompt)
+    room = len(prompt) + -(-request.tokens // PIECE) * PIECE
+    whole, known = codecs.getincrementaldecoder("utf-8")("replace"), prompt.tolist()
     shown = len(tokenizer.decode(known))
-    for run in runs:
-        ends = tokenizer.specials.eos in run
-        run = list(itertools.takewhile(lambda token: token != tokenizer.specials.eos, run))
-        known += [token for token in run if token < tokenizer.vocabulary_size]  # others stand for no text
-        raw = tokenizer.decode(known)
-        yield Piece(tuple(run), whole.decode(raw[shown:], final=ends))
-        shown = len(raw)
-        if ends:
-            return
+    with jax.set_mesh(make_mesh()):
+        params = jax.tree.map(jnp.asarray, saved.params)
+        try:
+            rows = tables(arm.model, arm.original_length, room if policy.window is None else arm.data.length)
+            drawn = sampling(request.temperature, request.top_k, request.top_p)
+            text = begin(params, jnp.asarray(prompt[None]), rows, saved.cfg, policy, room)
+        except ValueError as error:
+            raise UserError(str(error)) from error
+        layers, key = jax.jit(layers_of)(params, rows), jax.random.key(request.seed)
+        for left in range(request.tokens, 0, -PIECE):
+            tokens, text = decode(params, layers, text, PIECE, saved.cfg, drawn, key)
+            run = np.asarray(tokens)[0, :left].tolist()
+            ends = tokenizer.specials.eos in run
+            run = list(itertools.takewhile(lambda token: token != tokenizer.specials.eos, run))
+            known += [token for token in run if token < tokenizer.vocabulary_size]  # others stand for no text
+            raw = tokenizer.decode(known)
+            yield Piece(tuple(run), whole.decode(raw[shown:], final=ends))
+            shown = len(raw)
+            if ends:
+                return
     yield Piece((), whole.decode(b"", final=True))

@@ -1,7 +1,7 @@
 """What trains together: models of equal structure, which share their compiled programs."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -12,10 +12,10 @@ from jax.sharding import Mesh
 from leadline.experiments.config.data import BackcopyData, Data
 from leadline.experiments.config.measure import Measure
 from leadline.experiments.config.study import Arm
-from leadline.experiments.config.to_model import decoder_config
+from leadline.experiments.config.to_model import decoder_config, training_flops
 from leadline.experiments.config.train import Constant, TrainConfig
 from leadline.experiments.data.source import Source
-from leadline.experiments.measure.kinds.registry import curve_of
+from leadline.experiments.measure.kinds.curves import curve_of
 from leadline.experiments.records.store import is_recorded
 from leadline.experiments.runtime.ensemble import ensemble_mesh
 from leadline.model.decoder import DecoderConfig
@@ -45,33 +45,20 @@ def structure(arm: Arm, vocabulary: int) -> Structure:
         data = data.model_copy(update={"bos": "fixed"})
     if measure.perplexity is not None:
         measure = measure.model_copy(update={"perplexity": measure.perplexity.model_copy(update={"extensions": ()})})
-    model = decoder_config(arm.model, vocabulary, arm.data.length)
-    return Structure(model, data, arm.train.model_copy(update=values), measure)
+    train = arm.train.model_copy(update=values)
+    return Structure(decoder_config(arm.model, vocabulary, arm.data.length), data, train, measure)
 
 
-@dataclass(frozen=True)
-class Predecessor:
-    """An arm whose last weights another one starts from: its name, its folder for that seed, its last step."""
-
-    arm: str
-    folder: Path
-    steps: int
-
-    @property
-    def checkpoints(self) -> Path:
-        return self.folder / "checkpoint"
-
-
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Member:
-    """One arm and seed: one model."""
+    """One arm and seed: one model. It starts from the last weights of its predecessor, or from fresh ones where it has none."""
 
     arm: Arm
     seed: int
     digest: str
     folder: Path
-    source: Source = field(compare=False)
-    predecessor: Predecessor | None = None
+    source: Source
+    predecessor: "Member | None" = None
 
     @property
     def id(self) -> str:
@@ -86,14 +73,22 @@ class Member:
     def recorded(self) -> bool:
         return is_recorded(self.folder)
 
+    @property
+    def depth(self) -> int:
+        """How many models have to be trained before it."""
+        return 0 if self.predecessor is None else 1 + self.predecessor.depth
+
+    def flops(self, model: DecoderConfig) -> float:
+        """FLOPs of one token, forward and backward."""
+        return training_flops(model, self.arm.data.length, self.arm.model.window, self.arm.model.initial_tokens)
+
 
 @dataclass(frozen=True)
 class Unfinished:
-    """The last checkpoint of a group that did not get to its records: where, at which step, and of which members in order."""
+    """The last checkpoint of a group that did not get to its records: where, at which step, and with what JSON."""
 
     folder: Path
     step: int
-    members: tuple[str, ...]
     extra: Mapping[str, Any]
 
 
@@ -120,12 +115,13 @@ class RunGroup:
     unfinished: Unfinished | None = None
 
     @property
+    def first_step(self) -> int:
+        """Steps that the members have behind them."""
+        return 0 if self.unfinished is None else self.unfinished.step
+
+    @property
     def names(self) -> str:
         return ", ".join(dict.fromkeys(member.arm.name for member in self.members))
-
-    def source_index(self, member: Member) -> int:
-        """Which of the sources is a member's."""
-        return next(i for i, source in enumerate(self.sources) if source is member.source)
 
 
 def run_group(study: str, members: Sequence[Member], unfinished: Unfinished | None = None) -> RunGroup:

@@ -1,118 +1,157 @@
-"""The training loop of one group."""
+"""The training loop of one group, and the compiled programs that it runs."""
 
 import math
 import time
 from collections import deque
-from collections.abc import Callable
-from dataclasses import dataclass
+from typing import Any
 
+import jax
 import numpy as np
 from jaxtyping import Array
 
-from leadline.experiments.config.to_model import training_flops
-from leadline.experiments.measure.kinds.registry import quantities_of
-from leadline.experiments.records.curve import until
+from leadline.experiments.config.position import Rope
+from leadline.experiments.config.to_tables import tables
+from leadline.experiments.measure.evaluate import Statistics
+from leadline.experiments.measure.kinds.curves import curve_of
+from leadline.experiments.measure.kinds.plugin import quantities_of
 from leadline.experiments.records.measurement import Point
-from leadline.experiments.records.record import Curve
-from leadline.experiments.runtime.ensemble import unstack
+from leadline.experiments.runtime.ensemble import compiled, over_arms, share, stack, unstack
 from leadline.experiments.runtime.progress import Progress
 from leadline.experiments.runtime.signals import Interrupted, Interruption
-from leadline.experiments.training.group import Member, RunGroup
-from leadline.experiments.training.history import History
-from leadline.experiments.training.programs import Ensemble, prepare
-from leadline.experiments.training.saving import save_group
-from leadline.experiments.training.step import TrainState
-from leadline.model.decoder import Decoder, DecoderConfig
+from leadline.experiments.training.group import RunGroup
+from leadline.experiments.training.saving import Trained, resumed, save_group
+from leadline.experiments.training.step import TrainState, Values, init_state, learning_rates, train_step, values_of
+from leadline.model.decoder import Decoder
 
 # The host reads the metrics of a step once the next one is queued and never queues a third: several CPU devices in one process
 # deadlock when many steps with collectives wait, and a device should not wait for the host.
 IN_FLIGHT = 2
 
 
-@dataclass(frozen=True)
-class Trained:
-    """A member at the end of its training: at its last step, or where it diverged.
-
-    Attributes:
-        params: the weights, on the host.
-        point: the last point of the curve, by layer and head.
-        curve: up to the end.
-        steps: that it was trained for.
-        message: how it diverged, None if it did not.
-        seconds: its share of the time that its group took.
-    """
-
-    params: Decoder
-    point: Point
-    curve: Curve
-    steps: int
-    message: str | None
-    seconds: float
-
-
-def train_group(group: RunGroup, programs: list[str], progress: Progress, interruption: Interruption) -> list[Trained]:
+def train_group(group: RunGroup, programs: list[str], progress: Progress, interruption: Interruption) -> Trained:
     """Trains a group to its last step, from step 0 or its last checkpoint.
 
-    The group is saved at the end, every `checkpoint_every` steps, and when asked to stop.
+    The group is saved at the end, every `checkpoint_every` steps, and when asked to stop. Needs the mesh of the group.
 
     Raises:
         Interrupted: when asked to stop, after the step just made is saved.
         UserError: if a checkpoint cannot be written, or weights to start from cannot be used.
     """
-    cfg, every = group.structure.train, group.structure.measure.every
-    ensemble, state, history = prepare(group, programs)
-    quantities = quantities_of(group.structure.measure.functions)
-    report = _reporter(group, progress)
-    first = 0 if group.unfinished is None else group.unfinished.step
+    (model, data, cfg, measure), members = group.structure, len(group.members)
+    tokens, flops = members * cfg.batch * data.length, float(np.mean([member.flops(model) for member in group.members]))
+    quantities = quantities_of(measure.functions)
+    progress.status("compiling")
+    ensemble = Ensemble(group, programs)
+    history = ensemble.history
     began = time.monotonic() - history.seconds
-    if first == 0:
-        history.add(0, ensemble.points(state, 0), None, quantities)
+    if group.first_step == 0:
+        history.add(0, ensemble.points(0), None, quantities)
     in_flight: deque[tuple[int, dict[str, Array]]] = deque()
-    losses = np.full(len(group.members), np.nan)
-    for done in range(first + 1, cfg.steps + 1):
-        state, metrics = ensemble.step(state, done - 1)
-        in_flight.append((done, metrics))
-        measured = done % every == 0 or done == cfg.steps
+    losses = np.full(members, np.nan)
+    for done in range(group.first_step + 1, cfg.steps + 1):
+        in_flight.append((done, ensemble.step(done - 1)))
+        measured = done % measure.every == 0 or done == cfg.steps
         stopping = interruption.requested
         saved = stopping or done == cfg.steps or bool(cfg.checkpoint_every and done % cfg.checkpoint_every == 0)
         while len(in_flight) >= (1 if measured or saved else IN_FLIGHT):
             step, metrics = in_flight.popleft()
-            losses = np.asarray(metrics["loss"])[: len(group.members)]
-            history.note_divergence(step, losses, cfg.diverged * math.log(group.structure.model.vocabulary))
-            report(step, losses)
+            losses = np.asarray(metrics["loss"])[:members]
+            history.note_divergence(step, losses, cfg.diverged * math.log(model.vocabulary))
+            progress.step(step, losses, tokens, flops, model.compute)
         if measured:
-            history.add(done, ensemble.points(state, done), losses, quantities)
+            history.add(done, ensemble.points(done), losses, quantities)
         if saved:
             history.seconds = time.monotonic() - began
-            save_group(group, done, state, history)
+            save_group(group, done, ensemble.state, history)
         if stopping and done < cfg.steps:
             raise Interrupted(f"{group.study}: stopped at step {done} of {cfg.steps}, which is kept")
         if all(history.diverged):
             break
     history.seconds = time.monotonic() - began
-    return _trained(ensemble, state, history)
+    progress.status("measuring")
+    return unstack(ensemble.state.params, members), ensemble.points(cfg.steps), history
 
 
-def _trained(ensemble: Ensemble, state: TrainState, history: History) -> list[Trained]:
-    """What became of every member; the curve of one that diverged ends there, whatever its neighbours did."""
-    group, steps = ensemble.group, ensemble.group.structure.train.steps
-    points, params = ensemble.points(state, steps), unstack(state.params, len(group.members))
-    trained = []
-    for i, diverged in enumerate(history.diverged):
-        end, message = diverged or (steps, None)
-        seconds = history.seconds / len(group.members)
-        trained.append(Trained(params[i], points[i], until(history.curves[i], end), end, message, seconds))
-    return trained
+class Ensemble:
+    """A group on its devices: its state, its three compiled programs and what they take besides the state.
+
+    Args:
+        group: whose.
+        programs: names of compiled programs, which grow.
+
+    Attributes:
+        state: of all members, stacked; at first that of the last checkpoint, or of step 0.
+        history: what is behind that first state.
+
+    Raises:
+        UserError: if weights to start from cannot be used.
+    """
+
+    def __init__(self, group: RunGroup, programs: list[str]) -> None:
+        mesh, common, source = group.mesh, group.structure, group.sources[0]
+        curve = curve_of(common.data)
+        self._group, self._phases = group, _phases(group)
+        self._rates = np.stack([learning_rates(member.arm.train) for member in group.members])
+        self._held_out, self._shared = share(group.held_out, mesh), share(source.shared, mesh)
+
+        def initialise(seed: Array, values: Values, nothing: None) -> TrainState:  # noqa: ARG001
+            return init_state(seed, values, common.model, common.train)
+
+        def step(state: TrainState, inputs: tuple[Any, Values, Array], task: Any) -> tuple[TrainState, dict[str, Array]]:
+            drawn, values, rate = inputs
+            return train_step(state, source.sample(drawn, task, common.train.batch), values, rate, common.model, common.train)
+
+        def point(params: Decoder, values: Values, texts_and_task: tuple[Any, Any]) -> Statistics:
+            texts, task = texts_and_task
+            batches = jax.tree.map(lambda leaf: leaf[values.text], texts)
+            return curve.point(params, values.tables, batches, task, common.model, common.measure)
+
+        seeds, first = stack([np.uint32(member.seed) for member in group.members], mesh), self._values(0)
+        begin = compiled("initialise", over_arms(initialise), programs, seeds, first, None)
+        self.state, self.history = resumed(group, begin(seeds, first, None))
+        inputs, texts = self._inputs(0), (self._held_out, self._shared)
+        self._step = compiled("train", over_arms(step, donate=True), programs, self.state, inputs, self._shared)
+        self._point = compiled("measure", over_arms(point), programs, self.state.params, first, texts)
+
+    def step(self, step: int) -> dict[str, Array]:
+        """Makes a training step. The metrics of `train_step`, of every member."""
+        self.state, metrics = self._step(self.state, self._inputs(step), self._shared)
+        return metrics
+
+    def points(self, step: int) -> list[Point]:
+        """A point of the curve of every member behind that many steps."""
+        statistics = self._point(self.state.params, self._values(step), (self._held_out, self._shared))
+        return unstack(statistics, len(self._group.members))
+
+    def _inputs(self, step: int) -> tuple[Any, Values, Array]:
+        """What a step takes of each member: its inputs, its values, its learning rate.
+
+        The data of an arm that starts from another one go on where that one's stopped.
+        """
+        group, inputs = self._group, []
+        for member in group.members:
+            before = 0 if member.arm.start is None else member.arm.start.steps
+            inputs.append(member.source.inputs(member.seed, before + step, group.structure.train.batch))
+        return stack(inputs, group.mesh), self._values(step), stack(list(self._rates[:, step]), group.mesh)
+
+    def _values(self, step: int) -> Values:
+        return next(values for start, values in self._phases if start <= step)
 
 
-def member_flops(model: DecoderConfig, member: Member) -> float:
-    """FLOPs of one token of a member, forward and backward."""
-    arm = member.arm
-    return training_flops(model, arm.data.length, arm.model.window, arm.model.initial_tokens)
-
-
-def _reporter(group: RunGroup, progress: Progress) -> Callable[[int, np.ndarray], None]:
-    model, data, train = group.structure.model, group.structure.data, group.structure.train
-    flops = float(np.mean([member_flops(model, member) for member in group.members]))
-    tokens = len(group.members) * train.batch * data.length
-    return lambda done, losses: progress.step(done, losses, tokens, flops, model.compute)
+def _phases(group: RunGroup) -> list[tuple[int, Values]]:
+    """The members' values from step 0 on, and from each step at which one of them drops its positions; the last phase first."""
+    steps, positions = group.structure.train.steps, [member.arm.model.position for member in group.members]
+    drops = {
+        math.ceil(position.drop_after * steps)
+        for position in positions
+        if isinstance(position, Rope) and position.drop_after is not None
+    }
+    phases, sources = [], [id(source) for source in group.sources]
+    for step in sorted({0} | drops, reverse=True):
+        values = []
+        for member in group.members:
+            arm = member.arm
+            rows = tables(arm.model, arm.original_length, arm.data.length, trained=step / steps)
+            values.append(values_of(arm.model, arm.train, rows, sources.index(id(member.source))))
+        phases.append((step, stack(values, group.mesh)))
+    return phases

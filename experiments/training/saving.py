@@ -1,12 +1,14 @@
-"""What a run keeps: the state of a group while it trains, and the last weights of each model.
+"""What a run keeps: the state of a group while it trains, and the last weights and the record of each model.
 
 A group is saved whole, so that a run that is killed at any moment goes on with the same members at the same step, and ends
 with the same bits. Its folder, `results/STUDY/.group-DIGEST`, is removed when all members are recorded. The weights of a member
 lie in `checkpoint` beside its record: texts are generated from them, and other arms start from them.
 """
 
+import math
 import shutil
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -14,18 +16,59 @@ import jax
 import numpy as np
 
 from leadline.experiments.data.source import Source
+from leadline.experiments.measure.evaluate import Models
+from leadline.experiments.measure.kinds.plugin import quantities_of
+from leadline.experiments.measure.kinds.registry import final_points
+from leadline.experiments.records.curve import NO_CURVE, curve_of, extended, rows_of, until
 from leadline.experiments.records.json_file import line, sha256
+from leadline.experiments.records.measurement import Point, measurements_of, reading
+from leadline.experiments.records.provenance import Provenance, now
+from leadline.experiments.records.quantities import Quantity
+from leadline.experiments.records.record import Curve, Record
+from leadline.experiments.records.store import is_recorded, write_record
 from leadline.experiments.runtime.ensemble import stack, unstack
 from leadline.experiments.runtime.errors import UserError
 from leadline.experiments.runtime.progress import Progress
 from leadline.experiments.training import checkpoint
-from leadline.experiments.training.group import Member, Predecessor, RunGroup, Unfinished
-from leadline.experiments.training.history import History, history_of, no_history
+from leadline.experiments.training.group import Member, RunGroup, Unfinished
 from leadline.experiments.training.step import TrainState
 from leadline.model.decoder import Decoder
 from leadline.tokenization.formats.saving import save as save_tokenizer
 
 PREFIX = ".group-"
+
+
+@dataclass
+class History:
+    """What the members of a group have behind them.
+
+    Attributes:
+        curves: of each member.
+        diverged: of each member the step at which it diverged and what is said of it, or None.
+        seconds: that the group has trained for.
+    """
+
+    curves: list[Curve]
+    diverged: list[tuple[int, str] | None]
+    seconds: float = 0.0
+
+    def add(self, step: int, points: Sequence[Point], losses: np.ndarray | None, quantities: Mapping[str, Quantity]) -> None:
+        """Appends a point to each curve: one number a quantity, and the loss of the batch if there was one."""
+        for i, point in enumerate(points):
+            numbers = [entry for entry in measurements_of(point, quantities) if "layer" not in entry.dims]
+            values = {entry.reading: math.nan if entry.value is None else entry.value for entry in numbers}
+            values[reading("train_loss")] = math.nan if losses is None else float(losses[i])
+            self.curves[i] = extended(self.curves[i], step, values)
+
+    def note_divergence(self, step: int, losses: np.ndarray, limit: float) -> None:
+        """Marks the members whose loss is above the limit [nats] or not a number for the first time."""
+        for i, loss in enumerate(losses):
+            if self.diverged[i] is None and not loss <= limit:
+                self.diverged[i] = step, f"the loss was {loss:g} at step {step}; it counts as diverged above {limit:.2f} nats"
+
+
+# On the host, the weights of every member, the last point of its curve by layer and head, and what the group has behind it.
+Trained = tuple[list[Decoder], list[Point], History]
 
 
 def group_folder(group: RunGroup) -> Path:
@@ -41,8 +84,13 @@ def save_group(group: RunGroup, step: int, state: TrainState, history: History) 
         UserError: when the disk refuses.
     """
     rows = jax.tree.map(lambda leaf: leaf[: len(group.members)], jax.device_get(state))
-    tokenizers = [_digest(member.source) for member in group.members]
-    extra = {"members": [member.id for member in group.members], "tokenizers": tokenizers, **history.as_json()}
+    extra = {
+        "members": [member.id for member in group.members],
+        "tokenizers": [_digest(member.source) for member in group.members],
+        "curves": [rows_of(curve) for curve in history.curves],
+        "diverged": history.diverged,
+        "seconds": history.seconds,
+    }
     checkpoint.save(group_folder(group), step, rows, extra)
 
 
@@ -54,8 +102,7 @@ def unfinished_groups(study: Path, progress: Progress) -> list[Unfinished]:
         for note in notes:
             progress.note(note)
         if step is not None:
-            extra = checkpoint.extra_of(folder, step)
-            groups.append(Unfinished(folder, step, tuple(extra["members"]), extra))
+            groups.append(Unfinished(folder, step, checkpoint.extra_of(folder, step)))
     return sorted(groups, key=lambda group: -group.step)
 
 
@@ -71,32 +118,24 @@ def resumed(group: RunGroup, state: TrainState) -> tuple[TrainState, History]:
     """
     unfinished = group.unfinished
     if unfinished is None:
-        return _first_state(group, state), no_history(len(group.members))
-    rows = [unfinished.members.index(member.id) for member in group.members]
+        history = History([NO_CURVE] * len(group.members), [None] * len(group.members))
+        if all(member.predecessor is None for member in group.members):
+            return state, history
+        states = unstack(state, len(group.members))
+        for i, member in enumerate(group.members):
+            if member.predecessor is not None:  # the optimiser begins anew
+                folder, step = member.predecessor.checkpoints, member.predecessor.arm.train.steps
+                _check_tokenizer(member, checkpoint.extra_of(folder, step)["tokenizer"], folder)
+                states[i] = states[i].replace(params=checkpoint.restore(folder, step, states[i].params))
+        return stack(states, group.mesh), history
+    extra, rows = unfinished.extra, [unfinished.extra["members"].index(member.id) for member in group.members]
     for member, row in zip(group.members, rows, strict=True):
-        _check_tokenizer(member, unfinished.extra["tokenizers"][row], unfinished.folder)
-    template = jax.tree.map(lambda leaf: np.zeros((len(unfinished.members), *leaf.shape[1:]), leaf.dtype), state)
+        _check_tokenizer(member, extra["tokenizers"][row], unfinished.folder)
+    template = jax.tree.map(lambda leaf: np.zeros((len(extra["members"]), *leaf.shape[1:]), leaf.dtype), state)
     saved = checkpoint.restore(unfinished.folder, unfinished.step, template)
     members = [jax.tree.map(lambda leaf, row=row: leaf[row], saved) for row in rows]
-    return stack(members, group.mesh), history_of(unfinished.extra).of(rows)
-
-
-def _first_state(group: RunGroup, state: TrainState) -> TrainState:
-    """Fresh, or with the last weights of another arm; the optimiser begins anew in either case."""
-    if all(member.predecessor is None for member in group.members):
-        return state
-    members = unstack(state, len(group.members))
-    for i, member in enumerate(group.members):
-        if member.predecessor is not None:
-            weights = _weights_of(member.predecessor, member, members[i].params)
-            members[i] = members[i].replace(params=weights)
-    return stack(members, group.mesh)
-
-
-def _weights_of(predecessor: Predecessor, member: Member, template: Decoder) -> Decoder:
-    folder, step = predecessor.checkpoints, predecessor.steps
-    _check_tokenizer(member, checkpoint.extra_of(folder, step)["tokenizer"], folder)
-    return checkpoint.restore(folder, step, template)
+    curves, diverged = ([extra[key][row] for row in rows] for key in ("curves", "diverged"))
+    return stack(members, group.mesh), History(list(map(curve_of, curves)), diverged, extra["seconds"])
 
 
 def save_weights(member: Member, step: int, params: Decoder) -> None:
@@ -110,8 +149,61 @@ def save_weights(member: Member, step: int, params: Decoder) -> None:
         save_tokenizer(member.source.tokenizer, member.checkpoints / "tokenizer")
 
 
-def remove(folders: Sequence[Path]) -> None:
-    """Groups whose members are all recorded."""
+def record_group(group: RunGroup, trained: Trained, programs: list[str], origin: Provenance) -> None:
+    """Saves the weights of every member, measures all of them, and writes the records that are not there yet.
+
+    Args:
+        group: the members.
+        trained: what became of them.
+        programs: names of compiled programs, which grow.
+        origin: the code and the machine.
+
+    Raises:
+        UserError: if weights or records cannot be written.
+    """
+    (params, points, history), (model, _, train, measure) = trained, group.structure
+    ends = [diverged or (train.steps, None) for diverged in history.diverged]
+    for member, weights, (steps, message) in zip(group.members, params, ends, strict=True):
+        if message is None and not member.recorded:
+            save_weights(member, steps, weights)
+    models = Models([member.arm for member in group.members], params, group.sources[0], model, programs)
+    quantities = quantities_of(measure.functions)
+    for i, final in enumerate(final_points(models)):
+        member, (steps, message) = group.members[i], ends[i]
+        if member.recorded:
+            continue
+        arm, point = member.arm, points[i] | final
+        if message is not None:  # how long the others of its program went on says nothing of it
+            point = {key: np.full(np.shape(array), np.nan) for key, array in point.items()}
+        tokens = steps * train.batch * arm.data.length
+        record = Record(
+            study=group.study,
+            arm=arm.name,
+            label=arm.label,
+            arm_hash=member.digest,
+            seed=member.seed,
+            status="finished" if message is None else "diverged",
+            message=message,
+            config=arm.model_dump(mode="json"),
+            data=member.source.described,
+            steps=steps,
+            tokens=tokens,
+            seconds=history.seconds / len(group.members),
+            flops=tokens * member.flops(model),
+            parameters=sum(leaf.size for leaf in jax.tree.leaves(params[i])),
+            measurements=tuple(measurements_of(point, quantities)),
+            created=now(),
+            **origin,
+        )
+        # The curve of one that diverged ends there, whatever its neighbours did.
+        write_record(member.folder, record, until(history.curves[i], steps), point, quantities)
+
+
+def remove(group: RunGroup) -> None:
+    """The checkpoints of a group whose members are recorded. Some of those that it went on from may not be of this run."""
+    folders, unfinished = [group_folder(group)], group.unfinished
+    if unfinished is not None and all(is_recorded(unfinished.folder.parent / name) for name in unfinished.extra["members"]):
+        folders.append(unfinished.folder)
     for folder in folders:
         if folder.exists():
             shutil.rmtree(folder)

@@ -1,4 +1,7 @@
-"""One model's training: its state, its values and the step. `experiments.training.plan` runs many of them in one program."""
+"""One model's training: its state, its values, the step, and the optimisers, as optax has them, on trees of stacked weights.
+
+`experiments.training.plan` runs many of them in one program.
+"""
 
 import dataclasses
 import math
@@ -9,17 +12,26 @@ import jax.numpy as jnp
 import numpy as np
 import optax
 from flax import struct
+from jax.sharding import PartitionSpec as P
 from jaxtyping import Array, Float, Int, UInt
+from optax.contrib import MuonDimensionNumbers, muon
 
 from leadline.experiments.config.model import ModelConfig
 from leadline.experiments.config.to_model import sink_logit
-from leadline.experiments.config.train import Cosine, TrainConfig, WarmupStableDecay
+from leadline.experiments.config.train import Cosine, Muon, Sgd, TrainConfig, WarmupStableDecay
 from leadline.experiments.data.sample import Sample
 from leadline.experiments.measure.perplexity import mean_loss
-from leadline.experiments.training.optimizer import Tree, optimizer
 from leadline.model.decoder import Decoder, DecoderConfig, apply_decoder, init_decoder
 from leadline.model.embedding import token_losses
 from leadline.model.positions.tables import PositionTables
+
+# Of weights, gradients or moments, as optax sees them.
+Tree = Any
+# Fields of weight trees that decay never shrinks.
+UNDECAYED = frozenset({"scale", "bias", "sink_logit", "length_scale"})
+# Root mean square of Muon's updates (Liu et al. 2025, arXiv 2502.16982): that of AdamW's, so that both take the same learning
+# rates and decay.
+UPDATE_SIZE = 0.2
 
 
 @struct.dataclass
@@ -105,17 +117,14 @@ def train_step(
         return mean_loss(token_losses(scores, tokens[:, 1:]), weights)
 
     loss, grads = jax.value_and_grad(loss_of)(state.params)
-    grads: Tree = _frozen_logit(grads, values.logit_rate)
+    # A sink logit that is not trained has no gradient, so that the clip does not see it either.
+    trained = (values.logit_rate > 0).astype(jnp.float32)
+    blocks = dataclasses.replace(grads.blocks, sink_logit=grads.blocks.sink_logit * trained)
+    grads: Tree = dataclasses.replace(grads, blocks=blocks)
     params: Tree = state.params
     updates, moments = _optimizer(values, cfg, learning_rate).update(grads, state.optimizer, params)
     params = optax.apply_updates(params, updates)
     return TrainState(params=params, optimizer=moments), {"loss": loss, "gradient_norm": optax.tree.norm(grads)}
-
-
-def _frozen_logit(grads: Decoder, rate: Float[Array, ""]) -> Decoder:
-    """The gradients, with 0 for a sink logit that is not trained, so that the clip does not see it either."""
-    blocks = dataclasses.replace(grads.blocks, sink_logit=grads.blocks.sink_logit * (rate > 0).astype(jnp.float32))
-    return dataclasses.replace(grads, blocks=blocks)
 
 
 def learning_rates(cfg: TrainConfig) -> np.ndarray:
@@ -135,3 +144,80 @@ def learning_rates(cfg: TrainConfig) -> np.ndarray:
     warm = optax.linear_schedule(peak / max(warmup, 1), peak, max(warmup - 1, 1))
     schedule = optax.join_schedules([warm, after], [warmup])
     return np.asarray(schedule(np.arange(steps, dtype=np.float32)), np.float32)
+
+
+def optimizer(
+    cfg: TrainConfig,
+    learning_rate: Float[Array, ""],
+    *,
+    clip: Float[Array, ""],
+    weight_decay: Float[Array, ""],
+    logit_rate: Float[Array, ""],
+) -> optax.GradientTransformation:
+    """w <- w - η (d(g') + λ w), where g' is the gradient clipped to a global norm and d the direction of the optimiser.
+
+    The decay λ is decoupled (Loshchilov and Hutter 2019, arXiv 1711.05101) and that of matrices only.
+
+    Args:
+        cfg: which optimiser, and its moments.
+        learning_rate: η.
+        clip: largest global norm of the gradient.
+        weight_decay: λ.
+        logit_rate: factor of η for sink logits.
+    """
+
+    def decayed(path: Any, update: Array, weight: Array) -> Array:
+        name = path[-1].name
+        update = update * logit_rate if name == "sink_logit" else update
+        return update if name in UNDECAYED else update + weight_decay * weight
+
+    return optax.chain(
+        optax.clip_by_global_norm(clip),  # pyright: ignore[reportArgumentType]  # a traced scalar serves
+        _direction(cfg),
+        optax.stateless(lambda updates, params: jax.tree_util.tree_map_with_path(decayed, updates, params)),
+        optax.scale_by_learning_rate(learning_rate),
+    )
+
+
+def _direction(cfg: TrainConfig) -> optax.GradientTransformation:
+    """The direction of Adam, of SGD, or of Muon (Jordan et al. 2024): then NAdam trains what is no matrix of a block."""
+    match cfg.optimizer:
+        case Sgd(momentum=momentum):
+            return optax.trace(decay=momentum)
+        case Muon(momentum=momentum):
+            adam = {"adam_b1": cfg.beta1, "adam_b2": cfg.beta2, "eps": cfg.epsilon}
+            descent = muon(1.0, beta=momentum, consistent_rms=UPDATE_SIZE, muon_weight_dimension_numbers=_matrices, **adam)  # pyright: ignore[reportArgumentType]
+            return _on_whole_weights(optax.chain(descent, optax.scale(-1.0)))
+        case _:
+            return optax.scale_by_adam(b1=cfg.beta1, b2=cfg.beta2, eps=cfg.epsilon)
+
+
+def _matrices(params: Tree) -> Tree:
+    """Which axes of the blocks' stacked weights are the rows and columns of a matrix; None for what is no such weight."""
+
+    def axes(path: Any, leaf: Array) -> MuonDimensionNumbers | None:  # noqa: ARG001
+        names = [key.name for key in path]
+        match names:
+            case ["blocks", "query" | "key" | "value"]:
+                return MuonDimensionNumbers(reduction_axis=1, output_axis=(2, 3))
+            case ["blocks", "output"]:
+                return MuonDimensionNumbers(reduction_axis=(1, 2), output_axis=3)
+            case ["blocks", "feedforward", _]:
+                return MuonDimensionNumbers(reduction_axis=1, output_axis=2)
+            case _:
+                return None
+
+    return jax.tree_util.tree_map_with_path(axes, params)
+
+
+def _on_whole_weights(inner: optax.GradientTransformation) -> optax.GradientTransformation:
+    """`inner` on unsharded weights: the products of Muon's iteration run over both axes of every matrix."""
+
+    def whole(tree: Tree) -> Tree:
+        return jax.tree.map(lambda leaf: jax.reshard(leaf, P(*[None] * leaf.ndim)), tree)
+
+    def update(updates: Tree, state: Tree, params: Tree = None) -> tuple[Tree, Tree]:
+        steps, state = inner.update(whole(updates), state, whole(params))
+        return jax.tree.map(lambda step, update: jax.reshard(step, jax.typeof(update).sharding.spec), steps, updates), state
+
+    return optax.GradientTransformation(lambda params: inner.init(whole(params)), update)

@@ -1,21 +1,29 @@
 """Lower bounds of the RoPE base: a job for each head dim and length, for their growth, and for Men et al.'s Table 4."""
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from functools import partial
-from itertools import pairwise
-from typing import Literal
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
+from scipy import stats
 
 from leadline.experiments.config.base import Frozen
 from leadline.experiments.config.exact import BaseBound
-from leadline.experiments.measure.bound.power_law import PowerLaw, fitted
-from leadline.experiments.measure.bound.published import HEAD_DIM, MEN, MEN_TABLE_4, PUBLISHED, SU, frequencies, published_at
-from leadline.experiments.measure.bound.search import negative_distances, search, start
+from leadline.experiments.measure.bound import (
+    HEAD_DIM,
+    MEN,
+    MEN_TABLE_4,
+    PUBLISHED,
+    SU,
+    frequencies,
+    negative_distances,
+    published_at,
+    search,
+    start,
+)
 from leadline.experiments.measure.exact.job import Computed, Job, Tell, independent
-from leadline.experiments.measure.scalars import scalars
-from leadline.experiments.records.measurement import Point, reading
+from leadline.experiments.records.measurement import Point, reading, scalars
 from leadline.model.base_bound.bound import FeasibleBases, bound_of
 from leadline.model.base_bound.sums import similarity_sums
 from leadline.model.positions.frequencies import inverse_frequencies
@@ -24,6 +32,8 @@ from leadline.model.positions.frequencies import inverse_frequencies
 LONGEST_CURVE = 4096
 # Lengths from which a power law is fitted.
 FEWEST_LENGTHS = 3
+# Of the interval of a fitted exponent.
+CONFIDENCE = 0.95
 EDGES = reading("island_edges")
 BOUNDS = ("smallest_base", "largest_infeasible_base")
 
@@ -56,18 +66,62 @@ class CountSettings(Frozen):
     head_dim: int = HEAD_DIM
 
 
+class PowerLaw(NamedTuple):
+    """y = factor · x^exponent.
+
+    Attributes:
+        factor: of the law.
+        exponent: of the law.
+        interval: 95 % t-interval of the exponent, with two degrees of freedom fewer than points. It describes the scatter of
+            the points about the line; nothing here is random.
+    """
+
+    factor: float
+    exponent: float
+    interval: tuple[float, float]
+
+
+def fitted(points: Mapping[int, float]) -> PowerLaw:
+    """Least squares of ln y on ln x.
+
+    Args:
+        points: y by x.
+
+    Raises:
+        ValueError: for fewer than three points, which leave no scatter to estimate an error from.
+    """
+    if len(points) < FEWEST_LENGTHS:
+        raise ValueError(f"{len(points)} points: a power law with an error needs three or more")
+    x, y = np.log(list(points)), np.log(list(points.values()))
+    line: Any = stats.linregress(x, y)  # a named tuple whose names scipy does not declare
+    half = float(stats.t.ppf((1 + CONFIDENCE) / 2, len(points) - 2)) * float(line.stderr)
+    exponent = float(line.slope)
+    return PowerLaw(float(np.exp(line.intercept)), exponent, (exponent - half, exponent + half))
+
+
 def jobs(exact: BaseBound) -> list[Job]:
     """For each head dim its lengths, ascending, and their growth; and Men et al.'s Table 4 if its head dim is among them.
 
     The search for a length goes on from the recorded result of the length before it.
     """
     planned: list[Job] = []
-    lengths = sorted(set(exact.lengths))
+    convention = {"inclusive": exact.inclusive, "every": exact.every}
     for head_dim in dict.fromkeys(exact.head_dims):
-        every = [_settings(exact, head_dim, length) for length in lengths]
-        planned += [_bound_job(settings, shorter) for shorter, settings in pairwise([None, *every]) if settings is not None]
-        if len(lengths) >= FEWEST_LENGTHS:
-            planned.append(_growth_job(every))
+        every: list[BoundSettings] = []
+        for length in sorted(set(exact.lengths)):
+            printed = {table.key: table.bases[length] for table in published_at(head_dim, length)}
+            settings = BoundSettings(head_dim=head_dim, length=length, printed_bases=printed, **convention)
+            shorter = every[-1] if every else None
+            label = f"d = {head_dim}, {length:,} tokens{_convention(settings, ', m = N too', ', m by ')}"
+            needs = () if shorter is None else (arm_name(shorter),)
+            planned.append(Job(arm_name(settings), label, settings, partial(_bound, settings, shorter), needs=needs))
+            every.append(settings)
+        if len(every) >= FEWEST_LENGTHS:
+            growth = GrowthSettings(head_dim=head_dim, lengths=tuple(bound.length for bound in every), **convention)
+            names = {arm_name(bound): bound.length for bound in every}
+            name = f"d{head_dim}-growth{_convention(growth, '-inclusive', '-every')}"
+            label = f"d = {head_dim}, growth with the context{_convention(growth, ', m = N too', ', m by ')}"
+            planned.append(Job(name, label, growth, partial(_growth, growth, names), needs=tuple(names)))
     if HEAD_DIM in exact.head_dims:
         planned.append(Job("men-table-4", "Men et al. 2024, Table 4", CountSettings(), independent(_table_4)))
     return planned
@@ -79,22 +133,8 @@ def arm_name(settings: BoundSettings) -> str:
     return f"d{settings.head_dim}-{tokens}{_convention(settings, '-inclusive', '-every')}"
 
 
-def _label(settings: BoundSettings) -> str:
-    return f"d = {settings.head_dim}, {settings.length:,} tokens{_convention(settings, ', m = N too', ', m by ')}"
-
-
 def _convention(settings: BoundSettings | GrowthSettings, inclusive: str, every: str) -> str:
     return inclusive * settings.inclusive + f"{every}{settings.every}" * (settings.every > 1)
-
-
-def _settings(exact: BaseBound, head_dim: int, length: int) -> BoundSettings:
-    printed = {table.key: table.bases[length] for table in published_at(head_dim, length)}
-    return BoundSettings(head_dim=head_dim, length=length, inclusive=exact.inclusive, every=exact.every, printed_bases=printed)
-
-
-def _bound_job(settings: BoundSettings, shorter: BoundSettings | None) -> Job:
-    needs = () if shorter is None else (arm_name(shorter),)
-    return Job(arm_name(settings), _label(settings), settings, partial(_bound, settings, shorter), needs=needs)
 
 
 def _bound(settings: BoundSettings, shorter: BoundSettings | None, points: Mapping[str, Point], tell: Tell) -> Computed:
@@ -102,15 +142,15 @@ def _bound(settings: BoundSettings, shorter: BoundSettings | None, points: Mappi
     if shorter is not None and EDGES in points[arm_name(shorter)]:  # records may be published without this array
         bases = feasible_bases(points[arm_name(shorter)], shorter)
     bound = bound_of(search(bases, settings.length, settings.inclusive, lambda length: tell(length, settings.length)))
-    edges = {EDGES: np.array(bound.islands, np.float64).reshape(-1, 2)}
-    bounds = {
-        "smallest_base": bound.infimum,
-        "largest_infeasible_base": bound.largest_infeasible,
-        "islands": len(bound.islands),
-    }
-    point = edges | scalars(bounds)
+    ends = {"smallest_base": bound.infimum, "largest_infeasible_base": bound.largest_infeasible}
+    point = {EDGES: np.array(bound.islands, np.float64).reshape(-1, 2)} | scalars(ends | {"islands": len(bound.islands)})
     for key, base in settings.printed_bases.items():
-        point |= _published(settings, key, base)
+        of_base = inverse_frequencies(settings.head_dim, base)
+        result = negative_distances(of_base, settings.length + settings.inclusive, every=settings.every)
+        counts = {"violations": result.violations, "first_violation": result.first, "smallest_similarity": result.smallest}
+        point |= scalars({"printed_base": base, **counts}, published=key)
+        if settings.length <= LONGEST_CURVE:
+            point[reading("similarity_sum", published=key)] = similarity_sums(of_base, settings.length).astype(np.float32)
     sources = {table.key: table.source for table in PUBLISHED if table.key in settings.printed_bases}
     return Computed(point, {"name": "none", "published": sources})
 
@@ -123,48 +163,27 @@ def feasible_bases(point: Point, settings: BoundSettings) -> FeasibleBases:
     return FeasibleBases(settings.head_dim, settings.every, settings.length + settings.inclusive, intervals)
 
 
-def _published(settings: BoundSettings, key: str, base: float) -> Point:
-    of_base = inverse_frequencies(settings.head_dim, base)
-    result = negative_distances(of_base, settings.length + settings.inclusive, every=settings.every)
-    counts = {"violations": result.violations, "first_violation": result.first, "smallest_similarity": result.smallest}
-    point = scalars({"printed_base": base, **counts}, published=key)
-    if settings.length <= LONGEST_CURVE:
-        point[reading("similarity_sum", published=key)] = similarity_sums(of_base, settings.length).astype(np.float32)
-    return point
-
-
-def _growth_job(every: Sequence[BoundSettings]) -> Job:
-    first = every[0]
-    shared = {"head_dim": first.head_dim, "inclusive": first.inclusive, "every": first.every}
-    settings = GrowthSettings(lengths=tuple(bound.length for bound in every), **shared)
-    names = {arm_name(bound): bound.length for bound in every}
-    name = f"d{settings.head_dim}-growth{_convention(settings, '-inclusive', '-every')}"
-    label = f"d = {settings.head_dim}, growth with the context{_convention(settings, ', m = N too', ', m by ')}"
-    return Job(name, label, settings, partial(_growth, settings, names), needs=tuple(names))
-
-
 def _growth(settings: GrowthSettings, names: Mapping[str, int], points: Mapping[str, Point], tell: Tell) -> Computed:  # noqa: ARG001
     """The power law of each bound over the lengths, and of the bases that two sources print."""
-    point: Point = {}
+    laws = []
     for quantity in BOUNDS:
         bases = {length: float(points[name][reading(quantity)]) for name, length in names.items()}
-        point |= _law(fitted(bases), of=quantity)
+        laws.append((fitted(bases), {"of": quantity}))
     for table in (MEN, SU):
         if table.head_dim == settings.head_dim:
-            point |= _law(fitted(table.bases), of="printed_base", published=table.key)
+            laws.append((fitted(table.bases), {"of": "printed_base", "published": table.key}))
+    point: Point = {}
+    for law, dims in laws:
+        low, high = law.interval
+        exponents = {"growth_exponent": law.exponent, "growth_exponent_low": low, "growth_exponent_high": high}
+        point |= scalars(exponents | {"growth_factor": law.factor}, **dims)
     return Computed(point)
-
-
-def _law(law: PowerLaw, **dims: str) -> Point:
-    low, high = law.interval
-    ends = {"growth_exponent_low": low, "growth_exponent_high": high}
-    return scalars({"growth_exponent": law.exponent, **ends, "growth_factor": law.factor}, **dims)
 
 
 def _table_4() -> Computed:
     point: Point = {}
-    for row in MEN_TABLE_4:
-        result = negative_distances(frequencies(row.frequencies), row.distance + 1)  # the last distance is included
-        counts = {"violations": result.violations, "printed_violations": row.printed, "first_violation": result.first}
-        point |= scalars(counts, frequencies=row.frequencies, distance=row.distance)
+    for (name, distance), printed in MEN_TABLE_4.items():
+        result = negative_distances(frequencies(name), distance + 1)  # the last distance is included
+        counts = {"violations": result.violations, "printed_violations": printed, "first_violation": result.first}
+        point |= scalars(counts, frequencies=name, distance=distance)
     return Computed(point)

@@ -1,7 +1,9 @@
 """The jobs of each kind of `[exact]`."""
 
+from typing import Any
+
 from leadline.experiments.config.exact import BaseBound, Exact, Multilingual, Precision, Tokens
-from leadline.experiments.measure.exact import base_bound, multilingual, precision, tokens
+from leadline.experiments.measure.exact import base_bound, precision, tokens, training
 from leadline.experiments.measure.exact.job import Job
 
 
@@ -11,12 +13,5 @@ def jobs_of(exact: Exact) -> list[Job]:
     Raises:
         UserError: for texts or tokenizers that cannot be read.
     """
-    match exact:
-        case BaseBound():
-            return base_bound.jobs(exact)
-        case Precision():
-            return precision.jobs(exact)
-        case Tokens():
-            return tokens.jobs(exact)
-        case Multilingual():
-            return multilingual.jobs(exact)
+    tables: dict[type, Any] = {BaseBound: base_bound, Precision: precision, Tokens: tokens, Multilingual: training}
+    return tables[type(exact)].jobs(exact)

@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Callable, Mapping, Sequence
-from itertools import islice
+from itertools import islice, product
 from pathlib import Path
 from typing import Literal
 
@@ -13,11 +13,10 @@ from leadline.experiments.config.exact import Tokens
 from leadline.experiments.data.text.corpus import stdlib_documents
 from leadline.experiments.data.text.parallel import described
 from leadline.experiments.data.text.tokenizers import open_tokenizer
-from leadline.experiments.measure.cost import costs, effective_context, relative
 from leadline.experiments.measure.exact.job import Computed, Job, independent
-from leadline.experiments.measure.exact.texts import LANGUAGES, premium_point, size_point, texts_of
-from leadline.experiments.measure.exact.wordpiece import wordpiece_jobs
-from leadline.experiments.records.measurement import Point, reading
+from leadline.experiments.measure.exact.texts import LANGUAGES, costs, premium_point, relative, texts_of
+from leadline.experiments.measure.exact.training import wordpiece_jobs
+from leadline.experiments.records.measurement import Point, reading, scalars
 from leadline.tokenization.formats.tiktoken import RankTokenizer, rank_ids
 from leadline.tokenization.pretokenization import pretokenize
 from leadline.tokenization.tokenizer import Tokenizer
@@ -51,25 +50,30 @@ def jobs(exact: Tokens) -> list[Job]:
     """
     texts = texts_of(exact.texts, exact.reference)
     ranks = None if exact.ranks is None else Path(exact.ranks)
-    planned = [_job(name, open_tokenizer(spec, ranks), texts, exact) for name, spec in exact.tokenizers.items()]
+    digest, planned = described(texts)["digest"], []
+    for name, spec in exact.tokenizers.items():
+        tokenizer = open_tokenizer(spec, ranks)
+        settings = TokensSettings(
+            tokenizer=tokenizer.digest(),
+            reference=exact.reference,
+            window=exact.window,
+            speed_documents=exact.speed_documents if isinstance(tokenizer, RankTokenizer) else 0,
+        )
+        planned.append(Job(name, name, settings, independent(_counted, tokenizer, texts, settings), digest))
     return planned + ([] if exact.wordpiece is None else wordpiece_jobs(exact.wordpiece, stdlib_documents()))
-
-
-def _job(name: str, tokenizer: Tokenizer, texts: Mapping[str, str], exact: Tokens) -> Job:
-    settings = TokensSettings(
-        tokenizer=tokenizer.digest(),
-        reference=exact.reference,
-        window=exact.window,
-        speed_documents=exact.speed_documents if isinstance(tokenizer, RankTokenizer) else 0,
-    )
-    return Job(name, name, settings, independent(_counted, tokenizer, texts, settings), described(texts)["digest"])
 
 
 def _counted(tokenizer: Tokenizer, texts: Mapping[str, str], settings: TokensSettings) -> Computed:
     by_language = costs(tokenizer, texts)
-    point = premium_point(by_language, settings.reference) | size_point(by_language, settings.reference, settings.window)
-    point[reading("vocabulary_size")] = np.asarray(tokenizer.vocabulary_size)
-    point |= {reading("tokens", probe=name): np.asarray(len(tokenizer.encode(text))) for name, text in PROBES.items()}
+    point = premium_point(by_language, settings.reference) | scalars({"vocabulary_size": tokenizer.vocabulary_size})
+    for language, premium in relative(by_language, settings.reference).items():
+        text = by_language[language]
+        sizes = {"bytes_per_token": text.bytes_per_token, "characters_per_token": text.characters_per_token}
+        # So many of the reference's tokens have the content of a full window in a language of this premium.
+        context = {"effective_context": settings.window / premium}
+        point |= scalars(sizes | context | {"unknown_share": text.unknown / text.tokens}, language=language)
+    for name, probe in PROBES.items():
+        point |= scalars({"tokens": len(tokenizer.encode(probe))}, probe=name)
     if isinstance(tokenizer, RankTokenizer) and settings.speed_documents:
         point |= _speeds(tokenizer, settings.speed_documents)
     return Computed(point, described(texts) | {"lossless": tokenizer.lossless})
@@ -156,7 +160,7 @@ def report(
                 "relative": premium,
                 "bytes/token": text.bytes_per_token,
                 "characters/token": text.characters_per_token,
-                f"of {window} tokens": round(effective_context(window, premium)),
+                f"of {window} tokens": round(window / premium),
             }
             rows.append(row if price is None else row | {"cost": text.tokens * price / 1e6})
     return rows
@@ -164,21 +168,17 @@ def report(
 
 def probed(tokenizers: Sequence[Tokenizer]) -> list[Row]:
     """A row for each probe and tokenizer: its tokens, and where they end."""
-    return [
-        {"text": name, "tokenizer": tokenizer.name, "tokens": len(ids), "pieces": _pieces(tokenizer, ids.tolist())}
-        for name, text in PROBES.items()
-        for tokenizer in tokenizers
-        for ids in (tokenizer.encode(text),)
-    ]
+    rows: list[Row] = []
+    for (name, text), tokenizer in product(PROBES.items(), tokenizers):
+        ids = tokenizer.encode(text).tolist()
+        pieces = " ".join(_shown(tokenizer.token_bytes(token)) for token in ids)
+        rows.append({"text": name, "tokenizer": tokenizer.name, "tokens": len(ids), "pieces": pieces})
+    return rows
 
 
-def _pieces(tokenizer: Tokenizer, ids: Sequence[int]) -> str:
-    """Each token as Python writes a string, or bytes where it ends inside a character."""
-    pieces = []
-    for token in ids:
-        piece = tokenizer.token_bytes(token)
-        try:
-            pieces.append(repr(piece.decode()))
-        except UnicodeDecodeError:
-            pieces.append(repr(piece)[1:])
-    return " ".join(pieces)
+def _shown(piece: bytes) -> str:
+    """A token as Python writes a string, or bytes where it ends inside a character."""
+    try:
+        return repr(piece.decode())
+    except UnicodeDecodeError:
+        return repr(piece)[1:]

@@ -6,14 +6,12 @@ from typing import Any
 import numpy as np
 from jaxtyping import Array, Float, Int
 
-from leadline.experiments.config.measure import AblationMeasure, SinkRate
-from leadline.experiments.measure.evaluate import Statistics, evaluate
-from leadline.experiments.measure.interventions import loss_changes
+from leadline.experiments.config.measure import AblationMeasure
+from leadline.experiments.measure.evaluate import Models, Statistics, evaluate
 from leadline.experiments.measure.kinds.curves import curve_of
-from leadline.experiments.measure.kinds.kind import Models
 from leadline.experiments.measure.layers import attention_statistics, sink_statistics
 from leadline.experiments.measure.sinks import active_dormant_share, dormant_share, mean_mass
-from leadline.experiments.measure.trained import attention_maps, early_divergence, loss_gradient_norms
+from leadline.experiments.measure.trained import attention_maps, early_divergence, loss_changes, loss_gradient_norms
 from leadline.experiments.records.measurement import Point, reading
 from leadline.model.block import LayerTrace
 from leadline.model.decoder import Decoder, DecoderConfig
@@ -25,39 +23,28 @@ def ablation(models: Models, settings: AblationMeasure) -> list[Point]:
 
     One program serves all models. The dormancy of heads is that on windows of measure.sink.length of each domain.
     """
-    measure, curve, data = models.measure, curve_of(models.arms[0].data), [arm.data for arm in models.arms]
-    distinct = list(dict.fromkeys(data))  # arms of a task may differ in what a sequence begins with
-    texts = [curve.tokens(curve.batches(models.source, models.arms[data.index(entry)])) for entry in distinct]
-    domains = curve.domains(models.source, models.arms[0])
-
-    def job(params: Decoder, inputs: tuple[Array, PositionTables], shared: tuple[Any, dict[str, Any], Any]) -> Statistics:
-        (text, row), (texts, domains, task) = inputs, shared
-        batches = texts[text]
-        losses = partial(curve.losses, shared=task)
-        return (
-            trained_statistics(params, row, batches, models.model, measure.sink)
-            | loss_changes(params, row, batches, models.model, losses, settings.hidden)
-            | attention_maps(params, row, batches[0, :, : settings.map], models.model)
-            | _dormancy(params, row, domains, models.model, measure.sink.epsilon)
-        )
-
-    inputs = [(np.int32(distinct.index(entry)), row) for entry, row in zip(data, models.tables(), strict=True)]
-    shared = np.stack(texts), domains, models.source.shared
-    return models.run("ablation", job, inputs, shared, *(text.shape[1] for text in (texts[0], *domains.values())))
-
-
-def trained_statistics(
-    params: Decoder, tables: PositionTables, batches: Int[Array, "C B T_and_1"], cfg: DecoderConfig, sink: SinkRate
-) -> Statistics:
-    """Of every layer: sinks at this length, what explains them, early decoding, and the gradient on the first batch."""
+    cfg, sink, data = models.model, models.arms[0].measure.sink, [arm.data for arm in models.arms]
+    curve, source, distinct = curve_of(data[0]), models.source, list(dict.fromkeys(data))
+    # Arms of a task may differ in what a sequence begins with.
+    texts = [curve.batches(source, models.arms[data.index(entry)]).tokens for entry in distinct]
+    domains = curve.domains(source, models.arms[0])
 
     def of_layer(trace: LayerTrace, tokens: Int[Array, "B T"]) -> Statistics:
         return sink_statistics(trace, sink, length=tokens.shape[1]) | attention_statistics(trace)
 
-    return evaluate(params, tables, batches, cfg, of_layer=of_layer)[1] | {
-        reading("early_divergence"): early_divergence(params, tables, batches, cfg),
-        reading("gradient_norm"): loss_gradient_norms(params, tables, batches[0], cfg),
-    }
+    def job(params: Decoder, inputs: tuple[Array, PositionTables], shared: tuple[Any, dict[str, Any], Any]) -> Statistics:
+        (text, row), (texts, domains, task) = inputs, shared
+        batches = texts[text]
+        statistics = evaluate(params, row, batches, cfg, of_layer=of_layer)[1]
+        statistics[reading("early_divergence")] = early_divergence(params, row, batches, cfg)
+        statistics[reading("gradient_norm")] = loss_gradient_norms(params, row, batches[0], cfg)
+        statistics |= loss_changes(params, row, batches, cfg, partial(curve.losses, shared=task), settings.hidden)
+        statistics |= attention_maps(params, row, batches[0, :, : settings.map], cfg)
+        return statistics | _dormancy(params, row, domains, cfg, sink.epsilon)
+
+    inputs = [(np.int32(distinct.index(entry)), row) for entry, row in zip(data, models.tables(), strict=True)]
+    shared = np.stack(texts), domains, source.shared
+    return models.run("ablation", job, inputs, shared, *(text.shape[1] for text in (texts[0], *domains.values())))
 
 
 def _dormancy(

@@ -1,14 +1,16 @@
 """The points of the curves, one class for each kind of data."""
 
 import math
+from abc import ABC, abstractmethod
 from dataclasses import replace
+from functools import partial
 from typing import Any, NamedTuple
 
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int
 
-from leadline.experiments.config.data import BackcopyData, Data, MixedData, RetrievalData
+from leadline.experiments.config.data import BackcopyData, Data, MixedData, RetrievalData, TextData
 from leadline.experiments.config.measure import Measure
 from leadline.experiments.config.study import Arm
 from leadline.experiments.data.backcopy import Backcopy, BackcopySource, bigram_queries, oracle_loss, trigger_queries
@@ -16,8 +18,8 @@ from leadline.experiments.data.mixed import MixedSource
 from leadline.experiments.data.retrieval.source import RetrievalSource
 from leadline.experiments.data.sample import Sample
 from leadline.experiments.data.text.source import TextSource
-from leadline.experiments.measure.evaluate import Evaluation, Statistics, as_rows, in_batches
-from leadline.experiments.measure.kinds.kind import Curve
+from leadline.experiments.measure.evaluate import Evaluation, Statistics, as_rows, evaluate, in_batches
+from leadline.experiments.measure.kinds.plugin import plugged_statistics
 from leadline.experiments.measure.kinds.retrieval import hits, right_answers
 from leadline.experiments.measure.kinds.vocabulary import bits_per_byte, token_sizes
 from leadline.experiments.measure.layers import START, layer_statistics, sink_statistics
@@ -25,7 +27,50 @@ from leadline.experiments.measure.perplexity import evaluated, mean_loss
 from leadline.experiments.measure.sinks import first_norm_ratio, mean_mass
 from leadline.experiments.records.measurement import Point, reading
 from leadline.model.block import LayerTrace
+from leadline.model.decoder import Decoder, DecoderConfig
 from leadline.model.embedding import token_losses
+from leadline.model.positions.tables import PositionTables
+
+
+class Curve(ABC):
+    """A point of the curves of one kind of data, and the numbers that a record ends with."""
+
+    @abstractmethod
+    def batches(self, source: Any, arm: Arm) -> Any:
+        """The held-out arrays [C, B, …] that a point is measured on, the same for every seed.
+
+        Their `tokens` are the ids [C, B, T + 1] of whole sequences of the training length.
+        """
+
+    def evaluated(self, source: Any, arm: Arm) -> Point:  # noqa: ARG002
+        """How much they are: `windows`, and of text `documents`."""
+        return {reading("windows", length=arm.data.length): np.asarray(float(arm.measure.windows))}
+
+    @abstractmethod
+    def statistics(self, evaluate: Evaluation, batches: Any, shared: Any, measure: Measure) -> Statistics:
+        """A point without what is plugged in, inside a compiled program.
+
+        Args:
+            evaluate: `leadline.experiments.measure.evaluate.evaluate` of the model, from batches on.
+            batches: the held-out arrays.
+            shared: the arrays of the task.
+            measure: what is measured.
+        """
+
+    def losses(self, losses: Float[Array, "W T"], tokens: Int[Array, "W T_and_1"], shared: Any) -> Statistics:  # noqa: ARG002
+        """The mean losses that this kind of data tells apart, from the loss [nats] of every target."""
+        return {reading("loss"): mean_loss(losses)}
+
+    def domains(self, source: Any, arm: Arm) -> dict[str, Int[np.ndarray, "C B S_and_1"]]:  # noqa: ARG002
+        """Windows of measure.sink.length of each domain of the held-out text, in batches; none for a task."""
+        return {}
+
+    def point(
+        self, params: Decoder, tables: PositionTables, batches: Any, shared: Any, model: DecoderConfig, measure: Measure
+    ) -> Statistics:
+        """A point, inside a compiled program."""
+        statistics = self.statistics(partial(evaluate, params, tables, cfg=model), batches, shared, measure)
+        return statistics | plugged_statistics(measure.functions, params, tables, jnp.asarray(batches.tokens), model)
 
 
 class TextBatches(NamedTuple):
@@ -46,9 +91,6 @@ class TextCurve(Curve):
         sizes = token_sizes(source.tokenizer, source.vocabulary)[windows[:, 1:]] + lost
         sinks = source.held_out(arm.measure.sink.length, arm.measure.windows).windows
         return TextBatches(*in_batches((windows, sizes.astype(np.float32))), in_batches(sinks))
-
-    def tokens(self, batches: TextBatches) -> Int[Array | np.ndarray, "C B T_and_1"]:
-        return batches.tokens
 
     def evaluated(self, source: TextSource, arm: Arm) -> Point:
         lengths = {arm.data.length, arm.measure.sink.length}
@@ -77,15 +119,9 @@ class TextCurve(Curve):
 class BackcopyCurve(Curve):
     """The loss on either kind of token; attention to BOS where nothing is to be copied, and the norm of its value."""
 
-    def batches(self, source: BackcopySource, arm: Arm) -> Int[np.ndarray, "C B T_and_1"]:
+    def batches(self, source: BackcopySource, arm: Arm) -> Sample:
         source = replace(source, data=arm.data)  # pyright: ignore[reportArgumentType]  # arms may differ in BOS
-        return in_batches(np.asarray(source.held_out(arm.measure.windows)))
-
-    def tokens(self, batches: Int[Array | np.ndarray, "C B T_and_1"]) -> Int[Array | np.ndarray, "C B T_and_1"]:
-        return batches
-
-    def evaluated(self, source: BackcopySource, arm: Arm) -> Point:  # noqa: ARG002
-        return _sequences(arm)
+        return in_batches(Sample(source.held_out(arm.measure.windows)))
 
     def losses(self, losses: Float[Array, "W T"], tokens: Int[Array, "W T_and_1"], shared: Backcopy) -> Statistics:
         """On all targets, on copies, on what is drawn from the bigram, and that less the least possible loss [nats]."""
@@ -99,7 +135,7 @@ class BackcopyCurve(Curve):
             reading("bigram_excess"): bigram - mean_loss(least, drawn),
         }
 
-    def statistics(self, evaluate: Evaluation, batches: Array, shared: Backcopy, measure: Measure) -> Statistics:
+    def statistics(self, evaluate: Evaluation, batches: Sample, shared: Backcopy, measure: Measure) -> Statistics:
         def layers(trace: LayerTrace, tokens: Int[Array, "B T"]) -> Statistics:
             resting = bigram_queries(tokens, shared) & (jnp.arange(tokens.shape[1]) >= START)[None]
             return layer_statistics(trace) | sink_statistics(trace, measure.sink) | {
@@ -107,8 +143,8 @@ class BackcopyCurve(Curve):
                 reading("bos_value_ratio"): first_norm_ratio(trace.value_norm, start=START),
             }  # fmt: skip
 
-        losses, statistics = evaluate(batches, of_layer=layers)
-        return statistics | self.losses(losses, as_rows(batches), shared)
+        losses, statistics = evaluate(batches.tokens, of_layer=layers)
+        return statistics | self.losses(losses, as_rows(batches.tokens), shared)
 
 
 class RetrievalCurve(Curve):
@@ -116,12 +152,6 @@ class RetrievalCurve(Curve):
 
     def batches(self, source: RetrievalSource, arm: Arm) -> Sample:
         return in_batches(source.held_out(arm.measure.windows))
-
-    def tokens(self, batches: Sample) -> Int[Array | np.ndarray, "C B T_and_1"]:
-        return batches.tokens
-
-    def evaluated(self, source: RetrievalSource, arm: Arm) -> Point:  # noqa: ARG002
-        return _sequences(arm)
 
     def statistics(self, evaluate: Evaluation, batches: Sample, shared: None, measure: Measure) -> Statistics:  # noqa: ARG002
         hit, losses, weights = _answers(evaluate, batches)
@@ -134,7 +164,7 @@ class RetrievalCurve(Curve):
 class MixedBatches(NamedTuple):
     """Held-out text, ids [C, B, T + 1], and as many rows of recall."""
 
-    text: Any
+    tokens: Any
     recall: Sample
 
 
@@ -145,44 +175,28 @@ class MixedCurve(Curve):
         windows = source.held_out(arm.data.length, arm.measure.windows).windows
         return MixedBatches(in_batches(windows), in_batches(source.held_out_recall(arm.data.length, arm.measure.windows)))
 
-    def tokens(self, batches: MixedBatches) -> Int[Array | np.ndarray, "C B T_and_1"]:
-        return batches.text
-
     def evaluated(self, source: MixedSource, arm: Arm) -> Point:
         return evaluated(source.held_out(arm.data.length, arm.measure.windows), length=arm.data.length)
 
     def statistics(self, evaluate: Evaluation, batches: MixedBatches, shared: None, measure: Measure) -> Statistics:  # noqa: ARG002
-        losses, _ = evaluate(batches.text)
+        losses, _ = evaluate(batches.tokens)
         hit, answer_losses, weights = _answers(evaluate, batches.recall)
         recall = {
             reading("recall_loss"): mean_loss(answer_losses, weights),
             reading("recall_accuracy"): jnp.mean(hit, where=weights > 0, dtype=jnp.float32),
         }
-        return recall | self.losses(losses, as_rows(batches.text), shared)
+        return recall | self.losses(losses, as_rows(batches.tokens), shared)
 
 
 def curve_of(data: Data) -> Curve:
     """The curve of a kind of data."""
-    match data:
-        case BackcopyData():
-            return BackcopyCurve()
-        case RetrievalData():
-            return RetrievalCurve()
-        case MixedData():
-            return MixedCurve()
-        case _:
-            return TextCurve()
-
-
-def _sequences(arm: Arm) -> Point:
-    return {reading("windows", length=arm.data.length): np.asarray(float(arm.measure.windows))}
+    kinds = {BackcopyData: BackcopyCurve, RetrievalData: RetrievalCurve, MixedData: MixedCurve, TextData: TextCurve}
+    return kinds[type(data)]()
 
 
 def _answers(evaluate: Evaluation, batches: Sample) -> tuple[Array, Float[Array, "W T"], Float[Array, "W T"]]:
     """Which targets are hit, the loss [nats] and the weight of each."""
-
-    def of_target(scores: Float[Array, "B T V"], targets: Int[Array, "B T"]) -> tuple[Array, Array]:
-        return hits(scores, targets), token_losses(scores, targets)
-
-    (hit, losses), _ = evaluate(batches.tokens, of_target=of_target)
+    (hit, losses), _ = evaluate(
+        batches.tokens, of_target=lambda scores, targets: (hits(scores, targets), token_losses(scores, targets))
+    )
     return hit, losses, as_rows(jnp.asarray(batches.weights))

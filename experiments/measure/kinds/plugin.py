@@ -96,9 +96,9 @@ def plugged_statistics(
         statistics |= evaluate(params, tables, batches, cfg, of_layer=of_trace)[1]
     for plugin in (plugin for plugin in plugins if not plugin.of_layer):
         values = jax.lax.map(lambda tokens, plugin=plugin: plugin.function(params, tables, tokens, cfg), batches)
-        if set(values) != {quantity.name for quantity in plugin.quantities}:
-            names_marked = [quantity.name for quantity in plugin.quantities]
-            raise UserError(f"a plugged measurement of {names_marked} gives {sorted(values)}: return one array for each")
+        marked = [quantity.name for quantity in plugin.quantities]
+        if set(values) != set(marked):
+            raise UserError(f"a plugged measurement of {marked} gives {sorted(values)}: return one array for each")
         statistics |= {reading(name): jnp.mean(value, axis=0) for name, value in values.items()}
     for quantity in (quantity for plugin in plugins for quantity in plugin.quantities):
         value = statistics[reading(quantity.name)]

@@ -5,18 +5,14 @@ import math
 import numpy as np
 from jaxtyping import Array, Float, Int
 
-from leadline.experiments.config.data import MixedData
 from leadline.experiments.config.measure import RecallMeasure
 from leadline.experiments.config.position import Rope
 from leadline.experiments.config.study import Arm
-from leadline.experiments.data.mixed import MixedSource
 from leadline.experiments.data.sample import Sample
-from leadline.experiments.measure.evaluate import evaluate, in_batches
-from leadline.experiments.measure.kinds.kind import Models
+from leadline.experiments.measure.evaluate import Models, evaluate, in_batches
 from leadline.experiments.measure.kinds.retrieval import hits
 from leadline.experiments.measure.perplexity import evaluated, perplexities
-from leadline.experiments.measure.scalars import scalars
-from leadline.experiments.records.measurement import Point, reading
+from leadline.experiments.records.measurement import Point, reading, scalars
 from leadline.model.base_bound.sums import first_violation
 from leadline.model.decoder import Decoder
 from leadline.model.positions.tables import PositionTables
@@ -42,18 +38,11 @@ def recall(models: Models, settings: RecallMeasure) -> list[Point]:
             hit, _ = evaluate(params, row, shared[1], models.model, of_target=hits)
             return losses, hit
 
-        sizes = [batch.shape[1] for batch in batches]
-        results = models.run(f"recall at {length}", job, models.tables(), batches, *sizes)
+        results = models.run(f"recall at {length}", job, models.tables(), batches, *(batch.shape[1] for batch in batches))
         for arm, point, (losses, hit) in zip(models.arms, points, results, strict=True):
             point |= perplexities(losses, text, settings.last, length=length)
             point |= evaluated(text, length=length, of="perplexity") | _recalled(hit, rows, arm)
     return points
-
-
-def check_recall(source: MixedSource, arm: Arm, settings: RecallMeasure) -> None:  # noqa: ARG001
-    """UserError where no window of some length fits into the held-out text."""
-    for length in settings.lengths:
-        source.held_out(length, 1)
 
 
 def predicted_reach(arm: Arm) -> float:
@@ -70,11 +59,12 @@ def predicted_reach(arm: Arm) -> float:
 
 def _recalled(hit: np.ndarray, rows: Sample, arm: Arm) -> Point:
     """Accuracy and number of answers: of all, of each bin of distance, and within and beyond the predicted reach."""
-    if not isinstance(arm.data, MixedData):
-        raise ValueError(f"arm {arm.name} is not trained on recall")
-    length, (answers, recalled) = hit.shape[1], by_distance(rows, hit)
+    evidence, length = np.asarray(rows.evidence), hit.shape[1]
+    is_answer = evidence >= 0
+    distance = (np.arange(length)[None] - evidence)[is_answer]
+    answers, recalled = (np.bincount(distance, weights, length).astype(np.float64) for weights in (None, hit[is_answer]))
     shares, counts = accuracy(binned(recalled), binned(answers)), binned(answers)
-    reach = float(measured_reach(shares, 1 / arm.data.values, length))
+    reach = float(measured_reach(shares, 1 / arm.data.values, length))  # pyright: ignore[reportAttributeAccessIssue]
     counted = {"recall_accuracy": recalled.sum() / answers.sum(), "answers": answers.sum(), "reach": reach}
     point = scalars(counted, length=length)
     for edge, share, count in zip(distance_edges(length), shares, counts, strict=True):
@@ -84,15 +74,6 @@ def _recalled(hit: np.ndarray, rows: Sample, arm: Arm) -> Point:
         if answers[chosen].sum():
             point |= scalars({"recall_accuracy": recalled[chosen].sum() / answers[chosen].sum()}, length=length, part=part)
     return point
-
-
-def by_distance(rows: Sample, hit: np.ndarray) -> tuple[Float[np.ndarray, " T"], Float[np.ndarray, " T"]]:
-    """How many answers there are at each distance d < T, and how many of them are right."""
-    evidence = np.asarray(rows.evidence)
-    is_answer = evidence >= 0
-    distance = (np.arange(evidence.shape[1])[None] - evidence)[is_answer]
-    answers, recalled = (np.bincount(distance, weights, evidence.shape[1]) for weights in (None, hit[is_answer]))
-    return answers.astype(np.float64), recalled.astype(np.float64)
 
 
 # A reach is read off only where accuracy exceeds chance by more than this at some distance.

@@ -3,41 +3,44 @@
 A measurement at the end is a module of this folder, a table in `leadline.experiments.config.measure` and a row here.
 """
 
-from collections.abc import Mapping
-from types import MappingProxyType
+from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any
 
+import jax
+
 from leadline.experiments.config.study import Arm
+from leadline.experiments.measure.evaluate import Models
 from leadline.experiments.measure.kinds.ablation import ablation
 from leadline.experiments.measure.kinds.curves import curve_of
-from leadline.experiments.measure.kinds.kind import Curve, Final, Models
-from leadline.experiments.measure.kinds.perplexity import check_perplexity, perplexity
+from leadline.experiments.measure.kinds.perplexity import perplexity
 from leadline.experiments.measure.kinds.plugin import quantities_of
-from leadline.experiments.measure.kinds.recall import check_recall, recall
-from leadline.experiments.measure.kinds.retrieval import check_retrieval, retrieval
-from leadline.experiments.measure.kinds.streaming import check_streaming, streaming
+from leadline.experiments.measure.kinds.recall import recall
+from leadline.experiments.measure.kinds.retrieval import retrieval
+from leadline.experiments.measure.kinds.streaming import streaming
 from leadline.experiments.measure.kinds.vocabulary import vocabulary
 from leadline.experiments.records.measurement import Point
 
-__all__ = ["FINALS", "Curve", "Models", "check_data", "curve_of", "final_points", "quantities_of"]
-
-# By the table of [measure] that asks for it.
-FINALS: Mapping[str, Final] = MappingProxyType(
-    {
-        "ablation": Final(ablation),
-        "perplexity": Final(perplexity, check_perplexity),
-        "recall": Final(recall, check_recall),
-        "retrieval": Final(retrieval, check_retrieval),
-        "streaming": Final(streaming, check_streaming),
-        "vocabulary": Final(vocabulary),
-    }
-)
-
-
-def finals_of(arm: Arm) -> list[tuple[Final, Any]]:
-    """The measurements at the end that an arm's [measure] asks for, each with its table."""
-    tables = dict(arm.measure)
-    return [(final, tables[name]) for name, final in FINALS.items() if tables[name] is not None]
+# What a table of [measure] adds to the last point of every model.
+FINALS: Mapping[str, Callable[[Models, Any], list[Point]]] = {
+    "ablation": ablation,
+    "perplexity": perplexity,
+    "recall": recall,
+    "retrieval": retrieval,
+    "streaming": streaming,
+    "vocabulary": vocabulary,
+}
+# What raises UserError, before anything is trained, where the held-out data of a source do not suffice for a table.
+CHECKS: Mapping[str, Callable[[Any, Any], object]] = {
+    "perplexity": lambda source, table: source.held_out(max(table.lengths), 1, table.stride),
+    "recall": lambda source, table: [source.held_out(length, 1) for length in table.lengths],
+    "retrieval": lambda source, table: [
+        jax.eval_shape(partial(source.questions, task, length, table.depths, table.rows))
+        for length in table.lengths
+        for task in source.data.tasks
+    ],
+    "streaming": lambda source, table: source.stream(table.tokens),
+}
 
 
 def check_data(source: Any, arm: Arm) -> None:
@@ -48,15 +51,18 @@ def check_data(source: Any, arm: Arm) -> None:
             imported.
     """
     quantities_of(arm.measure.functions)
-    for final, settings in finals_of(arm):
-        final.check(source, arm, settings)
+    for table, settings in arm.measure:
+        if table in CHECKS and settings is not None:
+            CHECKS[table](source, settings)
 
 
 def final_points(models: Models) -> list[Point]:
     """What is measured of every model beyond the last point of its curves, and how much data that point is of."""
     curve = curve_of(models.arms[0].data)
     points = [curve.evaluated(models.source, arm) for arm in models.arms]
-    for final, settings in finals_of(models.arms[0]):
-        for point, more in zip(points, final.points(models, settings), strict=True):
-            point |= more
+    tables = dict(models.arms[0].measure)
+    for table, final in FINALS.items():
+        if tables[table] is not None:
+            for point, more in zip(points, final(models, tables[table]), strict=True):
+                point |= more
     return points

@@ -7,13 +7,11 @@ from jaxtyping import Array, Bool, Float, Float64, Int, Integer
 
 from leadline.experiments.config.data import Task
 from leadline.experiments.config.measure import RetrievalMeasure
-from leadline.experiments.config.study import Arm
-from leadline.experiments.data.retrieval.source import RetrievalSource, grid, sizes_asked
+from leadline.experiments.data.retrieval.source import grid, sizes_asked
 from leadline.experiments.data.retrieval.vocabulary import AT_A_DEPTH, OF_A_SIZE
 from leadline.experiments.data.sample import Sample
-from leadline.experiments.measure.evaluate import in_batches
-from leadline.experiments.measure.kinds.kind import Models
-from leadline.experiments.records.measurement import Dim, Point, reading
+from leadline.experiments.measure.evaluate import Models, in_batches
+from leadline.experiments.records.measurement import Dim, Point, reading, scalars
 
 # Of the depths, the first and last eighth are the ends, and the quarter around the half is the middle.
 ENDS = 8
@@ -21,27 +19,15 @@ ENDS = 8
 
 def retrieval(models: Models, settings: RetrievalMeasure) -> list[Point]:
     """Every task at every length. One program a length serves all models, seeds and tasks."""
-    source, points = models.source, [Point() for _ in models.arms]
+    source, points, asked = models.source, [Point() for _ in models.arms], (settings.depths, settings.rows)
     for length in settings.lengths:
-        samples = {task: jax.device_get(questions(source, task, length, settings)) for task in source.data.tasks}
+        samples = {task: jax.device_get(source.questions(task, length, *asked)) for task in source.data.tasks}
         batches = in_batches(np.concatenate([sample.tokens for sample in samples.values()]))
         results = models.evaluated(f"retrieval at {length}", batches, hits, length)
         for point, hit in zip(points, results, strict=True):
             for (task, sample), of_task in zip(samples.items(), np.split(hit, len(samples)), strict=True):
                 point |= accuracies(task, of_task, sample, settings, source.data.length)
     return points
-
-
-def check_retrieval(source: RetrievalSource, arm: Arm, settings: RetrievalMeasure) -> None:  # noqa: ARG001
-    """UserError where a task does not fit into some length."""
-    for length in settings.lengths:
-        for task in source.data.tasks:
-            jax.eval_shape(lambda task=task, length=length: questions(source, task, length, settings))
-
-
-def questions(source: RetrievalSource, task: Task, length: int, settings: RetrievalMeasure) -> Sample:
-    """What is asked of a task at a length."""
-    return source.questions(task, length, settings.depths, settings.rows)
 
 
 def accuracies(task: Task, hit: Bool[np.ndarray, "R T"], sample: Sample, settings: RetrievalMeasure, trained: int) -> Point:
@@ -58,11 +44,8 @@ def accuracies(task: Task, hit: Bool[np.ndarray, "R T"], sample: Sample, setting
     weights, evidence = np.asarray(sample.weights), np.asarray(sample.evidence)
     right, length = np.asarray(right_answers(hit, weights)), hit.shape[1]
     dims: dict[str, Dim] = {"task": task, "length": length}
-    point: Point = {
-        reading("accuracy", **dims): _mean(right),
-        reading("token_accuracy", **dims): _mean(hit[weights > 0]),
-        reading("answers", **dims): np.asarray(float(len(right))),
-    }
+    shares = {"accuracy": np.mean(right), "token_accuracy": np.mean(hit[weights > 0])}
+    point = scalars(shares | {"answers": float(len(right))}, **dims)
 
     def binned(right: np.ndarray, place: np.ndarray, edges: np.ndarray, names: tuple[str, str]) -> None:
         for name, values in zip(names, by_bin(right, place, edges), strict=True):
@@ -78,7 +61,8 @@ def accuracies(task: Task, hit: Bool[np.ndarray, "R T"], sample: Sample, setting
         binned(right, at, edges, ("accuracy_by_depth", "answers_by_depth"))
         point[reading("depth", **dims)] = np.linspace(0.0, 1.0, settings.depths)
         parts = {"first": at <= 1 / ENDS, "middle": np.abs(at - 0.5) <= 1 / ENDS, "last": at >= 1 - 1 / ENDS}
-        point |= {reading("accuracy", part=part, **dims): _mean(right[rows]) for part, rows in parts.items()}
+        for part, rows in parts.items():
+            point |= scalars({"accuracy": np.mean(right[rows])}, part=part, **dims)
     else:
         binned(hit, depths(evidence), even, ("token_accuracy_by_depth", "tokens_by_depth"))
         point[reading("depth", **dims)] = centres
@@ -86,10 +70,6 @@ def accuracies(task: Task, hit: Bool[np.ndarray, "R T"], sample: Sample, setting
         binned(hit, distances(evidence), length * even, ("token_accuracy_by_distance", "tokens_by_distance"))
         point[reading("distance", **dims)] = length * centres
     return point
-
-
-def _mean(right: Bool[np.ndarray, "N"]) -> np.ndarray:
-    return np.asarray(np.mean(right, dtype=np.float64))
 
 
 def hits(logits: Float[Array, "B T V"], targets: Int[Array, "B T"]) -> Bool[Array, "B T"]:

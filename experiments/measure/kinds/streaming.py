@@ -1,5 +1,6 @@
 """Perplexity of one long stream by what the cache keeps, beside re-computation and full attention."""
 
+from itertools import product
 from typing import Any, NamedTuple
 
 import jax
@@ -7,10 +8,8 @@ import numpy as np
 from jaxtyping import Array, Float, Int
 
 from leadline.experiments.config.measure import StreamingMeasure
-from leadline.experiments.config.study import Arm
-from leadline.experiments.data.text.source import TextSource
 from leadline.experiments.data.text.stream import mean_by_place, mean_of_stream, recomputed_windows
-from leadline.experiments.measure.kinds.kind import Models
+from leadline.experiments.measure.evaluate import Models
 from leadline.experiments.measure.perplexity import exponential, position_edges
 from leadline.experiments.records.measurement import Dim, Point, reading
 from leadline.model.cache.ring import ring_cache
@@ -27,65 +26,38 @@ class Policy(NamedTuple):
     reindexed: Any
 
 
-class Sampled(NamedTuple):
-    """How a stream is looked at.
-
-    Attributes:
-        edges: of bins of places in the stream.
-        places: those that are re-computed.
-        start: tokens at the beginning, which full attention reads.
-    """
-
-    edges: Int[np.ndarray, " E"]
-    places: Int[np.ndarray, " n"]
-    start: int
-
-
 def streaming(models: Models, settings: StreamingMeasure) -> list[Point]:
     """One held-out stream through every policy of every model; a sample of it re-computed; its start with full attention.
 
     Three programs serve all models and policies.
     """
     bos = models.arms[0].data.bos == "fixed"  # pyright: ignore[reportAttributeAccessIssue]
-    cache = settings.cache or models.arms[0].data.length
+    cache, start = settings.cache or models.arms[0].data.length, settings.full_attention
     text, documents = models.source.stream(settings.tokens)
     edges = position_edges(settings.tokens)
     again = recomputed_windows(text, edges, cache, settings.stride, settings.recomputed, keep_first=bos)
-    sampled = Sampled(edges, again.places[again.counted], settings.full_attention)
-    common: Point = {
-        reading("documents", span="stream"): np.asarray(float(documents)),
-        reading("position_edges", span="stream"): edges,
-        reading("position_edges", span="sampled"): edges,
-        reading("position_edges", span="start"): position_edges(sampled.start),
+    spans = {  # places of the stream, and edges of bins of them
+        "stream": (np.arange(settings.tokens), edges),
+        "sampled": (again.places[again.counted], edges),
+        "start": (np.arange(start), position_edges(start)),
     }
+    common = {reading("position_edges", span=span): bins for span, (_, bins) in spans.items()}
+    common[reading("documents", span="stream")] = np.asarray(float(documents))
     points = [dict(common) for _ in models.arms]
     recomputed = models.window_losses("recomputed", again.windows)
-    full = models.window_losses("full attention", text[None, : sampled.start + 1])
+    full = models.window_losses("full attention", text[None, : start + 1])
     for point, of_windows, of_start in zip(points, recomputed, full, strict=True):
-        point |= _span(of_windows[again.counted], sampled.places, edges, policy="recomputed", span="sampled")
-        point |= _start(of_start[0], sampled, policy="full")
-    cases = policies(settings, cache)
-    streamed = _stream_losses(models, list(cases.values()), text, cache)
-    for number, losses in enumerate(streamed):
-        dims: dict[str, Dim] = {"policy": "streaming", **dict(list(cases)[number % len(cases)])}
-        points[number // len(cases)] |= _stream(losses, sampled, dims)
+        point |= _span(of_windows[again.counted], *spans["sampled"], policy="recomputed", span="sampled")
+        point |= _span(of_start[0], *spans["start"], policy="full", span="start")
+    kept = {"cache": settings.initial_tokens, "text": settings.text_positions}
+    cases = list(dict.fromkeys((initial, positions) for positions, initials in kept.items() for initial in initials))
+    policies = [Policy(np.int32(n), np.int32(cache - n), np.bool_(positions == "cache")) for n, positions in cases]
+    streamed = _stream_losses(models, policies, text, cache)
+    for (point, (initial, positions)), losses in zip(product(points, cases), streamed, strict=True):
+        dims: dict[str, Dim] = {"policy": "streaming", "initial_tokens": initial, "positions": positions}
+        for span, (places, bins) in spans.items():
+            point |= _span(losses[places], places, bins, span=span, **dims)
     return points
-
-
-def check_streaming(source: TextSource, arm: Arm, settings: StreamingMeasure) -> None:  # noqa: ARG001
-    """UserError where the held-out text is shorter than the stream."""
-    source.stream(settings.tokens)
-
-
-def policies(settings: StreamingMeasure, cache: int) -> dict[tuple[tuple[str, Dim], ...], Policy]:
-    """By the dimensions of their readings: initial tokens, and positions of the cache or of the text."""
-
-    def case(initial: int, positions: str) -> tuple[tuple[tuple[str, Dim], ...], Policy]:
-        policy = Policy(np.int32(initial), np.int32(cache - initial), np.bool_(positions == "cache"))
-        return (("initial_tokens", initial), ("positions", positions)), policy
-
-    cases = [case(initial, "cache") for initial in settings.initial_tokens]
-    return dict(cases + [case(initial, "text") for initial in settings.text_positions])
 
 
 def stream_losses(
@@ -132,19 +104,6 @@ def _stream_losses(
 
     inputs = [(row, policy) for row in models.tables() for policy in cases]
     return [losses.reshape(-1)[:count] for losses in models.run("stream", job, inputs, chunks, 1)]
-
-
-def _stream(losses: Float[np.ndarray, " M"], sampled: Sampled, dims: dict[str, Dim]) -> Point:
-    """Perplexity and loss by position of a whole stream, of what is re-computed of it, and of its start."""
-    return (
-        _span(losses, np.arange(len(losses)), sampled.edges, span="stream", **dims)
-        | _span(losses[sampled.places], sampled.places, sampled.edges, span="sampled", **dims)
-        | _start(losses[: sampled.start], sampled, **dims)
-    )
-
-
-def _start(losses: Float[np.ndarray, " M"], sampled: Sampled, **dims: Dim) -> Point:
-    return _span(losses, np.arange(len(losses)), position_edges(sampled.start), span="start", **dims)
 
 
 def _span(losses: Float[np.ndarray, " n"], places: np.ndarray, edges: np.ndarray, **dims: Dim) -> Point:

@@ -7,12 +7,9 @@ import numpy as np
 from jaxtyping import Array, Float, Int, UInt
 
 from leadline.experiments.config.measure import VocabularyMeasure
-from leadline.experiments.data.text.source import TextSource
-from leadline.experiments.measure.kinds.kind import Models
+from leadline.experiments.measure.evaluate import Models
 from leadline.experiments.measure.perplexity import evaluated
-from leadline.experiments.measure.scalars import scalars
-from leadline.experiments.records.measurement import Point, reading
-from leadline.model.decoder import Decoder
+from leadline.experiments.records.measurement import Point, scalars
 from leadline.tokenization.tokenizer import Tokenizer
 
 
@@ -26,35 +23,24 @@ def vocabulary(models: Models, settings: VocabularyMeasure) -> list[Point]:
     targets = text.windows[:, 1:][text.counted]
     sizes = token_sizes(source.tokenizer, source.vocabulary)[targets].astype(np.float64)
     results = models.window_losses("bits per byte", text.windows)
-    common = _use(source) | evaluated(text, of="bits_per_byte")
-    common[reading("bytes_per_token")] = np.asarray(sizes.sum() / len(targets))
+    parts = source.text.parts
+    train, held_out = (
+        np.asarray(sum(np.bincount(ids, minlength=source.vocabulary) for ids in side))
+        for side in ([part.train for part in parts], [part.held_out for part in parts])
+    )
+    rare_ids, rare_tokens = rare_shares(train, held_out)
+    use = {"vocabulary_size": float(source.tokenizer.vocabulary_size), "rare_ids": rare_ids, "rare_tokens": rare_tokens}
+    common = scalars(use | {"bytes_per_token": sizes.sum() / len(targets)}) | evaluated(text, of="bits_per_byte")
+    for domain, ids in source.domains.items():
+        common |= scalars({"unknown_share": unknown_share(ids, source.tokenizer.specials.unk)}, domain=domain)
     lost = 0.0 if source.tokenizer.lossless else math.nan
     points = []
     for params, losses in zip(models.params, results, strict=True):
-        counted = losses[text.counted].astype(np.float64)
-        bits = bits_per_byte(counted[None], sizes[None]) + lost
-        points.append(common | scalars({"bits_per_byte": bits, "embedding_share": _embedding_share(params)}))
+        bits = bits_per_byte(losses[text.counted].astype(np.float64)[None], sizes[None]) + lost
+        embeddings = params.embedding.size + (0 if params.unembedding is None else params.unembedding.size)
+        share = embeddings / sum(leaf.size for leaf in jax.tree.leaves(params))
+        points.append(common | scalars({"bits_per_byte": bits, "embedding_share": share}))
     return points
-
-
-def _embedding_share(params: Decoder) -> float:
-    """Weights of the embedding, and of the unembedding where it has its own, over all weights."""
-    embeddings = params.embedding.size + (0 if params.unembedding is None else params.unembedding.size)
-    return embeddings / sum(leaf.size for leaf in jax.tree.leaves(params))
-
-
-def _use(source: TextSource) -> Point:
-    """The size of the vocabulary, the shares of rare ids and tokens, and the share of UNK in each domain."""
-    train, held_out = (
-        sum(np.bincount(ids, minlength=source.vocabulary) for ids in side)
-        for side in ([part.train for part in source.text.parts], [part.held_out for part in source.text.parts])
-    )
-    rare_ids, rare_tokens = rare_shares(np.asarray(train), np.asarray(held_out))
-    size = float(source.tokenizer.vocabulary_size)
-    point = scalars({"vocabulary_size": size, "rare_ids": rare_ids, "rare_tokens": rare_tokens})
-    for domain, ids in source.domains.items():
-        point |= scalars({"unknown_share": unknown_share(ids, source.tokenizer.specials.unk)}, domain=domain)
-    return point
 
 
 # An id that occurs less often in training is rare: its embedding has hardly been trained.

@@ -14,16 +14,23 @@ from jax.sharding import NamedSharding
 from jax.sharding import PartitionSpec as P
 from scipy import special, stats
 
-from leadline.experiments.measure.activations import (
+from leadline.experiments.measure.layers import (
     activation_ratio,
     gate_mean,
-    gate_share_under,
     kurtosis,
     massive_activations,
     median_of_sizes,
 )
-from leadline.experiments.measure.keys import KeyCosines, KeySubspace, key_cosines, logit_gap, share_outside
-from leadline.experiments.measure.sinks import active_dormant_share, dormant_share, first_norm_ratio, mean_mass, sink_rate
+from leadline.experiments.measure.sinks import (
+    active_dormant_share,
+    dormant_share,
+    first_norm_ratio,
+    key_cosines,
+    logit_gap,
+    mean_mass,
+    share_outside,
+    sink_rate,
+)
 from leadline.experiments.measure.trained import early_decoding, gradient_norms
 from leadline.model.mesh import make_mesh
 
@@ -54,10 +61,10 @@ def cosine(a: np.ndarray, b: np.ndarray) -> float:
 
 
 def cosines(start: int) -> Formula:
-    def expected(query: np.ndarray, key: np.ndarray) -> KeyCosines:
+    def expected(query: np.ndarray, key: np.ndarray) -> tuple[Any, Any]:
         first: Any = by_head(query, key, start, lambda q, k, _: cosine(q, k[0]))
         others: Any = by_head(query, key, start, lambda q, k, t: np.mean([cosine(q, x) for x in k[1 : t + 1]]))
-        return KeyCosines(first, others)
+        return first, others
 
     return Formula(lambda q, k: key_cosines(q, k, start=start), expected, (QUERY, KEY))
 
@@ -77,8 +84,8 @@ def outside(energy: float) -> Formula:
         off = first - first @ axes[:dims].T @ axes[:dims]
         return np.mean(np.sum(off**2, axis=1) / np.sum(first**2, axis=1)), dims
 
-    def expected(key: np.ndarray) -> KeySubspace:
-        return KeySubspace(*np.array([of_head(key[:, :, head]) for head in range(key.shape[2])]).T)  # pyright: ignore[reportArgumentType]
+    def expected(key: np.ndarray) -> tuple[Any, ...]:
+        return tuple(np.array([of_head(key[:, :, head]) for head in range(key.shape[2])]).T)
 
     return Formula(lambda key: share_outside(key, energy=energy), expected, (KEY,))
 
@@ -128,9 +135,7 @@ FORMULAS = {
     ),
     "gate": Formula(gate_mean, lambda x: x.mean(axis=(0, 1, 3)), (KEY,), in_float32=False),
     "gate of a head": Formula(gate_mean, lambda x: x.mean(axis=(0, 1)), (NORM,), in_float32=False),
-    "gate share": Formula(
-        lambda x: gate_share_under(x, 0.1), lambda x: (x < 0.1).mean(axis=(0, 1, 3)), (KEY,), in_float32=False
-    ),
+    "gate share": Formula(lambda x: gate_mean(x < 0.1), lambda x: (x < 0.1).mean(axis=(0, 1, 3)), (KEY,), in_float32=False),
 }
 
 
@@ -173,8 +178,8 @@ BY_HAND: dict[str, tuple[Callable[[], Any], Any]] = {
         lambda: median(jnp.array([[1, jnp.nan, 3], [jnp.inf, 1, jnp.inf], [2, jnp.inf, 1]], jnp.float32)),
         [np.nan, np.inf, 2],
     ),
-    "a cosine with nothing": (lambda: key_cosines(NAUGHT, ONES, start=1).others, [0, 0]),
-    "a gate at the threshold": (lambda: gate_share_under(jnp.full((1, 1, 1), 0.1), 0.1), [0]),
+    "a cosine with nothing": (lambda: key_cosines(NAUGHT, ONES, start=1)[1], [0, 0]),
+    "a gate at the threshold": (lambda: gate_mean(jnp.full((1, 1, 1), 0.1) < 0.1), [0]),
     "a sink at the threshold": (lambda: sink_rate(jnp.array([[[4.0, 0, 0, 0]]]), token=1, epsilon=1.0), [0]),
     "the last token": (lambda: sink_rate(jnp.array([[[0, 0, 0, 0.5]]]), token=4, epsilon=0.49), [1]),
     # Of shares 1 and 0 one is above 0.3, and so is their mean.

@@ -10,9 +10,16 @@ import pytest
 from scipy import special
 
 from leadline.experiments.measure.evaluate import Statistics
-from leadline.experiments.measure.interventions import ALL_HEADS, interventions, loss_changes
 from leadline.experiments.measure.perplexity import mean_loss
-from leadline.experiments.measure.trained import attention_map, attention_maps, early_divergence, loss_gradient_norms
+from leadline.experiments.measure.trained import (
+    ALL_HEADS,
+    attention_map,
+    attention_maps,
+    early_divergence,
+    interventions,
+    loss_changes,
+    loss_gradient_norms,
+)
 from leadline.experiments.records.measurement import reading
 from leadline.model.attention.attention import attention
 from leadline.model.attention.normalizers import NORMALIZERS

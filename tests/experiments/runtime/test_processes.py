@@ -10,9 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from leadline.experiments.runtime.cpu import cores
+from leadline.experiments.runtime.cpu import HUGE_PAGES, TUNABLES, cores, restart_with_huge_pages, wanted
 from leadline.experiments.runtime.errors import UserError
-from leadline.experiments.runtime.huge_pages import HUGE_PAGES, TUNABLES, restart_with_huge_pages, wanted
 from leadline.experiments.runtime.lock import locked
 from leadline.experiments.runtime.signals import SIGNALS, STOPPING, Interruption
 
@@ -42,7 +41,7 @@ with Interruption(lambda line: print(line, flush=True)):
 """
 ANEW = f"""
 import os, sys
-from leadline.experiments.runtime.huge_pages import restart_with_huge_pages
+from leadline.experiments.runtime.cpu import restart_with_huge_pages
 print("begin", flush=True)
 restart_with_huge_pages()
 print(os.environ["{TUNABLES}"], *sys.argv[1:])

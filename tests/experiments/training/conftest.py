@@ -6,7 +6,7 @@ from typing import Any
 import jax
 import pytest
 
-from leadline.experiments.training import loop, programs
+from leadline.experiments.training import loop
 from leadline.experiments.training.group import RunGroup
 
 # Settings that no program depends on.
@@ -16,7 +16,7 @@ LOOP_ONLY = {"steps": 1, "checkpoint_every": 0, "diverged": 3.0}
 @pytest.fixture(scope="module", autouse=True)
 def programs_shared() -> Iterator[None]:
     """Groups of one structure, and of arguments of equal shapes and shardings, take each other's programs."""
-    compile_now, prepare_now, kept, structures = programs.compiled, loop.prepare, {}, []
+    compile_now, prepare_now, kept, structures = loop.compiled, loop.Ensemble, {}, []
 
     def prepare(group: RunGroup, names: list[str]) -> Any:
         model, data, train, measure = group.structure
@@ -32,6 +32,6 @@ def programs_shared() -> Iterator[None]:
         return kept[key]
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(loop, "prepare", prepare)
-        patch.setattr(programs, "compiled", compiled)
+        patch.setattr(loop, "Ensemble", prepare)
+        patch.setattr(loop, "compiled", compiled)
         yield

@@ -9,7 +9,7 @@ import optax
 import pytest
 
 from leadline.experiments.config.train import AdamW, Muon, Optimizer, Sgd, TrainConfig
-from leadline.experiments.training.optimizer import UPDATE_SIZE, optimizer
+from leadline.experiments.training.step import UPDATE_SIZE, optimizer
 from leadline.model.block import BlockConfig
 from leadline.model.decoder import Decoder, DecoderConfig, init_decoder
 from tests.model.weights import drawn

@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 
 from leadline.experiments.config.exact import BaseBound
-from leadline.experiments.measure.bound.published import HEAD_DIM, MEN
-from leadline.experiments.measure.bound.search import start
+from leadline.experiments.measure.bound import HEAD_DIM, MEN, start
 from leadline.experiments.measure.exact import base_bound
 from leadline.experiments.measure.exact.base_bound import feasible_bases, jobs
 from leadline.experiments.records.measurement import Point, reading

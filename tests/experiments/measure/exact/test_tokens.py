@@ -6,10 +6,9 @@ from pathlib import Path
 import pytest
 
 from leadline.experiments.config.exact import Tokens
-from leadline.experiments.measure.cost import Cost, cost, costs, gini, relative
 from leadline.experiments.measure.exact import tokens
 from leadline.experiments.measure.exact.job import Job
-from leadline.experiments.measure.exact.texts import LANGUAGES, premium_point, texts_of
+from leadline.experiments.measure.exact.texts import LANGUAGES, Cost, cost, costs, gini, premium_point, relative, texts_of
 from leadline.experiments.measure.exact.tokens import megabytes_per_second, probed, report
 from leadline.experiments.records.measurement import Point, reading
 from leadline.experiments.runtime.errors import UserError

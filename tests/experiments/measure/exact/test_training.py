@@ -7,10 +7,16 @@ import pytest
 
 from leadline.experiments.config.exact import Multilingual, WordPieceComparison
 from leadline.experiments.data.text.corpus import stdlib_documents
-from leadline.experiments.measure.exact import multilingual, wordpiece
 from leadline.experiments.measure.exact.job import Job
-from leadline.experiments.measure.exact.multilingual import divided, shares, weighted_pieces
-from leadline.experiments.measure.exact.wordpiece import WAYS, unigram_bits
+from leadline.experiments.measure.exact.training import (
+    WAYS,
+    divided,
+    jobs,
+    shares,
+    unigram_bits,
+    weighted_pieces,
+    wordpiece_jobs,
+)
 from leadline.experiments.records.measurement import Point, reading
 from leadline.experiments.runtime.errors import UserError
 from leadline.tokenization.byte import ByteTokenizer
@@ -24,7 +30,7 @@ def points_of(jobs: list[Job]) -> dict[str, Point]:
 def test_wordpiece_by_each_criterion() -> None:
     """Each vocabulary is the first pieces of the largest, which is trained once."""
     exact = WordPieceComparison(vocabularies=(250, 200), every=400)
-    jobs = wordpiece.wordpiece_jobs(exact, stdlib_documents())
+    jobs = wordpiece_jobs(exact, stdlib_documents())
     assert {job.settings.model_dump()["criterion"] for job in jobs} == {"frequency", "ratio", "likelihood_gain"}
     points = points_of(jobs)
     assert list(points) == [name for name, *_ in WAYS]
@@ -48,7 +54,7 @@ def test_wordpiece_by_each_criterion() -> None:
 def test_a_wordpiece_vocabulary_that_the_text_cannot_fill() -> None:
     exact = WordPieceComparison(vocabularies=(90_000,), every=400)
     with pytest.raises(UserError, match=r"wordpiece\.vocabularies: this training gives vocabularies of"):
-        points_of(wordpiece.wordpiece_jobs(exact, stdlib_documents())[:1])
+        points_of(wordpiece_jobs(exact, stdlib_documents())[:1])
 
 
 def test_bits_of_independent_tokens() -> None:
@@ -73,7 +79,7 @@ def test_lines_are_divided() -> None:
 
 
 def test_even_shares_are_fairer_and_cost_the_largest_language_tokens() -> None:
-    points = points_of(multilingual.jobs(Multilingual(vocabularies=(320, 640), exponents=(0.0, 1.0))))
+    points = points_of(jobs(Multilingual(vocabularies=(320, 640), exponents=(0.0, 1.0))))
     assert list(points) == ["exponent_1_320", "exponent_1_640", "exponent_0_320", "exponent_0_640"]
     for size in (320, 640):
         uneven, even = points[f"exponent_1_{size}"], points[f"exponent_0_{size}"]
@@ -86,4 +92,4 @@ def test_even_shares_are_fairer_and_cost_the_largest_language_tokens() -> None:
 
 def test_a_vocabulary_that_the_texts_cannot_fill() -> None:
     with pytest.raises(UserError, match="vocabularies: 9000: the corpus"):
-        points_of(multilingual.jobs(Multilingual(vocabularies=(9000,), exponents=(0.0,))))
+        points_of(jobs(Multilingual(vocabularies=(9000,), exponents=(0.0,))))

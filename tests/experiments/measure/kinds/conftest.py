@@ -6,7 +6,7 @@ from pathlib import Path
 import jax
 import pytest
 
-from leadline.experiments.measure.kinds.kind import Models
+from leadline.experiments.measure.evaluate import Models
 from leadline.experiments.measure.kinds.registry import final_points
 from leadline.experiments.records.measurement import Point
 from leadline.model.mesh import make_mesh

@@ -14,7 +14,7 @@ from leadline.experiments.config.position import Alibi, Rope
 from leadline.experiments.config.study import Start
 from leadline.experiments.config.to_model import extended
 from leadline.experiments.config.to_tables import tables
-from leadline.experiments.measure.kinds.perplexity import by_structure, tables_at
+from leadline.experiments.measure.kinds.perplexity import by_structure
 from leadline.experiments.measure.kinds.registry import check_data
 from leadline.experiments.measure.perplexity import position_edges
 from leadline.experiments.records.measurement import reading
@@ -57,24 +57,23 @@ def test_models_whose_tables_are_values_share_a_structure(folder: Path) -> None:
     arms = [arm("any", "text", ROPE.model_copy(update={"position": p})) for p in positions]
     with jax.set_mesh(make_mesh()):
         models = models_of(arms, source_of("text", folder), (0, 0, 0))
-    assert list(by_structure(models, LENGTH, extensions).values()) == [[(0, None), (1, None), (2, None)]]
+    (same,) = by_structure(models, LENGTH, extensions).values()
+    assert [job[:2] for job in same] == [(0, None), (1, None), (2, None)]
     whole, by_token = by_structure(models, 32, extensions).values()  # a table a token is a structure of its own
-    assert whole == [(0, None), (0, "pi"), (0, "yarn"), (1, None), (1, "pi"), (1, "yarn"), (2, None)]
-    assert by_token == [(0, "dynamic_ntk_token"), (1, "dynamic_ntk_token")]
+    # A model without an extension, as ALiBi, has no such job.
+    assert [job[:2] for job in whole] == [(0, None), (0, "pi"), (0, "yarn"), (1, None), (1, "pi"), (1, "yarn"), (2, None)]
+    assert [job[:2] for job in by_token] == [(0, "dynamic_ntk_token"), (1, "dynamic_ntk_token")]
 
 
-def test_a_tuned_model_is_extended_from_its_first_length() -> None:
+def test_a_tuned_model_is_extended_from_its_first_length(folder: Path) -> None:
     plain = arm("plain", "text")
     tuned = arm("tuned", "text", data=plain.data.model_copy(update={"length": 32}))
     tuned = tuned.model_copy(update={"start": Start(arm="plain", length=LENGTH, steps=1)})
-    same = jax.tree.map(np.array_equal, tables_at(plain, "pi", 64), tables_at(tuned, "pi", 64))  # by 64 / 16 both
-    assert all(jax.tree.leaves(same))
-
-
-def test_models_without_an_extension_have_no_such_table() -> None:
-    alibi = arm("alibi", "text", ROPE.model_copy(update={"position": Alibi()}))
-    with pytest.raises(ValueError, match="arm alibi has no extension 'pi' to 32 tokens"):
-        tables_at(alibi, "pi", 32)
+    with jax.set_mesh(make_mesh()):
+        models = models_of([plain, tuned], source_of("text", folder), (0, 0))
+    (jobs,) = by_structure(models, 64, ("pi",)).values()
+    of_plain, of_tuned = (model for _, extension, model in jobs if extension is not None)
+    assert of_plain == of_tuned == extended(ROPE, "pi", 4.0)
 
 
 @pytest.mark.parametrize("table", ["perplexity", "streaming"])

@@ -17,7 +17,6 @@ from leadline.experiments.measure.kinds.retrieval import (
     distances,
     grid_edges,
     hits,
-    questions,
     right_answers,
 )
 from leadline.experiments.records.measurement import reading
@@ -32,7 +31,7 @@ SETTINGS = RetrievalMeasure(lengths=(36,), depths=8, rows=2)
 @pytest.mark.parametrize("task", TASKS)
 def test_what_is_kept_follows_the_hits(task: Task) -> None:
     """A model that hits what lies in the first half of the context, or is of the smaller sizes, and nothing else."""
-    sample = jax.device_get(questions(RetrievalSource(DATA), task, 36, SETTINGS))
+    sample = jax.device_get(RetrievalSource(DATA).questions(task, 36, SETTINGS.depths, SETTINGS.rows))
     of_answers = task in AT_A_DEPTH + OF_A_SIZE
     early = (np.arange(16) < 8)[:, None] if of_answers else sample.evidence / 36 < 0.5
     hit = np.broadcast_to(early, sample.weights.shape) & (sample.weights > 0)

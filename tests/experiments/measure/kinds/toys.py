@@ -15,8 +15,8 @@ from leadline.experiments.config.study import Arm
 from leadline.experiments.config.to_model import decoder_config
 from leadline.experiments.config.train import TrainConfig
 from leadline.experiments.data.source import open_source
+from leadline.experiments.measure.evaluate import Models
 from leadline.experiments.measure.kinds.curves import curve_of
-from leadline.experiments.measure.kinds.kind import Models
 from leadline.experiments.records.measurement import Point
 from leadline.experiments.runtime.ensemble import over_arms, share, stack, unstack
 from leadline.model.decoder import Decoder, init_decoder
