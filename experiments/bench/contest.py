@@ -9,17 +9,18 @@ import statistics
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import ExitStack
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
-from leadline.experiments.bench.worker import SCRATCH
+from leadline.experiments.bench.worker import SCRATCH, Prepared
 
-ROUNDS = 5
 # The machines that a case is run on.
 Where = Literal["cpu", "accelerator"]
+# The facts of a prepared contestant, and a function that runs one round and returns the seconds of the work.
+Running = tuple[Mapping[str, Any], Callable[[], float]]
 
 
 @dataclass(frozen=True)
@@ -39,14 +40,14 @@ class Contestant:
     environment: Mapping[str, str] = field(default_factory=dict)
 
 
-def ours(entry: str, settings: Mapping[str, Any], name: str = "leadline") -> Contestant:
-    """A contestant that runs leadline. `entry` is "module:function" in `leadline.experiments.bench.contestants.ours`."""
-    return Contestant(name, f"leadline.experiments.bench.contestants.ours.{entry}", settings)
+def ours(prepare: Callable[..., Prepared], settings: Mapping[str, Any], name: str = "leadline") -> Contestant:
+    """A contestant of this repository. Its process calls `prepare` with the settings."""
+    return Contestant(name, f"{prepare.__module__}:{prepare.__name__}", settings)
 
 
 def peer(name: str, entry: str, settings: Mapping[str, Any], **environment: str) -> Contestant:
-    """A contestant from another library. `entry` is "module:function" in `leadline.experiments.bench.contestants.peers`."""
-    return Contestant(name, f"leadline.experiments.bench.contestants.peers.{entry}", settings, environment)
+    """A contestant from another library. `entry` is "module:function" in `leadline.experiments.bench.peers`."""
+    return Contestant(name, f"leadline.experiments.bench.peers.{entry}", settings, environment)
 
 
 @dataclass(frozen=True)
@@ -109,54 +110,33 @@ class ContestError(Exception):
     """A contestant died, or contestants did not do the same work."""
 
 
-class _Process:
-    """The worker process of a contestant. It is prepared when this returns, and idle between rounds."""
+@contextmanager
+def _process(contestant: Contestant, scratch: str) -> Iterator[Running]:
+    """The worker process of a contestant, prepared and idle between rounds. The end of its input ends it.
 
-    def __init__(self, contestant: Contestant, scratch: str) -> None:
-        self.name, settings = contestant.name, json.dumps(dict(contestant.settings))
-        self._stderr = tempfile.TemporaryFile("w+", encoding="utf-8", errors="replace")  # noqa: SIM115
-        self._process = subprocess.Popen(
-            [sys.executable, "-m", "leadline.experiments.bench.worker", contestant.entry, settings],
-            text=True,
-            env=_environment(contestant, scratch),
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=self._stderr,
-        )
-        self.facts: Mapping[str, Any] = self._answer()
-
-    def __enter__(self) -> "_Process":
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        self._end()
-
-    def round(self) -> float:
-        """Runs one round, and returns the seconds of the work."""
-        self._process.stdin.write("go\n")  # pyright: ignore[reportOptionalMemberAccess]
-        self._process.stdin.flush()  # pyright: ignore[reportOptionalMemberAccess]
-        return float(self._answer()["seconds"])
-
-    def _answer(self) -> Mapping[str, Any]:
-        line = self._process.stdout.readline()  # pyright: ignore[reportOptionalMemberAccess]
-        if line:
-            return json.loads(line)
-        self._process.wait()
-        self._stderr.seek(0)
-        last = self._stderr.read().strip().splitlines()[-1:]
-        self._end()
-        raise ContestError(f"{self.name} died: {last[0] if last else f'exit code {self._process.returncode}'}")
-
-    def _end(self) -> None:
-        """Closes its input, which ends it."""
-        self._process.communicate("")
-        self._stderr.close()
-
-
-def _environment(contestant: Contestant, scratch: str) -> dict[str, str]:
-    """Without a cache of compiled programs, and without JAX's preallocation of an accelerator's memory."""
+    It has no cache of compiled programs, and JAX does not preallocate an accelerator's memory.
+    """
     inherited = {name: value for name, value in os.environ.items() if name != "JAX_COMPILATION_CACHE_DIR"}
-    return {**inherited, "XLA_PYTHON_CLIENT_PREALLOCATE": "false", SCRATCH: scratch, **contestant.environment}
+    environment = {**inherited, "XLA_PYTHON_CLIENT_PREALLOCATE": "false", SCRATCH: scratch, **contestant.environment}
+    settings = json.dumps(dict(contestant.settings))
+    command = [sys.executable, "-m", "leadline.experiments.bench.worker", contestant.entry, settings]
+    pipe = subprocess.PIPE
+    with (
+        tempfile.TemporaryFile("w+", encoding="utf-8", errors="replace") as stderr,
+        subprocess.Popen(command, text=True, env=environment, stdin=pipe, stdout=pipe, stderr=stderr) as process,
+    ):
+
+        def answer(request: str) -> Mapping[str, Any]:
+            process.stdin.write(request)  # pyright: ignore[reportOptionalMemberAccess]
+            process.stdin.flush()  # pyright: ignore[reportOptionalMemberAccess]
+            if line := process.stdout.readline():  # pyright: ignore[reportOptionalMemberAccess]
+                return json.loads(line)
+            process.wait()
+            stderr.seek(0)
+            last = stderr.read().strip().splitlines() or [f"exit code {process.returncode}"]
+            raise ContestError(f"{contestant.name} died: {last[-1]}")
+
+        yield answer(""), lambda: float(answer("go\n")["seconds"])
 
 
 def contest(
@@ -177,26 +157,25 @@ def contest(
     Raises:
         ContestError: if a contestant dies, or the values that they report before timing differ.
     """
-    everyone = [*case.contestants, *([case.ceiling] if case.ceiling else [])]
+    running: dict[str, Running] = {}
     with ExitStack() as stack:
         shared = scratch or stack.enter_context(tempfile.TemporaryDirectory(prefix="leadline-bench-"))
-        processes = []
-        for contestant in everyone:
+        for contestant in (*case.contestants, *([case.ceiling] if case.ceiling else [])):
             tell(f"{case.title}: preparing {contestant.name}")
-            processes.append(stack.enter_context(_Process(contestant, str(shared))))
-        _check_values(case, processes)
-        present = [process for process in processes if "absent" not in process.facts]
-        seconds: dict[str, list[float]] = {process.name: [] for process in processes}
+            running[contestant.name] = stack.enter_context(_process(contestant, str(shared)))
+        _check_values(case, running)
+        seconds: dict[str, list[float]] = {name: [] for name in running}
         for number in range(rounds):
-            for process in present:
-                tell(f"{case.title}: round {number + 1} of {rounds}, {process.name}")
-                seconds[process.name].append(process.round())
-        timed = [Timed(process.name, tuple(seconds[process.name]), process.facts) for process in processes]
+            for name, (facts, run_round) in running.items():
+                if "absent" not in facts:
+                    tell(f"{case.title}: round {number + 1} of {rounds}, {name}")
+                    seconds[name].append(run_round())
+    timed = [Timed(name, tuple(seconds[name]), facts) for name, (facts, _) in running.items()]
     return timed[: len(case.contestants)], timed[-1] if case.ceiling else None
 
 
-def _check_values(case: Case, processes: Sequence[_Process]) -> None:
-    values = {process.name: process.facts["value"] for process in processes if "value" in process.facts}
+def _check_values(case: Case, running: Mapping[str, Running]) -> None:
+    values = {name: facts["value"] for name, (facts, _) in running.items() if "value" in facts}
     for name, value in values.items():
         first_name, first = next(iter(values.items()))
         if not abs(value - first) <= case.tolerance * abs(first):  # also of NaN

@@ -9,8 +9,8 @@ import torch
 import torch.nn.functional as F  # noqa: N812
 from torch import Tensor
 
-from leadline.experiments.bench.contestants.ours.decode import checksum
-from leadline.experiments.bench.contestants.peers.torch_llama import rotated
+from leadline.experiments.bench.cases.decode import checksum
+from leadline.experiments.bench.peers.torch_llama import rotated
 from leadline.experiments.bench.worker import Prepared
 from leadline.experiments.bench.workloads.llama import BASE, EPSILON, Size, tokens, weights
 

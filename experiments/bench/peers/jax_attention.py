@@ -7,7 +7,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array
 
-from leadline.experiments.bench.contestants.ours.attention import compiled, gradient
+from leadline.experiments.bench.cases.attention import compiled, gradient
 from leadline.experiments.bench.worker import Prepared
 from leadline.experiments.bench.workloads.attention import HEAD, arrays, compared, value
 
