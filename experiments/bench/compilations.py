@@ -9,16 +9,10 @@ LOADED = "/jax/compilation_cache/cache_hits"
 
 
 class Compilations:
-    """Counts from its construction on.
-
-    Attributes:
-        programs: compiled, or loaded from a cache on disk.
-        loaded: from a cache on disk.
-        seconds: that this took.
-    """
+    """The programs that were compiled, or loaded from a cache on disk, and the seconds that this took, from `begin` on."""
 
     def __init__(self) -> None:
-        self.programs, self.loaded, self.seconds = 0, 0, 0.0
+        self.begin()
         jax.monitoring.register_event_duration_secs_listener(self._count)
         jax.monitoring.register_event_listener(self._count_loaded)
 
@@ -31,7 +25,7 @@ class Compilations:
         self.loaded += event == LOADED
 
     def begin(self) -> None:
-        """Resets the counts and forgets every program, so that the next call compiles."""
+        """Sets the counts to 0 and forgets every program, so that the next call compiles."""
         jax.clear_caches()
         self.programs, self.loaded, self.seconds = 0, 0, 0.0
 

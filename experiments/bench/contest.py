@@ -25,19 +25,12 @@ Running = tuple[Mapping[str, Any], Callable[[], float]]
 
 @dataclass(frozen=True)
 class Contestant:
-    """One way to do the work of a case.
+    """One way to do the work of a case."""
 
-    Attributes:
-        name: in the table.
-        entry: "module:function" that prepares it and returns a `leadline.experiments.bench.worker.Prepared`.
-        settings: arguments of that function, as JSON types.
-        environment: variables that its process gets in addition.
-    """
-
-    name: str
-    entry: str
-    settings: Mapping[str, Any] = field(default_factory=dict)
-    environment: Mapping[str, str] = field(default_factory=dict)
+    name: str  # in the table
+    entry: str  # "module:function" that prepares it and returns a `leadline.experiments.bench.worker.Prepared`
+    settings: Mapping[str, Any] = field(default_factory=dict)  # arguments of that function, as JSON types
+    environment: Mapping[str, str] = field(default_factory=dict)  # variables that its process gets in addition
 
 
 def ours(prepare: Callable[..., Prepared], settings: Mapping[str, Any], name: str = "leadline") -> Contestant:
@@ -52,35 +45,21 @@ def peer(name: str, entry: str, settings: Mapping[str, Any], **environment: str)
 
 @dataclass(frozen=True)
 class Case:
-    """The same work for all contestants. The first is leadline.
+    """The same work for all contestants."""
 
-    Attributes:
-        title: what is done.
-        contestants: leadline, then its peers.
-        targets: the smallest ratio of a peer's time to leadline's that is aimed at, by the peer's name.
-        flops: matmul FLOPs of the work; 0 where the rate is not reported.
-        ceiling: the contestant that measures the FLOP/s of this machine's own matrix product.
-        share: the part of that ceiling that is aimed at.
-        utilisation: the part of the accelerator's published peak that is aimed at.
-        tokens: in the work; 0 where the rate is not reported.
-        rate: tokens a second that are aimed at.
-        seconds: the longest time of leadline that is aimed at.
-        tolerance: the largest relative difference of the values that contestants report. They are checked before timing.
-        where: the machines that it is run on; None is all.
-    """
-
-    title: str
-    contestants: tuple[Contestant, ...]
+    title: str  # what is done
+    contestants: tuple[Contestant, ...]  # leadline, then its peers
+    # The smallest ratio of a peer's time to leadline's that is aimed at, by the peer's name.
     targets: Mapping[str, float] = field(default_factory=dict)
-    flops: float = 0.0
-    ceiling: Contestant | None = None
-    share: float | None = None
-    utilisation: float | None = None
-    tokens: int = 0
-    rate: float | None = None
-    seconds: float | None = None
-    tolerance: float = 1e-4
-    where: Where | None = None
+    flops: float = 0.0  # matmul FLOPs of the work; 0 where the rate is not reported
+    ceiling: Contestant | None = None  # the contestant that measures the FLOP/s of this machine's own matrix product
+    share: float | None = None  # the part of that ceiling that is aimed at
+    utilisation: float | None = None  # the part of the accelerator's published peak that is aimed at
+    tokens: int = 0  # in the work; 0 where the rate is not reported
+    rate: float | None = None  # tokens a second that are aimed at
+    seconds: float | None = None  # the longest time of leadline that is aimed at
+    tolerance: float = 1e-4  # the largest relative difference of the values that contestants report, checked before timing
+    where: Where | None = None  # the machines that it is run on; None is all
 
 
 @dataclass(frozen=True)

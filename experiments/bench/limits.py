@@ -18,11 +18,6 @@ def ceiling(dtype: str) -> Contestant:
     return ours(product, {"dtype": dtype}, f"matrix product, {dtype}")
 
 
-def floor(name: str, tokens: int, heads: int, passes: int) -> Contestant:
-    """A lower limit of the time of attention: its products and exponentials alone, for `passes` passes over the scores."""
-    return ours(attention_floor, {"tokens": tokens, "heads": heads, "passes": passes}, name)
-
-
 def product(dtype: str) -> Prepared:
     """The product of two fixed matrices, and its FLOPs."""
     size = SIZE if jax.default_backend() == "cpu" else ACCELERATOR_SIZE
@@ -32,7 +27,10 @@ def product(dtype: str) -> Prepared:
 
 
 def attention_floor(tokens: int, heads: int, passes: int) -> Prepared:
-    """The FLOPs of `passes` causal products of scores, as products of SIDE × SIDE, and as many exponentials, in cache."""
+    """A lower limit of the time of attention: its products and exponentials alone, for `passes` passes over the scores.
+
+    The FLOPs are those of `passes` causal products of scores, as products of SIDE × SIDE, and as many exponentials, in cache.
+    """
     products = round(passes * heads * tokens**2 * HEAD / (2.0 * SIDE**3))
     exponentials = round(passes * heads * tokens**2 / 2 / TILE)
     a = jax.random.normal(jax.random.key(0), (SIDE, SIDE)) * SIDE**-0.5

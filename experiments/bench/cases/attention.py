@@ -8,7 +8,7 @@ import jax.numpy as jnp
 from jaxtyping import Array
 
 from leadline.experiments.bench.contest import Benchmark, Case, Where, ours, peer
-from leadline.experiments.bench.limits import ceiling, floor
+from leadline.experiments.bench.limits import attention_floor, ceiling
 from leadline.experiments.bench.worker import Prepared
 from leadline.experiments.bench.workloads.attention import HEAD, arrays, compared, flops, value
 from leadline.model.attention.attention import attention
@@ -105,8 +105,8 @@ def _received(tokens: int, heads: int) -> Case:
     work = {"tokens": tokens, "heads": heads}
     contestants = [
         ours(received, work),
-        floor("floor, two passes", **work, passes=2),
-        floor("floor, one pass", **work, passes=1),
+        ours(attention_floor, {**work, "passes": 2}, "floor, two passes"),
+        ours(attention_floor, {**work, "passes": 1}, "floor, one pass"),
         peer("jax, materialising", "jax_attention:prepare_received", work),
     ]
     targets = {"floor, two passes": FLOOR, "jax, materialising": 1.0}

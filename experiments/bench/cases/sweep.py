@@ -2,34 +2,21 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from functools import partial
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax.sharding import Mesh
 
 from leadline.experiments.bench.compilations import Compilations
 from leadline.experiments.bench.contest import Benchmark, Case, Where, ours
 from leadline.experiments.bench.worker import Prepared
-from leadline.experiments.bench.workloads.arms import (
-    Arm,
-    Inputs,
-    Step,
-    arm_inputs,
-    arms_together,
-    step_of,
-    trained_together,
-    training,
-)
-from leadline.experiments.bench.workloads.llama import LEARNING_RATE, Size, config, step_flops, stepping, structure
+from leadline.experiments.bench.workloads.arms import Arm, arms_apart, arms_together, trained_together
+from leadline.experiments.bench.workloads.llama import LEARNING_RATE, Size, config, step_flops, stepping
 from leadline.experiments.config.model import FixedSink, NoSink
 from leadline.experiments.config.position import Alibi, Nope, Rope
 from leadline.experiments.config.scaling import NtkAware, PositionInterpolation, Yarn
 from leadline.experiments.runtime.ensemble import over_arms
-from leadline.experiments.training.step import TrainState, init_state
-from leadline.model.mesh import make_mesh
 
 SIZE = Size(layers=2, width=64, heads=2, hidden=176, vocabulary=64, length=64, batch=4)
 
@@ -61,7 +48,7 @@ def together(size: Mapping[str, int], models: int) -> Prepared:
 def one_after_another(size: Mapping[str, int], models: int) -> Prepared:
     """A step of each arm by itself. The next step is queued before the loss of the last one is read."""
     shape = Size(**size)
-    mesh, step, states, inputs = _apart(shape, bases(shape, models))
+    mesh, step, states, inputs = arms_apart(shape, bases(shape, models))
     program = jax.jit(step, donate_argnums=0)
     with jax.set_mesh(mesh):
         inputs = jax.device_put(inputs)
@@ -95,7 +82,7 @@ def one_program(size: Mapping[str, int]) -> Prepared:
 def program_an_arm(size: Mapping[str, int]) -> Prepared:
     """The same with one program for each arm, whose values are compiled in."""
     shape = Size(**size)
-    mesh, step, states, inputs = _apart(shape, kinds(shape))
+    mesh, step, states, inputs = arms_apart(shape, kinds(shape))
 
     def losses() -> list[Any]:
         losses = []
@@ -107,16 +94,6 @@ def program_an_arm(size: Mapping[str, int]) -> Prepared:
         return losses
 
     return _counted(losses)
-
-
-def _apart(size: Size, arms: Sequence[Arm]) -> tuple[Mesh, Step, list[TrainState], list[Inputs]]:
-    """A mesh of one device, the step, and the first state and the inputs on the host of each arm by itself."""
-    jax.config.update("jax_num_cpu_devices", 1)
-    model, mesh, inputs = structure(size, "float32"), make_mesh(), [arm_inputs(size, arm) for arm in arms]
-    begin = jax.jit(partial(init_state, model=model, cfg=training(size)))
-    with jax.set_mesh(mesh):
-        states = [begin(np.uint32(arm.seed), values) for arm, (_, values, _) in zip(arms, inputs, strict=True)]
-    return mesh, step_of(size, model), states, inputs
 
 
 def _counted(losses: Callable[[], list[Any]]) -> Prepared:

@@ -44,15 +44,6 @@ def trained(size: Size, model: nn.Module, compute: str, forward: Any) -> Prepare
     return stepping(work)
 
 
-class Norm(nn.Module):
-    def __init__(self, width: int) -> None:
-        super().__init__()
-        self.weight = nn.Parameter(torch.ones(width))
-
-    def forward(self, x: Tensor) -> Tensor:
-        return F.rms_norm(x, self.weight.shape, self.weight, EPSILON)
-
-
 class Attention(nn.Module):
     def __init__(self, size: Size) -> None:
         super().__init__()
@@ -78,7 +69,7 @@ class FeedForward(nn.Module):
 class Layer(nn.Module):
     def __init__(self, size: Size) -> None:
         super().__init__()
-        self.input_layernorm, self.post_attention_layernorm = Norm(size.width), Norm(size.width)
+        self.input_layernorm, self.post_attention_layernorm = (nn.RMSNorm(size.width, EPSILON) for _ in range(2))
         self.self_attn, self.mlp = Attention(size), FeedForward(size)
 
     def forward(self, x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
@@ -95,7 +86,7 @@ class Llama(nn.Module):
             {
                 "embed_tokens": nn.Embedding(size.vocabulary, size.width),
                 "layers": nn.ModuleList(Layer(size) for _ in range(size.layers)),
-                "norm": Norm(size.width),
+                "norm": nn.RMSNorm(size.width, EPSILON),
             }
         )
         frequencies = llama.BASE ** (-torch.arange(0, size.head_dim, 2) / size.head_dim)

@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any, NamedTuple
 
 import jax
@@ -22,6 +23,7 @@ from leadline.experiments.training.step import TrainState, Values, init_state, s
 from leadline.model.block import Block
 from leadline.model.decoder import Decoder, DecoderConfig
 from leadline.model.feedforward import FeedForward
+from leadline.model.mesh import make_mesh
 from leadline.model.norm import Norm
 
 Inputs = tuple[Sample, Values, Any]
@@ -69,6 +71,17 @@ def trained_together(size: Size, arms: Sequence[Arm], weights: Decoder | None = 
             return float(np.asarray(metrics["loss"])[: len(arms)].sum())
 
     return work, seconds
+
+
+def arms_apart(size: Size, arms: Sequence[Arm]) -> tuple[Mesh, Step, list[TrainState], list[Inputs]]:
+    """A mesh of one device, the step, and the first state and the inputs on the host of each arm by itself."""
+    jax.config.update("jax_num_cpu_devices", 1)
+    model, mesh = decoder_config(arms[0].model, size.vocabulary, size.length), make_mesh()
+    inputs = [arm_inputs(size, arm) for arm in arms]
+    begin = jax.jit(partial(init_state, model=model, cfg=training(size)))
+    with jax.set_mesh(mesh):
+        states = [begin(np.uint32(arm.seed), values) for arm, (_, values, _) in zip(arms, inputs, strict=True)]
+    return mesh, step_of(size, model), states, inputs
 
 
 def step_of(size: Size, model: DecoderConfig) -> Step:
