@@ -47,13 +47,10 @@ def chunks_of(documents: Iterable[Document], count: int, folder: Path, side: str
         texts.append(document.text)
         size += len(document.text)
         if size >= CHUNK or end == count:
-            kept = None if (begin, end) == (0, count) else folder / f"{side}-{begin}-{_name(texts)}"
+            digest = hashlib.sha256(b"".join(hashlib.sha256(text).digest() for text in texts)).hexdigest()[:32]
+            kept = None if (begin, end) == (0, count) else folder / f"{side}-{begin}-{digest}"
             yield Chunk(tuple(texts), size, kept)
             texts, begin, size = [], end, 0
-
-
-def _name(texts: Iterable[bytes]) -> str:
-    return hashlib.sha256(b"".join(hashlib.sha256(text).digest() for text in texts)).hexdigest()[:32]
 
 
 @contextlib.contextmanager
