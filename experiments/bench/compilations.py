@@ -1,8 +1,11 @@
 """Counts the programs that XLA compiles in this process."""
 
+from collections.abc import Callable
 from typing import Any
 
 import jax
+
+from leadline.experiments.bench.worker import Prepared
 
 COMPILED = "/jax/core/compile/backend_compile_duration"
 LOADED = "/jax/compilation_cache/cache_hits"
@@ -33,3 +36,17 @@ class Compilations:
         """The facts of a contestant."""
         facts = {"programs": self.programs, "compile_seconds": self.seconds}
         return {**facts, "loaded_from_disk": self.loaded} if self.loaded else facts
+
+
+def compiling(work: Callable[[], float | None]) -> Prepared:
+    """A contestant that starts without programs in the process each time. Its value is what `work` returns, if anything."""
+    counted = Compilations()
+
+    def from_the_beginning() -> float | None:
+        counted.begin()
+        return work()
+
+    def facts(value: float | None) -> dict[str, Any]:
+        return ({} if value is None else {"value": value}) | counted.facts()
+
+    return Prepared(from_the_beginning, often=False, more=facts)

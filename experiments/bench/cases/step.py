@@ -2,12 +2,11 @@
 
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any
 
 import jax
 import numpy as np
 
-from leadline.experiments.bench.compilations import Compilations
+from leadline.experiments.bench.compilations import compiling
 from leadline.experiments.bench.contest import Benchmark, Case, ours, peer
 from leadline.experiments.bench.limits import ceiling
 from leadline.experiments.bench.worker import Prepared, scratch
@@ -57,17 +56,14 @@ def compilation(size: Mapping[str, int], on_disk: bool) -> Prepared:
     if on_disk:
         jax.config.update("jax_compilation_cache_dir", str(scratch() / "programs"))
         jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.0)
-    counted = Compilations()
 
-    def work() -> dict[str, Any]:
-        counted.begin()
+    def work() -> None:
         with jax.set_mesh(mesh):
             over_arms(step, donate=True).lower(state, inputs, None).compile()  # pyright: ignore[reportFunctionMemberAccess]
-        return counted.facts()
 
     if on_disk:
         work()  # fills the cache
-    return Prepared(work, often=False, more=dict)
+    return compiling(work)
 
 
 def batch(size: Mapping[str, int]) -> Prepared:

@@ -1,6 +1,6 @@
 """Many small models: trained together or one after the other, and in one program or one each."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -8,7 +8,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from leadline.experiments.bench.compilations import Compilations
+from leadline.experiments.bench.compilations import compiling
 from leadline.experiments.bench.contest import Benchmark, Case, Where, ours
 from leadline.experiments.bench.worker import Prepared
 from leadline.experiments.bench.workloads.arms import Arm, arms_apart, arms_together, trained_together
@@ -70,13 +70,14 @@ def one_program(size: Mapping[str, int]) -> Prepared:
     arms = kinds(shape)
     mesh, step, state, inputs = arms_together(shape, arms)
 
-    def losses() -> list[Any]:
+    def work() -> float:
         with jax.set_mesh(mesh):
             program = over_arms(step)
             after, first = program(state, inputs, None)
-            return [np.asarray(metrics["loss"])[: len(arms)].sum() for metrics in (first, program(after, inputs, None)[1])]
+            _, second = program(after, inputs, None)
+            return float(sum(np.asarray(metrics["loss"])[: len(arms)].sum() for metrics in (first, second)))
 
-    return _counted(losses)
+    return compiling(work)
 
 
 def program_an_arm(size: Mapping[str, int]) -> Prepared:
@@ -84,26 +85,16 @@ def program_an_arm(size: Mapping[str, int]) -> Prepared:
     shape = Size(**size)
     mesh, step, states, inputs = arms_apart(shape, kinds(shape))
 
-    def losses() -> list[Any]:
+    def work() -> float:
         losses = []
         with jax.set_mesh(mesh):
             for state, of_arm in zip(states, inputs, strict=True):
                 program = jax.jit(lambda state, of_arm=of_arm: step(state, jax.tree.map(jnp.asarray, of_arm), None))
                 after, first = program(state)
                 losses += [first["loss"], program(after)[1]["loss"]]
-        return losses
+        return float(sum(map(float, losses)))
 
-    return _counted(losses)
-
-
-def _counted(losses: Callable[[], list[Any]]) -> Prepared:
-    counted = Compilations()
-
-    def work() -> float:
-        counted.begin()
-        return float(sum(map(float, losses())))
-
-    return Prepared(work, often=False, more=lambda value: {"value": value, **counted.facts()})
+    return compiling(work)
 
 
 def _together(models: int, target: float, batch: int, where: Where) -> Case:

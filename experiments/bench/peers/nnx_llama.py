@@ -10,7 +10,7 @@ import optax
 from flax import nnx
 from jax import Array
 
-from leadline.experiments.bench.compilations import Compilations
+from leadline.experiments.bench.compilations import compiling
 from leadline.experiments.bench.worker import Prepared
 from leadline.experiments.bench.workloads import llama
 from leadline.experiments.bench.workloads.llama import EPSILON, Size, stepping
@@ -25,14 +25,11 @@ def prepare(size: Mapping[str, int], compute: str) -> Prepared:
 def prepare_compilation(size: Mapping[str, int]) -> Prepared:
     """Compiles the step, each time without programs in the process."""
     step, model, optimizer, ids = trainer(Size(**size), "float32")
-    counted = Compilations()
 
-    def work() -> dict[str, Any]:
-        counted.begin()
+    def work() -> None:
         step.lower(model, optimizer, ids).compile()
-        return counted.facts()
 
-    return Prepared(work, often=False, more=dict)
+    return compiling(work)
 
 
 def trainer(size: Size, compute: str) -> tuple[Any, "Llama", nnx.Optimizer, Array]:

@@ -13,16 +13,7 @@ from functools import partial
 from pathlib import Path
 from pydoc_data.topics import topics
 
-from leadline.experiments.data.text.formats import (
-    COMPRESSED,
-    PARQUET,
-    TEXT_SUFFIXES,
-    file_texts,
-    first_invalid,
-    is_text,
-    needed_package,
-    utf8,
-)
+from leadline.experiments.data.text import formats
 from leadline.experiments.runtime.errors import UserError
 
 # Not the standard library, or its tests, or made for one build of Python and different on each machine.
@@ -108,7 +99,7 @@ def hub_texts(entry: str, most: int) -> list[tuple[str, bytes]]:
     if not words[0] or len(words) > 3:
         raise UserError(f"{entry!r}: a data set is hub:NAME, hub:NAME:CONFIGURATION or hub:NAME:CONFIGURATION:SPLIT")
     name, configuration, split = [*words, "", ""][:3]
-    datasets = needed_package("datasets", entry)
+    datasets = formats.needed_package("datasets", entry)
     try:
         rows = datasets.load_dataset(name, configuration or None, split=split or "train", streaming=True)
         columns = rows.column_names or list(next(iter(rows), {}))
@@ -123,12 +114,12 @@ def hub_texts(entry: str, most: int) -> list[tuple[str, bytes]]:
         raise UserError(f'{entry}: no column "text"; its columns are {", ".join(map(repr, columns)) or "none at all"}')
     if not texts:
         raise UserError(f'{entry}: no row has text in its column "text"; choose another split or data set')
-    return [(f"{entry}:{row}", utf8(f"{entry}, row {row}", text)) for row, text in texts]
+    return [(f"{entry}:{row}", formats.utf8(f"{entry}, row {row}", text)) for row, text in texts]
 
 
 def _stdlib_texts(root: Path, names: Sequence[str]) -> Iterator[tuple[str, bytes]]:
     texts = ((name, (root / name).read_bytes()) for name in names)
-    return ((name, text) for name, text in texts if text and first_invalid(text) is None)
+    return ((name, text) for name, text in texts if text and formats.first_invalid(text) is None)
 
 
 def _stdlib_sources(root: Path) -> Iterator[Path]:
@@ -148,17 +139,17 @@ def _sources(entry: str | Path, hub_documents: int | None) -> list[Source]:
         return [_kept(hub_texts(str(entry), hub_documents))]
     path = Path(entry)
     if path.is_file():
-        return [partial(file_texts, path)]
+        return [partial(formats.file_texts, path)]
     if not path.exists():
         raise UserError(f"{path}: no such file or folder; check the path")
     if not path.is_dir():
-        return [_kept(file_texts(path))]
+        return [_kept(formats.file_texts(path))]
     files = sorted(_folder_files(path), key=lambda file: file.relative_to(path).as_posix())
     if not files:
-        packed = " or ".join(sorted(COMPRESSED))
-        suffixes = f"{', '.join([*sorted(TEXT_SUFFIXES), PARQUET])} (and, but for the last, {packed} behind it)"
+        packed = " or ".join(sorted(formats.COMPRESSED))
+        suffixes = f"{', '.join([*sorted(formats.TEXT_SUFFIXES), formats.PARQUET])} (and, but for the last, {packed} behind it)"
         raise UserError(f"{path}: no text in this folder; it needs {suffixes} files")
-    return [partial(file_texts, file) for file in files]
+    return [partial(formats.file_texts, file) for file in files]
 
 
 def _kept(texts: Iterable[tuple[str, bytes]]) -> Source:
@@ -170,4 +161,4 @@ def _folder_files(root: Path) -> Iterator[Path]:
     for folder, folders, files in os.walk(root):
         folders[:] = [f for f in folders if not f.startswith(".") and f != "__pycache__"]
         paths = (Path(folder, file) for file in files if not file.startswith("."))
-        yield from (path for path in paths if is_text(path) and path.stat().st_size > 0)
+        yield from (path for path in paths if formats.is_text(path) and path.stat().st_size > 0)

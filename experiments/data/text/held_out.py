@@ -61,12 +61,6 @@ class Documents:
         """The ids of one document, EOS included."""
         return self.ids[self.ends[number - 1] if number else 0 : self.ends[number]]
 
-    def only(self, chosen: Bool[np.ndarray, "D"]) -> "Documents":
-        """The chosen ones, numbered anew from 0."""
-        tokens = [self.tokens_of(int(number)) for number in np.flatnonzero(chosen)]
-        ids = np.concatenate([self.ids[:0], *tokens])
-        return Documents(ids, np.cumsum([len(part) for part in tokens]), self.sizes[chosen], self.code[chosen])
-
 
 def documents_of(texts: Iterable[Document], ids: UInt[np.ndarray, "tokens"], eos: int) -> Documents:
     """The documents of these ids, beside their texts in the same order.
@@ -84,11 +78,14 @@ def documents_of(texts: Iterable[Document], ids: UInt[np.ndarray, "tokens"], eos
 
 def by_domain(parts: Sequence[Documents]) -> dict[str, Documents]:
     """The documents of all parts that are "code" and those that are "prose", as far as there are any."""
-    starts = np.cumsum([0, *(len(part.ids) for part in parts[:-1])])
-    moved = [(part.ids, part.ends + start, part.sizes, part.code) for part, start in zip(parts, starts, strict=True)]
-    documents = Documents(*map(np.concatenate, zip(*moved, strict=True)))
-    chosen = {"code": documents.code, "prose": ~documents.code}
-    return {domain: documents.only(numbers) for domain, numbers in chosen.items() if numbers.any()}
+    domains = {}
+    for domain, is_code in (("code", True), ("prose", False)):
+        tokens = [part.tokens_of(int(number)) for part in parts for number in np.flatnonzero(part.code == is_code)]
+        if tokens:
+            ends, code = np.cumsum([len(ids) for ids in tokens]), np.full(len(tokens), is_code)
+            sizes = np.concatenate([part.sizes[part.code == is_code] for part in parts])
+            domains[domain] = Documents(np.concatenate(tokens), ends, sizes, code)
+    return domains
 
 
 def keyed_order(count: int) -> Int[np.ndarray, "{count}"]:
