@@ -42,16 +42,20 @@ def received(tokens: int, heads: int) -> Prepared:
     """The sum over queries of each key's probability: a statistic of attention, of which nothing else is used."""
     q, k = (jnp.asarray(x) for x in arrays(1, tokens, heads, 2))
     with jax.set_mesh(make_mesh()):
-        program, facts = compiled(lambda q, k: attention(q, k, k)[1].received, heads, q, k)
-    return Prepared(lambda: program(q, k).block_until_ready(), {"value": value([program(q, k)]), **facts})
+        return compiled(lambda q, k: attention(q, k, k)[1].received, heads, q, k)
 
 
-def compiled(function: Callable[..., Array], heads: int, *arguments: Any) -> tuple[Any, dict[str, float]]:
-    """The compiled function, and its temporary memory for each head [MiB]."""
+def compiled(function: Callable[..., Array], heads: int, *arguments: Any) -> Prepared:
+    """A contestant that runs the compiled function, with its value and its temporary memory for each head [MiB]."""
     program = jax.jit(function).lower(*arguments).compile()
     analysis = program.memory_analysis()
     assert analysis is not None
-    return program, {"temporary_mib_per_head": analysis.temp_size_in_bytes / heads / 2**20}
+    memory = {"temporary_mib_per_head": analysis.temp_size_in_bytes / heads / 2**20}
+
+    def work() -> Array:
+        return program(*arguments).block_until_ready()
+
+    return Prepared(work, {"value": value([work()]), **memory})
 
 
 def _behind_window(
