@@ -9,77 +9,57 @@ import statistics
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import ExitStack
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
-from leadline.experiments.bench.worker import SCRATCH
+from leadline.experiments.bench.worker import SCRATCH, Prepared
 
-ROUNDS = 5
 # The machines that a case is run on.
 Where = Literal["cpu", "accelerator"]
+# The facts of a prepared contestant, and a function that runs one round and returns the seconds of the work.
+Running = tuple[Mapping[str, Any], Callable[[], float]]
 
 
 @dataclass(frozen=True)
 class Contestant:
-    """One way to do the work of a case.
+    """One way to do the work of a case."""
 
-    Attributes:
-        name: in the table.
-        entry: "module:function" that prepares it and returns a `leadline.experiments.bench.worker.Prepared`.
-        settings: arguments of that function, as JSON types.
-        environment: variables that its process gets in addition.
-    """
-
-    name: str
-    entry: str
-    settings: Mapping[str, Any] = field(default_factory=dict)
-    environment: Mapping[str, str] = field(default_factory=dict)
+    name: str  # in the table
+    entry: str  # "module:function" that prepares it and returns a `leadline.experiments.bench.worker.Prepared`
+    settings: Mapping[str, Any] = field(default_factory=dict)  # arguments of that function, as JSON types
+    environment: Mapping[str, str] = field(default_factory=dict)  # variables that its process gets in addition
 
 
-def ours(entry: str, settings: Mapping[str, Any], name: str = "leadline") -> Contestant:
-    """A contestant that runs leadline. `entry` is "module:function" in `leadline.experiments.bench.contestants.ours`."""
-    return Contestant(name, f"leadline.experiments.bench.contestants.ours.{entry}", settings)
+def ours(prepare: Callable[..., Prepared], settings: Mapping[str, Any], name: str = "leadline") -> Contestant:
+    """A contestant of this repository. Its process calls `prepare` with the settings."""
+    return Contestant(name, f"{prepare.__module__}:{prepare.__name__}", settings)
 
 
 def peer(name: str, entry: str, settings: Mapping[str, Any], **environment: str) -> Contestant:
-    """A contestant from another library. `entry` is "module:function" in `leadline.experiments.bench.contestants.peers`."""
-    return Contestant(name, f"leadline.experiments.bench.contestants.peers.{entry}", settings, environment)
+    """A contestant from another library. `entry` is "module:function" in `leadline.experiments.bench.peers`."""
+    return Contestant(name, f"leadline.experiments.bench.peers.{entry}", settings, environment)
 
 
 @dataclass(frozen=True)
 class Case:
-    """The same work for all contestants. The first is leadline.
+    """The same work for all contestants."""
 
-    Attributes:
-        title: what is done.
-        contestants: leadline, then its peers.
-        targets: the smallest ratio of a peer's time to leadline's that is aimed at, by the peer's name.
-        flops: matmul FLOPs of the work; 0 where the rate is not reported.
-        ceiling: the contestant that measures the FLOP/s of this machine's own matrix product.
-        share: the part of that ceiling that is aimed at.
-        utilisation: the part of the accelerator's published peak that is aimed at.
-        tokens: in the work; 0 where the rate is not reported.
-        rate: tokens a second that are aimed at.
-        seconds: the longest time of leadline that is aimed at.
-        tolerance: the largest relative difference of the values that contestants report. They are checked before timing.
-        where: the machines that it is run on; None is all.
-    """
-
-    title: str
-    contestants: tuple[Contestant, ...]
+    title: str  # what is done
+    contestants: tuple[Contestant, ...]  # leadline, then its peers
+    # The smallest ratio of a peer's time to leadline's that is aimed at, by the peer's name.
     targets: Mapping[str, float] = field(default_factory=dict)
-    flops: float = 0.0
-    ceiling: Contestant | None = None
-    share: float | None = None
-    utilisation: float | None = None
-    tokens: int = 0
-    rate: float | None = None
-    seconds: float | None = None
-    tolerance: float = 1e-4
-    where: Where | None = None
+    flops: float = 0.0  # matmul FLOPs of the work; 0 where the rate is not reported
+    ceiling: Contestant | None = None  # the contestant that measures the FLOP/s of this machine's own matrix product
+    share: float | None = None  # the part of that ceiling that is aimed at
+    utilisation: float | None = None  # the part of the accelerator's published peak that is aimed at
+    tokens: int = 0  # in the work; 0 where the rate is not reported
+    rate: float | None = None  # tokens a second that are aimed at
+    seconds: float | None = None  # the longest time of leadline that is aimed at
+    tolerance: float = 1e-4  # the largest relative difference of the values that contestants report, checked before timing
+    where: Where | None = None  # the machines that it is run on; None is all
 
 
 @dataclass(frozen=True)
@@ -109,54 +89,33 @@ class ContestError(Exception):
     """A contestant died, or contestants did not do the same work."""
 
 
-class _Process:
-    """The worker process of a contestant. It is prepared when this returns, and idle between rounds."""
+@contextmanager
+def _process(contestant: Contestant, scratch: str) -> Iterator[Running]:
+    """The worker process of a contestant, prepared and idle between rounds. The end of its input ends it.
 
-    def __init__(self, contestant: Contestant, scratch: str) -> None:
-        self.name, settings = contestant.name, json.dumps(dict(contestant.settings))
-        self._stderr = tempfile.TemporaryFile("w+", encoding="utf-8", errors="replace")  # noqa: SIM115
-        self._process = subprocess.Popen(
-            [sys.executable, "-m", "leadline.experiments.bench.worker", contestant.entry, settings],
-            text=True,
-            env=_environment(contestant, scratch),
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=self._stderr,
-        )
-        self.facts: Mapping[str, Any] = self._answer()
-
-    def __enter__(self) -> "_Process":
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        self._end()
-
-    def round(self) -> float:
-        """Runs one round, and returns the seconds of the work."""
-        self._process.stdin.write("go\n")  # pyright: ignore[reportOptionalMemberAccess]
-        self._process.stdin.flush()  # pyright: ignore[reportOptionalMemberAccess]
-        return float(self._answer()["seconds"])
-
-    def _answer(self) -> Mapping[str, Any]:
-        line = self._process.stdout.readline()  # pyright: ignore[reportOptionalMemberAccess]
-        if line:
-            return json.loads(line)
-        self._process.wait()
-        self._stderr.seek(0)
-        last = self._stderr.read().strip().splitlines()[-1:]
-        self._end()
-        raise ContestError(f"{self.name} died: {last[0] if last else f'exit code {self._process.returncode}'}")
-
-    def _end(self) -> None:
-        """Closes its input, which ends it."""
-        self._process.communicate("")
-        self._stderr.close()
-
-
-def _environment(contestant: Contestant, scratch: str) -> dict[str, str]:
-    """Without a cache of compiled programs, and without JAX's preallocation of an accelerator's memory."""
+    It has no cache of compiled programs, and JAX does not preallocate an accelerator's memory.
+    """
     inherited = {name: value for name, value in os.environ.items() if name != "JAX_COMPILATION_CACHE_DIR"}
-    return {**inherited, "XLA_PYTHON_CLIENT_PREALLOCATE": "false", SCRATCH: scratch, **contestant.environment}
+    environment = {**inherited, "XLA_PYTHON_CLIENT_PREALLOCATE": "false", SCRATCH: scratch, **contestant.environment}
+    settings = json.dumps(dict(contestant.settings))
+    command = [sys.executable, "-m", "leadline.experiments.bench.worker", contestant.entry, settings]
+    pipe = subprocess.PIPE
+    with (
+        tempfile.TemporaryFile("w+", encoding="utf-8", errors="replace") as stderr,
+        subprocess.Popen(command, text=True, env=environment, stdin=pipe, stdout=pipe, stderr=stderr) as process,
+    ):
+
+        def answer(request: str) -> Mapping[str, Any]:
+            process.stdin.write(request)  # pyright: ignore[reportOptionalMemberAccess]
+            process.stdin.flush()  # pyright: ignore[reportOptionalMemberAccess]
+            if line := process.stdout.readline():  # pyright: ignore[reportOptionalMemberAccess]
+                return json.loads(line)
+            process.wait()
+            stderr.seek(0)
+            last = stderr.read().strip().splitlines() or [f"exit code {process.returncode}"]
+            raise ContestError(f"{contestant.name} died: {last[-1]}")
+
+        yield answer(""), lambda: float(answer("go\n")["seconds"])
 
 
 def contest(
@@ -177,26 +136,25 @@ def contest(
     Raises:
         ContestError: if a contestant dies, or the values that they report before timing differ.
     """
-    everyone = [*case.contestants, *([case.ceiling] if case.ceiling else [])]
+    running: dict[str, Running] = {}
     with ExitStack() as stack:
         shared = scratch or stack.enter_context(tempfile.TemporaryDirectory(prefix="leadline-bench-"))
-        processes = []
-        for contestant in everyone:
+        for contestant in (*case.contestants, *([case.ceiling] if case.ceiling else [])):
             tell(f"{case.title}: preparing {contestant.name}")
-            processes.append(stack.enter_context(_Process(contestant, str(shared))))
-        _check_values(case, processes)
-        present = [process for process in processes if "absent" not in process.facts]
-        seconds: dict[str, list[float]] = {process.name: [] for process in processes}
+            running[contestant.name] = stack.enter_context(_process(contestant, str(shared)))
+        _check_values(case, running)
+        seconds: dict[str, list[float]] = {name: [] for name in running}
         for number in range(rounds):
-            for process in present:
-                tell(f"{case.title}: round {number + 1} of {rounds}, {process.name}")
-                seconds[process.name].append(process.round())
-        timed = [Timed(process.name, tuple(seconds[process.name]), process.facts) for process in processes]
+            for name, (facts, run_round) in running.items():
+                if "absent" not in facts:
+                    tell(f"{case.title}: round {number + 1} of {rounds}, {name}")
+                    seconds[name].append(run_round())
+    timed = [Timed(name, tuple(seconds[name]), facts) for name, (facts, _) in running.items()]
     return timed[: len(case.contestants)], timed[-1] if case.ceiling else None
 
 
-def _check_values(case: Case, processes: Sequence[_Process]) -> None:
-    values = {process.name: process.facts["value"] for process in processes if "value" in process.facts}
+def _check_values(case: Case, running: Mapping[str, Running]) -> None:
+    values = {name: facts["value"] for name, (facts, _) in running.items() if "value" in facts}
     for name, value in values.items():
         first_name, first = next(iter(values.items()))
         if not abs(value - first) <= case.tolerance * abs(first):  # also of NaN

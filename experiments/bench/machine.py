@@ -8,6 +8,7 @@ import os
 import platform
 import subprocess
 import sys
+from contextlib import suppress
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
@@ -34,8 +35,10 @@ def main() -> None:
     accelerator = None if device["platform"] == "cpu" else f"{device['count']} x {device['kind']}"
     machine = {"cpu": cpu_model(), "cores": cores(), "memory_gib": memory_gib(), "accelerator": accelerator}
     machine |= {"device_kind": device["kind"], "system": platform.platform()}
-    versions = {**origin["versions"], **peer_versions()}
-    content = {"machine": machine, "versions": versions, "commit": origin["commit"], "dirty": origin["dirty"], "date": now()}
+    for package in PEERS:
+        with suppress(PackageNotFoundError):
+            origin["versions"][package] = version(package)
+    content = {"machine": machine, **{name: origin[name] for name in ("versions", "commit", "dirty")}, "date": now()}
     print(json.dumps(content))  # noqa: T201  # the parent reads it
 
 
@@ -59,17 +62,6 @@ def memory_gib() -> float | None:
         return round(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30, 1)
     except (AttributeError, ValueError):
         return None
-
-
-def peer_versions() -> dict[str, str]:
-    """The versions of the peers that are installed."""
-    versions = {}
-    for package in PEERS:
-        try:
-            versions[package] = version(package)
-        except PackageNotFoundError:
-            continue
-    return versions
 
 
 if __name__ == "__main__":

@@ -63,7 +63,9 @@ def _row(case: Case, times: Timed, ours: Timed, ceiling: float | None, peak: flo
         return row
     row["seconds"] = times.median
     if times is not ours and ours.rounds:
-        row["ratio"] = ratio(times.rounds, ours.rounds)
+        # Round by round, so that a drift of the machine cancels.
+        each = [their / our for their, our in zip(times.rounds, ours.rounds, strict=True)]
+        row["ratio"] = {"median": statistics.median(each), "low": min(each), "high": max(each)}
     if case.tokens:
         row["tokens_a_second"] = case.tokens / times.median
     if case.flops:
@@ -74,24 +76,15 @@ def _row(case: Case, times: Timed, ours: Timed, ceiling: float | None, peak: flo
     return row
 
 
-def ratio(theirs: Sequence[float], ours: Sequence[float]) -> dict[str, float]:
-    """theirs / ours, round by round: the median and the range."""
-    each = [their / our for their, our in zip(theirs, ours, strict=True)]
-    return {"median": statistics.median(each), "low": min(each), "high": max(each)}
-
-
 def _our_targets(case: Case, row: Outcome) -> list[Outcome]:
     """The targets of leadline itself: shares of the ceiling and of the peak, a rate, and a time."""
-    targets = []
-    if case.share is not None and "share" in row:
-        targets.append(_target("share of the ceiling", "at least", case.share, row["share"]))
-    if case.utilisation is not None and "utilisation" in row:
-        targets.append(_target("utilisation", "at least", case.utilisation, row["utilisation"]))
-    if case.rate is not None:
-        targets.append(_target("tokens a second", "at least", case.rate, row["tokens_a_second"]))
-    if case.seconds is not None:
-        targets.append(_target("seconds", "at most", case.seconds, row["seconds"]))
-    return targets
+    aims = (
+        ("share of the ceiling", "at least", case.share, "share"),
+        ("utilisation", "at least", case.utilisation, "utilisation"),
+        ("tokens a second", "at least", case.rate, "tokens_a_second"),
+        ("seconds", "at most", case.seconds, "seconds"),
+    )
+    return [_target(what, bound, aim, row[key]) for what, bound, aim, key in aims if aim is not None and key in row]
 
 
 def _peer_targets(case: Case, row: Outcome) -> list[Outcome]:
@@ -100,10 +93,5 @@ def _peer_targets(case: Case, row: Outcome) -> list[Outcome]:
 
 
 def _target(what: str, bound: str, aim: float, value: float) -> Outcome:
-    return {
-        "what": what,
-        "bound": bound,
-        "aim": aim,
-        "found": value,
-        "met": value >= aim if bound == "at least" else value <= aim,
-    }
+    met = value >= aim if bound == "at least" else value <= aim
+    return {"what": what, "bound": bound, "aim": aim, "found": value, "met": met}

@@ -1,7 +1,7 @@
 """Outcomes as tables of text, for a terminal and for a page of every outcome in a folder. Empty columns are left out."""
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -40,13 +40,6 @@ def page(folder: Path) -> str:
 
 
 def _section(content: Mapping[str, Any]) -> str:
-    tables = [markdown(table_of(case, number)) for number, case in enumerate(content["cases"], start=1)]
-    notes = [f"- {note}\n" for note in content["notes"]]
-    return "\n".join([f"## {content['benchmark']}: {content['question']}\n", _where(content), *tables, "".join(notes)])
-
-
-def _where(content: Mapping[str, Any]) -> str:
-    """Machine, versions, date and commit."""
     machine = content["machine"]
     parts = [f"{machine['cpu']}, {machine['cores']} cores"]
     parts += [f"{machine['memory_gib']:.0f} GiB"] if machine["memory_gib"] else []
@@ -54,7 +47,12 @@ def _where(content: Mapping[str, Any]) -> str:
     versions = ", ".join(f"{name} {version}" for name, version in content["versions"].items())
     commit = f"commit {content['commit'][:10]}{' with changes' if content['dirty'] else ''}" if content["commit"] else ""
     day = ", ".join(part for part in (content["date"], commit, f"{content['rounds']} rounds") if part)
-    return f"{', '.join(parts)}; {day}.\n{versions}.\n"
+    lines = [f"## {content['benchmark']}: {content['question']}\n", f"{', '.join(parts)}; {day}.\n{versions}.\n"]
+    for number, case in enumerate(content["cases"], start=1):
+        rows = rows_of(case)
+        cells = tuple(tuple(row.values()) for row in rows)
+        lines.append(markdown(Table(case["title"], f"case_{number}", tuple(rows[0]), cells, tuple(ceilings(case)))))
+    return "\n".join([*lines, "".join(f"- {note}\n" for note in content["notes"])])
 
 
 def rows_of(case: Mapping[str, Any]) -> list[dict[str, str]]:
@@ -64,13 +62,6 @@ def rows_of(case: Mapping[str, Any]) -> list[dict[str, str]]:
     rows = [_row(entry) | {_title(fact): _fact(fact, entry["facts"].get(fact)) for fact in facts} for entry in contestants]
     filled = [column for column in rows[0] if any(row[column] for row in rows)]
     return [{column: row[column] or MISSING for column in filled} for row in rows]
-
-
-def table_of(case: Mapping[str, Any], number: int) -> Table:
-    """The table of a case for a page, with the ceiling of the run as a note."""
-    rows = rows_of(case)
-    cells = tuple(tuple(row.values()) for row in rows)
-    return Table(case["title"], f"case_{number}", tuple(rows[0]), cells, tuple(ceilings(case)))
 
 
 def ceilings(case: Mapping[str, Any]) -> list[str]:
@@ -100,26 +91,27 @@ def _row(entry: Mapping[str, Any]) -> dict[str, str]:
     }
 
 
-def _aim(target: Mapping[str, Any]) -> str:
-    sign = "≥" if target["bound"] == "at least" else "≤"
-    what, aim = target["what"], target["aim"]
-    match what:
-        case "share of the ceiling" | "utilisation":
-            return f"{what} {sign} {aim:.0%}"
-        case "tokens a second":
-            return f"tokens/s {sign} {aim:,.0f}"
-        case "seconds":
-            return f"{sign} {duration(aim)}"
-        case _:
-            return f"{sign} {aim:.3g}"
-
-
 def duration(seconds: float) -> str:
     """Seconds to three digits, in s, ms or µs."""
     for unit, size in (("s", 1.0), ("ms", 1e-3)):
         if seconds >= size:
             return f"{seconds / size:.3g} {unit}" if seconds / size < 1000 else f"{seconds / size:.0f} {unit}"
     return f"{seconds * 1e6:.3g} µs"
+
+
+# What a target is of: the words before its sign, and how its number is written.
+AIMS: Mapping[str, tuple[str, Callable[[float], str]]] = {
+    "share of the ceiling": ("share of the ceiling ", "{:.0%}".format),
+    "utilisation": ("utilisation ", "{:.0%}".format),
+    "tokens a second": ("tokens/s ", "{:,.0f}".format),
+    "seconds": ("", duration),
+    "ratio": ("", "{:.3g}".format),
+}
+
+
+def _aim(target: Mapping[str, Any]) -> str:
+    words, written = AIMS[target["what"]]
+    return f"{words}{'≥' if target['bound'] == 'at least' else '≤'} {written(target['aim'])}"
 
 
 def _title(fact: str) -> str:

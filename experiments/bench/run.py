@@ -1,6 +1,5 @@
 """Chooses benchmarks by name, runs them and keeps their outcomes."""
 
-import difflib
 import json
 import tempfile
 from collections.abc import Callable, Sequence
@@ -11,7 +10,8 @@ from leadline.experiments.bench.cases import attention, decode, evaluation, mech
 from leadline.experiments.bench.contest import Benchmark, contest
 from leadline.experiments.bench.outcome import Outcome, outcome
 from leadline.experiments.bench.page import PAGE, page
-from leadline.experiments.data.text.encoding import replacing
+from leadline.experiments.config.base import nearest
+from leadline.experiments.records.json_file import write_whole
 from leadline.experiments.runtime.errors import UserError
 
 Tell = Callable[[str], None]
@@ -20,17 +20,17 @@ Tell = Callable[[str], None]
 def benchmarks() -> tuple[Benchmark, ...]:
     """All benchmarks, in the order in which they run."""
     return (
-        step.benchmark(),
-        attention.benchmark(),
-        mechanisms.benchmark(),
-        sweep.benchmark(),
-        evaluation.benchmark(),
-        attention.sinks(),
-        decode.benchmark(),
-        tokenization.benchmark(),
-        step.compilation(),
-        startup.benchmark(),
-        step.pipeline(),
+        step.TRAINING,
+        attention.ATTENTION,
+        mechanisms.MECHANISMS,
+        sweep.SWEEP,
+        evaluation.EVALUATION,
+        attention.SINKS,
+        decode.DECODING,
+        tokenization.TOKENIZATION,
+        step.COMPILATION,
+        startup.STARTUP,
+        step.PIPELINE,
     )
 
 
@@ -43,9 +43,7 @@ def chosen(names: Sequence[str]) -> list[Benchmark]:
     known = {benchmark.name: benchmark for benchmark in benchmarks()}
     for name in names:
         if name not in known:
-            close = difflib.get_close_matches(name, known, n=1, cutoff=0.5)
-            hint = f"did you mean {close[0]!r}?" if close else f"there are {', '.join(known)}"
-            raise UserError(f"{name!r} is no benchmark; {hint}")
+            raise UserError(f"{name!r} is no benchmark{nearest(name, list(known))}")
     return [known[name] for name in dict.fromkeys(names)] or list(known.values())
 
 
@@ -84,13 +82,10 @@ def keep(folder: Path, content: dict[str, Any]) -> None:
         UserError: if the folder cannot be written.
     """
     try:
-        _write(folder / f"{content['benchmark']}.json", json.dumps(content, indent=1, allow_nan=False) + "\n")
-        _write(folder / PAGE, page(folder))
+        folder.mkdir(parents=True, exist_ok=True)
+        outcome_file = folder / f"{content['benchmark']}.json"
+        write_whole(outcome_file, (json.dumps(content, indent=1, allow_nan=False) + "\n").encode())
+        write_whole(folder / PAGE, page(folder).encode())
     except OSError as error:
         reason = error.strerror or error
         raise UserError(f"{folder}: cannot be written ({reason}); choose another folder with --results") from error
-
-
-def _write(path: Path, text: str) -> None:
-    with replacing(path, path.parent) as file:
-        file.write(text.encode())

@@ -20,19 +20,13 @@ SCRATCH = "LEADLINE_BENCH_SCRATCH"
 
 @dataclass(frozen=True)
 class Prepared:
-    """What `prepare(**settings)` returns.
+    """What `prepare(**settings)` returns."""
 
-    Attributes:
-        work: does the work once and waits until it is done.
-        facts: by name. "value" must agree between the contestants of a case; the others are columns of its table.
-        often: whether a round repeats the work. False for work that takes seconds.
-        more: further facts, from what the first `work()` returned.
-    """
-
-    work: Callable[[], Any]
+    work: Callable[[], Any]  # does the work once and waits until it is done
+    # By name. "value" must agree between the contestants of a case; the others are columns of its table.
     facts: Mapping[str, Any] = field(default_factory=dict)
-    often: bool = True
-    more: Callable[[Any], Mapping[str, Any]] | None = None
+    often: bool = True  # whether a round repeats the work; False for work that takes seconds
+    more: Callable[[Any], Mapping[str, Any]] | None = None  # further facts, from what the first `work()` returned
 
 
 def scratch() -> Path:

@@ -7,8 +7,9 @@ Guo, Pai, Bai, Jiao, Jordan and Mei, "Active-Dormant Attention Heads" (2024), ar
 x_1 is no trigger. So a trigger always repeats a token that is neither a trigger nor BOS, and no trigger follows a trigger.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, no_type_check
+from typing import Any, ClassVar, no_type_check
 
 import jax
 import jax.numpy as jnp
@@ -111,7 +112,10 @@ def oracle_loss(tokens: Int32[Array, "B T"], task: Backcopy) -> Float[Array, "B 
     """
     query, following = tokens[:, :-1], tokens[:, 1:]
     before = jnp.concatenate([tokens[:, :1], tokens[:, :-2]], axis=1)
-    drawn = -_log_next(task)[query, following]
+    first = jnp.where(task.trigger, 0.0, task.unigram)
+    # Log-probabilities of the token after each id, by bigram; the last row is that after BOS.
+    log_next = jnp.concatenate([task.log_bigram, jnp.log(first / first.sum())[None, :]])
+    drawn = -log_next[query, following]
     copied = jnp.where(following == before, 0.0, jnp.inf)
     return jnp.where(trigger_queries(query, task), copied, drawn)
 
@@ -139,39 +143,16 @@ def _draw(cumulative: Float[Array, "rows V"], uniform: Float[Array, "B"]) -> Int
     return (cumulative <= uniform[:, None]).sum(axis=-1, dtype=jnp.int32)
 
 
-def _log_next(task: Backcopy) -> Float[Array, "ids V"]:
-    """Log-probabilities of the token after each id, by bigram; the last row is that after BOS."""
-    first = jnp.where(task.trigger, 0.0, task.unigram)
-    return jnp.concatenate([task.log_bigram, jnp.log(first / first.sum())[None, :]])
-
-
-def backcopy_vocabulary(data: BackcopyData) -> int:
-    """The ids of the task, and BOS."""
-    return data.vocabulary + 1
-
-
 @dataclass(frozen=True)
 class BackcopySource:
     """The task as a source of training steps, and the sequences that its models are measured on."""
 
     data: BackcopyData
-    task: Backcopy
-
-    @property
-    def vocabulary(self) -> int:
-        return backcopy_vocabulary(self.data)
-
-    @property
-    def shared(self) -> Backcopy:
-        return self.task
-
-    @property
-    def described(self) -> dict[str, Any]:
-        return {"name": "backcopy", "digest": None}  # wholly drawn from the configuration and the seed
-
-    @property
-    def tokenizer(self) -> None:
-        return None
+    vocabulary: int
+    shared: Backcopy
+    tokenizer: ClassVar[None] = None
+    # Wholly drawn from the configuration and the seed.
+    described: ClassVar[Mapping[str, Any]] = {"name": "backcopy", "digest": None}
 
     def inputs(self, seed: int, step: int, batch: int) -> UInt32[np.ndarray, "3"]:  # noqa: ARG002
         """Seed, step, and how many ids are cut off the front: 1 where BOS is absent, else 0."""
@@ -184,4 +165,4 @@ class BackcopySource:
     def held_out(self, sequences: int) -> Int[Array, "B T"]:
         """Sequences [sequences, length + 1] that no training seed draws, the same for every arm and seed."""
         inputs = self.inputs(HELD_OUT_SEED, 0, sequences)
-        return jax.jit(self.sample, static_argnums=2)(inputs, self.task, sequences).tokens
+        return jax.jit(self.sample, static_argnums=2)(inputs, self.shared, sequences).tokens

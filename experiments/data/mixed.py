@@ -1,12 +1,12 @@
 """Text and associative recall in one batch: a model learns language, and to look up tokens over a known distance."""
 
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, UInt32
+from jaxtyping import Array
 
 from leadline.experiments.config.data import MixedData
 from leadline.experiments.data.recall import NEVER, Recall, sample
@@ -29,11 +29,6 @@ def recall_task(data: MixedData) -> Recall:
     return Recall(data.keys, data.values, ByteTokenizer().vocabulary_size)
 
 
-def mixed_vocabulary(data: MixedData) -> int:
-    """The ids of text and those of recall."""
-    return ByteTokenizer().vocabulary_size + recall_task(data).size
-
-
 @dataclass(frozen=True)
 class MixedSource:
     """The first half of a batch is text, where every target counts; the second is recall, where only the answers count.
@@ -43,19 +38,10 @@ class MixedSource:
     """
 
     data: MixedData
+    vocabulary: int
     text: WeightedText
-
-    @property
-    def vocabulary(self) -> int:
-        return mixed_vocabulary(self.data)
-
-    @property
-    def shared(self) -> None:
-        return None
-
-    @property
-    def tokenizer(self) -> ByteTokenizer:
-        return ByteTokenizer()
+    shared: ClassVar[None] = None
+    tokenizer: ClassVar[ByteTokenizer] = ByteTokenizer()
 
     @property
     def described(self) -> dict[str, Any]:
@@ -66,7 +52,7 @@ class MixedSource:
         return MixedInputs(text, step_inputs(seed, step))
 
     def sample(self, inputs: MixedInputs, shared: None, batch: int) -> Sample:  # noqa: ARG002
-        recall = _recall(jnp.asarray(inputs.key), recall_task(self.data), batch - batch // 2, self.data.length)
+        recall = sample(step_key(jnp.asarray(inputs.key)), recall_task(self.data), batch - batch // 2, self.data.length)
         if recall.weights is None or recall.evidence is None:
             raise ValueError("a sample of recall has weights and evidence")
         of_text = jnp.full((batch // 2, self.data.length), 1 / max(1, batch // 2 * self.data.length))
@@ -84,9 +70,5 @@ class MixedSource:
 
     def held_out_recall(self, length: int, rows: int) -> Sample:
         """Rows [rows, length + 1] of recall that no training seed draws, the same for every arm and seed; on the host."""
-        inputs = step_inputs(HELD_OUT_SEED, 0)
-        return jax.device_get(jax.jit(_recall, static_argnums=(1, 2, 3))(inputs, recall_task(self.data), rows, length))
-
-
-def _recall(inputs: UInt32[Array, "2"], task: Recall, rows: int, length: int) -> Sample:
-    return sample(step_key(inputs), task, rows, length)
+        key = step_key(jnp.asarray(step_inputs(HELD_OUT_SEED, 0)))
+        return jax.device_get(jax.jit(sample, static_argnums=(1, 2, 3))(key, recall_task(self.data), rows, length))

@@ -30,11 +30,7 @@ def keyed(seed: int, counter: Integer[np.ndarray, "..."]) -> UInt64[np.ndarray, 
     return mix(start + counter.astype(np.uint64))
 
 
-def permute(
-    index: Integer[np.ndarray, "items"],
-    n: int,
-    key: UInt64[np.ndarray, "#items"],
-) -> Int64[np.ndarray, "items"]:
+def permute(index: Integer[np.ndarray, "items"], n: int, key: UInt64[np.ndarray, "#items"]) -> Int64[np.ndarray, "items"]:
     """Where a permutation of range(n), chosen by the key, sends each index.
 
     A Feistel network over pairs (a, b) in range(A) x range(B), A = ceil(sqrt(n)), B = ceil(n / A), with rounds
@@ -60,9 +56,7 @@ def permute(
 
 
 def _feistel(
-    values: UInt64[np.ndarray, "items"],
-    round_keys: UInt64[np.ndarray, "rounds items"],
-    sides: tuple[int, int],
+    values: UInt64[np.ndarray, "items"], round_keys: UInt64[np.ndarray, "rounds items"], sides: tuple[int, int]
 ) -> UInt64[np.ndarray, "items"]:
     size, other_size = (np.uint64(side) for side in sides)
     half, other = np.divmod(values, size)[::-1]

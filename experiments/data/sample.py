@@ -14,17 +14,12 @@ HELD_OUT_SEED = 2**32 - 1
 @no_type_check  # JAX rebuilds trees from whatever a transformation leaves: shapes, host arrays
 @struct.dataclass
 class Sample:
-    """Rows of ids whose token t + 1 is the target of position t.
-
-    Attributes:
-        tokens: the ids.
-        weights: of each target in the loss; None: all are equal.
-        evidence: the position of the token from which a target can be known, -1 where there is none; None: nowhere. The
-            distance of a recall is t - evidence, its depth evidence / T.
-    """
+    """Rows of ids whose token t + 1 is the target of position t."""
 
     tokens: Int[Array, "*C B T+1"]
-    weights: Float[Array, "*C B T"] | None = None
+    weights: Float[Array, "*C B T"] | None = None  # of each target in the loss; None: all are equal
+    # The position of the token from which a target can be known, -1 where there is none; None: nowhere. The distance of a
+    # recall is t - evidence, its depth evidence / T.
     evidence: Int[Array, "*C B T"] | None = None
 
 

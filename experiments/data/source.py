@@ -4,13 +4,13 @@ A source splits the work in two: `inputs(seed, step)` on the host, small arrays 
 shared)` inside the compiled step, the ids [B, T + 1] that they stand for.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
 
 from leadline.experiments.config.data import BackcopyData, Data, MixedData, Mixture, MixturePart, RetrievalData, TextData
-from leadline.experiments.data.backcopy import BackcopySource, backcopy_vocabulary, make_task
-from leadline.experiments.data.mixed import MixedSource, mixed_vocabulary
+from leadline.experiments.data.backcopy import BackcopySource, make_task
+from leadline.experiments.data.mixed import MixedSource, recall_task
 from leadline.experiments.data.retrieval.source import RetrievalSource
 from leadline.experiments.data.retrieval.vocabulary import vocabulary_of
 from leadline.experiments.data.sample import Sample
@@ -18,7 +18,7 @@ from leadline.experiments.data.text.batches import first_tokens
 from leadline.experiments.data.text.corpus import stdlib_documents, text_documents
 from leadline.experiments.data.text.held_out import documents_of
 from leadline.experiments.data.text.mixture import WeightedText, shares_of
-from leadline.experiments.data.text.source import TextSource, listed, text_vocabulary
+from leadline.experiments.data.text.source import TextSource, listed
 from leadline.experiments.data.text.split import Split, split
 from leadline.experiments.data.text.tokens import Report, end_of_document, token_files
 from leadline.experiments.data.text.training import trained_tokenizer
@@ -41,7 +41,7 @@ class Source(Protocol):
         ...
 
     @property
-    def described(self) -> dict[str, Any]:
+    def described(self) -> Mapping[str, Any]:
         """Name, digest, documents and tokens of both sides, for the record."""
         ...
 
@@ -68,15 +68,19 @@ def open_source(
     Raises:
         UserError: for a corpus that cannot be read, divided or encoded.
     """
+    size = vocabulary_size(data)
     if isinstance(data, RetrievalData):
         return RetrievalSource(data)
     if isinstance(data, BackcopyData):
-        return BackcopySource(data, make_task(data.vocabulary, data.triggers, data.task_seed, data.zipf))
+        return BackcopySource(data, size, make_task(data.vocabulary, data.triggers, data.task_seed, data.zipf))
     corpora = data.corpus.parts if isinstance(data.corpus, Mixture) else (MixturePart(corpus=data.corpus, weight=1.0),)
     shares = shares_of([part.weight for part in corpora])
     # All of them are read before any is encoded: what is missing is said at once.
     sides = [_sides(part.corpus, data, alone=len(corpora) == 1) for part in corpora]
-    tokenizer = _tokenizer(data, sides, cache)
+    if isinstance(data, MixedData) or data.tokenizer is None:
+        tokenizer = ByteTokenizer()
+    else:
+        tokenizer = trained_tokenizer(data.tokenizer, [part.train for part in sides], cache)
     # Tokenizers in Python keep to one core, so they encode in several processes.
     in_processes = not isinstance(tokenizer, ByteTokenizer | FastTokenizer)
     files = tuple(token_files(part, tokenizer, cache, report, in_processes=in_processes) for part in sides)
@@ -85,14 +89,7 @@ def open_source(
     names = tuple(str(listed(part.corpus)) for part in corpora)
     first = first_tokens("absent" if isinstance(data, MixedData) else data.bos, tokenizer)
     text = WeightedText(files, documents, names, shares, first)
-    return MixedSource(data, text) if isinstance(data, MixedData) else TextSource(data, text, tokenizer)
-
-
-def _tokenizer(data: TextData | MixedData, sides: Sequence[Split], cache: Path) -> Tokenizer:
-    """Bytes, or what is trained on the training text of all parts."""
-    if isinstance(data, MixedData) or data.tokenizer is None:
-        return ByteTokenizer()
-    return trained_tokenizer(data.tokenizer, [part.train for part in sides], cache)
+    return MixedSource(data, size, text) if isinstance(data, MixedData) else TextSource(data, size, text, tokenizer)
 
 
 def _sides(corpus: str | tuple[str, ...], data: TextData | MixedData, *, alone: bool) -> Split:
@@ -100,7 +97,12 @@ def _sides(corpus: str | tuple[str, ...], data: TextData | MixedData, *, alone: 
     try:
         documents = stdlib_documents() if isinstance(corpus, str) else text_documents(corpus, data.hub_documents)
         sides = split(documents, data.held_out)
-        _check_length(data, sides)
+        tokens = sides.train.bytes + len(sides.train)  # bytes, and EOS
+        if data.length >= tokens:  # before any of it is written
+            raise UserError(
+                f"data.length = {data.length}: a window and its last target take {data.length + 1} tokens, and the training "
+                f"text has {tokens}; shorten it or add text"
+            )
     except UserError as error:
         if alone:
             raise
@@ -108,24 +110,14 @@ def _sides(corpus: str | tuple[str, ...], data: TextData | MixedData, *, alone: 
     return sides
 
 
-def _check_length(data: TextData | MixedData, sides: Split) -> None:
-    """UserError where no window fits into the training text, before any of it is written."""
-    tokens = sides.train.bytes + len(sides.train)  # bytes, and EOS
-    if data.length >= tokens:
-        raise UserError(
-            f"data.length = {data.length}: a window and its last target take {data.length + 1} tokens, and the training text "
-            f"has {tokens}; shorten it or add text"
-        )
-
-
 def vocabulary_size(data: Data) -> int:
     """Ids that a model of this data needs, known without reading any."""
     match data:
         case BackcopyData():
-            return backcopy_vocabulary(data)
+            return data.vocabulary + 1  # and BOS
         case RetrievalData():
             return vocabulary_of(data).size
         case MixedData():
-            return mixed_vocabulary(data)
+            return ByteTokenizer().vocabulary_size + recall_task(data).size
         case TextData():
-            return text_vocabulary(data)
+            return ByteTokenizer().vocabulary_size if data.tokenizer is None else data.tokenizer.vocabulary

@@ -1,10 +1,15 @@
 """The cost of each mechanism, beside the same model or the same attention without it."""
 
+from collections.abc import Mapping
 from typing import Any
 
+from leadline.experiments.bench.cases.attention import windowed
 from leadline.experiments.bench.cases.step import MIDDLE, SMALL
 from leadline.experiments.bench.contest import Benchmark, Case, Where, ours
-from leadline.experiments.bench.workloads.llama import Size
+from leadline.experiments.bench.worker import Prepared
+from leadline.experiments.bench.workloads.arms import Arm, trained_together
+from leadline.experiments.bench.workloads.llama import Size, config, stepping
+from leadline.experiments.config.model import ModelConfig
 
 ALIBI = "ALiBi in place of RoPE"
 CHANGES: dict[str, dict[str, Any]] = {
@@ -16,39 +21,46 @@ SIZES: tuple[tuple[Size, str, Where], ...] = ((SMALL, "float32", "cpu"), (MIDDLE
 # On an accelerator a mechanism may cost a step 3 % at most.
 LEAST = 1 / 1.03
 TOKENS, WINDOW, INITIAL_TOKENS = 8192, 256, 4
-HEADS = {"cpu": 4, "accelerator": 16}
 TIMES_A_WINDOW = 3.0
 
 
-def benchmark() -> Benchmark:
-    """In float32 on a CPU, in bfloat16 on an accelerator."""
-    steps = tuple(_step(name, *machine) for machine in SIZES for name in CHANGES)
-    return Benchmark(
-        "mechanisms",
-        "What does a mechanism cost?",
-        (*steps, _window("float32", "cpu"), _window("bfloat16", "accelerator")),
-        (
-            "leadline: a training step with the mechanism; plain: RoPE, softmax, no gate",
-            "the window and the initial tokens are values: the same program computes full attention",
-        ),
-    )
+def with_mechanism(size: Mapping[str, int], compute: str, changes: Mapping[str, Any]) -> Prepared:
+    """A step of the benchmarks' model with `changes` in its configuration, from random weights."""
+    shape = Size(**size)
+    model = ModelConfig.model_validate({**config(shape, compute).model_dump(), **changes})
+    return Prepared(stepping(trained_together(shape, [Arm(model)])[0]).work)
 
 
 def _step(name: str, size: Size, compute: str, where: Where) -> Case:
     common = {"size": size.as_json(), "compute": compute}
     contestants = (
-        ours("sweep:with_mechanism", {**common, "changes": CHANGES[name]}),
-        ours("sweep:with_mechanism", {**common, "changes": {}}, "plain"),
+        ours(with_mechanism, {**common, "changes": CHANGES[name]}),
+        ours(with_mechanism, {**common, "changes": {}}, "plain"),
     )
     targets = {"plain": LEAST} if where == "accelerator" and name != ALIBI else {}
     return Case(f"{name}, {size.title}, {compute}", contestants, targets=targets, tokens=size.tokens, where=where)
 
 
-def _window(compute: str, where: Where) -> Case:
-    common = {"tokens": TOKENS, "heads": HEADS[where], "compute": compute}
+def _window(heads: int, compute: str, where: Where) -> Case:
+    common = {"tokens": TOKENS, "heads": heads, "compute": compute}
     contestants = (
-        ours("attention:windowed", {**common, "window": WINDOW, "initial_tokens": INITIAL_TOKENS}),
-        ours("attention:windowed", {**common, "window": None}, "full attention"),
+        ours(windowed, {**common, "window": WINDOW, "initial_tokens": INITIAL_TOKENS}),
+        ours(windowed, {**common, "window": None}, "full attention"),
     )
     title = f"attention forward and backward, window {WINDOW} and {INITIAL_TOKENS} initial tokens, T{TOKENS}, {compute}"
     return Case(title, contestants, targets={"full attention": TIMES_A_WINDOW}, tokens=TOKENS, where=where)
+
+
+MECHANISMS = Benchmark(
+    "mechanisms",
+    "What does a mechanism cost?",
+    (
+        *(_step(name, *machine) for machine in SIZES for name in CHANGES),
+        _window(4, "float32", "cpu"),
+        _window(16, "bfloat16", "accelerator"),
+    ),
+    (
+        "leadline: a training step with the mechanism; plain: RoPE, softmax, no gate",
+        "the window and the initial tokens are values: the same program computes full attention",
+    ),
+)

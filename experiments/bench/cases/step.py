@@ -1,10 +1,21 @@
 """A training step, forward, backward, clip and AdamW; its compilation, and the batches that it is fed."""
 
+from collections.abc import Mapping
 from dataclasses import replace
 
+import jax
+import numpy as np
+
+from leadline.experiments.bench.compilations import compiling
 from leadline.experiments.bench.contest import Benchmark, Case, ours, peer
-from leadline.experiments.bench.contestants.limits import ceiling
-from leadline.experiments.bench.workloads.llama import Size, step_flops
+from leadline.experiments.bench.limits import ceiling
+from leadline.experiments.bench.worker import Prepared, scratch
+from leadline.experiments.bench.workloads.arms import Arm, arms_together, loaded, trained_together
+from leadline.experiments.bench.workloads.llama import LEARNING_RATE, Size, config, step_flops, stepping
+from leadline.experiments.config.data import TextData
+from leadline.experiments.data.source import open_source
+from leadline.experiments.runtime.cpu import cores
+from leadline.experiments.runtime.ensemble import ensemble_mesh, over_arms, stack
 
 TINY = Size(layers=2, width=64, heads=2, hidden=176, vocabulary=64, length=256, batch=8)
 SMALL = Size(layers=4, width=256, heads=4, hidden=704, vocabulary=1024, length=256, batch=16)
@@ -31,28 +42,53 @@ LAYERS, SECONDS = (4, 16, 48), 1.2
 STEP, BATCH_SHARE = "the training step", 0.02
 
 
-def benchmark() -> Benchmark:
-    """Four sizes in two types, and three sizes for accelerators."""
-    cases = [_case(size, compute) for compute in ("float32", "bfloat16") for size in (TINY, SMALL, WIDE, LONG)]
-    cases += [replace(_case(size, "bfloat16"), where="accelerator", utilisation=aim) for size, aim in UTILISATION.items()]
-    return Benchmark(
-        "step",
-        "How long does a training step take?",
-        tuple(cases),
-        (
-            "a step: forward, backward, clipping of the global norm, AdamW; the same weights and ids, and an equal third loss",
-            "FLOP: 6 for each parameter of a matrix product (the tied head counts, the embedding look-up does not) and token, "
-            "plus attention over visible keys only; the ceiling is JAX's matrix product of 2048 x 2048 in the same run",
-        ),
-    )
+def prepare(size: Mapping[str, int], compute: str) -> Prepared:
+    """One model on all devices."""
+    shape = Size(**size)
+    work, seconds = trained_together(shape, [Arm(config(shape, compute))], loaded(shape))
+    return stepping(work, compile_seconds=seconds)
 
 
-def _case(size: Size, compute: str) -> Case:
+def compilation(size: Mapping[str, int], on_disk: bool) -> Prepared:
+    """Compiles the step without programs in the process. With `on_disk` they are loaded from the persistent cache."""
+    shape = Size(**size)
+    mesh, step, state, inputs = arms_together(shape, [Arm(config(shape, "float32"))], loaded(shape))
+    if on_disk:
+        jax.config.update("jax_compilation_cache_dir", str(scratch() / "programs"))
+        jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.0)
+
+    def work() -> None:
+        with jax.set_mesh(mesh):
+            over_arms(step, donate=True).lower(state, inputs, None).compile()  # pyright: ignore[reportFunctionMemberAccess]
+
+    if on_disk:
+        work()  # fills the cache
+    return compiling(work)
+
+
+def batch(size: Mapping[str, int]) -> Prepared:
+    """The batch of a step as `leadline.experiments.training.loop` makes it, of the standard library's bytes."""
+    jax.config.update("jax_num_cpu_devices", cores())
+    shape = Size(**size)
+    source = open_source(TextData(kind="text", corpus="stdlib", length=shape.length), scratch())
+    mesh, step = ensemble_mesh(1, shape.batch, shape.width), 0
+
+    def work() -> None:
+        nonlocal step
+        with jax.set_mesh(mesh):
+            inputs = stack([source.inputs(0, step, shape.batch)], mesh)
+            jax.block_until_ready((inputs, stack([np.float32(LEARNING_RATE)], mesh)))
+        step += 1
+
+    return Prepared(work)
+
+
+def _step(size: Size, compute: str) -> Case:
     common = {"size": size.as_json(), "compute": compute}
     return Case(
         f"training step, {size.title}, {compute}",
         (
-            ours("step:prepare", common),
+            ours(prepare, common),
             peer("torch", "torch_llama:prepare", common),
             peer("torch.compile", "torch_llama:prepare", {**common, "compiled": True}),
             peer("transformers", "transformers_llama:prepare", common),
@@ -67,41 +103,49 @@ def _case(size: Size, compute: str) -> Case:
     )
 
 
-def compilation() -> Benchmark:
-    """The same model at three depths."""
-    return Benchmark(
-        "compile",
-        "How long does it take to compile a training step, and does that grow with depth?",
-        tuple(_compilation(layers) for layers in LAYERS),
-        (
-            "tracing, lowering and XLA, of the whole step with AdamW; from disk: no programs in the process, but in the "
-            "persistent cache",
-            "flax.nnx as its guide writes a model: layers in a list, so that the program grows with their number",
-        ),
-    )
+TRAINING = Benchmark(
+    "step",
+    "How long does a training step take?",
+    (
+        *(_step(size, compute) for compute in ("float32", "bfloat16") for size in (TINY, SMALL, WIDE, LONG)),
+        *(replace(_step(size, "bfloat16"), where="accelerator", utilisation=aim) for size, aim in UTILISATION.items()),
+    ),
+    (
+        "a step: forward, backward, clipping of the global norm, AdamW; the same weights and ids, and an equal third loss",
+        "FLOP: 6 for each parameter of a matrix product (the tied head counts, the embedding look-up does not) and token, "
+        "plus attention over visible keys only; the ceiling is JAX's matrix product of 2048 x 2048 in the same run",
+    ),
+)
 
 
 def _compilation(layers: int) -> Case:
     size = Size(layers=layers, width=128, heads=2, hidden=352, vocabulary=256, length=128, batch=8)
     common = {"size": size.as_json()}
     contestants = (
-        ours("step:compilation", {**common, "on_disk": False}),
-        ours("step:compilation", {**common, "on_disk": True}, "leadline, from disk"),
+        ours(compilation, {**common, "on_disk": False}),
+        ours(compilation, {**common, "on_disk": True}, "leadline, from disk"),
         peer("flax.nnx", "nnx_llama:prepare_compilation", common),
     )
     return Case(f"compiling a training step, {size.title}", contestants, targets={"flax.nnx": 1.0}, seconds=SECONDS)
 
 
-def pipeline() -> Benchmark:
-    """At the size SMALL of the training step."""
-    settings = {"size": SMALL.as_json()}
-    contestants = (ours("step:batch", settings), ours("step:prepare", {**settings, "compute": "float32"}, STEP))
-    return Benchmark(
-        "pipeline",
-        "What part of a training step does its batch take?",
-        (Case(f"a batch, {SMALL.title}", contestants, targets={STEP: 1 / BATCH_SHARE}, tokens=SMALL.tokens),),
-        (
-            "a batch: windows of a memory-mapped corpus by (seed, step), in a new order each epoch, and the learning rate, "
-            "moved to the devices; the aim is a step that takes at least 50 times as long",
-        ),
-    )
+COMPILATION = Benchmark(
+    "compile",
+    "How long does it take to compile a training step, and does that grow with depth?",
+    tuple(_compilation(layers) for layers in LAYERS),
+    (
+        "tracing, lowering and XLA, of the whole step with AdamW; from disk: no programs in the process, but in the "
+        "persistent cache",
+        "flax.nnx as its guide writes a model: layers in a list, so that the program grows with their number",
+    ),
+)
+FED = ours(batch, {"size": SMALL.as_json()}), ours(prepare, {"size": SMALL.as_json(), "compute": "float32"}, STEP)
+PIPELINE = Benchmark(
+    "pipeline",
+    "What part of a training step does its batch take?",
+    (Case(f"a batch, {SMALL.title}", FED, targets={STEP: 1 / BATCH_SHARE}, tokens=SMALL.tokens),),
+    (
+        "a batch: windows of a memory-mapped corpus by (seed, step), in a new order each epoch, and the learning rate, "
+        "moved to the devices; the aim is a step that takes at least 50 times as long",
+    ),
+)

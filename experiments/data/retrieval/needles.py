@@ -3,14 +3,19 @@
 Those of RULER (Hsieh et al. 2024, arXiv:2404.06654) and of "Lost in the Middle" (Liu et al. 2023, arXiv:2307.03172), with ids
 in place of sentences, words and UUIDs. Each raises UserError where its needles and its question do not fit into the length, or
 where there are too few keys or values.
+
+The needles are pieces of equal width at random places of a row of fillers, none over another: a context of C tokens with n
+pieces of width w is a sequence of C - n (w - 1) slots, each of which holds one filler or one piece. Every choice of n slots is
+equally likely. RULER instead draws again until a sample fits, which may never end.
 """
+
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
-from jaxtyping import PRNGKeyArray
+from jaxtyping import Array, Float, Int32, PRNGKeyArray
 
-from leadline.experiments.data.retrieval.haystack import answered, column, distinct, haystack, place, shared_values, values_of
-from leadline.experiments.data.retrieval.vocabulary import ASK, EQUALS, NEEDLE, Batch, Task, check_length, task_id
+from leadline.experiments.data.retrieval.vocabulary import ASK, EQUALS, NEEDLE, Batch, Task, shared_values, task_id
 from leadline.experiments.data.sample import Sample
 
 
@@ -23,14 +28,14 @@ def passkey(key: PRNGKeyArray, batch: Batch) -> Sample:
     repository cuts its noise at a random character.)
     """
     symbols = batch.data.symbols
-    check_length("passkey", batch.length, 2 * symbols + 2)
+    batch.check("passkey", 2 * symbols + 2)
     noise, draw, where = jax.random.split(key, 3)
     secret = shared_values(draw, batch.vocabulary, (batch.rows, symbols))
     needle = jnp.concatenate([column(NEEDLE, batch.rows), secret], axis=1)
     size = batch.length - 1 - symbols
-    hidden = haystack(noise, batch, size, needle[:, None], place(where, batch.rows, size - symbols, 1, batch.at))
+    hidden = haystack(noise, batch, size, needle[:, None], distinct(where, batch.rows, size - symbols, 1, batch.at))
     evidence = hidden.starts + 1 + jnp.arange(symbols, dtype=jnp.int32)[None]
-    return answered("passkey", hidden, column(ASK, batch.rows), secret, evidence)
+    return answered("passkey", hidden, secret[:, :0], secret, evidence)
 
 
 def multi_key(key: PRNGKeyArray, batch: Batch) -> Sample:
@@ -39,7 +44,7 @@ def multi_key(key: PRNGKeyArray, batch: Batch) -> Sample:
     RULER's niah_multikey: one needle is asked for, the others distract; the keys are all different. `at` is the depth of the
     pair asked for.
     """
-    check_length("multi_key", batch.length, (batch.data.needles + 1) * (1 + batch.data.symbols) + 1)
+    batch.check("multi_key", (batch.data.needles + 1) * (1 + batch.data.symbols) + 1, keys=batch.data.needles)
     return _pairs(key, batch, "multi_key", batch.data.needles)
 
 
@@ -51,23 +56,22 @@ def key_value(key: PRNGKeyArray, batch: Batch) -> Sample:
     0 the first, 1 the last.
     """
     width = 1 + batch.data.symbols
-    check_length("key_value", batch.length, 2 * width + 1)
-    return _pairs(key, batch, "key_value", (batch.length - 1 - width) // width)
+    count = (batch.length - 1 - width) // width
+    batch.check("key_value", 2 * width + 1, keys=count)
+    return _pairs(key, batch, "key_value", count)
 
 
 def _pairs(key: PRNGKeyArray, batch: Batch, task: Task, count: int) -> Sample:
     """Rows with `count` pairs at drawn places, the first of which is asked for."""
     v, symbols = batch.vocabulary, batch.data.symbols
-    v.need("keys", count, task)
     noise, names, draw, where = jax.random.split(key, 4)
-    keys = distinct(names, batch.rows, v.first_key, v.keys, count)
-    values = values_of(draw, v, keys, symbols)
+    keys = v.first_key + distinct(names, batch.rows, batch.data.keys, count)
+    values = values_of(draw, batch, keys, symbols)
     size = batch.length - 1 - (1 + symbols)
-    slots = place(where, batch.rows, size - count * symbols, count, batch.at)
+    slots = distinct(where, batch.rows, size - count * symbols, count, batch.at)
     hidden = haystack(noise, batch, size, jnp.concatenate([keys[:, :, None], values], axis=2), slots)
-    question = jnp.concatenate([column(ASK, batch.rows), keys[:, :1]], axis=1)
     evidence = hidden.starts[:, :1] + 1 + jnp.arange(symbols, dtype=jnp.int32)[None]
-    return answered(task, hidden, question, values[:, 0], evidence)
+    return answered(task, hidden, keys[:, :1], values[:, 0], evidence)
 
 
 def multi_query(key: PRNGKeyArray, batch: Batch) -> Sample:
@@ -78,14 +82,13 @@ def multi_query(key: PRNGKeyArray, batch: Batch) -> Sample:
     question teach one.
     """
     v, needles = batch.vocabulary, batch.data.queries
-    check_length("multi_query", batch.length, 4 * needles + 1)
-    v.need("keys", needles, "multi_query")
+    batch.check("multi_query", 4 * needles + 1, keys=needles)
     noise, names, draw, where = jax.random.split(key, 4)
-    keys = distinct(names, batch.rows, v.first_key, v.keys, needles)
-    pairs = jnp.concatenate([keys[:, :, None], values_of(draw, v, keys, 1)], axis=2)
+    keys = v.first_key + distinct(names, batch.rows, batch.data.keys, needles)
+    pairs = jnp.concatenate([keys[:, :, None], values_of(draw, batch, keys, 1)], axis=2)
     size = batch.length - 1 - 2 * needles
     # The slots are in random order, so the order of the questions is not that of the text.
-    hidden = haystack(noise, batch, size, pairs, place(where, batch.rows, size - needles, needles))
+    hidden = haystack(noise, batch, size, pairs, distinct(where, batch.rows, size - needles, needles))
     questions = [column(ASK, batch.rows), pairs.reshape(batch.rows, 2 * needles)]
     tokens = jnp.concatenate([column(task_id("multi_query"), batch.rows), hidden.context, *questions], axis=1)
     evidence = jnp.full((batch.rows, batch.length), -1, jnp.int32).at[:, size + 2 :: 2].set(hidden.starts + 2)
@@ -99,17 +102,15 @@ def multi_value(key: PRNGKeyArray, batch: Batch) -> Sample:
     and all values have to be right. They are all different, so that each determines the next.
     """
     v, answers = batch.vocabulary, batch.data.answers
-    check_length("multi_value", batch.length, 3 * answers + 2)
-    v.need("values", answers, "multi_value")
+    batch.check("multi_value", 3 * answers + 2, values=answers)
     noise, name, draw, where = jax.random.split(key, 4)
     named = jax.random.randint(name, (batch.rows, 1), v.first_key, v.first_value, jnp.int32)
-    values = distinct(draw, batch.rows, v.first_value, v.values, answers)
+    values = v.first_value + distinct(draw, batch.rows, batch.data.values, answers)
     size = batch.length - 2 - answers
-    slots = jnp.sort(place(where, batch.rows, size - answers, answers), axis=1)
+    slots = jnp.sort(distinct(where, batch.rows, size - answers, answers), axis=1)
     pairs = jnp.stack([jnp.broadcast_to(named, values.shape), values], axis=2)
     hidden = haystack(noise, batch, size, pairs, slots)
-    question = jnp.concatenate([column(ASK, batch.rows), named], axis=1)
-    return answered("multi_value", hidden, question, values, hidden.starts + 1)
+    return answered("multi_value", hidden, named, values, hidden.starts + 1)
 
 
 def variable_tracking(key: PRNGKeyArray, batch: Batch) -> Sample:
@@ -123,19 +124,81 @@ def variable_tracking(key: PRNGKeyArray, batch: Batch) -> Sample:
     """
     v, chains, links = batch.vocabulary, batch.data.chains, 1 + batch.data.hops
     count = chains * links
-    check_length("variable_tracking", batch.length, 3 * count + links + 2)
-    v.need("keys", count, "variable_tracking")
-    v.need("values", chains, "variable_tracking")
+    batch.check("variable_tracking", 3 * count + links + 2, keys=count, values=chains)
     noise, names, draw, where, mixed = jax.random.split(key, 5)
-    variables = distinct(names, batch.rows, v.first_key, v.keys, count).reshape(batch.rows, chains, links)
-    values = distinct(draw, batch.rows, v.first_value, v.values, chains)
+    variables = v.first_key + distinct(names, batch.rows, batch.data.keys, count).reshape(batch.rows, chains, links)
+    values = v.first_value + distinct(draw, batch.rows, batch.data.values, chains)
     sources = jnp.concatenate([values[:, :, None], variables[:, :, :-1]], axis=2)
     statements = jnp.stack([variables, jnp.full_like(variables, EQUALS), sources], axis=3).reshape(batch.rows, count, 3)
     size = batch.length - 2 - links
-    free = jnp.sort(place(where, batch.rows, size - 2 * count, count), axis=1)
+    free = jnp.sort(distinct(where, batch.rows, size - 2 * count, count), axis=1)
     # Which of the sorted slots are each chain's: a random share, ascending within the chain.
-    ranks = jnp.sort(place(mixed, batch.rows, count, count).reshape(batch.rows, chains, links), axis=2)
+    ranks = jnp.sort(distinct(mixed, batch.rows, count, count).reshape(batch.rows, chains, links), axis=2)
     slots = jnp.take_along_axis(free, ranks.reshape(batch.rows, count), axis=1)
     hidden = haystack(noise, batch, size, statements, slots)
-    question = jnp.concatenate([column(ASK, batch.rows), values[:, :1]], axis=1)
-    return answered("variable_tracking", hidden, question, variables[:, 0], hidden.starts[:, :links])
+    return answered("variable_tracking", hidden, values[:, :1], variables[:, 0], hidden.starts[:, :links])
+
+
+class Haystack(NamedTuple):
+    """A context [B, C] and where each of its pieces starts, [B, n]: positions of the context, from 0."""
+
+    context: Int32[Array, "B C"]
+    starts: Int32[Array, "B n"]
+
+
+def distinct(
+    key: PRNGKeyArray, rows: int, among: int, count: int, at: Float[Array, "B"] | None = None
+) -> Int32[Array, "{rows} {count}"]:
+    """`count` different numbers of range(among) a row, uniformly and in random order.
+
+    They are slots of pieces, or ids from the first of their kind on. With `at`, number 0 of a row is round(at · (among - 1)).
+    """
+    order = jax.random.uniform(key, (rows, among))
+    if at is not None:
+        chosen = jnp.round(at * (among - 1)).astype(jnp.int32)
+        order = jnp.where(jnp.arange(among)[None] == chosen[:, None], -1.0, order)
+    return jnp.argsort(order, axis=1)[:, :count].astype(jnp.int32)
+
+
+def haystack(
+    key: PRNGKeyArray, batch: Batch, size: int, needles: Int32[Array, "B n w"], slots: Int32[Array, "B n"]
+) -> Haystack:
+    """`size` fillers with the needles written over them, each at its slot plus w - 1 tokens for every needle before it.
+
+    Fillers are uniform and independent, so that they cannot be predicted. RULER's are sentences.
+    """
+    v, width = batch.vocabulary, needles.shape[2]
+    fillers = jax.random.randint(key, (batch.rows, size), v.first_filler, v.first_key, jnp.int32)
+    before = (slots[:, None, :] < slots[:, :, None]).sum(axis=2, dtype=jnp.int32)
+    starts = slots + (width - 1) * before
+    positions = starts[:, :, None] + jnp.arange(width, dtype=jnp.int32)[None, None]
+    rows = jnp.arange(batch.rows, dtype=jnp.int32)[:, None, None]
+    return Haystack(fillers.at[rows, positions].set(needles), starts)
+
+
+def values_of(key: PRNGKeyArray, batch: Batch, keys: Int32[Array, "B n"], symbols: int) -> Int32[Array, "B n {symbols}"]:
+    """What is looked up by each key: uniform and independent, among the values of the key if keys have their own."""
+    v, shape = batch.vocabulary, (*keys.shape, symbols)
+    if not v.values_per_key:
+        return shared_values(key, v, shape)
+    first = v.first_keyed_value + (keys - v.first_key) * v.values_per_key
+    return first[:, :, None] + jax.random.randint(key, shape, 0, v.values_per_key, jnp.int32)
+
+
+def column(token: int, batch: int) -> Int32[Array, "{batch} 1"]:
+    """One token for every row."""
+    return jnp.full((batch, 1), token, jnp.int32)
+
+
+def answered(
+    task: Task, hidden: Haystack, question: Int32[Array, "B Q"], answer: Int32[Array, "B A"], evidence: Int32[Array, "B A"]
+) -> Sample:
+    """Rows [task, context, ASK, question, answer]: every token of the answer is a target.
+
+    `evidence` are positions in the context from which the tokens of the answer are read.
+    """
+    rows, count = answer.shape
+    parts = [column(task_id(task), rows), hidden.context, column(ASK, rows), question, answer]
+    tokens = jnp.concatenate(parts, axis=1)
+    whole = jnp.pad(evidence + 1, ((0, 0), (tokens.shape[1] - 1 - count, 0)), constant_values=-1)
+    return Sample(tokens, (whole >= 0).astype(jnp.float32), whole)

@@ -9,20 +9,13 @@ import jax.numpy as jnp
 from jaxtyping import Array, Int32, PRNGKeyArray
 
 from leadline.experiments.config.data import DIGITS
-from leadline.experiments.data.retrieval.haystack import shared_values
-from leadline.experiments.data.retrieval.vocabulary import ASK, END, PLUS, Batch, Task, check_length, task_id
+from leadline.experiments.data.retrieval.vocabulary import ASK, END, PLUS, Batch, Task, shared_values, task_id
 from leadline.experiments.data.sample import Sample
 
 
 def largest_size(task: Task, length: int) -> int | None:
     """Symbols or digits of the largest problem that fits, for the tasks that come in sizes."""
-    match task:
-        case "copy":
-            return (length - 2) // 2
-        case "addition":
-            return (length - 4) // 3
-        case _:
-            return None
+    return {"copy": (length - 2) // 2, "addition": (length - 4) // 3}.get(task)
 
 
 def copying(key: PRNGKeyArray, batch: Batch) -> Sample:
@@ -35,7 +28,7 @@ def copying(key: PRNGKeyArray, batch: Batch) -> Sample:
     Raises:
         UserError: where `smallest` symbols do not fit into the length.
     """
-    check_length("copy", batch.length, 2 * batch.smallest + 2)
+    batch.check("copy", 2 * batch.smallest + 2)
     draw, size = jax.random.split(key)
     longest = (batch.length - 2) // 2
     n = _drawn_sizes(size, batch, longest)
@@ -60,7 +53,7 @@ def addition(key: PRNGKeyArray, batch: Batch) -> Sample:
     Raises:
         UserError: where `smallest` digits do not fit into the length.
     """
-    check_length("addition", batch.length, 3 * batch.smallest + 4)
+    batch.check("addition", 3 * batch.smallest + 4)
     draw, size = jax.random.split(key)
     longest, first = (batch.length - 4) // 3, batch.vocabulary.first_value
     n = _drawn_sizes(size, batch, longest)

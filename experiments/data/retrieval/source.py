@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import jax
 import jax.numpy as jnp
@@ -10,26 +10,19 @@ import numpy as np
 from jaxtyping import Array, Float64, PRNGKeyArray, UInt32
 
 from leadline.experiments.config.data import TASKS, RetrievalData, Task
-from leadline.experiments.data.retrieval.needles import (
-    key_value,
-    multi_key,
-    multi_query,
-    multi_value,
-    passkey,
-    variable_tracking,
-)
+from leadline.experiments.data.retrieval import needles
 from leadline.experiments.data.retrieval.sized import addition, copying, largest_size
 from leadline.experiments.data.retrieval.vocabulary import Batch, vocabulary_of
 from leadline.experiments.data.sample import HELD_OUT_SEED, Sample, step_inputs, step_key
 
 # Each raises UserError where it does not fit into the length, with the smallest that it fits into.
 SAMPLES: Mapping[Task, Callable[[PRNGKeyArray, Batch], Sample]] = {
-    "passkey": passkey,
-    "multi_key": multi_key,
-    "multi_query": multi_query,
-    "multi_value": multi_value,
-    "variable_tracking": variable_tracking,
-    "key_value": key_value,
+    "passkey": needles.passkey,
+    "multi_key": needles.multi_key,
+    "multi_query": needles.multi_query,
+    "multi_value": needles.multi_value,
+    "variable_tracking": needles.variable_tracking,
+    "key_value": needles.key_value,
     "copy": copying,
     "addition": addition,
 }
@@ -82,22 +75,14 @@ class RetrievalSource:
     """A mixture of retrieval tasks."""
 
     data: RetrievalData
+    shared: ClassVar[None] = None
+    tokenizer: ClassVar[None] = None
+    # Wholly drawn from the configuration and the seed.
+    described: ClassVar[Mapping[str, Any]] = {"name": "retrieval", "digest": None}
 
     @property
     def vocabulary(self) -> int:
         return vocabulary_of(self.data).size
-
-    @property
-    def shared(self) -> None:
-        return None
-
-    @property
-    def tokenizer(self) -> None:
-        return None
-
-    @property
-    def described(self) -> dict[str, Any]:
-        return {"name": "retrieval", "digest": None}  # wholly drawn from the configuration and the seed
 
     def inputs(self, seed: int, step: int, batch: int) -> UInt32[np.ndarray, "2"]:  # noqa: ARG002
         return step_inputs(seed, step)

@@ -13,10 +13,12 @@ small model may guess among the values of the context for thousands of steps. Wi
 experiments/data/recall.py, a value identifies its key, and one head that compares contents over a distance is enough.
 """
 
-from dataclasses import dataclass
-from typing import Literal, NamedTuple
+from itertools import accumulate
+from typing import NamedTuple
 
-from jaxtyping import Array, Float
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float, Int32, PRNGKeyArray
 
 from leadline.experiments.config.data import TASKS, RetrievalData, Task
 from leadline.experiments.runtime.errors import UserError
@@ -26,76 +28,54 @@ OF_A_SIZE: tuple[Task, ...] = ("copy", "addition")  # rows of one length hold pr
 NEEDLE, EQUALS, PLUS, ASK, END = range(len(TASKS), len(TASKS) + 5)
 
 
-@dataclass(frozen=True)
-class Vocabulary:
-    """How many ids there are of each kind."""
+class Vocabulary(NamedTuple):
+    """The first id of each kind, the number of all ids, and how many belong to each key (0: all keys share the values)."""
 
-    keys: int
-    values: int
-    fillers: int
-    values_per_key: int = 0  # 0: all keys share the values
-
-    @property
-    def first_filler(self) -> int:
-        return END + 1
-
-    @property
-    def first_key(self) -> int:
-        return self.first_filler + self.fillers
-
-    @property
-    def first_value(self) -> int:
-        return self.first_key + self.keys
-
-    @property
-    def first_keyed_value(self) -> int:
-        return self.first_value + self.values
-
-    @property
-    def size(self) -> int:
-        return self.first_keyed_value + self.keys * self.values_per_key
-
-    def need(self, kind: Literal["keys", "values"], count: int, task: Task) -> None:
-        """Raises UserError where a task needs more distinct ids than there are."""
-        known = self.keys if kind == "keys" else self.values
-        if count > known:
-            raise UserError(f"{task} needs {count} different {kind}, and there are {known}: set data.{kind} = {count} or more")
+    first_filler: int
+    first_key: int
+    first_value: int
+    first_keyed_value: int
+    size: int
+    values_per_key: int
 
 
 class Batch(NamedTuple):
-    """What a batch of one task is to be.
+    """What a batch of one task is to be."""
 
-    Attributes:
-        data: the ids and the sizes of single tasks.
-        rows: B.
-        length: targets T of a row, which has T + 1 ids.
-        smallest: the smallest size of copy and addition.
-        at: for each row, the depth of the needle asked for, or for copy and addition the size within the range of sizes; from
-            0 to 1; uniform if absent. Tasks that ask for several needles ignore it.
-    """
-
-    data: RetrievalData
-    rows: int
-    length: int
-    smallest: int = 1
+    data: RetrievalData  # the ids and the sizes of single tasks
+    rows: int  # B
+    length: int  # targets T of a row, which has T + 1 ids
+    smallest: int = 1  # the smallest size of copy and addition
+    # For each row, the depth of the needle asked for, or for copy and addition the size within the range of sizes; from 0 to 1;
+    # uniform if absent. Tasks that ask for several needles ignore it.
     at: Float[Array, "B"] | None = None
 
     @property
     def vocabulary(self) -> Vocabulary:
         return vocabulary_of(self.data)
 
+    def check(self, task: Task, shortest: int, *, keys: int = 0, values: int = 0) -> None:
+        """Raises UserError where a task needs a longer row, with the shortest that it fits into, or more distinct ids."""
+        if self.length < shortest:
+            raise UserError(f"{task} does not fit into a length of {self.length}: the smallest is {shortest}")
+        for kind, count, known in (("keys", keys, self.data.keys), ("values", values, self.data.values)):
+            if count > known:
+                raise UserError(
+                    f"{task} needs {count} different {kind}, and there are {known}: set data.{kind} = {count} or more"
+                )
+
 
 def vocabulary_of(data: RetrievalData) -> Vocabulary:
     """The ids of a configuration."""
-    return Vocabulary(data.keys, data.values, data.fillers, data.values_per_key)
+    counts = (END + 1, data.fillers, data.keys, data.values, data.keys * data.values_per_key)
+    return Vocabulary(*accumulate(counts), values_per_key=data.values_per_key)
+
+
+def shared_values(key: PRNGKeyArray, vocabulary: Vocabulary, shape: tuple[int, ...]) -> Int32[Array, "..."]:
+    """Values that belong to no key, uniform and independent."""
+    return jax.random.randint(key, shape, vocabulary.first_value, vocabulary.first_keyed_value, jnp.int32)
 
 
 def task_id(task: Task) -> int:
     """The id that begins the rows of a task."""
     return TASKS.index(task)
-
-
-def check_length(task: Task, length: int, smallest: int) -> None:
-    """Raises UserError where a task does not fit into the length, with the smallest length that it fits into."""
-    if length < smallest:
-        raise UserError(f"{task} does not fit into a length of {length}: the smallest is {smallest}")

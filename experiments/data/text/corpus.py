@@ -4,6 +4,7 @@ A document's text is bytes in valid UTF-8, as on disk: no newline or Unicode for
 other, again in every pass over them, so that a corpus may be larger than memory.
 """
 
+import itertools
 import os
 import sysconfig
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -12,8 +13,7 @@ from functools import partial
 from pathlib import Path
 from pydoc_data.topics import topics
 
-from leadline.experiments.data.text.formats import COMPRESSED, PARQUET, TEXT_SUFFIXES, file_texts, first_invalid, is_text
-from leadline.experiments.data.text.hub import PREFIX, hub_texts
+from leadline.experiments.data.text import formats
 from leadline.experiments.runtime.errors import UserError
 
 # Not the standard library, or its tests, or made for one build of Python and different on each machine.
@@ -22,6 +22,8 @@ SKIPPED_FOLDER_PREFIX = "config-"
 SKIPPED_FILES = frozenset({"sitecustomize.py", "usercustomize.py"})
 SKIPPED_FILE_PREFIX = "_sysconfigdata"
 TOPICS = "pydoc_data/topics"
+# The beginning of the name of a data set of the Hugging Face Hub.
+PREFIX = "hub:"
 
 
 @dataclass(frozen=True)
@@ -60,14 +62,15 @@ def stdlib_documents() -> Corpus:
     names = sorted(path.relative_to(root).as_posix() for path in _stdlib_sources(root))
     if not names:
         raise UserError(f"this Python has no sources of its standard library in {root}; name text files instead")
-    return Corpus((partial(_stdlib_texts, root, names), _topics))
+    documentation = partial(map, lambda name: (f"{TOPICS}/{name}", topics[name].encode()), sorted(topics))
+    return Corpus((partial(_stdlib_texts, root, names), documentation))
 
 
 def text_documents(entries: Sequence[str | Path], hub_documents: int | None = None) -> Corpus:
     """The documents of files, folders and data sets of the Hub, in the order given.
 
     Of a folder these are its *.txt, *.md, *.rst, *.py and *.jsonl files, also compressed (.gz, .zst), and its *.parquet files,
-    at any depth, sorted by path; hidden and empty files are left out. `formats.file_texts` reads files. `hub.hub_texts` reads
+    at any depth, sorted by path; hidden and empty files are left out. `formats.file_texts` reads files. `hub_texts` reads
     entries that begin with "hub:", at most `hub_documents` documents of each. What can be read only once, a data set of the Hub
     or a pipe, is read here and kept in memory.
 
@@ -81,13 +84,42 @@ def text_documents(entries: Sequence[str | Path], hub_documents: int | None = No
     return Corpus(sources)
 
 
+def hub_texts(entry: str, most: int) -> list[tuple[str, bytes]]:
+    """The first `most` documents of a data set in its own order, read as a stream: name for messages, and text.
+
+    An entry is hub:NAME, hub:NAME:CONFIGURATION or hub:NAME:CONFIGURATION:SPLIT. The split is "train" if none is given;
+    an empty CONFIGURATION is the only one, or the default. NAME is that of the Hub, or a local folder. A document is a
+    row by its string column "text"; rows without text are left out and do not count.
+
+    Raises:
+        UserError: for another form of an entry, a data set that cannot be read or has no such column or no text, and where
+            `datasets` is not installed.
+    """
+    words = entry.removeprefix(PREFIX).split(":")
+    if not words[0] or len(words) > 3:
+        raise UserError(f"{entry!r}: a data set is hub:NAME, hub:NAME:CONFIGURATION or hub:NAME:CONFIGURATION:SPLIT")
+    name, configuration, split = [*words, "", ""][:3]
+    datasets = formats.needed_package("datasets", entry)
+    try:
+        rows = datasets.load_dataset(name, configuration or None, split=split or "train", streaming=True)
+        columns = rows.column_names or list(next(iter(rows), {}))
+        stream = rows.select_columns("text") if "text" in columns else []
+        full = ((number, row["text"]) for number, row in enumerate(stream, start=1) if row["text"])
+        texts = list(itertools.islice(full, most))
+    # What its loaders, file systems and network raise has no common class.
+    except Exception as error:
+        why = str(error).strip().partition("\n")[0] or type(error).__name__
+        raise UserError(f"{entry}: cannot be read ({why}); check name, configuration, split and network") from error
+    if "text" not in columns:
+        raise UserError(f'{entry}: no column "text"; its columns are {", ".join(map(repr, columns)) or "none at all"}')
+    if not texts:
+        raise UserError(f'{entry}: no row has text in its column "text"; choose another split or data set')
+    return [(f"{entry}:{row}", formats.utf8(f"{entry}, row {row}", text)) for row, text in texts]
+
+
 def _stdlib_texts(root: Path, names: Sequence[str]) -> Iterator[tuple[str, bytes]]:
     texts = ((name, (root / name).read_bytes()) for name in names)
-    return ((name, text) for name, text in texts if text and first_invalid(text) is None)
-
-
-def _topics() -> Iterator[tuple[str, bytes]]:
-    return ((f"{TOPICS}/{name}", topics[name].encode()) for name in sorted(topics))
+    return ((name, text) for name, text in texts if text and formats.first_invalid(text) is None)
 
 
 def _stdlib_sources(root: Path) -> Iterator[Path]:
@@ -101,22 +133,23 @@ def _stdlib_sources(root: Path) -> Iterator[Path]:
 
 
 def _sources(entry: str | Path, hub_documents: int | None) -> list[Source]:
-    if not str(entry).startswith(PREFIX):
-        return _path_sources(Path(entry))
-    if hub_documents is None:
-        raise UserError(f"{entry}: the stream of a data set may have no end: say in data.hub_documents how many to read")
-    return [_kept(hub_texts(str(entry), hub_documents))]
-
-
-def _path_sources(path: Path) -> list[Source]:
-    if path.is_dir():
-        files = sorted(_folder_files(path), key=lambda file: file.relative_to(path).as_posix())
-        if not files:
-            raise UserError(f"{path}: no text in this folder; it needs {_readable()} files")
-        return [partial(file_texts, file) for file in files]
+    if str(entry).startswith(PREFIX):
+        if hub_documents is None:
+            raise UserError(f"{entry}: the stream of a data set may have no end: say in data.hub_documents how many to read")
+        return [_kept(hub_texts(str(entry), hub_documents))]
+    path = Path(entry)
+    if path.is_file():
+        return [partial(formats.file_texts, path)]
     if not path.exists():
         raise UserError(f"{path}: no such file or folder; check the path")
-    return [partial(file_texts, path) if path.is_file() else _kept(file_texts(path))]
+    if not path.is_dir():
+        return [_kept(formats.file_texts(path))]
+    files = sorted(_folder_files(path), key=lambda file: file.relative_to(path).as_posix())
+    if not files:
+        packed = " or ".join(sorted(formats.COMPRESSED))
+        suffixes = f"{', '.join([*sorted(formats.TEXT_SUFFIXES), formats.PARQUET])} (and, but for the last, {packed} behind it)"
+        raise UserError(f"{path}: no text in this folder; it needs {suffixes} files")
+    return [partial(formats.file_texts, file) for file in files]
 
 
 def _kept(texts: Iterable[tuple[str, bytes]]) -> Source:
@@ -128,9 +161,4 @@ def _folder_files(root: Path) -> Iterator[Path]:
     for folder, folders, files in os.walk(root):
         folders[:] = [f for f in folders if not f.startswith(".") and f != "__pycache__"]
         paths = (Path(folder, file) for file in files if not file.startswith("."))
-        yield from (path for path in paths if is_text(path) and path.stat().st_size > 0)
-
-
-def _readable() -> str:
-    suffixes = ", ".join([*sorted(TEXT_SUFFIXES), PARQUET])
-    return f"{suffixes} (and, but for the last, {' or '.join(sorted(COMPRESSED))} behind it)"
+        yield from (path for path in paths if formats.is_text(path) and path.stat().st_size > 0)

@@ -47,13 +47,10 @@ def chunks_of(documents: Iterable[Document], count: int, folder: Path, side: str
         texts.append(document.text)
         size += len(document.text)
         if size >= CHUNK or end == count:
-            kept = None if (begin, end) == (0, count) else folder / f"{side}-{begin}-{_name(texts)}"
+            digest = hashlib.sha256(b"".join(hashlib.sha256(text).digest() for text in texts)).hexdigest()[:32]
+            kept = None if (begin, end) == (0, count) else folder / f"{side}-{begin}-{digest}"
             yield Chunk(tuple(texts), size, kept)
             texts, begin, size = [], end, 0
-
-
-def _name(texts: Iterable[bytes]) -> str:
-    return hashlib.sha256(b"".join(hashlib.sha256(text).digest() for text in texts)).hexdigest()[:32]
 
 
 @contextlib.contextmanager
@@ -110,8 +107,12 @@ def replacing(path: Path, scratch: Path, *, durable: bool = True) -> Iterator[Bi
 
 def _block(chunk: Chunk, tokenizer: Tokenizer, dtype: str) -> bytes:
     """The ids of a chunk as bytes, from its file or encoded; runs in a worker."""
-    if chunk.kept is not None and (block := _intact(chunk.kept)) is not None:
-        return block
+    if chunk.kept is not None:
+        with contextlib.suppress(OSError):
+            with chunk.kept.open("rb") as file:
+                digest, block = file.read(hashlib.sha256().digest_size), file.read()
+            if digest == hashlib.sha256(block).digest():  # as it was written with the block
+                return block
     eos = np.array([tokenizer.specials.eos], dtype).tobytes()
     block = b"".join(part for ids in tokenizer.encode_batch(chunk.texts) for part in (ids.astype(dtype).tobytes(), eos))
     if chunk.kept is not None:
@@ -120,13 +121,3 @@ def _block(chunk: Chunk, tokenizer: Tokenizer, dtype: str) -> bytes:
             file.write(hashlib.sha256(block).digest())
             file.write(block)
     return block
-
-
-def _intact(kept: Path) -> bytes | None:
-    """The block of a file, if it has the digest that was written with it."""
-    try:
-        with kept.open("rb") as file:
-            digest, block = file.read(hashlib.sha256().digest_size), file.read()
-    except OSError:
-        return None
-    return block if digest == hashlib.sha256(block).digest() else None

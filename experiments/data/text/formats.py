@@ -7,6 +7,7 @@ import importlib
 import json
 import zlib
 from collections.abc import Callable, Iterator
+from itertools import chain
 from pathlib import Path, PurePath
 from typing import Any
 
@@ -58,8 +59,7 @@ def file_texts(path: Path) -> Iterator[tuple[str, bytes]]:
         yield from _jsonl_texts(path)
     else:
         (text,) = _pieces(path, b"")
-        _check_utf8(path, text)
-        yield str(path), text
+        yield str(path), _checked(str(path), text)
 
 
 def first_invalid(text: bytes) -> int | None:
@@ -80,11 +80,12 @@ def needed_package(name: str, what: str) -> Any:
         raise UserError(f"{what} needs the package {package} ({error}); pip install '.[corpora]'") from error
 
 
-def _check_utf8(path: Path, text: bytes, start: int = 0) -> None:
-    """`start` is where in the file the text begins."""
+def _checked(name: str, text: bytes, start: int = 0, whole: str = "") -> bytes:
+    """The text. UserError where it is not UTF-8; `start` is where it begins in what `whole` names, the file if nothing."""
     offset = first_invalid(text)
     if offset is not None:
-        raise UserError(f"{path}: not UTF-8 at byte {start + offset} (0x{text[offset]:02x}); convert the file to UTF-8")
+        raise UserError(f"{name}: not UTF-8 at byte {start + offset} (0x{text[offset]:02x}){whole}; convert it to UTF-8")
+    return text
 
 
 def _content(path: Path) -> Iterator[bytes]:
@@ -144,11 +145,20 @@ def _damaged(path: Path, kind: str, why: object) -> str:
 def _jsonl_texts(path: Path) -> Iterator[tuple[str, bytes]]:
     start, documents = 0, 0
     for number, line in enumerate(_pieces(path, b"\n"), start=1):
-        _check_utf8(path, line, start)
+        _checked(str(path), line, start)
         start += len(line) + 1
-        if line.strip():
-            yield f"{path}:{number}", _line_text(f"{path}, line {number}", line)
-            documents += 1
+        if not line.strip():
+            continue
+        where = f"{path}, line {number}"
+        try:
+            value = json.loads(line)
+        except (ValueError, RecursionError) as error:
+            raise UserError(f"{where}: not JSON ({error}); each line must be one object") from error
+        text = value.get("text") if isinstance(value, dict) else None
+        if not isinstance(text, str) or not text:
+            raise UserError(f'{where}: no "text" with a string that is not empty; each line must be {{"text": "…"}}')
+        yield f"{path}:{number}", utf8(where, text)
+        documents += 1
     if not documents:
         raise UserError(f"{path}: no line holds a document; each needs an object with a text")
 
@@ -171,19 +181,10 @@ def _pieces(path: Path, end: bytes) -> Iterator[bytes]:
     yield b"".join(piece)
 
 
-def _line_text(where: str, line: bytes) -> bytes:
-    try:
-        value = json.loads(line)
-    except (ValueError, RecursionError) as error:
-        raise UserError(f"{where}: not JSON ({error}); each line must be one object") from error
-    text = value.get("text") if isinstance(value, dict) else None
-    if not isinstance(text, str) or not text:
-        raise UserError(f'{where}: no "text" with a string that is not empty; each line must be {{"text": "…"}}')
-    return utf8(where, text)
-
-
-def utf8(where: str, text: str) -> bytes:
-    """A text as bytes. UserError for a lone surrogate, which JSON can hold and UTF-8 cannot."""
+def utf8(where: str, text: object) -> bytes:
+    """A text as bytes. UserError for what is no string, and for a lone surrogate, which JSON can hold and UTF-8 cannot."""
+    if not isinstance(text, str):
+        raise UserError(f'{where}: "text" is of type {type(text).__name__}; it must be a string')
     try:
         return text.encode("utf-8")
     except UnicodeEncodeError as error:
@@ -197,34 +198,21 @@ def _parquet_texts(path: Path) -> Iterator[tuple[str, bytes]]:
         # Unless it is told so, the library has a whole group of rows in memory.
         streamed = {"pre_buffer": False, "buffer_size": PARQUET_BUFFER}
         with parquet.ParquetFile(path, page_checksum_verification=True, **streamed) as file:
-            _check_column(path, file.schema_arrow, arrow)
-            for row, text in enumerate(_rows(file, arrow), start=1):
+            schema = file.schema_arrow
+            if schema.names.count("text") != 1:
+                columns = ", ".join(map(repr, schema.names)) or "none at all"
+                raise UserError(f'{path}: no column "text"; its columns are {columns}: rename the one that holds the text')
+            kind = schema.field("text").type
+            if not (arrow.types.is_string(kind) or arrow.types.is_large_string(kind)):
+                raise UserError(f'{path}: the column "text" is of type {kind}; it must be string')
+            batches = file.iter_batches(ROWS_AT_ONCE, columns=["text"])
+            # As bytes: Parquet promises UTF-8 and does not check it.
+            columns = (batch.column("text").cast(arrow.large_binary()).to_pylist() for batch in batches)
+            for row, text in enumerate(chain.from_iterable(columns), start=1):
                 if text:
-                    yield f"{path}:{row}", _checked_row(f"{path}:{row}", text)
+                    yield f"{path}:{row}", _checked(f"{path}:{row}", text, whole=" of this row")
                     documents += 1
     except (OSError, arrow.ArrowException) as error:
         raise UserError(_damaged(path, "Parquet", str(error).partition("\n")[0])) from error
     if not documents:
         raise UserError(f'{path}: no row has text in its column "text"; remove the file')
-
-
-def _checked_row(name: str, text: bytes) -> bytes:
-    offset = first_invalid(text)
-    if offset is not None:
-        raise UserError(f"{name}: not UTF-8 at byte {offset} (0x{text[offset]:02x}) of this row; convert it to UTF-8")
-    return text
-
-
-def _check_column(path: Path, schema: Any, arrow: Any) -> None:
-    if schema.names.count("text") != 1:
-        columns = ", ".join(map(repr, schema.names)) or "none at all"
-        raise UserError(f'{path}: no column "text"; its columns are {columns}: rename the one that holds the text')
-    kind = schema.field("text").type
-    if not (arrow.types.is_string(kind) or arrow.types.is_large_string(kind)):
-        raise UserError(f'{path}: the column "text" is of type {kind}; it must be string')
-
-
-def _rows(file: Any, arrow: Any) -> Iterator[bytes | None]:
-    """As bytes: Parquet promises UTF-8 and does not check it."""
-    for batch in file.iter_batches(ROWS_AT_ONCE, columns=["text"]):
-        yield from batch.column("text").cast(arrow.large_binary()).to_pylist()

@@ -26,19 +26,12 @@ ENOUGH_DOCUMENTS = 30
 
 @dataclass(frozen=True)
 class HeldOut:
-    """W windows of T inputs; row[:-1] predicts row[1:].
-
-    Attributes:
-        windows: the ids.
-        counted: whether a target counts. With a stride only the last `stride` targets of a window do.
-        documents: the number of the document that each target belongs to; EOS belongs to the document that it ends.
-        first: ids at the beginning of each row that are put before the text: 0, or 1 with a first token.
-    """
+    """W windows of T inputs; row[:-1] predicts row[1:]."""
 
     windows: Int32[np.ndarray, "W T_and_1"]
-    counted: Bool[np.ndarray, "W T"]
-    documents: Int[np.ndarray, "W T"]
-    first: int = 0
+    counted: Bool[np.ndarray, "W T"]  # targets that count: with a stride only the last `stride` targets of a window do
+    documents: Int[np.ndarray, "W T"]  # the number of each target's document; EOS belongs to the document that it ends
+    first: int = 0  # ids at the beginning of each row that are put before the text: 0, or 1 with a first token
 
     @property
     def document_count(self) -> int:
@@ -54,19 +47,12 @@ class HeldOut:
 
 @dataclass(frozen=True)
 class Documents:
-    """Held-out documents one behind the other.
+    """Held-out documents one behind the other."""
 
-    Attributes:
-        ids: of all documents, each ended by EOS.
-        ends: the index in `ids` behind the EOS of each document.
-        sizes: bytes of text of each document.
-        code: whether the document is a program.
-    """
-
-    ids: UInt[np.ndarray, "tokens"]
-    ends: Int[np.ndarray, "D"]
-    sizes: Int[np.ndarray, "D"]
-    code: Bool[np.ndarray, "D"]
+    ids: UInt[np.ndarray, "tokens"]  # of all documents, each ended by EOS
+    ends: Int[np.ndarray, "D"]  # the index in `ids` behind the EOS of each document
+    sizes: Int[np.ndarray, "D"]  # bytes of text of each document
+    code: Bool[np.ndarray, "D"]  # whether the document is a program
 
     def __len__(self) -> int:
         return len(self.ends)
@@ -74,12 +60,6 @@ class Documents:
     def tokens_of(self, number: int) -> UInt[np.ndarray, "n"]:
         """The ids of one document, EOS included."""
         return self.ids[self.ends[number - 1] if number else 0 : self.ends[number]]
-
-    def only(self, chosen: Bool[np.ndarray, "D"]) -> "Documents":
-        """The chosen ones, numbered anew from 0."""
-        tokens = [self.tokens_of(int(number)) for number in np.flatnonzero(chosen)]
-        ids = np.concatenate([self.ids[:0], *tokens])
-        return Documents(ids, np.cumsum([len(part) for part in tokens]), self.sizes[chosen], self.code[chosen])
 
 
 def documents_of(texts: Iterable[Document], ids: UInt[np.ndarray, "tokens"], eos: int) -> Documents:
@@ -98,15 +78,14 @@ def documents_of(texts: Iterable[Document], ids: UInt[np.ndarray, "tokens"], eos
 
 def by_domain(parts: Sequence[Documents]) -> dict[str, Documents]:
     """The documents of all parts that are "code" and those that are "prose", as far as there are any."""
-    starts = np.cumsum([0, *(len(part.ids) for part in parts[:-1])])
-    documents = Documents(
-        np.concatenate([part.ids for part in parts]),
-        np.concatenate([part.ends + start for part, start in zip(parts, starts, strict=True)]),
-        np.concatenate([part.sizes for part in parts]),
-        np.concatenate([part.code for part in parts]),
-    )
-    chosen = {"code": documents.code, "prose": ~documents.code}
-    return {domain: documents.only(numbers) for domain, numbers in chosen.items() if numbers.any()}
+    domains = {}
+    for domain, is_code in (("code", True), ("prose", False)):
+        tokens = [part.tokens_of(int(number)) for part in parts for number in np.flatnonzero(part.code == is_code)]
+        if tokens:
+            ends, code = np.cumsum([len(ids) for ids in tokens]), np.full(len(tokens), is_code)
+            sizes = np.concatenate([part.sizes[part.code == is_code] for part in parts])
+            domains[domain] = Documents(np.concatenate(tokens), ends, sizes, code)
+    return domains
 
 
 def keyed_order(count: int) -> Int[np.ndarray, "{count}"]:

@@ -66,20 +66,13 @@ class WeightedText:
 
     Every row has as many tokens, so shares of rows are shares of tokens. Each part has its own permutations: each of its
     windows comes once in each of its epochs, and parts with fewer windows for their weight have more epochs.
-
-    Attributes:
-        parts: the token files of each corpus.
-        documents: its held-out documents.
-        names: of the parts, for messages.
-        shares: `shares_of` their weights.
-        first: what a row may begin with (`first_tokens`).
     """
 
-    parts: tuple[TokenFiles, ...]
-    documents: tuple[Documents, ...]
-    names: tuple[str, ...]
-    shares: tuple[int, ...]
-    first: FirstTokens
+    parts: tuple[TokenFiles, ...]  # of each corpus
+    documents: tuple[Documents, ...]  # held out, of each corpus
+    names: tuple[str, ...]  # of the parts, for messages
+    shares: tuple[int, ...]  # `shares_of` their weights
+    first: FirstTokens  # what a row may begin with (`first_tokens`)
 
     @property
     def digest(self) -> str:
@@ -95,18 +88,10 @@ class WeightedText:
         return {
             "digest": self.digest,
             "train_documents": sum(part.train_documents for part in self.parts),
-            "train_tokens": self.train_tokens,
+            "train_tokens": sum(len(part.train) for part in self.parts),
             "held_out_documents": sum(part.held_out_documents for part in self.parts),
-            "held_out_tokens": self.held_out_tokens,
+            "held_out_tokens": sum(len(part.held_out) for part in self.parts),
         }
-
-    @property
-    def train_tokens(self) -> int:
-        return sum(len(part.train) for part in self.parts)
-
-    @property
-    def held_out_tokens(self) -> int:
-        return sum(len(part.held_out) for part in self.parts)
 
     def batch(self, seed: int, step: int, batch: int, length: int) -> Int32[np.ndarray, "{batch} {length}+1"]:
         """The windows of one training step: `text_rows`, each of the part that it is scheduled for.
@@ -118,7 +103,9 @@ class WeightedText:
         rows = np.empty((batch, length + 1), np.int32)
         for number, files in enumerate(self.parts):
             chosen = part == number
-            rows[chosen] = text_rows(files.train, _part_seed(seed, number), place[chosen], length, self.first)
+            # The first part keeps the seed, so that one corpus alone is ordered as a mixture of one.
+            part_seed = seed if number == 0 else int(keyed(seed, np.array([PART_STREAM + number]))[0])
+            rows[chosen] = text_rows(files.train, part_seed, place[chosen], length, self.first)
         return rows
 
     def held_out(self, length: int, windows: int, stride: int | None = None) -> HeldOut:
@@ -140,13 +127,9 @@ class WeightedText:
             except UserError as error:
                 raise error if len(self.names) == 1 else UserError(f"{name}, a part of the mixture: {error}") from error
         before = np.cumsum([0, *map(len, self.documents)])
+        numbered = [(text.windows, text.counted, text.documents + start) for text, start in zip(drawn, before, strict=False)]
         order = np.argsort(np.argsort(part, kind="stable"))  # where each row lies behind those of the earlier parts
-        return HeldOut(
-            np.concatenate([text.windows for text in drawn])[order],
-            np.concatenate([text.counted for text in drawn])[order],
-            np.concatenate([text.documents + start for text, start in zip(drawn, before, strict=False)])[order],
-            drawn[0].first,
-        )
+        return HeldOut(*(np.concatenate(arrays)[order] for arrays in zip(*numbered, strict=True)), drawn[0].first)
 
     def held_out_documents(self) -> Iterator[tuple[int, UInt[np.ndarray, "n"], int]]:
         """Number, ids (EOS included) and bytes of text of whole held-out documents, in keyed order.
@@ -165,8 +148,3 @@ class WeightedText:
             size = int(self.documents[part].sizes[number])
             given[part] += size
             yield before[part] + number, self.documents[part].tokens_of(number), size
-
-
-def _part_seed(seed: int, number: int) -> int:
-    """The first part keeps the seed, so that one corpus alone is ordered as a mixture of one."""
-    return seed if number == 0 else int(keyed(seed, np.array([PART_STREAM + number]))[0])

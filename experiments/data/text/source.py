@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 from itertools import accumulate
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from jaxtyping import Array, Int, Int32, UInt
@@ -13,7 +13,6 @@ from leadline.experiments.data.text.batches import drawn_first
 from leadline.experiments.data.text.held_out import HeldOut, by_domain, held_out_windows, slot_count
 from leadline.experiments.data.text.mixture import WeightedText
 from leadline.experiments.runtime.errors import UserError
-from leadline.tokenization.byte import ByteTokenizer
 from leadline.tokenization.tokenizer import Tokenizer
 
 
@@ -22,26 +21,15 @@ def described_text(name: Any, text: WeightedText, tokenizer: Tokenizer) -> dict[
     return {"name": name, **text.described, "tokenizer": tokenizer.name, "tokenizer_digest": tokenizer.digest()}
 
 
-def text_vocabulary(data: TextData) -> int:
-    """The ids of bytes, or as many as the tokenizer may have."""
-    return ByteTokenizer().vocabulary_size if data.tokenizer is None else data.tokenizer.vocabulary
-
-
 @dataclass(frozen=True)
 class TextSource:
     """Windows of text, of which every target counts."""
 
     data: TextData
+    vocabulary: int
     text: WeightedText
     tokenizer: Tokenizer
-
-    @property
-    def vocabulary(self) -> int:
-        return text_vocabulary(self.data)
-
-    @property
-    def shared(self) -> None:
-        return None
+    shared: ClassVar[None] = None
 
     @property
     def described(self) -> dict[str, Any]:

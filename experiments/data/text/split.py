@@ -4,7 +4,6 @@ import hashlib
 import operator
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from functools import partial
 
 from leadline.experiments.data.text.corpus import Document
 from leadline.experiments.runtime.errors import UserError
@@ -13,36 +12,41 @@ from leadline.experiments.runtime.errors import UserError
 SPLIT_KEY = b"leadline held-out split 1"
 
 
-@dataclass(frozen=True)
 class Side:
     """The documents of one side in the order of the corpus, read in each pass.
 
-    A pass to the end raises UserError if the texts are not those of the first pass.
-
-    Attributes:
-        documents: of both sides.
-        part: the part of a text that lies on this side, or None.
-        count, bytes, digest: of this side, from the first pass.
+    Its count, bytes and digest are of the texts that were added in the first pass. Any later pass to the end raises UserError
+    if the texts are not those.
     """
 
-    documents: Iterable[Document]
-    part: Callable[[bytes], bytes | None]
-    count: int
-    bytes: int
-    digest: str
+    def __init__(self, documents: Iterable[Document], part: Callable[[bytes], bytes | None]) -> None:
+        """`documents` are those of both sides; `part` returns the part of a text that lies on this side, or None."""
+        self._documents, self._part = documents, part
+        self._count, self.bytes, self._digest = 0, 0, hashlib.sha256()
 
     def __len__(self) -> int:
-        return self.count
+        return self._count
 
     def __iter__(self) -> Iterator[Document]:
         digest = hashlib.sha256()
-        for document in self.documents:
-            text = self.part(document.text)
+        for document in self._documents:
+            text = self._part(document.text)
             if text is not None:
                 digest.update(_sha256(text))
                 yield Document(document.name, text)
         if digest.hexdigest() != self.digest:
             raise UserError("a file of the corpus changed while it was read; run again when nothing writes to the corpus")
+
+    @property
+    def digest(self) -> str:
+        """`corpus_digest` of the texts that were added."""
+        return self._digest.hexdigest()
+
+    def add(self, text: bytes, digest: bytes) -> None:
+        """Counts a text of this side, whose SHA-256 is `digest`."""
+        self._count += 1
+        self.bytes += len(text)
+        self._digest.update(digest)
 
 
 @dataclass(frozen=True)
@@ -68,57 +72,39 @@ def split(documents: Iterable[Document], held_out_share: float = 0.05) -> Split:
     """
     if not 0.0 < held_out_share < 1.0:
         raise UserError(f"the held-out share is {held_out_share}; it must lie between 0 and 1")
-    whole, train, held_out = _Tally(), _Tally(), _Tally()
+
+    def is_held_out(text: bytes) -> bool:
+        return _place(_sha256(text)) < held_out_share
+
+    whole = Side(documents, lambda text: text)
+    train = Side(documents, lambda text: None if is_held_out(text) else text)
+    held_out = Side(documents, lambda text: text if is_held_out(text) else None)
     lowest, highest, document = 1.0, 0.0, Document("", b"")
     for document in documents:
         digest = _sha256(document.text)
         place = _place(digest)
         lowest, highest = min(lowest, place), max(highest, place)
-        for tally in (whole, held_out if place < held_out_share else train):
-            tally.add(document.text, digest)
-    if not whole.count:
+        for side in (whole, held_out if place < held_out_share else train):
+            side.add(document.text, digest)
+    if not len(whole):
         raise UserError("there are no documents to divide; name some text")
-    if whole.count == 1:
+    if len(whole) == 1:
         return _split_by_position(documents, document, held_out_share)
     if not lowest < held_out_share <= highest:
-        raise UserError(_one_sided(whole.count, lowest, highest, held_out_share))
-    return Split(
-        train.side(documents, partial(_by_place, held_out_share, False)),
-        held_out.side(documents, partial(_by_place, held_out_share, True)),
-        held_out_share,
-        whole.digest.hexdigest(),
-    )
+        raise UserError(_one_sided(len(whole), lowest, highest, held_out_share))
+    return Split(train, held_out, held_out_share, whole.digest)
 
 
 def corpus_digest(documents: Iterable[Document]) -> str:
     """SHA-256, in hexadecimal, of the texts in their order. Names do not count: they change no number."""
-    tally = _Tally()
+    whole = Side(documents, lambda text: text)
     for document in documents:
-        tally.add(document.text, _sha256(document.text))
-    return tally.digest.hexdigest()
+        whole.add(document.text, _sha256(document.text))
+    return whole.digest
 
 
 def _sha256(text: bytes) -> bytes:
     return hashlib.sha256(text).digest()
-
-
-class _Tally:
-    """How many texts were added, their bytes, and their digest."""
-
-    def __init__(self) -> None:
-        self.count, self.bytes, self.digest = 0, 0, hashlib.sha256()
-
-    def add(self, text: bytes, digest: bytes) -> None:
-        self.count += 1
-        self.bytes += len(text)
-        self.digest.update(digest)
-
-    def side(self, documents: Iterable[Document], part: Callable[[bytes], bytes | None]) -> Side:
-        return Side(documents, part, self.count, self.bytes, self.digest.hexdigest())
-
-
-def _by_place(share: float, held_out: bool, text: bytes) -> bytes | None:
-    return text if (_place(_sha256(text)) < share) == held_out else None
 
 
 def _place(digest: bytes) -> float:
@@ -146,11 +132,8 @@ def _split_by_position(documents: Iterable[Document], document: Document, share:
         cut += 1
     if not 0 < cut < len(text):
         raise UserError(f"{document.name}: {len(text)} bytes are too short to divide at a share of {share}; add text")
-    train, held_out = _slice_side(documents, text, 0, cut), _slice_side(documents, text, cut, len(text))
-    return Split(train, held_out, share, corpus_digest([document]))
-
-
-def _slice_side(documents: Iterable[Document], text: bytes, begin: int, end: int) -> Side:
-    tally = _Tally()
-    tally.add(text[begin:end], _sha256(text[begin:end]))
-    return tally.side(documents, operator.itemgetter(slice(begin, end)))
+    sides = []
+    for part in (slice(0, cut), slice(cut, len(text))):
+        sides.append(Side(documents, operator.itemgetter(part)))
+        sides[-1].add(text[part], _sha256(text[part]))
+    return Split(*sides, share, corpus_digest([document]))

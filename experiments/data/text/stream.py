@@ -9,17 +9,11 @@ from jaxtyping import Bool, Float, Int, Int32
 
 @dataclass(frozen=True)
 class Recomputed:
-    """W windows of T inputs of a stream; row[:-1] predicts row[1:].
-
-    Attributes:
-        windows: the ids.
-        places: where in the stream each input stands.
-        counted: whether its target counts: all targets of the first window, the last `stride` of every other window.
-    """
+    """W windows of T inputs of a stream; row[:-1] predicts row[1:]."""
 
     windows: Int32[np.ndarray, "W T_and_1"]
-    places: Int[np.ndarray, "W T"]
-    counted: Bool[np.ndarray, "W T"]
+    places: Int[np.ndarray, "W T"]  # where in the stream each input stands
+    counted: Bool[np.ndarray, "W T"]  # targets that count: all of the first window, the last `stride` of every other window
 
 
 def recomputed_windows(

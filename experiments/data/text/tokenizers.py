@@ -41,34 +41,30 @@ def open_tokenizer(spec: str, ranks: Path | None = None) -> Tokenizer:
     Raises:
         UserError: for a tokenizer that does not exist, is damaged or cannot be downloaded.
     """
+    path = Path(spec)
     try:
-        return _opened(spec, ranks)
+        if spec == "byte":
+            return ByteTokenizer()
+        if spec.startswith(TIKTOKEN):
+            name = spec.removeprefix(TIKTOKEN)
+            return named_ranks(name) if ranks is None else load_ranks(ranks / f"{name}.tiktoken")
+        if not path.exists():
+            raise ValueError(f"{spec!r} is no tokenizer; name {WAYS}")
+        if path.is_dir():
+            return load(path)
+        match path.suffix:
+            case ".tiktoken":
+                return load_ranks(path)
+            case ".model":
+                return SentencePieceTokenizer.from_file(path)
+            case ".json":
+                return from_huggingface(path.read_text(encoding="utf-8"))
+            case _:
+                raise ValueError(f"{spec}: no tokenizer has this suffix; name {WAYS}")
     except ValueError as error:
         raise UserError(str(error)) from error
     except OSError as error:
         raise UserError(f"{error.filename or spec}: cannot be read ({error.strerror or error})") from error
-
-
-def _opened(spec: str, ranks: Path | None) -> Tokenizer:
-    path = Path(spec)
-    if spec == "byte":
-        return ByteTokenizer()
-    if spec.startswith(TIKTOKEN):
-        name = spec.removeprefix(TIKTOKEN)
-        return named_ranks(name) if ranks is None else load_ranks(ranks / f"{name}.tiktoken")
-    if not path.exists():
-        raise ValueError(f"{spec!r} is no tokenizer; name {WAYS}")
-    if path.is_dir():
-        return load(path)
-    match path.suffix:
-        case ".tiktoken":
-            return load_ranks(path)
-        case ".model":
-            return SentencePieceTokenizer.from_file(path)
-        case ".json":
-            return from_huggingface(path.read_text(encoding="utf-8"))
-        case _:
-            raise ValueError(f"{spec}: no tokenizer has this suffix; name {WAYS}")
 
 
 def configured(kind: str, vocabulary: int, settings: Sequence[str]) -> TokenizerConfig:
@@ -99,9 +95,8 @@ def train_and_save(
         UserError: for settings, files or a folder that cannot be used.
     """
     cfg = configured(kind, vocabulary, settings)
-    documents = text_documents(paths) if paths else stdlib_documents()
     try:
-        tokenizer = train_tokenizer(cfg, (document.text.decode() for document in documents))
+        tokenizer = train_tokenizer(cfg, _texts(paths))
         save(tokenizer, folder)
     except ValueError as error:
         raise UserError(str(error)) from error
@@ -125,10 +120,7 @@ def traced(
         UserError: for settings or files that cannot be used, and text in which no step is possible.
     """
     cfg = configured(kind, vocabulary or 2**16, settings)
-    if text is not None:
-        texts = [text]
-    else:
-        texts = (document.text.decode() for document in (text_documents(paths) if paths else stdlib_documents()))
+    texts = _texts(paths) if text is None else [text]
     try:
         rows = list(islice(_steps(cfg, texts), steps))
     except ValueError as error:
@@ -136,6 +128,11 @@ def traced(
     if not rows:
         raise UserError("there is nothing to merge in this text; give more of it")
     return rows
+
+
+def _texts(paths: Sequence[Path]) -> Iterator[str]:
+    """The texts of files; those of the standard library where none is named."""
+    return (document.text.decode() for document in (text_documents(paths) if paths else stdlib_documents()))
 
 
 def _steps(cfg: TokenizerConfig, texts: Iterable[str]) -> Iterator[dict[str, str | float]]:
@@ -152,18 +149,11 @@ def _steps(cfg: TokenizerConfig, texts: Iterable[str]) -> Iterator[dict[str, str
                 pair = {"step": number, "left": repr(merge.left), "right": repr(merge.right), "count": merge.count}
                 yield pair | {"score": float(merge.score)}
         case Unigram():
-            empty = UnigramTokenizer(
-                (), (), byte_fallback=cfg.byte_fallback, pattern=cfg.pattern, normalization=cfg.normalization
-            )
+            empty = UnigramTokenizer((), (), **cfg.model_dump(include={"byte_fallback", "pattern", "normalization"}))
             words = Counter(word for text in texts for word in empty.words(text))
-            for number, state in enumerate(
-                training_rounds(words, cfg.vocabulary - empty.vocabulary_size, seed_size=10 * cfg.vocabulary), 1
-            ):
-                yield {
-                    "round": number,
-                    "pieces": len(state.pieces),
-                    "log likelihood": state.log_likelihood,
-                    "tokens": state.tokens,
-                }
+            rounds = training_rounds(words, cfg.vocabulary - empty.vocabulary_size, seed_size=10 * cfg.vocabulary)
+            for number, state in enumerate(rounds, start=1):
+                pieces = {"round": number, "pieces": len(state.pieces)}
+                yield pieces | {"log likelihood": state.log_likelihood, "tokens": state.tokens}
         case _:
             raise ValueError(f"kind = {cfg.kind!r}: only bpe, wordpiece and unigram are trained in steps")

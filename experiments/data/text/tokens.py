@@ -3,11 +3,11 @@
 import hashlib
 import json
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any, NamedTuple
 
 import numpy as np
 from jaxtyping import UInt
@@ -20,50 +20,30 @@ from leadline.tokenization.tokenizer import Tokenizer
 # Part of every digest: raise it whenever the same corpus would be written differently.
 FORMAT = 1
 SIDES = ("train", "held_out")
-READ_AT_ONCE = 1 << 20
 
 Report = Callable[[int, int], None]
 
 
 @dataclass(frozen=True)
 class TokenFiles:
-    """Ids of both sides, mapped read-only.
-
-    Attributes:
-        train, held_out: the ids, EOS after each document.
-        train_bytes, held_out_bytes: of their text, EOS apart.
-        train_documents, held_out_documents: how many there are.
-        digest: of all that decides the ids.
-    """
+    """Ids of both sides, mapped read-only, EOS after each document."""
 
     train: UInt[np.ndarray, "train"]
     held_out: UInt[np.ndarray, "held_out"]
-    train_bytes: int
+    train_bytes: int  # of their text, EOS apart
     held_out_bytes: int
-    train_documents: int
+    train_documents: int  # how many there are
     held_out_documents: int
-    digest: str
+    digest: str  # of all that decides the ids
 
 
-@dataclass(frozen=True)
-class _Place:
+class _Place(NamedTuple):
     """Where the tokens of one digest lie."""
 
-    folder: Path
-    digest: str
-
-    @property
-    def paths(self) -> dict[str, Path]:
-        return {side: self.folder / f"tokens-{self.digest[:16]}-{side}.bin" for side in SIDES}
-
-    @property
-    def sidecar(self) -> Path:
-        return self.folder / f"tokens-{self.digest[:16]}.json"
-
-    @property
-    def parts(self) -> Path:
-        """The folder of what a run has encoded that is not at its end."""
-        return self.folder / f".tokens-{self.digest}.parts"
+    paths: dict[str, Path]  # by side
+    sidecar: Path
+    parts: Path  # the folder of what a run has encoded that is not at its end
+    header: dict[str, Any]  # of the sidecar, before the sizes and the sums
 
 
 def end_of_document(tokenizer: Tokenizer) -> int:
@@ -74,12 +54,7 @@ def end_of_document(tokenizer: Tokenizer) -> int:
 
 
 def token_files(
-    divided: Split,
-    tokenizer: Tokenizer,
-    folder: Path,
-    report: Report | None = None,
-    *,
-    in_processes: bool = False,
+    divided: Split, tokenizer: Tokenizer, folder: Path, report: Report | None = None, *, in_processes: bool = False
 ) -> TokenFiles:
     """The tokens of a corpus, EOS after each document, from `folder` if it holds them and written there if not.
 
@@ -102,12 +77,18 @@ def token_files(
     end_of_document(tokenizer)
     text_bytes = {"train": divided.train.bytes, "held_out": divided.held_out.bytes}
     dtype = np.dtype("<u2" if tokenizer.vocabulary_size <= 2**16 else "<u4")
-    digest = _digest(divided, tokenizer)
-    header = {"format": FORMAT, "digest": digest, "tokenizer": tokenizer.name, "dtype": dtype.name, "bytes": text_bytes}
-    place = _Place(folder, digest)
-    if not _intact(place, header):
-        _encode(place, header, divided, tokenizer, report, in_processes)
-        if not _intact(place, header):
+    parts = [FORMAT, divided.digest, tokenizer.digest(), float(divided.share)]
+    digest = hashlib.sha256(json.dumps(parts).encode()).hexdigest()
+    name = f"tokens-{digest[:16]}"
+    place = _Place(
+        {side: folder / f"{name}-{side}.bin" for side in SIDES},
+        folder / f"{name}.json",
+        folder / f".tokens-{digest}.parts",
+        {"format": FORMAT, "digest": digest, "tokenizer": tokenizer.name, "dtype": dtype.name, "bytes": text_bytes},
+    )
+    if not _intact(place):
+        _encode(place, divided, tokenizer, report or (lambda done, size: None), in_processes)  # noqa: ARG005
+        if not _intact(place):
             raise UserError(f"{folder}: the tokens just written do not read back as written; check the disk")
     shutil.rmtree(place.parts, ignore_errors=True)  # of this run, or of one that was killed at its end
     train, held_out = (np.memmap(place.paths[side], dtype, "r") for side in SIDES)
@@ -115,74 +96,48 @@ def token_files(
     return TokenFiles(train, held_out, text_bytes["train"], text_bytes["held_out"], *documents, digest)
 
 
-def _digest(divided: Split, tokenizer: Tokenizer) -> str:
-    parts = [FORMAT, divided.digest, tokenizer.digest(), float(divided.share)]
-    return hashlib.sha256(json.dumps(parts).encode()).hexdigest()
-
-
-def _intact(place: _Place, header: dict[str, Any]) -> bool:
+def _intact(place: _Place) -> bool:
     """Whether the files are there and are, byte for byte, what the sidecar says was written under this header."""
     try:
         written = json.loads(place.sidecar.read_bytes())
         sums = {side: _file_sum(path) for side, path in place.paths.items()}
     except (OSError, ValueError, RecursionError):  # a damaged sidecar may nest without end
         return False
-    return written == header | sums
+    return written == place.header | sums
 
 
 def _file_sum(path: Path) -> dict[str, Any]:
-    digest = hashlib.sha256()
     with path.open("rb") as file:
-        while block := file.read(READ_AT_ONCE):
-            digest.update(block)
+        digest = hashlib.file_digest(file, "sha256")
         return {"size": file.tell(), "sha256": digest.hexdigest()}
 
 
-def _encode(
-    place: _Place,
-    header: dict[str, Any],
-    divided: Split,
-    tokenizer: Tokenizer,
-    report: Report | None,
-    in_processes: bool,
-) -> None:
+def _encode(place: _Place, divided: Split, tokenizer: Tokenizer, report: Report, in_processes: bool) -> None:
     sums: dict[str, Any] = {}
-    dtype = np.dtype(header["dtype"]).newbyteorder("<")
-    done, size = 0, sum(header["bytes"].values())
-    if report is not None:
-        report(0, size)
+    dtype = np.dtype(place.header["dtype"]).newbyteorder("<")
+    done, size = 0, sum(place.header["bytes"].values())
+    report(done, size)
     try:
         # The files take their names together, when all is encoded.
         with workers(size, in_processes=in_processes) as pool, ExitStack() as files:
             for (side, path), chosen in zip(place.paths.items(), (divided.train, divided.held_out), strict=True):
-                blocks = encoded(chunks_of(chosen, len(chosen), place.parts, side), tokenizer, dtype, pool)
-                sums[side] = _write(files.enter_context(replacing(path, place.parts)), _told(blocks, report, done, size))
-                done += header["bytes"][side]
+                file, digest = files.enter_context(replacing(path, place.parts)), hashlib.sha256()
+                chunks = chunks_of(chosen, len(chosen), place.parts, side)
+                for text_bytes, block in encoded(chunks, tokenizer, dtype, pool):
+                    digest.update(block)
+                    file.write(block)
+                    done += text_bytes
+                    report(done, size)
+                sums[side] = {"size": file.tell(), "sha256": digest.hexdigest()}
         with replacing(place.sidecar, place.parts) as file:
-            file.write(json.dumps(header | sums, indent=2).encode() + b"\n")
+            file.write(json.dumps(place.header | sums, indent=2).encode() + b"\n")
     except OSError as error:
-        if _intact(place, header):  # another process was quicker, and removed the folder of the parts
+        if _intact(place):  # another process was quicker, and removed the folder of the parts
             return
+        folder = place.sidecar.parent
         raise UserError(
-            f"{place.folder}: tokens cannot be written ({error.strerror}); choose another folder, or make room in this one"
+            f"{folder}: tokens cannot be written ({error.strerror}); choose another folder, or make room in this one"
         ) from error
     finally:
         with suppress(OSError):  # there are parts in it
             place.parts.rmdir()
-
-
-def _write(file: BinaryIO, blocks: Iterator[bytes]) -> dict[str, Any]:
-    digest, size = hashlib.sha256(), 0
-    for block in blocks:
-        digest.update(block)
-        size += file.write(block)
-    return {"size": size, "sha256": digest.hexdigest()}
-
-
-def _told(blocks: Iterator[tuple[int, bytes]], report: Report | None, done: int, size: int) -> Iterator[bytes]:
-    """The blocks; `report` hears of each when it is written."""
-    for text_bytes, block in blocks:
-        yield block
-        done += text_bytes
-        if report is not None:
-            report(done, size)

@@ -53,17 +53,15 @@ def train_tokenizer(cfg: TokenizerConfig, texts: Iterable[str]) -> Tokenizer:
     Raises:
         ValueError: for a vocabulary that the texts cannot fill.
     """
+    settings = cfg.model_dump(exclude={"kind", "vocabulary", "alphabet"})
     match cfg:
         case Words():
-            return train_words(texts, cfg.vocabulary, pattern=cfg.pattern, normalization=cfg.normalization)
+            return train_words(texts, cfg.vocabulary, **settings)
         case Characters():
-            return train_characters(texts, cfg.vocabulary, normalization=cfg.normalization)
+            return train_characters(texts, cfg.vocabulary, **settings)
         case Bpe():
-            cutting = {"pattern": cfg.pattern, "single_digits": cfg.single_digits, "normalization": cfg.normalization}
-            return train_bpe(texts, cfg.vocabulary, unit=cfg.alphabet, **cutting)
+            return train_bpe(texts, cfg.vocabulary, unit=cfg.alphabet, **settings)
         case WordPiece():
-            cutting = {"pattern": cfg.pattern, "normalization": cfg.normalization}
-            return train_wordpiece(texts, cfg.vocabulary, cfg.criterion, minimum_count=2, **cutting).tokenizer()
+            return train_wordpiece(texts, cfg.vocabulary, minimum_count=2, **settings).tokenizer()
         case Unigram():
-            cutting = {"pattern": cfg.pattern, "normalization": cfg.normalization}
-            return train_unigram(texts, cfg.vocabulary, byte_fallback=cfg.byte_fallback, **cutting).tokenizer
+            return train_unigram(texts, cfg.vocabulary, **settings).tokenizer

@@ -8,10 +8,9 @@ import jax
 import numpy as np
 import pytest
 
-from leadline.experiments.bench.cases import mechanisms as mechanism_cases
-from leadline.experiments.bench.contestants.compilations import Compilations
-from leadline.experiments.bench.contestants.ours import attention, evaluation, step, sweep, tokenization
-from leadline.experiments.bench.contestants.peers import jax_attention, tokenizer_libraries
+from leadline.experiments.bench.cases import attention, evaluation, mechanisms, step, sweep, tokenization
+from leadline.experiments.bench.compilations import Compilations
+from leadline.experiments.bench.peers import jax_attention, tokenizer_libraries
 from leadline.experiments.bench.worker import SCRATCH, Prepared
 from leadline.experiments.bench.workloads.llama import Size, structure
 from leadline.experiments.config.to_model import decoder_config
@@ -53,10 +52,10 @@ def test_tables_are_values_of_a_program_a_length() -> None:
     np.testing.assert_allclose(ours["value"], theirs["value"], rtol=1e-5)
 
 
-@pytest.mark.parametrize("name", mechanism_cases.CHANGES)
+@pytest.mark.parametrize("name", mechanisms.CHANGES)
 def test_a_mechanism_changes_the_step(name: str) -> None:
     """The losses of the fourth step differ, after weights have been trained."""
-    plain, changed = (sweep.with_mechanism(JSON, "float32", changes).work() for changes in ({}, mechanism_cases.CHANGES[name]))
+    plain, changed = (mechanisms.with_mechanism(JSON, "float32", changes).work() for changes in ({}, mechanisms.CHANGES[name]))
     assert np.isfinite(changed)
     assert changed != plain
 
@@ -111,9 +110,9 @@ def test_the_library_gives_the_same_merges_and_ids(name: str) -> None:
     assert ours["value"] == theirs["value"] > 0
 
 
-@pytest.mark.parametrize(("kind", "library"), [("bpe", "encode_ranks"), ("unigram", "encode_sentencepiece")])
+@pytest.mark.parametrize(("kind", "library"), [("BPE", "encode_ranks"), ("unigram", "encode_sentencepiece")])
 def test_single_texts_have_as_many_ids_in_every_form(kind: str, library: str) -> None:
     settings = {"vocabulary": 400, "size": CORPUS, "length": 100, "count": 4}
-    forms = [getattr(tokenization, f"encode_{kind}")(**settings, transparent=transparent) for transparent in (False, True)]
-    forms += [getattr(tokenizer_libraries, name)(**settings) for name in (f"encode_{kind}", library)]
+    forms = [tokenization.encode(kind, **settings, transparent=transparent) for transparent in (False, True)]
+    forms += [tokenizer_libraries.encode(kind, **settings), getattr(tokenizer_libraries, library)(**settings)]
     assert len({_facts(form)["value"] for form in forms}) == 1

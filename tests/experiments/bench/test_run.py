@@ -54,7 +54,7 @@ def test_names_choose() -> None:
     assert [benchmark.name for benchmark in chosen(["sweep", "step", "sweep"])] == ["sweep", "step"]
     with pytest.raises(UserError, match="did you mean 'startup'"):
         chosen(["start-up"])
-    with pytest.raises(UserError, match="there are step"):
+    with pytest.raises(UserError, match="valid here: step"):
         chosen(["xyz"])
 
 

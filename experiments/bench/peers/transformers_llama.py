@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 from transformers import DynamicCache, LlamaConfig, LlamaForCausalLM
 
-from leadline.experiments.bench.contestants.peers.torch_llama import trained
+from leadline.experiments.bench.peers.torch_llama import trained
 from leadline.experiments.bench.worker import Prepared
 from leadline.experiments.bench.workloads.llama import BASE, EPSILON, Size, tokens, weights
 

@@ -10,21 +10,10 @@ import optax
 from flax import nnx
 from jax import Array
 
-from leadline.experiments.bench.contestants.compilations import Compilations
+from leadline.experiments.bench.compilations import compiling
 from leadline.experiments.bench.worker import Prepared
-from leadline.experiments.bench.workloads.llama import (
-    ADAM_EPSILON,
-    BASE,
-    BETAS,
-    CLIP,
-    EPSILON,
-    LEARNING_RATE,
-    WEIGHT_DECAY,
-    Size,
-    stepping,
-    tokens,
-    weights,
-)
+from leadline.experiments.bench.workloads import llama
+from leadline.experiments.bench.workloads.llama import EPSILON, Size, stepping
 
 
 def prepare(size: Mapping[str, int], compute: str) -> Prepared:
@@ -36,23 +25,20 @@ def prepare(size: Mapping[str, int], compute: str) -> Prepared:
 def prepare_compilation(size: Mapping[str, int]) -> Prepared:
     """Compiles the step, each time without programs in the process."""
     step, model, optimizer, ids = trainer(Size(**size), "float32")
-    counted = Compilations()
 
-    def work() -> dict[str, Any]:
-        counted.begin()
+    def work() -> None:
         step.lower(model, optimizer, ids).compile()
-        return counted.facts()
 
-    return Prepared(work, often=False, more=dict)
+    return compiling(work)
 
 
 def trainer(size: Size, compute: str) -> tuple[Any, "Llama", nnx.Optimizer, Array]:
     """A step under nnx.jit, and its arguments."""
     model = Llama(size, jnp.dtype(compute), nnx.Rngs(0))
-    _load(model, weights(size))
-    adam = optax.adamw(LEARNING_RATE, *BETAS, ADAM_EPSILON, weight_decay=WEIGHT_DECAY, mask=_matrices)
-    optimizer = nnx.Optimizer(model, optax.chain(optax.clip_by_global_norm(CLIP), adam), wrt=nnx.Param)
-    ids = jnp.asarray(tokens(size), jnp.int32)
+    _load(model, llama.weights(size))
+    adam = optax.adamw(llama.LEARNING_RATE, *llama.BETAS, llama.ADAM_EPSILON, weight_decay=llama.WEIGHT_DECAY, mask=_matrices)
+    optimizer = nnx.Optimizer(model, optax.chain(optax.clip_by_global_norm(llama.CLIP), adam), wrt=nnx.Param)
+    ids = jnp.asarray(llama.tokens(size), jnp.int32)
 
     def loss_of(model: Llama, ids: Array) -> Array:
         scores = model(ids[:, :-1]).astype(jnp.float32)
@@ -105,7 +91,7 @@ class Llama(nnx.Module):
 def rotated(x: Array) -> Array:
     """RoPE of x [B, T, N, H], in the type of x."""
     half = x.shape[-1] // 2
-    angles = jnp.arange(x.shape[1])[:, None] * BASE ** (-jnp.arange(half) / half)
+    angles = jnp.arange(x.shape[1])[:, None] * llama.BASE ** (-jnp.arange(half) / half)
     cos, sin = jnp.cos(angles)[:, None], jnp.sin(angles)[:, None]
     a, b = x[..., :half], x[..., half:]
     return jnp.concatenate([a * cos - b * sin, a * sin + b * cos], -1).astype(x.dtype)

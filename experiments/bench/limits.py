@@ -3,7 +3,7 @@
 import jax
 import jax.numpy as jnp
 
-from leadline.experiments.bench.contest import Contestant
+from leadline.experiments.bench.contest import Contestant, ours
 from leadline.experiments.bench.worker import Prepared
 from leadline.experiments.bench.workloads.attention import HEAD
 
@@ -15,12 +15,7 @@ SIDE, TILE = 1024, 2**16
 
 def ceiling(dtype: str) -> Contestant:
     """JAX's product of two square matrices, summed in float32, on all cores or on the first accelerator."""
-    return Contestant(f"matrix product, {dtype}", f"{__name__}:product", {"dtype": dtype})
-
-
-def floor(name: str, tokens: int, heads: int, passes: int) -> Contestant:
-    """A lower limit of the time of attention: its products and exponentials alone, for `passes` passes over the scores."""
-    return Contestant(name, f"{__name__}:attention_floor", {"tokens": tokens, "heads": heads, "passes": passes})
+    return ours(product, {"dtype": dtype}, f"matrix product, {dtype}")
 
 
 def product(dtype: str) -> Prepared:
@@ -32,7 +27,10 @@ def product(dtype: str) -> Prepared:
 
 
 def attention_floor(tokens: int, heads: int, passes: int) -> Prepared:
-    """The FLOPs of `passes` causal products of scores, as products of SIDE × SIDE, and as many exponentials, in cache."""
+    """A lower limit of the time of attention: its products and exponentials alone, for `passes` passes over the scores.
+
+    The FLOPs are those of `passes` causal products of scores, as products of SIDE × SIDE, and as many exponentials, in cache.
+    """
     products = round(passes * heads * tokens**2 * HEAD / (2.0 * SIDE**3))
     exponentials = round(passes * heads * tokens**2 / 2 / TILE)
     a = jax.random.normal(jax.random.key(0), (SIDE, SIDE)) * SIDE**-0.5

@@ -1,22 +1,15 @@
 """The libraries tokenizers, tiktoken and sentencepiece, as their users call them."""
 
 import json
+from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import sentencepiece
 import tiktoken
 from tokenizers import Regex, Tokenizer, models, pre_tokenizers, trainers
 
-from leadline.experiments.bench.contestants.ours.tokenization import (
-    bpe,
-    checksum,
-    documents,
-    one_by_one,
-    pieces,
-    sentencepiece_model,
-    texts,
-    unigram,
-)
+from leadline.experiments.bench.cases import tokenization as bench
 from leadline.experiments.bench.worker import Prepared, scratch
 from leadline.tokenization import tokenizer as ours
 from leadline.tokenization.formats.huggingface import to_huggingface
@@ -27,7 +20,7 @@ SPECIALS = ["<pad>", "<bos>", "<eos>"]
 
 def train(vocabulary: int, size: int) -> Prepared:
     """Trains byte-level BPE with leadline's specials. The value is a checksum of the merges."""
-    corpus = texts(size)
+    corpus = bench.texts(size)
 
     def work() -> Tokenizer:
         tokenizer = Tokenizer(models.BPE())
@@ -39,12 +32,12 @@ def train(vocabulary: int, size: int) -> Prepared:
         tokenizer.train_from_iterator(corpus, trainers.BpeTrainer(vocab_size=vocabulary, **settings))
         return tokenizer
 
-    return Prepared(work, often=False, more=lambda tokenizer: {"value": checksum(_merges(tokenizer))})
+    return Prepared(work, often=False, more=lambda tokenizer: {"value": bench.checksum(_merges(tokenizer))})
 
 
 def encode_corpus(vocabulary: int, size: int) -> Prepared:
     """Encodes a corpus in one batch, from bytes to a file. The value is the sum of the ids."""
-    corpus, tokenizer = documents(size), bpe(vocabulary, size)
+    corpus, tokenizer = bench.documents(size), bench.bpe(vocabulary, size)
     fast, eos, path = library(tokenizer), np.array([tokenizer.specials.eos], "<u2"), scratch() / "theirs"
 
     def work() -> int:
@@ -59,27 +52,24 @@ def encode_corpus(vocabulary: int, size: int) -> Prepared:
     return Prepared(work, often=False, more=lambda total: {"value": total})
 
 
-def encode_bpe(vocabulary: int, size: int, length: int, count: int) -> Prepared:
+def encode(kind: str, vocabulary: int, size: int, length: int, count: int) -> Prepared:
     """Encodes texts one by one, as do the functions below. The value is the number of ids."""
-    return _by_library(bpe(vocabulary, size), pieces(texts(size), length, count))
-
-
-def encode_unigram(vocabulary: int, size: int, length: int, count: int) -> Prepared:
-    return _by_library(unigram(vocabulary, size), pieces(texts(size), length, count))
+    fast = library(bench.TOKENIZERS[kind](vocabulary, size))
+    return _one_by_one(lambda text: fast.encode(text, add_special_tokens=False).ids, size, length, count)
 
 
 def encode_sentencepiece(vocabulary: int, size: int, length: int, count: int) -> Prepared:
-    model = str(scratch() / sentencepiece_model(vocabulary, size))
-    return one_by_one(sentencepiece.SentencePieceProcessor(model_file=model).encode, pieces(texts(size), length, count))
+    model = str(scratch() / bench.sentencepiece_model(vocabulary, size))
+    return _one_by_one(sentencepiece.SentencePieceProcessor(model_file=model).encode, size, length, count)
 
 
 def encode_ranks(vocabulary: int, size: int, length: int, count: int) -> Prepared:
     """tiktoken, whose ranks are the pieces of the same tokenizer in the order of their ids."""
-    tokenizer = bpe(vocabulary, size)
+    tokenizer = bench.bpe(vocabulary, size)
     spelled = [tokenizer.token_bytes(i) for i in range(len(tokenizer.specials.ids()), tokenizer.vocabulary_size)]
     ranks = {piece: rank for rank, piece in enumerate(spelled)}
     encoding = tiktoken.Encoding("bench", pat_str=PATTERNS["gpt2"], mergeable_ranks=ranks, special_tokens={})
-    return one_by_one(encoding.encode_ordinary, pieces(texts(size), length, count))
+    return _one_by_one(encoding.encode_ordinary, size, length, count)
 
 
 def library(tokenizer: ours.Tokenizer) -> Tokenizer:
@@ -89,9 +79,8 @@ def library(tokenizer: ours.Tokenizer) -> Tokenizer:
     return fast
 
 
-def _by_library(tokenizer: ours.Tokenizer, texts: list[str]) -> Prepared:
-    fast = library(tokenizer)
-    return one_by_one(lambda text: fast.encode(text, add_special_tokens=False).ids, texts)
+def _one_by_one(encode: Callable[[str], Any], size: int, length: int, count: int) -> Prepared:
+    return bench.one_by_one(encode, bench.pieces(bench.texts(size), length, count))
 
 
 def _merges(tokenizer: Tokenizer) -> list[tuple[int, int]]:

@@ -8,26 +8,15 @@ import torch.nn.functional as F  # noqa: N812
 from torch import Tensor, nn
 
 from leadline.experiments.bench.worker import Prepared
-from leadline.experiments.bench.workloads.llama import (
-    ADAM_EPSILON,
-    BASE,
-    BETAS,
-    CLIP,
-    EPSILON,
-    LEARNING_RATE,
-    WEIGHT_DECAY,
-    Size,
-    stepping,
-    tokens,
-    weights,
-)
+from leadline.experiments.bench.workloads import llama
+from leadline.experiments.bench.workloads.llama import EPSILON, Size, stepping
 
 
 def prepare(size: Mapping[str, int], compute: str, compiled: bool = False) -> Prepared:
     """As users write it; `compiled` by torch.compile."""
     shape = Size(**size)
     model = Llama(shape)
-    model.load_state_dict({name: torch.from_numpy(array) for name, array in weights(shape).items()})
+    model.load_state_dict({name: torch.from_numpy(array) for name, array in llama.weights(shape).items()})
     return trained(shape, model, compute, torch.compile(model) if compiled else model)
 
 
@@ -38,9 +27,9 @@ def trained(size: Size, model: nn.Module, compute: str, forward: Any) -> Prepare
     decayed = {True: [], False: []}
     for weight in model.parameters():
         decayed[weight.ndim > 1].append(weight)
-    groups = [{"params": weights, "weight_decay": WEIGHT_DECAY * matrix} for matrix, weights in decayed.items()]
-    optimizer = torch.optim.AdamW(groups, lr=LEARNING_RATE, betas=BETAS, eps=ADAM_EPSILON, fused=True)
-    ids = torch.from_numpy(tokens(size)).to(device)
+    groups = [{"params": weights, "weight_decay": llama.WEIGHT_DECAY * matrix} for matrix, weights in decayed.items()]
+    optimizer = torch.optim.AdamW(groups, lr=llama.LEARNING_RATE, betas=llama.BETAS, eps=llama.ADAM_EPSILON, fused=True)
+    ids = torch.from_numpy(llama.tokens(size)).to(device)
 
     def work() -> float:
         optimizer.zero_grad(set_to_none=True)
@@ -48,20 +37,11 @@ def trained(size: Size, model: nn.Module, compute: str, forward: Any) -> Prepare
             scores = forward(ids[:, :-1])
         loss = F.cross_entropy(scores.float().flatten(0, 1), ids[:, 1:].flatten())
         loss.backward()
-        torch.nn.utils.clip_grad_norm_(model.parameters(), CLIP)
+        torch.nn.utils.clip_grad_norm_(model.parameters(), llama.CLIP)
         optimizer.step()
         return loss.item()
 
     return stepping(work)
-
-
-class Norm(nn.Module):
-    def __init__(self, width: int) -> None:
-        super().__init__()
-        self.weight = nn.Parameter(torch.ones(width))
-
-    def forward(self, x: Tensor) -> Tensor:
-        return F.rms_norm(x, self.weight.shape, self.weight, EPSILON)
 
 
 class Attention(nn.Module):
@@ -89,7 +69,7 @@ class FeedForward(nn.Module):
 class Layer(nn.Module):
     def __init__(self, size: Size) -> None:
         super().__init__()
-        self.input_layernorm, self.post_attention_layernorm = Norm(size.width), Norm(size.width)
+        self.input_layernorm, self.post_attention_layernorm = (nn.RMSNorm(size.width, EPSILON) for _ in range(2))
         self.self_attn, self.mlp = Attention(size), FeedForward(size)
 
     def forward(self, x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
@@ -106,10 +86,10 @@ class Llama(nn.Module):
             {
                 "embed_tokens": nn.Embedding(size.vocabulary, size.width),
                 "layers": nn.ModuleList(Layer(size) for _ in range(size.layers)),
-                "norm": Norm(size.width),
+                "norm": nn.RMSNorm(size.width, EPSILON),
             }
         )
-        frequencies = BASE ** (-torch.arange(0, size.head_dim, 2) / size.head_dim)
+        frequencies = llama.BASE ** (-torch.arange(0, size.head_dim, 2) / size.head_dim)
         angles = torch.outer(torch.arange(size.length), frequencies)
         self.register_buffer("cos", angles.cos(), persistent=False)
         self.register_buffer("sin", angles.sin(), persistent=False)

@@ -9,8 +9,8 @@ import torch
 import torch.nn.functional as F  # noqa: N812
 from torch import Tensor
 
-from leadline.experiments.bench.contestants.ours.decode import checksum
-from leadline.experiments.bench.contestants.peers.torch_llama import rotated
+from leadline.experiments.bench.cases.decode import checksum
+from leadline.experiments.bench.peers.torch_llama import rotated
 from leadline.experiments.bench.worker import Prepared
 from leadline.experiments.bench.workloads.llama import BASE, EPSILON, Size, tokens, weights
 
@@ -42,16 +42,12 @@ class Stream:
         arrays = {name: torch.from_numpy(array) for name, array in weights(size).items()}
         self.heads, self.window, self.initial_tokens, self.position = size.heads, window, initial_tokens, 0
         self.embedding = arrays["model.embed_tokens.weight"]
-        rows = [{n: arrays[f"model.layers.{i}.{n}_proj.weight"] for n in _NAMES} for i in range(size.layers)]
-        self.layers = [
-            (
-                torch.cat([w[f"self_attn.{n}"] for n in "qkv"]),
-                w["self_attn.o"],
-                torch.cat([w["mlp.gate"], w["mlp.up"]]),
-                w["mlp.down"],
-            )
-            for w in rows
-        ]
+
+        def joined(layer: int, part: str, names: Sequence[str]) -> Tensor:
+            return torch.cat([arrays[f"model.layers.{layer}.{part}.{name}_proj.weight"] for name in names])
+
+        parts = (("self_attn", "qkv"), ("self_attn", "o"), ("mlp", ("gate", "up")), ("mlp", ("down",)))
+        self.layers = [[joined(layer, *part) for part in parts] for layer in range(size.layers)]
         shape = (size.batch, size.heads, initial_tokens + window, size.head_dim)
         self.caches = [(torch.zeros(shape), torch.zeros(shape)) for _ in range(size.layers)]
         self.frequencies = BASE ** (-torch.arange(0, size.head_dim, 2, dtype=torch.float64) / size.head_dim)
@@ -83,9 +79,6 @@ class Stream:
         """cos and sin [3, 1, 1, H / 2] of the queries, the queries for the initial tokens, and the keys."""
         angles = torch.tensor(positions)[:, None, None, None] * self.frequencies
         return angles.cos().float(), angles.sin().float()
-
-
-_NAMES = (*(f"self_attn.{n}" for n in "qkvo"), *(f"mlp.{n}" for n in ("gate", "up", "down")))
 
 
 def _norm(x: Tensor) -> Tensor:
