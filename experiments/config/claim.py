@@ -49,12 +49,13 @@ class Claim(Frozen):
         equivalent   |left - factor · right| < delta
 
     `right` is a term or a number. With `log` both sides are compared as logarithms, as ratios are, and `delta` is a difference
-    of logarithms. A difference that is neither below nor above but within `delta` of 0 is called equivalent. `share` makes it a
-    statement about seeds: the relation holds in more than that share of them, as for outcomes that occur or do not. `needs`
-    gives the smallest scale (a field of the record: parameters, steps, tokens) at which the statement can be tested. `cases`
-    says how many comparisons there are: "seeds" is one, over seeds; "arms" one for each arm that the selector of `left`
-    matches, all of which must hold. `function` names code for a predicate that no relation says, as `module:function`; it takes
-    the records of all arms that the selector `arms` matches and returns an Evidence (leadline.experiments.records.evidence).
+    of logarithms. A difference that is neither below nor above but within `delta` of 0 is called equivalent. `share` makes it
+    a statement about seeds: the relation holds in more than that share of them, as for outcomes that occur or do not. `needs`
+    gives the smallest scale (a field of the record: parameters, steps, tokens) of the arm of `left`, or of all arms that a
+    `function` takes, at which the statement can be tested. `cases` says how many comparisons there are: "seeds" is one, over
+    seeds; "arms" one for each arm that the selector of `left` matches, all of which must hold. `function` names code for a
+    predicate that no relation says, as `module:function`; it takes the records of all arms that the selector `arms` matches
+    and returns an Evidence (leadline.experiments.records.evidence).
     """
 
     id: str = Field(pattern=r"^[a-z0-9][a-z0-9.-]*$")
