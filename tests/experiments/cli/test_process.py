@@ -73,9 +73,8 @@ def test_doctor_says_versions_and_devices() -> None:
 @pytest.mark.slow
 def test_an_interrupt_keeps_the_last_step_and_says_how_to_go_on(tmp_path: Path) -> None:
     config, results = suite(tmp_path).with_name("mine.toml"), tmp_path / "results"
-    words = (str(config), "train.steps=1000000", "train.checkpoint_every=20", "--results", str(results))
-    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
-    with subprocess.Popen([*LEADLINE, "run", *words], cwd=ROOT, env=quick(), **pipes) as running:
+    words = [*LEADLINE, "run", str(config), "train.steps=1000000", "train.checkpoint_every=20", "--results", str(results)]
+    with subprocess.Popen(words, cwd=ROOT, env=quick(), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as running:
         try:
             until = time.monotonic() + TIMEOUT
             while not list(results.glob("mine/.group-*/manifest-*.json")):  # training has begun
