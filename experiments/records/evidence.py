@@ -12,7 +12,7 @@ from scipy import stats
 from leadline.experiments.config.claim import Claim, Term
 from leadline.experiments.config.report import TrainingLength
 from leadline.experiments.records.arms import RecordedArm, differing
-from leadline.experiments.records.measurement import value_of
+from leadline.experiments.records.measurement import select
 from leadline.experiments.records.over_seeds import statistic
 from leadline.experiments.records.quantities import QUANTITIES
 
@@ -155,8 +155,8 @@ def related(claim: Claim, choices: Sequence[Choice], *, exact: bool) -> tuple[st
 
 def term_values(term: Term, choice: Choice) -> dict[int, float]:
     """Seed -> value of a term; seeds without a finite value are left out."""
-    measured = {record.seed: value_of(record, term.quantity, **term.at) for record in choice[term.arm].records}
-    values = {seed: value for seed, value in measured.items() if value is not None}
+    measured = select(choice[term.arm].records, term.quantity, **term.at)
+    values = {record.seed: value for record, value in measured}
     if term.over is None:
         return values
     divisors = term_values(term.over, choice)

@@ -1,6 +1,6 @@
 """A measurement: a quantity with a value, a unit and dimensions, and how records are asked for one."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol, runtime_checkable
 
@@ -97,13 +97,22 @@ def value_of(record: Measured, quantity: str, **dims: Any) -> float | None:
 
     A dimension that is not given must be absent: `sink_rate` is the mean over layers, `sink_rate` with `layer=2` that of the
     second. A `TrainingLength` is resolved against the record's own training length.
-
-    Example:
-        value_of(record, "perplexity", extension="yarn", length=TrainingLength(multiple=8))
     """
     resolved = resolve(record, dims)
     wanted = None if resolved is None else reading(quantity, **resolved)
     return next((entry.value for entry in record.measurements if entry.reading == wanted), None)
+
+
+def select(records: Iterable[Any], quantity: str, **dims: Any) -> Iterator[tuple[Any, float]]:
+    """(record, value) of every record that has a finite value of the quantity at exactly these dimensions.
+
+    Example:
+        select(records, "perplexity", extension="yarn", length=TrainingLength(multiple=8))
+    """
+    for record in records:
+        value = value_of(record, quantity, **dims)
+        if value is not None:
+            yield record, value
 
 
 def resolve(record: Measured, dims: Mapping[str, Any]) -> dict[str, Dim] | None:

@@ -1,6 +1,6 @@
 """Synthetic records for tests: invented numbers in the form that studies write. Nothing here was measured."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -10,8 +10,8 @@ from leadline.experiments.config.study import Study
 from leadline.experiments.records.curve import NO_CURVE
 from leadline.experiments.records.measurement import Measurement, Point, reading
 from leadline.experiments.records.quantities import QUANTITIES
-from leadline.experiments.records.record import ArrayEntry, Curve, Record, StoredRecord
-from leadline.experiments.records.store import record_folder, write_record, write_study
+from leadline.experiments.records.record import Curve, Record, StoredRecord
+from leadline.experiments.records.store import record_folder, write_record
 
 LENGTH = 128
 STEPS = np.arange(0, 601, 50)
@@ -66,14 +66,9 @@ def record(study: str, arm: str, seed: int = 0, *measurements: Measurement, **ch
     return made(**({**own, "config": config, "measurements": measurements} | changes))
 
 
-def stored(made: Record, curve: Mapping[str, np.ndarray] | None = None, arrays: Point | None = None) -> Stored:
-    """A record with curves over `STEPS` by quantity, and arrays by reading."""
-    curves = {reading(name): np.asarray(values, float) for name, values in (curve or {}).items()}
-    entries = tuple(
-        ArrayEntry(key=f"a{number}", quantity=key.quantity, dims=dict(key.dims), axes=("axis",) * array.ndim)
-        for number, (key, array) in enumerate((arrays or {}).items())
-    )
-    return Stored(made.model_copy(update={"arrays": entries}), Curve(STEPS, curves), dict(arrays or {}))
+def entry(study: str, arm: str, seed: int = 0, *measurements: Measurement, **changes: Any) -> Stored:
+    """The same without a curve and arrays."""
+    return Stored(record(study, arm, seed, *measurements, **changes))
 
 
 def study(name: str, arms: Mapping[str, Any] | None = None, **parts: Any) -> Study:
@@ -94,7 +89,7 @@ ARMS = {
 LEVELS = {"softmax": 0.9, "gate": 0.3, "sigmoid": 0.05}
 
 
-def sinks(arm: str, seed: int, study: str = "sinks") -> Stored:
+def sinks(arm: str, seed: int) -> Stored:
     """A record with losses, sinks, perplexity by length and extension, curves, and arrays by head and by position."""
     rng = np.random.default_rng([seed, len(arm)])
     level = LEVELS[arm]
@@ -120,9 +115,9 @@ def sinks(arm: str, seed: int, study: str = "sinks") -> Stored:
     attention = np.tril(rng.random((2, 4, 16, 16)))
     arrays[reading("attention_map")] = attention / attention.sum(-1, keepdims=True)
     grown = level * (1 - np.exp(-STEPS / 120))
-    return stored(
-        record(study, arm, seed, *numbers), {"first_token_mass": grown, "sink_rate": grown**2, "loss": 4 - grown}, arrays
-    )
+    curves = {"first_token_mass": grown, "sink_rate": grown**2, "loss": 4 - grown}
+    curve = Curve(STEPS, {reading(name): values for name, values in curves.items()})
+    return Stored(record("sinks", arm, seed, *numbers), curve, arrays)
 
 
 def sinks_study(**parts: Any) -> tuple[Study, list[Stored]]:
@@ -130,37 +125,9 @@ def sinks_study(**parts: Any) -> tuple[Study, list[Stored]]:
     return study("sinks", ARMS, **parts), [sinks(arm, seed) for arm in ARMS for seed in range(3)]
 
 
-SHOWN: dict[str, Any] = {
-    "title": "A study of sinks",
-    "question": "What removes the sink?",
-    "tables": [
-        {"title": "Attention sinks", "columns": ["loss", "sink_rate"], "published": True, "notes": ["A note."]},
-        {
-            "title": "Perplexity",
-            "name": "perplexity",
-            "rows": ["arm", "extension"],
-            "columns": [{"quantity": "perplexity", "each": "length"}],
-        },
-    ],
-    "figures": [
-        {"kind": "step", "name": "over_training", "caption": "Over training.", "quantities": ["first_token_mass"]},
-        {"kind": "attention_map", "name": "maps", "caption": "Maps.", "quantities": ["attention_map"], "labels": ["softmax"]},
-    ],
-}
-
-
-def write_records(results: Path, records: Iterable[Stored | Record]) -> None:
+def write_records(results: Path, *records: Stored) -> None:
     """Writes records, with what lies beside them, into their folders."""
-    for entry in records:
-        whole = entry if isinstance(entry, Stored) else Stored(entry)
-        made = whole.record
-        folder = record_folder(results, made.study, made.arm, made.arm_hash, made.seed)
-        write_record(folder, made, whole.curve(), whole.arrays())
-
-
-def synthetic_results(results: Path) -> Path:
-    """Writes the records and the description of a study into a folder, and returns it."""
-    described, records = sinks_study(**SHOWN)
-    write_study(results, described)
-    write_records(results, records)
-    return results
+    for stored in records:
+        record = stored.record
+        folder = record_folder(results, record.study, record.arm, record.arm_hash, record.seed)
+        write_record(folder, record, stored.curve(), stored.arrays())

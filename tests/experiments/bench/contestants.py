@@ -7,9 +7,14 @@ from typing import Any
 
 from leadline.experiments.bench.worker import Prepared, scratch
 
+DONE: list[int] = []
 
-def sleeps(seconds: float, value: float = 1.0) -> Prepared:
-    return Prepared(lambda: time.sleep(seconds), {"value": value, "colour": "red"}, often=False)
+
+def shares(seconds: float) -> Prepared:
+    """Sleeps. It counts the contestants that left a file in the shared folder, and tells which cache of programs it has."""
+    (scratch() / str(os.getpid())).touch()
+    facts = {"files": len(list(scratch().iterdir())), "cache": os.environ.get("JAX_COMPILATION_CACHE_DIR")}
+    return Prepared(lambda: time.sleep(seconds), facts, often=False)
 
 
 def counts(**facts: Any) -> Prepared:
@@ -25,16 +30,6 @@ def dies() -> Prepared:
     raise ValueError("no luck")
 
 
-def shares() -> Prepared:
-    """Counts the contestants that left a file in the shared folder, and tells which cache of programs it has."""
-    (scratch() / str(os.getpid())).touch()
-    facts = {"files": len(list(scratch().iterdir())), "cache": os.environ.get("JAX_COMPILATION_CACHE_DIR")}
-    return Prepared(lambda: None, facts, often=False)
-
-
-DONE: list[int] = []
-
-
 def repeats() -> Prepared:
     DONE.clear()
-    return Prepared(lambda: DONE.append(1))
+    return Prepared(lambda: DONE.append(1), {"peak_mib": None})

@@ -11,8 +11,7 @@ from pathlib import Path
 import jax
 import pytest
 
-from tests.experiments.configured import write_config
-from tests.experiments.suite import MINE
+from tests.experiments.suite import suite
 
 ROOT = Path(__file__).parents[3]
 LEADLINE = (sys.executable, "-m", "leadline")
@@ -26,10 +25,9 @@ def quick() -> dict[str, str]:
     return os.environ | {"JAX_DISABLE_MOST_OPTIMIZATIONS": "1", "JAX_COMPILATION_CACHE_DIR": folder}
 
 
-def process(*words: str | Path, folder: Path = ROOT) -> subprocess.CompletedProcess[str]:
+def process(*words: str, folder: Path = ROOT) -> subprocess.CompletedProcess[str]:
     """A command in a process of its own."""
-    command = [str(word) for word in words]
-    return subprocess.run(command, cwd=folder, env=quick(), capture_output=True, text=True, timeout=TIMEOUT, check=False)
+    return subprocess.run(words, cwd=folder, env=quick(), capture_output=True, text=True, timeout=TIMEOUT, check=False)
 
 
 def test_help_is_light() -> None:
@@ -38,13 +36,18 @@ def test_help_is_light() -> None:
         "sys.argv = ['leadline', '--help']\n"
         "try: main()\n"
         "except SystemExit as stopped: code = stopped.code\n"
-        "heavy = {'jax', 'numpy', 'matplotlib', 'pydantic', 'optax'} & set(sys.modules)\n"
+        "heavy = {'jax', 'flax', 'numpy', 'matplotlib', 'pydantic', 'optax'} & set(sys.modules)\n"
         "sys.exit(f'{code} {heavy}' if code or heavy else 0)"
     )
     done = process(sys.executable, "-c", script)
     assert (done.returncode, done.stderr) == (0, "")
     assert [command for command in COMMANDS if f" {command} " not in done.stdout] == []
     assert process(*LEADLINE, "--help").stdout == done.stdout.replace("Usage: leadline", "Usage: python -m leadline")
+
+
+def test_reading_a_configuration_imports_no_jax() -> None:
+    script = "import sys, leadline.experiments.config.load; sys.exit('jax' in sys.modules)"
+    assert process(sys.executable, "-c", script).returncode == 0
 
 
 def test_only_leadline_is_installed(tmp_path: Path) -> None:
@@ -57,7 +60,7 @@ def test_only_leadline_is_installed(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_doctor() -> None:
+def test_doctor_says_versions_and_devices() -> None:
     done = process(*LEADLINE, "doctor", "--json")
     assert (done.returncode, done.stderr) == (0, "")
     facts = json.loads(done.stdout)
@@ -69,8 +72,8 @@ def test_doctor() -> None:
 
 @pytest.mark.slow
 def test_an_interrupt_keeps_the_last_step_and_says_how_to_go_on(tmp_path: Path) -> None:
-    config, results = write_config(tmp_path, MINE.replace("steps = 4", "steps = 1000000")), tmp_path / "results"
-    words = [*LEADLINE, "run", str(config), "--results", str(results), "train.checkpoint_every=20"]
+    config, results = suite(tmp_path).with_name("mine.toml"), tmp_path / "results"
+    words = [*LEADLINE, "run", str(config), "train.steps=1000000", "train.checkpoint_every=20", "--results", str(results)]
     with subprocess.Popen(words, cwd=ROOT, env=quick(), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as running:
         try:
             until = time.monotonic() + TIMEOUT
@@ -83,9 +86,7 @@ def test_an_interrupt_keeps_the_last_step_and_says_how_to_go_on(tmp_path: Path) 
         finally:
             running.kill()
     assert (running.returncode, out) == (130, "")
-    line = err.splitlines()[-1]
-    assert line.startswith("leadline: mine: stopped at step ")
-    assert line.endswith("of 1000000, which is kept; to go on, run the same command again")
-    step = int(line.split("step ")[1].split()[0])
+    step = int(err.splitlines()[-1].removeprefix("leadline: mine: stopped at step ").split()[0])
+    assert err.endswith(f"step {step} of 1000000, which is kept; to go on, run the same command again\n")
     assert len(list(results.glob(f"mine/.group-*/manifest-{step}.json"))) == 1
     assert not list(results.rglob("record.json"))

@@ -1,5 +1,7 @@
 """From a configured position encoding to tables, and agreement of one pass over a text with cached decoding."""
 
+import math
+from operator import attrgetter
 from typing import Any
 
 import jax
@@ -7,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from leadline.experiments.config.model import Clipped, KeyBias, ModelConfig, Relu, Sigmoid, Softpick
+from leadline.experiments.config.model import Clipped, Gate, ModelConfig, Sigmoid, Softpick
 from leadline.experiments.config.position import (
     T5,
     Alibi,
@@ -37,11 +39,14 @@ from leadline.experiments.config.scaling import (
 from leadline.experiments.config.to_model import decoder_config
 from leadline.experiments.config.to_tables import tables
 from leadline.experiments.runtime.errors import UserError
+from leadline.model.attention.mask import NO_WINDOW
 from leadline.model.cache.full import full_cache
 from leadline.model.decoder import Decoder, DecoderConfig, apply_decoder, extend, init_decoder
+from leadline.model.positions.alibi import alibi_slopes
 from leadline.model.positions.angles import fixed_point
-from leadline.model.positions.frequencies import inverse_frequencies, ntk_aware
+from leadline.model.positions.frequencies import inverse_frequencies, ntk_aware, position_interpolation
 from leadline.model.positions.tables import PositionTables
+from leadline.model.positions.yarn import yarn
 from tests.model.weights import drawn
 
 SMALL = ModelConfig(layers=1, width=16, heads=4, kv_heads=2, hidden=24, position=Rope(base=100.0))
@@ -50,8 +55,8 @@ PART = 2  # tokens that are read at a time, across the training length; every fu
 SHORT, LONG = (1.0, 1.5), (2.0, 5.0)
 
 
-def rope(scaling: Scaling, **changes: Any) -> Rope:
-    return Rope(base=100.0, scaling=scaling, **changes)
+def rope(scaling: Scaling) -> Rope:
+    return Rope(base=100.0, scaling=scaling)
 
 
 # LongRoPE and the dynamic ones once a text, once a query, once a token.
@@ -74,7 +79,6 @@ ENCODINGS: dict[str, Any] = {
     "alibi": Alibi(),
     "t5": T5(buckets=4, furthest=6),
     "kerple": Kerple(),
-    "kerple_power": Kerple(form="power"),
     "fire": Fire(hidden=4),
     "cope": Cope(positions=4),
     "sinusoidal": Sinusoidal(),
@@ -91,31 +95,21 @@ ENCODINGS: dict[str, Any] = {
 }
 
 
-# These encodings have tables or weights that differ between layers; the others need one layer.
-LAYERS = {"rope": 2, "irope": 2, "t5": 2}
-
-# What else attention may do to its scores.
+# What else attention may do to its scores, besides tests.model.weights.VARIANTS; one program serves several.
 SCORES: dict[str, dict[str, Any]] = {
-    "clipped": {"normalizer": Clipped(low=-0.05, high=1.1)},
-    "softpick": {"normalizer": Softpick()},
-    "relu": {"normalizer": Relu()},
-    "sigmoid": {"normalizer": Sigmoid()},
-    "key and value bias": {"sink": KeyBias(kind="key_value_bias")},
-    "temperature and soft cap": {"temperature": 0.5, "soft_cap": 2.0},
-    "norms": {"qk_norm": True},
-    "scalable softmax": {"scalable_softmax": True},
+    "clipped, norms and soft cap": {"normalizer": Clipped(low=-0.05, high=1.1), "qk_norm": True, "soft_cap": 2.0},
+    "softpick and scalable softmax": {"normalizer": Softpick(), "scalable_softmax": True},
+    "sigmoid and temperature": {"normalizer": Sigmoid(), "temperature": 0.5},
 }
 
 whole_text = jax.jit(apply_decoder, static_argnames="cfg")
+extended_text = jax.jit(extend, static_argnames="cfg")
 
 
 def model_of(**changes: Any) -> tuple[ModelConfig, DecoderConfig, Decoder]:
     model = SMALL.model_copy(update=changes)
     cfg = decoder_config(model, V, TRAINED)
     return model, cfg, drawn(lambda: init_decoder(jax.random.key(0), cfg), seed=3)
-
-
-extended_text = jax.jit(extend, static_argnames="cfg")
 
 
 def decoded(p: Decoder, tokens: jax.Array, table: PositionTables, cfg: DecoderConfig) -> jax.Array:
@@ -130,10 +124,8 @@ def decoded(p: Decoder, tokens: jax.Array, table: PositionTables, cfg: DecoderCo
     return jnp.concatenate(logits, axis=1)
 
 
-CHANGES: dict[str, dict[str, Any]] = {
-    **{name: {"position": position, "layers": LAYERS.get(name, 1)} for name, position in ENCODINGS.items()},
-    **SCORES,
-}
+CHANGES = {name: {"position": position} for name, position in ENCODINGS.items()} | SCORES
+CHANGES["irope"]["layers"] = 2  # its tables differ between layers
 
 
 @pytest.mark.usefixtures("mesh")
@@ -150,7 +142,7 @@ def test_cached_decoding_agrees_with_one_pass_over_the_text(name: str) -> None:
 @pytest.mark.parametrize("name", [name for name in ENCODINGS if name not in ("nope", "drope")])
 def test_the_order_of_the_earlier_tokens_matters(name: str) -> None:
     """One layer without positions sees a bag of tokens: its last logits depend on the order only by the encoding."""
-    model, cfg, p = model_of(position=ENCODINGS[name], layers=2 if name == "irope" else 1)
+    model, cfg, p = model_of(**CHANGES[name])
     tokens = jnp.array([[1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 1, 2, 3, 0], [3, 2, 1, 10, 9, 8, 7, 6, 5, 4, 3, 2, 1, 0]])
     logits, _ = whole_text(p, tokens, tables(model, TRAINED, T), cfg)
     assert np.abs(logits[0, -1] - logits[1, -1]).max() > 1e-4
@@ -180,49 +172,73 @@ def test_a_table_a_query_is_the_table_of_each_prefix() -> None:
     fixed, one_table, _ = model_of(position=rope(DynamicNtk()))
     tokens = jax.random.randint(jax.random.key(1), (2, T), 0, V)
     logits, _ = whole_text(p, tokens, tables(model, TRAINED, T), cfg)
-    for length in (TRAINED, TRAINED + 1, T):
+    for length in (TRAINED + 1, T):
         prefix, _ = whole_text(p, tokens[:, :length], tables(fixed, TRAINED, length), one_table)
         np.testing.assert_allclose(logits[:, length - 1], prefix[:, -1], atol=1e-5)
 
 
-def units(position: Any, length: int = T) -> np.ndarray:
-    return np.asarray(tables(SMALL.model_copy(update={"position": position}), TRAINED, length).frequencies.units)
+SHORTENED, LENGTHENED = (inverse_frequencies(4, 100.0) / np.array(factors) for factors in (SHORT, LONG))
+WHOLE = rope(LongRope(short=SHORT, long=LONG, factor=2.0))
 
 
-def test_dynamic_ntk_is_ntk_by_the_length_over_the_training_length() -> None:
-    expected = fixed_point(ntk_aware(4, 100.0, T / TRAINED)).units
-    np.testing.assert_array_equal(units(rope(DynamicNtk()))[0, 0], expected)
-    np.testing.assert_array_equal(units(rope(DynamicNtk(per="token")))[0, T - 1, 0], expected)
-    np.testing.assert_array_equal(units(rope(DynamicNtk()), TRAINED), units(Rope(base=100.0)))
+@pytest.mark.parametrize(
+    ("position", "length", "expected"),
+    [
+        (Rope(base=50.0), T, inverse_frequencies(4, 50.0)),
+        (rope(PositionInterpolation(factor=4.0)), T, position_interpolation(4, 100.0, 4.0)),
+        (rope(NtkAware(factor=4.0)), T, ntk_aware(4, 100.0, 4.0)),
+        (rope(Yarn(factor=4.0)), T, yarn(4, 100.0, 4.0, TRAINED)),
+        (rope(Yarn(factor=4.0, original_length=999, truncate=False)), T, yarn(4, 100.0, 4.0, 999, truncate=False)),
+        (rope(DynamicNtk()), T, ntk_aware(4, 100.0, T / TRAINED)),
+        (rope(DynamicNtk(per="token")), T, ntk_aware(4, 100.0, T / TRAINED)),
+        (rope(DynamicNtk()), TRAINED, inverse_frequencies(4, 100.0)),
+        (WHOLE, TRAINED, SHORTENED),
+        (WHOLE, TRAINED + 1, LENGTHENED),
+    ],
+)
+def test_the_last_frequencies_are_those_of_the_scaling(position: Rope, length: int, expected: np.ndarray) -> None:
+    table, wanted = tables(SMALL.model_copy(update={"position": position}), TRAINED, length), fixed_point(expected)
+    for name in ("units", "remainder"):
+        np.testing.assert_array_equal(getattr(table.frequencies, name).reshape(-1, 2)[-1], getattr(wanted, name))
 
 
-def test_longrope_changes_lists_behind_the_training_length() -> None:
-    whole = rope(LongRope(short=SHORT, long=LONG, factor=2.0))
-    short, long = (fixed_point(inverse_frequencies(4, 100.0) / np.array(factors)).units for factors in (SHORT, LONG))
-    np.testing.assert_array_equal(units(whole, TRAINED)[0, 0], short)
-    np.testing.assert_array_equal(units(whole, TRAINED + 1)[0, 0], long)
+IROPE = Rope(base=100.0, nope_every=2, temperature=Temperature(strength=0.3, span=3))
+YARN = rope(Yarn(factor=2.0, attention_factor=1.3))
 
 
-def test_every_other_layer_has_no_positions_and_a_temperature() -> None:
-    position = Rope(base=100.0, nope_every=2, temperature=Temperature(strength=0.3, span=3))
-    table = tables(SMALL.model_copy(update={"position": position, "layers": 4}), TRAINED)
-    np.testing.assert_array_equal(np.asarray(table.frequencies.units).any(axis=(1, 2)), [True, False] * 2)
-    np.testing.assert_allclose(table.temperature, [0, 0.3] * 2, rtol=1e-6)
+@pytest.mark.parametrize(
+    ("changes", "name", "expected"),
+    [
+        ({"position": YARN}, "attention_factor", 1.3),
+        ({"position": rope(Yarn(factor=4.0))}, "attention_factor", 0.1 * math.log(4) + 1),
+        ({"position": YARN.model_copy(update={"partial": 0.5})}, "attention_factor", [[1.3, 1.0]] * 2),
+        ({"position": rope(Yarn(factor=np.e, attention_multiplier=2.0))}, "attention_factor", 2.2),
+        ({"position": IROPE}, "frequencies.units.any", [True, False]),
+        ({"position": IROPE}, "temperature", [0, 0.3]),
+        *(({"position": other}, "frequencies.units", 0) for other in (Alibi(), Nope(), LearnedPositions())),
+        *(({"position": other}, "slopes", 0) for other in (Rope(base=1e2), Nope(), LearnedPositions())),
+        ({"position": Alibi()}, "slopes", [alibi_slopes(4)] * 2),
+        ({}, "window", NO_WINDOW),
+        ({"window": 5, "initial_tokens": 2}, "window", 5),
+        ({"window": 5, "initial_tokens": 2}, "initial_tokens", 2),
+        ({"gate": Gate(kind="output", per="head", low=0.5, high=1.5)}, "attention.gate", [[0.5, 1.5]] * 2),
+        ({"normalizer": Clipped(low=-0.1, high=1.2)}, "attention.normalizer", [[-0.1, 1.2]] * 2),
+        ({"normalizer": Sigmoid()}, "attention.normalizer", [[-math.log(TRAINED), 0.0]] * 2),
+        ({"normalizer": Sigmoid(bias=-2.0)}, "attention.normalizer", [[-2.0, 0.0]] * 2),
+        ({"temperature": 4.0}, "attention.scale", 0.25),
+        ({"soft_cap": 30.0}, "attention.cap", 30),
+    ],
+)
+def test_a_setting_is_a_value_of_every_layer(changes: dict[str, Any], name: str, expected: Any) -> None:
+    values = attrgetter(name.removesuffix(".any"))(tables(SMALL.model_copy(update={"layers": 2, **changes}), TRAINED))
+    values = np.any(values, axis=(1, 2)) if name.endswith(".any") else values
+    np.testing.assert_allclose(values, np.broadcast_to(expected, np.shape(values)), rtol=1e-6)
 
 
-def test_positions_are_dropped_in_training() -> None:
+@pytest.mark.parametrize(("trained", "rotated"), [(0.8, True), (0.9, False)])
+def test_positions_are_dropped_in_training(trained: float, rotated: bool) -> None:
     model = SMALL.model_copy(update={"position": Rope(base=100.0, drop_after=0.9)})
-    early, late = (tables(model, TRAINED, trained=trained).frequencies.units for trained in (0.8, 0.9))
-    assert np.any(early)
-    assert not np.any(late)
-
-
-def test_the_attention_factor_is_that_of_the_rotated_pairs() -> None:
-    model = SMALL.model_copy(update={"position": Rope(base=100.0, partial=0.5, scaling=Yarn(factor=2.0, attention_factor=1.3))})
-    np.testing.assert_allclose(tables(model, TRAINED).attention_factor[0], [1.3, 1.0], rtol=1e-6)
-    multiplied = rope(Yarn(factor=np.e, attention_multiplier=2.0))
-    factor = tables(SMALL.model_copy(update={"position": multiplied}), TRAINED).attention_factor
-    np.testing.assert_allclose(factor, 2.2, rtol=1e-6)
+    assert np.any(tables(model, TRAINED, trained=trained).frequencies.units) == rotated
 
 
 def test_a_text_that_xpos_cannot_take_is_refused() -> None:

@@ -1,14 +1,12 @@
 """The tables and figures of every study at the top of configs/, on records that have just the readings that they ask for."""
 
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from matplotlib.figure import Figure
 
-from leadline.experiments.config.load import arms_of, load_studies
+from leadline.experiments.config.load import arms_of
 from leadline.experiments.config.report import Column, FigureSpec, TrainingLength
 from leadline.experiments.config.study import Study
 from leadline.experiments.publish.figures import figure
@@ -20,29 +18,24 @@ from leadline.experiments.records.over_seeds import Statistic
 from leadline.experiments.records.quantities import QUANTITIES
 from leadline.experiments.records.record import Curve
 from leadline.experiments.records.references import references
+from tests.experiments.committed import COMMITTED, CONFIGS
 from tests.experiments.synthetic_records import STEPS, Stored, measured, record
 
-CONFIGS = Path(__file__).parents[3] / "configs"
 # Two values of each dimension that a table or figure tells apart; what is not here is called a and b.
 NUMBERS = ("length", "layer", "distance", "last", "initial_tokens", "vocabulary", "round")
 SETTINGS = {"head_dim": 128, "length": 4096, "exponent": 0.3, "vocabulary": 300}
 
 
-def _studies() -> Iterator[Any]:
-    for path in sorted(CONFIGS.glob("*.toml")):
-        for described in load_studies(path):
-            if described.tables or described.figures:
-                yield pytest.param(described, path, id=str(path.relative_to(CONFIGS)))
+STUDIES = {
+    study.study: (path, study) for path, study in COMMITTED if path.parent == CONFIGS and (study.tables or study.figures)
+}
 
 
-STUDIES = list({param.values[0].study: param for param in _studies()}.values())
-
-
-def _arms(described: Study, path: Path) -> list[dict[str, Any]]:
+def _arms(study: Study, path: Path) -> list[dict[str, Any]]:
     """What a record says of each arm: its name, and its configuration."""
-    if described.exact is not None:
+    if study.exact is not None:
         return [{"arm": arm, "config": SETTINGS} for arm in ("one", "two")]
-    return [{"arm": arm.name, "config": arm.model_dump(mode="json")} for arm in arms_of(described, path)]
+    return [{"arm": arm.name, "config": arm.model_dump(mode="json")} for arm in arms_of(study, path)]
 
 
 def _dims(column: Column, keys: tuple[str, ...], at: dict[str, Any], length: int) -> list[dict[str, Any]]:
@@ -74,33 +67,33 @@ def _stored(study: str, arm: dict[str, Any], columns: list[Column], keys: tuple[
         reference: dict[str, Any] = dict(spec.relative_to)
         point[reading(columns[0].quantity, **reference)] = np.full(3, 0.1)
         point[reading(str(spec.x), **reference)] = np.array([1.0, 2.0, 4.0])
-    unique = {entry.reading: entry for entry in numbers}
-    made = record(study, arm["arm"], 0, *unique.values()).model_copy(update={"config": arm["config"]})
-    return Stored(made, Curve(STEPS, curves), Point(point))
+    unique = {number.reading: number for number in numbers}
+    whole = record(study, arm["arm"], 0, *unique.values()).model_copy(update={"config": arm["config"]})
+    return Stored(whole, Curve(STEPS, curves), Point(point))
 
 
-@pytest.mark.parametrize(("described", "path"), STUDIES)
-def test_every_table_has_rows_and_every_figure_is_drawn(described: Study, path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Figure, "savefig", lambda self, file, **_: file.write(b"<svg></svg>"))  # noqa: ARG005
-    arms = _arms(described, path)
-    for spec in described.tables:
-        stored = [_stored(described.study, arm, list(spec.columns), spec.rows, None) for arm in arms]
-        shown = table(spec, described, stored)
+@pytest.mark.usefixtures("unrendered")
+@pytest.mark.parametrize("name", STUDIES)
+def test_every_table_has_rows_and_every_figure_is_drawn(name: str) -> None:
+    path, study = STUDIES[name]
+    arms = _arms(study, path)
+    for spec in study.tables:
+        stored = [_stored(name, arm, list(spec.columns), spec.rows, None) for arm in arms]
+        shown = table(spec, study, stored)
         assert shown.rows, spec.title
         assert all(any(isinstance(cell, Statistic) for cell in row) for row in shown.rows), spec.title
-    for spec in described.figures:
+    for spec in study.figures:
         columns = [*spec.quantities, *([Column(quantity=spec.x)] if spec.kind == "scatter" and spec.x else [])]
         keys = (*spec.lines, *spec.panels, *([spec.dim] if spec.kind == "bars" and spec.dim else []))
-        stored = [_stored(described.study, arm, columns, keys, spec) for arm in arms]
-        assert figure(spec, described, stored) is not None, spec.name
+        stored = [_stored(name, arm, columns, keys, spec) for arm in arms]
+        assert figure(spec, study, stored) is not None, spec.name
 
 
-@pytest.mark.parametrize("described", [param.values[0] for param in STUDIES], ids=lambda described: described.study)
-def test_what_a_study_names_exists_and_files_do_not_overwrite_each_other(described: Study) -> None:
-    for specs in (described.tables, described.figures):
-        names = [spec.name for spec in specs]
-        assert len(names) == len(set(names))
-    columns = [column for spec in described.tables for column in spec.columns]
-    columns += [column for spec in described.figures for column in spec.quantities]
-    assert {column.quantity for column in columns} <= {*QUANTITIES, *FIELDS}
-    assert set(sources([described], [])) <= set(references())
+def test_what_a_study_names_exists_and_files_do_not_overwrite_each_other() -> None:
+    for name, (_, study) in STUDIES.items():
+        for specs in (study.tables, study.figures):
+            assert len({spec.name for spec in specs}) == len(specs), name
+        columns = [column for spec in study.tables for column in spec.columns]
+        columns += [column for spec in study.figures for column in spec.quantities]
+        assert {column.quantity for column in columns} <= {*QUANTITIES, *FIELDS}, name
+        assert set(sources([study], [])) <= set(references()), name

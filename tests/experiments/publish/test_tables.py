@@ -8,7 +8,7 @@ import pytest
 from leadline.experiments.config.report import TableSpec
 from leadline.experiments.publish.table import Table
 from leadline.experiments.publish.tables import table
-from tests.experiments.synthetic_records import ARMS, Stored, measured, record, sinks_study, study
+from tests.experiments.synthetic_records import ARMS, Stored, entry, measured, sinks_study, study
 
 STUDY, RECORDS = sinks_study()
 GATE = ARMS["gate"]["label"]
@@ -48,65 +48,59 @@ def test_a_row_a_quantity_has_its_own_digits() -> None:
 
 def test_multiples_are_of_the_training_length_of_each_record() -> None:
     columns = [{"quantity": "perplexity", "at": {"length": {"multiple": 4}}}]
-    lengths = {"softmax": 128, "gate": 64}
     records = [
-        Stored(
-            record(
-                "sinks", arm, 0, measured("perplexity", 1.0 * length, length=4 * length), config={"data": {"length": length}}
-            )
-        )
-        for arm, length in lengths.items()
+        entry("sinks", arm, 0, measured("perplexity", length, length=4 * length), config={"data": {"length": length}})
+        for arm, length in (("softmax", 128), ("gate", 64))
     ]
     shown = made(records, columns=columns)
     assert shown.columns[1] == "perplexity, 4×"
     assert [row[1] for row in cells(shown)] == ["128.00", "64.00"]
 
 
-def test_arms_are_chosen_by_their_configuration_or_label() -> None:
+@pytest.mark.parametrize(
+    ("choice", "arms"),
+    [
+        ({"where": {"model.norm": "rms"}}, ["softmax", GATE]),
+        ({"where": {"model.gate": "output"}}, [GATE]),
+        ({"where": {"model.gate": {"per": "head"}}}, [GATE]),
+        ({"where": {"model.gate": False}}, ["softmax"]),
+        ({"where": {"model.gate": True, "start": False}}, [GATE]),
+        ({"where": {"model.nothing": 1}}, []),
+        ({"labels": [GATE]}, [GATE]),
+    ],
+)
+def test_arms_are_chosen_by_their_configuration_or_label(choice: dict[str, Any], arms: list[str]) -> None:
     gates = {"softmax": None, "gate": {"kind": "output", "per": "head"}}
     configs = {arm: {"model": {"norm": "rms", "gate": gate}} for arm, gate in gates.items()}
-    records = [Stored(record("sinks", arm, 0, measured("loss", 1.0), config=config)) for arm, config in configs.items()]
-    for where, arms in (
-        ({"model.norm": "rms"}, ["softmax", GATE]),
-        ({"model.gate": "output"}, [GATE]),
-        ({"model.gate": {"per": "head"}}, [GATE]),
-        ({"model.gate": False}, ["softmax"]),
-        ({"model.gate": True, "start": False}, [GATE]),
-        ({"model.nothing": 1}, []),
-    ):
-        assert [row[0] for row in cells(made(records, columns=["loss"], where=where))] == arms
-    assert [row[0] for row in cells(made(records, columns=["loss"], labels=[GATE]))] == [GATE]
+    records = [entry("sinks", arm, 0, measured("loss", 1.0), config=config) for arm, config in configs.items()]
+    assert [row[0] for row in cells(made(records, columns=["loss"], **choice))] == arms
 
 
 def test_a_sweep_makes_columns_of_its_values() -> None:
     described = study("s", {"plain": {"label": "Plain"}}, sweep={"train.learning_rate": [0.01, 0.1]})
     records = [
-        Stored(
-            record("s", f"plain_learning_rate={rate}", seed, measured("loss", rate), config={"train": {"learning_rate": rate}})
-        )
+        entry("s", f"plain_learning_rate={rate}", seed, measured("loss", rate), config={"train": {"learning_rate": rate}})
         for rate in (0.01, 0.1)
         for seed in range(2)
     ]
-    lost = record("s", "plain_learning_rate=0.1", 2, status="diverged", config={"train": {"learning_rate": 0.1}})
-    shown = made(
-        [*records, Stored(lost)], described, rows=["family"], columns=[{"quantity": "loss", "each": "train.learning_rate"}]
-    )
+    records.append(entry("s", "plain_learning_rate=0.1", 2, status="diverged", config={"train": {"learning_rate": 0.1}}))
+    shown = made(records, described, rows=["family"], columns=[{"quantity": "loss", "each": "train.learning_rate"}])
     assert shown.columns == ("arm", "learning rate 0.01", "learning rate 0.1")
     assert cells(shown) == [["Plain", "0.0100 ± 0.0000", "0.1000 ± 0.0000, 1 diverged"]]
     assert any("1 diverged" in note for note in shown.notes)
 
 
 def test_an_arm_that_only_diverged_keeps_its_row() -> None:
-    shown = made([Stored(record("sinks", "gate", seed, status="diverged")) for seed in range(2)], columns=["loss", "flops"])
+    shown = made([entry("sinks", "gate", seed, status="diverged") for seed in range(2)], columns=["loss", "flops"])
     assert cells(shown) == [[GATE, "2 diverged", "2 diverged"]]
-    shown = made([*RECORDS, Stored(record("sinks", "lost", 0, status="diverged"))], columns=["loss"])
+    shown = made([*RECORDS, entry("sinks", "lost", 0, status="diverged")], columns=["loss"])
     assert cells(shown)[-1] == ["lost", "1 diverged"]
 
 
 def test_repeated_measurements_are_pooled_and_records_say_their_cost() -> None:
     rounds = [measured("encoding_speed", speed, way="fast", round=i) for i, speed in enumerate((1.0, 2.0, 3.0))]
     columns = ["flops", {"quantity": "encoding_speed", "each": "way", "over": "round"}]
-    shown = made([Stored(record("sinks", "softmax", 0, *rounds))], columns=columns)
+    shown = made([entry("sinks", "softmax", 0, *rounds)], columns=columns)
     assert cells(shown) == [["softmax", "1000000000000.000", "2.00 ± 1.00"]]
 
 
@@ -122,6 +116,6 @@ def test_published_figures_stand_in_their_rows() -> None:
     assert "published" not in made(columns=["loss"], published=[figure]).columns
 
 
-@pytest.mark.parametrize("records", [[], [Stored(record("other", "softmax", 0, measured("loss", 1.0)))]])
+@pytest.mark.parametrize("records", [[], [entry("other", "softmax", 0, measured("loss", 1.0))]])
 def test_records_of_another_study_are_no_rows(records: list[Stored]) -> None:
     assert made(records, columns=["loss"]).rows == ()

@@ -1,7 +1,7 @@
 """Synthetic records in which a claim holds or fails, made from the terms of the claim itself. Nothing here was measured."""
 
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -13,13 +13,12 @@ from leadline.experiments.records.arms import RecordedArm, combinations, recorde
 from leadline.experiments.records.measurement import Measurement, Reading, reading, resolve
 from leadline.experiments.records.record import Record
 from leadline.experiments.records.verdict import Verdict, judge
+from tests.experiments.committed import COMMITTED
 from tests.experiments.synthetic_records import made
 
-CONFIGS = Path(__file__).parents[3] / "configs"
 SEEDS = 6  # the fewest of which all speak for more than half of all
 LARGE = 10**10  # steps, tokens and parameters: no claim needs more
-Choices = Sequence[Mapping[str, RecordedArm]]
-Values = dict[tuple[str, Reading], float]  # (hash of an arm, reading) -> value
+Choice = Mapping[str, RecordedArm]
 
 
 class Row(NamedTuple):
@@ -29,23 +28,23 @@ class Row(NamedTuple):
     study: Study
     claim: Claim
 
-    def arms(self) -> Sequence[RecordedArm]:
-        """Those of its study, or of an exact study those that its selectors describe."""
-        return trained_arms(self.path)[1] if self.study.exact is None else computed_arms(self.study, self.claim)
-
     def records(self, *, holds: bool) -> list[Record]:
-        return synthetic(self.study, self.arms(), self.claim, holds=holds)
+        """Of the arms of its study, or of an exact study of those that its selectors describe."""
+        exact = self.study.exact is not None
+        arms = computed_arms(self.study, self.claim) if exact else trained_arms(self.path)[1]
+        return synthetic(self.study, arms, self.claim, holds=holds)
 
     def verdict(self, records: Sequence[Record]) -> Verdict:
         return judge(self.claim, self.study, recorded_arms(self.study, records))
 
 
-def rows() -> Iterator[Row]:
-    """Every claim that a file of configs/ writes itself."""
-    for path in sorted(CONFIGS.rglob("*.toml")):
-        if "[[claims]]" in path.read_text(encoding="utf-8"):
-            for study in load_studies(path):
-                yield from (Row(path, study, claim) for claim in study.claims)
+# Every claim that a file of configs/ writes itself.
+ROWS = [
+    Row(path, study, claim)
+    for path, study in COMMITTED
+    if "[[claims]]" in path.read_text(encoding="utf-8")
+    for claim in study.claims
+]
 
 
 def record(study: str, arm: str, number: int, seed: int, config: Mapping[str, Any], **changes: object) -> Record:
@@ -74,30 +73,51 @@ def computed_arms(study: Study, claim: Claim) -> list[RecordedArm]:
 
 
 def synthetic(study: Study, arms: Sequence[RecordedArm], claim: Claim, *, holds: bool) -> list[Record]:
-    """Records of the arms that a claim compares, in which its preconditions are met and its relation holds, or fails."""
+    """Records of the arms that a claim compares, in which its preconditions are met and its relation holds, or fails.
+
+    One quantity of trained arms differs a little from seed to seed.
+    """
     choices, _ = combinations(study, claim.selectors(), arms)
     assert len(choices) == 1 or (choices and claim.cases == "arms")
-    values: Values = {}
-    for condition in claim.when:
-        _assign(values, condition.term, choices, condition.value * (1.2 if condition.relation == "above" else 0.8))
+    values: dict[tuple[str, Reading], float] = {}  # (hash of an arm, reading) -> value
+
+    def key(term: Term, choice: Choice) -> tuple[str, Reading]:
+        arm = choice[term.arm].members[0]
+        return arm.arm_hash, reading(term.quantity, **(resolve(arm, term.at) or {}))
+
+    def get(term: Term, choice: Choice) -> float:
+        """The value of a term, 1 where none was given."""
+        return values.setdefault(key(term, choice), 1.0) / (1.0 if term.over is None else get(term.over, choice))
+
+    def put(term: Term, choice: Choice, value: float) -> None:
+        values[key(term, choice)] = value * (1.0 if term.over is None else get(term.over, choice))
+
     left, *others = claim.compared()
-    for term in others:
-        _assign(values, term, choices, 1.0)
+    met = [(when.term, when.value * (1.2 if when.relation == "above" else 0.8)) for when in claim.when]
+    for term, value in (*met, *((term, 1.0) for term in others)):
+        for choice in choices:
+            if key(term, choice) not in values:
+                put(term, choice, value)
     for choice in choices:
-        right = _value(values, others[0], choice) if others else claim.right
-        _put(values, left, choice, _left(claim, right, holds=holds))
-    seeds = range(SEEDS if study.exact is None else 1)
-    chosen = {id(arm): arm.members[0] for choice in choices for arm in choice.values()}
-    return [_with_values(entry, seed, values, left.quantity) for entry in chosen.values() for seed in seeds]
+        put(left, choice, _left(claim, get(others[0], choice) if others else claim.right, holds=holds))
+    records = []
+    for arm in {id(arm): arm.members[0] for choice in choices for arm in choice.values()}.values():
+        of_arm = {measured: value for (arm_hash, measured), value in values.items() if arm_hash == arm.arm_hash}
+        for seed in range(SEEDS if study.exact is None else 1):
+            apart = 1 + 1e-4 * (seed - SEEDS / 2) if arm.steps else 1.0
+            numbers = [
+                Measurement(quantity, value * (apart if quantity == left.quantity else 1.0), "1", **dict(dims))
+                for (quantity, dims), value in of_arm.items()
+            ]
+            records.append(arm.model_copy(update={"seed": seed, "measurements": tuple(numbers)}))
+    return records
 
 
 def changed(records: Sequence[Record], change: Callable[[dict[str, Any]], object]) -> list[Record]:
     """The records after a change to a copy of each configuration."""
-    copies = []
-    for entry in records:
-        copy = entry.model_copy(deep=True)
+    copies = [entry.model_copy(deep=True) for entry in records]
+    for copy in copies:
         change(copy.config)
-        copies.append(copy)
     return copies
 
 
@@ -113,36 +133,3 @@ def _left(claim: Claim, right: Any, *, holds: bool) -> float:
     if right == 0:
         return 1.0 if above else -1.0
     return right * claim.factor * (4.0 if above else 0.25)
-
-
-def _assign(values: Values, term: Term, choices: Choices, value: float) -> None:
-    """Gives a term a value in the arms where it has none."""
-    for choice in choices:
-        if _key(term, choice) not in values:
-            _put(values, term, choice, value)
-
-
-def _put(values: Values, term: Term, choice: Mapping[str, RecordedArm], value: float) -> None:
-    divisor = 1.0 if term.over is None else _value(values, term.over, choice)
-    values[_key(term, choice)] = value * divisor
-
-
-def _value(values: Values, term: Term, choice: Mapping[str, RecordedArm]) -> float:
-    """The value of a term, 1 where none was given."""
-    divisor = 1.0 if term.over is None else _value(values, term.over, choice)
-    return values.setdefault(_key(term, choice), 1.0) / divisor
-
-
-def _key(term: Term, choice: Mapping[str, RecordedArm]) -> tuple[str, Reading]:
-    arm = choice[term.arm].members[0]
-    return arm.arm_hash, reading(term.quantity, **(resolve(arm, term.at) or {}))
-
-
-def _with_values(entry: Record, seed: int, values: Values, varied: str) -> Record:
-    """The record of a seed with its values; one quantity of trained arms differs a little from seed to seed."""
-    numbers = []
-    for (arm_hash, (quantity, dims)), value in values.items():
-        if arm_hash == entry.arm_hash:
-            factor = 1 + 1e-4 * (seed - SEEDS / 2) if quantity == varied and entry.steps else 1.0
-            numbers.append(Measurement(quantity, value * factor, "1", **dict(dims)))
-    return entry.model_copy(update={"seed": seed, "measurements": tuple(numbers)})

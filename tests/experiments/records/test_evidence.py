@@ -5,6 +5,7 @@ import pytest
 from scipy import stats
 
 from leadline.experiments.records.evidence import (
+    Decision,
     Evidence,
     decide,
     decide_share,
@@ -13,56 +14,44 @@ from leadline.experiments.records.evidence import (
     seeds_to_decide,
 )
 
+DECISIONS: list[tuple[Decision, str]] = [
+    (decide(Evidence("", (1.0, 1.1, 0.9))), "holds"),
+    (decide(Evidence("", (-1.0, -1.1, -0.9))), "fails"),
+    (decide(Evidence("", (1.0, -1.1, 0.9))), "undecided"),
+    (decide(Evidence("", (0.01, -0.01, 0.005)), 0.1), "equivalent"),
+    (decide(Evidence("", (0.01, -0.01, 0.005)), 0.001), "undecided"),
+    (decide(Evidence("", (0.0, 0.0, 0.0))), "undecided"),
+    (decide(Evidence("", (1.0,))), "undecided"),
+    (decide(Evidence("", (1.0, math.nan))), "undecided"),
+    # Exact evidence is decided by every sign.
+    (decide(Evidence("", (0.1, 0.2), exact=True)), "holds"),
+    (decide(Evidence("", (0.1, 0.0), exact=True)), "fails"),
+    (decide(Evidence("", (0.1, math.nan), exact=True)), "fails"),
+    # Bounds are met where the whole interval is inside.
+    (decide_within((1.0, 1.01, 0.99), (0.0, 2.0), exact=False), "holds"),
+    (decide_within((3.0, 3.01, 2.99), (0.0, 2.0), exact=False), "fails"),
+    (decide_within((1.9, 2.1, 2.0), (0.0, 2.0), exact=False), "undecided"),
+    (decide_within((2.0,), (0.0, 2.0), exact=True), "holds"),
+    (decide_within((2.1,), (0.0, 2.0), exact=True), "fails"),
+    # Six seeds of which all speak for a statement are the fewest for more than half of all.
+    (decide_share([1.0] * 5, 0.5), "undecided"),
+    (decide_share([1.0] * 6, 0.5), "holds"),
+    (decide_share([-1.0] * 6, 0.5), "fails"),
+    (decide_share([1.0], 0.5), "undecided"),
+]
 
-def test_interval_is_students() -> None:
+
+@pytest.mark.parametrize(("decision", "outcome"), DECISIONS)
+def test_the_interval_decides(decision: Decision, outcome: str) -> None:
+    assert decision.outcome == outcome
+
+
+def test_intervals_are_students_and_that_of_a_share_is_exact() -> None:
     values = (0.1, 0.3, 0.2, 0.5)
     half = stats.t.ppf(0.975, 3) * np.std(values, ddof=1) / 2
     assert mean_interval(values) == pytest.approx((np.mean(values) - half, np.mean(values) + half))
     assert mean_interval((0.25, 0.25)) == (0.25, 0.25)
-
-
-@pytest.mark.parametrize(
-    ("margins", "delta", "outcome"),
-    [
-        ((1.0, 1.1, 0.9), None, "holds"),
-        ((-1.0, -1.1, -0.9), None, "fails"),
-        ((1.0, -1.1, 0.9), None, "undecided"),
-        ((0.01, -0.01, 0.005), 0.1, "equivalent"),
-        ((0.01, -0.01, 0.005), 0.001, "undecided"),
-        ((0.0, 0.0, 0.0), None, "undecided"),
-        ((1.0,), None, "undecided"),
-        ((1.0, math.nan), None, "undecided"),
-    ],
-)
-def test_the_interval_of_the_mean_margin_decides(margins: tuple[float, ...], delta: float | None, outcome: str) -> None:
-    assert decide(Evidence("", margins), delta).outcome == outcome
-
-
-@pytest.mark.parametrize(("margins", "outcome"), [((0.1, 0.2), "holds"), ((0.1, 0.0), "fails"), ((0.1, math.nan), "fails")])
-def test_exact_evidence_is_decided_by_every_sign(margins: tuple[float, ...], outcome: str) -> None:
-    assert decide(Evidence("", margins, exact=True)).outcome == outcome
-
-
-@pytest.mark.parametrize(
-    ("values", "exact", "outcome"),
-    [
-        ((1.0, 1.01, 0.99), False, "holds"),
-        ((3.0, 3.01, 2.99), False, "fails"),
-        ((1.9, 2.1, 2.0), False, "undecided"),
-        ((2.0,), True, "holds"),
-        ((2.1,), True, "fails"),
-    ],
-)
-def test_bounds_are_met_where_the_whole_interval_is_inside(values: tuple[float, ...], exact: bool, outcome: str) -> None:
-    assert decide_within(values, (0.0, 2.0), exact=exact).outcome == outcome
-
-
-def test_a_share_of_seeds_has_the_exact_interval() -> None:
-    five, six = (decide_share([1.0] * n, 0.5) for n in (5, 6))
-    assert five.outcome == "undecided" and five.interval == pytest.approx((0.025**0.2, 1.0))
-    assert six.outcome == "holds"
-    assert decide_share([-1.0] * 6, 0.5).outcome == "fails"
-    assert decide_share([1.0], 0.5).outcome == "undecided"
+    assert decide_share([1.0] * 5, 0.5).interval == pytest.approx((0.025**0.2, 1.0))
 
 
 def test_as_many_seeds_as_are_named_would_decide() -> None:

@@ -3,7 +3,7 @@
 from typing import Any
 
 from leadline.experiments.config.report import TrainingLength
-from leadline.experiments.records.measurement import value_of
+from leadline.experiments.records.measurement import select
 from leadline.experiments.records.record import Record
 from tests.experiments.synthetic_records import FIELDS, measured
 
@@ -17,8 +17,7 @@ def record(length: int, **values: Any) -> Record:
 def test_a_multiple_is_that_of_the_training_length_of_each_record() -> None:
     short = record(64, perplexities=[(64, 3.0, {}), (128, 4.0, {}), (128, 5.0, {"extension": "yarn"})])
     long = record(128, perplexities=[(128, 6.0, {}), (256, None, {})])
-    once, twice = TrainingLength(multiple=1), TrainingLength(multiple=2)
-    assert [value_of(entry, "perplexity", length=once) for entry in (short, long)] == [3.0, 6.0]
-    assert [value_of(entry, "perplexity", length=twice) for entry in (short, long)] == [4.0, None]
-    assert [value_of(entry, "perplexity", length=128, extension="yarn") for entry in (short, long)] == [5.0, None]
-    assert value_of(short, "perplexity") is None
+    assert list(select([short, long], "perplexity", length=TrainingLength(multiple=1))) == [(short, 3.0), (long, 6.0)]
+    assert list(select([short, long], "perplexity", length=TrainingLength(multiple=2))) == [(short, 4.0)]
+    assert list(select([short, long], "perplexity", length=128, extension="yarn")) == [(short, 5.0)]
+    assert list(select([short, long], "perplexity")) == []

@@ -3,6 +3,7 @@
 import os
 from hashlib import sha256
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -22,22 +23,20 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def test_files_are_named_by_their_content_wherever_a_setting_names_them(folder: Path) -> None:
-    book, listing = str(folder / "more" / "book.txt"), f"{sha256(TEXT).hexdigest()}  book.txt\n"
-    more = f"more sha256:{sha256(listing.encode()).hexdigest()}"
-    settings = {
-        "data": {"corpus": [book, str(folder / "more"), "hub:owner/name"], "length": 8},
+def settings(book: str, more: str) -> dict[str, Any]:
+    """Settings that name a file and a folder, and words that are neither."""
+    return {
+        "data": {"corpus": [book, more, "hub:owner/name"], "length": 8},
         "arms": {"a": {"data": {"corpus": {"kind": "mixture", "parts": [{"corpus": [book], "weight": 1.0}]}}}},
         "selectors": {"a": {"data.corpus": [book]}, "b": {"data.corpus": "stdlib"}},
-        "exact": {"texts": "embedded", "ranks": str(folder / "more"), "tokenizers": {"byte": "byte", "mine": book}},
+        "exact": {"texts": "embedded", "ranks": more, "tokenizers": {"byte": "byte", "mine": book}},
     }
-    assert portable(settings) == {
-        "data": {"corpus": [FILE, more, "hub:owner/name"], "length": 8},
-        "arms": {"a": {"data": {"corpus": {"kind": "mixture", "parts": [{"corpus": [FILE], "weight": 1.0}]}}}},
-        "selectors": {"a": {"data.corpus": [FILE]}, "b": {"data.corpus": "stdlib"}},
-        "exact": {"texts": "embedded", "ranks": more, "tokenizers": {"byte": "byte", "mine": FILE}},
-    }
-    assert portable(portable(settings)) == portable(settings)
+
+
+def test_files_are_named_by_their_content_wherever_a_setting_names_them(folder: Path) -> None:
+    listing = f"{sha256(TEXT).hexdigest()}  book.txt\n"
+    kept = settings(FILE, f"more sha256:{sha256(listing.encode()).hexdigest()}")
+    assert portable(settings(str(folder / "more" / "book.txt"), str(folder / "more"))) == portable(kept) == kept
 
 
 def test_what_cannot_be_read_again_is_its_base_name(folder: Path) -> None:

@@ -9,13 +9,8 @@ from leadline.experiments.records.references import bibtex, cite, references
 
 
 def test_citations_read_as_in_a_paper_and_differ() -> None:
-    assert [cite(key) for key in ("gu2025", "schuster2012", "miller2023", "sennrich2016", "bloc97")] == [
-        "Gu et al. 2025",
-        "Schuster and Nakajima 2012",
-        "Miller 2023",
-        "Sennrich et al. 2016",
-        "bloc97 2023",
-    ]
+    keys = ("gu2025", "schuster2012", "miller2023", "bloc97")
+    assert [cite(key) for key in keys] == ["Gu et al. 2025", "Schuster and Nakajima 2012", "Miller 2023", "bloc97 2023"]
     assert len({reference.citation for reference in references().values()}) == len(references())
     with pytest.raises(KeyError):
         cite("nobody1900")

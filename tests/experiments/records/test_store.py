@@ -2,7 +2,7 @@
 
 import json
 import shutil
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -10,12 +10,11 @@ import numpy as np
 import pytest
 from pydantic import ValidationError
 
-from leadline.experiments.config.load import load_studies
 from leadline.experiments.config.report import TrainingLength
 from leadline.experiments.config.study import Study
 from leadline.experiments.records.curve import NO_CURVE, extended
 from leadline.experiments.records.json_file import seal
-from leadline.experiments.records.measurement import Measurement, Point, measurements_of, reading, value_of
+from leadline.experiments.records.measurement import Measurement, Point, measurements_of, reading, select, value_of
 from leadline.experiments.records.record import SCHEMA_FILE, SCHEMA_VERSION, Curve, Record, StoredRecord
 from leadline.experiments.records.store import (
     is_recorded,
@@ -27,29 +26,38 @@ from leadline.experiments.records.store import (
     write_study,
 )
 from leadline.experiments.runtime.errors import UserError
-from tests.experiments.synthetic_records import made
+from tests.experiments.committed import COMMITTED
+from tests.experiments.synthetic_records import made, measured
 
-ROOT = Path(__file__).parents[3]
 FILES = ("record.json", "curves.jsonl", "arrays.npz")
-POINT: Point = {
-    reading("loss"): np.asarray(1.25),
+ARRAYS: Point = {
     reading("sink_rate"): np.arange(6, dtype=np.float32).reshape(2, 3) / 7,
     reading("loss_by_position", length=128): np.linspace(3, 1, 5),
     reading("loss_by_position", length=256, extension="yarn"): np.linspace(4, 1, 7),
 }
+POINT: Point = {reading("loss"): np.asarray(1.25), **ARRAYS}
 CURVE: Curve = extended(extended(NO_CURVE, 0, {reading("loss"): 4.5}), 50, {reading("loss"): 2.0, reading("train_loss"): 2.5})
 MEASURED = (*measurements_of(POINT), Measurement("perplexity", np.nan, "1", length=128))
-SETTINGS = {"model": {"logit": -np.inf}, "data": {"length": 64}}
-ARRAYS = {key: array for key, array in POINT.items() if np.ndim(array)}
+STUDY = Study.model_validate(
+    {
+        "study": "sinks",
+        "question": "Does it – what?",
+        "model": {"position": {"kind": "rope", "base": 100.0}, "sink": {"kind": "fixed", "logit": float("-inf")}},
+        "data": {"kind": "backcopy"},
+        "train": {"steps": 3, "batch": 2, "learning_rate": 1e-3},
+        "arms": {"base": {}, "gated": {"model": {"sink": {"kind": "fixed", "logit": float("inf") * -1}}}},
+        "sweep": {"model.position.base": [1e2, 1e4]},
+    }
+)
 
 
-def record(study: str = "sinks", arm: str = "softmax", seed: int = 0, **changes: Any) -> Record:
-    return made(**{"study": study, "arm": arm, "seed": seed, "config": SETTINGS, "measurements": MEASURED} | changes)
+def record(**changes: Any) -> Record:
+    return made(**{"config": {"model": {"logit": -np.inf}, "data": {"length": 64}}, "measurements": MEASURED} | changes)
 
 
 def written(results: Path, study: str = "sinks", arm: str = "softmax", seed: int = 0) -> Path:
     folder = record_folder(results, study, arm, "0123456789ab", seed)
-    write_record(folder, record(study, arm, seed), CURVE, POINT)
+    write_record(folder, record(study=study, arm=arm, seed=seed), CURVE, POINT)
     return folder
 
 
@@ -59,6 +67,14 @@ def bits(arrays: Mapping[Any, np.ndarray]) -> dict[Any, object]:
 
 def curve_bits(curve: Curve) -> dict[Any, object]:
     return bits({"steps": curve.steps, **curve.values})
+
+
+def flipped(path: Path) -> Iterator[None]:
+    """The file with one bit that is another, here and there in turn."""
+    whole = path.read_bytes()
+    for number, place in enumerate(range(0, len(whole), 50)):
+        path.write_bytes(whole[:place] + bytes([whole[place] ^ 1 << number % 8]) + whole[place + 1 :])
+        yield
 
 
 def content_of(records: Sequence[StoredRecord]) -> list[object]:
@@ -81,13 +97,25 @@ def test_a_round_trip_keeps_everything(tmp_path: Path) -> None:
     assert np.isnan(stored.curve().values[reading("train_loss")][0])
     assert sorted(path.name for path in folder.iterdir()) == sorted(FILES)
     assert value_of(stored.record, "sink_rate", layer=2) == pytest.approx(4 / 7)
-    assert value_of(stored.record, "perplexity", length=TrainingLength(multiple=2)) is None
 
 
 def test_numbers_that_are_not_finite_are_no_bare_constants(tmp_path: Path) -> None:
     content = json.loads((written(tmp_path) / "record.json").read_text(), parse_constant=pytest.fail)
     assert content["config"]["model"] == {"logit": "-inf"}
     assert {"quantity": "perplexity", "value": None, "unit": "1", "dims": {"length": 128}} in content["measurements"]
+
+
+def test_a_multiple_is_that_of_the_training_length_of_each_record() -> None:
+    def trained(length: int, **values: float | None) -> Record:
+        numbers = [measured("perplexity", value, length=int(name[1:])) for name, value in values.items()]
+        return made(config={"data": {"length": length}}, measurements=(*numbers, extended))
+
+    extended = measured("perplexity", 5.0, length=128, extension="yarn")
+    short, long = trained(64, _64=3.0, _128=4.0), trained(128, _128=6.0, _256=None)
+    assert list(select([short, long], "perplexity", length=TrainingLength(multiple=1))) == [(short, 3.0), (long, 6.0)]
+    assert list(select([short, long], "perplexity", length=TrainingLength(multiple=2))) == [(short, 4.0)]
+    assert list(select([short], "perplexity", length=128, extension="yarn")) == [(short, 5.0)]
+    assert list(select([short, long], "perplexity")) == []
 
 
 def test_a_record_is_written_last_and_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -111,11 +139,7 @@ def test_a_record_is_written_last_and_whole(tmp_path: Path, monkeypatch: pytest.
 @pytest.mark.parametrize("name", FILES)
 def test_every_flipped_bit_is_noticed_and_stops_no_other_record(tmp_path: Path, name: str) -> None:
     folder, other = written(tmp_path), written(tmp_path, seed=1)
-    whole = (folder / name).read_bytes()
-    for place in range(0, len(whole), 50):
-        damaged = bytearray(whole)
-        damaged[place] ^= 1 << (place // 50 % 8)
-        (folder / name).write_bytes(damaged)
+    for _ in flipped(folder / name):
         (stored,), (note,) = read_records(tmp_path)
         assert stored.record == read_record(other)
         assert f"left out: {folder / name}: " in note
@@ -139,8 +163,7 @@ def test_a_file_that_changes_after_the_record_was_read_is_named(tmp_path: Path) 
     "text", ["{", "[]", '{"schema_version": 1}', '{"seconds": NaN}', "\x00", "[" * 100_000, seal({"a": 1}).decode()]
 )
 def test_what_is_no_record_is_one_line(tmp_path: Path, text: str) -> None:
-    path = tmp_path / "sinks" / "softmax-0123456789ab" / "s0" / "record.json"
-    path.parent.mkdir(parents=True)
+    path = written(tmp_path) / "record.json"
     path.write_text(text)
     records, (note,) = read_records(tmp_path)
     assert not records
@@ -157,16 +180,12 @@ def test_a_newer_schema_says_what_to_do(tmp_path: Path) -> None:
     assert is_recorded(folder)  # and is not run again
 
 
-@pytest.mark.parametrize(
-    "copy",
-    ["sinks/softmax-0123456789ab/s1", "sinks/softmax-0123456789ab/s00", "sinks/gated-0123456789ab/s0", "other/softmax-0/s0"],
-)
+@pytest.mark.parametrize("copy", ["softmax-0123456789ab/s1", "softmax-0123456789ab/s00", "gated-0123456789ab/s0"])
 def test_a_copied_folder_does_not_count_twice(tmp_path: Path, copy: str) -> None:
-    folder = written(tmp_path)
-    shutil.copytree(folder, tmp_path / copy)
+    other = shutil.copytree(written(tmp_path), tmp_path / "sinks" / copy)
     (stored,), (note,) = read_records(tmp_path)
-    assert stored.record.seed == 0 and not is_recorded(tmp_path / copy)
-    assert note.endswith(f"it is the record of sinks/softmax-0123456789ab/s0; delete {tmp_path / copy}")
+    assert stored.record.seed == 0 and not is_recorded(other)
+    assert note.endswith(f"it is the record of sinks/softmax-0123456789ab/s0; delete {other}")
 
 
 def test_a_run_that_did_not_end_is_no_record(tmp_path: Path) -> None:
@@ -178,10 +197,10 @@ def test_a_run_that_did_not_end_is_no_record(tmp_path: Path) -> None:
 
 
 def test_records_come_sorted_and_by_study(tmp_path: Path) -> None:
-    for study, arm, seed in [("b", "x", 10), ("b", "x", 2), ("a", "z", 0), ("b", "w", 0)]:
-        written(tmp_path, study, arm, seed)
-    names = [(s.record.study, s.record.arm, s.record.seed) for s in read_records(tmp_path)[0]]
-    assert names == [("a", "z", 0), ("b", "w", 0), ("b", "x", 2), ("b", "x", 10)]
+    names = [("a", "z", 0), ("b", "w", 0), ("b", "x", 2), ("b", "x", 10)]
+    for name in reversed(names):
+        written(tmp_path, *name)
+    assert [(s.record.study, s.record.arm, s.record.seed) for s in read_records(tmp_path)[0]] == names
     assert [s.record.arm for s in read_records(tmp_path, "a")[0]] == ["z"]
 
 
@@ -205,31 +224,14 @@ def test_invalid_fields_are_refused() -> None:
             made(**{name: value})
 
 
-STUDY = Study.model_validate(
-    {
-        "study": "sinks",
-        "question": "Does it – what?",
-        "model": {"position": {"kind": "rope", "base": 100.0}, "sink": {"kind": "fixed", "logit": float("-inf")}},
-        "data": {"kind": "backcopy"},
-        "train": {"steps": 3, "batch": 2, "learning_rate": 1e-3},
-        "arms": {"base": {}, "gated": {"model": {"sink": {"kind": "fixed", "logit": float("inf") * -1}}}},
-        "sweep": {"model.position.base": [1e2, 1e4]},
-    }
-)
-
-
-def test_a_study_is_described_beside_its_records(tmp_path: Path) -> None:
+def test_every_study_is_described_beside_its_records_without_loss(tmp_path: Path) -> None:
+    for number, (_, study) in enumerate(COMMITTED):
+        write_study(tmp_path / str(number), study)
+        assert read_studies(tmp_path / str(number)) == {study.study: study}
     write_study(tmp_path, STUDY)
     described = read_studies(tmp_path)["sinks"]
     assert (described.model, described.sweep) == (STUDY.model, STUDY.sweep)
     assert read_studies(tmp_path / "nothing here") == {}
-
-
-@pytest.mark.parametrize("path", sorted((ROOT / "configs").rglob("*.toml")), ids=lambda path: f"{path.parent.name}-{path.stem}")
-def test_every_configured_study_is_described_without_loss(path: Path, tmp_path: Path) -> None:
-    for study in load_studies(path):
-        write_study(tmp_path, study)
-        assert read_studies(tmp_path)[study.study] == study
 
 
 @pytest.mark.parametrize(

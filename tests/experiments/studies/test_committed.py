@@ -1,36 +1,33 @@
 """What the committed configurations promise of each other."""
 
-from pathlib import Path
-
 import numpy as np
 
-from leadline.experiments.config.load import arms_of, load_studies
+from leadline.experiments.config.load import arms_of
 from leadline.experiments.config.to_model import training_flops
 from leadline.experiments.data.source import vocabulary_size
 from leadline.experiments.training.group import structure
+from tests.experiments.committed import COMMITTED, CONFIGS
 
-CONFIGS = Path(__file__).parents[3] / "configs"
+
+def test_a_file_begins_with_a_comment_and_has_arms_of_different_names() -> None:
+    for path, study in COMMITTED:
+        assert path.read_text(encoding="utf-8").startswith("# "), path
+        names = ["computed"] if study.exact is not None else [arm.name for arm in arms_of(study, path)]
+        assert len(set(names)) == len(names) >= 1, path
 
 
 def test_vocabularies_are_compared_at_equal_flops() -> None:
-    path = CONFIGS / "vocabulary.toml"
-    (study,) = load_studies(path)
-    flops = [
-        arm.train.steps
-        * arm.train.batch
-        * arm.data.length
-        * training_flops(structure(arm, vocabulary_size(arm.data)).model, arm.data.length)
-        for arm in arms_of(study, path)
-    ]
-    np.testing.assert_allclose(flops, 2e12, rtol=5e-3)
+    arms = [arm for path, study in COMMITTED if path == CONFIGS / "vocabulary.toml" for arm in arms_of(study, path)]
+    a_token = [training_flops(structure(arm, vocabulary_size(arm.data)).model, arm.data.length) for arm in arms]
+    tokens = [arm.train.steps * arm.train.batch * arm.data.length for arm in arms]
+    np.testing.assert_allclose(np.multiply(tokens, a_token), 2e12, rtol=5e-3)
 
 
 def test_lengths_are_measured_beyond_that_of_training() -> None:
     """Retrieval at four times the training length; streams of a million tokens."""
-    for path in sorted([*CONFIGS.glob("*.toml"), *CONFIGS.glob("accelerator/*.toml")]):
-        for study in load_studies(path):
-            measure = study.measure
-            if measure.retrieval is not None and study.data is not None:
-                assert measure.retrieval.lengths == tuple(factor * study.data.length for factor in (1, 2, 4)), path
-            if measure.streaming is not None:
-                assert measure.streaming.tokens >= 10**6, path
+    for path, study in COMMITTED:
+        retrieval, streaming = study.measure.retrieval, study.measure.streaming
+        if path.parent.name != "smoke" and retrieval is not None and study.data is not None:
+            assert retrieval.lengths == tuple(factor * study.data.length for factor in (1, 2, 4)), path
+        if path.parent.name != "smoke" and streaming is not None:
+            assert streaming.tokens >= 10**6, path

@@ -3,37 +3,36 @@ import math
 import pytest
 
 from leadline.experiments.records.evidence import decide
-from leadline.experiments.records.measurement import Measurement
 from leadline.experiments.records.record import Record
 from leadline.experiments.studies.predicates import decoding_converges, gate_is_stable, sandwich_is_stable
-from tests.experiments.records.claimed import record
+from tests.experiments.synthetic_records import measured, record
 
 
-def depth(seed: int, *divergences: float) -> Record:
-    numbers = [Measurement("early_divergence", value, "nats", layer=i) for i, value in enumerate(divergences, start=1)]
-    return record("depth", "softmax", 0, seed, {}).model_copy(update={"measurements": tuple(numbers)})
+def depth(*divergences: float) -> list[Record]:
+    """A record a seed; the divergence of the first layer differs between seeds."""
+    later = [measured("early_divergence", value, layer=i) for i, value in enumerate(divergences, start=2)]
+    return [record("depth", "softmax", seed, measured("early_divergence", 3.0 + seed, layer=1), *later) for seed in range(3)]
 
 
 def test_decoding_converges_where_every_layer_comes_nearer() -> None:
-    evidence = decoding_converges([depth(seed, 3.0 + seed, 2.0, 0.5, 0.1) for seed in range(3)])
+    evidence = decoding_converges(depth(2.0, 0.5, 0.1))
     assert evidence is not None and evidence.margins == pytest.approx((0.4, 0.4, 0.4))
     assert decide(evidence).outcome == "holds"
-    evidence = decoding_converges([depth(seed, 3.0, 2.0, 2.5, 0.1) for seed in range(3)])
+    evidence = decoding_converges(depth(2.0, 2.5, 0.1))
     assert evidence is not None and decide(evidence).outcome == "fails"
-    assert decoding_converges([depth(0, 3.0, 2.0)]) is None
+    assert decoding_converges(depth(2.0)) is None
     assert decoding_converges([]) is None
 
 
 def stability(gate: str, norm: str, losses: dict[float, tuple[float | None, ...]]) -> list[Record]:
     """A record a learning rate and seed; None is a seed that diverged."""
-    records = []
-    for rate, by_seed in losses.items():
-        config = {"model": {"gate": {"kind": gate}, "norm_placement": norm}, "train": {"learning_rate": rate}}
-        for seed, loss in enumerate(by_seed):
-            entry = record("stability", gate, 0, seed, config, status="diverged" if loss is None else "finished")
-            numbers = () if loss is None else (Measurement("loss", loss, "nats"),)
-            records.append(entry.model_copy(update={"measurements": numbers}))
-    return records
+    model = {"gate": {"kind": gate}, "norm_placement": norm}
+    return [
+        record("stability", gate, seed, *numbers, config={"model": model, "train": {"learning_rate": rate}}, status=status)
+        for rate, by_seed in losses.items()
+        for seed, loss in enumerate(by_seed)
+        for status, numbers in (("diverged", []) if loss is None else ("finished", [measured("loss", loss)]),)
+    ]
 
 
 PLAIN = stability("none", "pre", {0.01: (2.0, 2.0), 0.02: (2.1, 2.1), 0.04: (3.0, None), 0.08: (None, None)})
@@ -52,7 +51,6 @@ def test_a_worse_model_speaks_against_the_claim() -> None:
 
 
 def test_nothing_is_testable_where_the_plain_model_is_stable() -> None:
-    plain = stability("none", "pre", {0.01: (2.0, 2.0), 0.02: (2.1, 2.1)})
-    evidence = gate_is_stable([*plain, *stability("output", "pre", {0.02: (2.0, 2.0)})])
+    evidence = gate_is_stable([*PLAIN[:4], *stability("output", "pre", {0.02: (2.0, 2.0)})])
     assert evidence is not None and decide(evidence)[:2] == ("not testable here", evidence.unmet)
     assert gate_is_stable([]) is None

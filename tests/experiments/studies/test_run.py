@@ -1,11 +1,11 @@
-"""The whole path on small studies: configuration, data, training, measurements, records, tables, page, verdicts."""
+"""The whole path on a small suite, run once: from its files to records, page and verdicts, and what commands make of them."""
 
 import re
 import shutil
 import signal
-import sys
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import pytest
@@ -19,11 +19,22 @@ from leadline.experiments.records.store import RECORD, read_record, read_records
 from leadline.experiments.runtime.errors import UserError
 from leadline.experiments.runtime.progress import Progress
 from leadline.experiments.runtime.signals import Interrupted
-from leadline.experiments.studies.run import described, parameters, planned
-from tests.experiments.suite import Run, run_suite
+from leadline.experiments.studies.run import Ran, described, parameters, planned, run
+from tests.experiments.called import Called
+from tests.experiments.suite import suite
 from tests.experiments.training.runs import kept
 
-pytestmark = pytest.mark.usefixtures("in_use")
+pytestmark = pytest.mark.usefixtures("in_use", "unrendered")
+ARMS = ["learned 0", "learned 1", "softmax 0", "softmax 1"]
+
+
+class Run(NamedTuple):
+    """The suite's file, its results, its outcome and the tables that were shown."""
+
+    config: Path
+    results: Path
+    outcome: Ran
+    shown: list[str]
 
 
 class Stopping(Progress):
@@ -35,49 +46,68 @@ class Stopping(Progress):
             signal.raise_signal(signal.SIGINT)
 
 
-def records_of(results: Path, study: str) -> list[Record]:
+def run_quietly(
+    config: Path, results: Path, *words: str, progress: type[Progress] = Progress, show: Callable[[str], Any] = len
+) -> Ran:
+    return run(planned(config, words), results, progress(Console(quiet=True)), show)
+
+
+def records_of(results: Path, study: str = "mine") -> list[Record]:
     records, notes = read_records(results, study)
     assert notes == []
     return [stored.record for stored in records]
 
 
+@pytest.fixture(scope="module")
+def recorded(tmp_path_factory: pytest.TempPathFactory) -> Run:
+    """The first run; tests that write copy its results first."""
+    folder, shown = tmp_path_factory.mktemp("recorded"), []
+    config = suite(folder)
+    return Run(config, folder / "results", run_quietly(config, folder / "results", show=shown.append), shown)
+
+
+@pytest.fixture
+def results(recorded: Run, tmp_path: Path) -> Path:
+    """A copy of the results, without weights."""
+    return shutil.copytree(recorded.results, tmp_path / "results", ignore=shutil.ignore_patterns("checkpoint"))
+
+
 def test_a_run_trains_records_and_publishes(recorded: Run) -> None:
     outcome, published = recorded.outcome, recorded.outcome.published
-    assert (outcome.trained, outcome.recorded) == (4 + 2, 0)
-    assert outcome.programs.count("train") == 2  # the arms of a study are of one structure
+    assert (outcome.trained, outcome.recorded) == (4, 0)
+    assert outcome.programs.count("train") == 1  # the arms of a study are of one structure
     assert published.page == recorded.results / "index.html"
-    assert published.page.read_text(encoding="utf-8").count("<svg") == 2
+    assert published.page.read_text(encoding="utf-8").count("<svg") == 1
     assert all(path.stat().st_size > 0 for path in (*published.tables, *published.figures))
-    assert {path.name for path in published.tables} >= {f"{table}.md" for table in ("mine", "text", "bases", "verdicts")}
-    assert len(recorded.shown) == 3 and "smallest base" in recorded.shown[2].lower()
+    assert {path.name for path in published.tables} >= {f"{table}.md" for table in ("mine", "bases", "verdicts")}
+    assert len(recorded.shown) == 2 and "smallest base" in recorded.shown[1].lower()
 
 
 def test_a_study_needs_a_file_and_no_code(recorded: Run) -> None:
-    arms = [f"{record.arm} {record.seed}" for record in records_of(recorded.results, "mine")]
-    assert arms == ["learned 0", "learned 1", "softmax 0", "softmax 1"]
+    assert [f"{record.arm} {record.seed}" for record in records_of(recorded.results)] == ARMS
     assert "learned sink logit" in recorded.shown[0]
     assert (recorded.results / "figures" / "mine_over_training.png").is_file()
     page = recorded.outcome.published.page.read_text(encoding="utf-8")
     for text in ("Two sinks of my own", "Does a learned sink logit change the loss?", "My losses over training."):
         assert text in page
     outcomes = {verdict.id: verdict.outcome for verdict in recorded.outcome.published.verdicts}
-    assert outcomes == {"mine-loss": "holds", "mine-sigmoid": "not measured"}
+    assert outcomes == {"mine-loss": "holds"}
 
 
 def test_perplexities_are_told_apart_by_length_and_extension(recorded: Run) -> None:
-    for record in records_of(recorded.results, "text"):
+    for record in records_of(recorded.results):
         entries = [entry for entry in record.measurements if entry.quantity == "perplexity"]
         ways = {(entry.dims["length"], entry.dims.get("extension")) for entry in entries if "last" not in entry.dims}
-        assert ways == ({(32, None), (32, "pi"), (32, "yarn")} if record.arm == "rope" else {(32, None)})
+        assert ways == {(32, None), (32, "pi"), (32, "yarn")}
         assert all(entry.value is not None and entry.value > 1 for entry in entries)
 
 
 def test_nothing_that_is_kept_or_packed_says_where_the_corpus_lies(recorded: Run, tmp_path: Path) -> None:
-    pack(recorded.results, "text", tmp_path, ())
-    (packed, _), described = read_records(tmp_path), read_studies(tmp_path)["text"].model_dump()
-    written = [*recorded.results.glob("text/**/*.json"), *tmp_path.rglob("*.json")]
+    pack(recorded.results, "mine", tmp_path, ())
+    (packed, _), study = read_records(tmp_path), read_studies(tmp_path)["mine"].model_dump()
+    written = [*recorded.results.glob("mine/**/*.json"), *tmp_path.rglob("*.json")]
     assert not any(str(recorded.config.parent) in path.read_text() for path in written)
-    (corpus,) = described["data"]["corpus"]
+    (corpus,) = study["data"]["corpus"]
     assert re.fullmatch("corpus sha256:[0-9a-f]{64}", corpus)
     for record in (stored.record.model_dump() for stored in packed):
         assert record["data"]["name"] == record["config"]["data"]["corpus"] == [corpus]
@@ -85,66 +115,102 @@ def test_nothing_that_is_kept_or_packed_says_where_the_corpus_lies(recorded: Run
 
 @pytest.mark.slow
 def test_an_interrupted_run_goes_on_to_the_same_records(recorded: Run, tmp_path: Path) -> None:
+    mine = recorded.config.with_name("mine.toml")
     with pytest.raises(Interrupted, match="mine: stopped at step"):
-        run_suite(recorded.file("mine"), tmp_path, progress=Stopping)
-    assert records_of(tmp_path, "mine") == []
-    assert run_suite(recorded.file("mine"), tmp_path).trained == 4
-    assert kept(tmp_path) == {
-        name: record for name, record in kept(recorded.results).items() if name[0] in ("softmax", "learned")
-    }
+        run_quietly(mine, tmp_path, progress=Stopping)
+    assert records_of(tmp_path) == []
+    assert run_quietly(mine, tmp_path).trained == 4
+    assert kept(tmp_path) == {name: record for name, record in kept(recorded.results).items() if f"{name[0]} {name[1]}" in ARMS}
 
 
-def test_a_damaged_record_is_named_and_its_arm_run_again(
-    recorded: Run, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    shutil.copytree(recorded.results / "mine", tmp_path / "mine")
-    path = next(tmp_path.glob(f"mine/learned-*/s1/{RECORD}"))
+def test_a_damaged_record_is_named_and_its_arm_run_again(called: Called, recorded: Run, results: Path) -> None:
+    path = next(results.glob(f"bases/d32-64-*/s0/{RECORD}"))
     whole = read_record(path.parent)
     path.write_bytes(path.read_bytes()[:-9])
-    shutil.copytree(path.parents[1] / "s0", path.parents[1] / "s7")
-    ran = run_suite(recorded.file("mine"), tmp_path, console=Console(file=sys.stderr, width=20))
-    assert (ran.trained, ran.recorded, ran.published.page.read_text(encoding="utf-8").count("left out: ")) == (1, 3, 1)
-    notes = [line for line in capsys.readouterr().err.splitlines() if line.startswith("left out: ")]
-    assert [note.split(": ")[1] for note in notes] == [str(path), str(path.parents[1] / "s7" / RECORD)]
-    assert all("; delete " in note for note in notes)
-    assert (read_record(path.parent).arm_hash, read_record(path.parent).seed) == (whole.arm_hash, 1)
+    copy = shutil.copytree(next(results.glob("mine/learned-*/s0")), path.parents[1] / "s7")
+    for words in (("report", results), ("claims", results, "--json"), ("run", recorded.config, "--results", results, "--json")):
+        code, out, err = called(*words)
+        notes = [line.split("left out: ")[1] for line in err.splitlines() if "left out: " in line]
+        assert code == 0 and len(notes) == 2
+        assert (f"page: {results / 'index.html'}" if words[0] == "report" else '"claims": [') in out
+        assert [note.split(": ")[0] for note in notes] == [str(path), str(copy / RECORD)]
+        assert notes[0].endswith(f"; delete {path.parent} and run the study again")
+    assert '"trained": 0, "recorded": 5' in out
+    assert (results / "index.html").read_text(encoding="utf-8").count("left out: ") == 1
+    assert read_record(path.parent).measurements == whole.measurements
 
 
 @pytest.mark.parametrize(
     ("word", "message"),
-    [
-        ("data.length=4000", r"data\.length = 4000"),
-        ("measure.perplexity.lengths=[9999]", "held-out"),
-    ],
+    [("data.length=4000", r"data\.length = 4000"), ("measure.perplexity.lengths=[9999]", "held-out")],
 )
 def test_what_cannot_be_run_is_said_before_training(recorded: Run, tmp_path: Path, word: str, message: str) -> None:
     with pytest.raises(UserError, match=message):
-        run_suite(recorded.file("text"), tmp_path / "results", word)
+        run_quietly(recorded.config.with_name("mine.toml"), tmp_path / "results", word)
     assert not [*tmp_path.rglob(RECORD), *tmp_path.rglob("manifest-*")]
-
-
-@pytest.mark.parametrize("below", ["file", "file/results"])
-def test_a_folder_that_cannot_be_is_said_before_training(recorded: Run, tmp_path: Path, below: str) -> None:
-    (tmp_path / "file").write_text("mine")
-    with pytest.raises(UserError, match=r"cannot write results .*is no folder.*--results"):
-        run_suite(recorded.config, tmp_path / below)
-    assert (tmp_path / "file").read_text() == "mine"
 
 
 def test_the_plan_counts_parameters_and_programs(recorded: Run) -> None:
     rows = {row["arm"]: row for row in described(planned(recorded.config, ()))}
-    assert list(rows) == ["softmax", "learned", "rope", "alibi", "d32-64", "d32-256"]
-    assert [row["program"] for row in rows.values()] == [1] * 4 + [0] * 2
-    for study in ("mine", "text"):
-        for record in records_of(recorded.results, study):
-            row = rows[record.arm]
-            assert row["parameters"] == record.parameters
-            assert row["tokens"] == record.tokens * row["seeds"]
-            assert row["flops"] == pytest.approx(record.flops * row["seeds"])
+    assert {arm: row["program"] for arm, row in rows.items()} == {"softmax": 1, "learned": 1, "d32-64": 0, "d32-256": 0}
+    for record in records_of(recorded.results):
+        row = rows[record.arm]
+        assert (row["parameters"], row["tokens"]) == (record.parameters, record.tokens * row["seeds"])
+        assert row["flops"] == pytest.approx(record.flops * row["seeds"])
 
 
 def test_parameters_are_counted_without_making_any(recorded: Run) -> None:
-    (study,) = load_studies(recorded.file("mine"), ["model.width=4096", "model.layers=96", "model.hidden=16384"])
+    words = ["model.width=4096", "model.layers=96", "model.hidden=16384"]
+    (study,) = load_studies(recorded.config.with_name("mine.toml"), words)
     assert study.model is not None
     assert parameters(decoder_config(study.model, 50_000, 2048)) > 1.9e10
     assert sum(leaf.nbytes for leaf in jax.live_arrays()) < 1e9
+
+
+def test_report_and_claims_of_records(called: Called, results: Path) -> None:
+    published = called.json("report", results)
+    assert Path(published["page"]).is_file()
+    assert published["tables"] and all(Path(path).is_file() for path in published["tables"] + published["figures"])
+    claims = called.json("claims", results)["claims"]
+    assert {claim["id"]: claim["outcome"] for claim in claims} == {"mine-loss": "holds"}
+    assert {"statement", "published", "measured", "reason", "n", "interval", "scale"} <= set(claims[0])
+    assert "mine-loss" in called.text("claims", results)
+
+
+def test_publish_packs_records_and_fills_a_text(called: Called, results: Path, tmp_path: Path) -> None:
+    text, into = tmp_path / "README.md", tmp_path / "published"
+    text.write_text("<!-- leadline table mine -->\n<!-- leadline end -->\n", encoding="utf-8")
+    words = ("publish", results, "--into", into, "--text", text)
+    exported = called.json(*words)
+    assert (exported["studies"], exported["notes"]) == (["bases", "mine"], [])
+    assert exported["files"] == len([path for path in into.rglob("*") if path.is_file()])
+    assert "learned sink logit" in text.read_text(encoding="utf-8")
+    assert called.json("claims", into) == called.json("claims", results)
+    assert "bases, mine: " in called.text(*words)
+
+
+def test_a_run_of_what_is_on_record_changes_nothing(called: Called, recorded: Run, results: Path) -> None:
+    words = ("run", recorded.config, "--results", results)
+    before = {path: (path.read_bytes(), path.stat().st_mtime_ns) for path in results.rglob(RECORD)}
+    page = (results / "index.html").read_bytes()
+    ran = called.json(*words)
+    assert (results / "index.html").read_bytes() == page
+    assert {path: (path.read_bytes(), path.stat().st_mtime_ns) for path in results.rglob(RECORD)} == before
+    assert ran["studies"] == recorded.outcome.published.summary
+    assert (ran["results"], ran["page"]) == (str(results), str(results / "index.html"))
+    assert (ran["programs"], ran["trained"], ran["recorded"]) == (0, 0, 6)
+    assert set(ran["studies"][0]) == {"study", "arm", "quantity", "dims", "unit", "mean", "std", "n"}
+    assert [claim["id"] for claim in ran["claims"]] == ["mine-loss"]
+    out = called(*words)[1]
+    assert out.index("Losses of my own") < out.index("Bounds") < out.index("mine-loss")
+    assert "0 models trained, 6 on record before, 0 programs compiled" in out
+    assert out.rstrip().endswith(f"page: {results / 'index.html'}")
+
+
+def test_generate_writes_text_with_a_trained_model(called: Called, recorded: Run) -> None:
+    [softmax] = recorded.results.glob("mine/softmax-*/s0")
+    words = ("generate", softmax, "--prompt", "Line 7 of ", "--tokens", "4", "--temperature", "0")
+    written = called.json(*words)
+    assert (written["prompt"], written["step"], len(written["ids"])) == ("Line 7 of ", 4, 4)
+    assert called.text(*words).rstrip("\n") == written["text"].rstrip("\n")
+    assert "--initial-tokens" in called.mistake(*words, "--initial-tokens", "2")
