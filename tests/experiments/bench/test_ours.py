@@ -58,13 +58,9 @@ def test_tables_are_values_of_a_program_a_length(monkeypatch: pytest.MonkeyPatch
 @pytest.mark.slow
 def test_a_mechanism_changes_the_model_and_the_step() -> None:
     """The losses of the fourth step differ, after weights have been trained."""
-    plain = config(SIZE, "float32")
-    assert all(
-        ModelConfig.model_validate({**plain.model_dump(), **changes}) != plain for changes in mechanisms.CHANGES.values()
-    )
-    losses = [
-        mechanisms.with_mechanism(JSON, "float32", changes).work() for changes in ({}, mechanisms.CHANGES["a headwise gate"])
-    ]
+    plain, mechanism = config(SIZE, "float32"), mechanisms.CHANGES
+    assert all(ModelConfig.model_validate({**plain.model_dump(), **changes}) != plain for changes in mechanism.values())
+    losses = [mechanisms.with_mechanism(JSON, "float32", changes).work() for changes in ({}, mechanism["a headwise gate"])]
     assert np.all(np.isfinite(losses))
     assert losses[0] != losses[1]
 
