@@ -44,7 +44,7 @@ TABLES: dict[str, dict[str, Any]] = {
     },
     "backcopy": {"windows": 12, "sink": {"length": LENGTH}, "ablation": {"hidden": [1], "map": LENGTH}},
     "retrieval": {"windows": 8, "retrieval": {"lengths": [36, 72], "depths": 8, "rows": 2}},
-    "mixed": {"windows": 4, "recall": {"lengths": [24], "windows": 4, "rows": 24, "last": 8}},
+    "mixed": {"windows": 4, "recall": {"lengths": [LENGTH, 24], "windows": 4, "rows": 24, "last": 8}},
 }
 MEASURES = {kind: Measure.model_validate(table) for kind, table in TABLES.items()}
 
