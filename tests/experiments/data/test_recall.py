@@ -4,7 +4,7 @@ import jax
 import numpy as np
 import pytest
 
-from leadline.experiments.data.recall import NEVER, Recall, log_uniform, sample, sources
+from leadline.experiments.data.recall import Recall, sample
 from leadline.experiments.data.sample import Sample
 
 TASK = Recall(keys=40, values=3, first=100)
@@ -52,23 +52,6 @@ def test_ids_are_the_tasks_own_and_values_drawn_anew_in_every_row(drawn: Sample)
     assert (np.abs(counts / counts.sum() - 1 / 3) < 0.03).all()
 
 
-def test_no_slot_is_a_source_twice_and_every_source_defines() -> None:
-    for row in np.asarray(jax.jit(lambda key: sources(key, 50, 100))(jax.random.key(0))):
-        asked = row[row != NEVER]
-        assert len(set(asked.tolist())) == len(asked)
-        assert (row[asked] == NEVER).all()
-        assert (asked < np.flatnonzero(row != NEVER)).all()
-
-
-def test_distances_are_log_uniform() -> None:
-    distances = np.asarray(log_uniform(jax.random.key(1), 2000, 64)).reshape(-1)
-    n = np.arange(1, 64)
-    expected = np.log((n + 1) / n) / np.log(64) * len(distances)
-    counts = np.bincount(distances, minlength=64)
-    assert counts[0] == 0
-    assert (np.abs(counts[1:] - expected) < 5 * np.sqrt(expected)).all()
-
-
 def test_every_octave_of_distance_is_asked_about(drawn: Sample) -> None:
     """The row's end takes from the far octaves: of a distance of n slots only slots - n places are left."""
     evidence = np.asarray(drawn.evidence)
@@ -78,9 +61,3 @@ def test_every_octave_of_distance_is_asked_about(drawn: Sample) -> None:
     assert octaves.min() > 0.04
     assert octaves[:4].max() < 2 * octaves[:4].min()
     assert 0.2 < len(distance) / (ROWS * LENGTH / 2) < 0.5
-
-
-@pytest.mark.parametrize(("length", "message"), [(63, "even length"), (2, "even length"), (82, "41 slots")])
-def test_rows_that_cannot_be_are_refused(length: int, message: str) -> None:
-    with pytest.raises(ValueError, match=message):
-        sample(jax.random.key(0), TASK, 1, length)

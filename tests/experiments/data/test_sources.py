@@ -17,6 +17,7 @@ from leadline.experiments.data.sample import Sample
 from leadline.experiments.data.source import open_source, vocabulary_size
 from leadline.experiments.measure.perplexity import mean_loss
 from leadline.tokenization.byte import ByteTokenizer
+from tests.experiments.data.corpora import write_corpus
 
 BATCH, LENGTH = 6, 24
 FILES = ("BOOKS",)  # stands for a folder of text
@@ -35,10 +36,7 @@ DATA: dict[str, Data] = {
 
 @pytest.fixture(scope="module")
 def books(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("books")
-    for book in range(60):
-        (folder / f"{book}.txt").write_text("".join(f"Line {i} of {book}: {(i + book) ** 3}.\n" for i in range(12)))
-    return folder
+    return write_corpus(tmp_path_factory.mktemp("books"), 60, lines=8, code=False)
 
 
 def _open(name: str, books: Path) -> Any:
@@ -119,8 +117,3 @@ def test_half_of_a_mixed_batch_is_text_and_half_recall_and_so_is_its_loss(books:
     rows = mixed.held_out_recall(LENGTH, half)
     jax.tree.map(np.testing.assert_array_equal, mixed.held_out_recall(LENGTH, half), rows)
     assert not np.array_equal(batch.tokens[half:], rows.tokens)
-
-
-def test_a_row_with_too_few_keys_is_refused() -> None:
-    with pytest.raises(ValueError, match="keys = 16: a row of 64 tokens may need 32"):
-        MixedData(length=64, keys=16)

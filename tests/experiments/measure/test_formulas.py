@@ -1,6 +1,10 @@
-"""Every statistic of a layer against loops over single numbers, as it is, spread over devices, and in half precision."""
+"""Every statistic of a layer, spread over devices and in half precision, and every perplexity, against loops over numbers."""
 
+import itertools
+import math
+from collections import defaultdict
 from collections.abc import Callable
+from statistics import mean
 from typing import Any, NamedTuple
 
 import jax
@@ -14,24 +18,13 @@ from jax.sharding import NamedSharding
 from jax.sharding import PartitionSpec as P
 from scipy import special, stats
 
-from leadline.experiments.measure.layers import (
-    activation_ratio,
-    gate_mean,
-    kurtosis,
-    massive_activations,
-    median_of_sizes,
-)
-from leadline.experiments.measure.sinks import (
-    active_dormant_share,
-    dormant_share,
-    first_norm_ratio,
-    key_cosines,
-    logit_gap,
-    mean_mass,
-    share_outside,
-    sink_rate,
-)
+from leadline.experiments.data.text.held_out import HeldOut
+from leadline.experiments.measure import activations
+from leadline.experiments.measure.keys import KeyCosines, KeySubspace, key_cosines, logit_gap, share_outside
+from leadline.experiments.measure.perplexity import evaluated, loss_by_position, mean_loss, perplexities, position_edges
+from leadline.experiments.measure.sinks import first_norm_ratio, mean_mass, sink_rate
 from leadline.experiments.measure.trained import early_decoding, gradient_norms
+from leadline.experiments.records.measurement import reading
 from leadline.model.mesh import make_mesh
 
 HEADS, STREAM, LAYERS = P("data", None, "model", None), P("data", None, None), P(None, "data", None, None)
@@ -61,10 +54,10 @@ def cosine(a: np.ndarray, b: np.ndarray) -> float:
 
 
 def cosines(start: int) -> Formula:
-    def expected(query: np.ndarray, key: np.ndarray) -> tuple[Any, Any]:
+    def expected(query: np.ndarray, key: np.ndarray) -> KeyCosines:
         first: Any = by_head(query, key, start, lambda q, k, _: cosine(q, k[0]))
         others: Any = by_head(query, key, start, lambda q, k, t: np.mean([cosine(q, x) for x in k[1 : t + 1]]))
-        return first, others
+        return KeyCosines(first, others)
 
     return Formula(lambda q, k: key_cosines(q, k, start=start), expected, (QUERY, KEY))
 
@@ -84,8 +77,8 @@ def outside(energy: float) -> Formula:
         off = first - first @ axes[:dims].T @ axes[:dims]
         return np.mean(np.sum(off**2, axis=1) / np.sum(first**2, axis=1)), dims
 
-    def expected(key: np.ndarray) -> tuple[Any, ...]:
-        return tuple(np.array([of_head(key[:, :, head]) for head in range(key.shape[2])]).T)
+    def expected(key: np.ndarray) -> KeySubspace:
+        return KeySubspace(*np.array([of_head(key[:, :, head]) for head in range(key.shape[2])]).T)  # pyright: ignore[reportArgumentType]
 
     return Formula(lambda key: share_outside(key, energy=energy), expected, (KEY,))
 
@@ -105,9 +98,13 @@ FORMULAS = {
     **{f"cosines from {start}": cosines(start) for start in (1, 3, 5)},
     **{f"logit gap from {start}": gap(start) for start in (2, 5)},
     **{f"share outside {energy}": outside(energy) for energy in (0.5, 0.95, 0.999)},
-    "massive activations": Formula(lambda x: massive_activations(x, 4), lambda x: sizes(x)[:, :4].mean(0), (RESIDUAL,)),
-    "activation ratio": Formula(activation_ratio, lambda x: sizes(x)[:, 0].mean(), (RESIDUAL,)),
-    "kurtosis": Formula(kurtosis, lambda x: np.mean(stats.kurtosis(x.reshape(len(x), -1), axis=1, fisher=False)), (RESIDUAL,)),
+    "massive activations": Formula(
+        lambda x: activations.massive_activations(x, 4), lambda x: sizes(x)[:, :4].mean(0), (RESIDUAL,)
+    ),
+    "activation ratio": Formula(activations.activation_ratio, lambda x: sizes(x)[:, 0].mean(), (RESIDUAL,)),
+    "kurtosis": Formula(
+        activations.kurtosis, lambda x: np.mean(stats.kurtosis(x.reshape(len(x), -1), axis=1, fisher=False)), (RESIDUAL,)
+    ),
     "early decoding": Formula(lambda x: early_decoding(x, lambda h: h), divergences, (((3, 4, 6, 8), LAYERS),)),
     "gradient norms": Formula(
         lambda a, b: gradient_norms({"a": a, "b": (b, None)}),
@@ -120,7 +117,7 @@ FORMULAS = {
         (NORM,),
         in_float32=False,
     ),
-    "mean mass": Formula(mean_mass, lambda x: x.mean(axis=(0, 2)), (MASS,), in_float32=False),
+    "mean mass": Formula(mean_mass, lambda x: x.mean(axis=(0, 2)), (MASS,), False),
     "mean mass of some": Formula(
         lambda x: mean_mass(x, jnp.asarray(LATER)),
         lambda x: np.array([x[:, head][LATER].mean() for head in range(2)]),
@@ -133,18 +130,19 @@ FORMULAS = {
         (MASS,),
         in_float32=False,
     ),
-    "gate": Formula(gate_mean, lambda x: x.mean(axis=(0, 1, 3)), (KEY,), in_float32=False),
-    "gate of a head": Formula(gate_mean, lambda x: x.mean(axis=(0, 1)), (NORM,), in_float32=False),
-    "gate share": Formula(lambda x: gate_mean(x < 0.1), lambda x: (x < 0.1).mean(axis=(0, 1, 3)), (KEY,), in_float32=False),
+    "gate": Formula(activations.gate_mean, lambda x: x.mean(axis=(0, 1, 3)), (KEY,), False),
+    "gate of a head": Formula(activations.gate_mean, lambda x: x.mean(axis=(0, 1)), (NORM,), False),
+    "gate share": Formula(lambda x: activations.gate_share_under(x, 0.1), lambda x: (x < 0.1).mean((0, 1, 3)), (KEY,), False),
 }
 
 
-@pytest.mark.parametrize("way", ["as it is", "spread", "half"])
+@pytest.mark.parametrize("spread", [False, True])
 @pytest.mark.parametrize("name", FORMULAS)
-def test_a_statistic_is_that_of_a_loop(name: str, way: str) -> None:
+def test_a_statistic_is_that_of_a_loop(name: str, spread: bool) -> None:
+    """On one device in half precision, where what is computed is to be in float32 all the same."""
     measure, expected, inputs, in_float32 = FORMULAS[name]
-    rng, half = np.random.default_rng(0), way == "half" and in_float32
-    mesh = make_mesh(data=2, model=2) if way == "spread" else make_mesh()
+    rng, half = np.random.default_rng(0), in_float32 and not spread
+    mesh = make_mesh(data=2, model=2) if spread else make_mesh()
     with jax.set_mesh(mesh):
         numbers = [jnp.asarray(rng.standard_normal(shape), jnp.bfloat16 if half else jnp.float32) for shape, _ in inputs]
         placed = [jax.device_put(x, NamedSharding(mesh, spec)) for x, (_, spec) in zip(numbers, inputs, strict=True)]
@@ -154,7 +152,7 @@ def test_a_statistic_is_that_of_a_loop(name: str, way: str) -> None:
     jax.tree.map(lambda ours, theirs: np.testing.assert_allclose(ours, theirs, rtol=1e-4, atol=1e-6), found, of_numpy)
 
 
-median = jax.jit(median_of_sizes)
+median = jax.jit(activations.median_of_sizes)
 # A row of each parity, long enough for ties and for numbers of every size; a shape is a compilation.
 SHAPES = st.sampled_from([(2, 7), (3, 8), (1, 1), (2, 2)])
 # XLA's CPU back end adds subnormal numbers as zeros, so that their mean is not numpy's.
@@ -170,71 +168,6 @@ def test_median_is_that_of_numpy_bit_for_bit(size: np.ndarray) -> None:
     np.testing.assert_array_equal(found.view(np.int32), expected.view(np.int32))
 
 
-EVEN, SURE, ODDS = jnp.log(jnp.array([[1, 1, 1, 1], [0, 0, 4, 0], [1, 3, 0, 0]], jnp.float32) / 4)[:, None, None]
-PROSE, CODE = jnp.array([[0.9, 0.1, 0.5], [0.6, 0.0, 1.0]]), jnp.array([[0.2, 0.1, 0.5], [0.7, 0.8, 0.9]])
-NAUGHT, ONES = jnp.zeros((1, 5, 2, 4)), jnp.ones((1, 5, 2, 4))
-BY_HAND: dict[str, tuple[Callable[[], Any], Any]] = {
-    "median of NaN": (
-        lambda: median(jnp.array([[1, jnp.nan, 3], [jnp.inf, 1, jnp.inf], [2, jnp.inf, 1]], jnp.float32)),
-        [np.nan, np.inf, 2],
-    ),
-    "a cosine with nothing": (lambda: key_cosines(NAUGHT, ONES, start=1)[1], [0, 0]),
-    "a gate at the threshold": (lambda: gate_mean(jnp.full((1, 1, 1), 0.1) < 0.1), [0]),
-    "a sink at the threshold": (lambda: sink_rate(jnp.array([[[4.0, 0, 0, 0]]]), token=1, epsilon=1.0), [0]),
-    "the last token": (lambda: sink_rate(jnp.array([[[0, 0, 0, 0.5]]]), token=4, epsilon=0.49), [1]),
-    # Of shares 1 and 0 one is above 0.3, and so is their mean.
-    "the indicator before the mean": (lambda: sink_rate(jnp.array([[[2.0, 0]], [[0.0, 0]]]), token=1, epsilon=0.3), [0.5]),
-    "dormant heads": (lambda: dormant_share(PROSE, threshold=0.5), 3 / 6),  # what is at the threshold is not above it
-    "heads dormant in one domain": (lambda: active_dormant_share(PROSE, CODE, threshold=0.5), 2 / 6),
-    "heads dormant in both": (lambda: active_dormant_share(PROSE, PROSE, threshold=0.5), 0),
-    "an even guess before a sure answer": (lambda: early_decoding(jnp.stack([EVEN, SURE]), jnp.asarray), [np.log(4), 0]),
-    "an even guess before odds": (lambda: early_decoding(jnp.stack([EVEN, ODDS]), jnp.asarray), [0.75 * np.log(3), 0]),
-    "an answer that is ruled out": (lambda: early_decoding(jnp.stack([SURE, EVEN]), jnp.asarray), [np.inf, 0]),
-    "sums of bfloat16": (lambda: gradient_norms(jnp.ones((1, 512), jnp.bfloat16)) ** 2, [512]),  # bfloat16 stops at 256
-}
-
-
-@pytest.mark.parametrize("name", BY_HAND)
-def test_by_hand(name: str) -> None:
-    found, expected = BY_HAND[name]
-    np.testing.assert_allclose(found(), expected, rtol=1e-6, atol=1e-6)
-
-
-FIVE = "in a text of 5 tokens"
-THREE = jnp.ones((1, 5, 3, 4))
-WRONG: dict[str, list[Callable[[], Any]]] = {
-    f"queries from 0 on: the first may be from 1 to 4 {FIVE}": [lambda: key_cosines(ONES, ONES, start=0)],
-    f"queries from 5 on: the first may be from 1 to 4 {FIVE}": [lambda: key_cosines(ONES, ONES, start=5)],
-    f"queries from 1 on: the first may be from 2 to 4 {FIVE}": [lambda: logit_gap(ONES, ONES, scale=1.0, start=1)],
-    "3 query heads cannot share 2 key heads: it must divide them": [
-        lambda: key_cosines(THREE, ONES, start=1),
-        lambda: logit_gap(THREE, ONES, scale=1.0, start=2),
-    ],
-    "a text of one token has no keys beside the first": [lambda: share_outside(ONES[:, :1])],
-    "the share of energy, 0.0, is not between 0 and 1": [lambda: share_outside(ONES, energy=0.0)],
-    "the share of energy, 1.0, is not between 0 and 1": [lambda: share_outside(ONES, energy=1.0)],
-    "the 0 largest activations of a sequence that has 8": [lambda: massive_activations(ONES[:, 0], 0)],
-    "the 9 largest activations of a sequence that has 8": [lambda: massive_activations(ONES[:, 0], 9)],
-    "token 0 of the sink rate is not among the 4 tokens of the text": [lambda: sink_rate(ONES[0], token=0, epsilon=0.3)],
-    "token 5 of the sink rate is not among the 4 tokens of the text": [lambda: sink_rate(ONES[0], token=5, epsilon=0.3)],
-    "no token at or behind 5: the text has 5": [lambda: first_norm_ratio(ONES, start=5)],
-    "no token at or behind -1: the text has 5": [lambda: first_norm_ratio(ONES, start=-1)],
-    "gradients of stacked layers have one leading axis in common, not []": [lambda: gradient_norms({})],
-    "gradients of stacked layers have one leading axis in common, not [(2,), (3,)]": [
-        lambda: gradient_norms((jnp.ones(2), jnp.ones((3, 2))))
-    ],
-    "gradients of stacked layers have one leading axis in common, not [()]": [lambda: gradient_norms(jnp.float32(1))],
-}
-
-
-@pytest.mark.parametrize("message", WRONG)
-def test_impossible_arguments(message: str) -> None:
-    for call in WRONG[message]:
-        with pytest.raises(ValueError) as raised:
-            call()
-        assert str(raised.value) == message
-
-
 def test_memory_is_linear_in_the_length_and_of_one_layer_of_logits() -> None:
     shapes = [jax.ShapeDtypeStruct((1, 97, heads, 4), jnp.float32) for heads in (6, 3)]
     programs = [
@@ -245,3 +178,52 @@ def test_memory_is_linear_in_the_length_and_of_one_layer_of_logits() -> None:
     program = str(jax.make_jaxpr(lambda x: early_decoding(x, lambda h: h @ jnp.ones((4, 7))))(jnp.ones((5, 2, 3, 4))))
     assert "f32[2,3,7]" in program
     assert "f32[5,2,3,7]" not in program
+
+
+LOSSES = np.random.default_rng(0).gamma(2.0, size=(3, 10)).astype(np.float32)
+
+
+def test_mean_loss_weighs_tokens_equally() -> None:
+    assert mean_loss(jnp.asarray(LOSSES)) == pytest.approx(LOSSES.mean(), rel=1e-6)
+    chosen = np.zeros(LOSSES.shape, bool)
+    chosen[0, :7] = True
+    chosen[1, 2] = True
+    assert mean_loss(jnp.asarray(LOSSES), jnp.asarray(chosen)) == pytest.approx(LOSSES[chosen].mean(), rel=1e-6)
+
+
+@settings(max_examples=60)
+@given(seed=st.integers(0, 10_000), length=st.integers(2, 12), stride=st.integers(1, 12), windows=st.integers(1, 6))
+def test_every_protocol_equals_a_walk_over_the_targets(seed: int, length: int, stride: int, windows: int) -> None:
+    rng = np.random.default_rng(seed)
+    losses, documents = rng.gamma(2.0, size=(windows, length)), rng.integers(0, 4, (windows, length))
+    counted = np.tile(np.arange(length) >= length - stride, (windows, 1))
+    walked: dict[str, dict[int, list[float]]] = {name: defaultdict(list) for name in ("tokens", "windows", "documents", "last")}
+    for window, place in itertools.product(range(windows), range(length)):
+        if counted[window, place]:
+            groups = {"tokens": 0, "windows": window, "documents": int(documents[window, place])}
+            for name, group in groups.items() | ({"last": 0} if place >= length - 2 else {}).items():
+                walked[name][group].append(losses[window, place])
+    expected = {name: math.exp(mean(mean(group) for group in groups.values())) for name, groups in walked.items()}
+    text = HeldOut(np.zeros((windows, length + 1), np.int32), counted, documents)
+    point = perplexities(losses, text, 2, length=length, extension="pi")
+    dims = {"length": length, "extension": "pi"}
+    assert {key: float(value) for key, value in point.items()} == {
+        reading("perplexity", **dims): pytest.approx(expected["tokens"], rel=1e-12),
+        reading("perplexity", protocol="windows", **dims): pytest.approx(expected["windows"], rel=1e-12),
+        reading("perplexity", protocol="documents", **dims): pytest.approx(expected["documents"], rel=1e-12),
+        reading("perplexity", protocol="last", last=2, **dims): pytest.approx(expected["last"], rel=1e-12),
+    }
+    assert evaluated(text, length=length)[reading("documents", length=length)] == len(walked["documents"])
+
+
+@pytest.mark.parametrize("length", [1, 2, 3, 7, 1000, 4096])
+def test_bins_hold_every_position_once(length: int) -> None:
+    edges = position_edges(length)
+    assert (edges[0], edges[-1]) == (0, length)
+    assert (np.diff(edges) > 0).all()
+
+
+def test_loss_by_position_is_the_mean_of_its_bin() -> None:
+    edges = position_edges(10)
+    expected = [LOSSES[:, low:high].astype(np.float64).mean() for low, high in itertools.pairwise(edges)]
+    np.testing.assert_allclose(loss_by_position(LOSSES, edges), expected, rtol=1e-12)

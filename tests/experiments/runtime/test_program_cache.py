@@ -24,7 +24,7 @@ print("/jax/compilation_cache/cache_hits" in events)
 """
 
 
-@pytest.fixture
+@pytest.fixture(autouse=True)
 def without() -> Iterator[None]:
     """The settings of the tests are put aside for a test, and put back behind it."""
     names = ["jax_compilation_cache_dir", "jax_compilation_cache_max_size", "jax_persistent_cache_min_compile_time_secs"]
@@ -35,7 +35,6 @@ def without() -> Iterator[None]:
         jax.config.update(name, value)
 
 
-@pytest.mark.usefixtures("without")
 def test_programs_lie_in_the_users_cache_folder(tmp_path: Path) -> None:
     environment = {"XDG_CACHE_HOME": str(tmp_path)}
     assert keep_programs(environment) is None
@@ -51,14 +50,12 @@ def test_a_relative_folder_is_not_the_users(named: str) -> None:
     assert program_folder({"XDG_CACHE_HOME": named}).is_relative_to(Path.home())
 
 
-@pytest.mark.usefixtures("without")
 def test_a_folder_of_the_users_own_stays(tmp_path: Path) -> None:
     assert keep_programs({OWN_FOLDER: str(tmp_path / "mine"), "XDG_CACHE_HOME": str(tmp_path)}) is None
     assert kept_where() is None
     assert not list(tmp_path.iterdir())
 
 
-@pytest.mark.usefixtures("without")
 def test_a_folder_that_cannot_be_written_is_a_note(tmp_path: Path) -> None:
     (tmp_path / "leadline").write_text("mine")
     note = keep_programs({"XDG_CACHE_HOME": str(tmp_path)})
@@ -68,7 +65,6 @@ def test_a_folder_that_cannot_be_written_is_a_note(tmp_path: Path) -> None:
     assert kept_where() is None
 
 
-@pytest.mark.usefixtures("without")
 def test_what_was_not_finished_is_removed(tmp_path: Path) -> None:
     environment = {"XDG_CACHE_HOME": str(tmp_path)}
     folder = program_folder(environment)

@@ -1,6 +1,7 @@
 """Text of a trained model, from the folder of its record."""
 
 import shutil
+from collections.abc import Callable
 from pathlib import Path
 
 import jax
@@ -15,18 +16,17 @@ from leadline.experiments.config.tokenizer import Characters
 from leadline.experiments.runtime.errors import UserError
 from leadline.experiments.runtime.signals import Interrupted
 from leadline.experiments.training import saving
-from leadline.experiments.training.generation import Request, generated, open_saved, prompt_ids
+from leadline.experiments.training.generation import Request, Saved, generated, open_saved, prompt_ids
 from leadline.model.decoder import apply_decoder
 from leadline.model.generate import Policy
 from leadline.model.mesh import make_mesh
 from leadline.tokenization.byte import ByteTokenizer
 from leadline.tokenization.formats.saving import save
-from tests.experiments.training.runs import LENGTH, SOFTMAX, STEPS, Watched, changed, run
+from tests.experiments.data.corpora import write_corpus
+from tests.experiments.training.runs import LENGTH, STEPS, Watched, changed, run
 
 pytestmark = pytest.mark.usefixtures("in_use")
-PROMPT = "Line 7 of "
-
-
+PROMPT = "Document 7 "
 TOKENIZER = Characters(kind="character", vocabulary=64)
 
 
@@ -37,31 +37,33 @@ def text_arm(folder: Path) -> Arm:
 
 @pytest.fixture(scope="module")
 def texts(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("texts")
-    for number in range(20):
-        (folder / f"{number}.txt").write_text("".join(f"Line {line} of document {number}.\n" for line in range(9)))
-    return folder
+    return write_corpus(tmp_path_factory.mktemp("texts"), 20, lines=5, code=False)
 
 
 @pytest.fixture(scope="module")
 def results(in_use: None, texts: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:  # noqa: ARG001
-    """A model of text by characters, and one of a task."""
+    """A model of text by characters."""
     results = tmp_path_factory.mktemp("generation") / "results"
-    run(results, [text_arm(texts), SOFTMAX], (0,))
+    run(results, [text_arm(texts)], (0,))
     return results
 
 
-def folder_of(results: Path, arm: str) -> Path:
-    (folder,) = results.glob(f"*/{arm}-*/s0")
+@pytest.fixture(scope="module")
+def folder(results: Path) -> Path:
+    (folder,) = results.glob("*/rope-*/s0")
     return folder
+
+
+@pytest.fixture(scope="module")
+def saved(folder: Path) -> Saved:
+    return open_saved(folder)
 
 
 def request(prompt: str = PROMPT, tokens: int = 20, policy: Policy = Policy(), temperature: float = 0.0) -> Request:  # noqa: B008
     return Request(prompt, tokens, temperature, None, 1.0, 3, policy)
 
 
-def test_greedy_text_is_what_the_model_finds_likeliest(results: Path) -> None:
-    saved = open_saved(folder_of(results, "rope"))
+def test_greedy_text_is_what_the_model_finds_likeliest(saved: Saved) -> None:
     pieces = list(generated(saved, request()))
     ids = [token for piece in pieces for token in piece.ids]
     prompt = prompt_ids(saved, PROMPT)
@@ -76,34 +78,40 @@ def test_greedy_text_is_what_the_model_finds_likeliest(results: Path) -> None:
     np.testing.assert_array_equal(np.argmax(scores[0, len(prompt) - 1 : -1], axis=-1), ids)
 
 
-def test_policies_and_seeds_are_heeded(results: Path) -> None:
-    saved = open_saved(folder_of(results, "rope"))
+def test_policies_and_seeds_are_heeded(saved: Saved) -> None:
     ways = (request(), request(policy=Policy(4)), request(policy=Policy(4, 2)), request(temperature=1.0))
     written = [tuple(token for piece in generated(saved, way) for token in piece.ids) for way in ways]
     assert len(set(written)) > 1
     assert written[3] == tuple(token for piece in generated(saved, ways[3]) for token in piece.ids)
 
 
-def test_mistakes_are_one_line(results: Path, tmp_path: Path) -> None:
-    text = folder_of(results, "rope")
-    saved = open_saved(text)
-    with pytest.raises(UserError, match="the prompt is empty"):
-        prompt_ids(saved, "")
-    with pytest.raises(UserError, match="does not know 'ж', '€'"):
-        prompt_ids(saved, "Line ж€ж")
-    with pytest.raises(UserError, match="no such folder"):
-        open_saved(tmp_path / "none")
-    with pytest.raises(UserError, match="a task of ids without a tokenizer"):
-        open_saved(folder_of(results, "softmax"))
-    copy = tmp_path / "copy"
-    shutil.copytree(text, copy)
-    shutil.rmtree(copy / "checkpoint")
-    with pytest.raises(UserError, match="there is no checkpoint; delete the folder"):
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda saved: prompt_ids(saved, ""), "the prompt is empty"),
+        (lambda saved: prompt_ids(saved, "Document ж€ж"), "does not know 'ж', '€'"),
+        (lambda saved: list(generated(saved, request(temperature=float("inf")))), "temperature"),
+    ],
+)
+def test_what_cannot_be_written_is_said(saved: Saved, call: Callable[[Saved], object], message: str) -> None:
+    with pytest.raises(UserError, match=message):
+        call(saved)
+
+
+@pytest.mark.parametrize(
+    ("gone", "message"),
+    [
+        ("", "no such folder"),
+        ("record.json", r"record.json: No such file"),
+        ("checkpoint", "there is no checkpoint; delete the folder"),
+        ("checkpoint/tokenizer", "a task of ids without a tokenizer"),
+    ],
+)
+def test_a_folder_that_lacks_something_is_named(folder: Path, tmp_path: Path, gone: str, message: str) -> None:
+    copy = shutil.copytree(folder, tmp_path / "copy")
+    shutil.rmtree(copy / gone) if (copy / gone).is_dir() else (copy / gone).unlink()
+    with pytest.raises(UserError, match=message):
         open_saved(copy)
-    with pytest.raises(UserError, match=r"record.json: No such file"):
-        open_saved(tmp_path)
-    with pytest.raises(UserError, match="temperature"):
-        list(generated(saved, request(temperature=float("inf"))))
 
 
 def test_nothing_starts_from_weights_of_another_tokenizer(results: Path, texts: Path, tmp_path: Path) -> None:
@@ -123,8 +131,8 @@ def test_a_run_does_not_go_on_with_another_tokenizer(texts: Path, tmp_path: Path
         run(tmp_path, [text_arm(texts)], (0,))
 
 
-def test_no_text_is_written_with_another_tokenizer(results: Path, tmp_path: Path) -> None:
-    shutil.copytree(folder_of(results, "rope"), tmp_path / "copy")
+def test_no_text_is_written_with_another_tokenizer(folder: Path, tmp_path: Path) -> None:
+    shutil.copytree(folder, tmp_path / "copy")
     save(ByteTokenizer(), tmp_path / "copy" / "checkpoint" / "tokenizer")
     with pytest.raises(UserError, match="not the tokenizer that these weights were trained with; restore it"):
         open_saved(tmp_path / "copy")

@@ -1,5 +1,6 @@
 """The optimisers: what one or two steps do to a small tree of weights."""
 
+import functools
 from typing import Any
 
 import jax
@@ -26,9 +27,9 @@ def steps(kind: Optimizer, gradients: list[Decoder], *, logit_rate: float = 1.0)
     rates = {"clip": jnp.float32(1e9), "weight_decay": jnp.float32(0), "logit_rate": jnp.float32(logit_rate)}
     rule = optimizer(cfg, jnp.float32(0.1), **rates)
     weights = tree(9)
-    state, updates = jax.jit(rule.init)(weights), []
+    state, updates, move = jax.jit(rule.init)(weights), [], jax.jit(rule.update)
     for gradient in gradients:
-        update, state = jax.jit(rule.update)(gradient, state, weights)
+        update, state = move(gradient, state, weights)
         updates.append(update)
     return updates
 
@@ -38,6 +39,11 @@ def tree(seed: int) -> Decoder:
     p = drawn(lambda: init_decoder(jax.random.key(0), MODEL, sink_logit=0.0))
     rng = np.random.default_rng(seed)
     return jax.tree.map(lambda leaf: jnp.asarray(rng.standard_normal(leaf.shape), jnp.float32), p)
+
+
+@functools.cache
+def muon_update() -> Decoder:
+    return steps(Muon(), [tree(0)])[0]
 
 
 def test_sgd_moves_against_the_sum_of_decayed_gradients():
@@ -50,7 +56,7 @@ def test_sgd_moves_against_the_sum_of_decayed_gradients():
 @pytest.mark.parametrize(("name", "rows"), [("query", 8), ("key", 8), ("value", 8), ("output", 8), ("up", 8), ("down", 12)])
 def test_muon_makes_every_matrix_of_every_layer_nearly_orthogonal(name, rows):
     """All singular values of an update within what five Newton-Schulz steps give; heads are columns of one matrix."""
-    (update,) = steps(Muon(), [tree(0)])
+    update = muon_update()
     leaf = getattr(update.blocks, name, None)
     leaf = getattr(update.blocks.feedforward, name) if leaf is None else leaf
     for layer in np.asarray(leaf, np.float64):
@@ -60,8 +66,7 @@ def test_muon_makes_every_matrix_of_every_layer_nearly_orthogonal(name, rows):
 
 
 def test_muon_leaves_embeddings_positions_and_norms_to_nadam():
-    gradient = tree(0)
-    (update,) = steps(Muon(), [gradient])
+    gradient, update = tree(0), muon_update()
     nadam: Any = optax.nadam(0.1, b1=0.9, b2=0.95)
     expected, _ = nadam.update(gradient, nadam.init(gradient))
     np.testing.assert_allclose(update.embedding, expected.embedding, rtol=1e-5)

@@ -1,9 +1,12 @@
 """Arms × seeds in shared programs: recorded once, resumed exactly, diverging alone."""
 
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
+from types import ModuleType
 from typing import Any
+from unittest import mock
 
 import jax
 import numpy as np
@@ -16,7 +19,7 @@ from leadline.experiments.records.store import read_records
 from leadline.experiments.runtime.errors import UserError
 from leadline.experiments.runtime.lock import locked
 from leadline.experiments.runtime.signals import Interrupted
-from leadline.experiments.training import loop, saving
+from leadline.experiments.training import loop, recording, saving
 from tests.experiments.training.runs import BATCH, LENGTH, SOFTMAX, STEPS, PowerCut, Watched, changed, kept, run
 
 pytestmark = pytest.mark.usefixtures("in_use")
@@ -81,10 +84,7 @@ def test_what_is_recorded_is_not_run_again(whole: Path, compilations: list[str])
 
 
 def test_a_new_seed_trains_only_itself(whole: Path, tmp_path: Path) -> None:
-    results = tmp_path / "results"
-    shutil.copytree(whole, results)
-    before = kept(whole)
-    watched = Watched()
+    results, before, watched = shutil.copytree(whole, tmp_path / "results"), kept(whole), Watched()
     outcome = run(results, [SOFTMAX], seeds=(0, 1, 2), progress=watched)
     assert (outcome.trained, outcome.recorded) == (1, 2)
     assert watched.titles == ["group 1 of 1: sinks: softmax x 1"]
@@ -93,40 +93,28 @@ def test_a_new_seed_trains_only_itself(whole: Path, tmp_path: Path) -> None:
     assert all(after[key] == before[key] for key in before)
 
 
-def _killed_at(module: Any, name: str, call: int) -> Callable[[pytest.MonkeyPatch], Watched]:
+def _killed_at(module: ModuleType, name: str, call: int) -> AbstractContextManager[object]:
     """Breaks off when a function of a module is called for that many times."""
-
-    def prepare(monkeypatch: pytest.MonkeyPatch) -> Watched:
-        function, calls = getattr(module, name), []
-
-        def cut(*arguments: Any, **named: Any) -> Any:
-            calls.append(name)
-            if len(calls) == call:
-                raise PowerCut
-            return function(*arguments, **named)
-
-        monkeypatch.setattr(module, name, cut)
-        return Watched()
-
-    return prepare
+    return mock.patch.object(module, name, wraps=getattr(module, name), side_effect=[mock.DEFAULT] * (call - 1) + [PowerCut])
 
 
-BREAKS: dict[str, tuple[Callable[[pytest.MonkeyPatch], Watched], int, int]] = {
-    "asked to stop": (lambda _: Watched(stop_at=2), 0, 5),
-    "killed between checkpoints": (lambda _: Watched(fail_at=5), 2, 5),
-    "killed at the end": (_killed_at(loop, "save_group", 1), 0, 1),
-    "killed before measuring": (lambda _: Watched(fail_at="measuring"), 0, 7),
-    "killed between the weights of two members": (_killed_at(saving, "save_weights", 3), 0, 7),
-    "killed between the records of two members": (_killed_at(saving, "write_record", 3), 0, 7),
+# How, when the steps are told, how often a checkpoint is saved, and the first step of the run that goes on.
+BREAKS: dict[str, tuple[AbstractContextManager[object], dict[str, Any], int, int]] = {
+    "asked to stop": (nullcontext(), {"stop_at": 2}, 0, 5),
+    "killed between checkpoints": (nullcontext(), {"fail_at": 5}, 2, 5),
+    "killed at the end": (_killed_at(loop, "save_group", 1), {}, 0, 1),
+    "killed before measuring": (nullcontext(), {"fail_at": "measuring"}, 0, 7),
+    "killed between the weights of two members": (_killed_at(recording, "save_weights", 3), {}, 0, 7),
+    "killed between the records of two members": (_killed_at(recording, "write_record", 3), {}, 0, 7),
 }
 
 
 @pytest.mark.parametrize("how", BREAKS)
-def test_resumed_equals_uninterrupted(whole: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, how: str) -> None:
-    broken, every, first_step = BREAKS[how]
+def test_resumed_equals_uninterrupted(whole: Path, tmp_path: Path, how: str) -> None:
+    killed, told, every, first_step = BREAKS[how]
     arms = [changed(arm.name, arm, train={"checkpoint_every": every}) for arm in (SOFTMAX, LEARNED)]
-    with monkeypatch.context() as patch, pytest.raises((Interrupted, PowerCut)) as raised:
-        run(tmp_path, arms, progress=broken(patch))
+    with killed, pytest.raises((Interrupted, PowerCut)) as raised:
+        run(tmp_path, arms, progress=Watched(**told))
     if raised.type is Interrupted:
         assert raised.match("sinks: stopped at step 4 of 6, which is kept")
     already = len(kept(tmp_path))

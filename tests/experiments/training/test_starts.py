@@ -5,7 +5,6 @@ from pathlib import Path
 from typing import Any
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 import pytest
 
@@ -13,17 +12,13 @@ from leadline.experiments.config.model import FixedSink, Gate
 from leadline.experiments.config.position import Alibi, Rope
 from leadline.experiments.config.scaling import Yarn
 from leadline.experiments.config.study import Arm, Start
-from leadline.experiments.config.to_model import decoder_config
 from leadline.experiments.config.to_tables import tables
 from leadline.experiments.records.measurement import reading, value_of
 from leadline.experiments.records.record import StoredRecord
 from leadline.experiments.records.store import read_records
 from leadline.experiments.runtime.errors import UserError
 from leadline.experiments.runtime.signals import Interrupted
-from leadline.experiments.training import checkpoint
 from leadline.experiments.training.plan import check_starts
-from leadline.model.decoder import init_decoder
-from leadline.model.mesh import make_mesh
 from tests.experiments.training.runs import SOFTMAX, Watched, changed, kept, run
 
 pytestmark = pytest.mark.usefixtures("in_use")
@@ -39,13 +34,7 @@ def _tuned(name: str, start: str = "rope", steps_before: int = 3, **changes: Any
 
 SINK = SOFTMAX.measure.sink.model_copy(update={"length": 32})
 YARN = _tuned("yarn", position=Rope(base=100.0, scaling=Yarn(factor=2.0)))
-ALIBI = _tuned("alibi", position=Alibi())
 AGAIN = _tuned("again", start="yarn", steps_before=7)
-
-
-def _folder(results: Path, arm: str) -> Path:
-    (folder,) = results.glob(f"sinks/{arm}-*/s0")
-    return folder
 
 
 def _stored(results: Path) -> dict[str, StoredRecord]:
@@ -61,33 +50,15 @@ def whole(in_use: None, tmp_path_factory: pytest.TempPathFactory) -> Path:  # no
     """Named before what they start from: the order follows from the starts."""
     results = tmp_path_factory.mktemp("whole") / "results"
     watched = Watched()
-    outcome = run(results, [AGAIN, YARN, ALIBI, ROPE], (0,), watched)
-    assert (outcome.trained, outcome.recorded) == (4, 0)
-    # The arms of one length and depth share their programs.
-    assert outcome.programs == ("initialise", "train", "measure") * 3
-    assert [title.split(": ")[2] for title in watched.titles] == ["rope x 1", "yarn, alibi x 1", "again x 1"]
+    outcome = run(results, [AGAIN, YARN, ROPE], (0,), watched)
+    assert (outcome.trained, outcome.recorded) == (3, 0)
+    assert [title.split(": ")[2] for title in watched.titles] == ["rope x 1", "yarn x 1", "again x 1"]
     return results
 
 
-def _embedding(results: Path, arm: Arm) -> np.ndarray:
-    cfg = decoder_config(arm.model, 9, arm.data.length)
-    with jax.set_mesh(make_mesh()):
-        template = jax.device_get(jax.jit(lambda: init_decoder(jax.random.key(0), cfg, sink_logit=jnp.float32(0)))())
-    return checkpoint.restore(_folder(results, arm.name) / "checkpoint", arm.train.steps, template).embedding
-
-
-def test_training_goes_on_with_the_weights_of_the_other(whole: Path) -> None:
-    assert _curve(whole, "yarn", "loss").shape == (3,)
-    assert _curve(whole, "again", "loss")[0] != _curve(whole, "yarn", "loss")[0]
-    moved = float(np.abs(_embedding(whole, ROPE) - _embedding(whole, YARN)).max())
-    # Four steps of Adam at 1e-3 move a weight by about 4e-3 at most; another seed's weights lie at a distance of about 1.
-    assert 0 < moved < 1e-2
-
-
 def test_one_step_of_rate_zero_changes_nothing(whole: Path, tmp_path: Path) -> None:
-    """With the same data, table and (almost) no learning rate the loss is that of the arm that it starts from."""
-    results = tmp_path / "results"
-    shutil.copytree(whole, results)
+    """With the same data, table and (almost) no learning rate everything measured is that of the arm that it starts from."""
+    results = shutil.copytree(whole, tmp_path / "results")
     same = changed("same", ROPE, train={"steps": 1, "learning_rate": 1e-12})
     run(results, [ROPE, same.model_copy(update={"start": Start(arm="rope", length=16, steps=3)})], (0,))
     records = {arm: stored.record for arm, stored in _stored(results).items()}
@@ -118,20 +89,20 @@ def test_scalings_are_relative_to_the_first_length() -> None:
 
 
 def test_tuning_resumes_exactly_and_only_once(whole: Path, tmp_path: Path) -> None:
-    arms = [ROPE, YARN, ALIBI, AGAIN]
+    arms = [ROPE, YARN, AGAIN]
     with pytest.raises(Interrupted, match="stopped at step 3 of 4"):
         run(tmp_path, arms, (0,), Watched(stop_at=1, group=2))
     assert set(_stored(tmp_path)) == {"rope"}
-    assert run(tmp_path, arms, (0,)).trained == 3
+    assert run(tmp_path, arms, (0,)).trained == 2
     assert kept(tmp_path) == kept(whole)
     again = run(tmp_path, arms, (0,))
-    assert (again.trained, again.recorded, again.programs) == (0, 4, ())
+    assert (again.trained, again.recorded, again.programs) == (0, 3, ())
 
 
 def test_weights_that_are_gone_are_said_before_training(whole: Path, tmp_path: Path) -> None:
-    results = tmp_path / "results"
-    shutil.copytree(whole, results)
-    shutil.rmtree(_folder(results, "rope") / "checkpoint")
+    results = shutil.copytree(whole, tmp_path / "results")
+    (checkpoints,) = results.glob("sinks/rope-*/s0/checkpoint")
+    shutil.rmtree(checkpoints)
     longer = changed("longer", YARN, train={"steps": 1})
     with pytest.raises(UserError, match=r"the weights of step 3, .*delete .*rope-.* to train 'rope' again") as raised:
         run(results, [ROPE, longer], (0,))
@@ -149,16 +120,10 @@ def test_nothing_starts_from_what_diverged(tmp_path: Path) -> None:
     assert "sinks: tuned, seed 0: not trained, because wild diverged" in watched.notes
 
 
-@pytest.mark.parametrize(
-    ("changes", "named"),
-    [
-        ({"gate": Gate(kind="output", per="head")}, "gate"),
-        ({"layers": 2}, "layers"),
-        ({"sink": FixedSink(logit=0.0)}, "sink"),
-    ],
-)
-def test_another_structure_is_one_line(changes: dict[str, Any], named: str) -> None:
+@pytest.mark.parametrize("changes", [{"gate": Gate(kind="output", per="head")}, {"layers": 2}, {"sink": FixedSink(logit=0.0)}])
+def test_another_structure_is_one_line(changes: dict[str, Any]) -> None:
+    (named,) = changes
     with pytest.raises(UserError, match=f"arm 'odd' starts from 'rope', which has another {named}: ") as raised:
         check_starts([ROPE, _tuned("odd", **changes)])
     assert "\n" not in str(raised.value)
-    check_starts([ROPE, YARN, ALIBI])
+    check_starts([ROPE, YARN, _tuned("alibi", position=Alibi())])

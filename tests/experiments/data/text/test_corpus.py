@@ -5,13 +5,12 @@ import json
 import os
 import sys
 from pathlib import Path
-from random import Random
 from threading import Thread
 
 import pyarrow
 import pytest
 import zstandard
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from pyarrow import parquet
 
@@ -30,8 +29,7 @@ def test_the_standard_library_has_sources_and_topics_without_tests_and_packages(
     assert sources == sorted(sources)
     assert "pydoc_data/topics/lambda" in names
     assert len(set(names)) == len(names)
-    assert sum(len(document.text) for document in stdlib) > 5_000_000
-    assert all(document.text.decode("utf-8") for document in stdlib)
+    assert sum(len(document.text.decode("utf-8")) for document in stdlib) > 5_000_000
     parts = {part for name in names for part in name.split("/")[:-1]}
     assert not parts & {"test", "tests", "idle_test", "site-packages", "dist-packages", "__pycache__"}
     assert "pydoc_data/topics.py" not in names
@@ -79,28 +77,24 @@ def test_a_file_that_is_no_text_is_named(tmp_path: Path, name: str, content: byt
 
 
 @pytest.mark.parametrize(
-    ("entries", "complaint"),
+    ("entries", "count", "complaint"),
     [
-        ([""], "no text in this folder"),
-        (["nowhere.txt"], r"nowhere\.txt: no such file or folder"),
-        ([], "no text was named"),
-        *(([entry], f"'{entry}': a data set is hub:NAME, hub:NAME:CON") for entry in ("hub:", "hub::train", "hub:a:b:c:d")),
-        (["hub:name"], r"hub:name needs the package datasets .*pip install '\.\[corpora\]'"),
+        ([""], 3, "no text in this folder"),
+        (["nowhere.txt"], 3, r"nowhere\.txt: no such file or folder"),
+        ([], 3, "no text was named"),
+        *(([entry], 3, f"'{entry}': a data set is hub:NAME, hub:NAME:CON") for entry in ("hub:", "hub::train", "hub:a:b:c:d")),
+        (["hub:name"], 3, r"hub:name needs the package datasets .*pip install '\.\[corpora\]'"),
+        (["hub:name"], None, r"hub:name: .* say in data.hub_documents how many to read"),
     ],
 )
 def test_what_cannot_be_read_is_named(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, entries: list[str], complaint: str
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, entries: list[str], count: int | None, complaint: str
 ) -> None:
     """tests/oracles/test_hub.py reads data sets; here their package is not there."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setitem(sys.modules, "datasets", None)
     with pytest.raises(UserError, match=complaint):
-        text_documents(entries, 3)
-
-
-def test_a_stream_needs_an_end() -> None:
-    with pytest.raises(UserError, match=r"hub:name: .* say in data.hub_documents how many to read"):
-        text_documents(["hub:name"])
+        text_documents(entries, count)
 
 
 @pytest.mark.parametrize(
@@ -132,24 +126,12 @@ def test_a_pipe_is_read_once(tmp_path: Path) -> None:
     assert [document.text for side in (divided.train, divided.held_out) for document in side] == [b"abcdef", b"gh"]
 
 
-def test_a_file_that_changes_between_two_passes_is_one_error(tmp_path: Path) -> None:
-    path = tmp_path / "data.jsonl"
-    path.write_text("".join(json.dumps({"text": f"text {i}"}) + "\n" for i in range(100)))
-    train = split(text_documents([path])).train
-    assert len(list(train)) == len(train)
-    path.write_text(path.read_text().replace(next(iter(train)).text.decode(), "another"))
-    with pytest.raises(UserError, match="a file of the corpus changed while it was read"):
-        list(train)
-
-
-@given(st.randoms(use_true_random=False), st.integers(300, 400))
-@settings(max_examples=3)
-def test_a_side_depends_on_the_text_alone(random: Random, kept: int) -> None:
+def test_a_side_depends_on_the_text_alone() -> None:
     held_out = {document.text for document in split(DOCUMENTS).held_out}
-    chosen = random.sample(DOCUMENTS, kept)
-    divided = split([Document("other name", document.text) for document in chosen])
-    assert {document.text for document in divided.held_out} == held_out & {document.text for document in chosen}
-    assert len(divided.train) + len(divided.held_out) == kept
+    chosen = [document.text for document in DOCUMENTS[:20:-1]]
+    divided = split([Document("other name", text) for text in chosen])
+    assert {document.text for document in divided.held_out} == held_out & set(chosen)
+    assert len(divided.train) + len(divided.held_out) == len(chosen)
 
 
 def test_the_share_holds_on_average_and_order_and_copies_stay() -> None:
@@ -187,16 +169,6 @@ def test_an_empty_side_names_a_share_that_would_do(share: float) -> None:
     remedy = float(str(caught.value).split("share of ")[-1].split()[0])
     divided = split(documents, remedy)
     assert min(len(divided.train), len(divided.held_out)) == 1
-
-
-@pytest.mark.parametrize(
-    ("documents", "share", "complaint"),
-    [(DOCUMENTS, share, "must lie between 0 and 1") for share in (0.0, 1.0, -0.1, float("nan"))]
-    + [([], 0.05, "no documents"), ([DOCUMENTS[0]] * 3, 0.5, "join them into one file")],
-)
-def test_what_cannot_be_divided_is_said(documents: list[Document], share: float, complaint: str) -> None:
-    with pytest.raises(UserError, match=complaint):
-        split(documents, share)
 
 
 def test_the_digest_covers_texts_and_their_order_and_bounds() -> None:

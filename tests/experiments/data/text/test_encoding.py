@@ -7,40 +7,14 @@ import tracemalloc
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-import numpy as np
 import pytest
 
 from leadline.experiments.data.text import encoding
-from leadline.experiments.data.text.corpus import Document, text_documents
-from leadline.experiments.data.text.encoding import Chunk, chunks_of, encoded, replacing, workers
+from leadline.experiments.data.text.corpus import text_documents
+from leadline.experiments.data.text.encoding import replacing, workers
 from leadline.experiments.data.text.split import split
 from leadline.experiments.data.text.tokens import token_files
 from leadline.tokenization.byte import ByteTokenizer
-
-DOCUMENTS = [Document(str(i), f"document {i} é".encode() * (1 + i % 7)) for i in range(200)]
-
-
-@pytest.fixture
-def chunks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[Chunk]:
-    monkeypatch.setattr(encoding, "CHUNK", 500)
-    return list(chunks_of(DOCUMENTS, len(DOCUMENTS), tmp_path, "train"))
-
-
-def test_chunks_are_all_documents_in_order(tmp_path: Path, chunks: list[Chunk]) -> None:
-    assert [text for chunk in chunks for text in chunk.texts] == [document.text for document in DOCUMENTS]
-    assert all(500 <= chunk.size == sum(map(len, chunk.texts)) < 500 + 7 * 16 for chunk in chunks[:-1])
-    assert len({chunk.kept for chunk in chunks}) == len(chunks) > 20
-    assert list(chunks_of([], 0, tmp_path, "train")) == []
-    (alone,) = chunks_of(DOCUMENTS[:3], 3, tmp_path, "train")
-    assert alone.kept is None
-
-
-def test_few_chunks_are_encoded_ahead(chunks: list[Chunk], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(encoding, "cores", lambda: 2)
-    left = iter(chunks)
-    with workers(1, in_processes=False) as pool:
-        assert next(encoded(left, ByteTokenizer(), np.dtype("<u2"), pool))[0] == chunks[0].size
-    assert len(chunks) - len(list(left)) == 4
 
 
 @pytest.mark.parametrize("size", [encoding.PROCESSES_FROM - 1, encoding.PROCESSES_FROM])

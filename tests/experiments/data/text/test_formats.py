@@ -4,7 +4,7 @@ import gzip
 import json
 import sys
 from collections.abc import Callable
-from pathlib import Path, PurePath
+from pathlib import Path
 from typing import Any
 
 import pyarrow
@@ -13,7 +13,7 @@ import pytest
 import zstandard
 
 from leadline.experiments.data.text import formats
-from leadline.experiments.data.text.formats import file_texts, inner_suffix
+from leadline.experiments.data.text.formats import file_texts
 from leadline.experiments.runtime.errors import UserError
 
 # More than a decompressor is fed at once, and hard to pack.
@@ -133,8 +133,3 @@ def test_a_package_that_is_not_there_is_named(tmp_path: Path, monkeypatch: pytes
     monkeypatch.setitem(sys.modules, package, None)
     with pytest.raises(UserError, match=rf"{name} needs the package {package} .*pip install '\.\[corpora\]'"):
         _texts(tmp_path / name, b"any")
-
-
-@pytest.mark.parametrize(("name", "suffix"), [("a.py", ".py"), ("b/a.PY.gz", ".py"), ("a.zst", ""), ("a.tar.zst", ".tar")])
-def test_the_suffix_of_what_is_inside(name: str, suffix: str) -> None:
-    assert inner_suffix(PurePath(name)) == suffix

@@ -1,10 +1,10 @@
-"""Mixtures: exact shares, every window of a part once an epoch, and one corpus as by itself."""
+"""Rows of text as functions of (seed, item), and of mixtures: exact shares, and one corpus as by itself."""
 
 from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from leadline.experiments.config.data import Mixture, MixturePart, TextData
@@ -17,8 +17,11 @@ from leadline.experiments.data.text.source import TextSource
 from leadline.experiments.data.text.tokens import TokenFiles
 from leadline.experiments.runtime.errors import UserError
 from leadline.tokenization.byte import ByteTokenizer
+from tests.experiments.data.corpora import write_corpus
 
-ABSENT, RANDOM = (first_tokens(policy, ByteTokenizer()) for policy in ("absent", "random"))
+ABSENT, FIXED, RANDOM = (first_tokens(policy, ByteTokenizer()) for policy in ("absent", "fixed", "random"))
+# Every id tells its place in the corpus.
+TOKENS = np.arange(1000, dtype=np.uint16)
 EOS = 9999
 LENGTH = 9
 # Every id tells its part and its place. In windows of ten: 30, 7 and 12 of them.
@@ -43,6 +46,40 @@ def _rows(text: WeightedText, seed: int, steps: int, batch: int) -> np.ndarray:
     return np.concatenate([text.batch(seed, step, batch, LENGTH) for step in range(steps)])
 
 
+def test_what_each_policy_may_draw() -> None:
+    assert (ABSENT.tolist(), FIXED.tolist(), RANDOM.tolist()) == ([], [257], list(range(256)))
+
+
+@given(seed=st.integers(0, 2**63), first=st.integers(0, 10**9), items=st.integers(2, 40), length=st.integers(1, 90))
+@settings(max_examples=30)
+def test_a_row_depends_on_seed_and_item_alone(seed: int, first: int, items: int, length: int) -> None:
+    item = first + np.arange(items)
+    rows = text_rows(TOKENS, seed, item, length, RANDOM)
+    assert (rows.shape, rows.dtype) == ((items, length + 1), np.int32)
+    np.testing.assert_array_equal(text_rows(TOKENS, seed, item[1:], length, RANDOM), rows[1:])
+
+
+@pytest.mark.parametrize(("policy", "size"), [(ABSENT, 11), (FIXED, 10), (RANDOM, 10)])
+def test_every_window_comes_once_an_epoch(policy: np.ndarray, size: int) -> None:
+    windows = 1000 // size
+    text = text_rows(TOKENS, 5, np.arange(3 * windows), 10, policy)[:, -size:]
+    np.testing.assert_array_equal(np.diff(text), 1)
+    orders = text[:, 0].reshape(3, windows)
+    np.testing.assert_array_equal(np.sort(orders), np.tile(size * np.arange(windows), (3, 1)))
+    assert len({order.tobytes() for order in orders}) == 3
+    assert len({text_rows(TOKENS, seed, np.arange(16), 10, policy).tobytes() for seed in range(5)}) == 5
+
+
+def test_random_first_tokens_are_uniform_and_drawn_again_each_epoch() -> None:
+    rows = text_rows(TOKENS, 0, np.arange(25_600), 10, RANDOM)
+    by_window = [epoch[np.argsort(epoch[:, 1]), 0] for epoch in rows[:200].reshape(2, 100, 11)]
+    # Of 100 windows, 100 / 256 draw the same id twice on average.
+    assert (by_window[0] == by_window[1]).sum() < 6
+    # Five standard deviations of 100 expected draws of each id.
+    assert np.abs(np.bincount(rows[:, 0], minlength=256) - 100).max() < 50
+    assert (text_rows(TOKENS, 0, np.arange(8), 10, FIXED)[:, 0] == 257).all()
+
+
 @given(weights=st.lists(st.floats(0.01, 100), min_size=1, max_size=6), first=st.integers(0, 2**42), items=st.integers(1, 3000))
 def test_shares_are_exact_at_every_step_and_every_item_comes_once(weights: list[float], first: int, items: int) -> None:
     part, place = scheduled(np.arange(items), shares_of(weights))
@@ -56,21 +93,10 @@ def test_shares_are_exact_at_every_step_and_every_item_comes_once(weights: list[
         np.testing.assert_array_equal(np.diff(later_place[later == number]), 1)
 
 
-def test_equal_weights_take_turns() -> None:
-    part, _ = scheduled(np.arange(300), shares_of([1.0, 1.0, 1.0]))
-    assert {tuple(sorted(three)) for three in part.reshape(-1, 3).tolist()} == {(0, 1, 2)}
-
-
 def test_no_part_is_rounded_away() -> None:
     assert shares_of([1e-9, 1.0]) == (1, 2**20)
     assert shares_of([1.0, 1e-9]) == (2**20 - 1, 2**20)
     assert shares_of([3.0, 1.0]) == shares_of([6.0, 2.0]) == (3 * 2**18, 2**20)
-
-
-@pytest.mark.parametrize("weights", [[1.0, 0.0], [-1.0, 2.0], [float("nan")], [float("inf"), 1.0]])
-def test_weights_are_positive(weights: list[float]) -> None:
-    with pytest.raises(UserError, match=r"weights of a mixture are .*; each must be positive"):
-        shares_of(weights)
 
 
 def test_every_window_of_a_part_comes_once_an_epoch_of_it() -> None:
@@ -134,20 +160,24 @@ def _data(*parts: tuple[object, float]) -> TextData:
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("texts")
-    for name in ("lower", "upper"):
-        (folder / name).mkdir()
-        for i in range(40):
-            text = f"document {i}, with its number three times: {i} {i} {i}"
-            (folder / name / f"{i}.txt").write_text(getattr(text, name)())
+    for style in (str.lower, str.upper):
+        write_corpus(folder / style.__name__, 200, code=False, style=style)
     return folder
 
 
-def test_a_source_deals_rows_by_weight(folder: Path) -> None:
+def test_a_source_deals_text_by_weight(folder: Path) -> None:
     source = open_source(_data((folder / "lower", 3.0), (folder / "upper", 1.0)), folder / "cache")
     assert isinstance(source, TextSource)
     for rows in (source.inputs(0, 5, 40), source.held_out(16, 16).windows):
         assert sum(bytes(row[row < 256].astype(np.uint8)).isupper() for row in rows) == len(rows) / 4
+    strided, of_bytes = source.held_out(16, 64, 8), source.held_out_bytes(2000)
+    for ids in (source.stream(2000)[0], *(text.windows[:, 1:][text.counted] for text in (strided, of_bytes))):
+        upper, lower = (np.isin(ids, list(letters)).sum() for letters in (b"SAYTHIME", b"saythime"))
+        assert abs(upper / (upper + lower) - 0.25) < 0.03
     assert source.described["name"]["parts"][1] == {"corpus": [f"{folder}/upper"], "weight": 1.0}
+
+
+def test_one_part_has_the_digest_of_its_corpus(folder: Path) -> None:
     alone = [_data((folder / "lower", 2.0)), TextData(corpus=(f"{folder}/lower",), length=16, held_out=0.3)]
     assert len({open_source(data, folder / "cache").described["digest"] for data in alone}) == 1
 

@@ -35,17 +35,19 @@ def test_files_are_named_by_language_and_normalised(tmp_path: Path) -> None:
     (tmp_path / "eng.txt").write_text("    water\n\n")
     (tmp_path / "deu.txt").write_text("Wasser\n")
     assert parallel_texts([tmp_path]) == {"deu": "Wasser", "eng": "water"}
-    (tmp_path / "fra.txt").write_text(" \n")
-    with pytest.raises(UserError, match=r"fra\.txt: there is nothing but white space in it"):
-        parallel_texts([tmp_path])
 
 
-def test_two_files_of_one_language(tmp_path: Path) -> None:
-    for folder in ("a", "b"):
-        (tmp_path / folder).mkdir()
-        (tmp_path / folder / "eng.txt").write_text("water\n")
-    with pytest.raises(UserError, match="named eng is there already"):
-        parallel_texts([tmp_path / "a", tmp_path / "b"])
+@pytest.mark.parametrize(
+    ("second", "text", "message"),
+    [("eng", "water\n", "named eng is there already"), ("fra", " \n", r"fra\.txt: there is nothing but white space in it")],
+)
+def test_files_that_cannot_be_parallel_are_named(tmp_path: Path, second: str, text: str, message: str) -> None:
+    for language, content in (("eng", "water\n"), (second, text)):
+        folder = tmp_path / str(len(list(tmp_path.iterdir())))
+        folder.mkdir()
+        (folder / f"{language}.txt").write_text(content)
+    with pytest.raises(UserError, match=message):
+        parallel_texts(sorted(tmp_path.iterdir()))
 
 
 def test_the_record_says_source_edition_and_digests() -> None:

@@ -1,4 +1,4 @@
-"""What holds for the jobs of every kind of [exact]."""
+"""What holds for the jobs of every kind of [exact], and the numbers of those that need no tokenizer."""
 
 import json
 import re
@@ -8,11 +8,24 @@ import numpy as np
 import pytest
 
 from leadline.experiments.config.exact import BaseBound, Exact, Multilingual, Precision, Tokens, WordPieceComparison
+from leadline.experiments.config.load import load_studies
 from leadline.experiments.config.study import FOLDER
-from leadline.experiments.measure.exact.job import Computed, Job
+from leadline.experiments.measure.bound.published import HEAD_DIM, MEN
+from leadline.experiments.measure.bound.search import start
+from leadline.experiments.measure.exact import base_bound
+from leadline.experiments.measure.exact.base_bound import feasible_bases, jobs
+from leadline.experiments.measure.exact.job import Computed
+from leadline.experiments.measure.exact.precision import LABELS, phase_errors
 from leadline.experiments.measure.exact.registry import jobs_of
-from leadline.experiments.records.measurement import measurements_of
+from leadline.experiments.records.measurement import Point, measurements_of, reading
 from leadline.experiments.records.quantities import QUANTITIES
+from leadline.model.base_bound.bound import restricted
+from leadline.model.positions.frequencies import inverse_frequencies
+from tests.experiments.measure.exact.jobs import computed, points_of
+
+CONFIGS = Path(__file__).parents[4] / "configs"
+KINDS = ("base_bound", "precision", "tokens", "multilingual")
+BOUNDS = BaseBound(head_dims=(32, 128), lengths=(512, 64, 4096))
 
 
 def exact_of(kind: str, ranks: Path) -> Exact:
@@ -20,22 +33,21 @@ def exact_of(kind: str, ranks: Path) -> Exact:
     tokenizers = {"byte": "byte", "toy": "tiktoken:toy"}
     wordpiece = WordPieceComparison(vocabularies=(220, 200), every=800)
     return {
-        "base_bound": BaseBound(head_dims=(32, 128), lengths=(128, 64, 256)),
+        "base_bound": BOUNDS,
         "precision": Precision(lengths=(256, 64)),
         "tokens": Tokens(tokenizers=tokenizers, ranks=str(ranks), speed_documents=0, wordpiece=wordpiece),
         "multilingual": Multilingual(vocabularies=(640, 320), exponents=(0.0, 1.0)),
     }[kind]
 
 
-KINDS = ("base_bound", "precision", "tokens", "multilingual")
+@pytest.fixture(scope="module")
+def results(ranks: Path) -> dict[str, dict[str, Computed]]:
+    return {kind: computed(jobs_of(exact_of(kind, ranks))) for kind in KINDS}
 
 
-def computed(jobs: list[Job]) -> dict[str, Computed]:
-    """The results of jobs in their order, each with the points that it needs and no others."""
-    results: dict[str, Computed] = {}
-    for job in jobs:
-        results[job.name] = job.compute({name: results[name].point for name in job.needs}, lambda done, steps: None)  # noqa: ARG005
-    return results
+@pytest.fixture
+def bounds(results: dict[str, dict[str, Computed]]) -> dict[str, Point]:
+    return {name: result.point for name, result in results["base_bound"].items()}
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -52,18 +64,26 @@ def test_a_job_is_an_arm_that_can_be_recorded(kind: str, ranks: Path) -> None:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_the_numbers_have_quantities_and_do_not_change(kind: str, ranks: Path) -> None:
+def test_the_numbers_have_quantities_and_data_with_their_digest(
+    kind: str, ranks: Path, results: dict[str, dict[str, Computed]]
+) -> None:
     digests = {job.name: job.data_digest for job in jobs_of(exact_of(kind, ranks))}
-    first, second = (computed(jobs_of(exact_of(kind, ranks))) for _ in range(2))
-    for name, result in first.items():
+    assert digests.keys() == results[kind].keys()
+    for name, result in results[kind].items():
         for key, array in result.point.items():
             assert array.ndim == len(QUANTITIES[key.quantity].axes), key
         numbers = measurements_of(result.point)
         assert numbers and all(number.value is not None for number in numbers)
         data = json.loads(json.dumps(result.data))
         assert data["name"] and data.get("digest") == digests[name]
-        for key, array in result.point.items():
-            np.testing.assert_array_equal(array, second[name].point[key])
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_numbers_do_not_change(kind: str, ranks: Path, results: dict[str, dict[str, Computed]]) -> None:
+    *_, job = (job for job in jobs_of(exact_of(kind, ranks)) if not job.needs)
+    again = job.compute({}, lambda done, steps: None).point  # noqa: ARG005
+    for key, array in results[kind][job.name].point.items():
+        np.testing.assert_array_equal(array, again[key])
 
 
 @pytest.mark.parametrize("kind", ["tokens", "multilingual"])
@@ -76,3 +96,119 @@ def test_data_decide_the_digest(kind: str, ranks: Path, tmp_path: Path) -> None:
     )
     assert all(re.fullmatch("[0-9a-f]{64}", digest or "") for digest in digests.values())
     assert digests.keys() == others.keys() and set(digests.values()).isdisjoint(others.values())
+
+
+@pytest.mark.parametrize("name", ["multilingual", "precision", "rope_base", "tokens"])
+def test_every_selector_of_a_study_matches_a_job(name: str) -> None:
+    (study,) = load_studies(CONFIGS / f"{name}.toml")
+    exact, selectors = study.exact, dict(study.selectors)
+    assert exact is not None and selectors
+    if isinstance(exact, Tokens):  # ranks are downloaded
+        exact = exact.model_copy(update={"tokenizers": {"byte": "byte"}})
+        del selectors["gpt2"], selectors["gpt4"]
+    settings = [job.settings.model_dump(mode="json") for job in jobs_of(exact)]
+    for selector in selectors.values():
+        assert any(selector.items() <= job.items() for job in settings), selector
+
+
+def test_even_shares_are_fairer_and_cost_the_largest_language_tokens(results: dict[str, dict[str, Computed]]) -> None:
+    points = {name: result.point for name, result in results["multilingual"].items()}
+    assert list(points) == [f"exponent_{exponent}_{size}" for exponent in (1, 0) for size in (320, 640)]
+    for size in (320, 640):
+        uneven, even = points[f"exponent_1_{size}"], points[f"exponent_0_{size}"]
+        assert even[reading("gini")] < uneven[reading("gini")]
+        english = reading("tokens", language="eng")
+        assert even[english] > uneven[english]
+        by_language = [array for key, array in even.items() if key.quantity == "tokens" and key.dims]
+        assert even[reading("tokens")] == sum(by_language)
+
+
+def test_phase_errors_grow_with_the_length_and_the_rounding(results: dict[str, dict[str, Computed]]) -> None:
+    errors = results["precision"]
+    assert list(errors) == list(LABELS)
+    near, far = ([float(errors[name].point[reading("phase_error", length=length)]) for name in LABELS] for length in (64, 256))
+    assert all(before <= after for before, after in zip(near, far, strict=True))
+    assert far[0] < far[1] < far[2]
+
+
+def test_the_error_of_a_rounded_frequency_grows_with_the_position() -> None:
+    """bfloat16's eight bits make 1/3 0.333984375."""
+    (error,) = phase_errors("bfloat16_frequencies", np.array([1 / 3]), [101])
+    assert error == pytest.approx(100 * (0.333984375 - 1 / 3), rel=1e-4)
+
+
+def test_errors_of_head_dim_128_and_base_10000() -> None:
+    """float32 products are off as measured before, to two digits; bfloat16 loses the phase; fixed point keeps a microradian."""
+    table = inverse_frequencies(128, 1e4)
+    assert phase_errors("float32", table, [4096, 32768]) == [pytest.approx(2.4e-4, rel=0.05), pytest.approx(1.9e-3, rel=0.05)]
+    assert all(phase_errors(arithmetic, table, [4096])[0] > 3 for arithmetic in ("bfloat16_frequencies", "bfloat16"))
+    errors = phase_errors("fixed_point", table, [1000, 40_000])
+    assert errors == phase_errors("fixed_point", table, [1000]) + phase_errors("fixed_point", table, [40_000])
+    assert 0 < errors[0] <= errors[1] < 1e-6
+
+
+def value(bounds: dict[str, Point], arm: str, quantity: str, **dims: str | int) -> float:
+    return float(bounds[arm][reading(quantity, **dims)])
+
+
+def test_arms_tell_head_dim_length_and_convention_apart() -> None:
+    of_head = ("64", "512", "4k", "growth")
+    names = [f"d{head_dim}-{of}" for head_dim in (32, 128) for of in of_head]
+    assert [job.name for job in jobs(BOUNDS)] == [*names, "men-table-4"]
+    other = jobs(BaseBound(head_dims=(64,), lengths=(1024,), inclusive=True, every=8))
+    assert [(job.name, job.label) for job in other] == [("d64-1k-inclusive-every8", "d = 64, 1,024 tokens, m = N too, m by 8")]
+
+
+def test_bounds_are_those_of_an_independent_search_on_a_grid(bounds: dict[str, Point]) -> None:
+    found = [value(bounds, f"d{d}-512", quantity) for d in (32, 128) for quantity in base_bound.BOUNDS]
+    assert found == pytest.approx([1.25e4, 1.88e4, 2066, 2934], rel=5e-3)
+    assert value(bounds, "d128-4k", "smallest_base") == pytest.approx(26952.34, rel=1e-6)
+
+
+def test_a_length_goes_on_from_the_recorded_point_of_the_one_before_it(bounds: dict[str, Point]) -> None:
+    """To the resolution of the search, the bases are those without the shorter lengths."""
+    alone = points_of(jobs(BaseBound(head_dims=(32,), lengths=(4096,))))["d32-4k"]
+    for key, array in alone.items():
+        np.testing.assert_allclose(array, bounds["d32-4k"][key], rtol=1e-8)
+    (job,) = [job for job in jobs(BOUNDS) if job.name == "d32-4k"]
+    told: list[int] = []
+    job.compute({"d32-512": bounds["d32-512"]}, lambda done, steps: told.append(done))  # noqa: ARG005
+    assert told[0] > 512
+    assert told[-1] == 4096
+
+
+def test_recorded_bases_are_those_of_the_search(bounds: dict[str, Point]) -> None:
+    (job,) = [job for job in jobs(BOUNDS) if job.name == "d32-512"]
+    bases = feasible_bases(bounds["d32-512"], job.settings)  # pyright: ignore[reportArgumentType]
+    expected = restricted(start(32, 512, 1), 512)
+    assert (bases.head_dim, bases.every, bases.length) == (32, 1, 512)
+    np.testing.assert_allclose(bases.intervals, expected.intervals, rtol=1e-12)
+
+
+def test_published_bases_are_tested_at_their_length(bounds: dict[str, Point]) -> None:
+    men = {quantity: value(bounds, "d128-4k", quantity, published="men2024") for quantity in ("violations", "first_violation")}
+    assert men == {"violations": 2, "first_violation": 4079}
+    assert value(bounds, "d128-4k", "printed_base", published="men2024") == MEN.bases[4096]
+    curve = bounds["d128-4k"][reading("similarity_sum", published="men2024")]
+    assert np.flatnonzero(curve < 0)[0] == 4079
+    assert curve[0] == HEAD_DIM / 2
+    assert value(bounds, "d128-4k", "smallest_similarity", published="men2024") == pytest.approx(curve.min(), abs=1e-5)
+
+
+def test_growth_is_fitted_to_every_length_and_to_what_is_printed(bounds: dict[str, Point]) -> None:
+    bases = [value(bounds, f"d128-{name}", "smallest_base") for name in ("64", "512", "4k")]
+    slope = np.polyfit(np.log([64, 512, 4096]), np.log(bases), 1)[0]
+    exponents = [value(bounds, "d128-growth", f"growth_exponent{end}", of="smallest_base") for end in ("_low", "", "_high")]
+    assert exponents == sorted(exponents)
+    assert exponents[1] == pytest.approx(slope)
+    printed = value(bounds, "d128-growth", "growth_exponent", of="printed_base", published="men2024")
+    assert printed == pytest.approx(1.628, abs=5e-4)
+    assert not any(key.dims == (("of", "printed_base"),) for key in bounds["d32-growth"])
+    assert "d32-growth" not in [job.name for job in jobs(BaseBound(head_dims=(32,), lengths=(64, 128)))]
+
+
+def test_men_table_4_is_counted_again(bounds: dict[str, Point]) -> None:
+    counts = {key.dims: float(array) for key, array in bounds["men-table-4"].items() if key.quantity == "violations"}
+    printed = {key.dims: float(array) for key, array in bounds["men-table-4"].items() if key.quantity == "printed_violations"}
+    assert counts == printed
+    assert sorted(counts.values()) == [0, 0, 97, 2554]

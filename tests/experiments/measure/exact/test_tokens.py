@@ -1,25 +1,30 @@
-"""Jobs of tokenizers, and counts by hand."""
+"""Jobs of tokenizers and of those that they train, and counts by hand."""
 
 from collections.abc import Callable
+from itertools import islice
 from pathlib import Path
 
+import numpy as np
 import pytest
 
-from leadline.experiments.config.exact import Tokens
-from leadline.experiments.measure.exact import tokens
+from leadline.experiments.config.exact import Multilingual, Tokens, WordPieceComparison
+from leadline.experiments.data.text.corpus import Document, stdlib_documents
+from leadline.experiments.measure.cost import Cost, cost
+from leadline.experiments.measure.exact import multilingual, tokens, wordpiece
 from leadline.experiments.measure.exact.job import Job
-from leadline.experiments.measure.exact.texts import LANGUAGES, Cost, cost, costs, gini, premium_point, relative, texts_of
+from leadline.experiments.measure.exact.multilingual import divided, weighted_pieces
+from leadline.experiments.measure.exact.texts import LANGUAGES, premium_point, texts_of
 from leadline.experiments.measure.exact.tokens import megabytes_per_second, probed, report
-from leadline.experiments.records.measurement import Point, reading
+from leadline.experiments.measure.exact.wordpiece import WAYS, unigram_bits
+from leadline.experiments.records.measurement import reading
 from leadline.experiments.runtime.errors import UserError
 from leadline.tokenization.byte import ByteTokenizer
+from leadline.tokenization.wordpiece.training import train_wordpiece
+from tests.experiments.measure.exact.jobs import points_of
 
 
-def points_of(jobs: list[Job]) -> dict[str, Point]:
-    return {job.name: job.compute({}, lambda done, steps: None).point for job in jobs}  # noqa: ARG005
-
-
-def test_every_tokenizer_is_counted(ranks: Path) -> None:
+def test_every_tokenizer_is_counted(ranks: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tokens, "stdlib_documents", lambda: iter([Document("a", b"the cat sat on the mat")]))
     exact = Tokens(tokenizers={"byte": "byte", "toy": "tiktoken:toy"}, ranks=str(ranks), speed_documents=1)
     byte, toy = points_of(tokens.jobs(exact)).values()
     english = texts_of("embedded", "eng")["eng"]
@@ -77,28 +82,6 @@ def test_a_text_in_three_sizes() -> None:
     assert size + size == Cost(tokens=6, bytes=6, characters=4, unknown=0)
 
 
-@pytest.mark.parametrize(
-    ("call", "message"),
-    [
-        (lambda: cost(ByteTokenizer(), ""), "the byte tokenizer finds no token"),
-        (lambda: costs(ByteTokenizer(), {"eng": "a", "mya": ""}), "mya: the byte tokenizer finds no token"),
-        (
-            lambda: relative(dict.fromkeys(("eng", "mya"), Cost(1, 1, 1, 0)), "fra"),
-            "'fra' is none of the texts: eng, mya",
-        ),
-        (lambda: megabytes_per_second({}, [""]), "no text to encode"),
-    ],
-)
-def test_mistakes_are_named(call: Callable[[], object], message: str) -> None:
-    with pytest.raises((ValueError, UserError), match=message):
-        call()
-
-
-def test_gini() -> None:
-    assert gini({"a": 2.0, "b": 2.0}) == 0
-    assert gini({"a": 1.0, "b": 3.0}) == pytest.approx(0.25)  # |1 - 3| twice, over 2 * 2 * 4
-
-
 def test_ways_take_turns() -> None:
     now, order = [0.0], []
     durations = {"fast": iter([0.001, 0.001, 0.009]), "slow": iter([0.004, 0.002, 0.004])}
@@ -111,3 +94,53 @@ def test_ways_take_turns() -> None:
     speeds = megabytes_per_second(ways, ["x" * 1000], clock=lambda: now[0])
     assert speeds == {"fast": pytest.approx([1, 1, 1 / 9]), "slow": pytest.approx([0.25, 0.5, 0.25])}
     assert order == [("fast", 1000), ("slow", 1000)] * 3
+
+
+def test_wordpiece_by_each_criterion() -> None:
+    """Each vocabulary is the first pieces of the largest, which is trained once."""
+    exact = WordPieceComparison(vocabularies=(250, 200), every=400)
+    jobs = wordpiece.wordpiece_jobs(exact, stdlib_documents())
+    assert {job.settings.model_dump()["criterion"] for job in jobs} == {"frequency", "ratio", "likelihood_gain"}
+    points = points_of(jobs)
+    assert list(points) == [name for name, *_ in WAYS]
+    texts, others = (
+        [document.text.decode() for document in islice(stdlib_documents(), first, None, 400)] for first in (0, 200)
+    )
+    tokenizer = train_wordpiece(texts, 200, "frequency").tokenizer()
+    ids = np.concatenate([tokenizer.encode(text) for text in others])
+    expected = {
+        "tokens": len(ids),
+        "used_share": len(set(ids.tolist())) / 200,
+        "unknown_share": np.mean(ids == tokenizer.specials.unk),
+        "bytes_per_token": sum(len(text.encode()) for text in others) / len(ids),
+        "unigram_bits": unigram_bits(tokenizer, texts),
+    }
+    frequency = points["wordpiece_frequency"]
+    assert {name: float(frequency[reading(name, vocabulary=200)]) for name in expected} == pytest.approx(expected)
+    assert all(reading("tokens", vocabulary=size) in point for size in (200, 250) for point in points.values())
+
+
+WORDPIECE = WordPieceComparison(vocabularies=(90_000,), every=400)
+MULTILINGUAL = Multilingual(vocabularies=(9000,), exponents=(0.0,))
+
+
+@pytest.mark.parametrize(
+    ("jobs", "message"),
+    [
+        (lambda: wordpiece.wordpiece_jobs(WORDPIECE, stdlib_documents()), r"wordpiece\.vocabularies: this training gives"),
+        (lambda: multilingual.jobs(MULTILINGUAL), "vocabularies: 9000: the corpus"),
+    ],
+)
+def test_a_vocabulary_that_the_texts_cannot_fill_is_said(jobs: Callable[[], list[Job]], message: str) -> None:
+    with pytest.raises(UserError, match=message):
+        points_of(jobs()[:1])
+
+
+def test_pieces_count_by_the_share_of_their_bytes() -> None:
+    """Two texts of equal shares, one of twice the bytes: each of its pieces counts half."""
+    counted = weighted_pieces({"a": "xx xx", "b": "yy yy zz zzz"}, np.array([0.5, 0.5]), "whitespace")
+    assert counted["xx"] / counted["yy"] == pytest.approx(12 / 5, rel=1e-3)
+
+
+def test_lines_are_divided() -> None:
+    assert divided("a\nb\nc\n") == ("a\nc\n", "b\n")

@@ -78,13 +78,11 @@ def test_what_cannot_be_plugged_in_is_said_before_training(function: str, messag
         check_data(source_of("backcopy", Path()), arm("rope", "backcopy", measure=Measure(functions=(function,))))
 
 
-@pytest.mark.parametrize(
-    ("function", "message"),
-    [
-        ("flat", r"flat has the axes \('layer', 'head'\), and its function gives the shape \(2,\)"),
-        ("forgotten", r"\['promised'\] gives \['other'\]: return one array for each"),
-    ],
-)
+SHAPE = r"flat has the axes \('layer', 'head'\), and its function gives the shape \(2,\)"
+NAMES = r"\['promised'\] gives \['other'\]: return one array for each"
+
+
+@pytest.mark.parametrize(("function", "message"), [("flat", SHAPE), ("forgotten", NAMES)])
 def test_a_function_that_gives_something_else_is_named(function: str, message: str) -> None:
     with pytest.raises(UserError, match=message):
         _point(f"plugged_in:{function}")

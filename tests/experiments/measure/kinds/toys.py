@@ -5,7 +5,6 @@ from pathlib import Path
 from typing import Any
 
 import jax
-import jax.numpy as jnp
 
 from leadline.experiments.config.data import BackcopyData, Data, MixedData, RetrievalData, TextData
 from leadline.experiments.config.measure import Measure
@@ -30,7 +29,7 @@ NOPE = ROPE.model_copy(update={"position": Nope()})
 DATA: dict[str, Data] = {
     "text": TextData(corpus=("unread",), length=LENGTH, held_out=0.4, bos="fixed"),
     "backcopy": BackcopyData(vocabulary=8, triggers=2, length=LENGTH),
-    "retrieval": RetrievalData(length=36, keys=40, values=10, tasks=("key_value", "multi_value", "copy")),
+    "retrieval": RetrievalData(length=36, keys=40, values=10, tasks=("key_value", "copy")),
     "mixed": MixedData(corpus=("unread",), length=LENGTH, held_out=0.4, keys=12, values=2),
 }
 STREAM = {"tokens": 120, "initial_tokens": [0, 2], "text_positions": [2], "full_attention": 24, "recomputed": 4, "stride": 4}
@@ -39,7 +38,7 @@ TABLES: dict[str, dict[str, Any]] = {
         "windows": 12,
         "sink": {"length": 12},
         "ablation": {"hidden": [1, 4], "map": 8},
-        "perplexity": {"lengths": [LENGTH, 32], "windows": 8, "stride": 8, "last": 12, "extensions": ["pi"]},
+        "perplexity": {"lengths": [32], "windows": 8, "stride": 8, "last": 12, "extensions": ["pi"]},
         "streaming": STREAM,
         "vocabulary": {"bytes": 200},
     },
@@ -48,14 +47,6 @@ TABLES: dict[str, dict[str, Any]] = {
     "mixed": {"windows": 4, "recall": {"lengths": [LENGTH, 24], "windows": 4, "rows": 24, "last": 8}},
 }
 MEASURES = {kind: Measure.model_validate(table) for kind, table in TABLES.items()}
-
-
-def corpus(folder: Path) -> tuple[str, ...]:
-    """Files of code and of prose."""
-    for i in range(40):
-        (folder / f"{i}.py").write_text(f"value_{i} = {i}  # its square is {i * i}\n")
-        (folder / f"{i}.txt").write_text(f"Document {i} says that {i} times {i} is {i * i}, and no more.\n")
-    return (str(folder),)
 
 
 def source_of(kind: str, folder: Path, **changes: object) -> Any:
@@ -69,10 +60,6 @@ def source_of(kind: str, folder: Path, **changes: object) -> Any:
 def arm(name: str, kind: str, model: ModelConfig = ROPE, **changes: object) -> Arm:
     train = TrainConfig(steps=1, batch=2, learning_rate=1e-3)
     return Arm(name=name, model=model, data=DATA[kind], train=train, measure=MEASURES[kind]).model_copy(update=changes)
-
-
-def on_device(params: Decoder) -> Decoder:
-    return jax.tree.map(jnp.asarray, params)
 
 
 def models_of(arms: Sequence[Arm], source: Any, seeds: Sequence[int]) -> Models:

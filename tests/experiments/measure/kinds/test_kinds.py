@@ -1,0 +1,129 @@
+"""Single kinds of measurement: what is extended and compiled together, what is kept of answers, and what does not suffice."""
+
+import itertools
+import math
+from pathlib import Path
+
+import jax
+import numpy as np
+import pytest
+
+from leadline.experiments.config.data import TASKS, RetrievalData, Task
+from leadline.experiments.config.measure import Measure, RetrievalMeasure, VocabularyMeasure
+from leadline.experiments.config.position import Alibi, Rope
+from leadline.experiments.config.study import Start
+from leadline.experiments.config.to_model import decoder_config
+from leadline.experiments.config.tokenizer import Words
+from leadline.experiments.data.retrieval.source import RetrievalSource
+from leadline.experiments.data.retrieval.vocabulary import AT_A_DEPTH, OF_A_SIZE
+from leadline.experiments.measure.kinds.kind import Models
+from leadline.experiments.measure.kinds.perplexity import by_structure, tables_at
+from leadline.experiments.measure.kinds.recall import distance_edges, predicted_reach
+from leadline.experiments.measure.kinds.registry import check_data, final_points
+from leadline.experiments.measure.kinds.retrieval import accuracies, by_bin, grid_edges, questions
+from leadline.experiments.records.measurement import reading
+from leadline.experiments.records.quantities import QUANTITIES
+from leadline.experiments.runtime.errors import UserError
+from leadline.model.base_bound.sums import similarity_sums
+from leadline.model.mesh import make_mesh
+from tests.experiments.measure.kinds.toys import LENGTH, MEASURES, ROPE, arm, models_of, source_of
+
+pytestmark = pytest.mark.usefixtures("in_use")
+ALIBI = arm("alibi", "text", ROPE.model_copy(update={"position": Alibi()}))
+DATA = RetrievalData(length=36, keys=40, values=10)
+SETTINGS = RetrievalMeasure(lengths=(36,), depths=8, rows=2)
+
+
+def test_models_whose_tables_are_values_share_a_structure() -> None:
+    arms = [arm("any", "text", ROPE.model_copy(update={"position": Rope(base=base)})) for base in (100.0, 50.0)]
+    models = Models([*arms, ALIBI], [], None, decoder_config(ROPE, 9, LENGTH), [])
+    extensions = ("pi", "yarn", "dynamic_ntk_token")
+    assert list(by_structure(models, LENGTH, extensions).values()) == [[(0, None), (1, None), (2, None)]]
+    whole, by_token = by_structure(models, 32, extensions).values()  # a table a token is a structure of its own
+    assert whole == [(0, None), (0, "pi"), (0, "yarn"), (1, None), (1, "pi"), (1, "yarn"), (2, None)]
+    assert by_token == [(0, "dynamic_ntk_token"), (1, "dynamic_ntk_token")]
+
+
+def test_a_tuned_model_is_extended_from_its_first_length() -> None:
+    plain = arm("plain", "text")
+    tuned = arm("tuned", "text", data=plain.data.model_copy(update={"length": 32}))
+    tuned = tuned.model_copy(update={"start": Start(arm="plain", length=LENGTH, steps=1)})
+    same = jax.tree.map(np.array_equal, tables_at(plain, "pi", 64), tables_at(tuned, "pi", 64))  # by 64 / 16 both
+    assert all(jax.tree.leaves(same))
+
+
+@pytest.mark.parametrize(("table", "changes"), [("perplexity", {"lengths": (99_999,)}), ("streaming", {"tokens": 99_999})])
+def test_too_little_held_out_text_is_said_before_training(folder: Path, table: str, changes: dict[str, object]) -> None:
+    longer = dict(MEASURES["text"])[table].model_copy(update=changes)
+    with pytest.raises(UserError, match="held-out text"):
+        check_data(source_of("text", folder), arm("rope", "text", measure=Measure(**{table: longer})))
+
+
+def test_words_have_unknown_ones_and_no_bits(folder: Path) -> None:
+    source = source_of("text", folder, tokenizer=Words(vocabulary=20))
+    words = arm("words", "text", data=source.data, measure=Measure(windows=4, vocabulary=VocabularyMeasure(bytes=100)))
+    with jax.set_mesh(make_mesh()):
+        models = models_of([words], source, (1,))
+    (point,) = final_points(models)
+    assert math.isnan(point[reading("bits_per_byte")])
+    assert point[reading("unknown_share", domain="prose")] > 0.1
+    assert point[reading("bytes_per_token")] > 1
+
+
+@pytest.mark.parametrize("task", TASKS)
+def test_what_is_kept_follows_the_hits(task: Task) -> None:
+    """A model that hits what lies in the first half of the context, or is of the smaller sizes, and nothing else."""
+    sample = jax.device_get(questions(RetrievalSource(DATA), task, 36, SETTINGS))
+    of_answers = task in AT_A_DEPTH + OF_A_SIZE
+    early = (np.arange(16) < 8)[:, None] if of_answers else sample.evidence / 36 < 0.5
+    hit = np.broadcast_to(early, sample.weights.shape) & (sample.weights > 0)
+    point = {}
+    for key, value in accuracies(task, hit, sample, SETTINGS, 36).items():
+        dims = dict(key.dims)
+        assert (dims.pop("task"), dims.pop("length")) == (task, 36)
+        assert value.ndim == len(QUANTITIES[key.quantity].axes)
+        point[reading(key.quantity, **dims)] = value
+    assert point[reading("answers")] == 16
+    axis = "size" if task in OF_A_SIZE else "depth"
+    assert point[reading(axis)].shape == (8,)
+    if task in OF_A_SIZE:  # each is asked twice, and its answer ends with a token more, or two
+        asked = sample.weights.sum(axis=1) - (1 if task == "copy" else 2)
+        np.testing.assert_array_equal(np.repeat(point[reading("size")], 2), asked)
+    if of_answers:
+        assert point[reading("accuracy")] == 0.5
+        np.testing.assert_array_equal(point[reading(f"accuracy_by_{axis}")], [1] * 4 + [0] * 4)
+        np.testing.assert_array_equal(point[reading(f"answers_by_{axis}")], 2)
+    else:
+        shares = point[reading("token_accuracy_by_depth")]
+        np.testing.assert_array_equal(shares[np.isfinite(shares)][:2], 1)
+        assert not shares[4:][np.isfinite(shares[4:])].any()
+        assert point[reading("tokens_by_depth")].sum() == (sample.weights > 0).sum()
+    parts = [float(point[reading("accuracy", part=part)]) for part in ("first", "middle", "last") if task in AT_A_DEPTH]
+    assert parts == ([1.0, 0.5, 0.0] if task in AT_A_DEPTH else [])
+    assert (reading("token_accuracy_by_distance") in point) == (task != "addition")
+
+
+def test_questions_that_do_not_fit_are_said_before_training() -> None:
+    measure = Measure(retrieval=RetrievalMeasure(lengths=(36, 2000)))
+    with pytest.raises(UserError, match="key_value needs 998 different keys, and there are 40"):
+        check_data(RetrievalSource(DATA), arm("rope", "retrieval", measure=measure))
+
+
+def test_each_point_of_a_grid_has_its_bin() -> None:
+    for points in range(2, 60):
+        _, counts = by_bin(np.ones(points, bool), np.linspace(0, 1, points), grid_edges(points))
+        np.testing.assert_array_equal(counts, 1)
+
+
+@pytest.mark.parametrize("base", [10.0, 1e4])
+def test_predicted_reach_is_where_b_m_is_first_negative(base: float) -> None:
+    rope = arm("rope", "mixed", ROPE.model_copy(update={"position": Rope(base=base)}))
+    sums = similarity_sums(base ** -(np.arange(0, 8, 2) / 8), 1000)
+    assert predicted_reach(rope) == np.flatnonzero(sums < 0)[0]
+
+
+def test_bins_cover_every_distance_and_have_an_odd_one() -> None:
+    for length in (4, 100, 2048):
+        edges = distance_edges(length)
+        assert edges[-1] >= length > edges[-2]
+        assert all(any(distance % 2 for distance in range(a + 1, b + 1)) for a, b in itertools.pairwise([0, *edges]))
