@@ -93,7 +93,7 @@ def test_normalization_can_be_left_out() -> None:
 
 
 @EACH
-def test_text_is_decoded_as_by_ours_and_specials_are_taken_from_text(tokenizer: Tokenizer) -> None:
+def test_text_is_decoded_as_by_ours_and_specials_are_taken_from_text(tokenizer: WordTokenizer) -> None:
     assert to_huggingface(tokenizer).encode("<bos>low").ids[0] == tokenizer.specials.bos
     for text in ("low,  lowest ban", "low <b> ##a", TEXT.replace("\x00", "")):
         for cut in (tokenizer, replace(tokenizer, pattern="whitespace")) if tokenizer in (WORDS, PIECES) else (tokenizer,):
