@@ -1,4 +1,4 @@
-"""One block against its equations in float64, all mechanisms and all gradients; its trace, and its initial weights."""
+"""One block against its equations in float64, all mechanisms and all gradients; its trace, gates, and initial weights."""
 
 import functools
 from dataclasses import replace
@@ -9,10 +9,11 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from leadline.model.attention.gate import GateConfig
+from leadline.model.attention.gate import GateConfig, apply_gate, gate_scores, gate_weights, gates
 from leadline.model.attention.hyperparameters import Hyperparameters
 from leadline.model.block import Block, BlockConfig, init_block
 from leadline.model.layer import apply_block
+from leadline.model.linear import Matrix
 from leadline.model.norm import Norm
 from leadline.model.positions.frequencies import inverse_frequencies
 from leadline.model.positions.tables import position_tables
@@ -24,14 +25,13 @@ TOKENS, WIDTH, SIZE, BASE = 5, 6, 4, 100.0
 PLAIN = BlockConfig(width=WIDTH, heads=4, kv_heads=2, head_dim=SIZE, hidden=5)
 BIASED = replace(PLAIN, key_bias=True, soft_cap=True)
 CONFIGS = {
-    "plain": PLAIN,
     "post": replace(PLAIN, placement="post", layer_norm=True, activation="gelu", gate=GateConfig("output", "head")),
     "sandwich": replace(PLAIN, placement="sandwich", qk_norm=True, gate=GateConfig("output", "channel", "silu")),
     "scalable": replace(PLAIN, scalable_softmax=True, kv_heads=4, gate=GateConfig("output", "shared", "tanh")),
     "value": replace(BIASED, value_bias=True, gate=GateConfig("value", "head", dims=3)),
     "key": replace(BIASED, key_bias_dims=3, qk_norm=True, scalable_softmax=True, gate=GateConfig("key", "channel")),
     "query": replace(PLAIN, interleaved=True, activation="relu", gate=GateConfig("query", "shared", "silu", static=True)),
-    "projection": replace(PLAIN, kv_heads=1, interleaved=True, gate=GateConfig("projection", "channel")),
+    "projection": replace(PLAIN, kv_heads=1, gate=GateConfig("projection", "channel")),
     "PoPE": replace(PLAIN, polar=True, qk_norm=True, scalable_softmax=True, gate=GateConfig("value", "channel", static=True)),
     "query of all": replace(BIASED, value_bias=True, gate=GateConfig("query", "channel", zero=True)),
 }
@@ -175,3 +175,41 @@ def test_initial_matrices_that_write_to_the_residual_stream_are_smaller() -> Non
 def test_impossible_shapes_are_named(changes: dict[str, Any], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         replace(PLAIN, **changes)
+
+
+HEAD = GateConfig(per="head")
+IMPOSSIBLE_GATES = [
+    (lambda: GateConfig("projection", "head"), "per = \"channel\", not 'head'"),
+    (lambda: GateConfig(dims=3, static=True), "cannot see the first 3 channels"),
+    (lambda: gate_weights(GateConfig(dims=9), 8, 4, 2, 3), "the first 9 channels of a layer input that has 8"),
+]
+
+
+@pytest.mark.parametrize(("call", "message"), IMPOSSIBLE_GATES)
+def test_impossible_gates_are_named(call: Any, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        call()
+
+
+def test_scores_are_float32_and_gating_keeps_the_type_of_what_is_gated() -> None:
+    x, scores = numbers(0, 2, 5, 6).astype(jnp.bfloat16), numbers(1, 2, 5, 3)
+    assert gate_scores(x, numbers(2, 6, 3), HEAD, jnp.asarray([0.0, 1.0])).dtype == jnp.float32
+    assert apply_gate(numbers(3, 2, 5, 3, 4).astype(jnp.bfloat16), scores, "head").dtype == jnp.bfloat16
+
+
+@pytest.mark.parametrize(
+    ("cfg", "shape"),
+    [
+        (HEAD, (8, 4)),
+        (GateConfig("value", "channel"), (8, 2, 3)),
+        (GateConfig("query", "shared", dims=5), (5, 3)),
+        (GateConfig("projection", "channel"), (8, 8)),
+        (GateConfig("key", "head", static=True), (2,)),
+    ],
+)
+def test_weights_have_a_column_a_gate_and_may_start_at_zero(cfg: GateConfig, shape: tuple[int, ...]) -> None:
+    drawn = gate_weights(cfg, 8, 4, 2, 3)
+    assert isinstance(drawn, Matrix)
+    assert drawn.shape == shape
+    assert shape[-len(gates(cfg, 8, 4, 2, 3)) :] == gates(cfg, 8, 4, 2, 3)
+    np.testing.assert_array_equal(gate_weights(replace(cfg, zero=True), 8, 4, 2, 3), np.zeros(shape))

@@ -1,4 +1,4 @@
-"""Texts spread over devices against the same on one device: logits, traces, what travels, and memory."""
+"""Models on several devices: texts spread over them against one device, what travels between them, and memory."""
 
 import functools
 import re
@@ -10,6 +10,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from jax.sharding import NamedSharding
+from jax.sharding import PartitionSpec as P
 
 from leadline.model.attention.attention import attention
 from leadline.model.attention.gate import GateConfig
@@ -18,43 +20,86 @@ from leadline.model.attention.scores import Scores
 from leadline.model.context import Context
 from leadline.model.context_parallel import apply_context_parallel
 from leadline.model.decoder import Decoder, DecoderConfig, apply_decoder, init_decoder
+from leadline.model.embedding import embed
 from leadline.model.mesh import TEXT, make_mesh
 from leadline.model.positions.alibi import alibi_slopes
-from leadline.model.positions.frequencies import inverse_frequencies
 from leadline.model.positions.t5 import T5
-from leadline.model.positions.tables import PositionTables, position_tables
 from leadline.model.positions.xpos import xpos_decay
 from tests.model.naive import numbers, tiling
-from tests.model.weights import BLOCK, drawn
+from tests.model.weights import BLOCK, CONFIG, FREQUENCIES, nope, rope, weights
 
 pytestmark = pytest.mark.usefixtures("quick_to_compile")
 
-CONFIG = DecoderConfig(vocabulary=13, layers=2, block=BLOCK)
-FREQUENCIES = inverse_frequencies(8, 100.0)
-TOKENS = np.random.default_rng(0).integers(0, 13, (2, 40))
+UNGROUPED = replace(CONFIG, block=replace(BLOCK, kv_heads=4))
+GATHERED = 7 * CONFIG.layers  # query, key, value, output, gate, up, down of each layer
+BATCH, TOKENS = 8, 13
+COLLECTIVE = re.compile(r"= (.*?) (all-reduce|all-gather|reduce-scatter|all-to-all|collective-permute)(?:-start)?\(")
+
+
+def exchanged(program: Any) -> list[tuple[str, str]]:
+    """What travels in a compiled program, several arrays at once in brackets, and by which kind of exchange."""
+    return COLLECTIVE.findall(program.as_text())
+
+
+def collectives(function: Any, *, data: int = 1, model: int = 1) -> Counter[tuple[str, str]]:
+    """What travels how often in a function of weights and of a batch, on a mesh."""
+    mesh = make_mesh(data=data, model=model)
+
+    def placed(leaf: Any, spec: P) -> jax.ShapeDtypeStruct:
+        return jax.ShapeDtypeStruct(leaf.shape, leaf.dtype, sharding=NamedSharding(mesh, spec))
+
+    with jax.set_mesh(mesh):
+        shapes = jax.eval_shape(lambda: init_decoder(jax.random.key(0), UNGROUPED))
+        params = jax.tree.map(lambda leaf: placed(leaf, leaf.sharding.spec), shapes)
+        tokens = placed(jax.ShapeDtypeStruct((BATCH, TOKENS), jnp.int32), P("data", None))
+        return Counter(exchanged(jax.jit(function).lower(params, tokens).compile()))
+
+
+def kinds(counted: Counter[tuple[str, str]]) -> Counter[str]:
+    return Counter(kind for _, kind in counted.elements())
+
+
+def logits(params: Any, tokens: Any) -> jax.Array:
+    return apply_decoder(params, tokens, rope(), UNGROUPED)[0]
+
+
+def loss(params: Any, tokens: Any) -> jax.Array:
+    return jnp.mean(logits(params, tokens) ** 2)
+
+
+def test_the_look_up_of_an_embedding_needs_none():
+    assert not collectives(lambda params, tokens: embed(params.embedding, tokens, scaled=False), data=4, model=2)
+
+
+def test_heads_and_hidden_units_on_devices_are_summed_twice_a_layer_each_way():
+    """Behind attention's output and the feed-forward's; backward, before what they read."""
+    one_sum = (f"f32[{BATCH * TOKENS},{BLOCK.width}]{{1,0}}", "all-reduce")
+    assert collectives(logits, model=2) == {one_sum: 2 * CONFIG.layers}
+    assert collectives(jax.grad(loss), model=2) == {one_sum: 4 * CONFIG.layers}
+
+
+def test_weights_in_parts_are_gathered_once_each_way_and_gradients_summed_at_once():
+    assert kinds(collectives(logits, data=2)) == {"all-gather": GATHERED}
+    assert kinds(collectives(jax.grad(loss), data=2)) == {"all-gather": 2 * GATHERED, "all-reduce": 1}
+
+
+def test_both_at_once_need_what_each_needs():
+    assert kinds(collectives(logits, data=2, model=2)) == {"all-gather": GATHERED, "all-reduce": 2 * CONFIG.layers}
+
+
+TWO_TEXTS = np.random.default_rng(0).integers(0, 29, (2, 40))
 PADDING = np.arange(40)[None] >= np.array([[0], [3]])
-
-
-def rope(**more: Any) -> PositionTables:
-    return position_tables(2, 4, 8, inverse_frequencies=FREQUENCIES, **more)
-
-
+# The blocks and tables of models, between which all encodings and mechanisms are shared out.
 MODELS = {
-    "rope": (CONFIG, rope),
-    "window and initial tokens": (CONFIG, lambda: rope(window=9, initial_tokens=2, slopes=alibi_slopes(4))),
-    "learned positions": (replace(CONFIG, learned_positions=40, sinusoidal=True), rope),
-    "T5 bias": (replace(CONFIG, block=replace(BLOCK, position_bias=T5())), lambda: position_tables(2, 4, 8)),
+    "rope, window, initial tokens, ALiBi": (BLOCK, lambda: rope(window=9, initial_tokens=2, slopes=alibi_slopes(4))),
+    "T5 bias": (replace(BLOCK, position_bias=T5()), nope),
     "xPos, soft cap, KV bias": (
-        replace(CONFIG, block=replace(BLOCK, soft_cap=True, key_bias=True, value_bias=True)),
+        replace(BLOCK, soft_cap=True, key_bias=True, value_bias=True),
         lambda: rope(decay=xpos_decay(8)),
     ),
-    "scalable softmax, gate": (
-        replace(CONFIG, block=replace(BLOCK, scalable_softmax=True, qk_norm=True, gate=GateConfig("output", "head"))),
-        rope,
-    ),
-    "a table a token": (
-        replace(CONFIG, block=replace(BLOCK, table_per="token")),
-        lambda: position_tables(2, 4, 8, inverse_frequencies=FREQUENCIES / np.arange(1, 41)[:, None, None]),
+    "scalable softmax, gate, a table a token": (
+        replace(BLOCK, scalable_softmax=True, qk_norm=True, gate=GateConfig("output", "head"), table_per="token"),
+        lambda: rope(inverse_frequencies=FREQUENCIES / np.arange(1, 41)[:, None, None]),
     ),
 }
 
@@ -70,16 +115,18 @@ def both(cfg: DecoderConfig, tables: Any, parts: int) -> tuple[Any, Any]:
         return apply_context_parallel(p, tokens, given, cfg, padding=jnp.asarray(PADDING), measure=lambda *both: both)
 
     with jax.set_mesh(make_mesh()):
-        params = jax.device_get(drawn(lambda: init_decoder(jax.random.key(0), cfg)))
+        params = jax.device_get(weights(cfg))
         given = jax.device_get(tables())
-        alone = jax.device_get(jax.jit(one_device)(params, TOKENS))
+        alone = jax.device_get(jax.jit(one_device)(params, TWO_TEXTS))
     with jax.set_mesh(make_mesh(text=parts)):
-        return alone, jax.device_get(jax.jit(several)(params, TOKENS))
+        return alone, jax.device_get(jax.jit(several)(params, TWO_TEXTS))
 
 
-@pytest.mark.parametrize(("name", "parts"), [*((name, 4) for name in MODELS), ("window and initial tokens", 8)])
+@pytest.mark.parametrize(("name", "parts"), [(name, 8 if "window" in name else 4) for name in MODELS])
 def test_it_is_the_text_on_one_device(name: str, parts: int) -> None:
-    cfg, tables = MODELS[name]
+    block, tables = MODELS[name]
+    learned = name == "T5 bias"
+    cfg = replace(CONFIG, block=block, learned_positions=40 * learned, sinusoidal=learned)
     alone, spread = both(cfg, tables, parts)
     jax.tree.map(functools.partial(np.testing.assert_allclose, atol=2e-5, rtol=2e-5), spread, alone)
 
@@ -109,23 +156,19 @@ def test_attention_its_gradient_and_what_keys_receive_are_those_on_one_device(fo
     jax.tree.map(functools.partial(np.testing.assert_allclose, atol=1e-5), found, alone)
 
 
-def collectives(program: Any) -> Counter[str]:
-    text = program.as_text()
-    return Counter(re.findall(r" (all-reduce|all-gather|all-to-all|reduce-scatter|collective-permute)(?:-start)?\(", text))
-
-
 def compiled(cfg: DecoderConfig, length: int, parts: int) -> Any:
     """The logits' sum, of one text."""
     with jax.set_mesh(make_mesh(text=parts)):
         params = jax.eval_shape(lambda: init_decoder(jax.random.key(0), cfg))
-        tables = position_tables(cfg.layers, 4, 8, inverse_frequencies=FREQUENCIES)
+        tables = rope(cfg.layers)
         apply = apply_context_parallel if parts > 1 else apply_decoder
         program = jax.jit(lambda p, t: apply(p, t, tables, cfg)[0])
         return program.lower(params, jax.ShapeDtypeStruct((1, length), jnp.int32)).compile()
 
 
 def test_keys_and_values_travel_and_nothing_else() -> None:
-    assert collectives(compiled(CONFIG, 64, 4)) == {"all-gather": 2 * CONFIG.layers}
+    exchanges = (kind for _, kind in exchanged(compiled(CONFIG, 64, 4)))
+    assert Counter(exchanges) == {"all-gather": 2 * CONFIG.layers}
 
 
 def test_a_device_holds_a_part() -> None:
@@ -138,7 +181,7 @@ def test_a_device_holds_a_part() -> None:
 
 def test_what_cannot_be_divided_says_so() -> None:
     with jax.set_mesh(make_mesh(text=4)):
-        params = drawn(lambda: init_decoder(jax.random.key(0), CONFIG))
+        params = weights()
         with pytest.raises(ValueError, match="42 tokens cannot be divided evenly among 4 devices"):
             apply_context_parallel(params, jnp.zeros((1, 42), jnp.int32), rope(), CONFIG)
         by_query = replace(CONFIG, block=replace(BLOCK, table_per="query"))

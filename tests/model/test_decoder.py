@@ -1,4 +1,4 @@
-"""The whole decoder: who influences whom, what is measured, and what is a value."""
+"""The whole decoder: who influences whom, what is measured, what is a value, and interventions by hand."""
 
 from dataclasses import replace
 from functools import partial
@@ -10,36 +10,18 @@ import pytest
 from jax.tree_util import Partial
 
 from leadline.model.context import Context
-from leadline.model.decoder import UNROLLED, Decoder, DecoderConfig, apply_decoder, init_decoder
-from leadline.model.positions.alibi import alibi_slopes
+from leadline.model.decoder import UNROLLED, Decoder, DecoderConfig, apply_decoder, embedded, init_decoder
+from leadline.model.intervention import Intervention, no_intervention, with_first_value, with_heads
+from leadline.model.positions.absolute import sinusoidal
 from leadline.model.positions.frequencies import inverse_frequencies
-from leadline.model.positions.tables import PositionTables, position_tables
-from tests.model.weights import BLOCK, drawn
+from leadline.model.positions.tables import PositionTables
+from tests.model.naive import numbers
+from tests.model.weights import BLOCK, CONFIG, alibi, nope, rope, weights
 
 pytestmark = pytest.mark.usefixtures("quick_to_compile", "mesh")
 
-CONFIG = DecoderConfig(vocabulary=11, layers=2, block=BLOCK, tied=False)
-LAYERS = pytest.mark.parametrize("layers", [UNROLLED, UNROLLED + 1], ids=["unrolled", "scanned"])
-
-
-def nope(layers: int = 2, **changes) -> PositionTables:
-    return position_tables(layers, 4, 8, **changes)
-
-
-def rope(layers: int = 2, base: float = 1e3, **changes) -> PositionTables:
-    return nope(layers, inverse_frequencies=inverse_frequencies(8, base), **changes)
-
-
-def alibi(layers: int = 2) -> PositionTables:
-    return nope(layers, slopes=alibi_slopes(4))
-
-
-def weights(cfg: DecoderConfig = CONFIG) -> Decoder:
-    return drawn(lambda: init_decoder(jax.random.key(0), cfg))
-
-
-def initial(cfg: DecoderConfig, sink_logit: float) -> Decoder:
-    return jax.jit(init_decoder, static_argnames="cfg")(jax.random.key(0), cfg, sink_logit=sink_logit)
+TEXT = [[1, 2, 3, 4, 5, 6]]
+STEEP = inverse_frequencies(8, 10.0)
 
 
 def forward(p: Decoder, tokens, tables: PositionTables, cfg: DecoderConfig = CONFIG, **options):
@@ -55,25 +37,18 @@ def gradient(embedding, p: Decoder, tables: PositionTables, cfg: DecoderConfig, 
     return jnp.sum(scores * row[None, :, None] * direction[None, None])
 
 
-def influences(cfg: DecoderConfig, tables: PositionTables, tokens: int) -> np.ndarray:
-    """[t, s]: does the embedding of token s change the logits at t? Every token of the text is another one."""
-    text, p = jnp.arange(tokens)[None], weights(cfg)
-    rows = np.eye(tokens, dtype=np.float32)
-    return np.stack([np.abs(gradient(p.embedding, p, tables, cfg, text, row))[:tokens].max(axis=1) for row in rows])
-
-
-@LAYERS
-@pytest.mark.parametrize("positions", [rope, alibi, nope])
-def test_later_tokens_have_no_gradient_and_earlier_ones_have(positions, layers):
-    found = influences(replace(CONFIG, layers=layers), positions(layers), 6)
-    np.testing.assert_array_equal(found[np.triu_indices(6, 1)], 0)
-    assert found[np.tril_indices(6)].min() > 1e-6
-
-
-def test_a_window_reaches_back_by_its_width_once_a_layer():
-    found = influences(CONFIG, rope(window=2), 6)
+@pytest.mark.parametrize(
+    ("layers", "tables", "reach"), [(UNROLLED + 1, rope, 6), (2, partial(rope, window=2), 2)], ids=["all", "window"]
+)
+def test_a_token_depends_on_those_that_it_sees_and_a_window_reaches_back_by_its_width_once_a_layer(layers, tables, reach):
+    """[t, s]: does the embedding of token s change the logits at t?"""
+    cfg = replace(CONFIG, layers=layers)
+    p, rows = weights(cfg), np.eye(6, dtype=np.float32)
+    found = np.stack(
+        [np.abs(gradient(p.embedding, p, tables(layers), cfg, jnp.arange(6)[None], row))[:6].max(1) for row in rows]
+    )
     distance = np.arange(6)[:, None] - np.arange(6)[None, :]
-    np.testing.assert_array_equal(found > 0, (distance >= 0) & (distance <= 2))
+    np.testing.assert_array_equal(found > 0, (distance >= 0) & (distance <= reach))
 
 
 def test_left_padding_changes_no_logits_under_relative_positions():
@@ -82,45 +57,38 @@ def test_left_padding_changes_no_logits_under_relative_positions():
     padding = jnp.asarray([[False] * 3 + [True] * 6])
     for tables in (rope(), alibi(), nope()):
         padded, _ = forward(p, shifted, tables, context=Context(padding=padding))
-        alone, _ = forward(p, text, tables)
-        np.testing.assert_allclose(padded[:, 3:], alone, atol=1e-4)
+        np.testing.assert_allclose(padded[:, 3:], forward(p, text, tables)[0], atol=1e-4)
 
 
-def test_without_positions_one_layer_does_not_know_the_order_of_what_it_has_read():
+def test_one_layer_knows_the_order_of_what_it_has_read_by_positions_alone():
     cfg = replace(CONFIG, layers=1)
-    p, text, shuffled = weights(cfg), [[3, 1, 4, 1, 5, 9]], [[4, 5, 1, 1, 3, 9]]
-    last = [forward(p, tokens, nope(1), cfg)[0][0, -1] for tokens in (text, shuffled)]
-    np.testing.assert_allclose(last[0], last[1], atol=1e-5)
-    for tables in (rope(1), alibi(1)):
-        last = [forward(p, tokens, tables, cfg)[0][0, -1] for tokens in (text, shuffled)]
-        assert np.abs(last[0] - last[1]).max() > 1e-3
+    p, texts = weights(cfg), ([[3, 1, 4, 1, 5, 9]], [[4, 5, 1, 1, 3, 9]])
+    for tables, knows in ((nope(1), False), (rope(1), True), (alibi(1), True)):
+        last = [forward(p, tokens, tables, cfg)[0][0, -1] for tokens in texts]
+        assert (np.abs(last[0] - last[1]).max() > 1e-4) == knows
 
 
-@LAYERS
-def test_a_repeated_token_without_positions_gives_the_first_its_even_share(layers):
-    """All keys are equal, so query t gives 1 / t to each of t tokens, in every layer and head."""
-    cfg = replace(CONFIG, layers=layers)
-    _, first = forward(weights(cfg), [[7] * 20], nope(layers), cfg, measure=lambda trace: trace.attention.first)
-    assert first.shape == (layers, 1, 4, 20)
-    np.testing.assert_allclose(first, np.broadcast_to(1 / np.arange(1, 21), first.shape), rtol=1e-5)
-    assert jnp.mean(first).item() == pytest.approx(np.mean(1 / np.arange(1, 21)), rel=1e-5)
+def test_a_repeated_token_without_positions_gives_the_first_its_even_share():
+    """All keys are equal, so query t gives 1 / t to each of t tokens, in every layer, also of a scan, and head."""
+    cfg = replace(CONFIG, layers=UNROLLED + 1)
+    _, first = forward(weights(cfg), [[7] * 20], nope(cfg.layers), cfg, measure=lambda trace: trace.attention.first)
+    np.testing.assert_allclose(first, np.broadcast_to(1 / np.arange(1, 21), (cfg.layers, 1, 4, 20)), rtol=1e-5)
 
 
 def test_scanned_layers_equal_unrolled_ones():
     """Layers that add nothing, above the scanning depth, change nothing."""
-    shallow = replace(CONFIG, layers=UNROLLED)
-    deep = replace(CONFIG, layers=UNROLLED + 2)
-    p, text = weights(shallow), [[1, 2, 3, 4]]
-    silent = jax.tree.map(lambda leaf: jnp.concatenate([leaf, jnp.zeros_like(leaf[:1]), jnp.zeros_like(leaf[:1])]), p.blocks)
-    found, _ = forward(replace(p, blocks=silent), text, rope(UNROLLED + 2), deep)
-    np.testing.assert_allclose(found, forward(p, text, rope(UNROLLED), shallow)[0], atol=1e-5)
+    shallow, deep = replace(CONFIG, layers=UNROLLED), replace(CONFIG, layers=UNROLLED + 2)
+    p = weights(shallow)
+    silent = jax.tree.map(lambda leaf: jnp.concatenate([leaf, jnp.zeros_like(leaf[:2])]), p.blocks)
+    found, _ = forward(replace(p, blocks=silent), TEXT, rope(UNROLLED + 2), deep)
+    np.testing.assert_allclose(found, forward(p, TEXT, rope(UNROLLED), shallow)[0], atol=1e-5)
 
 
 # What a layer has of its own, as a value: of the position tables, of the hyperparameters, and of the weights.
 OWN = {
     "window": lambda p, t: (p, replace(t, window=t.window.at[1].set(2))),
-    "initial tokens": lambda p, t: (p, replace(t, window=t.window * 0 + 2, initial_tokens=t.initial_tokens.at[1].set(1))),
-    "frequencies": lambda p, t: (p, jax.tree.map(lambda a, b: a.at[1].set(b[1]), t, rope(base=10.0))),
+    "initial tokens": lambda p, t: (p, replace(t, initial_tokens=t.initial_tokens.at[1].set(1))),
+    "frequencies": lambda p, t: (p, jax.tree.map(lambda a, b: a.at[1].set(b[1]), t, rope(inverse_frequencies=STEEP, window=3))),
     "slopes": lambda p, t: (p, replace(t, slopes=t.slopes.at[1].set(0.5))),
     "temperature": lambda p, t: (p, replace(t, temperature=t.temperature.at[1].set(0.9))),
     "scale": lambda p, t: (p, replace(t, attention=replace(t.attention, scale=t.attention.scale.at[1].set(3.0)))),
@@ -131,77 +99,64 @@ OWN = {
 @pytest.mark.parametrize("name", OWN)
 def test_every_layer_has_values_of_its_own(name):
     """A change of the second row changes what the second layer attends to, and nothing of the first."""
-    text = [[1, 2, 3, 4, 5, 6]]
-    p, tables = OWN[name](weights(), rope())
-    base = replace(rope(), window=tables.window * 0 + 2) if name == "initial tokens" else rope()
-    _, before = forward(weights(), text, base, measure=lambda trace: trace.attention.received)
-    _, after = forward(p, text, tables, measure=lambda trace: trace.attention.received)
+    plain = weights(), rope(window=3)
+    before, after = (forward(p, TEXT, tables, measure=received)[1] for p, tables in (plain, OWN[name](*plain)))
     np.testing.assert_array_equal(after[0], before[0])
     assert np.abs(after[1] - before[1]).max() > 1e-3
 
 
+def received(trace):
+    return trace.attention.received
+
+
 def test_positions_may_be_given():
     """RoPE knows differences alone: a text that begins elsewhere has the same logits, and one with gaps has others."""
-    p, text = weights(), [[1, 2, 3, 4, 5]]
-    whole, _ = forward(p, text, rope())
+    whole, _ = forward(weights(), TEXT, rope())
     for positions, moved in ((Partial(lambda i: 7 + i[:, None]), False), (Partial(lambda i: 3 * i[:, None]), True)):
-        found, _ = forward(p, text, rope(), context=Context(positions))
+        found, _ = forward(weights(), TEXT, rope(), context=Context(positions))
         assert (np.abs(found - whole).max() > 1e-3) == moved
 
 
 def test_without_a_mesh_everything_is_on_one_device():
-    p, text = weights(), [[1, 2, 3, 4, 5]]
-    expected, _ = forward(p, text, rope())
+    expected, _ = forward(weights(), TEXT, rope())
+    p, tables = jax.device_get((weights(), rope()))
     with jax.sharding.use_abstract_mesh(jax.sharding.AbstractMesh((), ())):
-        np.testing.assert_allclose(forward(jax.device_get(p), text, jax.device_get(rope()))[0], expected, atol=1e-5)
+        np.testing.assert_allclose(forward(p, TEXT, tables)[0], expected, atol=1e-5)
 
 
 def test_tables_and_logits_are_values_of_one_program():
     traced = []
 
     @jax.jit
-    def compiled(p, text, tables):
+    def compiled(p, tables):
         traced.append(tables)
-        return apply_decoder(p, text, tables, CONFIG)[0]
+        return apply_decoder(p, jnp.asarray(TEXT), tables, CONFIG)[0]
 
-    p, text = weights(), jnp.asarray([[1, 2, 3, 4, 5, 6, 7, 8]])
-    tables = (rope(), rope(base=10.0), rope(window=3), alibi(), nope())
-    found = [compiled(p, text, t) for t in tables]
-    found.append(compiled(replace(p, blocks=replace(p.blocks, sink_logit=jnp.zeros((2, 4)))), text, rope()))
+    found = [compiled(weights(), t) for t in (rope(), rope(inverse_frequencies=STEEP), rope(window=3), alibi(), nope())]
+    found.append(compiled(weights(sink_logit=0.0), rope()))
     assert len(traced) == 1
     for i, logits in enumerate(found):
         assert all(np.abs(logits - other).max() > 1e-4 for other in found[:i])
 
 
-@pytest.mark.parametrize("tied", [True, False])
-def test_a_tied_unembedding_is_the_embedding(tied):
-    cfg = replace(CONFIG, tied=tied)
+def test_a_tied_unembedding_is_the_embedding():
+    cfg = replace(CONFIG, tied=True)
     p = weights(cfg)
-    assert (p.unembedding is None) == tied
-    untied = replace(p, unembedding=p.embedding)
-    same = np.allclose(forward(p, [[1, 2, 3]], rope(), cfg)[0], forward(untied, [[1, 2, 3]], rope(), cfg)[0], atol=1e-6)
-    assert same == tied
+    assert p.unembedding is None
+    found, same = (forward(p, TEXT, rope(), cfg)[0] for p in (p, replace(p, unembedding=p.embedding)))
+    np.testing.assert_allclose(found, same, atol=1e-5)
 
 
-def test_a_scaled_embedding_equals_a_longer_table():
-    scaled, p = replace(CONFIG, scaled_embedding=True), weights()
-    found, _ = forward(p, [[1, 2, 3]], rope(), scaled)
-    longer, _ = forward(replace(p, embedding=4 * p.embedding), [[1, 2, 3]], rope())
-    np.testing.assert_allclose(found, longer, atol=1e-5)
-    assert np.abs(found - forward(p, [[1, 2, 3]], rope())[0]).max() > 1e-3
-
-
-def test_learned_positions_tell_places_apart():
-    cfg = replace(CONFIG, learned_positions=6)
-    p = weights(cfg)
+def test_the_first_layer_reads_scaled_embeddings_and_the_positions_added_to_them():
+    cfg = replace(CONFIG, scaled_embedding=True, learned_positions=6, sinusoidal=True)
+    p, tokens, i = weights(cfg), jnp.asarray([[3, 3, 1]]), jnp.asarray([0, 2, 5])
     assert p.positions is not None
-    found, _ = forward(p, [[7] * 6], nope(), cfg)
-    assert np.abs(found[0, 1:] - found[0, :1]).max(axis=1).min() > 1e-3
+    expected = 4 * p.embedding[tokens] + (p.positions[i] + sinusoidal(i, 16))[None]
+    np.testing.assert_allclose(embedded(p, tokens, i, cfg), expected, rtol=1e-6)
 
 
 def test_bfloat16_compute_keeps_float32_weights_and_logits():
     low, p, text = replace(CONFIG, compute="bfloat16"), weights(), jax.random.randint(jax.random.key(4), (2, 20), 0, 11)
-    assert all(leaf.dtype == jnp.float32 for leaf in jax.tree.leaves(p))
     exact, _ = forward(p, text, rope())
     found, trace = forward(p, text, rope(), low, measure=lambda trace: trace)
     assert found.dtype == jnp.float32
@@ -214,8 +169,42 @@ def test_bfloat16_compute_keeps_float32_weights_and_logits():
 
 def test_initial_logits_of_a_tied_model_have_about_unit_scale_and_layers_start_different():
     cfg = replace(CONFIG, vocabulary=300, tied=True, block=replace(BLOCK, width=64))
-    p = initial(cfg, 0.25)
+    p = jax.jit(init_decoder, static_argnames="cfg")(jax.random.key(0), cfg, sink_logit=0.25)
     scores, _ = forward(p, [np.arange(100)], rope(), cfg)
     assert 0.5 < jnp.std(scores) < 2
     assert np.abs(np.subtract(*np.asarray(p.blocks.query))).max() > 0.1
     np.testing.assert_array_equal(p.blocks.sink_logit, np.full((2, 4), 0.25))
+
+
+NONE = no_intervention(2, 4, 2)
+ROW = jax.tree.map(lambda leaf: leaf[0], NONE)
+TWO_TEXTS = jnp.array([[3, 1, 4, 1, 5, 9], [2, 6, 5, 3, 5, 8]])
+
+
+@jax.jit
+def intervened(p: Decoder, own: Intervention | None) -> jax.Array:
+    return apply_decoder(p, TWO_TEXTS, nope(), CONFIG, context=Context(intervention=own))[0]
+
+
+@pytest.mark.parametrize(("kept", "where"), [(1, np.s_[:]), (0, np.s_[1, 2])], ids=["no change", "a removed head"])
+def test_a_removed_head_is_one_whose_output_weights_are_zero(kept, where):
+    p = weights()
+    by_hand = replace(p, blocks=replace(p.blocks, output=p.blocks.output.at[where].multiply(kept)))
+    changed = replace(NONE, head=NONE.head.at[where].set(kept))
+    np.testing.assert_allclose(intervened(p, changed), intervened(by_hand, None), atol=1e-5)
+
+
+def test_all_mass_on_the_first_token_gives_its_value():
+    """Of heads that share a key/value head too; a share of the mass moves that share of the output."""
+    o, v, forced = numbers(1, 2, 5, 4, 3), numbers(2, 2, 5, 2, 3), np.array([1.0, 0.25, 0.0, 1.0], np.float32)
+    found = with_heads(o, v, replace(ROW, forced=jnp.asarray(forced)))
+    first = np.repeat(np.asarray(v)[:, :1], 2, axis=2)
+    np.testing.assert_allclose(found, (1 - forced[:, None]) * np.asarray(o) + forced[:, None] * first, atol=1e-6)
+
+
+def test_an_emptied_first_value_is_zero_and_a_mean_one_is_the_mean_of_the_others():
+    v = numbers(0, 2, 5, 2, 4)
+    emptied = with_first_value(v, replace(ROW, first_value=jnp.zeros(2)))
+    np.testing.assert_array_equal(emptied, v.at[:, 0].set(0))
+    averaged = with_first_value(v, replace(ROW, first_value=jnp.zeros(2), mean_value=jnp.ones(2)))
+    np.testing.assert_allclose(averaged[:, 0], np.mean(np.asarray(v)[:, 1:], axis=1), atol=1e-6)

@@ -1,4 +1,4 @@
-"""Norms, feed-forward layers, embeddings and losses. What the first two compute is in test_block."""
+"""Projections, norms, feed-forward layers, embeddings and losses. What blocks make of them: test_block."""
 
 import math
 from typing import get_args
@@ -7,25 +7,83 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from jax.sharding import NamedSharding
+from jax.sharding import PartitionSpec as P
 
 from leadline.model.embedding import embed, logits, token_losses
 from leadline.model.feedforward import Activation, feedforward, feedforward_weights
-from leadline.model.linear import draw
-from leadline.model.norm import Norm, init_norm, normalise, rms_norm
+from leadline.model.linear import draw, matrix, project, project_each
+from leadline.model.mesh import make_mesh
+from leadline.model.norm import init_norm, normalise, rms_norm
 from tests.model.naive import numbers
 
 pytestmark = pytest.mark.usefixtures("mesh")
+RESIDUAL = P("data", None, None)
 
 
-@pytest.mark.parametrize("bias", [None, 0.5])
-def test_scale_and_place_of_what_is_normalised_do_not_matter(bias):
-    """RMSNorm has unit mean square; LayerNorm, which has a bias, mean zero and variance one around it."""
-    x, norm = 3 * numbers(0, 2, 3, 64) + 1, Norm(jnp.ones(64), None if bias is None else jnp.full(64, bias))
-    y = normalise(norm, x) - (bias or 0)
-    np.testing.assert_allclose(jnp.mean(y * y, axis=-1), 1, rtol=1e-4)
-    moved = 1000 * x if bias is None else 1000 * x + 50
-    np.testing.assert_allclose(normalise(norm, moved) - (bias or 0), y, atol=1e-4)
-    assert (np.abs(jnp.mean(y, axis=-1)).max() < 1e-5) == (bias is not None)
+@pytest.mark.parametrize("kind", ["float32", "bfloat16"])
+@pytest.mark.parametrize(("contract", "into", "out"), [(1, (6,), (4, 3)), (2, (4, 6), (5,))])
+def test_products_and_gradients_are_the_plain_ones_of_rounded_numbers(contract, into, out, kind):
+    """Of weights, which stay float32; rounded themselves only where they are activations."""
+    x, w, weights = numbers(5, 2, 3, *into).astype(kind), numbers(6, *into, *out), numbers(7, 2, 3, *out).astype(kind)
+    w = w.astype(kind).astype(jnp.float32)
+    spec = P("data", None, "model", *[None] * (len(out) - 1))
+    gradients = jax.grad(lambda x, w: jnp.sum(weights * project(x, w, contract=contract, out_sharding=spec)), (0, 1))(x, w)
+    found = (project(x, w, contract=contract, out_sharding=spec), *gradients)
+    assert [a.dtype for a in found] == [kind, kind, "float32"]
+    rows, plain, slopes = (np.asarray(a, np.float64) for a in (x, w, weights))
+    rows, plain, slopes = rows.reshape(6, -1), plain.reshape(math.prod(into), -1), slopes.reshape(6, -1)
+    rounding = 2**-8 if kind == "bfloat16" else 1e-6
+    for got, expected in zip(found, (rows @ plain, slopes @ plain.T, rows.T @ slopes), strict=True):
+        scale = 1e-6 if got.dtype == "float32" else rounding
+        np.testing.assert_allclose(np.asarray(got, np.float64).ravel(), expected.ravel(), rtol=scale, atol=1e-5)
+
+
+def test_gradients_of_several_products_of_one_input_of_two_models_on_four_devices_each():
+    mesh = make_mesh(arm=2, data=2, model=2)
+    x, *ws = (np.asarray(numbers(8 + n, *shape)) for n, shape in enumerate([(4, 3, 6), (2, 6, 4, 5), (2, 6, 2, 5)]))
+
+    def total(x, ws):
+        return sum(jnp.sum(jnp.sin(y)) for y in project_each(x, ws, out_sharding=P("data", None, "model", None)))
+
+    def of_each(x, ws):
+        """One model after the other, as in a population."""
+        return jax.lax.map(lambda own: jax.grad(total, (0, 1))(x, own), ws)
+
+    specs = {"in_specs": (P(), P("arm")), "out_specs": P("arm"), "axis_names": {"arm"}, "check_vma": False}
+    with jax.set_mesh(mesh):
+        given = [jax.device_put(w, NamedSharding(mesh, P("arm", "data", "model", None))) for w in ws]
+        dx, dws = jax.jit(jax.shard_map(of_each, **specs))(jax.device_put(x, NamedSharding(mesh, RESIDUAL)), given)
+    slopes = [np.cos(np.einsum("btd,adnh->abtnh", x, w)) for w in ws]
+    np.testing.assert_allclose(dx, sum(np.einsum("abtnh,adnh->abtd", y, w) for y, w in zip(slopes, ws, strict=True)), atol=1e-4)
+    for found, slope in zip(dws, slopes, strict=True):
+        np.testing.assert_allclose(found, np.einsum("btd,abtnh->adnh", x, slope), atol=1e-4)
+
+
+def test_bfloat16_products_are_summed_in_float32():
+    """4096 ones: a sum in bfloat16 would stop at 256."""
+    y = project(jnp.ones((1, 1, 4096), jnp.bfloat16), jnp.ones((4096, 1)), out_sharding=RESIDUAL)
+    assert y.dtype == jnp.bfloat16
+    assert y.item() == 4096
+
+
+def test_initial_matrices_have_the_stated_scale_and_are_cut_at_three_of_it():
+    w = draw(jax.random.key(0), matrix((256, 512), P("data", "model"), 256, gain=0.5))
+    scale = 0.5 / 16
+    assert w.dtype == jnp.float32
+    assert jnp.abs(w).max() <= 3 * scale * 1.0001
+    assert jnp.mean(w).item() == pytest.approx(0, abs=5 * scale / 362)
+    # The standard deviation of a normal cut at ±3 is 0.9866.
+    assert jnp.std(w).item() == pytest.approx(0.9866 * scale, rel=0.01)
+
+
+def test_every_matrix_of_a_tree_has_numbers_and_a_place_of_its_own_and_the_rest_is_kept():
+    tree = {"a": matrix((3, 4), P("data", None), 3), "b": None, "c": jnp.ones(2), "d": matrix((4, 3), P(None, "model"), 4)}
+    found = draw(jax.random.key(1), tree)
+    assert found["b"] is None
+    assert found["c"].tolist() == [1, 1]
+    assert not np.isin(np.asarray(found["a"]), np.asarray(found["d"])).any()
+    assert [jax.typeof(found[name]).sharding.spec for name in "ad"] == [P("data", None), P(None, "model")]
 
 
 @pytest.mark.parametrize("bias", [False, True])
@@ -37,7 +95,7 @@ def test_zeros_stay_zeros_with_finite_gradients(bias):
 
 
 def test_bfloat16_is_normalised_in_float32():
-    """Squares of 2^70 overflow neither type; the mean over 4096 channels would be lost in bfloat16."""
+    """The mean over 4096 channels would be lost in bfloat16."""
     x = numbers(6, 1, 4096).astype(jnp.bfloat16)
     y = rms_norm(x, jnp.ones(4096))
     assert y.dtype == jnp.bfloat16
@@ -49,24 +107,17 @@ def test_only_the_gated_kind_has_a_gate_matrix(activation):
     p = draw(jax.random.key(0), feedforward_weights(6, 10, activation, 0.25))
     assert (p.gate is not None) == (activation == "swiglu")
     assert jnp.abs(p.down).max() <= 3 * 0.25 / math.sqrt(10)
+    if p.gate is None:
+        with pytest.raises(ValueError, match="swiglu needs a gate matrix"):
+            feedforward(p, jnp.zeros((1, 2, 6)), "swiglu")
 
 
-def test_swiglu_without_its_gate_matrix_is_an_error():
-    with pytest.raises(ValueError, match="swiglu needs a gate matrix"):
-        feedforward(draw(jax.random.key(0), feedforward_weights(4, 8, "relu", 1.0)), jnp.zeros((1, 2, 4)), "swiglu")
-
-
-def test_look_up_and_its_gradient_are_those_of_one_hot_products():
-    table, tokens, weights = numbers(0, 7, 4), jnp.asarray([[1, 6, 1], [0, 2, 2]]), numbers(1, 2, 3, 4)
-    one_hot = np.eye(7, dtype=np.float32)[np.asarray(tokens)]
+def test_look_up_and_its_gradient_are_those_of_one_hot_products_of_tokens_within_the_vocabulary():
+    table, tokens, weights = numbers(0, 7, 4), jnp.asarray([[1, 9, 1], [-1, 2, 2]]), numbers(1, 2, 3, 4)
+    one_hot = np.eye(7, dtype=np.float32)[np.clip(np.asarray(tokens), 0, 6)]
     np.testing.assert_array_equal(embed(table, tokens, scaled=False), one_hot @ np.asarray(table))
     gradient = jax.grad(lambda table: jnp.sum(weights * embed(table, tokens, scaled=False)))(table)
     np.testing.assert_allclose(gradient, np.einsum("btv,btd->vd", one_hot, weights), atol=1e-6)
-
-
-def test_tokens_outside_the_vocabulary_are_clipped():
-    table = numbers(3, 5, 4)
-    np.testing.assert_array_equal(embed(table, jnp.asarray([[9, -1]]), scaled=False)[0], table[jnp.asarray([4, 0])])
 
 
 def test_logits_are_float32_inner_products():
@@ -77,13 +128,8 @@ def test_logits_are_float32_inner_products():
 
 def test_losses_are_negative_log_probabilities():
     scores, targets = 4 * numbers(6, 2, 3, 5), jnp.asarray([[0, 4, 2], [1, 1, 3]])
-    exact = np.asarray(scores, np.float64)
-    probabilities = np.exp(exact) / np.exp(exact).sum(axis=-1, keepdims=True)
+    exact = np.exp(np.asarray(scores, np.float64))
+    probabilities = exact / exact.sum(axis=-1, keepdims=True)
     chosen = np.take_along_axis(probabilities, np.asarray(targets)[..., None], axis=-1)[..., 0]
     np.testing.assert_allclose(token_losses(scores, targets), -np.log(chosen), rtol=1e-5)
-
-
-def test_losses_of_huge_scores_are_finite_and_of_equal_scores_ln_of_the_vocabulary():
-    huge = jnp.asarray([[[1e30, 0.0, -1e30]]])
-    assert np.isfinite(token_losses(huge, jnp.asarray([[2]]))).all()
-    np.testing.assert_allclose(token_losses(jnp.zeros((1, 1, 256)), jnp.asarray([[7]])), np.log(256), rtol=1e-6)
+    assert np.isfinite(token_losses(jnp.asarray([[[1e30, 0.0, -1e30]]]), jnp.asarray([[2]]))).all()

@@ -5,23 +5,20 @@ import re
 import jax
 import jax.numpy as jnp
 import numpy as np
+import pytest
+from jax.sharding import PartitionSpec as P
 
 from leadline.model.layout import row_major
 from leadline.model.linear import project
-from leadline.model.mesh import make_mesh
 from leadline.model.norm import rms_norm
 
 X = jnp.arange(12.0).reshape(3, 4)
 
 
-def test_values_and_gradients_pass_unchanged():
-    np.testing.assert_array_equal(jax.jit(lambda x: row_major(x.T))(X), X.T)
-    found = jax.jit(jax.grad(lambda x: jnp.sum(jnp.sin(row_major(x.T)))))(X)
-    np.testing.assert_allclose(found, jnp.cos(X), rtol=1e-6)
-
-
-def test_it_works_without_jit_and_under_vmap():
+def test_a_layout_leaves_values_and_gradients_with_or_without_jit_and_under_vmap():
     np.testing.assert_array_equal(row_major(X.T), X.T)
+    np.testing.assert_array_equal(jax.jit(lambda x: row_major(x.T))(X), X.T)
+    np.testing.assert_allclose(jax.jit(jax.grad(lambda x: jnp.sum(jnp.sin(row_major(x.T)))))(X), jnp.cos(X), rtol=1e-6)
     stacked = jnp.stack([X, -X])
     np.testing.assert_array_equal(jax.vmap(lambda x: row_major(x.T))(stacked), jnp.swapaxes(stacked, 1, 2))
 
@@ -32,12 +29,12 @@ def test_an_accelerator_is_left_its_own_layout():
     assert "LayoutConstraint" in jax.jit(row_major).trace(X).lower(lowering_platforms=("cpu",)).as_text()
 
 
+@pytest.mark.usefixtures("mesh")
 def test_the_gradient_of_a_weight_multiplies_rows_by_rows():
     """XLA's CPU back end would contract the first axis of both factors at half the rate."""
-    x, w = jnp.ones((8, 16, 32)), jnp.ones((32, 48))
-    with jax.set_mesh(make_mesh()):
-        loss = jax.jit(jax.grad(lambda x, w: jnp.sum(project(x, w, out_sharding=jax.P("data", None, "model")) ** 2), argnums=1))
-        compiled = loss.lower(x, w).compile().as_text() or ""
+    x, w, spec = jnp.ones((8, 16, 32)), jnp.ones((32, 48)), P("data", None, "model")
+    loss = jax.jit(jax.grad(lambda x, w: jnp.sum(project(x, w, out_sharding=spec) ** 2), argnums=1))
+    compiled = loss.lower(x, w).compile().as_text() or ""
     products = re.findall(r"f32\[32,48\]\S* dot\(.*?lhs_contracting_dims=\{(\d)\}, rhs_contracting_dims=\{(\d)\}", compiled)
     assert products == [("1", "0")]
 

@@ -1,4 +1,4 @@
-"""Blocks of toy size, and weights drawn by numpy: to compile the random numbers of an initialiser takes seconds a shape."""
+"""Decoders of toy size, and weights drawn by numpy: to compile the random numbers of an initialiser takes seconds a shape."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -10,6 +10,10 @@ import numpy as np
 
 from leadline.model.attention.gate import GateConfig
 from leadline.model.block import BlockConfig
+from leadline.model.decoder import Decoder, DecoderConfig, init_decoder
+from leadline.model.positions.alibi import alibi_slopes
+from leadline.model.positions.frequencies import inverse_frequencies
+from leadline.model.positions.tables import PositionTables, position_tables
 
 Tree = TypeVar("Tree")
 
@@ -22,6 +26,27 @@ VARIANTS = {
     "relu": replace(BLOCK, normalizer="relu_by_keys", gate=GateConfig("value", "channel")),
     "key": replace(BLOCK, gate=GateConfig("key", "channel"), placement="post", activation="gelu"),
 }
+CONFIG = DecoderConfig(vocabulary=29, layers=2, block=BLOCK, tied=False)
+FREQUENCIES = inverse_frequencies(8, 100.0)
+
+
+def nope(layers: int = 2, **fields: Any) -> PositionTables:
+    return position_tables(layers, 4, 8, **fields)
+
+
+def rope(layers: int = 2, **fields: Any) -> PositionTables:
+    return nope(layers, **{"inverse_frequencies": FREQUENCIES} | fields)
+
+
+def alibi(layers: int = 2) -> PositionTables:
+    return nope(layers, slopes=alibi_slopes(4))
+
+
+def weights(cfg: DecoderConfig = CONFIG, *, sink_logit: float = -np.inf) -> Decoder:
+    """Embeddings N(0, 1), the rest as `drawn`."""
+    p = drawn(lambda: init_decoder(jax.random.key(0), cfg), seed=2)
+    blocks = replace(p.blocks, sink_logit=jnp.full_like(p.blocks.sink_logit, sink_logit))
+    return replace(p, embedding=4 * p.embedding, blocks=blocks)
 
 
 def drawn(init: Callable[[], Tree], seed: int = 0) -> Tree:

@@ -18,7 +18,6 @@ pytestmark = [pytest.mark.oracle, pytest.mark.usefixtures("mesh")]
 
 # Tokens, query heads, key heads, channels, window, whether there is ALiBi, and which tokens are padding.
 CASES: dict[str, tuple[int, int, int, int, int, bool, slice]] = {
-    "one token": (1, 2, 1, 4, 1, False, slice(0)),
     "groups": (32, 6, 3, 4, 2**30, False, slice(10)),
     "ALiBi": (33, 5, 5, 16, 2**30, True, slice(0)),
     "window": (40, 4, 4, 2, 3, True, slice(13)),

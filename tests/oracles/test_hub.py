@@ -28,9 +28,7 @@ def _texts(entry: str, most: int) -> list[bytes]:
 
 
 def test_the_first_rows_with_text_are_documents(tmp_path: Path) -> None:
-    _write(
-        tmp_path / "set" / "train.jsonl", {"text": "é", "id": 1}, {"text": ""}, {"text": None}, {"text": "two"}, {"text": "3"}
-    )
+    _write(tmp_path / "set" / "train.jsonl", *({"text": text} for text in ("é", "", None, "two", "3")))
     entry = f"hub:{tmp_path / 'set'}"
     assert _texts(entry, 2) == ["é".encode(), b"two"]
     assert _texts(entry, 100) == ["é".encode(), b"two", b"3"]
@@ -54,25 +52,22 @@ def test_a_split_and_a_configuration_are_chosen(tmp_path: Path) -> None:
     assert _texts(f"hub:{folder}:default:validation", 9) == [b"held out"]
 
 
-@pytest.mark.parametrize(("behind", "why"), [("::nowhere", "nowhere"), (":nothing", "nothing")])
-def test_a_split_or_configuration_that_is_not_there_is_named(tmp_path: Path, behind: str, why: str) -> None:
+@pytest.mark.parametrize(("behind", "why"), [("::nowhere", "nowhere"), (":nothing", "nothing"), ("/nowhere", "")])
+def test_a_set_split_or_configuration_that_is_not_there_is_named(tmp_path: Path, behind: str, why: str) -> None:
     _write(tmp_path / "train.jsonl", {"text": "one"})
     with pytest.raises(UserError, match=rf"hub:.+{behind}: cannot be read \(.*{why}.*\); check name"):
         _texts(f"hub:{tmp_path}{behind}", 1)
 
 
-def test_a_set_without_text_names_its_columns(tmp_path: Path) -> None:
-    _write(tmp_path / "a" / "train.jsonl", {"body": "one", "id": 1})
-    with pytest.raises(UserError, match="""no column "text"; its columns are 'body', 'id'"""):
-        _texts(f"hub:{tmp_path / 'a'}", 1)
-    _write(tmp_path / "b" / "train.jsonl", {"text": ""}, {"text": ""})
-    with pytest.raises(UserError, match="no row has text"):
-        _texts(f"hub:{tmp_path / 'b'}", 1)
-    _write(tmp_path / "c" / "train.jsonl", {"text": 1})
-    with pytest.raises(UserError, match='row 1: "text" is of type int; it must be a string'):
-        _texts(f"hub:{tmp_path / 'c'}", 1)
-
-
-def test_a_set_that_is_not_there_is_named(tmp_path: Path) -> None:
-    with pytest.raises(UserError, match=r"hub:.+nowhere: cannot be read \(.+\); check name"):
-        _texts(f"hub:{tmp_path / 'nowhere'}", 1)
+@pytest.mark.parametrize(
+    ("rows", "message"),
+    [
+        ([{"body": "one", "id": 1}], """no column "text"; its columns are 'body', 'id'"""),
+        ([{"text": ""}, {"text": ""}], "no row has text"),
+        ([{"text": 1}], 'row 1: "text" is of type int; it must be a string'),
+    ],
+)
+def test_a_set_without_text_is_named(tmp_path: Path, rows: list[dict[str, object]], message: str) -> None:
+    _write(tmp_path / "train.jsonl", *rows)
+    with pytest.raises(UserError, match=message):
+        _texts(f"hub:{tmp_path}", 1)

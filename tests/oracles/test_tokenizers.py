@@ -23,6 +23,8 @@ from leadline.tokenization.pretokenization import COVERING, PATTERNS
 from leadline.tokenization.tokenizer import Tokenizer as Tokenized
 from leadline.tokenization.unigram.training import train_unigram
 from leadline.tokenization.word import train_words
+from leadline.tokenization.wordpiece.tokenizer import WordPieceTokenizer
+from leadline.tokenization.wordpiece.training import merge_steps as wordpiece_steps
 from leadline.tokenization.wordpiece.training import train_wordpiece
 from leadline.tokenization.words import word_counts
 
@@ -102,29 +104,21 @@ def test_ids_of_bytes(documents: list[str], mixed: list[str], pattern: str) -> N
 
 
 @pytest.mark.parametrize("steps", [(), ("nfkc", "lower", "spaces")])
-@pytest.mark.parametrize("pattern", ["words", "whitespace"])
-def test_ids_of_characters(documents: list[str], mixed: list[str], pattern: str, steps: tuple) -> None:
-    tokenizer = train_bpe(documents[:50], 1000, unit="characters", pattern=pattern, single_digits=True, normalization=steps)
-    compare(tokenizer, documents[:80] + mixed)
-
-
-@pytest.mark.parametrize("steps", [(), ("nfkc", "lower", "spaces")])
 @pytest.mark.parametrize("pattern", sorted(PATTERNS))
-def test_ids_of_words_and_pieces(documents: list[str], mixed: list[str], pattern: str, steps: tuple) -> None:
+def test_ids_of_characters_words_and_pieces(documents: list[str], mixed: list[str], pattern: str, steps: tuple) -> None:
     some, texts = documents[:8], documents[:20] + mixed
     cutting: dict = {"pattern": pattern, "normalization": steps}
+    if pattern not in COVERING:
+        compare(train_bpe(documents[:50], 1000, unit="characters", single_digits=True, **cutting), texts)
     compare(train_words(some, 1000, single_digits=True, **cutting), texts)
     compare(train_wordpiece(some, 1000, "frequency", **cutting).tokenizer(), texts)
     compare(train_unigram(some, 1000, byte_fallback=True, **cutting).tokenizer, texts)
 
 
-def test_ids_of_a_unigram_tokenizer_without_a_pattern(documents: list[str], mixed: list[str]) -> None:
+def test_ids_without_a_pattern(documents: list[str], mixed: list[str]) -> None:
     cut = train_unigram(documents[:8], 1000, escape=True, dummy_prefix=True).tokenizer
-    compare(replace(cut, pattern=None), documents[:20] + mixed)
-
-
-def test_ids_of_characters_alone(documents: list[str], mixed: list[str]) -> None:
-    compare(train_characters(documents[:20]), documents[:20] + mixed)
+    for tokenizer in (replace(cut, pattern=None), train_characters(documents[:20])):
+        compare(tokenizer, documents[:20] + mixed)
 
 
 def compare(tokenizer: Tokenized, texts: list[str]) -> None:
@@ -135,20 +129,52 @@ def compare(tokenizer: Tokenized, texts: list[str]) -> None:
         assert to_huggingface(tokenizer).encode(texts[0]).ids == tokenizer.encode(texts[0]).tolist()
 
 
+def by_ranks(tokenizer: BpeTokenizer) -> tuple[tiktoken.Encoding, RankTokenizer]:
+    """The vocabulary of a list of merges as ranks, theirs and ours."""
+    ranks = {piece: rank for rank, piece in enumerate(tokenizer.table[3:])}
+    theirs = tiktoken.Encoding("toy", pat_str=PATTERNS["gpt2"], mergeable_ranks=ranks, special_tokens={})
+    return theirs, RankTokenizer("toy", "gpt2", ranks)
+
+
 def test_a_list_of_merges_and_ranks_are_two_rules() -> None:
     """Merges (b, c), (a, b), (ab, c): the list makes a|bc of abc, the ranks abc, in the libraries as here."""
     letter = {c: 3 + i for i, c in enumerate(map(chr, range(33, 127)))}
-    merges = ((letter["b"], letter["c"]), (letter["a"], letter["b"]), (260, letter["c"]))
-    tokenizer = BpeTokenizer(merges)
-    ranks = {piece: rank for rank, piece in enumerate(tokenizer.table[3:])}
-    by_rank = tiktoken.Encoding("toy", pat_str=PATTERNS["gpt2"], mergeable_ranks=ranks, special_tokens={})
+    tokenizer = BpeTokenizer(((letter["b"], letter["c"]), (letter["a"], letter["b"]), (260, letter["c"])))
+    theirs, ours = by_ranks(tokenizer)
     assert to_huggingface(tokenizer).encode("abc").ids == tokenizer.encode("abc").tolist() == [letter["a"], 259]
-    assert by_rank.encode_ordinary("abc") == RankTokenizer("toy", "gpt2", ranks).encode("abc").tolist() == [258]
+    assert theirs.encode_ordinary("abc") == ours.encode("abc").tolist() == [258]
 
 
 def test_ranks_of_a_trained_vocabulary_give_the_ids_of_its_merges(documents: list[str]) -> None:
     tokenizer = train_bpe(documents[:50], 3000)
-    ranks = {piece: rank for rank, piece in enumerate(tokenizer.table[3:])}
-    by_rank = tiktoken.Encoding("toy", pat_str=PATTERNS["gpt2"], mergeable_ranks=ranks, special_tokens={})
+    theirs, _ = by_ranks(tokenizer)
     for text in documents[50:80]:
-        assert [i + 3 for i in by_rank.encode_ordinary(text)] == tokenizer.encode(text).tolist()
+        assert [i + 3 for i in theirs.encode_ordinary(text)] == tokenizer.encode(text).tolist()
+
+
+HUGS = {"hug": 10, "pug": 5, "pun": 12, "bun": 4, "hugs": 5}
+PIECES = st.lists(st.tuples(st.booleans(), st.text("abcé😀", min_size=1, max_size=4)), min_size=1, max_size=30, unique=True)
+
+
+@given(PIECES, st.text("abcé😀 ", max_size=40), st.integers(1, 10))
+def test_ids_and_places_of_any_vocabulary_of_wordpiece(pieces: list, text: str, longest: int) -> None:
+    """Every special has a name that no text holds."""
+    ours = WordPieceTokenizer(tuple("##" * inside + piece for inside, piece in pieces), "whitespace", longest_word=longest)
+    names = [*(f"[{name}]" for name in ours.specials.named()), *ours.pieces]
+    vocabulary = {name: i for i, name in enumerate(names)}
+    theirs = Tokenizer(models.WordPiece(vocabulary, unk_token="[unk]", max_input_chars_per_word=longest))
+    theirs.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
+    expected, (ids, places) = theirs.encode(text), ours.encode_with_offsets(text)
+    assert ids.tolist() == expected.ids
+    assert [text.encode()[a:b].decode() for a, b in places] == [text[a:b] for a, b in expected.offsets]
+
+
+def test_their_trainer_of_wordpiece_goes_by_frequency() -> None:
+    """Its first step is ours by frequency, and not ours by the ratio."""
+    theirs = Tokenizer(models.WordPiece(unk_token="[unk]"))
+    trainer = trainers.WordPieceTrainer(vocab_size=12, show_progress=False)  # 7 characters, 4 with ##, and one step
+    theirs.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
+    theirs.train_from_iterator([" ".join([word] * count) for word, count in HUGS.items()], trainer)
+    vocabulary = theirs.get_vocab()
+    assert next(wordpiece_steps(HUGS, "frequency")).piece in vocabulary
+    assert next(wordpiece_steps(HUGS, "ratio")).piece not in vocabulary

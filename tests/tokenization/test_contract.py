@@ -1,5 +1,7 @@
-"""What every tokenizer guarantees, on one or more of each kind."""
+"""What every tokenizer guarantees, on one or more of each kind, and folders that are not as they were written."""
 
+import hashlib
+import json
 import random
 from dataclasses import fields, replace
 from pathlib import Path
@@ -10,11 +12,11 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from leadline.tokenization.base import TableTokenizer
-from leadline.tokenization.bpe.tokenizer import train_bpe
+from leadline.tokenization.bpe.tokenizer import BpeTokenizer, train_bpe
 from leadline.tokenization.byte import ByteTokenizer
 from leadline.tokenization.character import train_characters
 from leadline.tokenization.formats.fast import FastTokenizer
-from leadline.tokenization.formats.saving import load, save
+from leadline.tokenization.formats.saving import DEFINITION, MANIFEST, load, of_definition, save
 from leadline.tokenization.formats.tiktoken import RankTokenizer
 from leadline.tokenization.normalization import normalize
 from leadline.tokenization.tokenizer import Tokenizer
@@ -146,14 +148,72 @@ def test_different_tokenizers_have_different_digests() -> None:
     assert len({tokenizer.digest() for tokenizer in tokenizers}) == len(tokenizers)
 
 
-@pytest.mark.parametrize(
-    ("tokenizer", "digest"),
-    [
-        (ByteTokenizer(), "72a0a4ed0dcd4fb267b48c5dc1c54d3d353fce209d9f820bd6292b7099b37d68"),
-        (replace(BPE, merges=((68, 69),)), "c1489e6cdd2e0694028677717df31cfbaf6559e09867f16659d800b03944e3e4"),
-    ],
-    ids=["byte", "bpe"],
-)
-def test_digests_stay(tokenizer: Tokenizer, digest: str) -> None:
+def test_digests_stay() -> None:
     """Token files and records are keyed by them: they change only when the same text gets other ids."""
-    assert tokenizer.digest() == digest
+    assert ByteTokenizer().digest() == "72a0a4ed0dcd4fb267b48c5dc1c54d3d353fce209d9f820bd6292b7099b37d68"
+    merged = replace(BPE, merges=((68, 69),))
+    assert merged.digest() == "c1489e6cdd2e0694028677717df31cfbaf6559e09867f16659d800b03944e3e4"
+
+
+DEEP = b"[" * 100_000
+NO_DIGEST = f"{MANIFEST}: a digest is missing"
+NOT_WRITTEN = f"{DEFINITION}: not the file that was written"
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """Saved twice, which changes nothing."""
+    save(BpeTokenizer(()), tmp_path)
+    save(BpeTokenizer(()), tmp_path)
+    assert sorted(path.name for path in tmp_path.iterdir()) == [DEFINITION, MANIFEST]
+    return tmp_path
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "message"),
+    [
+        (MANIFEST, None, "no tokenizer is saved there"),
+        (MANIFEST, b"{", f"{MANIFEST}: not JSON"),
+        (MANIFEST, b"[]", f"{MANIFEST}: not an object"),
+        (MANIFEST, DEEP, f"{MANIFEST}: not JSON"),
+        *((DEFINITION, content, NOT_WRITTEN) for content in (None, b"", b"{}")),
+    ],
+    ids=["no manifest", "cut", "list", "deep", "no definition", "empty", "another"],
+)
+def test_a_file_that_is_gone_or_another(folder: Path, name: str, content: bytes | None, message: str) -> None:
+    (folder / name).unlink() if content is None else (folder / name).write_bytes(content)
+    with pytest.raises(ValueError, match=message):
+        load(folder)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"format": 2}, "format 2 is not 1"),
+        ({"digest": "0"}, "would give other ids"),
+        ({"digest": None}, NO_DIGEST),
+        ({"files": []}, NO_DIGEST),
+    ],
+    ids=str,
+)
+def test_another_manifest_is_refused(folder: Path, change: dict, message: str) -> None:
+    manifest = json.loads((folder / MANIFEST).read_bytes())
+    (folder / MANIFEST).write_text(json.dumps(manifest | change))
+    with pytest.raises(ValueError, match=message):
+        load(folder)
+
+
+@pytest.mark.parametrize("change", [{"merges": 5}, {"merges": [1]}, {"alphabet": None}, {"normalization": None}])
+def test_a_definition_with_values_of_other_types_is_refused(folder: Path, change: dict) -> None:
+    definition = json.dumps(json.loads((folder / DEFINITION).read_bytes()) | change).encode()
+    manifest = json.loads((folder / MANIFEST).read_bytes()) | {"files": {DEFINITION: hashlib.sha256(definition).hexdigest()}}
+    (folder / DEFINITION).write_bytes(definition)
+    (folder / MANIFEST).write_text(json.dumps(manifest))
+    with pytest.raises(ValueError, match=f"{DEFINITION}: not the definition of a tokenizer"):
+        load(folder)
+
+
+@pytest.mark.parametrize("kind", ["rune", [], None])
+def test_an_unknown_kind_is_named(kind: object) -> None:
+    with pytest.raises(ValueError, match="is not a known kind of tokenizer"):
+        of_definition({"kind": kind})

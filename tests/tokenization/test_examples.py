@@ -80,18 +80,8 @@ BYTES_OF_SIGN = [4 + 0xE2, 4 + 0x96, 4 + 0x81]
 # Of the normalised text. An end of a word, a space that was put before the text and what a pattern leaves out have none.
 OFFSETS: dict[str, tuple[Tokenizer, str, list[int], list[list[int]]]] = {
     "character": (train_characters(["é"], normalization=["nfc"]), "e\u0301\x00", [4, 1], [[0, 2], [2, 3]]),
-    "word": (
-        train_words(["é x"], normalization=["lower", "spaces"]),
-        " É  €  X",
-        [5, 1, 4],
-        [[0, 2], [3, 6], [7, 8]],
-    ),
-    "wordpiece": (
-        replace(PIECES, normalization=("nfc", "lower")),
-        "AE\u0301 ñA",
-        [6, 15, 1],
-        [[0, 1], [1, 3], [4, 7]],
-    ),
+    "word": (train_words(["é x"], normalization=["lower", "spaces"]), " É  €  X", [5, 1, 4], [[0, 2], [3, 6], [7, 8]]),
+    "wordpiece": (replace(PIECES, normalization=("nfc", "lower")), "AE\u0301 ñA", [6, 15, 1], [[0, 1], [1, 3], [4, 7]]),
     "bpe": (replace(MERGES, pattern=r"\d+"), "é1 23", list(map(byte_id, "123")), [[2, 3], [4, 5], [5, 6]]),
     "character-bpe": (NFC_LOW, "e\u0301  low", [1, 7, 8, 9], [[0, 2], [2, 2], [4, 6], [6, 7]]),
     "unigram": (BYTEWISE, "a€b", [261, *(4 + byte for byte in "€".encode()), 263], [[i, i + 1] for i in range(5)]),

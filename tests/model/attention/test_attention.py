@@ -74,7 +74,7 @@ def test_output_and_statistics_are_those_of_whole_matrices(path: str, case: str)
     assert_equal_to_naive(random_heads(7, 2, TOKENS, 4, 2, 8), fields(**CASES[case]), PATHS[path])
 
 
-@pytest.mark.parametrize(("groups", "tokens"), [(1, 1), (4, 2), (1, 129), (4, 300)])
+@pytest.mark.parametrize(("groups", "tokens"), [(4, 1), (1, 300)])
 def test_texts_shorter_and_longer_than_a_block(groups: int, tokens: int) -> None:
     qkv = random_heads(tokens, 2, tokens, 4, groups, 8)
     assert_equal_to_naive(qkv, arguments(sink_logit=jnp.asarray([-jnp.inf, 0.0, 1.5, -2.0])))
@@ -114,17 +114,8 @@ def test_32k_tokens_and_all_statistics_take_less_than_25_mib_a_head() -> None:
     assert plan.temp_size_in_bytes + plan.output_size_in_bytes < 4 * 25 * 2**20
 
 
-def test_the_defaults_need_no_mesh_and_no_jit() -> None:
-    """Without a mesh, eagerly: the plain softmax on one device, and its gradient."""
-    q, k, v = random_heads(13, 2, 9, 4, 2, 8)
-    with jax.sharding.use_abstract_mesh(jax.sharding.AbstractMesh((), ())):
-        np.testing.assert_allclose(attention(q, k, v)[0], naive_attention(q, k, v).output, atol=1e-5)
-        assert np.isfinite(jax.grad(lambda q: jnp.sum(attention(q, k, v)[0]))(q)).all()
-
-
-@pytest.mark.parametrize("first_query", [0, 5])
-def test_rows_of_a_text_are_those_of_the_whole_text(first_query: int) -> None:
-    q, k, v = random_heads(14, 2, 12, 4, 2, 8)
+def test_rows_of_a_text_are_those_of_the_whole_text() -> None:
+    (q, k, v), first_query = random_heads(14, 2, 12, 4, 2, 8), 5
     given = {"window": 5, "initial_tokens": 2, "slopes": SLOPES, "sink_logit": 0.5}
     rows, _ = attend_rows(q[:, first_query:], k, v, **arguments(**given, first_query=first_query))
     np.testing.assert_allclose(rows, naive_attention(q, k, v, **arguments(**given)).output[:, first_query:], atol=1e-5)

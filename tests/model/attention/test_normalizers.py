@@ -1,6 +1,6 @@
 """One contract over all normalizers: their equation in float64, their sums, their gradients, and rows that see nothing."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 import jax
 import jax.numpy as jnp
@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from jax.test_util import check_grads
 
-from leadline.model.attention.normalizers import NORMALIZERS, Terms, is_softmax, rectified, softpick
+from leadline.model.attention.normalizers import NORMALIZERS, Terms, is_softmax
 
 PARAMETERS = jnp.asarray([-0.05, 1.2])  # low and high of the clipped softmax; the first is the bias of a sigmoid
 ALL = pytest.mark.parametrize("name", NORMALIZERS)
@@ -66,18 +66,10 @@ def test_weights_are_those_of_the_equation(name: str, scale: float) -> None:
 
 
 @ALL
-def test_statistics_are_shares_of_the_absolute_weights(name: str) -> None:
+def test_statistics_are_shares_of_the_absolute_weights_and_the_softmax_alone_has_a_log_sum_exp(name: str) -> None:
     found = terms(name, scores(), 0.3 if name in ("softmax", "clipped") else -np.inf)
     np.testing.assert_allclose(found.mass, np.sum(np.abs(found.numerators), axis=-1) + np.asarray(found.sink), rtol=1e-6)
-
-
-@ALL
-def test_a_row_that_sees_nothing_has_no_weights_and_finite_gradients(name: str) -> None:
-    unseen = jnp.full((1, 5), -jnp.inf)
-    found = terms(name, unseen)
-    np.testing.assert_array_equal(weights(found), 0)
-    np.testing.assert_array_equal(found.mass, 1)
-    assert np.isfinite(jax.grad(lambda x: jnp.sum(weights(terms(name, x))))(unseen)).all()
+    assert is_softmax(NORMALIZERS[name](PARAMETERS)) == (found.lse is not None) == (name == "softmax")
 
 
 @ALL
@@ -94,25 +86,21 @@ def test_scores_of_any_size_are_finite(name: str, score: float) -> None:
     assert np.isfinite(gradient).all()
 
 
-@ALL
-def test_only_the_softmax_has_a_log_sum_exp(name: str) -> None:
-    assert is_softmax(NORMALIZERS[name](PARAMETERS)) == (terms(name, scores()).lse is not None) == (name == "softmax")
+@pytest.mark.parametrize(
+    ("names", "score"), [(NORMALIZERS, -np.inf), (("relu", "relu_by_keys", "relu_by_sum", "softpick"), -0.5)]
+)
+def test_a_row_that_sees_nothing_or_attends_to_nothing_has_no_weights_and_finite_gradients(
+    names: Iterable, score: float
+) -> None:
+    for name in names:
+        row = jnp.full((1, 5), score)
+        found = terms(name, row)
+        np.testing.assert_array_equal(weights(found), 0, err_msg=name)
+        np.testing.assert_array_equal(found.mass, 1, err_msg=name)
+        assert np.isfinite(jax.grad(lambda x, name=name: jnp.sum(weights(terms(name, x))))(row)).all(), name
 
 
-def test_clipped_weights_are_exactly_zero_and_one_and_have_no_gradient() -> None:
-    np.testing.assert_array_equal(weights(terms("clipped", jnp.log(jnp.asarray([[0.97, 0.02, 0.01]])))), [[1, 0, 0]])
-    x = jnp.log(jnp.asarray([[0.97, 0.02, 0.01]]))
-    np.testing.assert_array_equal(jax.grad(lambda x: terms("clipped", x).numerators[0, 0])(x), 0)
-
-
-def test_softpick_gives_scores_below_zero_nothing_and_still_a_gradient() -> None:
-    x = jnp.asarray([[1.0, -1.0]])
-    assert weights(softpick(x))[0, 1] == 0
-    assert jax.grad(lambda x: weights(softpick(x))[0, 0])(x)[0, 1] > 0
-
-
-@pytest.mark.parametrize("divisor", ["one", "keys", "sum"])
-def test_rectified_attention_may_attend_to_nothing(divisor: str) -> None:
-    found = rectified(-abs(scores()), divisor=divisor)  # pyright: ignore[reportArgumentType]
-    np.testing.assert_array_equal(weights(found), 0)
-    np.testing.assert_array_equal(found.mass, 1)
+def test_softpick_alone_has_a_gradient_where_a_weight_is_zero() -> None:
+    for name, x in (("clipped", jnp.log(jnp.asarray([[0.97, 0.02, 0.01]]))), ("softpick", jnp.asarray([[1.0, -1.0]]))):
+        assert weights(terms(name, x))[0, -1] == 0
+        assert np.any(jax.grad(lambda x, name=name: weights(terms(name, x))[0, 0])(x)) == (name == "softpick")

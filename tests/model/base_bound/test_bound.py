@@ -7,15 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from leadline.model.base_bound.bound import (
-    BaseBound,
-    all_bases,
-    bound_of,
-    joined,
-    parts,
-    restricted,
-    restrictions,
-)
+from leadline.model.base_bound.bound import BaseBound, all_bases, bound_of, joined, parts, restricted, restrictions
 from leadline.model.base_bound.sums import first_violation, similarity_sums, violations
 from leadline.model.positions.frequencies import inverse_frequencies
 
@@ -26,10 +18,6 @@ def base_bound(head_dim: int, length: int, *, every: int = 1) -> BaseBound:
 
 def naive_sum(base: float, m: int, head_dim: int) -> float:
     return sum(math.cos(m * base ** (-2 * i / head_dim)) for i in range(head_dim // 2))
-
-
-def is_feasible(base: float, head_dim: int, length: int) -> bool:
-    return first_violation(base, head_dim, length) is None
 
 
 @given(st.floats(1, 1e7), st.sampled_from([2, 4, 6, 32, 128]), st.integers(1, 700))
@@ -50,16 +38,10 @@ def test_sums_keep_their_phase_at_a_million_tokens():
     ("head_dim", "length", "infimum", "largest_infeasible"),
     [
         (128, 1024, 4293.44, 6.02e3),
-        (128, 2048, 11587.3, 2.28e4),
         (128, 4096, 26952.4, 58789),
-        (32, 128, 1029, 1218),
         (32, 512, 1.25e4, 1.88e4),
-        (32, 2048, 2.0e5, 1.7e6),
-        (64, 128, 463, 463),
         (64, 1024, 7753, 2.3e4),
-        (64, 4096, 1.0e5, 9.8e5),
         (256, 128, 218, 218),
-        (256, 2048, 6564, 1.03e4),
     ],
 )
 def test_bounds(head_dim, length, infimum, largest_infeasible):
@@ -68,28 +50,14 @@ def test_bounds(head_dim, length, infimum, largest_infeasible):
     assert bound.largest_infeasible == pytest.approx(largest_infeasible, rel=2e-3 if head_dim == 128 else 3e-2)
 
 
-def test_islands_of_4096_tokens():
-    bound = base_bound(128, 4096)
-    assert len(bound.islands) + 1 == 16
-    assert [tuple(round(edge) for edge in island) for island in bound.islands[:4]] == [
-        (26952, 26973),
-        (28629, 29080),
-        (30127, 30200),
-        (39206, 39307),
-    ]
-
-
-@pytest.mark.parametrize(("head_dim", "length"), [(128, 2048), (32, 1024), (8, 1024), (6, 400)])
+@pytest.mark.parametrize(("head_dim", "length"), [(128, 2048), (8, 1024), (6, 400)])
 def test_edges_are_edges(head_dim, length):
     """Just inside every interval all distances hold, just outside one does not."""
     bound = base_bound(head_dim, length)
-    lows = [low for low, _ in bound.islands] + [bound.largest_infeasible]
-    for low in lows:
-        assert is_feasible(low * (1 + 1e-8), head_dim, length)
-        assert not is_feasible(low * (1 - 1e-7), head_dim, length)
-    for _, high in bound.islands:
-        assert is_feasible(high * (1 - 1e-8), head_dim, length)
-        assert not is_feasible(high * (1 + 1e-7), head_dim, length)
+    edges = [(low, 1) for low, _ in bound.islands] + [(high, -1) for _, high in bound.islands] + [(bound.largest_infeasible, 1)]
+    for edge, inwards in edges:
+        assert first_violation(edge * (1 + inwards * 1e-8), head_dim, length) is None
+        assert first_violation(edge * (1 - inwards * 1e-7), head_dim, length) is not None
 
 
 @given(st.integers(2, 16), st.integers(3, 200), st.integers(1, 5))
@@ -159,17 +127,6 @@ def test_counts_of_men_table_4():
         assert (found.first, found.number) == (10264, expected)
 
 
-def test_wrong_arguments_are_named():
-    with pytest.raises(ValueError, match="head dimension 3 must be even"):
-        base_bound(3, 8)
-    with pytest.raises(ValueError, match="every must be at least 1, not 0"):
-        base_bound(4, 8, every=0)
-    with pytest.raises(ValueError, match="must be positive"):
-        first_violation(0.0, 4, 8)
-    with pytest.raises(ValueError, match="length must be at least 1, not 0"):
-        similarity_sums(inverse_frequencies(4, 10.0), 0)
-
-
 def test_pieces_are_restricted_as_the_whole_is():
     bases = restricted(all_bases(64), 300)
     whole = restricted(bases, 1000)
@@ -180,3 +137,17 @@ def test_pieces_are_restricted_as_the_whole_is():
         found = joined([restricted(piece, 1000) for piece in pieces])
         assert found.length == whole.length
         np.testing.assert_allclose(found.intervals, whole.intervals, rtol=0, atol=1e-8)
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: base_bound(3, 8), "head dimension 3 must be even"),
+        (lambda: base_bound(4, 8, every=0), "every must be at least 1, not 0"),
+        (lambda: first_violation(0.0, 4, 8), "must be positive"),
+        (lambda: similarity_sums(inverse_frequencies(4, 10.0), 0), "length must be at least 1, not 0"),
+    ],
+)
+def test_wrong_arguments_are_named(call, message):
+    with pytest.raises(ValueError, match=message):
+        call()

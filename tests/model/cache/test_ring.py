@@ -15,26 +15,20 @@ import pytest
 
 from leadline.model.cache.full import full_cache
 from leadline.model.cache.ring import RingCache, ring_cache
-from leadline.model.decoder import Decoder, DecoderConfig, apply_decoder, extend, init_decoder
-from leadline.model.positions.alibi import alibi_slopes
-from leadline.model.positions.frequencies import inverse_frequencies
-from leadline.model.positions.tables import PositionTables, position_tables
-from tests.model.weights import BLOCK, VARIANTS, drawn
+from leadline.model.decoder import Decoder, DecoderConfig, apply_decoder, extend
+from leadline.model.positions.tables import PositionTables
+from tests.model import weights as toys
+from tests.model.weights import VARIANTS, alibi, nope, rope, weights
 
 pytestmark = pytest.mark.usefixtures("mesh", "quick_to_compile")
 
-CONFIG = DecoderConfig(vocabulary=11, layers=3, block=BLOCK, tied=False)
+CONFIG = replace(toys.CONFIG, layers=3)
 WINDOW, TOKENS, WIDEST, ROOM = 5, 30, 6, 4
 CHUNKS = [10, 10, 10]
 STEP = jax.jit(extend, static_argnames="cfg")
 ONE_PASS = jax.jit(apply_decoder, static_argnames="cfg")
-FREQUENCIES = inverse_frequencies(8, 100.0)
-TABLES = {
-    "rope": position_tables(3, 4, 8, inverse_frequencies=FREQUENCIES),
-    "alibi": position_tables(3, 4, 8, slopes=alibi_slopes(4)),
-    "nope": position_tables(3, 4, 8),
-}
-TEXT = np.random.default_rng(3).integers(0, 11, TOKENS)
+TABLES = {"rope": rope(3), "alibi": alibi(3), "nope": nope(3)}
+TEXT = np.random.default_rng(3).integers(0, 29, TOKENS)
 
 
 class StreamingLLM:
@@ -89,11 +83,6 @@ def _turn(x: np.ndarray, place: int) -> np.ndarray:
     return np.concatenate([z.real, z.imag])
 
 
-def weights(cfg: DecoderConfig = CONFIG) -> Decoder:
-    p = drawn(lambda: init_decoder(jax.random.key(0), cfg), seed=2)
-    return replace(p, embedding=4 * p.embedding)
-
-
 def empty(cfg: DecoderConfig, initial: Any, window: Any, reindexed: Any = True, widest: int = WIDEST) -> RingCache:
     b = cfg.block
     policy = {"initial_tokens": initial, "window": window, "reindexed": reindexed}
@@ -110,52 +99,39 @@ def read(p: Decoder, tables: PositionTables, cache: RingCache, chunks: list[int]
     return np.concatenate(found)
 
 
-@pytest.mark.parametrize("reindexed", [True, False], ids=["cache", "text"])
-@pytest.mark.parametrize("initial", [0, 1, 4])
-@pytest.mark.parametrize("encoding", list(TABLES))
-def test_many_tokens_at_once_are_one_at_a_time(encoding: str, initial: int, reindexed: bool) -> None:
-    p = weights()
+@pytest.mark.parametrize(
+    ("encoding", "initial", "reindexed", "chunks"),
+    [
+        *(("rope", initial, inside, CHUNKS) for initial in (0, 1, 4) for inside in (True, False)),
+        ("alibi", 4, True, CHUNKS),
+        ("nope", 4, True, CHUNKS),
+        ("rope", 2, True, [TOKENS]),
+        ("rope", 2, True, [1, 10, 10, 1, 1, 1, 1, 5]),
+    ],
+)
+def test_many_tokens_at_once_are_one_at_a_time(encoding: str, initial: int, reindexed: bool, chunks: list[int]) -> None:
+    p = weights(CONFIG)
     naive = StreamingLLM(p, initial, WINDOW, encoding, reindexed)
     expected = np.stack([naive.read(token, place) for place, token in enumerate(TEXT)])
-    found = read(p, TABLES[encoding], empty(CONFIG, initial, WINDOW, reindexed), CHUNKS)
+    found = read(p, TABLES[encoding], empty(CONFIG, initial, WINDOW, reindexed), chunks)
     np.testing.assert_allclose(found, expected, atol=1e-5)
     whole, _ = ONE_PASS(p, jnp.asarray(TEXT[None]), TABLES[encoding], CONFIG)
     assert np.abs(found - np.asarray(whole[0])).max() > 1e-2  # something was forgotten
 
 
-@pytest.mark.parametrize("chunks", [[1] * TOKENS, [TOKENS], [1, 10, 10, 1, 1, 1, 1, 5]], ids=str)
-def test_it_does_not_matter_how_many_are_read_at_once(chunks: list[int]) -> None:
-    p = weights()
-    expected = read(p, TABLES["rope"], empty(CONFIG, 2, WINDOW), CHUNKS)
-    found = read(p, TABLES["rope"], empty(CONFIG, 2, WINDOW), chunks)
-    np.testing.assert_allclose(found, expected, atol=1e-5)
-
-
-@pytest.mark.parametrize("variant", VARIANTS)
+@pytest.mark.parametrize("variant", ["KV bias", "norms", "relu"])
 def test_nothing_forgotten_is_one_pass(variant: str) -> None:
     cfg = replace(CONFIG, block=VARIANTS[variant])
-    p = weights(cfg)
-    p = replace(p, blocks=replace(p.blocks, sink_logit=jnp.full_like(p.blocks.sink_logit, 0.5)))
+    p = weights(cfg, sink_logit=0.5)
     whole, _ = ONE_PASS(p, jnp.asarray(TEXT[None]), TABLES["rope"], cfg)
     for initial in (0, 3):
         found = read(p, TABLES["rope"], empty(cfg, initial, TOKENS, widest=TOKENS), CHUNKS, cfg)
         np.testing.assert_allclose(found, np.asarray(whole[0]), atol=2e-5)
 
 
-def test_without_initial_tokens_it_is_a_window() -> None:
-    p = weights()
-    windowed = position_tables(3, 4, 8, inverse_frequencies=FREQUENCIES, window=WINDOW)
-    whole, _ = ONE_PASS(p, jnp.asarray(TEXT[None]), windowed, CONFIG)
-    for tables, width in ((TABLES["rope"], WINDOW), (windowed, WIDEST)):  # the stream's own, and the model's
-        found = read(p, tables, empty(CONFIG, 0, width), CHUNKS)
-        np.testing.assert_allclose(found, np.asarray(whole[0]), atol=1e-5)
-
-
 def test_initial_tokens_of_the_model_are_those_of_a_cache_with_positions_of_the_text() -> None:
     """Which of the two knows the window and the initial tokens does not matter."""
-    p = weights()
-    both = position_tables(3, 4, 8, inverse_frequencies=FREQUENCIES, window=WINDOW, initial_tokens=3)
-    windowed = position_tables(3, 4, 8, inverse_frequencies=FREQUENCIES, window=WINDOW)
+    p, both, windowed = weights(CONFIG), rope(3, window=WINDOW, initial_tokens=3), rope(3, window=WINDOW)
     whole, _ = ONE_PASS(p, jnp.asarray(TEXT[None]), both, CONFIG)
     in_text = {"reindexed": False, "widest": TOKENS}
     policies = ((TABLES["rope"], 3, WINDOW), (windowed, 3, TOKENS), (both, 0, TOKENS), (both, 2, TOKENS), (both, 3, WINDOW))
@@ -167,7 +143,7 @@ def test_initial_tokens_of_the_model_are_those_of_a_cache_with_positions_of_the_
 
 
 def test_a_policy_is_a_value() -> None:
-    p, traced = weights(), []
+    p, traced = weights(CONFIG), []
 
     @jax.jit
     def compiled(initial: Any, window: Any, reindexed: Any) -> Any:
@@ -184,7 +160,7 @@ def test_a_policy_is_a_value() -> None:
 
 def test_memory_does_not_depend_on_the_length_of_the_stream() -> None:
     """What is carried from chunk to chunk is of one size, and the compiled program needs as much beside its losses."""
-    p, chunk = weights(), 8
+    p, chunk = weights(CONFIG), 8
 
     def last(p: Decoder, text: jax.Array) -> jax.Array:
         def step(cache: RingCache, tokens: jax.Array) -> tuple[RingCache, jax.Array]:

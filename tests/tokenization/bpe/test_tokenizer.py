@@ -48,10 +48,6 @@ def test_the_work_grows_with_the_length() -> None:
     assert len(asked) < 5 * 2**12
 
 
-def test_white_space_between_words_becomes_a_space() -> None:
-    assert CHARACTERS.decode(CHARACTERS.encode(" low,\n\tlowest ")) == b"low , lowest"
-
-
 def test_a_shorter_vocabulary_is_that_of_a_shorter_training() -> None:
     assert BYTES.shortened(270) == train_bpe(CORPUS, 270)
     assert CHARACTERS.shortened(50) == train_bpe(CORPUS, 50, unit="characters", pattern="words")

@@ -16,13 +16,6 @@ USUAL = tokenizer_of(MODEL)
 OF_BYTES = trained_model(TEXTS, 320, **BYTEWISE, **PLAIN)
 
 
-def test_the_ids_are_those_of_the_library() -> None:
-    library = sentencepiece.SentencePieceProcessor(model_proto=MODEL)
-    text = "the dog  sat\ton \u2163 logs"
-    assert USUAL.vocabulary_size == library.vocab_size()
-    assert USUAL.encode(text).tolist() == library.encode_as_ids(text)
-
-
 def test_specials_bytes_and_spaces() -> None:
     assert USUAL.specials == Specials(unk=0, bos=1, eos=2)
     assert OF_BYTES.specials == Specials(pad=0, unk=1, bos=2, eos=3)
@@ -31,15 +24,17 @@ def test_specials_bytes_and_spaces() -> None:
     assert any(OF_BYTES.token_bytes(i).startswith(b" t") for i in range(260, OF_BYTES.vocabulary_size))
 
 
-def test_offsets() -> None:
+def test_ids_are_those_of_the_library_and_offsets() -> None:
     """NFKC makes IV of the Roman numeral, of which neither letter is known, and white space is removed."""
     ids, offsets = USUAL.encode_with_offsets(" the  \u2163 cat")
+    assert ids.tolist() == sentencepiece.SentencePieceProcessor(model_proto=MODEL).encode_as_ids(" the  \u2163 cat")
     text = b"the IV cat"
     expected = [b"IV" if i == 0 else USUAL.token_bytes(i).strip() for i in ids.tolist()]
     assert [text[a:b].strip() for a, b in offsets.tolist()] == expected
     assert offsets[-1, 1] == len(text)
-    _, of_bytes = OF_BYTES.encode_with_offsets("€ the")
-    assert of_bytes[:4].tolist() == [[0, 0], [0, 1], [1, 2], [2, 3]]
+    ids, offsets = OF_BYTES.encode_with_offsets("€ the")
+    assert offsets[:4].tolist() == [[0, 0], [0, 1], [1, 2], [2, 3]]
+    assert OF_BYTES.unigram().encode("€ the").tolist() == ids.tolist()
 
 
 def test_only_a_model_that_keeps_everything_is_lossless() -> None:
@@ -48,14 +43,6 @@ def test_only_a_model_that_keeps_everything_is_lossless() -> None:
     plain = tokenizer_of(model + bytes([3 << 3 | 2, 2, 5 << 3, 0]))
     assert [tokenizer.lossless for tokenizer in (plain, tokenizer_of(model), USUAL)] == [True, False, False]
     assert plain.decode(plain.encode(" a ▁\n\x00é ")).decode() == " a ▁\n\x00é "
-
-
-def test_our_segmentation_of_the_same_vocabulary() -> None:
-    ours = OF_BYTES.unigram()
-    for text in [*TEXTS[:5], "", " ", "tho  €ther"]:
-        assert ours.encode(text).tolist() == OF_BYTES.encode(text).tolist()
-        assert ours.encode_with_offsets(text)[1].tolist() == OF_BYTES.encode_with_offsets(text)[1].tolist()
-    assert (ours.table, ours.specials) == (OF_BYTES.table, OF_BYTES.specials)
 
 
 @pytest.mark.parametrize(
