@@ -10,21 +10,27 @@ import numpy as np
 import pytest
 
 from leadline.experiments.config.position import Alibi
-from leadline.experiments.measure.activations import gate_share_under, massive_activations, median_of_sizes
-from leadline.experiments.measure.bound.power_law import fitted
-from leadline.experiments.measure.bound.report import bound_report
-from leadline.experiments.measure.cost import Cost, cost, costs, gini, relative
-from leadline.experiments.measure.exact.multilingual import shares
+from leadline.experiments.measure.bound import bound_report
+from leadline.experiments.measure.exact.base_bound import fitted
+from leadline.experiments.measure.exact.texts import Cost, cost, costs, gini, relative
 from leadline.experiments.measure.exact.tokens import megabytes_per_second
-from leadline.experiments.measure.exact.wordpiece import unigram_bits
-from leadline.experiments.measure.keys import key_cosines, logit_gap, share_outside
+from leadline.experiments.measure.exact.training import shares, unigram_bits
 from leadline.experiments.measure.kinds import recall, retrieval
-from leadline.experiments.measure.kinds.perplexity import tables_at
 from leadline.experiments.measure.kinds.vocabulary import bits_per_byte, rare_shares, token_sizes, unknown_share
+from leadline.experiments.measure.layers import gate_mean, massive_activations, median_of_sizes
 from leadline.experiments.measure.perplexity import last_perplexity, position_edges, token_perplexity
-from leadline.experiments.measure.sinks import active_dormant_share, dormant_share, first_norm_ratio, sink_rate
+from leadline.experiments.measure.sinks import (
+    active_dormant_share,
+    dormant_share,
+    first_norm_ratio,
+    key_cosines,
+    logit_gap,
+    share_outside,
+    sink_rate,
+)
 from leadline.experiments.measure.trained import early_decoding, gradient_norms
 from leadline.experiments.runtime.errors import UserError
+from leadline.model.positions.rotation import tables_at
 from leadline.tokenization.byte import ByteTokenizer
 from tests.experiments.measure.kinds.toys import ROPE, arm
 
@@ -51,8 +57,8 @@ BY_HAND: dict[str, tuple[Callable[[], Any], Any]] = {
         lambda: median_of_sizes(jnp.array([[1, NAN, 3], [INF, 1, INF], [2, INF, 1]], jnp.float32)),
         [NAN, INF, 2],
     ),
-    "a cosine with nothing": (lambda: key_cosines(NAUGHT, ONES, start=1).others, [0, 0]),
-    "a gate at the threshold": (lambda: gate_share_under(jnp.full((1, 1, 1), 0.1), 0.1), [0]),
+    "a cosine with nothing": (lambda: key_cosines(NAUGHT, ONES, start=1)[1], [0, 0]),
+    "a gate at the threshold": (lambda: gate_mean(jnp.full((1, 1, 1), 0.1) < 0.1), [0]),
     "a sink at the threshold": (lambda: sink_rate(jnp.array([[[4.0, 0, 0, 0]]]), token=1, epsilon=1.0), [0]),
     "the last token": (lambda: sink_rate(jnp.array([[[0, 0, 0, 0.5]]]), token=4, epsilon=0.49), [1]),
     # Of shares 1 and 0 one is above 0.3, and so is their mean.

@@ -19,10 +19,9 @@ from jax.sharding import PartitionSpec as P
 from scipy import special, stats
 
 from leadline.experiments.data.text.held_out import HeldOut
-from leadline.experiments.measure import activations
-from leadline.experiments.measure.keys import KeyCosines, KeySubspace, key_cosines, logit_gap, share_outside
+from leadline.experiments.measure import layers
 from leadline.experiments.measure.perplexity import evaluated, loss_by_position, mean_loss, perplexities, position_edges
-from leadline.experiments.measure.sinks import first_norm_ratio, mean_mass, sink_rate
+from leadline.experiments.measure.sinks import first_norm_ratio, key_cosines, logit_gap, mean_mass, share_outside, sink_rate
 from leadline.experiments.measure.trained import early_decoding, gradient_norms
 from leadline.experiments.records.measurement import reading
 from leadline.model.mesh import make_mesh
@@ -54,10 +53,10 @@ def cosine(a: np.ndarray, b: np.ndarray) -> float:
 
 
 def cosines(start: int) -> Formula:
-    def expected(query: np.ndarray, key: np.ndarray) -> KeyCosines:
+    def expected(query: np.ndarray, key: np.ndarray) -> tuple[Any, Any]:
         first: Any = by_head(query, key, start, lambda q, k, _: cosine(q, k[0]))
         others: Any = by_head(query, key, start, lambda q, k, t: np.mean([cosine(q, x) for x in k[1 : t + 1]]))
-        return KeyCosines(first, others)
+        return first, others
 
     return Formula(lambda q, k: key_cosines(q, k, start=start), expected, (QUERY, KEY))
 
@@ -77,8 +76,8 @@ def outside(energy: float) -> Formula:
         off = first - first @ axes[:dims].T @ axes[:dims]
         return np.mean(np.sum(off**2, axis=1) / np.sum(first**2, axis=1)), dims
 
-    def expected(key: np.ndarray) -> KeySubspace:
-        return KeySubspace(*np.array([of_head(key[:, :, head]) for head in range(key.shape[2])]).T)  # pyright: ignore[reportArgumentType]
+    def expected(key: np.ndarray) -> tuple[Any, ...]:
+        return tuple(np.array([of_head(key[:, :, head]) for head in range(key.shape[2])]).T)
 
     return Formula(lambda key: share_outside(key, energy=energy), expected, (KEY,))
 
@@ -98,12 +97,10 @@ FORMULAS = {
     **{f"cosines from {start}": cosines(start) for start in (1, 3, 5)},
     **{f"logit gap from {start}": gap(start) for start in (2, 5)},
     **{f"share outside {energy}": outside(energy) for energy in (0.5, 0.95, 0.999)},
-    "massive activations": Formula(
-        lambda x: activations.massive_activations(x, 4), lambda x: sizes(x)[:, :4].mean(0), (RESIDUAL,)
-    ),
-    "activation ratio": Formula(activations.activation_ratio, lambda x: sizes(x)[:, 0].mean(), (RESIDUAL,)),
+    "massive activations": Formula(lambda x: layers.massive_activations(x, 4), lambda x: sizes(x)[:, :4].mean(0), (RESIDUAL,)),
+    "activation ratio": Formula(layers.activation_ratio, lambda x: sizes(x)[:, 0].mean(), (RESIDUAL,)),
     "kurtosis": Formula(
-        activations.kurtosis, lambda x: np.mean(stats.kurtosis(x.reshape(len(x), -1), axis=1, fisher=False)), (RESIDUAL,)
+        layers.kurtosis, lambda x: np.mean(stats.kurtosis(x.reshape(len(x), -1), axis=1, fisher=False)), (RESIDUAL,)
     ),
     "early decoding": Formula(lambda x: early_decoding(x, lambda h: h), divergences, (((3, 4, 6, 8), LAYERS),)),
     "gradient norms": Formula(
@@ -130,9 +127,9 @@ FORMULAS = {
         (MASS,),
         in_float32=False,
     ),
-    "gate": Formula(activations.gate_mean, lambda x: x.mean(axis=(0, 1, 3)), (KEY,), False),
-    "gate of a head": Formula(activations.gate_mean, lambda x: x.mean(axis=(0, 1)), (NORM,), False),
-    "gate share": Formula(lambda x: activations.gate_share_under(x, 0.1), lambda x: (x < 0.1).mean((0, 1, 3)), (KEY,), False),
+    "gate": Formula(layers.gate_mean, lambda x: x.mean(axis=(0, 1, 3)), (KEY,), False),
+    "gate of a head": Formula(layers.gate_mean, lambda x: x.mean(axis=(0, 1)), (NORM,), False),
+    "gate share": Formula(lambda x: layers.gate_mean(x < 0.1), lambda x: (x < 0.1).mean((0, 1, 3)), (KEY,), False),
 }
 
 
@@ -152,7 +149,7 @@ def test_a_statistic_is_that_of_a_loop(name: str, spread: bool) -> None:
     jax.tree.map(lambda ours, theirs: np.testing.assert_allclose(ours, theirs, rtol=1e-4, atol=1e-6), found, of_numpy)
 
 
-median = jax.jit(activations.median_of_sizes)
+median = jax.jit(layers.median_of_sizes)
 # A row of each parity, long enough for ties and for numbers of every size; a shape is a compilation.
 SHAPES = st.sampled_from([(2, 7), (3, 8), (1, 1), (2, 2)])
 # XLA's CPU back end adds subnormal numbers as zeros, so that their mean is not numpy's.

@@ -6,7 +6,7 @@ from typing import Any
 import jax
 import pytest
 
-from leadline.experiments.training import loop, programs
+from leadline.experiments.training import loop
 from leadline.experiments.training.group import RunGroup
 
 # Settings that no program depends on.
@@ -17,7 +17,7 @@ KEPT: dict[Any, Callable[..., Any]] = {}
 @pytest.fixture(scope="module", autouse=True)
 def programs_shared() -> Iterator[None]:
     """Groups of one structure, and of arguments of equal shapes and shardings, take each other's programs."""
-    compile_now, prepare_now, structures = programs.compiled, loop.prepare, []
+    compile_now, prepare_now, structures = loop.compiled, loop.Ensemble, []
 
     def prepare(group: RunGroup, names: list[str]) -> Any:
         model, data, train, measure = group.structure
@@ -33,6 +33,6 @@ def programs_shared() -> Iterator[None]:
         return KEPT[key]
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(loop, "prepare", prepare)
-        patch.setattr(programs, "compiled", compiled)
+        patch.setattr(loop, "Ensemble", prepare)
+        patch.setattr(loop, "compiled", compiled)
         yield

@@ -19,7 +19,7 @@ from leadline.experiments.records.store import read_records
 from leadline.experiments.runtime.errors import UserError
 from leadline.experiments.runtime.lock import locked
 from leadline.experiments.runtime.signals import Interrupted
-from leadline.experiments.training import loop, recording, saving
+from leadline.experiments.training import loop, saving
 from tests.experiments.training.runs import BATCH, LENGTH, SOFTMAX, STEPS, PowerCut, Watched, changed, kept, run
 
 pytestmark = pytest.mark.usefixtures("in_use")
@@ -104,8 +104,8 @@ BREAKS: dict[str, tuple[AbstractContextManager[object], dict[str, Any], int, int
     "killed between checkpoints": (nullcontext(), {"fail_at": 5}, 2, 5),
     "killed at the end": (_killed_at(loop, "save_group", 1), {}, 0, 1),
     "killed before measuring": (nullcontext(), {"fail_at": "measuring"}, 0, 7),
-    "killed between the weights of two members": (_killed_at(recording, "save_weights", 3), {}, 0, 7),
-    "killed between the records of two members": (_killed_at(recording, "write_record", 3), {}, 0, 7),
+    "killed between the weights of two members": (_killed_at(saving, "save_weights", 3), {}, 0, 7),
+    "killed between the records of two members": (_killed_at(saving, "write_record", 3), {}, 0, 7),
 }
 
 

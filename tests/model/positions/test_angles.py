@@ -7,12 +7,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from leadline.model.attention.mask import NO_WINDOW
 from leadline.model.context import grid_positions
 from leadline.model.positions.absolute import add_positions, sinusoidal
 from leadline.model.positions.angles import Frequencies, angles, fixed_point
 from leadline.model.positions.frequencies import inverse_frequencies
 from leadline.model.positions.sections import axial, interleaved_sections, sectioned
-from leadline.model.positions.tables import NO_WINDOW, by_layer, position_tables
+from leadline.model.positions.tables import by_layer, position_tables
 
 MILLION = 2**20
 

@@ -14,7 +14,6 @@ from leadline.experiments.data.retrieval.source import SAMPLES, mixture
 from leadline.experiments.data.retrieval.vocabulary import (
     ASK,
     AT_A_DEPTH,
-    END,
     EQUALS,
     NEEDLE,
     OF_A_SIZE,
@@ -24,6 +23,7 @@ from leadline.experiments.data.retrieval.vocabulary import (
 )
 from leadline.experiments.data.sample import Sample
 from leadline.experiments.runtime.errors import UserError
+from leadline.tokenization.bpe.training import END
 
 DATA = RetrievalData(length=40, keys=40, values=14, fillers=3)
 # The least lengths: one token of the task, the context, and the question with its answer, less the last token.

@@ -7,10 +7,17 @@ import sys
 import numpy as np
 import pytest
 
-from leadline.experiments.measure.bound.power_law import fitted
-from leadline.experiments.measure.bound.published import BLOG, HEAD_DIM, MEN, PUBLISHED, SU, published_at
-from leadline.experiments.measure.bound.report import bound_report
-from leadline.experiments.measure.bound.search import negative_distances
+from leadline.experiments.measure.bound import (
+    BLOG,
+    HEAD_DIM,
+    MEN,
+    PUBLISHED,
+    SU,
+    bound_report,
+    negative_distances,
+    published_at,
+)
+from leadline.experiments.measure.exact.base_bound import fitted
 from leadline.model.positions.frequencies import inverse_frequencies
 
 

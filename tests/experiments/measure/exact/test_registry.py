@@ -10,8 +10,7 @@ import pytest
 from leadline.experiments.config.exact import BaseBound, Exact, Multilingual, Precision, Tokens, WordPieceComparison
 from leadline.experiments.config.load import load_studies
 from leadline.experiments.config.study import FOLDER
-from leadline.experiments.measure.bound.published import HEAD_DIM, MEN
-from leadline.experiments.measure.bound.search import start
+from leadline.experiments.measure.bound import HEAD_DIM, MEN, start
 from leadline.experiments.measure.exact import base_bound
 from leadline.experiments.measure.exact.base_bound import feasible_bases, jobs
 from leadline.experiments.measure.exact.job import Computed

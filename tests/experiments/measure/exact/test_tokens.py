@@ -9,13 +9,11 @@ import pytest
 
 from leadline.experiments.config.exact import Multilingual, Tokens, WordPieceComparison
 from leadline.experiments.data.text.corpus import Document, stdlib_documents
-from leadline.experiments.measure.cost import Cost, cost
-from leadline.experiments.measure.exact import multilingual, tokens, wordpiece
+from leadline.experiments.measure.exact import tokens, training
 from leadline.experiments.measure.exact.job import Job
-from leadline.experiments.measure.exact.multilingual import divided, weighted_pieces
-from leadline.experiments.measure.exact.texts import LANGUAGES, premium_point, texts_of
+from leadline.experiments.measure.exact.texts import LANGUAGES, Cost, cost, premium_point, texts_of
 from leadline.experiments.measure.exact.tokens import megabytes_per_second, probed, report
-from leadline.experiments.measure.exact.wordpiece import WAYS, unigram_bits
+from leadline.experiments.measure.exact.training import divided, unigram_bits, weighted_pieces
 from leadline.experiments.records.measurement import reading
 from leadline.experiments.runtime.errors import UserError
 from leadline.tokenization.byte import ByteTokenizer
@@ -99,10 +97,10 @@ def test_ways_take_turns() -> None:
 def test_wordpiece_by_each_criterion() -> None:
     """Each vocabulary is the first pieces of the largest, which is trained once."""
     exact = WordPieceComparison(vocabularies=(250, 200), every=400)
-    jobs = wordpiece.wordpiece_jobs(exact, stdlib_documents())
+    jobs = training.wordpiece_jobs(exact, stdlib_documents())
     assert {job.settings.model_dump()["criterion"] for job in jobs} == {"frequency", "ratio", "likelihood_gain"}
     points = points_of(jobs)
-    assert list(points) == [name for name, *_ in WAYS]
+    assert list(points) == [name for name, *_ in training.WAYS]
     texts, others = (
         [document.text.decode() for document in islice(stdlib_documents(), first, None, 400)] for first in (0, 200)
     )
@@ -127,8 +125,8 @@ MULTILINGUAL = Multilingual(vocabularies=(9000,), exponents=(0.0,))
 @pytest.mark.parametrize(
     ("jobs", "message"),
     [
-        (lambda: wordpiece.wordpiece_jobs(WORDPIECE, stdlib_documents()), r"wordpiece\.vocabularies: this training gives"),
-        (lambda: multilingual.jobs(MULTILINGUAL), "vocabularies: 9000: the corpus"),
+        (lambda: training.wordpiece_jobs(WORDPIECE, stdlib_documents()), r"wordpiece\.vocabularies: this training gives"),
+        (lambda: training.jobs(MULTILINGUAL), "vocabularies: 9000: the corpus"),
     ],
 )
 def test_a_vocabulary_that_the_texts_cannot_fill_is_said(jobs: Callable[[], list[Job]], message: str) -> None:

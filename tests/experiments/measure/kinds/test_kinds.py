@@ -16,8 +16,8 @@ from leadline.experiments.config.to_model import decoder_config
 from leadline.experiments.config.tokenizer import Words
 from leadline.experiments.data.retrieval.source import RetrievalSource
 from leadline.experiments.data.retrieval.vocabulary import AT_A_DEPTH, OF_A_SIZE
-from leadline.experiments.measure.kinds.kind import Models
-from leadline.experiments.measure.kinds.perplexity import by_structure, tables_at
+from leadline.experiments.measure.evaluate import Models
+from leadline.experiments.measure.kinds.perplexity import by_structure
 from leadline.experiments.measure.kinds.recall import distance_edges, predicted_reach
 from leadline.experiments.measure.kinds.registry import check_data, final_points
 from leadline.experiments.measure.kinds.retrieval import accuracies, by_bin, grid_edges, questions
@@ -26,6 +26,7 @@ from leadline.experiments.records.quantities import QUANTITIES
 from leadline.experiments.runtime.errors import UserError
 from leadline.model.base_bound.sums import similarity_sums
 from leadline.model.mesh import make_mesh
+from leadline.model.positions.rotation import tables_at
 from tests.experiments.measure.kinds.toys import LENGTH, MEASURES, ROPE, arm, models_of, source_of
 
 pytestmark = pytest.mark.usefixtures("in_use")

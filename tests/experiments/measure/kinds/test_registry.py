@@ -14,7 +14,7 @@ from leadline.experiments.config.model import ModelConfig
 from leadline.experiments.config.scaling import Extension
 from leadline.experiments.config.to_model import extended
 from leadline.experiments.config.to_tables import tables
-from leadline.experiments.measure.kinds.kind import Models
+from leadline.experiments.measure.evaluate import Models
 from leadline.experiments.measure.kinds.recall import predicted_reach
 from leadline.experiments.measure.kinds.registry import FINALS, check_data, final_points
 from leadline.experiments.measure.kinds.streaming import Policy, stream_losses
