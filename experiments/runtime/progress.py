@@ -3,7 +3,6 @@
 import time
 from collections.abc import Callable
 from datetime import timedelta
-from functools import cache
 from types import TracebackType
 
 import jax
@@ -42,6 +41,7 @@ class Progress:
         )
         self._bars = RichProgress(*columns, console=console, disable=not console.is_terminal, transient=True)
         self._clock = clock
+        self._peaks: dict[str, float] = {}
         self._what, self._steps, self._done = "", 0, 0
         self._first: tuple[int, float] | None = None  # step and time of the first report since `start`
         self._told = clock()
@@ -66,7 +66,9 @@ class Progress:
         status = f"loss {np.nanmean(losses):.3f}"
         if self._first is not None and done > self._first[0]:
             rate = tokens_a_step * (done - self._first[0]) / max(self._clock() - self._first[1], 1e-9)
-            status += f", MFU {rate * flops_a_token / matmul_peak(dtype):.0%}, {rate:,.0f} tokens/s"
+            if dtype not in self._peaks:
+                self._peaks[dtype] = matmul_peak(dtype)
+            status += f", MFU {rate * flops_a_token / self._peaks[dtype]:.0%}, {rate:,.0f} tokens/s"
         self.reach(done, status)
 
     def reach(self, done: int, status: str) -> None:
@@ -99,7 +101,6 @@ class Progress:
         return f"{timedelta(seconds=round(seconds))} left"
 
 
-@cache
 def matmul_peak(dtype: str = "float32", size: int = 1024, rounds: int = 3) -> float:
     """FLOP/s of a matrix product of this type on all devices of this machine: the denominator of MFU."""
     seconds = []

@@ -12,7 +12,7 @@ from leadline.experiments.config.data import TASKS, RetrievalData, Task
 from leadline.experiments.config.measure import Measure, RetrievalMeasure, VocabularyMeasure
 from leadline.experiments.config.position import Alibi, Rope
 from leadline.experiments.config.study import Start
-from leadline.experiments.config.to_model import decoder_config
+from leadline.experiments.config.to_model import decoder_config, extended
 from leadline.experiments.config.tokenizer import Words
 from leadline.experiments.data.retrieval.source import RetrievalSource
 from leadline.experiments.data.retrieval.vocabulary import AT_A_DEPTH, OF_A_SIZE
@@ -20,13 +20,12 @@ from leadline.experiments.measure.evaluate import Models
 from leadline.experiments.measure.kinds.perplexity import by_structure
 from leadline.experiments.measure.kinds.recall import distance_edges, predicted_reach
 from leadline.experiments.measure.kinds.registry import check_data, final_points
-from leadline.experiments.measure.kinds.retrieval import accuracies, by_bin, grid_edges, questions
+from leadline.experiments.measure.kinds.retrieval import accuracies, by_bin, grid_edges
 from leadline.experiments.records.measurement import reading
 from leadline.experiments.records.quantities import QUANTITIES
 from leadline.experiments.runtime.errors import UserError
 from leadline.model.base_bound.sums import similarity_sums
 from leadline.model.mesh import make_mesh
-from leadline.model.positions.rotation import tables_at
 from tests.experiments.measure.kinds.toys import LENGTH, MEASURES, ROPE, arm, models_of, source_of
 
 pytestmark = pytest.mark.usefixtures("in_use")
@@ -39,18 +38,20 @@ def test_models_whose_tables_are_values_share_a_structure() -> None:
     arms = [arm("any", "text", ROPE.model_copy(update={"position": Rope(base=base)})) for base in (100.0, 50.0)]
     models = Models([*arms, ALIBI], [], None, decoder_config(ROPE, 9, LENGTH), [])
     extensions = ("pi", "yarn", "dynamic_ntk_token")
-    assert list(by_structure(models, LENGTH, extensions).values()) == [[(0, None), (1, None), (2, None)]]
+    (same,) = by_structure(models, LENGTH, extensions).values()
+    assert [job[:2] for job in same] == [(0, None), (1, None), (2, None)]
     whole, by_token = by_structure(models, 32, extensions).values()  # a table a token is a structure of its own
-    assert whole == [(0, None), (0, "pi"), (0, "yarn"), (1, None), (1, "pi"), (1, "yarn"), (2, None)]
-    assert by_token == [(0, "dynamic_ntk_token"), (1, "dynamic_ntk_token")]
+    assert [job[:2] for job in whole] == [(0, None), (0, "pi"), (0, "yarn"), (1, None), (1, "pi"), (1, "yarn"), (2, None)]
+    assert [job[:2] for job in by_token] == [(0, "dynamic_ntk_token"), (1, "dynamic_ntk_token")]
 
 
 def test_a_tuned_model_is_extended_from_its_first_length() -> None:
     plain = arm("plain", "text")
     tuned = arm("tuned", "text", data=plain.data.model_copy(update={"length": 32}))
     tuned = tuned.model_copy(update={"start": Start(arm="plain", length=LENGTH, steps=1)})
-    same = jax.tree.map(np.array_equal, tables_at(plain, "pi", 64), tables_at(tuned, "pi", 64))  # by 64 / 16 both
-    assert all(jax.tree.leaves(same))
+    (jobs,) = by_structure(Models([plain, tuned], [], None, decoder_config(ROPE, 9, LENGTH), []), 64, ("pi",)).values()
+    of_plain, of_tuned = (model for _, extension, model in jobs if extension is not None)
+    assert of_plain == of_tuned == extended(ROPE, "pi", 4.0)  # 64 / 16 both
 
 
 @pytest.mark.parametrize(("table", "changes"), [("perplexity", {"lengths": (99_999,)}), ("streaming", {"tokens": 99_999})])
@@ -74,7 +75,7 @@ def test_words_have_unknown_ones_and_no_bits(folder: Path) -> None:
 @pytest.mark.parametrize("task", TASKS)
 def test_what_is_kept_follows_the_hits(task: Task) -> None:
     """A model that hits what lies in the first half of the context, or is of the smaller sizes, and nothing else."""
-    sample = jax.device_get(questions(RetrievalSource(DATA), task, 36, SETTINGS))
+    sample = jax.device_get(RetrievalSource(DATA).questions(task, 36, SETTINGS.depths, SETTINGS.rows))
     of_answers = task in AT_A_DEPTH + OF_A_SIZE
     early = (np.arange(16) < 8)[:, None] if of_answers else sample.evidence / 36 < 0.5
     hit = np.broadcast_to(early, sample.weights.shape) & (sample.weights > 0)
