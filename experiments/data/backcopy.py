@@ -7,9 +7,8 @@ Guo, Pai, Bai, Jiao, Jordan and Mei, "Active-Dormant Attention Heads" (2024), ar
 x_1 is no trigger. So a trigger always repeats a token that is neither a trigger nor BOS, and no trigger follows a trigger.
 """
 
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar, no_type_check
+from typing import Any, no_type_check
 
 import jax
 import jax.numpy as jnp
@@ -150,9 +149,11 @@ class BackcopySource:
     data: BackcopyData
     vocabulary: int
     shared: Backcopy
-    tokenizer: ClassVar[None] = None
-    # Wholly drawn from the configuration and the seed.
-    described: ClassVar[Mapping[str, Any]] = {"name": "backcopy", "digest": None}
+    tokenizer: None = None
+
+    @property
+    def described(self) -> dict[str, Any]:
+        return {"name": "backcopy", "digest": None}  # wholly drawn from the configuration and the seed
 
     def inputs(self, seed: int, step: int, batch: int) -> UInt32[np.ndarray, "3"]:  # noqa: ARG002
         """Seed, step, and how many ids are cut off the front: 1 where BOS is absent, else 0."""

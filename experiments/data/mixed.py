@@ -1,7 +1,7 @@
 """Text and associative recall in one batch: a model learns language, and to look up tokens over a known distance."""
 
-from dataclasses import dataclass
-from typing import Any, ClassVar, NamedTuple
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -40,8 +40,8 @@ class MixedSource:
     data: MixedData
     vocabulary: int
     text: WeightedText
-    shared: ClassVar[None] = None
-    tokenizer: ClassVar[ByteTokenizer] = ByteTokenizer()
+    shared: None = None
+    tokenizer: ByteTokenizer = field(default_factory=ByteTokenizer)
 
     @property
     def described(self) -> dict[str, Any]:

@@ -4,7 +4,6 @@ A source splits the work in two: `inputs(seed, step)` on the host, small arrays 
 shared)` inside the compiled step, the ids [B, T + 1] that they stand for.
 """
 
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
 
@@ -41,7 +40,7 @@ class Source(Protocol):
         ...
 
     @property
-    def described(self) -> Mapping[str, Any]:
+    def described(self) -> dict[str, Any]:
         """Name, digest, documents and tokens of both sides, for the record."""
         ...
 

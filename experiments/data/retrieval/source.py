@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -75,10 +75,12 @@ class RetrievalSource:
     """A mixture of retrieval tasks."""
 
     data: RetrievalData
-    shared: ClassVar[None] = None
-    tokenizer: ClassVar[None] = None
-    # Wholly drawn from the configuration and the seed.
-    described: ClassVar[Mapping[str, Any]] = {"name": "retrieval", "digest": None}
+    shared: None = None
+    tokenizer: None = None
+
+    @property
+    def described(self) -> dict[str, Any]:
+        return {"name": "retrieval", "digest": None}  # wholly drawn from the configuration and the seed
 
     @property
     def vocabulary(self) -> int:

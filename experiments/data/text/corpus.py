@@ -62,8 +62,12 @@ def stdlib_documents() -> Corpus:
     names = sorted(path.relative_to(root).as_posix() for path in _stdlib_sources(root))
     if not names:
         raise UserError(f"this Python has no sources of its standard library in {root}; name text files instead")
-    documentation = partial(map, lambda name: (f"{TOPICS}/{name}", topics[name].encode()), sorted(topics))
-    return Corpus((partial(_stdlib_texts, root, names), documentation))
+    return Corpus(
+        (
+            partial(_stdlib_texts, root, names),
+            lambda: ((f"{TOPICS}/{name}", topics[name].encode()) for name in sorted(topics)),
+        )
+    )
 
 
 def text_documents(entries: Sequence[str | Path], hub_documents: int | None = None) -> Corpus:

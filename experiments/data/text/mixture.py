@@ -129,7 +129,8 @@ class WeightedText:
         before = np.cumsum([0, *map(len, self.documents)])
         numbered = [(text.windows, text.counted, text.documents + start) for text, start in zip(drawn, before, strict=False)]
         order = np.argsort(np.argsort(part, kind="stable"))  # where each row lies behind those of the earlier parts
-        return HeldOut(*(np.concatenate(arrays)[order] for arrays in zip(*numbered, strict=True)), drawn[0].first)
+        rows, counted, numbers = (np.concatenate(arrays)[order] for arrays in zip(*numbered, strict=True))
+        return HeldOut(rows, counted, numbers, drawn[0].first)
 
     def held_out_documents(self) -> Iterator[tuple[int, UInt[np.ndarray, "n"], int]]:
         """Number, ids (EOS included) and bytes of text of whole held-out documents, in keyed order.

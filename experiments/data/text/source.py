@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 from itertools import accumulate
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 from jaxtyping import Array, Int, Int32, UInt
@@ -29,7 +29,7 @@ class TextSource:
     vocabulary: int
     text: WeightedText
     tokenizer: Tokenizer
-    shared: ClassVar[None] = None
+    shared: None = None
 
     @property
     def described(self) -> dict[str, Any]:

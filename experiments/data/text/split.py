@@ -136,4 +136,4 @@ def _split_by_position(documents: Iterable[Document], document: Document, share:
     for part in (slice(0, cut), slice(cut, len(text))):
         sides.append(Side(documents, operator.itemgetter(part)))
         sides[-1].add(text[part], _sha256(text[part]))
-    return Split(*sides, share, corpus_digest([document]))
+    return Split(sides[0], sides[1], share, corpus_digest([document]))
