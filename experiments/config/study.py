@@ -167,8 +167,9 @@ def _perplexity_problems(settings: Settings, measure: PerplexityMeasure) -> Iter
             f"measure.perplexity.stride = {measure.stride} is not below the {shortest} tokens of a window: leave it out for "
             "windows that do not overlap"
         )
-    for extension in measure.extensions if isinstance(position, Rotating) else ():
-        yield from extension_of(extension, 1.0).misfits(position.base, position.spectrum(settings.model.attention_heads))
+    if isinstance(position, Rotating):
+        for extension in measure.extensions:
+            yield from extension_of(extension, 1.0).misfits(position.base, position.spectrum(settings.model.attention_heads))
 
 
 def _recall_problems(settings: Settings, measure: RecallMeasure, data: MixedData) -> Iterator[str]:

@@ -9,7 +9,7 @@ from leadline.experiments.config.load import named_arms
 from leadline.experiments.config.report import Column, FigureSpec, Published, TableSpec
 from leadline.experiments.config.study import Study
 from leadline.experiments.publish.names import ABSENT, dims_name, order, value_name
-from leadline.experiments.records.arms import has, setting
+from leadline.experiments.records.arms import has, part_of, setting
 from leadline.experiments.records.measurement import Dim, resolve
 from leadline.experiments.records.quantities import QUANTITIES, Quantity
 from leadline.experiments.records.record import Record, StoredRecord, created_at
@@ -111,7 +111,11 @@ def shown(spec: TableSpec | FigureSpec, study: Study, stored: Iterable[StoredRec
 
 
 def _has(record: Record, key: str, value: object) -> bool:
-    return has(record.config, key.removeprefix("config."), value, record.training_length)
+    """As a selector has it, but that a table may say a part of what is there."""
+    key = key.removeprefix("config.")
+    if isinstance(value, Mapping):
+        return part_of(value, setting(record.config, key))
+    return has(record.config, key, value, record.training_length)
 
 
 def file_name(study: Study, name: str) -> str:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from matplotlib.axes import Axes
-from matplotlib.axis import Axis
+from matplotlib.axis import XAxis, YAxis
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
@@ -102,7 +102,7 @@ def panels_of(figure: Figure, count: int, columns: int, *, sharey: bool) -> list
 
 
 def set_logarithmic(
-    axis: Axis, values: Sequence[float], share: bool, asked: bool, places: Sequence[float] = (), most: int = 7
+    axis: XAxis | YAxis, values: Sequence[float], share: bool, asked: bool, places: Sequence[float] = (), most: int = 7
 ) -> bool:
     """Makes an axis logarithmic where it is asked for, or where positive values that are no shares span decades.
 

@@ -117,7 +117,7 @@ def has(settings: Tree, key: str, value: object, length: int | None) -> bool:
         case {"multiple": factor, **rest} if not rest and isinstance(factor, int | float):
             return length is not None and current == round(factor * length)
         case Mapping():
-            return _part_of(value, current) and current == _completed(settings, key, value)
+            return part_of(value, current) and current == _completed(settings, key, value)
         case list() | tuple() if not isinstance(current, list):
             return any(has(settings, key, alternative, length) for alternative in value)
         case str() if isinstance(current, Mapping):
@@ -125,10 +125,10 @@ def has(settings: Tree, key: str, value: object, length: int | None) -> bool:
     return current == value
 
 
-def _part_of(table: object, current: object) -> bool:
+def part_of(table: object, current: object) -> bool:
     """Whether a table says nothing else than the current one, which may say more."""
     if isinstance(table, Mapping) and isinstance(current, Mapping):
-        return all(key in current and _part_of(value, current[key]) for key, value in table.items())
+        return all(key in current and part_of(value, current[key]) for key, value in table.items())
     return table == current
 
 

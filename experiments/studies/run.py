@@ -209,6 +209,7 @@ def point_of(stored: StoredRecord) -> Point:
 
 
 def _record(study: str, job: Job, digest: str, computed: Computed, seconds: float, origin: Provenance) -> Record:
+    data: Any = computed.data
     return Record(
         study=study,
         arm=job.name,
@@ -217,7 +218,7 @@ def _record(study: str, job: Job, digest: str, computed: Computed, seconds: floa
         seed=EXACT_SEED,
         status="finished",
         config=job.settings.model_dump(mode="json"),
-        data=dict(computed.data),
+        data=data,
         steps=0,
         tokens=0,
         seconds=seconds,
