@@ -30,7 +30,6 @@ from leadline.experiments.measure.sinks import (
 )
 from leadline.experiments.measure.trained import early_decoding, gradient_norms
 from leadline.experiments.runtime.errors import UserError
-from leadline.model.positions.rotation import tables_at
 from leadline.tokenization.byte import ByteTokenizer
 from tests.experiments.measure.kinds.toys import ROPE, arm
 
@@ -141,7 +140,6 @@ WRONG: dict[str, Callable[[], Any]] = {
     "the last 11 positions of a window of 10": lambda: last_perplexity(WINDOWS, WINDOWS > 0, 11),
     "a grid of 1 points": lambda: retrieval.grid_edges(1),
     "arm alibi has no RoPE": lambda: recall.predicted_reach(ALIBI),
-    "arm alibi has no extension 'pi' to 32 tokens": lambda: tables_at(ALIBI, "pi", 32),
     "the byte tokenizer finds no token": lambda: cost(ByteTokenizer(), ""),
     "mya: the byte tokenizer finds no token": lambda: costs(ByteTokenizer(), {"eng": "a", "mya": ""}),
     "'fra' is none of the texts: eng, mya": lambda: relative(TWO, "fra"),

@@ -11,7 +11,7 @@ import pytest
 from leadline.experiments.config.data import TASKS, RetrievalData, Task
 from leadline.experiments.data.retrieval.sized import added, largest_size
 from leadline.experiments.data.retrieval.source import SAMPLES, mixture
-from leadline.experiments.data.retrieval.vocabulary import (
+from leadline.experiments.data.retrieval.vocabulary import END, (
     ASK,
     AT_A_DEPTH,
     EQUALS,
@@ -23,7 +23,6 @@ from leadline.experiments.data.retrieval.vocabulary import (
 )
 from leadline.experiments.data.sample import Sample
 from leadline.experiments.runtime.errors import UserError
-from leadline.tokenization.bpe.training import END
 
 DATA = RetrievalData(length=40, keys=40, values=14, fillers=3)
 # The least lengths: one token of the task, the context, and the question with its answer, less the last token.

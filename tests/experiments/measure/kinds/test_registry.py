@@ -145,7 +145,7 @@ def test_perplexities_are_those_of_a_stream_in_one_piece(measured: Measured) -> 
     text, documents = models.source.stream(settings.tokens)
     edges, start = point[reading("position_edges", span="stream")], settings.full_attention
     assert point[reading("documents", span="stream")] == documents
-    chunks = tuple(jnp.asarray(half[None]) for half in (text[:-1], text[1:]))
+    chunks = jnp.asarray(text[None, :-1]), jnp.asarray(text[None, 1:])
     run = jax.jit(lambda policy: stream_losses(params, row, policy, chunks, models.model, 2))
     for kept, positions in ((0, "cache"), (2, "cache"), (2, "text")):
         policy = Policy(jnp.int32(kept), jnp.int32(LENGTH - kept), jnp.bool_(positions == "cache"))
