@@ -116,7 +116,7 @@ def test_by_hand(name: str) -> None:
 FIVE = "in a text of 5 tokens"
 AXES = "gradients of stacked layers have one leading axis in common, not"
 ALIBI = arm("alibi", "text", ROPE.model_copy(update={"position": Alibi()}))
-TWO = dict.fromkeys(("eng", "mya"), Cost(1, 1, 1, 0))
+TWO: dict[str, Cost] = {"eng": Cost(1, 1, 1, 0), "mya": Cost(1, 1, 1, 0)}
 WINDOWS = np.ones((3, 10))
 WRONG: dict[str, Callable[[], Any]] = {
     f"queries from 0 on: the first may be from 1 to 4 {FIVE}": lambda: key_cosines(ONES, ONES, start=0),

@@ -155,6 +155,7 @@ def test_a_damaged_checkpoint_is_passed_over_with_a_note(tmp_path: Path) -> None
     assert [note for note in again.notes if "its manifest is damaged" in note and "passed over" in note]
 
 
+@pytest.mark.slow
 def test_one_diverges_and_the_others_go_on(whole: Path, tmp_path: Path) -> None:
     assert run(tmp_path / "both", [WILD, SOFTMAX], seeds=(0,)).programs == THREE_PROGRAMS
     stored, together = _stored(tmp_path / "both"), kept(tmp_path / "both")

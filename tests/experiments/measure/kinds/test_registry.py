@@ -40,6 +40,8 @@ CURVES = {
     "retrieval": {"loss", "accuracy"},
     "mixed": {"loss", "recall_loss", "recall_accuracy"},
 }
+# The program of a task is much that of text, and each takes seconds to compile.
+AT_THE_END = [pytest.param(kind, marks=[pytest.mark.slow] if kind == "backcopy" else []) for kind in DATA]
 Measured = Callable[[str], tuple[Models, list[Point]]]
 
 
@@ -75,7 +77,7 @@ def test_curves_measure_finite_quantities_of_the_table(kind: str, folder: Path) 
     assert all(np.isfinite(value).all() for value in point.values())
 
 
-@pytest.mark.parametrize("kind", DATA)
+@pytest.mark.parametrize("kind", AT_THE_END)
 def test_finals_measure_quantities_of_the_table_with_their_axes(kind: str, measured: Measured) -> None:
     models, points = measured(kind)
     assert models.programs == PROGRAMS[kind]
@@ -87,7 +89,7 @@ def test_finals_measure_quantities_of_the_table_with_their_axes(kind: str, measu
         assert len({entry.reading for entry in numbers}) == len(numbers)
 
 
-@pytest.mark.parametrize("kind", DATA)
+@pytest.mark.parametrize("kind", AT_THE_END)
 def test_what_is_measured_belongs_to_its_model(kind: str, measured: Measured) -> None:
     _, (first, other, again) = measured(kind)
     assert first.keys() == again.keys()
