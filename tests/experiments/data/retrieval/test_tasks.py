@@ -11,9 +11,10 @@ import pytest
 from leadline.experiments.config.data import TASKS, RetrievalData, Task
 from leadline.experiments.data.retrieval.sized import added, largest_size
 from leadline.experiments.data.retrieval.source import SAMPLES, mixture
-from leadline.experiments.data.retrieval.vocabulary import END, (
+from leadline.experiments.data.retrieval.vocabulary import (
     ASK,
     AT_A_DEPTH,
+    END,
     EQUALS,
     NEEDLE,
     OF_A_SIZE,
