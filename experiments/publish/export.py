@@ -1,4 +1,4 @@
-"""The published form of results: packed records, Markdown tables, the figures that a text shows, and the tables in it."""
+"""The published form of results: packed records, a file of tables a study, the figures of a text, and the tables in it."""
 
 import re
 from collections.abc import Collection, Mapping
@@ -53,7 +53,10 @@ def export(results: Path, into: Path, text: Path) -> Exported:
     try:
         for path in (*into.glob(f"{TABLES}/*"), *into.glob(f"{FIGURES}/*")):
             path.unlink()
-        write_contents(contents, into, ("md",), ("png",))
+        write_contents(contents, into, (), ("png",))
+        of_study = {section.study: section.tables for section in contents.sections}
+        for name, tables in ({table.name: (table,) for table in contents.ledger} | of_study).items():
+            (into / TABLES / f"{name}.md").write_text("\n".join(map(markdown, tables)), encoding="utf-8")
     except OSError as error:
         raise UserError(f"{into}: cannot write the published form ({reason(error)})") from error
     rewrite(text, {table.name: markdown(table) for table in contents.tables})

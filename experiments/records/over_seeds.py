@@ -23,7 +23,8 @@ class Statistic:
 
     def __str__(self) -> str:
         style = f".{self.digits}{'e' if self.scientific else 'f'}"
-        spread = "" if self.std is None else f" ± {self.std:{style}}"
+        whole = self.digits == 0 and not self.std  # a count that all seeds have in common
+        spread = "" if self.std is None or whole else f" ± {self.std:{style}}"
         return f"{self.mean:{style}}{spread}{f', {self.diverged} diverged' if self.diverged else ''}"
 
 
