@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from leadline.experiments.publish.figures import arrays_read
@@ -11,9 +11,11 @@ from leadline.experiments.publish.table import markdown
 from leadline.experiments.records.json_file import reason, seal, unseal, write_whole
 from leadline.experiments.records.packed import write_packed
 from leadline.experiments.records.portable import portable
+from leadline.experiments.records.record import StoredRecord
 from leadline.experiments.records.store import STUDY, read_records, read_studies
 from leadline.experiments.runtime.errors import UserError
 
+MAP = "attention_map"  # the largest of all arrays
 MOST_BYTES, MOST_FILES = 4 * 2**20, 100
 BLOCK = re.compile(r"(<!-- leadline table (?P<name>\w+) -->\n).*?(<!-- leadline end -->)", re.DOTALL)
 
@@ -78,13 +80,21 @@ def pack(results: Path, study: str, into: Path, quantities: Collection[str]) -> 
     records, notes = read_records(results, study)
     if not records:
         raise UserError(f"{results / study}: there are no records to pack")
+    first = min(entry.record.seed for entry in records)
     try:
-        write_packed(into / study, records, quantities)
+        write_packed(
+            into / study, [entry if entry.record.seed == first else _without_maps(entry) for entry in records], quantities
+        )
         if (results / study / STUDY).exists():
             write_whole(into / study / STUDY, seal(portable(unseal((results / study / STUDY).read_bytes()))))
     except OSError as error:
         raise UserError(f"{into / study}: cannot write the records ({reason(error)})") from error
     return notes
+
+
+def _without_maps(stored: StoredRecord) -> StoredRecord:
+    """The record without its attention maps, which figures show of the first seed alone."""
+    return replace(stored, arrays=lambda: {key: array for key, array in stored.arrays().items() if key.quantity != MAP})
 
 
 def with_tables(text: str, tables: Mapping[str, str], where: str = "the text") -> str:
