@@ -20,7 +20,7 @@ SCRATCH = "LEADLINE_BENCH_SCRATCH"
 
 @dataclass(frozen=True)
 class Prepared:
-    """What `prepare(**settings)` returns."""
+    """A contestant that is ready to be timed, as its function `prepare` returns it."""
 
     work: Callable[[], Any]  # does the work once and waits until it is done
     # By name. "value" must agree between the contestants of a case; the others are columns of its table.

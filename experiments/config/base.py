@@ -27,7 +27,7 @@ class Frozen(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid", protected_namespaces=(), allow_inf_nan=False)
 
     def problems(self) -> Iterator[str]:
-        """What is wrong with values that are right one by one. The first is a ValueError when the value is made."""
+        """Yields a message for every combination of fields that cannot be. Validation raises the first as a ValueError."""
         yield from ()
 
     @model_validator(mode="after")

@@ -99,7 +99,7 @@ def _written(study: Study) -> Mapping[str, Tree]:
 
 
 def _swept(study: Study) -> Iterator[tuple[str, str, str, Tree]]:
-    """Of each arm its name, the name that the file has it under, its label, and the settings of the sweep."""
+    """Yields the arms of a study: the name, its key under `arms`, the label, and the settings that the sweep adds."""
     for family, written in _written(study).items():
         for values in itertools.product(*study.sweep.values()):
             name, label, tree = family, _label(family, written), {}
@@ -191,5 +191,5 @@ def _merged(tree: Tree, changes: Tree) -> Tree:
 
 
 def _label(family: str, written: Tree) -> str:
-    """What tables and legends call an arm besides the values of a sweep: its label, or its name with blanks."""
+    """The name of an arm in tables and legends, without swept values: its label, or its key with blanks."""
     return written.get("label") or family.replace("_", " ")

@@ -93,7 +93,7 @@ def six_tables(size: Size, length: int) -> list[PositionTables]:
 
 
 def _prepared(total: Callable[[], float], programs: dict[Any, Any], compiled: bool) -> Prepared:
-    """The value is the sum of all losses. Unless `compiled`, every program is compiled anew.
+    """The contestant, whose value is the sum of all losses. Each call of `work` compiles every program unless `compiled`.
 
     `compilations` also counts the small programs that compute tables; `programs` are those of the model.
     """

@@ -183,10 +183,10 @@ EDGES = np.array([0, *(2 ** np.arange(2, 10)), TOKENS])  # of octaves
 
 @pytest.mark.parametrize("stride", [1, 7, 16])
 def test_windows_are_of_the_stream_and_count_no_token_twice(stride: int) -> None:
-    found = recomputed_windows(TEXT, EDGES, LENGTH, stride, 48, keep_first=False)
-    np.testing.assert_array_equal(found.windows[:, :-1], found.places)
-    np.testing.assert_array_equal(found.windows[:, 1:], found.places + 1)
-    counted = found.places[found.counted]
+    recomputed = recomputed_windows(TEXT, EDGES, LENGTH, stride, 48, keep_first=False)
+    np.testing.assert_array_equal(recomputed.windows[:, :-1], recomputed.places)
+    np.testing.assert_array_equal(recomputed.windows[:, 1:], recomputed.places + 1)
+    counted = recomputed.places[recomputed.counted]
     assert len(np.unique(counted)) == len(counted)
     np.testing.assert_array_equal(np.sort(counted)[:LENGTH], np.arange(LENGTH))
     by_bin = np.histogram(counted, EDGES)[0]
@@ -196,16 +196,16 @@ def test_windows_are_of_the_stream_and_count_no_token_twice(stride: int) -> None
 
 
 def test_a_sample_that_may_be_all_is_all() -> None:
-    found = recomputed_windows(TEXT, EDGES, LENGTH, 8, TOKENS, keep_first=False)
-    np.testing.assert_array_equal(np.sort(found.places[found.counted]), np.arange(TOKENS))
+    windows = recomputed_windows(TEXT, EDGES, LENGTH, 8, TOKENS, keep_first=False)
+    np.testing.assert_array_equal(np.sort(windows.places[windows.counted]), np.arange(TOKENS))
 
 
 def test_a_token_that_every_text_begins_with_begins_every_window() -> None:
     text = TEXT.copy()
     text[0] = -1
-    found = recomputed_windows(text, EDGES, LENGTH, 8, 48, keep_first=True)
-    assert (found.windows[:, 0] == -1).all()
-    np.testing.assert_array_equal(found.windows[1:, 1:-1], found.places[1:, 1:])
+    recomputed = recomputed_windows(text, EDGES, LENGTH, 8, 48, keep_first=True)
+    assert (recomputed.windows[:, 0] == -1).all()
+    np.testing.assert_array_equal(recomputed.windows[1:, 1:-1], recomputed.places[1:, 1:])
 
 
 def test_a_sample_counts_by_the_size_of_its_bin() -> None:

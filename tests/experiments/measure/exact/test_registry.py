@@ -159,8 +159,8 @@ def test_arms_tell_head_dim_length_and_convention_apart() -> None:
 
 
 def test_bounds_are_those_of_an_independent_search_on_a_grid(bounds: dict[str, Point]) -> None:
-    found = [value(bounds, f"d{d}-512", quantity) for d in (32, 128) for quantity in base_bound.BOUNDS]
-    assert found == pytest.approx([1.25e4, 1.88e4, 2066, 2934], rel=5e-3)
+    smallest = [value(bounds, f"d{d}-512", quantity) for d in (32, 128) for quantity in base_bound.BOUNDS]
+    assert smallest == pytest.approx([1.25e4, 1.88e4, 2066, 2934], rel=5e-3)
     assert value(bounds, "d128-4k", "smallest_base") == pytest.approx(26952.34, rel=1e-6)
 
 

@@ -89,8 +89,8 @@ def test_what_is_kept_follows_the_hits(task: Task) -> None:
     axis = "size" if task in OF_A_SIZE else "depth"
     assert point[reading(axis)].shape == (8,)
     if task in OF_A_SIZE:  # each is asked twice, and its answer ends with a token more, or two
-        asked = sample.weights.sum(axis=1) - (1 if task == "copy" else 2)
-        np.testing.assert_array_equal(np.repeat(point[reading("size")], 2), asked)
+        sizes = sample.weights.sum(axis=1) - (1 if task == "copy" else 2)
+        np.testing.assert_array_equal(np.repeat(point[reading("size")], 2), sizes)
     if of_answers:
         assert point[reading("accuracy")] == 0.5
         np.testing.assert_array_equal(point[reading(f"accuracy_by_{axis}")], [1] * 4 + [0] * 4)
