@@ -1,12 +1,13 @@
 """What every class of a configuration shares.
 
 This folder says what a TOML file may say: every key, its range and its default. Nothing else in the project knows a default.
-Mechanisms are tagged values (`kind`). A mistake is one line that names the key and its neighbour.
+Mechanisms are tagged values (`kind`). All mistakes are said at once, each in one line that names the key and its neighbour.
 """
 
 import difflib
 from collections.abc import Iterator, Sequence
-from typing import Annotated, Any, TypeVar, get_args
+from types import UnionType
+from typing import Annotated, Any, TypeVar, Union, get_args, get_origin
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
@@ -22,19 +23,35 @@ Factor = Annotated[float, Field(ge=1)]  # by which a context grows
 
 
 class Frozen(BaseModel):
-    """Refuses keys that it does not know, and values that do not go together."""
+    """Refuses keys that it does not know, and values that do not go together. A word in the place of a table is its `kind`."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", protected_namespaces=(), allow_inf_nan=False)
 
     def problems(self) -> Iterator[str]:
-        """Yields a message for every combination of fields that cannot be. Validation raises the first as a ValueError."""
+        """Yields a message for every combination of fields that cannot be. Validation raises all of them as a ValueError."""
         yield from ()
+
+    @model_validator(mode="before")
+    @classmethod
+    def _kinds(cls, tree: Any) -> Any:
+        if not isinstance(tree, dict):
+            return tree
+        tagged = {name for name, field in cls.model_fields.items() if _is_tagged(field.annotation)}
+        return {key: {"kind": value} if key in tagged and isinstance(value, str) else value for key, value in tree.items()}
 
     @model_validator(mode="after")
     def _no_problems(self) -> "Frozen":
-        for problem in self.problems():
-            raise ValueError(problem)
+        if problems := list(self.problems()):
+            raise ValueError("\n".join(problems))
         return self
+
+
+def _is_tagged(annotation: Any) -> bool:
+    """Whether a type is a table with a `kind`, or a choice of such tables."""
+    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+        return "kind" in annotation.model_fields
+    origin, parts = get_origin(annotation), [part for part in get_args(annotation) if part is not type(None)]
+    return _is_tagged(parts[0]) if origin is Annotated else origin in (Union, UnionType) and all(map(_is_tagged, parts))
 
 
 # Keys that have another name now, by the table that they stood in ("" is the top of the file).
@@ -75,15 +92,16 @@ RENAMED = {
 
 
 def validated(kind: type[Model], tree: Tree, where: str) -> Model:
-    """The tree as a value of a class. UserError, in one line, for what it does not accept."""
+    """The tree as a value of a class. UserError with a line for everything that it does not accept."""
     try:
         return kind.model_validate(tree)
     except ValidationError as error:
-        raise UserError(f"{where}: {_explain(error.errors()[0], kind)}") from None
+        lines = [line for mistake in error.errors() for line in _explain(mistake, kind).splitlines()]
+        raise UserError("\n".join(f"{where}: {line}" for line in dict.fromkeys(lines))) from None
 
 
 def _explain(error: Any, kind: type[BaseModel]) -> str:
-    """One line: the key as it is written in the file, what is wrong, and the nearest valid key or the range."""
+    """A line for each mistake: the key as it is written in the file, what is wrong, and the nearest valid key or the range."""
     location = [str(part) for part in error["loc"]]
     parents, valid = _walk(location, kind)
     key = ".".join(parents)
@@ -103,7 +121,7 @@ def _explain(error: Any, kind: type[BaseModel]) -> str:
             tags = [tag.strip(" '") for tag in error["ctx"]["expected_tags"].split(",")]
             return f"{tag} = {error['ctx']['tag']!r}: unknown{nearest(error['ctx']['tag'], tags)}"
         case "value_error":
-            return f"{f'{key}: ' if key else ''}{error['ctx']['error']}"
+            return "\n".join(f"{f'{key}: ' if key else ''}{line}" for line in str(error["ctx"]["error"]).splitlines())
         case _:
             message = error["msg"][0].lower() + error["msg"][1:]
             return f"{key} = {error['input']!r}: {message.replace('input ', '')}"

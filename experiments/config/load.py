@@ -1,17 +1,23 @@
 """From a TOML file and `key=value` words to checked studies and their arms, with errors that name the key and its neighbour."""
 
 import itertools
+import re
 import tomllib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import Any, TypeVar
 
 from leadline.experiments.config.base import Tree, nearest, validated
 from leadline.experiments.config.study import Arm, Start, Study
 from leadline.experiments.runtime.errors import UserError
 
+Result = TypeVar("Result")
 # What an arm may change, and what it says of itself.
 SECTIONS = ("model", "data", "train", "measure")
 DESCRIPTIONS = ("label", "published", "start")
+# Keys of files and folders, as texts, lists or tables of them, and what stands there that is no path.
+PATHS = ("corpus", "texts", "ranks", "tokenizers")
+NO_PATHS = re.compile(r"(stdlib|embedded|byte)$|(hub|tiktoken):")
 
 
 def load_studies(path: Path, words: Sequence[str] = ()) -> list[Study]:
@@ -30,18 +36,31 @@ def load_studies(path: Path, words: Sequence[str] = ()) -> list[Study]:
     if not isinstance(files, list) or not files or not all(isinstance(name, str) for name in files):
         raise UserError(f'{path}: studies: a list of TOML files, as in studies = ["sinks.toml"]')
     members = [path.parent / name for name in files]
-    trees = [_tree(member) for member in members]
+    trees = together(_tree, [(member,) for member in members])
     names = [str(tree.get("study")) for tree in trees]
     for word in words:
         if word.partition(".")[0] not in names or "." not in word:
             raise UserError(f"{word!r}: in a suite a key begins with its study, {' or '.join(names)}: {names[0]}.{word}")
     words_of = [[w.partition(".")[2] for w in words if w.partition(".")[0] == name] for name in names]
-    return [_study(*parts) for parts in zip(trees, words_of, members, strict=True)]
+    return together(_study, zip(trees, words_of, members, strict=True))
+
+
+def together(function: Callable[..., Result], calls: Iterable[tuple[Any, ...]]) -> list[Result]:
+    """What a function returns for each call. UserError with the mistakes of all calls, if any of them raises one."""
+    results, mistakes = [], []
+    for arguments in calls:
+        try:
+            results.append(function(*arguments))
+        except UserError as error:
+            mistakes += str(error).splitlines()
+    if mistakes:
+        raise UserError("\n".join(dict.fromkeys(mistakes)))
+    return results
 
 
 def _study(tree: Tree, words: Sequence[str], path: Path) -> Study:
     """A study with its words. UserError also where a table or figure is to show an arm that the study does not have."""
-    study = validated(Study, _overridden(tree, words), str(path))
+    study = validated(Study, overridden(tree, words), str(path))
     labels = [label for _, label in named_arms(study).values()]
     labels += [_label(family, written) for family, written in study.arms.items()]
     for kind, specs in (("tables", study.tables), ("figures", study.figures)):
@@ -59,13 +78,10 @@ def arms_of(study: Study, path: Path) -> list[Arm]:
     """
     shared = study.model_dump(include=set(SECTIONS))
     written = _written(study)
-    arms: dict[str, Arm] = {}
-    links: dict[str, str] = {}
     chains = {family: _chain(family, written, path) for family in written}
     running = _running(study, chains, path)
-    for name, family, label, swept in _swept(study):
-        if family not in running:
-            continue
+
+    def arm(name: str, family: str, label: str, swept: Tree) -> Arm:
         where = f"{path}: arms.{name}"
         changes: Tree = {}
         for ancestor in reversed(chains[family]):
@@ -75,9 +91,12 @@ def arms_of(study: Study, path: Path) -> list[Arm]:
             if key not in SECTIONS:
                 raise UserError(f"{where}.{key}: unknown key{nearest(key, [*SECTIONS, *DESCRIPTIONS])}")
         described = {"name": name, "label": label, "published": written[family].get("published", ())}
-        arms[name] = validated(Arm, {**_merged(shared, changes), **described}, where)
-        if "start" in written[family]:
-            links[name] = written[family]["start"] + name.removeprefix(family)
+        return validated(Arm, {**_merged(shared, changes), **described}, where)
+
+    swept = [parts for parts in _swept(study) if parts[1] in running]
+    arms = dict(zip((name for name, *_ in swept), together(arm, swept), strict=True))
+    starts = {name: (family, written[family].get("start")) for name, family, *_ in swept}
+    links = {name: start + name.removeprefix(family) for name, (family, start) in starts.items() if start is not None}
     return [_started(arm, arms, links) for arm in arms.values()]
 
 
@@ -136,16 +155,41 @@ def _started(arm: Arm, arms: Mapping[str, Arm], links: Mapping[str, str]) -> Arm
 
 
 def _tree(path: Path, extending: tuple[Path, ...] = ()) -> Tree:
-    """What a file says, merged into what the file says that it `extends`, relative to it. UserError for a circle of files."""
+    """What a file says, merged into what the file says that it `extends`. Its paths are relative to it.
+
+    UserError for a circle of files.
+    """
     if path.resolve() in extending:
         raise UserError(f"{path}: these files extend each other in a circle: {', '.join(map(str, extending))}")
-    tree = _read_toml(path)
+    tree = _with_paths(_read_toml(path), path.parent)
     base = tree.pop("extends", None)
     if base is None:
         return tree
     if not isinstance(base, str):
         raise UserError(f'{path}: extends = {base!r}: name one TOML file, as in extends = "../sinks.toml"')
     return _merged(_tree(path.parent / base, (*extending, path.resolve())), tree)
+
+
+def _with_paths(tree: Tree, folder: Path) -> Tree:
+    """The tree with the files and folders that it names as they are found from here."""
+
+    def placed(value: Any) -> Any:
+        match value:
+            case str():
+                return value if NO_PATHS.match(value) else str(folder / value)
+            case list():
+                return [placed(entry) for entry in value]
+        return value
+
+    result = {}
+    for key, value in tree.items():
+        if isinstance(value, list) and value and all(isinstance(entry, dict) for entry in value):  # parts, [[tables]]
+            result[key] = [_with_paths(entry, folder) for entry in value]
+        elif isinstance(value, dict):
+            result[key] = {k: placed(v) for k, v in value.items()} if key == "tokenizers" else _with_paths(value, folder)
+        else:
+            result[key] = placed(value) if key.rpartition(".")[2] in PATHS else value
+    return result
 
 
 def _read_toml(path: Path) -> Tree:
@@ -161,7 +205,8 @@ def _read_toml(path: Path) -> Tree:
         raise UserError(f"{path}: not TOML: {error}") from None
 
 
-def _overridden(tree: Tree, words: Sequence[str]) -> Tree:
+def overridden(tree: Tree, words: Sequence[str]) -> Tree:
+    """The tree with the value of each `key=value`, in TOML or as a bare word. UserError for a word of another form."""
     for word in words:
         key, equals, text = word.partition("=")
         if not equals or not key:

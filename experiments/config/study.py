@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterator
 from typing import Annotated, Any
 
-from pydantic import AfterValidator, Field
+from pydantic import AfterValidator, BeforeValidator, Field
 
 from leadline.experiments.config.base import Frozen, Positive, nearest
 from leadline.experiments.config.claim import Claim
@@ -36,6 +36,18 @@ def _folder_name(name: str) -> str:
     return name
 
 
+def _dotted(sweep: object) -> object:
+    """Tables in tables as dotted keys: without quotes, TOML reads the key of a sweep as tables."""
+    if not isinstance(sweep, dict):
+        return sweep
+    flat: dict[str, object] = {}
+    for key, value in sweep.items():
+        below = _dotted(value)
+        flat |= {f"{key}.{rest}": entry for rest, entry in below.items()} if isinstance(below, dict) else {key: value}
+    return flat
+
+
+Swept = Annotated[tuple[object, ...], Field(min_length=1)]
 Name = Annotated[str, AfterValidator(_folder_name)]
 # The data that each table of [measure] measures.
 MEASURED = {
@@ -100,7 +112,7 @@ class Study(Frozen):
     exact: Exact | None = None
     arms: dict[str, dict[str, Any]] = Field(default_factory=dict)
     only: tuple[str, ...] = ()  # the arms to run, with those that they start from; all where it is empty
-    sweep: dict[str, Annotated[tuple[object, ...], Field(min_length=1)]] = Field(default_factory=dict)
+    sweep: Annotated[dict[str, Swept], BeforeValidator(_dotted)] = Field(default_factory=dict)
     selectors: dict[str, Selector] = Field(default_factory=dict)
     tables: tuple[TableSpec, ...] = ()
     figures: tuple[FigureSpec, ...] = ()

@@ -2,4 +2,4 @@
 
 
 class UserError(Exception):
-    """One line that names what is wrong and how to mend it; the command line prints it and exits with 2."""
+    """A line for each mistake, which names what is wrong and how to mend it; the command line prints them and exits with 2."""

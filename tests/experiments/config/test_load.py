@@ -170,3 +170,20 @@ def test_only_refuses_a_name_that_no_arm_has(tmp_path: Path) -> None:
     (study,) = load_studies(path, ['only=["thirt"]'])
     with pytest.raises(UserError, match=r"no arm is called 'thirt'.*third"):
         arms_of(study, path)
+
+
+def test_paths_are_relative_to_the_file_that_names_them(tmp_path: Path) -> None:
+    (tmp_path / "below").mkdir()
+    write_config(
+        tmp_path / "below",
+        EXTRAPOLATION.replace("length = 16 }\ntrain", 'length = 16, corpus = ["a.txt", "hub:b", "/c"] }\ntrain'),
+        "base.toml",
+    )
+    path = write_config(
+        tmp_path, 'extends = "below/base.toml"\narms.mixed.data.corpus = { parts = [{ corpus = ["d"], weight = 1 }] }'
+    )
+    (study,) = load_studies(path, ["arms.word.data.corpus=['e']"])
+    mixed, word = (arm.data for arm in arms_of(study, path))
+    assert study.model_dump()["data"]["corpus"] == (str(tmp_path / "below" / "a.txt"), "hub:b", "/c")
+    assert mixed.model_dump()["corpus"]["parts"][0]["corpus"] == (str(tmp_path / "d"),)
+    assert word.model_dump()["corpus"] == ("e",)

@@ -120,7 +120,7 @@ def test_a_mistake_names_its_file_its_key_and_what_is_right(
     tmp_path: Path, text: str, words: str | tuple[str, ...], parts: list[str]
 ) -> None:
     message = complaint_of(tmp_path, text, *([words] if isinstance(words, str) else words))
-    assert message.startswith(str(tmp_path / "study.toml"))
+    assert all(line.startswith(str(tmp_path / "study.toml")) for line in message.splitlines())
     assert [part for part in parts if part not in message] == []
 
 
@@ -135,6 +135,8 @@ LEARNED = f"{POSITION}={{kind='learned'}}"
         ((f"{POSITION}={{kind='learned', capacity=64}}",), ["base"]),
         (("measure.perplexity.stride=8",), ["base"]),
         ((*NAMES, CLAIM, TABLES), ["a b, batch 4", "a b, batch 8", "B, batch 4", "B, batch 8"]),
+        ((f"{POSITION}=alibi",), ["base"]),
+        (("sweep={ train.batch = [4, 8] }",), ["base, batch 4", "base, batch 8"]),
     ],
 )
 def test_what_fits_together_is_no_mistake(tmp_path: Path, words: tuple[str, ...], labels: list[str]) -> None:
