@@ -16,6 +16,7 @@ FOLDERS = (
     "leadline.experiments.cli",
     "leadline.experiments.bench",
     "leadline.experiments.studies",
+    "leadline.experiments.runs",
     "leadline.experiments.training",
     "leadline.experiments.publish",
     "leadline.experiments.measure",

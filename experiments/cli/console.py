@@ -2,10 +2,12 @@
 
 import json
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Annotated, Any
 
 import typer
+
+from leadline.experiments.runtime.cpu import cores, restart_with_huge_pages
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else.")]
 
@@ -15,9 +17,10 @@ def print_json(content: Mapping[str, Any]) -> None:
     typer.echo(json.dumps(content, allow_nan=False))
 
 
-def complain(line: str) -> None:
-    """One line on standard error."""
-    typer.echo(f"leadline: {' '.join(line.split())}", err=True)
+def complain(text: str) -> None:
+    """Lines on standard error, each under the name of the program."""
+    for line in text.splitlines() or [""]:
+        typer.echo(f"leadline: {' '.join(line.split())}", err=True)
 
 
 def show_rows(rows: Sequence[Mapping[str, Any]]) -> None:
@@ -29,3 +32,21 @@ def show_rows(rows: Sequence[Mapping[str, Any]]) -> None:
     for row in rows:
         table.add_row(*(f"{value:.3g}" if isinstance(value, float) else str(value) for value in row.values()))
     Console(width=None if sys.stdout.isatty() else 160, markup=False, highlight=False).print(table)
+
+
+def show_verdicts(verdicts: Iterable[Any]) -> None:
+    if rows := [{"claim": v.id, "published": v.published, "measured": v.measured, "verdict": v.outcome} for v in verdicts]:
+        show_rows(rows)
+
+
+def begin_jax() -> None:
+    """Before JAX starts: huge pages, and on a CPU a device a core, so that the models of an ensemble train side by side."""
+    restart_with_huge_pages()
+    import jax
+
+    from leadline.experiments.runtime.program_cache import keep_programs
+
+    jax.config.update("jax_num_cpu_devices", cores())
+    note = keep_programs()
+    if note is not None:
+        complain(note)

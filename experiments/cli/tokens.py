@@ -31,7 +31,7 @@ def tokens(
     probes: Annotated[bool, typer.Option("--probes", help="Show how numbers, names, space and code are cut instead.")] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Tokens of parallel texts by language and tokenizer: relative cost, sizes, and what a window holds."""
+    """Count the tokens of parallel texts by language."""
     from leadline.experiments.data.text.tokenizers import open_tokenizer
     from leadline.experiments.measure.exact.texts import texts_of
     from leadline.experiments.measure.exact.tokens import probed, report

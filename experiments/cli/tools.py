@@ -1,5 +1,6 @@
-"""The commands beside studies: the bound of RoPE's base, text of a trained model, and benchmarks."""
+"""The commands beside studies: the bound of RoPE's base, text of a trained model, benchmarks, and what is installed."""
 
+import itertools
 import sys
 from contextlib import nullcontext
 from pathlib import Path
@@ -7,7 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
-from leadline.experiments.cli.console import AsJson, complain, print_json, show_rows
+from leadline.experiments.cli.console import AsJson, begin_jax, complain, print_json, show_rows
 from leadline.experiments.runtime.cpu import restart_with_huge_pages
 
 
@@ -18,7 +19,10 @@ def bound(
     every: Annotated[int, typer.Option("--every", metavar="n", help="Test every n-th m only: 0, n, 2n, …")] = 1,
     as_json: AsJson = False,
 ) -> None:
-    """The smallest RoPE base whose B_m is never negative below a length, and the base beyond which none's is."""
+    """Print the smallest RoPE base for a context length.
+
+    B_m is never negative below the length at that base, nor beyond the largest base that fails.
+    """
     from rich.console import Console
     from rich.progress import Progress
 
@@ -66,7 +70,7 @@ def generate(
     ] = 0,
     as_json: AsJson = False,
 ) -> None:
-    """Write text with a trained model, by any policy of what it remembers."""
+    """Write text with a trained model."""
     from leadline.experiments.runtime.errors import UserError
     from leadline.experiments.training.generation import Request, generated, open_saved
     from leadline.model.generate import Policy
@@ -100,7 +104,7 @@ def bench(
     listing: Annotated[bool, typer.Option("--list", help="Print the benchmarks and what each asks.")] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Measure leadline beside named peers: times, ratios, shares of the machine's own ceiling."""
+    """Time leadline beside named peers."""
     restart_with_huge_pages()  # for the contestants, all alike
     from rich.console import Console
 
@@ -140,3 +144,33 @@ def _show(case: Any) -> None:
     show_rows(rows_of(case))
     for line in ceilings(case):
         typer.echo(line)
+
+
+def doctor(as_json: AsJson = False) -> None:
+    """Print versions and devices, and what is missing."""
+    begin_jax()
+    import jax.numpy as jnp
+
+    from leadline.experiments.records.provenance import provenance
+    from leadline.experiments.runtime.program_cache import kept_where
+    from leadline.model.attention.attention import form
+    from leadline.model.attention.scores import Scores
+
+    facts = {**provenance(), "programs": kept_where()}
+    if as_json:
+        print_json(facts)
+        return
+    for name, version in facts["versions"].items():
+        typer.echo(f"{name:18} {version}")
+    device = facts["device"]
+    typer.echo(f"{'devices':18} {device['count']} x {device['kind']} ({device['platform']})")
+    if device["platform"] == "cpu":
+        typer.echo(f"{'accelerator':18} none; for one, install the extra that fits it: .[cuda13], .[cuda12] or .[tpu]")
+    heads = {"device": device["platform"], "channels": 64, "itemsize": 2}
+    by_form = itertools.groupby((2**n for n in range(21)), lambda tokens: form(tokens, tokens, **heads))
+    *shorter, (longest, _) = [(name, max(lengths)) for name, lengths in by_form]
+    forms = "".join(f"{name} up to {tokens} tokens, " for name, tokens in shorter) + longest + (" beyond" if shorter else "")
+    other = form(1, 1, **heads, scores=Scores(cap=jnp.float32(1)))
+    typer.echo(f"{'attention':18} softmax, window, initial tokens, ALiBi, sink logit: {forms}; others: {other}")
+    typer.echo(f"{'compiled programs':18} {facts['programs'] or 'not kept'}")
+    typer.echo(f"{'commit':18} {facts['commit'] or 'not in a git checkout'}")

@@ -7,6 +7,8 @@ shared)` inside the compiled step, the ids [B, T + 1] that they stand for.
 from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
 
+import numpy as np
+
 from leadline.experiments.config.data import BackcopyData, Data, MixedData, Mixture, MixturePart, RetrievalData, TextData
 from leadline.experiments.data.backcopy import BackcopySource, make_task
 from leadline.experiments.data.mixed import MixedSource, recall_task
@@ -89,6 +91,25 @@ def open_source(
     first = first_tokens("absent" if isinstance(data, MixedData) else data.bos, tokenizer)
     text = WeightedText(files, documents, names, shares, first)
     return MixedSource(data, size, text) if isinstance(data, MixedData) else TextSource(data, size, text, tokenizer)
+
+
+def source_of_corpus(data: TextData, corpus: tuple[str, ...], tokenizer: Tokenizer) -> TextSource:
+    """A source whose held-out text is the whole of a corpus. Nothing can be trained on it.
+
+    Args:
+        data: the configuration of the training data, which says what begins a window.
+        corpus: files, folders and data sets.
+        tokenizer: of the model.
+
+    Raises:
+        UserError: for a corpus that cannot be read.
+    """
+    texts = list(text_documents(corpus, data.hub_documents))
+    eos = np.array([end_of_document(tokenizer)])
+    ids = [np.concatenate([tokens, eos]) for tokens in tokenizer.encode_batch([text.text for text in texts])]
+    documents = documents_of(texts, np.concatenate(ids).astype(np.uint32), int(eos[0]))
+    text = WeightedText((), (documents,), (str(listed(corpus)),), shares_of([1.0]), first_tokens(data.bos, tokenizer))
+    return TextSource(data, vocabulary_size(data), text, tokenizer)
 
 
 def _sides(corpus: str | tuple[str, ...], data: TextData | MixedData, *, alone: bool) -> Split:

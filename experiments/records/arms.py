@@ -44,15 +44,15 @@ def recorded_arms(study: Study, records: Sequence[Record]) -> list[RecordedArm]:
 
     A configuration that today's classes do not accept is no arm of the study as it is now, and is left out.
     """
-    shared = _leaves(study.model_dump(mode="json", include=set(TRAINED))) if study.exact is None else None
+    shared = leaves_of(study.model_dump(mode="json", include=set(TRAINED))) if study.exact is None else None
     of_study = sorted((r for r in records if r.study == study.study), key=lambda record: (record.arm_hash, record.seed))
     arms = []
     for _, members in itertools.groupby(of_study, key=lambda record: record.arm_hash):
         by_seed = tuple(members)
         config = by_seed[0].config
-        settings = _with_defaults(config) if study.exact is None else config
+        settings = with_defaults(config) if study.exact is None else config
         if settings is not None:
-            leaves = _leaves(settings)
+            leaves = leaves_of(settings)
             changes = frozenset() if shared is None else _differences(leaves, shared)
             arms.append(RecordedArm(settings, leaves, changes, config.get(START) is not None, by_seed))
     return arms
@@ -95,7 +95,7 @@ def differing(arms: Sequence[RecordedArm]) -> list[str]:
     return [", ".join(f"{key} = {values[key][i]}" for key in single or telling) for i in range(len(arms))]
 
 
-def _with_defaults(config: Any) -> Tree | None:
+def with_defaults(config: Any) -> Tree | None:
     """The settings of a trained arm as today's classes complete them; None where they do not accept them."""
     try:
         settings = Settings.model_validate({section: config[section] for section in TRAINED if section in config})
@@ -136,7 +136,7 @@ def _completed(settings: Tree, key: str, table: Tree) -> Any:
     """A table as it is with its defaults, in the place of the one under a key; absent where it is not possible there."""
     if "model" not in settings:
         return table
-    changed = _with_defaults(_put(settings, key.split("."), table))
+    changed = with_defaults(_put(settings, key.split("."), table))
     return _ABSENT if changed is None else setting(changed, key)
 
 
@@ -152,7 +152,7 @@ def setting(settings: Tree, key: str) -> Any:
     return current
 
 
-def _leaves(settings: Tree) -> dict[str, Any]:
+def leaves_of(settings: Tree) -> dict[str, Any]:
     """Dotted key -> value of every setting but what is measured."""
     leaves: dict[str, Any] = {}
     tables = [(name, value) for name, value in settings.items() if name != "measure"]

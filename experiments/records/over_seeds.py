@@ -131,8 +131,8 @@ def provenance(records: Sequence[Record]) -> tuple[str, ...]:
 
 
 def count(number: float | int) -> str:
-    """A number of parameters, steps or tokens as it is printed: `1.23M`."""
-    for size, letter in ((1e9, "G"), (1e6, "M"), (1e3, "k")):
+    """A number of parameters, steps, tokens or FLOPs as it is printed: `1.23M`."""
+    for size, letter in ((1e15, "P"), (1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k")):
         if number >= size:
             return f"{number / size:.3g}{letter}"
     return f"{number:.0f}"

@@ -28,3 +28,15 @@ def locked(folder: Path) -> Iterator[None]:
         yield
     finally:
         lock.release()
+
+
+def is_locked(folder: Path) -> bool:
+    """Whether a process holds the folder now."""
+    lock = FileLock(folder / ".lock")
+    if not (folder / ".lock").exists():
+        return False
+    try:
+        with lock.acquire(timeout=0):
+            return False
+    except Timeout:
+        return True

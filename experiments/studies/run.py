@@ -7,14 +7,10 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-import jax
-import jax.numpy as jnp
 import numpy as np
 
-from leadline.experiments.config.load import arms_of, load_studies
+from leadline.experiments.config.load import arms_of, load_studies, together
 from leadline.experiments.config.study import Arm, Study
-from leadline.experiments.config.to_model import training_flops
-from leadline.experiments.data.source import vocabulary_size
 from leadline.experiments.measure.exact.job import Computed, Job
 from leadline.experiments.measure.exact.registry import jobs_of
 from leadline.experiments.publish.report import Published, compiled, report
@@ -27,13 +23,9 @@ from leadline.experiments.runtime.errors import UserError
 from leadline.experiments.runtime.lock import locked
 from leadline.experiments.runtime.progress import Progress
 from leadline.experiments.runtime.signals import Interrupted, Interruption
-from leadline.experiments.training.group import structure
 from leadline.experiments.training.plan import check_starts, run_arms
-from leadline.model.decoder import DecoderConfig, init_decoder
-from leadline.model.mesh import make_mesh
 
 Plan = Sequence[tuple[Study, Sequence[Arm]]]
-COLUMNS = ("study", "arm", "start", "seeds", "parameters", "tokens", "flops", "program")  # of what a run would do
 EXACT_SEED = 0  # of the folder of what is computed: nothing is drawn
 
 
@@ -65,37 +57,11 @@ def planned(config: Path, words: Sequence[str]) -> list[tuple[Study, list[Arm]]]
 
     UserError for whatever the files or the words say that cannot be run.
     """
-    plan = [(study, [] if study.exact is not None else arms_of(study, config)) for study in load_studies(config, words)]
-    for _, arms in plan:
-        check_starts(arms)
-    return plan
-
-
-def described(plan: Plan) -> list[dict[str, Any]]:
-    """What a run would do, without doing it: one row an arm of every study.
-
-    `program` numbers the structures: arms of one number are trained by one program, those with a `start` once the arm that they
-    go on from has been.
-    """
-    rows: list[tuple[Any, ...]] = []
-    for study, arms in plan:
-        rows += [(study.study, job.name, "", 1, 0, 0, 0.0, 0) for job in (jobs_of(study.exact) if study.exact else ())]
-        structures = [structure(arm, vocabulary_size(arm.data)) for arm in arms]
-        programs = list(dict.fromkeys(structures))
-        for arm, key in zip(arms, structures, strict=True):
-            tokens = len(study.seeds) * arm.train.steps * arm.train.batch * arm.data.length
-            flops = tokens * training_flops(key.model, arm.data.length, arm.model.window, arm.model.initial_tokens)
-            start = "" if arm.start is None else arm.start.arm
-            size = parameters(key.model)
-            rows.append((study.study, arm.name, start, len(study.seeds), size, tokens, flops, 1 + programs.index(key)))
-    return [dict(zip(COLUMNS, row, strict=True)) for row in rows]
-
-
-def parameters(model: DecoderConfig) -> int:
-    """Weights of a decoder, counted without making any."""
-    with jax.set_mesh(make_mesh()):
-        shapes = jax.eval_shape(lambda: jax.tree.leaves(init_decoder(jax.random.key(0), model, sink_logit=jnp.float32(0))))
-    return sum(leaf.size for leaf in shapes)
+    studies = load_studies(config, words)
+    arms = together(arms_of, [(study, config) for study in studies if study.exact is None])
+    together(check_starts, [(of_study,) for of_study in arms])
+    trained = iter(arms)
+    return [(study, [] if study.exact is not None else next(trained)) for study in studies]
 
 
 def run(plan: Plan, results: Path, progress: Progress, show: Callable[[str], None]) -> Ran:

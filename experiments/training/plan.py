@@ -1,8 +1,5 @@
 """A study's arms × seeds: trained in groups that share compiled programs, measured, recorded, and never run again."""
 
-import math
-import os
-import sys
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -11,11 +8,9 @@ from pathlib import Path
 from typing import Any
 
 import jax
-import jax.numpy as jnp
 
 from leadline.experiments.config.study import Arm
 from leadline.experiments.config.to_model import decoder_config
-from leadline.experiments.config.to_tables import tables
 from leadline.experiments.data.source import open_source, vocabulary_size
 from leadline.experiments.measure.kinds.registry import check_data
 from leadline.experiments.records.provenance import Provenance, arm_digest
@@ -27,13 +22,8 @@ from leadline.experiments.runtime.signals import Interruption
 from leadline.experiments.training import checkpoint
 from leadline.experiments.training.group import Member, RunGroup, Unfinished, run_group, structure
 from leadline.experiments.training.loop import train_group
+from leadline.experiments.training.memory import check_memory
 from leadline.experiments.training.saving import record_group, remove, unfinished_groups
-from leadline.experiments.training.step import init_state, values_of
-from leadline.model.mesh import make_mesh
-
-GB = 1e9
-# Where Linux says what a container may take, in its second and first form.
-LIMITS = (Path("/sys/fs/cgroup/memory.max"), Path("/sys/fs/cgroup/memory/memory.limit_in_bytes"))
 
 
 @dataclass(frozen=True)
@@ -73,10 +63,8 @@ def run_arms(
         Interrupted: when asked to stop, with everything kept.
     """
     with locked(results / study):
-        members = _members(study, arms, seeds, results, progress)
-        waiting = {member.id: member for member in members if not member.recorded}
-        groups = _groups(study, members, dict(waiting), unfinished_groups(results / study, progress))
-        _check(waiting, groups)
+        members, groups = grouped(study, arms, seeds, results, progress)
+        waiting = [member for member in members if not member.recorded]
         programs: list[str] = []
         for number, planned in enumerate(groups, start=1):
             group = _startable(planned, progress)
@@ -91,8 +79,23 @@ def run_arms(
             took = f"{len(group.members)} models on {group.mesh.shape['arm']} devices in {time.monotonic() - began:.0f} s"
             progress.note(f"{study}: {group.names}: {took}")
     digests = {(study, member.arm.name): member.digest for member in members}
-    newly_recorded = sum(member.recorded for member in waiting.values())
+    newly_recorded = sum(member.recorded for member in waiting)
     return Outcome(digests, tuple(programs), newly_recorded, len(members) - len(waiting))
+
+
+def grouped(
+    study: str, arms: Sequence[Arm], seeds: Sequence[int], results: Path, progress: Progress
+) -> tuple[list[Member], list[RunGroup]]:
+    """Every arm and seed of a study, and the groups in which those without a record will train.
+
+    Raises:
+        UserError: if data, memory or weights to start from do not suffice.
+    """
+    members = _members(study, arms, seeds, results, progress)
+    waiting = {member.id: member for member in members if not member.recorded}
+    groups = _groups(study, members, dict(waiting), unfinished_groups(results / study, progress.note))
+    _check(waiting, groups)
+    return members, groups
 
 
 def _members(study: str, arms: Sequence[Arm], seeds: Sequence[int], results: Path, progress: Progress) -> list[Member]:
@@ -150,51 +153,10 @@ def _check(waiting: Mapping[str, Member], groups: Sequence[RunGroup]) -> None:
                 f"{before.folder} to train {before.arm.name!r} again"
             )
     for group in groups:
-        _check_memory(group)
+        check_memory(group)
         for member in group.members:
             member.source.inputs(member.seed, 0, group.structure.train.batch)
             check_data(member.source, member.arm)
-
-
-def _check_memory(group: RunGroup) -> None:
-    """Compares a lower bound with what the devices have: weights, moments, gradients, and logits with their gradient.
-
-    Raises:
-        UserError: if the group cannot fit, with the sizes.
-    """
-    on_cpu = jax.default_backend() == "cpu"
-    if on_cpu:
-        sizes = [int(path.read_text()) for path in LIMITS if path.exists() and path.read_text().strip().isdigit()]
-        if sys.platform != "win32":
-            sizes.append(os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"))
-        available = min(sizes, default=None)
-    else:
-        available = (jax.local_devices()[0].memory_stats() or {}).get("bytes_limit")
-    if available is None:
-        return
-    arm, (model, data, train, _) = group.members[0].arm, group.structure
-    values = values_of(arm.model, train, tables(arm.model, arm.original_length, data.length))
-    with jax.set_mesh(make_mesh()):
-        state = jax.eval_shape(lambda: init_state(jnp.uint32(0), values, model, train))
-    parameters = _bytes(state.params)
-    logits = 2 * 4 * train.batch * data.length * model.vocabulary
-    members = len(group.members)
-    if on_cpu:  # all devices share one memory, and train a model each at a time
-        at_once = min(members, group.mesh.shape["arm"])
-        needed = members * _bytes(state) + at_once * (parameters + logits)
-    else:
-        needed = members * (_bytes(state) + parameters + logits) / group.mesh.size
-    if needed > available:
-        raise UserError(
-            f"{group.study}: {group.names}: {members} models of {parameters // 4:,} parameters need at least "
-            f"{needed / GB:,.1f} GB a device ({_bytes(state) / GB:,.1f} GB of weights and moments, {parameters / GB:,.1f} GB "
-            f"of gradients and {logits / GB:,.1f} GB of logits each), and there are {available / GB:,.1f} GB: make "
-            "model.width, model.layers or train.batch smaller, or give fewer seeds at once"
-        )
-
-
-def _bytes(tree: object) -> int:
-    return sum(math.prod(leaf.shape) * leaf.dtype.itemsize for leaf in jax.tree.leaves(tree))
 
 
 def _startable(group: RunGroup, progress: Progress) -> RunGroup | None:

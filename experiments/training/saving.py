@@ -7,7 +7,7 @@ lie in `checkpoint` beside its record: texts are generated from them, and other 
 
 import math
 import shutil
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -28,7 +28,6 @@ from leadline.experiments.records.record import Curve, Record
 from leadline.experiments.records.store import is_recorded, write_record
 from leadline.experiments.runtime.ensemble import stack, unstack
 from leadline.experiments.runtime.errors import UserError
-from leadline.experiments.runtime.progress import Progress
 from leadline.experiments.training import checkpoint
 from leadline.experiments.training.group import Member, RunGroup, Unfinished
 from leadline.experiments.training.step import TrainState
@@ -94,13 +93,16 @@ def save_group(group: RunGroup, step: int, state: TrainState, history: History) 
     checkpoint.save(group_folder(group), step, rows, extra)
 
 
-def unfinished_groups(study: Path, progress: Progress) -> list[Unfinished]:
-    """The groups of a study that did not get to their records, the one of the highest step first."""
+def unfinished_groups(study: Path, tell: Callable[[str], None]) -> list[Unfinished]:
+    """The groups of a study that did not get to their records, the one of the highest step first.
+
+    `tell` gets a line for each checkpoint that cannot be used.
+    """
     groups = []
     for folder in sorted(study.glob(f"{PREFIX}*")):
         step, notes = checkpoint.latest(folder)
         for note in notes:
-            progress.note(note)
+            tell(note)
         if step is not None:
             groups.append(Unfinished(folder, step, checkpoint.extra_of(folder, step)))
     return sorted(groups, key=lambda group: -group.step)

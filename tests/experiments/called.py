@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from leadline.experiments.cli import main as cli
+from leadline.experiments.cli import results, tools
 
 
 class Called:
@@ -15,7 +16,8 @@ class Called:
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
         self._monkeypatch, self._capsys = monkeypatch, capsys
-        monkeypatch.setattr(cli, "_begin_jax", lambda: None)
+        for module in (cli, results, tools):
+            monkeypatch.setattr(module, "begin_jax", lambda: None)
 
     def __call__(self, *words: str | Path) -> tuple[int, str, str]:
         """Exit code, standard output, standard error."""

@@ -39,6 +39,28 @@ def test_mistakes_in_the_configuration_and_with_folders_are_named_and_write_noth
     assert config.is_file()
 
 
+def test_the_bare_command_shows_its_verbs_in_the_order_of_use(called: Called) -> None:
+    text = called.text()
+    assert text == called.text("--help")
+    verbs = [line.split()[0] for line in text.partition("Commands:")[2].splitlines() if line]
+    assert verbs[:4] == ["run", "show", "measure", "compare"]
+    assert verbs.index("tokenizer") == verbs.index("tokens") + 1
+    assert called.text("--version").startswith("leadline ")
+
+
+def test_all_mistakes_of_a_file_are_said_at_once(called: Called, tmp_path: Path) -> None:
+    words = ("model.widht=3", "model.position=alibii", "train.steps=-1")
+    code, _, err = called("run", suite(tmp_path).with_name("mine.toml"), *words)
+    assert code == 2
+    assert len(err.splitlines()) == 3
+    for part in (
+        "model.widht: unknown key",
+        "model.position.kind = 'alibii': unknown; did you mean 'alibi'?",
+        "train.steps = -1",
+    ):
+        assert part in err
+
+
 @pytest.mark.parametrize("words", ["run", "walk", "run a.toml --fast", "bound --head-dim x --length 3", "bound --length 3"])
 def test_mistakes_in_the_words_are_one_line(called: Called, words: str) -> None:
     called.mistake(*words.split())
@@ -74,7 +96,7 @@ def test_tokens_counts_parallel_texts(called: Called) -> None:
 
 
 def test_a_defect_is_one_line_and_keeps_its_traceback(called: Called, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    def broken(**_: object) -> int:
+    def broken(*_: object, **__: object) -> int:
         raise RuntimeError("no such luck")
 
     monkeypatch.setattr(cli, "app", broken)

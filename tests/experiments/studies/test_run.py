@@ -11,15 +11,14 @@ import jax
 import pytest
 from rich.console import Console
 
-from leadline.experiments.config.load import load_studies
-from leadline.experiments.config.to_model import decoder_config
 from leadline.experiments.publish.export import pack
 from leadline.experiments.records.record import Record
 from leadline.experiments.records.store import RECORD, read_record, read_records, read_studies
 from leadline.experiments.runtime.errors import UserError
 from leadline.experiments.runtime.progress import Progress
 from leadline.experiments.runtime.signals import Interrupted
-from leadline.experiments.studies.run import Ran, described, parameters, planned, run
+from leadline.experiments.studies.dry_run import described
+from leadline.experiments.studies.run import Ran, planned, run
 from tests.experiments.called import Called
 from tests.experiments.suite import suite
 from tests.experiments.training.runs import kept
@@ -150,20 +149,30 @@ def test_what_cannot_be_run_is_said_before_training(recorded: Run, tmp_path: Pat
     assert not [*tmp_path.rglob(RECORD), *tmp_path.rglob("manifest-*")]
 
 
-def test_the_plan_counts_parameters_and_programs(recorded: Run) -> None:
-    rows = {row["arm"]: row for row in described(planned(recorded.config, ()))}
-    assert {arm: row["program"] for arm, row in rows.items()} == {"softmax": 1, "learned": 1, "d32-64": 0, "d32-256": 0}
+def test_a_dry_run_says_what_a_run_will_cost(recorded: Run, results: Path, tmp_path: Path) -> None:
+    plan = planned(recorded.config, ())
+    rows = {row["arm"]: row for row in described(plan, tmp_path / "nowhere", Progress(Console(quiet=True)))}
+    assert {arm: row.get("program") for arm, row in rows.items()} == {
+        "softmax": 1,
+        "learned": 1,
+        "d32-64": None,
+        "d32-256": None,
+    }
     for record in records_of(recorded.results):
         row = rows[record.arm]
-        assert (row["parameters"], row["tokens"]) == (record.parameters, record.tokens * row["seeds"])
-        assert row["flops"] == pytest.approx(record.flops * row["seeds"])
+        assert (row["models"], row["parameters"], row["tokens"]) == (2, record.parameters, 2 * record.tokens)
+        assert row["flops"] == pytest.approx(2 * record.flops)
+        assert 0 < row["memory"] < 0.1 and 0 < row["minutes"] < 10
+    assert not (tmp_path / "nowhere").exists()
+    shutil.rmtree(next(results.glob("mine/softmax-*/s0")))
+    rows = described(plan, results, Progress(Console(quiet=True)))
+    assert [(row["models"], row["of"]) for row in rows] == [(1, 2), (0, 2), (0, 1), (0, 1)]
 
 
-def test_parameters_are_counted_without_making_any(recorded: Run) -> None:
-    words = ["model.width=4096", "model.layers=96", "model.hidden=16384"]
-    (study,) = load_studies(recorded.config.with_name("mine.toml"), words)
-    assert study.model is not None
-    assert parameters(decoder_config(study.model, 50_000, 2048)) > 1.9e10
+def test_a_dry_run_refuses_what_cannot_fit(recorded: Run, tmp_path: Path) -> None:
+    plan = planned(recorded.config.with_name("mine.toml"), ["model.width=1000000"])
+    with pytest.raises(UserError, match=r"need at least [\d,.]+ GB a device .* make model.width"):
+        described(plan, tmp_path, Progress(Console(quiet=True)))
     assert sum(leaf.nbytes for leaf in jax.live_arrays()) < 1e9
 
 
@@ -214,3 +223,24 @@ def test_generate_writes_text_with_a_trained_model(called: Called, recorded: Run
     assert (written["prompt"], written["step"], len(written["ids"])) == ("Line 7 of ", 4, 4)
     assert called.text(*words).rstrip("\n") == written["text"].rstrip("\n")
     assert "--initial-tokens" in called.mistake(*words, "--initial-tokens", "2")
+
+
+def test_measure_gives_the_numbers_of_the_record_and_of_other_texts(called: Called, recorded: Run, tmp_path: Path) -> None:
+    [run_folder] = recorded.results.glob("mine/softmax-*/s0")
+    corpus = f"data.corpus=['{recorded.config.with_name('corpus')}']"
+    entries = called.json("measure", run_folder, corpus, "--layers")["measurements"]
+    values = {(entry["quantity"], *entry["dims"].items()): entry["value"] for entry in entries}
+    recorded_values = {(e.quantity, *e.dims.items()): e.value for e in read_record(run_folder).measurements}
+    assert values == {key: pytest.approx(value, rel=1e-5) for key, value in recorded_values.items() if key in values}
+    assert {key[0] for key in recorded_values} == {key[0] for key in values}
+    text = tmp_path / "other.txt"
+    text.write_text("Line after line of another text.\n" * 90, encoding="utf-8")
+    entries = called.json("measure", run_folder, "--corpus", text, "--lengths", "24,48")["measurements"]
+    assert {entry["dims"].get("length") for entry in entries if entry["quantity"] == "perplexity"} == {24, 48}
+    for words, message in (
+        (("model.width=9",), "only keys of data and measure"),
+        (("--lengths", "x"), "--lengths x: numbers"),
+        (("--corpus", tmp_path / "no"), "no such file"),
+        ((), "corpus sha256"),
+    ):
+        assert message in called.mistake("measure", run_folder, *words)

@@ -1,0 +1,145 @@
+"""The commands about what is recorded: lists, comparisons, measurements, tables, figures, the page and the ledger."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from leadline.experiments.cli.console import AsJson, begin_jax, complain, print_json, show_rows, show_verdicts
+from leadline.experiments.runtime.errors import UserError
+
+Folder = Annotated[Path, typer.Argument(metavar="[DIR]", help="The results folder.")]
+SIDE = "A results folder, RESULTS/STUDY, RESULTS/STUDY/ARM-HASH, or a run in it."
+
+
+def show(
+    folder: Annotated[Path, typer.Argument(metavar="[DIR]", help=SIDE)] = Path("results"),
+    as_json: AsJson = False,
+) -> None:
+    """List runs with state, step, loss and key figures."""
+    from leadline.experiments.runs.show import listed
+
+    rows, notes = listed(_existing(folder))
+    for note in notes:
+        complain(note)
+    print_json({"arms": rows}) if as_json else show_rows(rows)
+
+
+def measure(
+    folder: Annotated[Path, typer.Argument(metavar="RUN", help="The folder of a run: RESULTS/STUDY/ARM-HASH/sSEED.")],
+    overrides: Annotated[
+        list[str] | None, typer.Argument(metavar="[KEY=VALUE]...", help="Of data and measure, as in measure.windows=512.")
+    ] = None,
+    corpus: Annotated[
+        list[str] | None, typer.Option("--corpus", metavar="TEXT", help="A file or folder to measure on; may be given again.")
+    ] = None,
+    lengths: Annotated[str, typer.Option("--lengths", metavar="N,N,…", help="Tokens of the texts.")] = "",
+    layers: Annotated[bool, typer.Option("--layers", help="Show quantities layer by layer, too.")] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Measure a trained run again, on other text or lengths."""
+    begin_jax()
+    from dataclasses import asdict
+
+    from rich.console import Console
+
+    from leadline.experiments.runs.measure import measured, row
+    from leadline.experiments.runtime.progress import Progress
+
+    try:
+        tokens = [int(part) for part in lengths.split(",") if part]
+    except ValueError as error:
+        raise UserError(f"--lengths {lengths}: numbers of tokens with commas between them, as in 256,512") from error
+    with Progress(Console(stderr=True)) as progress:
+        numbers = measured(folder, overrides or [], corpus or [], tokens, progress)
+    shown = [entry for entry in numbers if layers or "layer" not in entry.dims]
+    if as_json:
+        print_json({"measurements": [asdict(entry) for entry in shown]})
+        return
+    show_rows([row(entry) for entry in shown])
+
+
+def compare(
+    first: Annotated[Path, typer.Argument(metavar="A", help=SIDE)],
+    second: Annotated[Path, typer.Argument(metavar="B", help="Likewise.")],
+    everything: Annotated[bool, typer.Option("--all", help="Show what does not differ beyond noise, too.")] = False,
+    layers: Annotated[bool, typer.Option("--layers", help="Compare quantities layer by layer, too.")] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Say what differs in settings, and in results beyond noise.
+
+    Beyond noise is q < 0.05 (Benjamini and Hochberg) over all quantities.
+    """
+    from leadline.experiments.runs.compare import compared, rows
+
+    comparison = compared(first, second, layers=layers)
+    for note in comparison.notes:
+        complain(note)
+    differing = rows(comparison, everything=everything)
+    if as_json:
+        print_json({"settings": comparison.settings, "results": differing})
+        return
+    show_rows(comparison.settings) if comparison.settings else typer.echo("the settings are the same")
+    typer.echo()
+    show_rows(differing) if differing else typer.echo("nothing differs beyond noise")
+    typer.echo(f"\n{len(comparison.results)} quantities were compared")
+
+
+def report(
+    folder: Folder = Path("results"),
+    into: Annotated[Path | None, typer.Option("--into", metavar="FILE", help="Also fill this file's table blocks.")] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Rebuild tables, figures and the page from the records."""
+    from leadline.experiments.publish.export import rewrite
+    from leadline.experiments.publish.report import report as rebuild
+
+    published = rebuild(_existing(folder))
+    for note in published.notes:
+        complain(note)
+    if into is not None:
+        rewrite(into, {path.stem: path.read_text(encoding="utf-8") for path in published.tables if path.suffix == ".md"})
+    if as_json:
+        files = {"tables": published.tables, "figures": published.figures}
+        print_json({"page": str(published.page), **{kind: [str(path) for path in paths] for kind, paths in files.items()}})
+        return
+    typer.echo(f"{len(published.tables)} tables, {len(published.figures)} figures\npage: {published.page}")
+
+
+def claims(folder: Folder = Path("results"), as_json: AsJson = False) -> None:
+    """Print the ledger: statements with their verdicts."""
+    from dataclasses import asdict
+
+    from leadline.experiments.publish.report import compiled
+
+    contents = compiled(_existing(folder), drawn=())
+    for note in contents.notes:
+        complain(note)
+    verdicts = contents.verdicts
+    print_json({"claims": [asdict(verdict) for verdict in verdicts]}) if as_json else show_verdicts(verdicts)
+
+
+def publish(
+    folder: Folder = Path("results"),
+    into: Annotated[Path, typer.Option("--into", metavar="DIR", help="The folder that is published.")] = Path("docs/results"),
+    text: Annotated[Path, typer.Option("--text", metavar="FILE", help="Markdown whose tables are filled.")] = Path("README.md"),
+    as_json: AsJson = False,
+) -> None:
+    """Pack records, tables and figures for publication."""
+    from dataclasses import asdict
+
+    from leadline.experiments.publish.export import export
+
+    exported = export(_existing(folder), into, text)
+    if as_json:
+        print_json(asdict(exported))
+        return
+    for note in exported.notes:
+        typer.echo(note)
+    typer.echo(f"{', '.join(exported.studies)}: {exported.files} files, {exported.bytes:,} bytes in {into}")
+
+
+def _existing(folder: Path) -> Path:
+    if not folder.is_dir():
+        raise UserError(f"{folder}: there is no such results folder; leadline run makes one")
+    return folder

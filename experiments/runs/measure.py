@@ -1,0 +1,95 @@
+"""A trained run measured again: on other text, at other lengths, by other tables of [measure]."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from leadline.experiments.config.base import validated
+from leadline.experiments.config.data import TextData
+from leadline.experiments.config.load import overridden
+from leadline.experiments.config.study import Arm
+from leadline.experiments.data.source import Source, open_source, source_of_corpus
+from leadline.experiments.measure.evaluate import Models, Statistics
+from leadline.experiments.measure.kinds.curves import curve_of
+from leadline.experiments.measure.kinds.plugin import quantities_of
+from leadline.experiments.measure.kinds.registry import check_data, final_points
+from leadline.experiments.records.measurement import Measurement, Point, measurements_of
+from leadline.experiments.runs.stored import heading, quantity_of
+from leadline.experiments.runtime.errors import UserError
+from leadline.experiments.runtime.progress import Progress
+from leadline.experiments.training.generation import Saved, open_saved
+from leadline.model.decoder import Decoder
+from leadline.model.positions.tables import PositionTables
+
+# The table of [measure] that has lengths, by the kind of data.
+LENGTHS = {"text": "perplexity", "retrieval": "retrieval", "mixed": "recall"}
+
+
+def measured(
+    folder: Path, words: Sequence[str], corpus: Sequence[str], lengths: Sequence[int], progress: Progress
+) -> list[Measurement]:
+    """Every number of a trained run, measured now.
+
+    Args:
+        folder: RESULTS/STUDY/ARM-HASH/sSEED.
+        words: `key=value` of [data] and [measure], as in measure.windows=512.
+        corpus: files, folders and data sets, all of which are measured; none: the held-out text of the run.
+        lengths: at which perplexity or accuracy is measured; none: as the run did.
+        progress: hears of corpora that are encoded, and of what is measured.
+
+    Raises:
+        UserError: for a folder without a run, settings that cannot be, or text that does not suffice.
+    """
+    saved = open_saved(folder)
+    arm = _changed(saved.arm, words, lengths)
+    source = _source(saved, arm, corpus, folder.absolute().parents[2] / ".cache", progress)
+    check_data(source, arm)
+    progress.start(f"measuring {arm.label or arm.name}", 1, 0)
+    models = Models([arm], [saved.params], source, saved.cfg, [])
+    point = _point(models) | final_points(models)[0]
+    return measurements_of(point, quantities_of(arm.measure.functions))
+
+
+def _changed(arm: Arm, words: Sequence[str], lengths: Sequence[int]) -> Arm:
+    for word in words:
+        if not word.startswith(("data.", "measure.")):
+            raise UserError(f"{word!r}: a trained model is what it is; only keys of data and measure can change")
+    tree = arm.model_dump(mode="json", exclude_none=True)
+    if lengths:
+        table = LENGTHS.get(arm.data.kind)
+        if table is None:
+            raise UserError(f"--lengths: a model of data.kind = {arm.data.kind!r} is measured at its training length only")
+        tree["measure"][table] = {**tree["measure"].get(table, {}), "lengths": list(lengths)}
+        if table == "perplexity":
+            tree["measure"][table]["last"] = min(tree["measure"][table].get("last", 64), *lengths)
+    return validated(Arm, overridden(tree, words), arm.name)
+
+
+def _source(saved: Saved, arm: Arm, corpus: Sequence[str], cache: Path, progress: Progress) -> Source:
+    if not corpus:
+        return open_source(arm.data, cache, progress.encoded)
+    if not isinstance(arm.data, TextData) or saved.tokenizer is None:
+        raise UserError(f"--corpus: {arm.name} was trained on data.kind = {arm.data.kind!r}, not on text")
+    return source_of_corpus(arm.data, tuple(corpus), saved.tokenizer)
+
+
+def _point(models: Models) -> Point:
+    """What the curves end with: losses and statistics of every layer at the training length."""
+    arm, source = models.arms[0], models.source
+    curve = curve_of(arm.data)
+
+    def job(params: Decoder, row: PositionTables, held_out: tuple[Any, Any]) -> Statistics:
+        batches, shared = held_out
+        return curve.point(params, row, batches, shared, models.model, arm.measure)
+
+    (point,) = models.run("measure", job, models.tables(), (curve.batches(source, arm), source.shared))
+    return {reading: np.asarray(value) for reading, value in point.items()}
+
+
+def row(entry: Measurement) -> dict[str, str]:
+    """A number as a row of a table."""
+    digits = quantity_of(entry.reading).digits
+    value = "not finite" if entry.value is None else f"{entry.value:.{digits}f}"
+    return {"quantity": heading(entry.reading), "value": value, "unit": entry.unit}

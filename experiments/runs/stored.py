@@ -1,0 +1,54 @@
+"""The records that lie at a path: of a results folder, a study, an arm or one run."""
+
+import itertools
+from pathlib import Path
+
+from leadline.experiments.publish.names import dims_name
+from leadline.experiments.records.measurement import Reading
+from leadline.experiments.records.quantities import QUANTITIES, Quantity
+from leadline.experiments.records.record import StoredRecord
+from leadline.experiments.records.store import read_records, record_folder
+from leadline.experiments.runtime.errors import UserError
+
+# Levels of RESULTS/STUDY/ARM-HASH/sSEED.
+LEVELS = 4
+
+
+def folder_of(results: Path, stored: StoredRecord) -> Path:
+    """Where a record lies, or would lie if it were not packed."""
+    record = stored.record
+    return record_folder(results, record.study, record.arm, record.arm_hash, record.seed)
+
+
+def records_at(path: Path) -> tuple[Path, list[StoredRecord], list[str]]:
+    """The results folder of a path, the records at the path or below it, and a line for each that is left out.
+
+    Args:
+        path: RESULTS, RESULTS/STUDY, RESULTS/STUDY/ARM-HASH or RESULTS/STUDY/ARM-HASH/sSEED. Of packed records, which have no
+            folders, it is where these would be.
+
+    Raises:
+        UserError: where there is no record.
+    """
+    notes: list[str] = []
+    for results in itertools.islice((path, *path.absolute().parents), LEVELS):
+        stored, left_out = read_records(results)
+        at_path = [entry for entry in stored if folder_of(results.absolute(), entry).is_relative_to(path.absolute())]
+        if at_path:
+            return results, at_path, left_out
+        notes += left_out
+    reason = f" ({notes[0]})" if notes else ""
+    raise UserError(
+        f"{path}: there are no records{reason}; name a results folder, or RESULTS/STUDY, RESULTS/STUDY/ARM-HASH or "
+        "RESULTS/STUDY/ARM-HASH/sSEED"
+    )
+
+
+def quantity_of(reading: Reading) -> Quantity:
+    """What is measured; of a quantity that a study plugged in no more than its name is known."""
+    return QUANTITIES.get(reading.quantity) or Quantity(reading.quantity, "1", "")
+
+
+def heading(reading: Reading) -> str:
+    """A quantity and its dimensions, for readers."""
+    return ", ".join(part for part in (quantity_of(reading).heading, dims_name(dict(reading.dims))) if part)

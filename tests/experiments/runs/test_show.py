@@ -1,0 +1,80 @@
+"""What is listed of a results folder: synthetic records, packed ones, and a group that was interrupted."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from leadline.experiments.publish.export import pack
+from leadline.experiments.records.curve import NO_CURVE, extended, rows_of
+from leadline.experiments.records.measurement import reading
+from leadline.experiments.records.store import write_study
+from leadline.experiments.runs.show import listed
+from leadline.experiments.runtime.errors import UserError
+from leadline.experiments.runtime.lock import locked
+from leadline.experiments.training import checkpoint
+from tests.experiments.synthetic_records import entry, measured, study, write_records
+
+TABLES = [{"title": "T", "columns": ["sink_rate", "loss"]}]
+
+
+def written(results: Path) -> Path:
+    """An arm with two configurations, one of which has a seed that diverged."""
+    mine = study("mine", {"softmax": {"label": "Softmax"}}, tables=TABLES)
+    write_study(results, mine)
+    shared = mine.model_dump(mode="json", include={"model", "data", "train", "measure"})
+    for digest, steps in (("a" * 12, 600), ("b" * 12, 900)):
+        config = shared | {"train": {**shared["train"], "steps": steps}}
+        fields = {"arm_hash": digest, "steps": steps, "label": "Softmax", "config": config}
+        for seed in range(2):
+            numbers = measured("sink_rate", 0.5), measured("loss", 2.0 + seed)
+            write_records(results, entry("mine", "softmax", seed, *numbers, **fields))
+    write_records(results, entry("mine", "softmax", 2, **fields, status="diverged", message="the loss was 99"))
+    return results
+
+
+def test_each_configuration_is_a_row_that_names_what_changed(tmp_path: Path) -> None:
+    rows, notes = listed(written(tmp_path))
+    assert notes == []
+    loss, rate = "2.5000 ± 0.7071", "sink rate 0.500 ± 0.000"
+    assert [tuple(row.values()) for row in rows] == [
+        ("mine", f"softmax-{'a' * 12}", "Softmax, train.steps = 600", "2 finished", 600, loss, rate),
+        (
+            "mine",
+            f"softmax-{'b' * 12}",
+            "Softmax, train.steps = 900",
+            "2 finished, 1 diverged",
+            900,
+            loss,
+            f"{rate}, 1 diverged",
+        ),
+    ]
+
+
+def test_packed_records_are_listed_as_they_were(tmp_path: Path) -> None:
+    rows, _ = listed(written(tmp_path / "results"))
+    pack(tmp_path / "results", "mine", tmp_path / "packed", ())
+    assert listed(tmp_path / "packed")[0] == rows
+    assert listed(tmp_path / "packed" / "mine" / f"softmax-{'a' * 12}")[0][0]["state"] == "2 finished"
+
+
+def test_a_group_without_records_is_interrupted_or_running(tmp_path: Path) -> None:
+    curve = extended(NO_CURVE, 5, {reading("loss"): 3.25, reading("sink_rate"): 0.5})
+    extra = {"members": ["gate-cccccccccccc/s0", "gate-cccccccccccc/s1"], "curves": [rows_of(curve)] * 2}
+    checkpoint.save(tmp_path / "mine" / ".group-0", 5, {"w": np.zeros(1)}, extra)
+    row = {
+        "study": "mine",
+        "arm": "gate-cccccccccccc",
+        "label": "gate",
+        "step": 5,
+        "loss (nats)": "3.2500 ± 0.0000",
+        "key figures": "",
+    }
+    assert listed(tmp_path) == ([row | {"state": "2 interrupted"}], [])
+    with locked(tmp_path / "mine"):
+        assert [row["state"] for row in listed(tmp_path)[0]] == ["2 running"]
+
+
+def test_a_folder_without_runs_is_named(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match=f"{tmp_path}: there are no records"):
+        listed(tmp_path)
