@@ -105,8 +105,10 @@ app.add_typer(tokenizer_app, name="tokenizer")
 
 def _show_plan(plan: Any, results: Path, progress: Any, as_json: bool) -> None:
     from leadline.experiments.records.over_seeds import count
-    from leadline.experiments.studies.dry_run import described
+    from leadline.experiments.studies.dry_run import described, remarks
 
+    for line in remarks(plan):
+        complain(line)
     rows = described(plan, results, progress)
     if as_json:
         print_json({"arms": rows})

@@ -122,6 +122,8 @@ def _explain(error: Any, kind: type[BaseModel]) -> str:
             return f"{tag} = {error['ctx']['tag']!r}: unknown{nearest(error['ctx']['tag'], tags)}"
         case "value_error":
             return "\n".join(f"{f'{key}: ' if key else ''}{line}" for line in str(error["ctx"]["error"]).splitlines())
+        case "tuple_type":
+            return f"{key} = {error['input']!r}: should be a list, as in {key} = [{error['input']!r}]"
         case _:
             message = error["msg"][0].lower() + error["msg"][1:]
             return f"{key} = {error['input']!r}: {message.replace('input ', '')}"

@@ -48,7 +48,7 @@ Optimizer = Annotated[AdamW | Sgd | Muon, Field(discriminator="kind")]
 
 
 class TrainConfig(Frozen):
-    steps: Positive
+    steps: int = Field(gt=0, lt=2**31)
     batch: Positive
     learning_rate: float = Field(gt=0)
     optimizer: Optimizer = AdamW()

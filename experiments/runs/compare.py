@@ -157,7 +157,8 @@ def _adjusted(differences: Sequence[Difference]) -> list[Difference]:
 
 def rows(comparison: Comparison, *, everything: bool = False) -> list[dict[str, str]]:
     """The quantities that differ beyond noise as rows of a table, or all of them. An arm is named where there are several."""
-    shown = [entry for entry in comparison.results if everything or entry.beyond_noise or entry.q is None]
+    unlike = [entry for entry in comparison.results if entry.q is None and entry.first != entry.second]
+    shown = [entry for entry in comparison.results if everything or entry.beyond_noise or entry in unlike]
     named = any(entry.pair for entry in shown)
     return [({"arm": entry.pair} if named else {}) | _row(entry) for entry in shown]
 

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from leadline.experiments.measure.exact.registry import jobs_of
+from leadline.experiments.records.provenance import arm_digest
 from leadline.experiments.runtime.progress import Progress, matmul_peak
 from leadline.experiments.studies.run import Plan
 from leadline.experiments.training.group import RunGroup
@@ -49,6 +50,20 @@ def described(plan: Plan, results: Path, progress: Progress) -> list[dict[str, A
             programs += len(groups)
             rows += of_study.values()
     return rows
+
+
+def remarks(plan: Plan) -> Iterator[str]:
+    """Yields what can be run and is hardly meant: a warm-up that does not end, and arms of the same configuration."""
+    for study, arms in plan:
+        short = [arm.name for arm in arms if arm.train.warmup >= arm.train.steps]
+        if short:
+            yield f"{study.study}: the warm-up does not end within the training of {', '.join(short)}"
+        equal: dict[str, list[str]] = {}
+        for arm in arms:
+            equal.setdefault(arm_digest(arm, None, arm.start and arm.start.arm), []).append(arm.name)
+        for names in equal.values():
+            if len(names) > 1:
+                yield f"{study.study}: {' and '.join(names)} are the same configuration"
 
 
 def _of_group(group: RunGroup, number: int) -> Iterator[tuple[str, dict[str, Any]]]:

@@ -17,7 +17,7 @@ from leadline.experiments.records.store import RECORD, read_record, read_records
 from leadline.experiments.runtime.errors import UserError
 from leadline.experiments.runtime.progress import Progress
 from leadline.experiments.runtime.signals import Interrupted
-from leadline.experiments.studies.dry_run import described
+from leadline.experiments.studies.dry_run import described, remarks
 from leadline.experiments.studies.run import Ran, planned, run
 from tests.experiments.called import Called
 from tests.experiments.suite import suite
@@ -167,6 +167,16 @@ def test_a_dry_run_says_what_a_run_will_cost(recorded: Run, results: Path, tmp_p
     shutil.rmtree(next(results.glob("mine/softmax-*/s0")))
     rows = described(plan, results, Progress(Console(quiet=True)))
     assert [(row["models"], row["of"]) for row in rows] == [(1, 2), (0, 2), (0, 1), (0, 1)]
+
+
+def test_a_dry_run_remarks_on_what_is_hardly_meant(recorded: Run) -> None:
+    mine = recorded.config.with_name("mine.toml")
+    assert list(remarks(planned(mine, ["train.warmup=3"]))) == []
+    lines = list(remarks(planned(mine, ["arms.twin.label=Twin", "arms.softmax.train.warmup=3", "arms.twin.train.warmup=3"])))
+    assert lines == [
+        "mine: the warm-up does not end within the training of learned",
+        "mine: softmax and twin are the same configuration",
+    ]
 
 
 def test_a_dry_run_refuses_what_cannot_fit(recorded: Run, tmp_path: Path) -> None:
