@@ -3,7 +3,7 @@
 The cache is a ring, keys are rotated once, and a second query scores the initial tokens.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 import torch
 import torch.nn.functional as F  # noqa: N812
@@ -15,12 +15,11 @@ from leadline.experiments.bench.worker import Prepared
 from leadline.experiments.bench.workloads.llama import BASE, EPSILON, Size, tokens, weights
 
 
-def prepare(size: Mapping[str, int], count: int, window: int, initial_tokens: int) -> Prepared:
+def prepare(size: Size, count: int, window: int, initial_tokens: int) -> Prepared:
     """Decodes `count` tokens after a prompt that has been read. The value is a checksum of the tokens."""
-    shape = Size(**size)
     with torch.inference_mode():
-        stream = Stream(shape, window, initial_tokens)
-        newest = [stream.read(column) for column in torch.from_numpy(tokens(shape)[:, :-1]).unbind(1)][-1].argmax(-1)
+        stream = Stream(size, window, initial_tokens)
+        newest = [stream.read(column) for column in torch.from_numpy(tokens(size)[:, :-1]).unbind(1)][-1].argmax(-1)
 
     def work() -> Tensor:
         """Continues from the state of the stream."""
