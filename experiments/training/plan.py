@@ -1,8 +1,6 @@
 """A study's arms × seeds: trained in groups that share compiled programs, measured, recorded, and never run again."""
 
 import math
-import os
-import sys
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -20,6 +18,7 @@ from leadline.experiments.data.source import open_source, vocabulary_size
 from leadline.experiments.measure.kinds.registry import check_data
 from leadline.experiments.records.provenance import Provenance, arm_digest
 from leadline.experiments.records.store import read_record, record_folder
+from leadline.experiments.runtime.cpu import memory_bytes
 from leadline.experiments.runtime.errors import UserError
 from leadline.experiments.runtime.lock import locked
 from leadline.experiments.runtime.progress import Progress
@@ -164,14 +163,10 @@ def _check_memory(group: RunGroup) -> None:
     """
     on_cpu = jax.default_backend() == "cpu"
     if on_cpu:
-        sizes = [int(path.read_text()) for path in LIMITS if path.exists() and path.read_text().strip().isdigit()]
-        if sys.platform != "win32":
-            sizes.append(os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"))
-        available = min(sizes, default=None)
+        limits = [int(path.read_text()) for path in LIMITS if path.exists() and path.read_text().strip().isdigit()]
+        available = min([memory_bytes() or math.inf, *limits])
     else:
-        available = (jax.local_devices()[0].memory_stats() or {}).get("bytes_limit")
-    if available is None:
-        return
+        available = (jax.local_devices()[0].memory_stats() or {}).get("bytes_limit", math.inf)
     arm, (model, data, train, _) = group.members[0].arm, group.structure
     values = values_of(arm.model, train, tables(arm.model, arm.original_length, data.length))
     with jax.set_mesh(make_mesh()):
