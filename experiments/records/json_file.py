@@ -47,6 +47,11 @@ def sha256(data: bytes) -> str:
     return hashlib.sha256(data).hexdigest()
 
 
+def file_sha256(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
 def line(value: object) -> str:
     """The value on one line, without blanks. ValueError for a number that is not finite."""
     return json.dumps(value, allow_nan=False, ensure_ascii=False, separators=(",", ":"))

@@ -101,14 +101,14 @@ def _stored(folder: Path, record: Record) -> StoredRecord:
 
 
 @contextmanager
-def _intact(path: Path) -> Iterator[None]:
+def _intact(path: Path, remedy: str = "") -> Iterator[None]:
     """UserError naming the file and what to do, for whatever is wrong with what is read of it."""
     try:
         yield
     except NewerSchema as error:
         raise UserError(f"{path}: {error}") from error
     except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile) as error:
-        raise UserError(f"{path}: {reason(error)}; delete {path.parent} and run the study again") from error
+        raise UserError(f"{path}: {reason(error)}; {remedy or f'delete {path.parent} and run the study again'}") from error
 
 
 def _checked(path: Path, record: Record) -> bytes:
@@ -193,12 +193,9 @@ def read_studies(results: Path) -> dict[str, Study]:
     """
     studies = {}
     for path in sorted(results.glob(f"*/{STUDY}")):
-        try:
+        with _intact(path, "delete this file and run the study again, which trains nothing anew"):
             study = Study.model_validate(unseal(path.read_bytes())["study"])
             if study.study != path.parent.name:
                 raise ValueError(f"it describes the study {study.study!r}")
-        except (OSError, ValueError, KeyError) as error:
-            remedy = "delete this file and run the study again, which trains nothing anew"
-            raise UserError(f"{path}: {reason(error)}; {remedy}") from error
-        studies[study.study] = study
+            studies[study.study] = study
     return studies

@@ -40,17 +40,11 @@ PREFIX = ".group-"
 
 @dataclass
 class History:
-    """What the members of a group have behind them.
+    """What the members of a group have behind them."""
 
-    Attributes:
-        curves: of each member.
-        diverged: of each member the step at which it diverged and what is said of it, or None.
-        seconds: that the group has trained for.
-    """
-
-    curves: list[Curve]
-    diverged: list[tuple[int, str] | None]
-    seconds: float = 0.0
+    curves: list[Curve]  # of each member
+    diverged: list[tuple[int, str] | None]  # of each member the step at which it diverged and what is said of it
+    seconds: float = 0.0  # that the group has trained for
 
     def add(self, step: int, points: Sequence[Point], losses: np.ndarray | None, quantities: Mapping[str, Quantity]) -> None:
         """Appends a point to each curve: one number a quantity, and the loss of the batch if there was one."""
