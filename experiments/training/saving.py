@@ -19,12 +19,11 @@ from leadline.experiments.data.source import Source
 from leadline.experiments.measure.evaluate import Models
 from leadline.experiments.measure.kinds.plugin import quantities_of
 from leadline.experiments.measure.kinds.registry import final_points
-from leadline.experiments.records.curve import NO_CURVE, curve_of, extended, rows_of, until
 from leadline.experiments.records.json_file import line, sha256
 from leadline.experiments.records.measurement import Point, measurements_of, reading
 from leadline.experiments.records.provenance import Provenance, now
 from leadline.experiments.records.quantities import Quantity
-from leadline.experiments.records.record import Curve, Record
+from leadline.experiments.records.record import NO_CURVE, Curve, Record
 from leadline.experiments.records.store import is_recorded, write_record
 from leadline.experiments.runtime.ensemble import stack, unstack
 from leadline.experiments.runtime.errors import UserError
@@ -52,7 +51,7 @@ class History:
             numbers = [entry for entry in measurements_of(point, quantities) if "layer" not in entry.dims]
             values = {entry.reading: math.nan if entry.value is None else entry.value for entry in numbers}
             values[reading("train_loss")] = math.nan if losses is None else float(losses[i])
-            self.curves[i] = extended(self.curves[i], step, values)
+            self.curves[i] = self.curves[i].extended(step, values)
 
     def note_divergence(self, step: int, losses: np.ndarray, limit: float) -> None:
         """Marks the members whose loss is above the limit [nats] or not a number for the first time."""
@@ -81,7 +80,7 @@ def save_group(group: RunGroup, step: int, state: TrainState, history: History) 
     extra = {
         "members": [member.id for member in group.members],
         "tokenizers": [_digest(member.source) for member in group.members],
-        "curves": [rows_of(curve) for curve in history.curves],
+        "curves": [curve.rows() for curve in history.curves],
         "diverged": history.diverged,
         "seconds": history.seconds,
     }
@@ -129,7 +128,7 @@ def resumed(group: RunGroup, state: TrainState) -> tuple[TrainState, History]:
     saved = checkpoint.restore(unfinished.folder, unfinished.step, template)
     members = [jax.tree.map(lambda leaf, row=row: leaf[row], saved) for row in rows]
     curves, diverged = ([extra[key][row] for row in rows] for key in ("curves", "diverged"))
-    return stack(members, group.mesh), History(list(map(curve_of, curves)), diverged, extra["seconds"])
+    return stack(members, group.mesh), History(list(map(Curve.of_rows, curves)), diverged, extra["seconds"])
 
 
 def save_weights(member: Member, step: int, params: Decoder) -> None:
@@ -190,7 +189,7 @@ def record_group(group: RunGroup, trained: Trained, programs: list[str], origin:
             **origin,
         )
         # The curve of one that diverged ends there, whatever its neighbours did.
-        write_record(member.folder, record, until(history.curves[i], steps), point, quantities)
+        write_record(member.folder, record, history.curves[i].until(steps), point, quantities)
 
 
 def remove(group: RunGroup) -> None:

@@ -7,10 +7,9 @@ from typing import Any
 import numpy as np
 
 from leadline.experiments.config.study import Study
-from leadline.experiments.records.curve import NO_CURVE
 from leadline.experiments.records.measurement import Measurement, Point, reading
 from leadline.experiments.records.quantities import QUANTITIES
-from leadline.experiments.records.record import Curve, Record, StoredRecord
+from leadline.experiments.records.record import NO_CURVE, Curve, Record, StoredRecord
 from leadline.experiments.records.store import record_folder, write_record
 
 LENGTH = 128

@@ -12,10 +12,9 @@ from pydantic import ValidationError
 
 from leadline.experiments.config.report import TrainingLength
 from leadline.experiments.config.study import Study
-from leadline.experiments.records.curve import NO_CURVE, extended
 from leadline.experiments.records.json_file import seal
 from leadline.experiments.records.measurement import Measurement, Point, measurements_of, reading, select, value_of
-from leadline.experiments.records.record import SCHEMA_FILE, SCHEMA_VERSION, Curve, Record, StoredRecord
+from leadline.experiments.records.record import NO_CURVE, SCHEMA_FILE, SCHEMA_VERSION, Curve, Record, StoredRecord
 from leadline.experiments.records.store import (
     is_recorded,
     read_record,
@@ -36,7 +35,7 @@ ARRAYS: Point = {
     reading("loss_by_position", length=256, extension="yarn"): np.linspace(4, 1, 7),
 }
 POINT: Point = {reading("loss"): np.asarray(1.25), **ARRAYS}
-CURVE: Curve = extended(extended(NO_CURVE, 0, {reading("loss"): 4.5}), 50, {reading("loss"): 2.0, reading("train_loss"): 2.5})
+CURVE: Curve = NO_CURVE.extended(0, {reading("loss"): 4.5}).extended(50, {reading("loss"): 2.0, reading("train_loss"): 2.5})
 MEASURED = (*measurements_of(POINT), Measurement("perplexity", np.nan, "1", length=128))
 STUDY = Study.model_validate(
     {
