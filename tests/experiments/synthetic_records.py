@@ -1,6 +1,6 @@
 """Synthetic records for tests: invented numbers in the form that studies write. Nothing here was measured."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -130,3 +130,16 @@ def write_records(results: Path, *records: Stored) -> None:
         record = stored.record
         folder = record_folder(results, record.study, record.arm, record.arm_hash, record.seed)
         write_record(folder, record, stored.curve(), stored.arrays())
+
+
+def bits(arrays: Mapping[Any, np.ndarray]) -> dict[Any, object]:
+    return {key: (array.dtype, array.shape, array.tobytes()) for key, array in arrays.items()}
+
+
+def flipped(path: Path, every: int = 50) -> Iterator[None]:
+    """The file with one bit that is another, here and there in turn, and at the end as it was."""
+    whole = path.read_bytes()
+    for number, place in enumerate(range(0, len(whole), every)):
+        path.write_bytes(whole[:place] + bytes([whole[place] ^ 1 << number % 8]) + whole[place + 1 :])
+        yield
+    path.write_bytes(whole)

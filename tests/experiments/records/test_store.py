@@ -2,7 +2,7 @@
 
 import json
 import shutil
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +26,7 @@ from leadline.experiments.records.store import (
 )
 from leadline.experiments.runtime.errors import UserError
 from tests.experiments.committed import COMMITTED
-from tests.experiments.synthetic_records import made, measured
+from tests.experiments.synthetic_records import bits, flipped, made, measured
 
 FILES = ("record.json", "curves.jsonl", "arrays.npz")
 ARRAYS: Point = {
@@ -60,20 +60,8 @@ def written(results: Path, study: str = "sinks", arm: str = "softmax", seed: int
     return folder
 
 
-def bits(arrays: Mapping[Any, np.ndarray]) -> dict[Any, object]:
-    return {key: (array.dtype, array.shape, array.tobytes()) for key, array in arrays.items()}
-
-
 def curve_bits(curve: Curve) -> dict[Any, object]:
     return bits({"steps": curve.steps, **curve.values})
-
-
-def flipped(path: Path) -> Iterator[None]:
-    """The file with one bit that is another, here and there in turn."""
-    whole = path.read_bytes()
-    for number, place in enumerate(range(0, len(whole), 50)):
-        path.write_bytes(whole[:place] + bytes([whole[place] ^ 1 << number % 8]) + whole[place + 1 :])
-        yield
 
 
 def content_of(records: Sequence[StoredRecord]) -> list[object]:

@@ -18,6 +18,7 @@ from leadline.experiments.records.store import read_records
 from leadline.experiments.runtime.progress import Progress
 from leadline.experiments.runtime.signals import Interruption
 from leadline.experiments.training.plan import Outcome, run_arms
+from tests.experiments.synthetic_records import bits
 
 STEPS, BATCH, LENGTH = 6, 3, 16
 SOFTMAX = Arm(
@@ -85,8 +86,8 @@ def kept(results: Path) -> dict[tuple[str, int], Any]:
     return {
         (stored.record.arm, stored.record.seed): (
             stored.record.model_dump(exclude=without),
-            {key: values.tobytes() for key, values in stored.curve().values.items()},
-            {key: (array.dtype, array.shape, array.tobytes()) for key, array in stored.arrays().items()},
+            bits(stored.curve().values),
+            bits(stored.arrays()),
         )
         for stored in records
     }
