@@ -61,12 +61,7 @@ def extra_of(folder: Path, step: int) -> dict[str, Any]:
 
 
 def restore(folder: Path, step: int, template: Any) -> Any:
-    """The tree of NumPy arrays of a step that `latest` named.
-
-    Args:
-        folder: of the checkpoints.
-        step: whose.
-        template: a tree of arrays of the same structure, shapes and types.
+    """The tree of NumPy arrays of a step that `latest` named; `template` has its structure, shapes and types.
 
     Raises:
         UserError: when the checkpoint holds other arrays.

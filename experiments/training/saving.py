@@ -100,11 +100,7 @@ def unfinished_groups(study: Path, progress: Progress) -> list[Unfinished]:
 
 
 def resumed(group: RunGroup, state: TrainState) -> tuple[TrainState, History]:
-    """The state and the history to go on from: of the last checkpoint, or of step 0.
-
-    Args:
-        group: whose.
-        state: fresh, of the ensemble.
+    """The state and the history to go on from: of the last checkpoint, or of step 0, whose `state` is given.
 
     Raises:
         UserError: if weights that another arm left cannot be used.
@@ -145,11 +141,7 @@ def save_weights(member: Member, step: int, params: Decoder) -> None:
 def record_group(group: RunGroup, trained: Trained, programs: list[str], origin: Provenance) -> None:
     """Saves the weights of every member, measures all of them, and writes the records that are not there yet.
 
-    Args:
-        group: the members.
-        trained: what became of them.
-        programs: names of compiled programs, which grow.
-        origin: the code and the machine.
+    `programs` grows by the names of what is compiled.
 
     Raises:
         UserError: if weights or records cannot be written.

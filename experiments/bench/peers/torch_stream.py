@@ -56,7 +56,8 @@ class Stream:
         i, first_in_window = self.position, self.initial_tokens
         S = first_in_window + self.window
         slot = i if i < first_in_window else first_in_window + (i - first_in_window) % self.window
-        cos, sin = self._rotations([i, min(i, S - 1), i])
+        angles = torch.tensor([i, min(i, S - 1), i])[:, None, None, None] * self.frequencies
+        cos, sin = angles.cos().float(), angles.sin().float()  # [3, 1, 1, H / 2]: of q, q for the initial tokens, and k
         x = self.embedding[token]
         for (qkv, o, up, down), (keys, values) in zip(self.layers, self.caches, strict=True):
             q, k, v = F.linear(_norm(x), qkv).unflatten(-1, (3, self.heads, -1)).unbind(1)
@@ -73,11 +74,6 @@ class Stream:
         q, first = q[:, :, None] * q.shape[-1] ** -0.5, first[:, :, None] * q.shape[-1] ** -0.5
         scores = torch.cat([first @ keys[:, :, :initial].mT, q @ keys[:, :, initial:].mT], -1)
         return (scores.softmax(-1) @ values).flatten(1)
-
-    def _rotations(self, positions: Sequence[int]) -> tuple[Tensor, Tensor]:
-        """cos and sin [3, 1, 1, H / 2] of the queries, the queries for the initial tokens, and the keys."""
-        angles = torch.tensor(positions)[:, None, None, None] * self.frequencies
-        return angles.cos().float(), angles.sin().float()
 
 
 def _norm(x: Tensor) -> Tensor:
