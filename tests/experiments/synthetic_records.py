@@ -61,8 +61,8 @@ def record(study: str, arm: str, seed: int = 0, *measurements: Measurement, **ch
     config = dict(FIELDS["config"])
     for key, value in changes.pop("config", {}).items():
         config[key] = {**config.get(key, {}), **value} if isinstance(value, Mapping) and config.get(key) else value
-    own = {"study": study, "arm": arm, "label": arm.replace("_", " "), "seed": seed, "created": f"2026-01-02T03:04:{seed:02d}Z"}
-    return made(**({**own, "config": config, "measurements": measurements} | changes))
+    base = {"study": study, "arm": arm, "label": arm.replace("_", " "), "seed": seed, "measurements": measurements}
+    return made(**(base | {"config": config, "created": f"2026-01-02T03:04:{seed:02d}Z"} | changes))
 
 
 def entry(study: str, arm: str, seed: int = 0, *measurements: Measurement, **changes: Any) -> Stored:

@@ -79,9 +79,9 @@ def test_a_window_and_initial_tokens_change_the_gradient() -> None:
 )
 def test_attention_is_that_of_others(ours: Any, theirs: Any, settings: tuple[Any, ...]) -> None:
     """The value is a sum of squares, which tells neither signs nor places: the arrays themselves are compared too."""
-    one, other = ours(*settings), theirs(*settings)
-    assert one.facts["value"] == pytest.approx(other.facts["value"], rel=1e-5)
-    for our, their in zip(jax.tree.leaves(one.work()), jax.tree.leaves(other.work()), strict=True):
+    attending, reference = ours(*settings), theirs(*settings)
+    assert attending.facts["value"] == pytest.approx(reference.facts["value"], rel=1e-5)
+    for our, their in zip(jax.tree.leaves(attending.work()), jax.tree.leaves(reference.work()), strict=True):
         np.testing.assert_allclose(np.ravel(our), np.ravel(their), atol=1e-5, equal_nan=False)
 
 

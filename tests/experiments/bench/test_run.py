@@ -66,8 +66,8 @@ def test_a_round_repeats_short_work_and_facts_replace_those_of_the_worker(
 
 
 def _tiny(entry: str) -> Benchmark:
-    ours, theirs = Contestant("ours", f"{HERE}:counts", {"value": 1.0}), Contestant("theirs", f"{HERE}:{entry}", {})
-    return Benchmark("tiny", "How long?", (Case("a case", (ours, theirs), targets={"theirs": 1e9}),), ("a note",))
+    case = _case(("ours", "counts", {"value": 1.0}), ("theirs", entry, {}), targets={"theirs": 1e9})
+    return Benchmark("tiny", "How long?", (case,), ("a note",))
 
 
 @pytest.mark.parametrize("case", [case for benchmark in benchmarks() for case in benchmark.cases], ids=lambda case: case.title)

@@ -14,13 +14,11 @@ import pytest
 
 from leadline.experiments.config.model import Gate, LearnedSink
 from leadline.experiments.records.measurement import reading, value_of
-from leadline.experiments.records.record import StoredRecord
-from leadline.experiments.records.store import read_records
 from leadline.experiments.runtime.errors import UserError
 from leadline.experiments.runtime.lock import locked
 from leadline.experiments.runtime.signals import Interrupted
 from leadline.experiments.training import loop, saving
-from tests.experiments.training.runs import BATCH, LENGTH, SOFTMAX, STEPS, PowerCut, Watched, changed, kept, run
+from tests.experiments.training.runs import BATCH, LENGTH, SOFTMAX, STEPS, PowerCut, Watched, changed, kept, run, stored_in
 
 pytestmark = pytest.mark.usefixtures("in_use")
 
@@ -48,12 +46,8 @@ def compilations() -> Iterator[list[str]]:
     jax.monitoring.clear_event_listeners()
 
 
-def _stored(results: Path) -> dict[tuple[str, int], StoredRecord]:
-    return {(stored.record.arm, stored.record.seed): stored for stored in read_records(results)[0]}
-
-
 def test_records_say_what_was_done(whole: Path) -> None:
-    records = _stored(whole)
+    records = stored_in(whole)
     assert set(records) == {(arm, seed) for arm in ("softmax", "learned") for seed in (0, 1)}
     for (arm, seed), stored in records.items():
         record, curve = stored.record, stored.curve()
@@ -150,7 +144,7 @@ def test_some_members_of_a_group_go_on_and_the_others_later(whole: Path, tmp_pat
 @pytest.mark.slow
 def test_one_diverges_and_the_others_go_on(whole: Path, tmp_path: Path) -> None:
     assert run(tmp_path / "both", [WILD, SOFTMAX], seeds=(0,)).programs == THREE_PROGRAMS
-    stored, together = _stored(tmp_path / "both"), kept(tmp_path / "both")
+    stored, together = stored_in(tmp_path / "both"), kept(tmp_path / "both")
     wild = stored["wild", 0].record
     assert (wild.status, stored["softmax", 0].record.status) == ("diverged", "finished")
     assert f"at step {wild.steps};" in (wild.message or "")
@@ -160,7 +154,7 @@ def test_one_diverges_and_the_others_go_on(whole: Path, tmp_path: Path) -> None:
     run(tmp_path / "alone", [WILD], seeds=(0,))
     assert kept(tmp_path / "alone")["wild", 0] == together["wild", 0]
     # What stays does not depend on it.
-    expected = _stored(whole)["softmax", 0].record
+    expected = stored_in(whole)["softmax", 0].record
     for entry in stored["softmax", 0].record.measurements:
         assert entry.value == pytest.approx(value_of(expected, entry.quantity, **entry.dims), rel=1e-5, abs=1e-7), entry
     again = run(tmp_path / "both", [WILD, SOFTMAX], seeds=(0,))
@@ -174,7 +168,7 @@ def test_arms_of_another_structure_have_programs_of_their_own(tmp_path: Path) ->
     outcome = run(tmp_path, [plain, gated], seeds=(0,), progress=watched)
     assert outcome.programs == THREE_PROGRAMS * 2
     assert watched.titles == [f"group {number} of 2: sinks: {name} x 1" for number, name in ((1, "plain"), (2, "gated"))]
-    arrays = {name: {key.quantity for key in _stored(tmp_path)[name, 0].arrays()} for name in ("plain", "gated")}
+    arrays = {name: {key.quantity for key in stored_in(tmp_path)[name, 0].arrays()} for name in ("plain", "gated")}
     assert arrays["gated"] - arrays["plain"] == {"gate_mean", "gate_closed"}
 
 
@@ -182,9 +176,9 @@ def test_members_of_two_sources_are_measured_on_their_own(tmp_path: Path) -> Non
     arms = [changed("with_bos", train={"steps": 1}), changed("without", train={"steps": 1}, data={"bos": "absent"})]
     assert run(tmp_path / "both", arms, seeds=(0,)).programs == THREE_PROGRAMS
     run(tmp_path / "alone", arms[1:], seeds=(0,))
-    both, alone = _stored(tmp_path / "both")["without", 0], _stored(tmp_path / "alone")["without", 0]
+    both, alone = stored_in(tmp_path / "both")["without", 0], stored_in(tmp_path / "alone")["without", 0]
     assert value_of(both.record, "loss") == pytest.approx(value_of(alone.record, "loss"), rel=1e-5)
-    assert value_of(both.record, "loss") != value_of(_stored(tmp_path / "both")["with_bos", 0].record, "loss")
+    assert value_of(both.record, "loss") != value_of(stored_in(tmp_path / "both")["with_bos", 0].record, "loss")
 
 
 def test_what_another_run_or_the_machine_refuses_is_one_line(tmp_path: Path) -> None:
