@@ -29,7 +29,7 @@ class Contestant:
 
     name: str  # in the table
     entry: str  # "module:function" that prepares it and returns a `leadline.experiments.bench.worker.Prepared`
-    settings: Mapping[str, Any] = field(default_factory=dict)  # arguments of that function, as JSON types
+    settings: Mapping[str, Any] = field(default_factory=dict)  # arguments of that function: JSON types and data classes
     environment: Mapping[str, str] = field(default_factory=dict)  # variables that its process gets in addition
 
 
@@ -90,14 +90,14 @@ class ContestError(Exception):
 
 
 @contextmanager
-def _process(contestant: Contestant, scratch: str) -> Iterator[Running]:
+def _process(contestant: Contestant, scratch: Path) -> Iterator[Running]:
     """The worker process of a contestant, prepared and idle between rounds. The end of its input ends it.
 
     It has no cache of compiled programs, and JAX does not preallocate an accelerator's memory.
     """
     inherited = {name: value for name, value in os.environ.items() if name != "JAX_COMPILATION_CACHE_DIR"}
-    environment = {**inherited, "XLA_PYTHON_CLIENT_PREALLOCATE": "false", SCRATCH: scratch, **contestant.environment}
-    settings = json.dumps(dict(contestant.settings))
+    environment = {**inherited, "XLA_PYTHON_CLIENT_PREALLOCATE": "false", SCRATCH: str(scratch), **contestant.environment}
+    settings = json.dumps(contestant.settings, default=vars)
     command = [sys.executable, "-m", "leadline.experiments.bench.worker", contestant.entry, settings]
     pipe = subprocess.PIPE
     with (
@@ -118,16 +118,14 @@ def _process(contestant: Contestant, scratch: str) -> Iterator[Running]:
         yield answer(""), lambda: float(answer("go\n")["seconds"])
 
 
-def contest(
-    case: Case, rounds: int, tell: Callable[[str], None], scratch: Path | None = None
-) -> tuple[list[Timed], Timed | None]:
+def contest(case: Case, rounds: int, tell: Callable[[str], None], scratch: Path) -> tuple[list[Timed], Timed | None]:
     """Runs a case.
 
     Args:
         case: what is measured.
         rounds: in each of which every contestant has its turn.
         tell: hears what is going on.
-        scratch: a folder that contestants share; None makes one for this contest.
+        scratch: a folder that contestants share.
 
     Returns:
         The times of every contestant, in the order of the case, and those of the ceiling. A contestant whose package is not
@@ -138,10 +136,9 @@ def contest(
     """
     running: dict[str, Running] = {}
     with ExitStack() as stack:
-        shared = scratch or stack.enter_context(tempfile.TemporaryDirectory(prefix="leadline-bench-"))
         for contestant in (*case.contestants, *([case.ceiling] if case.ceiling else [])):
             tell(f"{case.title}: preparing {contestant.name}")
-            running[contestant.name] = stack.enter_context(_process(contestant, str(shared)))
+            running[contestant.name] = stack.enter_context(_process(contestant, scratch))
         _check_values(case, running)
         seconds: dict[str, list[float]] = {name: [] for name in running}
         for number in range(rounds):

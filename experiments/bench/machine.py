@@ -4,7 +4,6 @@ They are asked in a process of their own, because JAX reserves an accelerator's 
 """
 
 import json
-import os
 import platform
 import subprocess
 import sys
@@ -13,7 +12,7 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
-from leadline.experiments.runtime.cpu import cores
+from leadline.experiments.runtime.cpu import cores, memory_bytes
 
 # Packages that contestants use, besides those that a record names.
 PEERS = ("torch", "transformers", "tokenizers", "tiktoken", "sentencepiece", "tokamax", "transformer_engine_jax")
@@ -33,7 +32,8 @@ def main() -> None:
     origin = provenance()
     device = origin["device"]
     accelerator = None if device["platform"] == "cpu" else f"{device['count']} x {device['kind']}"
-    machine = {"cpu": cpu_model(), "cores": cores(), "memory_gib": memory_gib(), "accelerator": accelerator}
+    gib = round(size / 2**30, 1) if (size := memory_bytes()) else None
+    machine = {"cpu": cpu_model(), "cores": cores(), "memory_gib": gib, "accelerator": accelerator}
     machine |= {"device_kind": device["kind"], "system": platform.platform()}
     for package in PEERS:
         with suppress(PackageNotFoundError):
@@ -54,14 +54,6 @@ def cpu_model() -> str:
     known = {key.strip(): value.strip() for key, _, value in (line.partition(":") for line in lines)}
     name = known.get("model name", platform.processor() or platform.machine())
     return f"{name} (family {known['cpu family']}, model {known['model']})" if "cpu family" in known else name
-
-
-def memory_gib() -> float | None:
-    """Memory of the machine [GiB]; None where the operating system does not tell."""
-    try:
-        return round(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30, 1)
-    except (AttributeError, ValueError):
-        return None
 
 
 if __name__ == "__main__":

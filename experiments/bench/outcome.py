@@ -72,26 +72,21 @@ def _row(case: Case, times: Timed, ours: Timed, ceiling: float | None, peak: flo
         row["flops_a_second"] = case.flops / times.median
         row |= {"share": row["flops_a_second"] / ceiling} if ceiling else {}
         row |= {"utilisation": row["flops_a_second"] / peak} if peak else {}
-    row["targets"] = _our_targets(case, row) if times is ours else _peer_targets(case, row)
+    row["targets"] = _targets(case, row, of_peer=times is not ours)
     return row
 
 
-def _our_targets(case: Case, row: Outcome) -> list[Outcome]:
-    """The targets of leadline itself: shares of the ceiling and of the peak, a rate, and a time."""
-    aims = (
-        ("share of the ceiling", "at least", case.share, "share"),
-        ("utilisation", "at least", case.utilisation, "utilisation"),
-        ("tokens a second", "at least", case.rate, "tokens_a_second"),
-        ("seconds", "at most", case.seconds, "seconds"),
+def _targets(case: Case, row: Outcome, *, of_peer: bool) -> list[Outcome]:
+    """Of a peer its ratio; of leadline itself shares of the ceiling and of the peak, a rate, and a time."""
+    ours = (
+        ("share of the ceiling", "at least", case.share, row.get("share")),
+        ("utilisation", "at least", case.utilisation, row.get("utilisation")),
+        ("tokens a second", "at least", case.rate, row.get("tokens_a_second")),
+        ("seconds", "at most", case.seconds, row["seconds"]),
     )
-    return [_target(what, bound, aim, row[key]) for what, bound, aim, key in aims if aim is not None and key in row]
-
-
-def _peer_targets(case: Case, row: Outcome) -> list[Outcome]:
-    aim = case.targets.get(row["name"])
-    return [] if aim is None or "ratio" not in row else [_target("ratio", "at least", aim, row["ratio"]["median"])]
-
-
-def _target(what: str, bound: str, aim: float, value: float) -> Outcome:
-    met = value >= aim if bound == "at least" else value <= aim
-    return {"what": what, "bound": bound, "aim": aim, "found": value, "met": met}
+    theirs = (("ratio", "at least", case.targets.get(row["name"]), row.get("ratio", {}).get("median")),)
+    return [
+        {"what": what, "bound": bound, "aim": aim, "found": value, "met": value >= aim if bound == "at least" else value <= aim}
+        for what, bound, aim, value in (theirs if of_peer else ours)
+        if aim is not None and value is not None
+    ]

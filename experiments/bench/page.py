@@ -18,25 +18,19 @@ matrix products, with attention over visible keys only.
 """
 
 
-def read_outcomes(folder: Path) -> list[dict[str, Any]]:
-    """The outcomes of the benchmarks in a folder, by name.
+def page(folder: Path) -> str:
+    """Markdown: a section for each benchmark, by name, with its machine, versions, date and commit.
 
     Raises:
         UserError: for a JSON file that is no outcome.
     """
-    outcomes = []
+    sections = []
     for path in sorted(folder.glob("*.json")):
         try:
-            content = json.loads(path.read_text(encoding="utf-8"))
-            outcomes.append(content | {"benchmark": content["benchmark"], "cases": content["cases"]})
+            sections.append(_section(json.loads(path.read_text(encoding="utf-8"))))
         except (ValueError, KeyError, TypeError) as error:
             raise UserError(f"{path}: this is no outcome of a benchmark; remove it, or choose another folder") from error
-    return outcomes
-
-
-def page(folder: Path) -> str:
-    """Markdown: a section for each benchmark, with its machine, versions, date and commit."""
-    return "\n".join([HEAD, *(_section(content) for content in read_outcomes(folder))])
+    return "\n".join([HEAD, *sections])
 
 
 def _section(content: Mapping[str, Any]) -> str:

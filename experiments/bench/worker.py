@@ -8,9 +8,9 @@ import statistics
 import sys
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, is_dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, get_type_hints
 
 # A round repeats the work until ROUND_SECONDS have passed and it has run LEAST times.
 ROUND_SECONDS, LEAST = 1.5, 3
@@ -35,11 +35,14 @@ def scratch() -> Path:
 
 
 def main() -> None:
-    """Arguments: "module:function" and its settings as a JSON object."""
+    """Arguments: "module:function" and its settings as a JSON object, in which a data class is a table of its fields."""
     entry, settings = sys.argv[1], json.loads(sys.argv[2])
     module, function = entry.split(":")
     try:
-        prepared: Prepared = getattr(importlib.import_module(module), function)(**settings)
+        prepare = getattr(importlib.import_module(module), function)
+        types = get_type_hints(prepare)
+        arguments = {name: types[name](**value) if is_dataclass(types.get(name)) else value for name, value in settings.items()}
+        prepared: Prepared = prepare(**arguments)
     except ModuleNotFoundError as error:
         if error.name is None or error.name.split(".")[0] in ("leadline",):
             raise

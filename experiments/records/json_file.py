@@ -4,7 +4,7 @@ import hashlib
 import json
 import math
 import os
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -47,6 +47,11 @@ def sha256(data: bytes) -> str:
     return hashlib.sha256(data).hexdigest()
 
 
+def file_sha256(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
 def line(value: object) -> str:
     """The value on one line, without blanks. ValueError for a number that is not finite."""
     return json.dumps(value, allow_nan=False, ensure_ascii=False, separators=(",", ":"))
@@ -62,6 +67,22 @@ def parse(data: bytes) -> Any:
 
 def _refuse(name: str) -> float:
     raise ValueError(f"{name} is not JSON")
+
+
+def json_lines(values: Iterable[object]) -> bytes:
+    """A file of JSON Lines."""
+    return "".join(f"{line(value)}\n" for value in values).encode()
+
+
+def parse_lines(data: bytes) -> list[Any]:
+    """The values of such a file. ValueError naming the line that is not JSON."""
+    values = []
+    for number, content in enumerate(data.splitlines(), start=1):
+        try:
+            values.append(parse(content))
+        except ValueError as error:
+            raise ValueError(f"line {number}: {error}") from error
+    return values
 
 
 def sealed(content: Mapping[str, Any]) -> dict[str, Any]:

@@ -20,11 +20,10 @@ from typing import Any
 import numpy as np
 from pydantic import ValidationError
 
-from leadline.experiments.records.curve import curve_of, rows_of, text_of
-from leadline.experiments.records.json_file import check_sum, line, parse, reason, sealed, sha256, write_whole
+from leadline.experiments.records.json_file import check_sum, json_lines, line, parse, reason, sealed, sha256, write_whole
 from leadline.experiments.records.measurement import Point, reading
 from leadline.experiments.records.portable import portable_record
-from leadline.experiments.records.record import SCHEMA_VERSION, Record, StoredRecord
+from leadline.experiments.records.record import SCHEMA_VERSION, Curve, Record, StoredRecord
 from leadline.experiments.runtime.errors import UserError
 
 PACKED, PACKED_ARRAYS = "records.jsonl.gz", "arrays.npz"
@@ -52,7 +51,7 @@ def write_packed(folder: Path, records: Sequence[StoredRecord], quantities: Coll
                 places[entry.key] = (name, sum(part.size for part in parts[name]), array.shape)
                 parts[name].append(array.ravel())
         record = sealed(portable_record(stored.record).model_dump(mode="json"))
-        lines.append(f"{line({'record': record, 'curve': rows_of(stored.curve()), 'arrays': places})}\n")
+        lines.append(f"{line({'record': record, 'curve': stored.curve().rows(), 'arrays': places})}\n")
     archive = io.BytesIO()
     columns: dict[str, Any] = {name: np.concatenate(arrays) for name, arrays in parts.items()}
     np.savez_compressed(archive, allow_pickle=False, **columns)
@@ -99,10 +98,11 @@ def _unpacked(content: Mapping[str, Any], folder: Path) -> StoredRecord:
     record = validated(check_sum(content["record"]))
     if record.study != folder.name:
         raise ValueError(f"it is a record of the study {record.study!r}")
-    if record.sums is None or sha256(text_of(content["curve"])) != record.sums.curves:
+    if record.sums is None or sha256(json_lines(content["curve"])) != record.sums.curves:
         raise ValueError("its curve is not the one that was written")
     places = {key: (name, start, shape) for key, (name, start, shape) in content["arrays"].items()}
-    return StoredRecord(record, partial(curve_of, content["curve"]), partial(_arrays, record, places, folder / PACKED_ARRAYS))
+    curve = partial(Curve.of_rows, content["curve"])
+    return StoredRecord(record, curve, partial(_arrays, record, places, folder / PACKED_ARRAYS))
 
 
 def _arrays(record: Record, places: Mapping[str, Place], path: Path) -> Point:

@@ -1,11 +1,10 @@
 """Settings as they are stored: a file on this machine is its base name and the SHA-256 of its content, wherever it lies."""
 
-import hashlib
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from leadline.experiments.records.json_file import sha256
+from leadline.experiments.records.json_file import file_sha256, sha256
 from leadline.experiments.records.record import Record
 
 FILES_AT = ("corpus", "texts", "ranks", "tokenizers")  # keys of settings whose texts name files
@@ -49,8 +48,7 @@ def _digest(path: Path) -> str:
     """Of a folder it is that of what `sha256sum` prints for its files, sorted by path and without hidden ones."""
     try:
         if path.is_file():
-            with path.open("rb") as file:
-                return hashlib.file_digest(file, "sha256").hexdigest()
+            return file_sha256(path)
         names = sorted(entry.relative_to(path).as_posix() for entry in path.rglob("*") if entry.is_file())
         shown = [name for name in names if not any(part.startswith(".") for part in name.split("/"))]
         return sha256("".join(f"{_digest(path / name)}  {name}\n" for name in shown).encode()) if shown else ""

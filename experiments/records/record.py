@@ -4,11 +4,11 @@
 """
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 import numpy as np
 from jaxtyping import Float, Int
@@ -17,7 +17,7 @@ from typing_extensions import TypedDict
 
 from leadline.experiments.config.base import Frozen
 from leadline.experiments.records.json_file import strict_json
-from leadline.experiments.records.measurement import Dim, Measurement, Point, Reading
+from leadline.experiments.records.measurement import Dim, Measurement, Point, Reading, reading
 
 SCHEMA_VERSION = 2
 SCHEMA_FILE = Path(__file__).with_name("record.schema.json")
@@ -25,6 +25,8 @@ SCHEMA_FILE = Path(__file__).with_name("record.schema.json")
 Json = Annotated[dict[str, JsonValue], BeforeValidator(strict_json, json_schema_input_type=dict[str, JsonValue])]
 NonNegative = Annotated[float, Field(ge=0)]
 _UTC = r"^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?(Z|\+00:00)$"
+# Significant digits of a value of a curve, about the precision of float32. A record holds the last point in full.
+DIGITS = 7
 
 
 class ArrayEntry(Frozen):
@@ -93,6 +95,43 @@ class Curve:
 
     steps: Int[np.ndarray, " P"]
     values: Mapping[Reading, Float[np.ndarray, " P"]]
+
+    def extended(self, step: int, values: Mapping[Reading, float]) -> "Curve":
+        """The curve with one more point. What one of the two lacks is NaN there."""
+        absent = np.full(len(self.steps), np.nan)
+        readings = sorted({*self.values, *values}, key=str)
+        longer = {key: np.append(self.values.get(key, absent), values.get(key, np.nan)) for key in readings}
+        return Curve(np.append(self.steps, step), longer)
+
+    def until(self, step: int) -> "Curve":
+        """The points up to a step."""
+        kept = self.steps <= step
+        return Curve(self.steps[kept], {key: values[kept] for key, values in self.values.items()})
+
+    def rows(self) -> list[dict[str, Any]]:
+        """As JSON: `{"readings": [{"quantity", "dims"}, …]}`, then `{"step", "values"}` for each point, to DIGITS digits."""
+        header = {"readings": [{"quantity": key.quantity, "dims": dict(key.dims)} for key in self.values]}
+        points = zip(self.steps, *self.values.values(), strict=True)
+        return [header, *({"step": int(step), "values": [_rounded(value) for value in row]} for step, *row in points)]
+
+    @classmethod
+    def of_rows(cls, rows: Sequence[Mapping[str, Any]]) -> "Curve":
+        """The curve of such rows. ValueError for rows of another form."""
+        try:
+            header, *points = rows
+            readings = [reading(entry["quantity"], **entry["dims"]) for entry in header["readings"]]
+            table = np.array([point["values"] for point in points], np.float64).reshape(len(points), len(readings))
+            steps = np.array([point["step"] for point in points], np.int64)
+        except (KeyError, TypeError) as error:
+            raise ValueError(f"not the rows of a curve ({error})") from error
+        return cls(steps, {key: table[:, i] for i, key in enumerate(readings)})
+
+
+def _rounded(value: float) -> float | None:
+    return float(f"{value:.{DIGITS}g}") if np.isfinite(value) else None
+
+
+NO_CURVE = Curve(np.zeros(0, np.int64), {})
 
 
 @dataclass(frozen=True)

@@ -1,8 +1,8 @@
 """Records in their folders: writing, reading, and what is refused.
 
-`results/STUDY/ARM-HASH/sSEED/` holds `curves.jsonl` (leadline.experiments.records.curve), `arrays.npz` (what is measured by
-layer, head or position) and `record.json`, which is written last: a folder without it is a run that did not end. The record
-holds sums of its own content and of both other files, and must lie in the folder that it names. `results/STUDY/study.json`
+`results/STUDY/ARM-HASH/sSEED/` holds `curves.jsonl` (`Curve.rows`), `arrays.npz` (what is measured by layer, head or
+position) and `record.json`, which is written last: a folder without it is a run that did not end. The record holds
+sums of its own content and of both other files, and must lie in the folder that it names. `results/STUDY/study.json`
 describes the study. A study may also be packed into one file (leadline.experiments.records.packed).
 """
 
@@ -16,14 +16,13 @@ from pathlib import Path
 import numpy as np
 
 from leadline.experiments.config.study import Study
-from leadline.experiments.records.curve import NO_CURVE, curve_of, rows_of, rows_of_text, text_of
-from leadline.experiments.records.json_file import reason, seal, sha256, unseal, write_whole
+from leadline.experiments.records.json_file import json_lines, parse_lines, reason, seal, sha256, unseal, write_whole
 from leadline.experiments.records.measurement import Point, reading
 from leadline.experiments.records.packed import PACKED, NewerSchema, read_packed, validated
 from leadline.experiments.records.portable import portable, portable_record
 from leadline.experiments.records.provenance import differing
 from leadline.experiments.records.quantities import QUANTITIES, Quantity
-from leadline.experiments.records.record import ArrayEntry, Curve, Record, StoredRecord, Sums
+from leadline.experiments.records.record import NO_CURVE, ArrayEntry, Curve, Record, StoredRecord, Sums
 from leadline.experiments.runtime.errors import UserError
 
 RECORD, CURVES, ARRAYS, STUDY = "record.json", "curves.jsonl", "arrays.npz", "study.json"
@@ -69,7 +68,7 @@ def write_record(
     archive = io.BytesIO()
     names = [entry.key for entry in entries]
     np.savez_compressed(archive, allow_pickle=False, **dict(zip(names, arrays.values(), strict=True)))  # pyright: ignore[reportArgumentType]  # names are no parameter's
-    files = {CURVES: text_of(rows_of(curve or NO_CURVE)), ARRAYS: archive.getvalue()}
+    files = {CURVES: json_lines((curve or NO_CURVE).rows()), ARRAYS: archive.getvalue()}
     sums = Sums(curves=sha256(files[CURVES]), arrays=sha256(files[ARRAYS]))
     whole = portable_record(record).model_copy(update={"arrays": tuple(entries), "sums": sums})
     content = seal(whole.model_dump(mode="json"))
@@ -91,7 +90,7 @@ def _stored(folder: Path, record: Record) -> StoredRecord:
 
     def curve() -> Curve:
         with _intact(folder / CURVES):
-            return curve_of(rows_of_text(_checked(folder / CURVES, record)))
+            return Curve.of_rows(parse_lines(_checked(folder / CURVES, record)))
 
     def arrays() -> Point:
         with _intact(folder / ARRAYS), np.load(io.BytesIO(_checked(folder / ARRAYS, record)), allow_pickle=False) as archive:
@@ -101,14 +100,14 @@ def _stored(folder: Path, record: Record) -> StoredRecord:
 
 
 @contextmanager
-def _intact(path: Path) -> Iterator[None]:
+def _intact(path: Path, remedy: str = "") -> Iterator[None]:
     """UserError naming the file and what to do, for whatever is wrong with what is read of it."""
     try:
         yield
     except NewerSchema as error:
         raise UserError(f"{path}: {error}") from error
     except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile) as error:
-        raise UserError(f"{path}: {reason(error)}; delete {path.parent} and run the study again") from error
+        raise UserError(f"{path}: {reason(error)}; {remedy or f'delete {path.parent} and run the study again'}") from error
 
 
 def _checked(path: Path, record: Record) -> bytes:
@@ -193,12 +192,9 @@ def read_studies(results: Path) -> dict[str, Study]:
     """
     studies = {}
     for path in sorted(results.glob(f"*/{STUDY}")):
-        try:
+        with _intact(path, "delete this file and run the study again, which trains nothing anew"):
             study = Study.model_validate(unseal(path.read_bytes())["study"])
             if study.study != path.parent.name:
                 raise ValueError(f"it describes the study {study.study!r}")
-        except (OSError, ValueError, KeyError) as error:
-            remedy = "delete this file and run the study again, which trains nothing anew"
-            raise UserError(f"{path}: {reason(error)}; {remedy}") from error
-        studies[study.study] = study
+            studies[study.study] = study
     return studies

@@ -1,4 +1,4 @@
-"""The cores of this machine, processes on them for work that trains nothing, and huge pages for the arrays of XLA."""
+"""The cores and memory of this machine, processes for work that trains nothing, and huge pages for the arrays of XLA."""
 
 import os
 import platform
@@ -17,6 +17,14 @@ OLDEST = (2, 35)
 def cores() -> int:
     """Those that this process may use."""
     return len(os.sched_getaffinity(0)) if sys.platform == "linux" else os.cpu_count() or 1
+
+
+def memory_bytes() -> int | None:
+    """Memory of the machine; None where the operating system does not tell."""
+    try:
+        return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    except (AttributeError, ValueError):
+        return None
 
 
 def process_pool() -> ProcessPoolExecutor:

@@ -38,22 +38,18 @@ def ensemble_mesh(members: int, *divided: int, text: int = 1) -> Mesh:
     return make_mesh(arm=arm, data=data, text=math.gcd(devices // arm // data, text))
 
 
-def over_arms(
-    function: Callable[[Tree, Tree, Tree], Tree], *, donate: bool = False, together: bool | None = None
-) -> Callable[..., Tree]:
+def over_arms(function: Callable[[Tree, Tree, Tree], Tree], *, donate: bool = False) -> Callable[..., Tree]:
     """jit of `function(state, values, shared)` for every member. Needs the mesh of `ensemble_mesh`.
 
     Args:
         function: of one member. Its first two arguments have an arm axis in the ensemble, `shared` has none.
         donate: gives up the buffers of `state`.
-        together: runs the members of a device under `vmap`, else one after the other; None is what this backend is faster at.
     """
-    vmapped = jax.default_backend() != "cpu" if together is None else together
 
     def local(state: Tree, values: Tree, shared: Tree) -> Tree:
-        if vmapped:
-            return jax.vmap(function, in_axes=(0, 0, None))(state, values, shared)
-        return jax.lax.map(lambda member: function(member[0], member[1], shared), (state, values))
+        if jax.default_backend() == "cpu":
+            return jax.lax.map(lambda member: function(member[0], member[1], shared), (state, values))
+        return jax.vmap(function, in_axes=(0, 0, None))(state, values, shared)
 
     # Members never meet, so there is no replication over "arm" to check, and a scan need not say that its carry varies.
     specs = {"in_specs": (P("arm"), P("arm"), P()), "out_specs": P("arm")}
@@ -108,7 +104,7 @@ def in_rounds(
         for start in range(0, len(jobs), size):
             in_round = jobs[start : start + size]
             filled = [*in_round, *[in_round[-1]] * (size - len(in_round))]
-            weights, values = (stack([pair[i] for pair in filled], mesh) for i in (0, 1))
+            weights, values = stack(filled, mesh)
             program = program or compiled(name, over_arms(job), programs, weights, values, everywhere)
             results += unstack(program(weights, values, everywhere), len(in_round))
     return results

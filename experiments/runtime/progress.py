@@ -3,7 +3,6 @@
 import time
 from collections.abc import Callable
 from datetime import timedelta
-from types import TracebackType
 
 import jax
 import jax.numpy as jnp
@@ -50,7 +49,7 @@ class Progress:
         self._bars.start()
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(self, *error: object) -> None:
         self._bars.stop()
 
     def start(self, description: str, steps: int, first: int) -> None:

@@ -5,7 +5,6 @@ types are written down. A checkpoint that does not agree with its manifest, or w
 is passed over for the one before it.
 """
 
-import hashlib
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +12,7 @@ import jax
 import numpy as np
 import orbax.checkpoint as ocp
 
-from leadline.experiments.records.json_file import seal, unseal, write_whole
+from leadline.experiments.records.json_file import file_sha256, seal, unseal, write_whole
 from leadline.experiments.runtime.errors import UserError
 
 LAST = 2  # checkpoints that stay
@@ -62,12 +61,7 @@ def extra_of(folder: Path, step: int) -> dict[str, Any]:
 
 
 def restore(folder: Path, step: int, template: Any) -> Any:
-    """The tree of NumPy arrays of a step that `latest` named.
-
-    Args:
-        folder: of the checkpoints.
-        step: whose.
-        template: a tree of arrays of the same structure, shapes and types.
+    """The tree of NumPy arrays of a step that `latest` named; `template` has its structure, shapes and types.
 
     Raises:
         UserError: when the checkpoint holds other arrays.
@@ -101,11 +95,8 @@ def _problem(folder: Path, step: int) -> str | None:
 
 
 def _sums(folder: Path) -> dict[str, str]:
-    sums = {}
-    for path in sorted(path for path in folder.rglob("*") if path.is_file()):
-        with path.open("rb") as file:
-            sums[path.relative_to(folder).as_posix()] = hashlib.file_digest(file, "sha256").hexdigest()
-    return sums
+    files = sorted(path for path in folder.rglob("*") if path.is_file())
+    return {path.relative_to(folder).as_posix(): file_sha256(path) for path in files}
 
 
 def _described(state: Any) -> dict[str, str]:

@@ -22,19 +22,12 @@ from leadline.model.decoder import DecoderConfig
 
 
 class Structure(NamedTuple):
-    """All of an arm that is compiled in. What is a value instead is the same for every arm here.
+    """All of an arm that is compiled in. What is a value instead is the same for every arm here."""
 
-    Attributes:
-        model: shapes and mechanisms.
-        data: lengths and tasks.
-        train: steps, batch, optimiser; not rates, decay, clip.
-        measure: what is measured; not the extensions of the context, which are tables.
-    """
-
-    model: DecoderConfig
-    data: Data
-    train: TrainConfig
-    measure: Measure
+    model: DecoderConfig  # shapes and mechanisms
+    data: Data  # lengths and tasks
+    train: TrainConfig  # steps, batch, optimiser; not rates, decay, clip
+    measure: Measure  # what is measured; not the extensions of the context, which are tables
 
 
 def structure(arm: Arm, vocabulary: int) -> Structure:
@@ -94,25 +87,16 @@ class Unfinished:
 
 @dataclass(frozen=True)
 class RunGroup:
-    """Members that one program serves.
+    """Members that one program serves."""
 
-    Attributes:
-        study: its name.
-        structure: that all members have.
-        members: recorded ones too, where the others trained beside them: a model's last digits depend on its neighbours.
-        sources: of the members, each once; they differ in nothing that is compiled in.
-        held_out: what a point of the curves is measured on, of every source, stacked.
-        mesh: devices by arm, text and data.
-        unfinished: the checkpoint to go on from, or None.
-    """
-
-    study: str
-    structure: Structure
+    study: str  # its name
+    structure: Structure  # that all members have
+    # Recorded ones too, where the others trained beside them: a model's last digits depend on its neighbours.
     members: tuple[Member, ...]
-    sources: tuple[Source, ...]
-    held_out: Any
-    mesh: Mesh
-    unfinished: Unfinished | None = None
+    sources: tuple[Source, ...]  # of the members, each once; they differ in nothing that is compiled in
+    held_out: Any  # what a point of the curves is measured on, of every source, stacked
+    mesh: Mesh  # devices by arm, text and data
+    unfinished: Unfinished | None = None  # the checkpoint to go on from
 
     @property
     def first_step(self) -> int:

@@ -75,9 +75,7 @@ def train_group(group: RunGroup, programs: list[str], progress: Progress, interr
 class Ensemble:
     """A group on its devices: its state, its three compiled programs and what they take besides the state.
 
-    Args:
-        group: whose.
-        programs: names of compiled programs, which grow.
+    `programs` grows by the names of these.
 
     Attributes:
         state: of all members, stacked; at first that of the last checkpoint, or of step 0.

@@ -1,14 +1,13 @@
 """What a group takes of the memory of its devices, estimated before anything is compiled."""
 
 import math
-import os
-import sys
 from pathlib import Path
 
 import jax
 import jax.numpy as jnp
 
 from leadline.experiments.config.to_tables import tables
+from leadline.experiments.runtime.cpu import memory_bytes
 from leadline.experiments.runtime.errors import UserError
 from leadline.experiments.training.group import RunGroup
 from leadline.experiments.training.step import init_state, values_of
@@ -19,14 +18,12 @@ GB = 1e9
 LIMITS = (Path("/sys/fs/cgroup/memory.max"), Path("/sys/fs/cgroup/memory/memory.limit_in_bytes"))
 
 
-def available_memory() -> int | None:
-    """Bytes of a device, of a CPU those that this process may take; None where nobody says."""
+def available_memory() -> float:
+    """Bytes of a device, of a CPU those that this process may take; infinite where nobody says."""
     if jax.default_backend() != "cpu":
-        return (jax.local_devices()[0].memory_stats() or {}).get("bytes_limit")
-    sizes = [int(path.read_text()) for path in LIMITS if path.exists() and path.read_text().strip().isdigit()]
-    if sys.platform != "win32":
-        sizes.append(os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"))
-    return min(sizes, default=None)
+        return (jax.local_devices()[0].memory_stats() or {}).get("bytes_limit", math.inf)
+    limits = [int(path.read_text()) for path in LIMITS if path.exists() and path.read_text().strip().isdigit()]
+    return float(min([memory_bytes() or math.inf, *limits]))
 
 
 def least_memory(group: RunGroup) -> float:
@@ -46,7 +43,7 @@ def parameters(group: RunGroup) -> int:
 def check_memory(group: RunGroup) -> None:
     """Raises UserError if a group cannot fit on its devices, with the sizes."""
     needed, available = least_memory(group), available_memory()
-    if available is None or needed <= available:
+    if needed <= available:
         return
     state, gradients, logits = _parts(group)
     names, members = group.names, len(group.members)

@@ -28,19 +28,12 @@ from leadline.experiments.training.saving import record_group, remove, unfinishe
 
 @dataclass(frozen=True)
 class Outcome:
-    """What a run of a study came to.
+    """What a run of a study came to."""
 
-    Attributes:
-        digests: of each arm, by (study, arm).
-        programs: names of those that were compiled.
-        trained: models.
-        recorded: models that were on record before.
-    """
-
-    digests: dict[tuple[str, str], str]
-    programs: tuple[str, ...]
-    trained: int
-    recorded: int
+    digests: dict[tuple[str, str], str]  # of each arm, by (study, arm)
+    programs: tuple[str, ...]  # names of those that were compiled
+    trained: int  # models
+    recorded: int  # models that were on record before
 
 
 def run_arms(

@@ -19,12 +19,11 @@ from leadline.experiments.data.source import Source
 from leadline.experiments.measure.evaluate import Models
 from leadline.experiments.measure.kinds.plugin import quantities_of
 from leadline.experiments.measure.kinds.registry import final_points
-from leadline.experiments.records.curve import NO_CURVE, curve_of, extended, rows_of, until
 from leadline.experiments.records.json_file import line, sha256
 from leadline.experiments.records.measurement import Point, measurements_of, reading
 from leadline.experiments.records.provenance import Provenance, now
 from leadline.experiments.records.quantities import Quantity
-from leadline.experiments.records.record import Curve, Record
+from leadline.experiments.records.record import NO_CURVE, Curve, Record
 from leadline.experiments.records.store import is_recorded, write_record
 from leadline.experiments.runtime.ensemble import stack, unstack
 from leadline.experiments.runtime.errors import UserError
@@ -39,17 +38,11 @@ PREFIX = ".group-"
 
 @dataclass
 class History:
-    """What the members of a group have behind them.
+    """What the members of a group have behind them."""
 
-    Attributes:
-        curves: of each member.
-        diverged: of each member the step at which it diverged and what is said of it, or None.
-        seconds: that the group has trained for.
-    """
-
-    curves: list[Curve]
-    diverged: list[tuple[int, str] | None]
-    seconds: float = 0.0
+    curves: list[Curve]  # of each member
+    diverged: list[tuple[int, str] | None]  # of each member the step at which it diverged and what is said of it
+    seconds: float = 0.0  # that the group has trained for
 
     def add(self, step: int, points: Sequence[Point], losses: np.ndarray | None, quantities: Mapping[str, Quantity]) -> None:
         """Appends a point to each curve: one number a quantity, and the loss of the batch if there was one."""
@@ -57,7 +50,7 @@ class History:
             numbers = [entry for entry in measurements_of(point, quantities) if "layer" not in entry.dims]
             values = {entry.reading: math.nan if entry.value is None else entry.value for entry in numbers}
             values[reading("train_loss")] = math.nan if losses is None else float(losses[i])
-            self.curves[i] = extended(self.curves[i], step, values)
+            self.curves[i] = self.curves[i].extended(step, values)
 
     def note_divergence(self, step: int, losses: np.ndarray, limit: float) -> None:
         """Marks the members whose loss is above the limit [nats] or not a number for the first time."""
@@ -86,7 +79,7 @@ def save_group(group: RunGroup, step: int, state: TrainState, history: History) 
     extra = {
         "members": [member.id for member in group.members],
         "tokenizers": [_digest(member.source) for member in group.members],
-        "curves": [rows_of(curve) for curve in history.curves],
+        "curves": [curve.rows() for curve in history.curves],
         "diverged": history.diverged,
         "seconds": history.seconds,
     }
@@ -109,11 +102,7 @@ def unfinished_groups(study: Path, tell: Callable[[str], None]) -> list[Unfinish
 
 
 def resumed(group: RunGroup, state: TrainState) -> tuple[TrainState, History]:
-    """The state and the history to go on from: of the last checkpoint, or of step 0.
-
-    Args:
-        group: whose.
-        state: fresh, of the ensemble.
+    """The state and the history to go on from: of the last checkpoint, or of step 0, whose `state` is given.
 
     Raises:
         UserError: if weights that another arm left cannot be used.
@@ -137,7 +126,7 @@ def resumed(group: RunGroup, state: TrainState) -> tuple[TrainState, History]:
     saved = checkpoint.restore(unfinished.folder, unfinished.step, template)
     members = [jax.tree.map(lambda leaf, row=row: leaf[row], saved) for row in rows]
     curves, diverged = ([extra[key][row] for row in rows] for key in ("curves", "diverged"))
-    return stack(members, group.mesh), History(list(map(curve_of, curves)), diverged, extra["seconds"])
+    return stack(members, group.mesh), History(list(map(Curve.of_rows, curves)), diverged, extra["seconds"])
 
 
 def save_weights(member: Member, step: int, params: Decoder) -> None:
@@ -154,11 +143,7 @@ def save_weights(member: Member, step: int, params: Decoder) -> None:
 def record_group(group: RunGroup, trained: Trained, programs: list[str], origin: Provenance) -> None:
     """Saves the weights of every member, measures all of them, and writes the records that are not there yet.
 
-    Args:
-        group: the members.
-        trained: what became of them.
-        programs: names of compiled programs, which grow.
-        origin: the code and the machine.
+    `programs` grows by the names of what is compiled.
 
     Raises:
         UserError: if weights or records cannot be written.
@@ -198,7 +183,7 @@ def record_group(group: RunGroup, trained: Trained, programs: list[str], origin:
             **origin,
         )
         # The curve of one that diverged ends there, whatever its neighbours did.
-        write_record(member.folder, record, until(history.curves[i], steps), point, quantities)
+        write_record(member.folder, record, history.curves[i].until(steps), point, quantities)
 
 
 def remove(group: RunGroup) -> None:

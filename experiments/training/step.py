@@ -73,11 +73,6 @@ def values_of(model: ModelConfig, train: TrainConfig, tables: PositionTables, te
     )
 
 
-def _optimizer(values: Values, cfg: TrainConfig, learning_rate: Float[Array, ""]) -> optax.GradientTransformation:
-    rates = {"clip": values.clip, "weight_decay": values.weight_decay, "logit_rate": values.logit_rate}
-    return optimizer(cfg, learning_rate, **rates)
-
-
 def init_state(seed: UInt[Array, ""], values: Values, model: DecoderConfig, cfg: TrainConfig) -> TrainState:
     """Weights from the seed, moments zero. Needs a mesh."""
     return started(init_decoder(jax.random.key(seed), model, sink_logit=values.sink_logit), values, cfg)
@@ -86,16 +81,11 @@ def init_state(seed: UInt[Array, ""], values: Values, model: DecoderConfig, cfg:
 def started(params: Decoder, values: Values, cfg: TrainConfig) -> TrainState:
     """The state before the first step of these weights."""
     tree: Tree = params
-    return TrainState(params=params, optimizer=_optimizer(values, cfg, jnp.float32(0)).init(tree))
+    return TrainState(params=params, optimizer=optimizer(values, cfg, jnp.float32(0)).init(tree))
 
 
 def train_step(
-    state: TrainState,
-    sample: Sample,
-    values: Values,
-    learning_rate: Float[Array, ""],
-    model: DecoderConfig,
-    cfg: TrainConfig,
+    state: TrainState, sample: Sample, values: Values, learning_rate: Float[Array, ""], model: DecoderConfig, cfg: TrainConfig
 ) -> tuple[TrainState, dict[str, Float[Array, ""]]]:
     """One step on the mean loss of predicting tokens[:, 1:] from tokens[:, :-1].
 
@@ -122,7 +112,7 @@ def train_step(
     blocks = dataclasses.replace(grads.blocks, sink_logit=grads.blocks.sink_logit * trained)
     grads: Tree = dataclasses.replace(grads, blocks=blocks)
     params: Tree = state.params
-    updates, moments = _optimizer(values, cfg, learning_rate).update(grads, state.optimizer, params)
+    updates, moments = optimizer(values, cfg, learning_rate).update(grads, state.optimizer, params)
     params = optax.apply_updates(params, updates)
     return TrainState(params=params, optimizer=moments), {"loss": loss, "gradient_norm": optax.tree.norm(grads)}
 
@@ -146,33 +136,24 @@ def learning_rates(cfg: TrainConfig) -> np.ndarray:
     return np.asarray(schedule(np.arange(steps, dtype=np.float32)), np.float32)
 
 
-def optimizer(
-    cfg: TrainConfig,
-    learning_rate: Float[Array, ""],
-    *,
-    clip: Float[Array, ""],
-    weight_decay: Float[Array, ""],
-    logit_rate: Float[Array, ""],
-) -> optax.GradientTransformation:
+def optimizer(values: Values, cfg: TrainConfig, learning_rate: Float[Array, ""]) -> optax.GradientTransformation:
     """w <- w - η (d(g') + λ w), where g' is the gradient clipped to a global norm and d the direction of the optimiser.
 
     The decay λ is decoupled (Loshchilov and Hutter 2019, arXiv 1711.05101) and that of matrices only.
 
     Args:
+        values: the largest global norm of the gradient, λ, and the factor of η for sink logits.
         cfg: which optimiser, and its moments.
         learning_rate: η.
-        clip: largest global norm of the gradient.
-        weight_decay: λ.
-        logit_rate: factor of η for sink logits.
     """
 
     def decayed(path: Any, update: Array, weight: Array) -> Array:
         name = path[-1].name
-        update = update * logit_rate if name == "sink_logit" else update
-        return update if name in UNDECAYED else update + weight_decay * weight
+        update = update * values.logit_rate if name == "sink_logit" else update
+        return update if name in UNDECAYED else update + values.weight_decay * weight
 
     return optax.chain(
-        optax.clip_by_global_norm(clip),  # pyright: ignore[reportArgumentType]  # a traced scalar serves
+        optax.clip_by_global_norm(values.clip),  # pyright: ignore[reportArgumentType]  # a traced scalar serves
         _direction(cfg),
         optax.stateless(lambda updates, params: jax.tree_util.tree_map_with_path(decayed, updates, params)),
         optax.scale_by_learning_rate(learning_rate),
@@ -196,8 +177,7 @@ def _matrices(params: Tree) -> Tree:
     """Which axes of the blocks' stacked weights are the rows and columns of a matrix; None for what is no such weight."""
 
     def axes(path: Any, leaf: Array) -> MuonDimensionNumbers | None:  # noqa: ARG001
-        names = [key.name for key in path]
-        match names:
+        match [key.name for key in path]:
             case ["blocks", "query" | "key" | "value"]:
                 return MuonDimensionNumbers(reduction_axis=1, output_axis=(2, 3))
             case ["blocks", "output"]:

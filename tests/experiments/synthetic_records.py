@@ -1,16 +1,15 @@
 """Synthetic records for tests: invented numbers in the form that studies write. Nothing here was measured."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from leadline.experiments.config.study import Study
-from leadline.experiments.records.curve import NO_CURVE
 from leadline.experiments.records.measurement import Measurement, Point, reading
 from leadline.experiments.records.quantities import QUANTITIES
-from leadline.experiments.records.record import Curve, Record, StoredRecord
+from leadline.experiments.records.record import NO_CURVE, Curve, Record, StoredRecord
 from leadline.experiments.records.store import record_folder, write_record
 
 LENGTH = 128
@@ -62,8 +61,8 @@ def record(study: str, arm: str, seed: int = 0, *measurements: Measurement, **ch
     config = dict(FIELDS["config"])
     for key, value in changes.pop("config", {}).items():
         config[key] = {**config.get(key, {}), **value} if isinstance(value, Mapping) and config.get(key) else value
-    own = {"study": study, "arm": arm, "label": arm.replace("_", " "), "seed": seed, "created": f"2026-01-02T03:04:{seed:02d}Z"}
-    return made(**({**own, "config": config, "measurements": measurements} | changes))
+    base = {"study": study, "arm": arm, "label": arm.replace("_", " "), "seed": seed, "measurements": measurements}
+    return made(**(base | {"config": config, "created": f"2026-01-02T03:04:{seed:02d}Z"} | changes))
 
 
 def entry(study: str, arm: str, seed: int = 0, *measurements: Measurement, **changes: Any) -> Stored:
@@ -131,3 +130,16 @@ def write_records(results: Path, *records: Stored) -> None:
         record = stored.record
         folder = record_folder(results, record.study, record.arm, record.arm_hash, record.seed)
         write_record(folder, record, stored.curve(), stored.arrays())
+
+
+def bits(arrays: Mapping[Any, np.ndarray]) -> dict[Any, object]:
+    return {key: (array.dtype, array.shape, array.tobytes()) for key, array in arrays.items()}
+
+
+def flipped(path: Path, every: int = 50) -> Iterator[None]:
+    """The file with one bit that is another, here and there in turn, and at the end as it was."""
+    whole = path.read_bytes()
+    for number, place in enumerate(range(0, len(whole), every)):
+        path.write_bytes(whole[:place] + bytes([whole[place] ^ 1 << number % 8]) + whole[place + 1 :])
+        yield
+    path.write_bytes(whole)

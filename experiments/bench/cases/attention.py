@@ -30,12 +30,18 @@ FLOOR = 1 / 1.1  # leadline may take 10 % longer than two passes of the floor
 
 def prepare(texts: int, tokens: int, heads: int, compute: str) -> Prepared:
     """The gradient of plain attention. The value is the sum of squares of its entries."""
-    return compared(_behind_window(texts, tokens, heads, compute, None))
+    return compared(windowed(texts, tokens, heads, compute, None).work)
 
 
-def windowed(tokens: int, heads: int, compute: str, window: int | None, initial_tokens: int = 0) -> Prepared:
-    """The gradient of attention over one text."""
-    return Prepared(_behind_window(1, tokens, heads, compute, window, initial_tokens))
+def windowed(texts: int, tokens: int, heads: int, compute: str, window: int | None, initial_tokens: int = 0) -> Prepared:
+    """The gradient of attention. The window and the number of initial tokens are values of the program."""
+
+    def attend(q: Array, k: Array, v: Array, window: Array, initial_tokens: Array) -> Array:
+        return attention(q, k, v, Mask(window, initial_tokens))[0]
+
+    with jax.set_mesh(make_mesh()):
+        sight = jnp.int32(NO_WINDOW if window is None else window), jnp.int32(initial_tokens)
+        return Prepared(gradient(attend, texts, tokens, heads, compute, *sight))
 
 
 def received(tokens: int, heads: int) -> Prepared:
@@ -56,19 +62,6 @@ def compiled(function: Callable[..., Array], heads: int, *arguments: Any) -> Pre
         return program(*arguments).block_until_ready()
 
     return Prepared(work, {"value": value([work()]), **memory})
-
-
-def _behind_window(
-    texts: int, tokens: int, heads: int, compute: str, window: int | None, initial_tokens: int = 0
-) -> Callable[[], tuple[Array, Array, Array]]:
-    """Computes the gradients. The window and the number of initial tokens are values of the program."""
-
-    def attend(q: Array, k: Array, v: Array, window: Array, initial_tokens: Array) -> Array:
-        return attention(q, k, v, Mask(window, initial_tokens))[0]
-
-    with jax.set_mesh(make_mesh()):
-        sight = jnp.int32(NO_WINDOW if window is None else window), jnp.int32(initial_tokens)
-        return gradient(attend, texts, tokens, heads, compute, *sight)
 
 
 def gradient(

@@ -3,7 +3,6 @@
 import dataclasses
 import time
 import zlib
-from collections.abc import Mapping
 
 import jax
 import jax.numpy as jnp
@@ -23,15 +22,14 @@ WINDOW, INITIAL_TOKENS, COUNT = 256, 4, 128
 RATES = {1: 2900.0, 8: 7000.0}  # tokens a second that are aimed at, by batch
 
 
-def prepare(size: Mapping[str, int], count: int, window: int | None, initial_tokens: int) -> Prepared:
+def prepare(size: Size, count: int, window: int | None, initial_tokens: int) -> Prepared:
     """Decodes `count` tokens after a prompt that has been read. The value is a checksum of the tokens."""
-    shape = Size(**size)
-    cfg, policy = structure(shape, "float32"), Policy(window, initial_tokens)
+    cfg, policy = structure(size, "float32"), Policy(window, initial_tokens)
     with jax.set_mesh(make_mesh()):
-        params = jax.tree.map(jnp.asarray, loaded(shape))
-        rows = tables(config(shape, "float32"), shape.length)
-        prompt = jnp.asarray(tokens(shape)[:, :-1], jnp.int32)
-        text = begin(params, prompt, rows, cfg, policy, shape.length + count)
+        params = jax.tree.map(jnp.asarray, loaded(size))
+        rows = tables(config(size, "float32"), size.length)
+        prompt = jnp.asarray(tokens(size)[:, :-1], jnp.int32)
+        text = begin(params, prompt, rows, cfg, policy, size.length + count)
         layers = jax.jit(layers_of)(params, rows)
         inputs = (params, layers, text, sampling(), jax.random.key(0))
         began = time.perf_counter()
@@ -50,7 +48,7 @@ def checksum(ids: np.ndarray) -> float:
 
 
 def _case(batch: int) -> Case:
-    size = dataclasses.replace(SMALL, batch=batch).as_json()
+    size = dataclasses.replace(SMALL, batch=batch)
     common = {"size": size, "count": COUNT}
     stream = {**common, "window": WINDOW, "initial_tokens": INITIAL_TOKENS}
     cache = f"{INITIAL_TOKENS} initial + {WINDOW} newest"

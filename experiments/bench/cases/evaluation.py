@@ -1,6 +1,7 @@
 """One model at many lengths with many frequency tables: tables as values, as studies measure, and tables compiled in."""
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import jax
@@ -28,45 +29,40 @@ LENGTHS = tuple(32 << i for i in range(8))
 TOKENS = 4096  # at each length, with each table
 
 
-def tables_as_values(size: Mapping[str, int], lengths: Sequence[int], tokens: int, compiled: bool) -> Prepared:
+def tables_as_values(size: Size, lengths: Sequence[int], tokens: int, compiled: bool) -> Prepared:
     """One program for each length, which takes the tables as values."""
     jax.config.update("jax_num_cpu_devices", cores())
-    shape, programs = Size(**size), {}
-    model, weights = structure(shape, "float32"), loaded(shape)
-
-    def measured(params: Decoder, table: PositionTables, batches: Int[Array, "C B T"]) -> Float[Array, ""]:
-        return loss(params, table, batches, model)
+    programs, model, weights = {}, structure(size, "float32"), loaded(size)
 
     def at(length: int) -> float:
         """Like `runtime.ensemble.in_rounds`, but it keeps the program."""
-        batches, rows = windows(shape, length, tokens), six_tables(shape, length)
-        mesh = ensemble_mesh(len(rows), batches.shape[1], shape.width)
+        batches, rows = windows(size, length, tokens), six_tables(size, length)
+        mesh = ensemble_mesh(len(rows), batches.shape[1], size.width)
         with jax.set_mesh(mesh):
             inputs = stack([weights] * len(rows), mesh), stack(rows, mesh), share(batches, mesh)
             if length not in programs:
-                programs[length] = over_arms(measured).lower(*inputs).compile()  # pyright: ignore[reportFunctionMemberAccess]
+                programs[length] = over_arms(partial(loss, model=model)).lower(*inputs).compile()  # pyright: ignore[reportFunctionMemberAccess]
             return float(np.asarray(programs[length](*inputs))[: len(rows)].sum())
 
     return _prepared(lambda: sum(at(length) for length in lengths), programs, compiled)
 
 
-def tables_compiled_in(size: Mapping[str, int], lengths: Sequence[int], tokens: int, compiled: bool) -> Prepared:
+def tables_compiled_in(size: Size, lengths: Sequence[int], tokens: int, compiled: bool) -> Prepared:
     """One program for each table and length."""
     jax.config.update("jax_num_cpu_devices", 1)
-    shape, programs, mesh = Size(**size), {}, make_mesh()
-    model = structure(shape, "float32")
+    programs, mesh, model = {}, make_mesh(), structure(size, "float32")
     with jax.set_mesh(mesh):
-        weights = jax.device_put(loaded(shape))
+        weights = jax.device_put(loaded(size))
 
     def at(length: int, number: int) -> Any:
         with jax.set_mesh(mesh):
             if (length, number) not in programs:
-                table = six_tables(shape, length)[number]
+                table = six_tables(size, length)[number]
                 programs[length, number] = jax.jit(lambda params, batches: loss(params, table, batches, model))
-            return programs[length, number](weights, windows(shape, length, tokens))
+            return programs[length, number](weights, windows(size, length, tokens))
 
     def total() -> float:
-        losses = [at(length, number) for length in lengths for number in range(len(six_tables(shape, length)))]
+        losses = [at(length, number) for length in lengths for number in range(len(six_tables(size, length)))]
         return float(sum(map(float, losses)))
 
     return _prepared(total, programs, compiled)
@@ -113,7 +109,7 @@ def _prepared(total: Callable[[], float], programs: dict[Any, Any], compiled: bo
 
 
 def _case(compiled: bool, targets: Mapping[str, float]) -> Case:
-    settings = {"size": MODEL.as_json(), "lengths": LENGTHS, "tokens": TOKENS, "compiled": compiled}
+    settings = {"size": MODEL, "lengths": LENGTHS, "tokens": TOKENS, "compiled": compiled}
     with_what = "programs compiled before" if compiled else "compilations included"
     title = f"8 lengths x 6 tables, L{MODEL.layers} d{MODEL.width} V{MODEL.vocabulary}, {with_what}"
     contestants = ours(tables_as_values, settings), ours(tables_compiled_in, settings, "table compiled in")

@@ -24,15 +24,14 @@ TOKENS, WINDOW, INITIAL_TOKENS = 8192, 256, 4
 TIMES_A_WINDOW = 3.0
 
 
-def with_mechanism(size: Mapping[str, int], compute: str, changes: Mapping[str, Any]) -> Prepared:
+def with_mechanism(size: Size, compute: str, changes: Mapping[str, Any]) -> Prepared:
     """A step of the benchmarks' model with `changes` in its configuration, from random weights."""
-    shape = Size(**size)
-    model = ModelConfig.model_validate({**config(shape, compute).model_dump(), **changes})
-    return Prepared(stepping(trained_together(shape, [Arm(model)])[0]).work)
+    model = ModelConfig.model_validate({**config(size, compute).model_dump(), **changes})
+    return Prepared(stepping(trained_together(size, [Arm(model)])[0]).work)
 
 
 def _step(name: str, size: Size, compute: str, where: Where) -> Case:
-    common = {"size": size.as_json(), "compute": compute}
+    common = {"size": size, "compute": compute}
     contestants = (
         ours(with_mechanism, {**common, "changes": CHANGES[name]}),
         ours(with_mechanism, {**common, "changes": {}}, "plain"),
@@ -42,7 +41,7 @@ def _step(name: str, size: Size, compute: str, where: Where) -> Case:
 
 
 def _window(heads: int, compute: str, where: Where) -> Case:
-    common = {"tokens": TOKENS, "heads": heads, "compute": compute}
+    common = {"texts": 1, "tokens": TOKENS, "heads": heads, "compute": compute}
     contestants = (
         ours(windowed, {**common, "window": WINDOW, "initial_tokens": INITIAL_TOKENS}),
         ours(windowed, {**common, "window": None}, "full attention"),

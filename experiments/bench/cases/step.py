@@ -1,6 +1,5 @@
 """A training step, forward, backward, clip and AdamW; its compilation, and the batches that it is fed."""
 
-from collections.abc import Mapping
 from dataclasses import replace
 
 import jax
@@ -42,17 +41,15 @@ LAYERS, SECONDS = (4, 16, 48), 1.2
 STEP, BATCH_SHARE = "the training step", 0.02
 
 
-def prepare(size: Mapping[str, int], compute: str) -> Prepared:
+def prepare(size: Size, compute: str) -> Prepared:
     """One model on all devices."""
-    shape = Size(**size)
-    work, seconds = trained_together(shape, [Arm(config(shape, compute))], loaded(shape))
+    work, seconds = trained_together(size, [Arm(config(size, compute))], loaded(size))
     return stepping(work, compile_seconds=seconds)
 
 
-def compilation(size: Mapping[str, int], on_disk: bool) -> Prepared:
+def compilation(size: Size, on_disk: bool) -> Prepared:
     """Compiles the step without programs in the process. With `on_disk` they are loaded from the persistent cache."""
-    shape = Size(**size)
-    mesh, step, state, inputs = arms_together(shape, [Arm(config(shape, "float32"))], loaded(shape))
+    mesh, step, state, inputs = arms_together(size, [Arm(config(size, "float32"))], loaded(size))
     if on_disk:
         jax.config.update("jax_compilation_cache_dir", str(scratch() / "programs"))
         jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.0)
@@ -66,17 +63,16 @@ def compilation(size: Mapping[str, int], on_disk: bool) -> Prepared:
     return compiling(work)
 
 
-def batch(size: Mapping[str, int]) -> Prepared:
+def batch(size: Size) -> Prepared:
     """The batch of a step as `leadline.experiments.training.loop` makes it, of the standard library's bytes."""
     jax.config.update("jax_num_cpu_devices", cores())
-    shape = Size(**size)
-    source = open_source(TextData(kind="text", corpus="stdlib", length=shape.length), scratch())
-    mesh, step = ensemble_mesh(1, shape.batch, shape.width), 0
+    source = open_source(TextData(kind="text", corpus="stdlib", length=size.length), scratch())
+    mesh, step = ensemble_mesh(1, size.batch, size.width), 0
 
     def work() -> None:
         nonlocal step
         with jax.set_mesh(mesh):
-            inputs = stack([source.inputs(0, step, shape.batch)], mesh)
+            inputs = stack([source.inputs(0, step, size.batch)], mesh)
             jax.block_until_ready((inputs, stack([np.float32(LEARNING_RATE)], mesh)))
         step += 1
 
@@ -84,7 +80,7 @@ def batch(size: Mapping[str, int]) -> Prepared:
 
 
 def _step(size: Size, compute: str) -> Case:
-    common = {"size": size.as_json(), "compute": compute}
+    common = {"size": size, "compute": compute}
     return Case(
         f"training step, {size.title}, {compute}",
         (
@@ -120,11 +116,10 @@ TRAINING = Benchmark(
 
 def _compilation(layers: int) -> Case:
     size = Size(layers=layers, width=128, heads=2, hidden=352, vocabulary=256, length=128, batch=8)
-    common = {"size": size.as_json()}
     contestants = (
-        ours(compilation, {**common, "on_disk": False}),
-        ours(compilation, {**common, "on_disk": True}, "leadline, from disk"),
-        peer("flax.nnx", "nnx_llama:prepare_compilation", common),
+        ours(compilation, {"size": size, "on_disk": False}),
+        ours(compilation, {"size": size, "on_disk": True}, "leadline, from disk"),
+        peer("flax.nnx", "nnx_llama:prepare_compilation", {"size": size}),
     )
     return Case(f"compiling a training step, {size.title}", contestants, targets={"flax.nnx": 1.0}, seconds=SECONDS)
 
@@ -139,7 +134,7 @@ COMPILATION = Benchmark(
         "flax.nnx as its guide writes a model: layers in a list, so that the program grows with their number",
     ),
 )
-FED = ours(batch, {"size": SMALL.as_json()}), ours(prepare, {"size": SMALL.as_json(), "compute": "float32"}, STEP)
+FED = ours(batch, {"size": SMALL}), ours(prepare, {"size": SMALL, "compute": "float32"}, STEP)
 PIPELINE = Benchmark(
     "pipeline",
     "What part of a training step does its batch take?",

@@ -39,16 +39,14 @@ def _arms(size: Size, changes: Sequence[Mapping[str, Any]]) -> list[Arm]:
     return [Arm(plain.model_copy(update=change), i, LEARNING_RATE / (1 + i)) for i, change in enumerate(changes)]
 
 
-def together(size: Mapping[str, int], models: int) -> Prepared:
+def together(size: Size, models: int) -> Prepared:
     """A step of a sweep of bases in one program. The value is the sum of the losses of the third step."""
-    shape = Size(**size)
-    return stepping(trained_together(shape, bases(shape, models))[0])
+    return stepping(trained_together(size, bases(size, models))[0])
 
 
-def one_after_another(size: Mapping[str, int], models: int) -> Prepared:
+def one_after_another(size: Size, models: int) -> Prepared:
     """A step of each arm by itself. The next step is queued before the loss of the last one is read."""
-    shape = Size(**size)
-    mesh, step, states, inputs = arms_apart(shape, bases(shape, models))
+    mesh, step, states, inputs = arms_apart(size, bases(size, models))
     program = jax.jit(step, donate_argnums=0)
     with jax.set_mesh(mesh):
         inputs = jax.device_put(inputs)
@@ -64,11 +62,10 @@ def one_after_another(size: Mapping[str, int], models: int) -> Prepared:
     return stepping(work)
 
 
-def one_program(size: Mapping[str, int]) -> Prepared:
+def one_program(size: Size) -> Prepared:
     """Compiles one program for all arms and takes two steps. The value is the sum of their losses."""
-    shape = Size(**size)
-    arms = kinds(shape)
-    mesh, step, state, inputs = arms_together(shape, arms)
+    arms = kinds(size)
+    mesh, step, state, inputs = arms_together(size, arms)
 
     def work() -> float:
         with jax.set_mesh(mesh):
@@ -80,10 +77,9 @@ def one_program(size: Mapping[str, int]) -> Prepared:
     return compiling(work)
 
 
-def program_an_arm(size: Mapping[str, int]) -> Prepared:
+def program_an_arm(size: Size) -> Prepared:
     """The same with one program for each arm, whose values are compiled in."""
-    shape = Size(**size)
-    mesh, step, states, inputs = arms_apart(shape, kinds(shape))
+    mesh, step, states, inputs = arms_apart(size, kinds(size))
 
     def work() -> float:
         losses = []
@@ -99,7 +95,7 @@ def program_an_arm(size: Mapping[str, int]) -> Prepared:
 
 def _together(models: int, target: float, batch: int, where: Where) -> Case:
     size = replace(SIZE, batch=batch)
-    settings = {"size": size.as_json(), "models": models}
+    settings = {"size": size, "models": models}
     return Case(
         f"a step of {models} models, {size.title}",
         (ours(together, settings), ours(one_after_another, settings, "one after the other")),
@@ -119,7 +115,7 @@ SWEEP = Benchmark(
         _together(32, target=6.0, batch=16, where="accelerator"),
         Case(
             "compiling a sweep of 12 arms and two steps of it",
-            (ours(one_program, {"size": SIZE.as_json()}), ours(program_an_arm, {"size": SIZE.as_json()}, "a program an arm")),
+            (ours(one_program, {"size": SIZE}), ours(program_an_arm, {"size": SIZE}, "a program an arm")),
             targets={"a program an arm": 1.0},
         ),
     ),

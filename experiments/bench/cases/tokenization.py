@@ -57,14 +57,14 @@ def encode_corpus(vocabulary: int, size: int) -> Prepared:
 def encode(kind: str, vocabulary: int, size: int, length: int, count: int, transparent: bool) -> Prepared:
     """Encodes texts one by one, by "BPE" or "unigram". The value is the number of ids."""
     tokenizer = TOKENIZERS[kind](vocabulary, size)
-    encode_text = (tokenizer if transparent else accelerate(tokenizer)).encode
-    return one_by_one(encode_text, pieces(texts(size), length, count))
+    return one_by_one((tokenizer if transparent else accelerate(tokenizer)).encode, size, length, count)
 
 
-def one_by_one(encode: Callable[[str], Any], texts: Sequence[str]) -> Prepared:
-    """One call for each text. `encode` returns as many entries as there are ids."""
-    ids = sum(len(encode(text)) for text in texts)
-    return Prepared(lambda: [encode(text) for text in texts], {"value": ids})
+def one_by_one(encode: Callable[[str], Any], size: int, length: int, count: int) -> Prepared:
+    """One call for each piece of a text. `encode` returns as many entries as there are ids."""
+    parts = pieces(texts(size), length, count)
+    ids = sum(len(encode(part)) for part in parts)
+    return Prepared(lambda: [encode(part) for part in parts], {"value": ids})
 
 
 def documents(size: int) -> list[Document]:

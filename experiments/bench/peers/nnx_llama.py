@@ -16,15 +16,15 @@ from leadline.experiments.bench.workloads import llama
 from leadline.experiments.bench.workloads.llama import EPSILON, Size, stepping
 
 
-def prepare(size: Mapping[str, int], compute: str) -> Prepared:
+def prepare(size: Size, compute: str) -> Prepared:
     """A training step."""
-    step, model, optimizer, ids = trainer(Size(**size), compute)
+    step, model, optimizer, ids = trainer(size, compute)
     return stepping(lambda: float(step(model, optimizer, ids)))
 
 
-def prepare_compilation(size: Mapping[str, int]) -> Prepared:
+def prepare_compilation(size: Size) -> Prepared:
     """Compiles the step, each time without programs in the process."""
-    step, model, optimizer, ids = trainer(Size(**size), "float32")
+    step, model, optimizer, ids = trainer(size, "float32")
 
     def work() -> None:
         step.lower(model, optimizer, ids).compile()

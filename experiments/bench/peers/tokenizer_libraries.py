@@ -1,8 +1,6 @@
 """The libraries tokenizers, tiktoken and sentencepiece, as their users call them."""
 
 import json
-from collections.abc import Callable
-from typing import Any
 
 import numpy as np
 import sentencepiece
@@ -55,12 +53,12 @@ def encode_corpus(vocabulary: int, size: int) -> Prepared:
 def encode(kind: str, vocabulary: int, size: int, length: int, count: int) -> Prepared:
     """Encodes texts one by one, as do the functions below. The value is the number of ids."""
     fast = library(bench.TOKENIZERS[kind](vocabulary, size))
-    return _one_by_one(lambda text: fast.encode(text, add_special_tokens=False).ids, size, length, count)
+    return bench.one_by_one(lambda text: fast.encode(text, add_special_tokens=False).ids, size, length, count)
 
 
 def encode_sentencepiece(vocabulary: int, size: int, length: int, count: int) -> Prepared:
     model = str(scratch() / bench.sentencepiece_model(vocabulary, size))
-    return _one_by_one(sentencepiece.SentencePieceProcessor(model_file=model).encode, size, length, count)
+    return bench.one_by_one(sentencepiece.SentencePieceProcessor(model_file=model).encode, size, length, count)
 
 
 def encode_ranks(vocabulary: int, size: int, length: int, count: int) -> Prepared:
@@ -69,7 +67,7 @@ def encode_ranks(vocabulary: int, size: int, length: int, count: int) -> Prepare
     spelled = [tokenizer.token_bytes(i) for i in range(len(tokenizer.specials.ids()), tokenizer.vocabulary_size)]
     ranks = {piece: rank for rank, piece in enumerate(spelled)}
     encoding = tiktoken.Encoding("bench", pat_str=PATTERNS["gpt2"], mergeable_ranks=ranks, special_tokens={})
-    return _one_by_one(encoding.encode_ordinary, size, length, count)
+    return bench.one_by_one(encoding.encode_ordinary, size, length, count)
 
 
 def library(tokenizer: ours.Tokenizer) -> Tokenizer:
@@ -77,10 +75,6 @@ def library(tokenizer: ours.Tokenizer) -> Tokenizer:
     fast = Tokenizer.from_str(to_huggingface(tokenizer).to_str())
     fast.encode_special_tokens = True
     return fast
-
-
-def _one_by_one(encode: Callable[[str], Any], size: int, length: int, count: int) -> Prepared:
-    return bench.one_by_one(encode, bench.pieces(bench.texts(size), length, count))
 
 
 def _merges(tokenizer: Tokenizer) -> list[tuple[int, int]]:

@@ -1,6 +1,5 @@
 """The model in PyTorch as users write it: fused scaled_dot_product_attention, fused AdamW, autocast for bfloat16."""
 
-from collections.abc import Mapping
 from typing import Any
 
 import torch
@@ -12,12 +11,11 @@ from leadline.experiments.bench.workloads import llama
 from leadline.experiments.bench.workloads.llama import EPSILON, Size, stepping
 
 
-def prepare(size: Mapping[str, int], compute: str, compiled: bool = False) -> Prepared:
+def prepare(size: Size, compute: str, compiled: bool = False) -> Prepared:
     """As users write it; `compiled` by torch.compile."""
-    shape = Size(**size)
-    model = Llama(shape)
-    model.load_state_dict({name: torch.from_numpy(array) for name, array in llama.weights(shape).items()})
-    return trained(shape, model, compute, torch.compile(model) if compiled else model)
+    model = Llama(size)
+    model.load_state_dict({name: torch.from_numpy(array) for name, array in llama.weights(size).items()})
+    return trained(size, model, compute, torch.compile(model) if compiled else model)
 
 
 def trained(size: Size, model: nn.Module, compute: str, forward: Any) -> Prepared:

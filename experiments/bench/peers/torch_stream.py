@@ -3,7 +3,7 @@
 The cache is a ring, keys are rotated once, and a second query scores the initial tokens.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 import torch
 import torch.nn.functional as F  # noqa: N812
@@ -15,12 +15,11 @@ from leadline.experiments.bench.worker import Prepared
 from leadline.experiments.bench.workloads.llama import BASE, EPSILON, Size, tokens, weights
 
 
-def prepare(size: Mapping[str, int], count: int, window: int, initial_tokens: int) -> Prepared:
+def prepare(size: Size, count: int, window: int, initial_tokens: int) -> Prepared:
     """Decodes `count` tokens after a prompt that has been read. The value is a checksum of the tokens."""
-    shape = Size(**size)
     with torch.inference_mode():
-        stream = Stream(shape, window, initial_tokens)
-        newest = [stream.read(column) for column in torch.from_numpy(tokens(shape)[:, :-1]).unbind(1)][-1].argmax(-1)
+        stream = Stream(size, window, initial_tokens)
+        newest = [stream.read(column) for column in torch.from_numpy(tokens(size)[:, :-1]).unbind(1)][-1].argmax(-1)
 
     def work() -> Tensor:
         """Continues from the state of the stream."""
@@ -57,7 +56,8 @@ class Stream:
         i, first_in_window = self.position, self.initial_tokens
         S = first_in_window + self.window
         slot = i if i < first_in_window else first_in_window + (i - first_in_window) % self.window
-        cos, sin = self._rotations([i, min(i, S - 1), i])
+        angles = torch.tensor([i, min(i, S - 1), i])[:, None, None, None] * self.frequencies
+        cos, sin = angles.cos().float(), angles.sin().float()  # [3, 1, 1, H / 2]: of q, q for the initial tokens, and k
         x = self.embedding[token]
         for (qkv, o, up, down), (keys, values) in zip(self.layers, self.caches, strict=True):
             q, k, v = F.linear(_norm(x), qkv).unflatten(-1, (3, self.heads, -1)).unbind(1)
@@ -74,11 +74,6 @@ class Stream:
         q, first = q[:, :, None] * q.shape[-1] ** -0.5, first[:, :, None] * q.shape[-1] ** -0.5
         scores = torch.cat([first @ keys[:, :, :initial].mT, q @ keys[:, :, initial:].mT], -1)
         return (scores.softmax(-1) @ values).flatten(1)
-
-    def _rotations(self, positions: Sequence[int]) -> tuple[Tensor, Tensor]:
-        """cos and sin [3, 1, 1, H / 2] of the queries, the queries for the initial tokens, and the keys."""
-        angles = torch.tensor(positions)[:, None, None, None] * self.frequencies
-        return angles.cos().float(), angles.sin().float()
 
 
 def _norm(x: Tensor) -> Tensor:

@@ -1,7 +1,6 @@
 """Llama of transformers: a training step, and `generate` with a dynamic cache that grows with the text."""
 
 import copy
-from collections.abc import Mapping
 from typing import Any
 
 import torch
@@ -13,19 +12,17 @@ from leadline.experiments.bench.worker import Prepared
 from leadline.experiments.bench.workloads.llama import BASE, EPSILON, Size, tokens, weights
 
 
-def prepare(size: Mapping[str, int], compute: str) -> Prepared:
+def prepare(size: Size, compute: str) -> Prepared:
     """A training step."""
-    shape = Size(**size)
-    model = loaded(shape)
-    return trained(shape, model, compute, lambda ids: model(ids, use_cache=False).logits)
+    model = loaded(size)
+    return trained(size, model, compute, lambda ids: model(ids, use_cache=False).logits)
 
 
-def prepare_generation(size: Mapping[str, int], count: int) -> Prepared:
+def prepare_generation(size: Size, count: int) -> Prepared:
     """Decodes `count` tokens after a prompt, read but for its last token. Nothing is evicted, so there is no value."""
-    shape = Size(**size)
-    model: Any = loaded(shape).eval()
+    model: Any = loaded(size).eval()
     model.generation_config.eos_token_id = None
-    ids = torch.from_numpy(tokens(shape)[:, :-1])
+    ids = torch.from_numpy(tokens(size)[:, :-1])
     with torch.inference_mode():
         read = model(ids[:, :-1], past_key_values=DynamicCache(config=model.config)).past_key_values
 
@@ -36,7 +33,7 @@ def prepare_generation(size: Mapping[str, int], count: int) -> Prepared:
                 ids, past_key_values=cache, attention_mask=torch.ones_like(ids), max_new_tokens=count, do_sample=False
             )
 
-    assert work().shape == (shape.batch, shape.length + count)
+    assert work().shape == (size.batch, size.length + count)
     return Prepared(work)
 
 

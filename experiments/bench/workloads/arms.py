@@ -51,9 +51,9 @@ def arms_together(size: Size, arms: Sequence[Arm], weights: Decoder | None = Non
         return init_state(start, values, model, cfg) if weights is None else started(start, values, cfg)
 
     with jax.set_mesh(mesh):
-        sample, values, rates = (stack(parts, mesh) for parts in zip(*(arm_inputs(size, arm) for arm in arms), strict=True))
+        inputs = stack([arm_inputs(size, arm) for arm in arms], mesh)
         starts = stack([np.uint32(arm.seed) if weights is None else weights for arm in arms], mesh)
-        return mesh, step_of(size, model), over_arms(begin)(starts, values, None), (sample, values, rates)
+        return mesh, step_of(size, model), over_arms(begin)(starts, inputs[1], None), inputs
 
 
 def trained_together(size: Size, arms: Sequence[Arm], weights: Decoder | None = None) -> tuple[Callable[[], float], float]:

@@ -1,7 +1,7 @@
 """The decoder that every contestant trains: RoPE, RMSNorm, SwiGLU, tied embedding. Its sizes, weights, tokens and FLOPs."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -40,9 +40,6 @@ class Size:
     @property
     def title(self) -> str:
         return f"L{self.layers} d{self.width} V{self.vocabulary} T{self.length} B{self.batch}"
-
-    def as_json(self) -> dict[str, Any]:
-        return asdict(self)
 
 
 def stepping(work: Callable[[], float], **facts: Any) -> Prepared:

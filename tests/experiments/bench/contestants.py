@@ -3,6 +3,7 @@
 import importlib
 import os
 import time
+from dataclasses import dataclass
 from typing import Any
 
 from leadline.experiments.bench.worker import Prepared, scratch
@@ -10,11 +11,16 @@ from leadline.experiments.bench.worker import Prepared, scratch
 DONE: list[int] = []
 
 
-def shares(seconds: float) -> Prepared:
+@dataclass(frozen=True)
+class Nap:
+    seconds: float
+
+
+def shares(nap: Nap) -> Prepared:
     """Sleeps. It counts the contestants that left a file in the shared folder, and tells which cache of programs it has."""
     (scratch() / str(os.getpid())).touch()
     facts = {"files": len(list(scratch().iterdir())), "cache": os.environ.get("JAX_COMPILATION_CACHE_DIR")}
-    return Prepared(lambda: time.sleep(seconds), facts, often=False)
+    return Prepared(lambda: time.sleep(nap.seconds), facts, often=False)
 
 
 def counts(**facts: Any) -> Prepared:

@@ -18,7 +18,6 @@ from leadline.experiments.config.to_model import decoder_config
 pytestmark = pytest.mark.usefixtures("in_use")
 
 SIZE = Size(layers=1, width=16, heads=2, hidden=32, vocabulary=16, length=8, batch=2)
-JSON = SIZE.as_json()
 CORPUS = {"vocabulary": 400, "size": 600_000}
 
 
@@ -48,7 +47,7 @@ def test_arms_of_the_sweep_differ_in_values_only() -> None:
 def test_tables_are_values_of_a_program_a_length(monkeypatch: pytest.MonkeyPatch) -> None:
     six_tables = evaluation.six_tables
     monkeypatch.setattr(evaluation, "six_tables", lambda *shape: six_tables(*shape)[-2:])  # every program takes a second
-    settings = (JSON, (16,), 32, False)
+    settings = (SIZE, (16,), 32, False)
     ours, theirs = (_facts(prepare(*settings)) for prepare in (evaluation.tables_as_values, evaluation.tables_compiled_in))
     assert (ours["programs"], theirs["programs"]) == (1, 2)
     assert ours["compilations"] >= 1
@@ -60,14 +59,14 @@ def test_a_mechanism_changes_the_model_and_the_step() -> None:
     """The losses of the fourth step differ, after weights have been trained."""
     plain, mechanism = config(SIZE, "float32"), mechanisms.CHANGES
     assert all(ModelConfig.model_validate({**plain.model_dump(), **changes}) != plain for changes in mechanism.values())
-    losses = [mechanisms.with_mechanism(JSON, "float32", changes).work() for changes in ({}, mechanism["a headwise gate"])]
+    losses = [mechanisms.with_mechanism(SIZE, "float32", changes).work() for changes in ({}, mechanism["a headwise gate"])]
     assert np.all(np.isfinite(losses))
     assert losses[0] != losses[1]
 
 
 def test_a_window_and_initial_tokens_change_the_gradient() -> None:
     masks = ((None, 0), (3, 0), (3, 1))
-    gradients = [attention.windowed(8, 2, "float32", *mask).work() for mask in masks]
+    gradients = [attention.windowed(1, 8, 2, "float32", *mask).work() for mask in masks]
     assert len({float(np.abs(np.asarray(q)).sum()) for q, _, _ in gradients}) == 3
 
 
@@ -80,14 +79,14 @@ def test_a_window_and_initial_tokens_change_the_gradient() -> None:
 )
 def test_attention_is_that_of_others(ours: Any, theirs: Any, settings: tuple[Any, ...]) -> None:
     """The value is a sum of squares, which tells neither signs nor places: the arrays themselves are compared too."""
-    one, other = ours(*settings), theirs(*settings)
-    assert one.facts["value"] == pytest.approx(other.facts["value"], rel=1e-5)
-    for our, their in zip(jax.tree.leaves(one.work()), jax.tree.leaves(other.work()), strict=True):
+    attending, reference = ours(*settings), theirs(*settings)
+    assert attending.facts["value"] == pytest.approx(reference.facts["value"], rel=1e-5)
+    for our, their in zip(jax.tree.leaves(attending.work()), jax.tree.leaves(reference.work()), strict=True):
         np.testing.assert_allclose(np.ravel(our), np.ravel(their), atol=1e-5, equal_nan=False)
 
 
 def test_a_step_is_one_program_counted_from_the_beginning() -> None:
-    assert _facts(step.compilation(JSON, on_disk=False))["programs"] == 1
+    assert _facts(step.compilation(SIZE, on_disk=False))["programs"] == 1
     counted = Compilations()
     for size in (3, 4):
         jax.jit(lambda x: x + x)(np.ones(size, np.float32))
@@ -97,7 +96,7 @@ def test_a_step_is_one_program_counted_from_the_beginning() -> None:
 
 
 def test_a_batch_is_made_often() -> None:
-    prepared = step.batch(JSON)
+    prepared = step.batch(SIZE)
     assert prepared.work() is None
     assert prepared.often
 

@@ -8,7 +8,8 @@ import pytest
 from leadline.experiments.publish.export import pack
 from leadline.experiments.records.store import read_records, read_studies, write_study
 from leadline.experiments.runtime.errors import UserError
-from tests.experiments.records.test_store import STUDY, bits, content_of, curve_bits, flipped, written
+from tests.experiments.records.test_store import STUDY, content_of, curve_bits, written
+from tests.experiments.synthetic_records import bits, flipped
 
 
 @pytest.fixture

@@ -2,7 +2,7 @@
 
 import json
 import shutil
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -12,10 +12,9 @@ from pydantic import ValidationError
 
 from leadline.experiments.config.report import TrainingLength
 from leadline.experiments.config.study import Study
-from leadline.experiments.records.curve import NO_CURVE, extended
 from leadline.experiments.records.json_file import seal
 from leadline.experiments.records.measurement import Measurement, Point, measurements_of, reading, select, value_of
-from leadline.experiments.records.record import SCHEMA_FILE, SCHEMA_VERSION, Curve, Record, StoredRecord
+from leadline.experiments.records.record import NO_CURVE, SCHEMA_FILE, SCHEMA_VERSION, Curve, Record, StoredRecord
 from leadline.experiments.records.store import (
     is_recorded,
     read_record,
@@ -27,7 +26,7 @@ from leadline.experiments.records.store import (
 )
 from leadline.experiments.runtime.errors import UserError
 from tests.experiments.committed import COMMITTED
-from tests.experiments.synthetic_records import made, measured
+from tests.experiments.synthetic_records import bits, flipped, made, measured
 
 FILES = ("record.json", "curves.jsonl", "arrays.npz")
 ARRAYS: Point = {
@@ -36,7 +35,7 @@ ARRAYS: Point = {
     reading("loss_by_position", length=256, extension="yarn"): np.linspace(4, 1, 7),
 }
 POINT: Point = {reading("loss"): np.asarray(1.25), **ARRAYS}
-CURVE: Curve = extended(extended(NO_CURVE, 0, {reading("loss"): 4.5}), 50, {reading("loss"): 2.0, reading("train_loss"): 2.5})
+CURVE: Curve = NO_CURVE.extended(0, {reading("loss"): 4.5}).extended(50, {reading("loss"): 2.0, reading("train_loss"): 2.5})
 MEASURED = (*measurements_of(POINT), Measurement("perplexity", np.nan, "1", length=128))
 STUDY = Study.model_validate(
     {
@@ -61,20 +60,8 @@ def written(results: Path, study: str = "sinks", arm: str = "softmax", seed: int
     return folder
 
 
-def bits(arrays: Mapping[Any, np.ndarray]) -> dict[Any, object]:
-    return {key: (array.dtype, array.shape, array.tobytes()) for key, array in arrays.items()}
-
-
 def curve_bits(curve: Curve) -> dict[Any, object]:
     return bits({"steps": curve.steps, **curve.values})
-
-
-def flipped(path: Path) -> Iterator[None]:
-    """The file with one bit that is another, here and there in turn."""
-    whole = path.read_bytes()
-    for number, place in enumerate(range(0, len(whole), 50)):
-        path.write_bytes(whole[:place] + bytes([whole[place] ^ 1 << number % 8]) + whole[place + 1 :])
-        yield
 
 
 def content_of(records: Sequence[StoredRecord]) -> list[object]:

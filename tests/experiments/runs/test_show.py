@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from leadline.experiments.publish.export import pack
-from leadline.experiments.records.curve import NO_CURVE, extended, rows_of
 from leadline.experiments.records.measurement import reading
+from leadline.experiments.records.record import NO_CURVE
 from leadline.experiments.records.store import write_study
 from leadline.experiments.runs.show import listed
 from leadline.experiments.runtime.errors import UserError
@@ -59,8 +59,8 @@ def test_packed_records_are_listed_as_they_were(tmp_path: Path) -> None:
 
 
 def test_a_group_without_records_is_interrupted_or_running(tmp_path: Path) -> None:
-    curve = extended(NO_CURVE, 5, {reading("loss"): 3.25, reading("sink_rate"): 0.5})
-    extra = {"members": ["gate-cccccccccccc/s0", "gate-cccccccccccc/s1"], "curves": [rows_of(curve)] * 2}
+    curve = NO_CURVE.extended(5, {reading("loss"): 3.25, reading("sink_rate"): 0.5})
+    extra = {"members": ["gate-cccccccccccc/s0", "gate-cccccccccccc/s1"], "curves": [curve.rows()] * 2}
     checkpoint.save(tmp_path / "mine" / ".group-0", 5, {"w": np.zeros(1)}, extra)
     row = {
         "study": "mine",

@@ -37,8 +37,8 @@ def test_the_cores_of_a_cpu_share_a_model_without_dividing_its_data() -> None:
     assert dict(ensemble_mesh(1, 16, 8).shape) == dict.fromkeys(AXES, 1)
 
 
-@pytest.mark.parametrize(("data", "together"), [(1, False), (2, False), (2, True)])
-def test_three_members_on_two_devices_each_are_alone(data: int, together: bool) -> None:
+@pytest.mark.parametrize(("data", "backend"), [(1, "cpu"), (2, "cpu"), (2, "gpu")])
+def test_three_members_on_two_devices_each_are_alone(monkeypatch: pytest.MonkeyPatch, data: int, backend: str) -> None:
     """tests/model/test_mesh.py divides the data of a training step, and training/test_plan.py has neighbours that diverge."""
     members = [np.random.default_rng(i).normal(size=(4, 4)).astype(np.float32) for i in range(3)]
     gains = [np.float32(i + 1) for i in range(3)]
@@ -47,6 +47,7 @@ def test_three_members_on_two_devices_each_are_alone(data: int, together: bool) 
         return gain * (jax.reshard(state, P("data", None)) @ shared)
 
     weights = np.random.default_rng(9).normal(size=(4, 4)).astype(np.float32)
+    monkeypatch.setattr("jax.default_backend", lambda: backend)
     mesh = make_mesh(arm=2, data=data)
     with jax.set_mesh(mesh):
         held = stack(members, mesh)
@@ -54,7 +55,7 @@ def test_three_members_on_two_devices_each_are_alone(data: int, together: bool) 
         np.testing.assert_array_equal(np.asarray(held)[3], members[2])  # the last member fills the axis
         programs: list[str] = []
         arguments = (held, stack(gains, mesh), share(weights, mesh))
-        program = compiled("product", over_arms(scaled_product, together=together), programs, *arguments)
+        program = compiled("product", over_arms(scaled_product), programs, *arguments)
         products = unstack(program(*arguments), 3)
         assert programs == ["product"]
         with pytest.raises(TypeError, match="compiled"):

@@ -14,10 +14,12 @@ from leadline.experiments.config.position import Rope
 from leadline.experiments.config.study import Arm
 from leadline.experiments.config.train import TrainConfig
 from leadline.experiments.records.provenance import provenance
+from leadline.experiments.records.record import StoredRecord
 from leadline.experiments.records.store import read_records
 from leadline.experiments.runtime.progress import Progress
 from leadline.experiments.runtime.signals import Interruption
 from leadline.experiments.training.plan import Outcome, run_arms
+from tests.experiments.synthetic_records import bits
 
 STEPS, BATCH, LENGTH = 6, 3, 16
 SOFTMAX = Arm(
@@ -77,16 +79,17 @@ def run(results: Path, arms: Sequence[Arm], seeds: Sequence[int] = (0, 1), progr
     return run_arms("sinks", arms, seeds, results, watched, watched.interruption, provenance())
 
 
-def kept(results: Path) -> dict[tuple[str, int], Any]:
-    """Everything that the records say, except when and for how long: the record, its curve, its arrays to the bit."""
+def stored_in(results: Path) -> dict[tuple[str, int], StoredRecord]:
+    """The records of a folder, none of which is left out, by arm and seed."""
     records, notes = read_records(results)
     assert notes == []
+    return {(stored.record.arm, stored.record.seed): stored for stored in records}
+
+
+def kept(results: Path) -> dict[tuple[str, int], Any]:
+    """Everything that the records say, except when and for how long: the record, its curve, its arrays to the bit."""
     without = {"seconds", "created", "commit", "dirty", "sum"}
     return {
-        (stored.record.arm, stored.record.seed): (
-            stored.record.model_dump(exclude=without),
-            {key: values.tobytes() for key, values in stored.curve().values.items()},
-            {key: (array.dtype, array.shape, array.tobytes()) for key, array in stored.arrays().items()},
-        )
-        for stored in records
+        key: (stored.record.model_dump(exclude=without), bits(stored.curve().values), bits(stored.arrays()))
+        for key, stored in stored_in(results).items()
     }

@@ -13,6 +13,7 @@ import pytest
 
 from leadline.experiments.runtime.errors import UserError
 from leadline.experiments.training import checkpoint
+from tests.experiments.synthetic_records import flipped
 
 EXTRA = {"curve": [{"step": 0, "loss": 1.5}, {"step": 2, "loss": None}], "seconds": 0.25}
 
@@ -64,14 +65,8 @@ def test_the_last_two_are_kept_exactly_and_whole(folder: Path) -> None:
     assert manifest["arrays"]["['count']"] == "() int32"
 
 
-def _flip(largest: Path) -> None:
-    content = bytearray(largest.read_bytes())
-    content[len(content) // 2] ^= 1
-    largest.write_bytes(bytes(content))
-
-
 DAMAGES: dict[str, tuple[Callable[[Path, Path], object], tuple[int, ...]]] = {
-    "a flipped bit": (lambda _, largest: _flip(largest), (3, 4)),
+    "a flipped bit": (lambda _, largest: next(flipped(largest)), (3, 4)),
     "a byte less": (lambda _, largest: largest.write_bytes(largest.read_bytes()[:-1]), (4,)),
     "a file less": (lambda _, largest: largest.unlink(), (4,)),
     "a file more": (lambda folder, _: (folder / "4" / "more").write_bytes(b"x"), (4,)),
@@ -96,17 +91,11 @@ def test_what_is_damaged_is_passed_over_and_replaced(
 
 
 def test_every_flipped_bit_of_a_manifest_is_noticed(folder: Path) -> None:
-    manifest = folder / "manifest-4.json"
-    whole = manifest.read_bytes()
-    for place in range(0, len(whole), 200):
-        damaged = bytearray(whole)
-        damaged[place] ^= 1 << (place // 200 % 8)
-        manifest.write_bytes(damaged)
+    for _ in flipped(folder / "manifest-4.json", every=200):
         step, (note,) = checkpoint.latest(folder)
         assert step == 2
         assert f"{folder / '4'}: its manifest is damaged" in note
         assert "\n" not in note
-    manifest.write_bytes(whole)
     assert checkpoint.latest(folder) == (4, [])
 
 

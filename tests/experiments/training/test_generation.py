@@ -99,17 +99,18 @@ def test_what_cannot_be_written_is_said(saved: Saved, call: Callable[[Saved], ob
 
 
 @pytest.mark.parametrize(
-    ("gone", "message"),
+    ("damage", "message"),
     [
-        ("", "no such folder"),
-        ("record.json", r"record.json: No such file"),
-        ("checkpoint", "there is no checkpoint; delete the folder"),
-        ("checkpoint/tokenizer", "a task of ids without a tokenizer"),
+        (shutil.rmtree, "no such folder"),
+        (lambda copy: (copy / "record.json").unlink(), r"record.json: No such file"),
+        (lambda copy: shutil.rmtree(copy / "checkpoint"), "there is no checkpoint; delete the folder"),
+        (lambda copy: shutil.rmtree(copy / "checkpoint" / "tokenizer"), "a task of ids without a tokenizer"),
+        (lambda copy: save(ByteTokenizer(), copy / "checkpoint" / "tokenizer"), "not the tokenizer that these .*; restore it"),
     ],
 )
-def test_a_folder_that_lacks_something_is_named(folder: Path, tmp_path: Path, gone: str, message: str) -> None:
+def test_a_folder_that_is_not_whole_is_named(folder: Path, tmp_path: Path, damage: Callable[..., object], message: str) -> None:
     copy = shutil.copytree(folder, tmp_path / "copy")
-    shutil.rmtree(copy / gone) if (copy / gone).is_dir() else (copy / gone).unlink()
+    damage(copy)
     with pytest.raises(UserError, match=message):
         open_saved(copy)
 
@@ -129,10 +130,3 @@ def test_a_run_does_not_go_on_with_another_tokenizer(texts: Path, tmp_path: Path
     monkeypatch.setattr(saving, "_digest", lambda source: f"not {source.tokenizer.digest()}")
     with pytest.raises(UserError, match=r"\.group-.*: these weights were trained with another tokenizer than 'rope' has"):
         run(tmp_path, [text_arm(texts)], (0,))
-
-
-def test_no_text_is_written_with_another_tokenizer(folder: Path, tmp_path: Path) -> None:
-    shutil.copytree(folder, tmp_path / "copy")
-    save(ByteTokenizer(), tmp_path / "copy" / "checkpoint" / "tokenizer")
-    with pytest.raises(UserError, match="not the tokenizer that these weights were trained with; restore it"):
-        open_saved(tmp_path / "copy")

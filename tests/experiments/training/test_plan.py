@@ -14,13 +14,11 @@ import pytest
 
 from leadline.experiments.config.model import Gate, LearnedSink
 from leadline.experiments.records.measurement import reading, value_of
-from leadline.experiments.records.record import StoredRecord
-from leadline.experiments.records.store import read_records
 from leadline.experiments.runtime.errors import UserError
 from leadline.experiments.runtime.lock import locked
 from leadline.experiments.runtime.signals import Interrupted
 from leadline.experiments.training import loop, saving
-from tests.experiments.training.runs import BATCH, LENGTH, SOFTMAX, STEPS, PowerCut, Watched, changed, kept, run
+from tests.experiments.training.runs import BATCH, LENGTH, SOFTMAX, STEPS, PowerCut, Watched, changed, kept, run, stored_in
 
 pytestmark = pytest.mark.usefixtures("in_use")
 
@@ -48,12 +46,8 @@ def compilations() -> Iterator[list[str]]:
     jax.monitoring.clear_event_listeners()
 
 
-def _stored(results: Path) -> dict[tuple[str, int], StoredRecord]:
-    return {(stored.record.arm, stored.record.seed): stored for stored in read_records(results)[0]}
-
-
 def test_records_say_what_was_done(whole: Path) -> None:
-    records = _stored(whole)
+    records = stored_in(whole)
     assert set(records) == {(arm, seed) for arm in ("softmax", "learned") for seed in (0, 1)}
     for (arm, seed), stored in records.items():
         record, curve = stored.record, stored.curve()
@@ -102,6 +96,7 @@ def _killed_at(module: ModuleType, name: str, call: int) -> AbstractContextManag
 BREAKS: dict[str, tuple[AbstractContextManager[object], dict[str, Any], int, int]] = {
     "asked to stop": (nullcontext(), {"stop_at": 2}, 0, 5),
     "killed between checkpoints": (nullcontext(), {"fail_at": 5}, 2, 5),
+    "killed with a damaged checkpoint": (nullcontext(), {"fail_at": 5}, 2, 3),
     "killed at the end": (_killed_at(loop, "save_group", 1), {}, 0, 1),
     "killed before measuring": (nullcontext(), {"fail_at": "measuring"}, 0, 7),
     "killed between the weights of two members": (_killed_at(saving, "save_weights", 3), {}, 0, 7),
@@ -117,11 +112,14 @@ def test_resumed_equals_uninterrupted(whole: Path, tmp_path: Path, how: str) -> 
         run(tmp_path, arms, progress=Watched(**told))
     if raised.type is Interrupted:
         assert raised.match("sinks: stopped at step 4 of 6, which is kept")
+    for newest in tmp_path.glob(f"sinks/{saving.PREFIX}*/manifest-4.json") if "damaged" in how else ():
+        newest.write_bytes(newest.read_bytes().replace(b"values", b"valuez"))
     already = len(kept(tmp_path))
     again = Watched()
     outcome = run(tmp_path, arms, progress=again)
     assert (outcome.trained, outcome.recorded) == (4 - already, already)
     assert again.steps == list(range(first_step, STEPS + 1))
+    assert any("its manifest is damaged" in note and "passed over" in note for note in again.notes) == ("damaged" in how)
     assert again.titles == ["group 1 of 1: sinks: softmax, learned x 2"]
     records = kept(tmp_path)
     for record, _, _ in records.values():
@@ -143,22 +141,10 @@ def test_some_members_of_a_group_go_on_and_the_others_later(whole: Path, tmp_pat
     assert all(records[key] == expected[key] for key in expected if key != ("softmax", 1))
 
 
-def test_a_damaged_checkpoint_is_passed_over_with_a_note(tmp_path: Path) -> None:
-    arm = changed("softmax", train={"checkpoint_every": 2})
-    with pytest.raises(PowerCut):
-        run(tmp_path, [arm], seeds=(0,), progress=Watched(fail_at=5))
-    (newest,) = tmp_path.glob(f"sinks/{saving.PREFIX}*/manifest-4.json")
-    newest.write_bytes(newest.read_bytes().replace(b"values", b"valuez"))
-    again = Watched()
-    run(tmp_path, [arm], seeds=(0,), progress=again)
-    assert again.steps == [3, 4, 5, 6]
-    assert [note for note in again.notes if "its manifest is damaged" in note and "passed over" in note]
-
-
 @pytest.mark.slow
 def test_one_diverges_and_the_others_go_on(whole: Path, tmp_path: Path) -> None:
     assert run(tmp_path / "both", [WILD, SOFTMAX], seeds=(0,)).programs == THREE_PROGRAMS
-    stored, together = _stored(tmp_path / "both"), kept(tmp_path / "both")
+    stored, together = stored_in(tmp_path / "both"), kept(tmp_path / "both")
     wild = stored["wild", 0].record
     assert (wild.status, stored["softmax", 0].record.status) == ("diverged", "finished")
     assert f"at step {wild.steps};" in (wild.message or "")
@@ -168,7 +154,7 @@ def test_one_diverges_and_the_others_go_on(whole: Path, tmp_path: Path) -> None:
     run(tmp_path / "alone", [WILD], seeds=(0,))
     assert kept(tmp_path / "alone")["wild", 0] == together["wild", 0]
     # What stays does not depend on it.
-    expected = _stored(whole)["softmax", 0].record
+    expected = stored_in(whole)["softmax", 0].record
     for entry in stored["softmax", 0].record.measurements:
         assert entry.value == pytest.approx(value_of(expected, entry.quantity, **entry.dims), rel=1e-5, abs=1e-7), entry
     again = run(tmp_path / "both", [WILD, SOFTMAX], seeds=(0,))
@@ -182,7 +168,7 @@ def test_arms_of_another_structure_have_programs_of_their_own(tmp_path: Path) ->
     outcome = run(tmp_path, [plain, gated], seeds=(0,), progress=watched)
     assert outcome.programs == THREE_PROGRAMS * 2
     assert watched.titles == [f"group {number} of 2: sinks: {name} x 1" for number, name in ((1, "plain"), (2, "gated"))]
-    arrays = {name: {key.quantity for key in _stored(tmp_path)[name, 0].arrays()} for name in ("plain", "gated")}
+    arrays = {name: {key.quantity for key in stored_in(tmp_path)[name, 0].arrays()} for name in ("plain", "gated")}
     assert arrays["gated"] - arrays["plain"] == {"gate_mean", "gate_closed"}
 
 
@@ -190,18 +176,12 @@ def test_members_of_two_sources_are_measured_on_their_own(tmp_path: Path) -> Non
     arms = [changed("with_bos", train={"steps": 1}), changed("without", train={"steps": 1}, data={"bos": "absent"})]
     assert run(tmp_path / "both", arms, seeds=(0,)).programs == THREE_PROGRAMS
     run(tmp_path / "alone", arms[1:], seeds=(0,))
-    both, alone = _stored(tmp_path / "both")["without", 0], _stored(tmp_path / "alone")["without", 0]
+    both, alone = stored_in(tmp_path / "both")["without", 0], stored_in(tmp_path / "alone")["without", 0]
     assert value_of(both.record, "loss") == pytest.approx(value_of(alone.record, "loss"), rel=1e-5)
-    assert value_of(both.record, "loss") != value_of(_stored(tmp_path / "both")["with_bos", 0].record, "loss")
+    assert value_of(both.record, "loss") != value_of(stored_in(tmp_path / "both")["with_bos", 0].record, "loss")
 
 
-def test_what_the_disk_or_the_machine_refuses_is_one_line(whole: Path, tmp_path: Path) -> None:
-    (path,) = whole.glob("sinks/softmax-*/s0")
-    folder = tmp_path / path.relative_to(whole)
-    folder.mkdir(parents=True)
-    (folder / "checkpoint").write_text("in the way")
-    with pytest.raises(UserError, match="checkpoint of step 6 cannot be written"):
-        run(tmp_path, [SOFTMAX], seeds=(0,))
+def test_what_another_run_or_the_machine_refuses_is_one_line(tmp_path: Path) -> None:
     with locked(tmp_path / "sinks"), pytest.raises(UserError, match="another run is at work here"):
         run(tmp_path, [SOFTMAX], seeds=(0,))
     huge = changed("huge", model={"width": 1_000_000, "hidden": 1_000_000})

@@ -14,12 +14,10 @@ from leadline.experiments.config.scaling import Yarn
 from leadline.experiments.config.study import Arm, Start
 from leadline.experiments.config.to_tables import tables
 from leadline.experiments.records.measurement import reading, value_of
-from leadline.experiments.records.record import StoredRecord
-from leadline.experiments.records.store import read_records
 from leadline.experiments.runtime.errors import UserError
 from leadline.experiments.runtime.signals import Interrupted
 from leadline.experiments.training.plan import check_starts
-from tests.experiments.training.runs import SOFTMAX, Watched, changed, kept, run
+from tests.experiments.training.runs import SOFTMAX, Watched, changed, kept, run, stored_in
 
 pytestmark = pytest.mark.usefixtures("in_use")
 
@@ -37,12 +35,8 @@ YARN = _tuned("yarn", position=Rope(base=100.0, scaling=Yarn(factor=2.0)))
 AGAIN = _tuned("again", start="yarn", steps_before=7)
 
 
-def _stored(results: Path) -> dict[str, StoredRecord]:
-    return {stored.record.arm: stored for stored in read_records(results)[0]}
-
-
 def _curve(results: Path, arm: str, quantity: str) -> np.ndarray:
-    return _stored(results)[arm].curve().values[reading(quantity)]
+    return stored_in(results)[arm, 0].curve().values[reading(quantity)]
 
 
 @pytest.fixture(scope="module")
@@ -61,7 +55,7 @@ def test_one_step_of_rate_zero_changes_nothing(whole: Path, tmp_path: Path) -> N
     results = shutil.copytree(whole, tmp_path / "results")
     same = changed("same", ROPE, train={"steps": 1, "learning_rate": 1e-12})
     run(results, [ROPE, same.model_copy(update={"start": Start(arm="rope", length=16, steps=3)})], (0,))
-    records = {arm: stored.record for arm, stored in _stored(results).items()}
+    records = {arm: stored.record for (arm, _), stored in stored_in(results).items()}
     for entry in records["rope"].measurements:
         again = value_of(records["same"], entry.quantity, **entry.dims)
         assert again == pytest.approx(entry.value, rel=1e-5, abs=1e-7), entry
@@ -92,7 +86,7 @@ def test_tuning_resumes_exactly_and_only_once(whole: Path, tmp_path: Path) -> No
     arms = [ROPE, YARN, AGAIN]
     with pytest.raises(Interrupted, match="stopped at step 3 of 4"):
         run(tmp_path, arms, (0,), Watched(stop_at=1, group=2))
-    assert set(_stored(tmp_path)) == {"rope"}
+    assert set(stored_in(tmp_path)) == {("rope", 0)}
     assert run(tmp_path, arms, (0,)).trained == 2
     assert kept(tmp_path) == kept(whole)
     again = run(tmp_path, arms, (0,))
@@ -115,7 +109,7 @@ def test_nothing_starts_from_what_diverged(tmp_path: Path) -> None:
     watched = Watched()
     outcome = run(tmp_path, [ROPE, wild, _tuned("tuned", start="wild"), _tuned("further")], (0,), watched)
     assert outcome.trained == 3
-    states = {arm: stored.record.status for arm, stored in _stored(tmp_path).items()}
+    states = {arm: stored.record.status for (arm, _), stored in stored_in(tmp_path).items()}
     assert states == {"rope": "finished", "wild": "diverged", "further": "finished"}
     assert "sinks: tuned, seed 0: not trained, because wild diverged" in watched.notes
 

@@ -17,7 +17,7 @@ from leadline.experiments.config.to_model import decoder_config, sink_logit
 from leadline.experiments.config.to_tables import tables
 from leadline.experiments.config.train import Constant, Cosine, Schedule, TrainConfig, WarmupStableDecay
 from leadline.experiments.data.sample import Sample
-from leadline.experiments.training.step import TrainState, Values, init_state, learning_rates, train_step
+from leadline.experiments.training.step import TrainState, Values, init_state, learning_rates, train_step, values_of
 from leadline.model.decoder import Decoder, apply_decoder
 from leadline.model.embedding import token_losses
 
@@ -54,16 +54,8 @@ def test_rates_of_schedules(cfg: TrainConfig, expected: list[np.ndarray]) -> Non
 
 def _prepared(sink: Sink) -> tuple[ModelConfig, TrainState, Values, TrainConfig]:
     model = ModelConfig(layers=1, width=8, heads=2, hidden=8, norm="layer", position=Rope(base=100.0), sink=sink, tied=False)
-    logit, trained = sink_logit(model)
     cfg = _train(Constant())
-    values = Values(
-        tables=tables(model, T),
-        sink_logit=jnp.float32(logit),
-        text=jnp.int32(0),
-        logit_rate=jnp.float32(trained),
-        weight_decay=jnp.float32(cfg.weight_decay),
-        clip=jnp.float32(cfg.clip),
-    )
+    values = values_of(model, cfg, tables(model, T))
     state = init_state(jnp.uint32(3), values, decoder_config(model, V, T), cfg)
     # Biases are born 0, which decay would not show.
     return model, dataclasses.replace(state, params=jax.tree.map(lambda leaf: leaf + 0.1, state.params)), values, cfg
