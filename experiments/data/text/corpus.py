@@ -62,12 +62,12 @@ def stdlib_documents() -> Corpus:
     names = sorted(path.relative_to(root).as_posix() for path in _stdlib_sources(root))
     if not names:
         raise UserError(f"this Python has no sources of its standard library in {root}; name text files instead")
-    return Corpus(
-        (
-            partial(_stdlib_texts, root, names),
-            lambda: ((f"{TOPICS}/{name}", topics[name].encode()) for name in sorted(topics)),
-        )
-    )
+
+    def sources() -> Iterator[tuple[str, bytes]]:
+        texts = ((name, (root / name).read_bytes()) for name in names)
+        return ((name, text) for name, text in texts if text and formats.first_invalid(text) is None)
+
+    return Corpus((sources, lambda: ((f"{TOPICS}/{name}", topics[name].encode()) for name in sorted(topics))))
 
 
 def text_documents(entries: Sequence[str | Path], hub_documents: int | None = None) -> Corpus:
@@ -119,11 +119,6 @@ def hub_texts(entry: str, most: int) -> list[tuple[str, bytes]]:
     if not texts:
         raise UserError(f'{entry}: no row has text in its column "text"; choose another split or data set')
     return [(f"{entry}:{row}", formats.utf8(f"{entry}, row {row}", text)) for row, text in texts]
-
-
-def _stdlib_texts(root: Path, names: Sequence[str]) -> Iterator[tuple[str, bytes]]:
-    texts = ((name, (root / name).read_bytes()) for name in names)
-    return ((name, text) for name, text in texts if text and formats.first_invalid(text) is None)
 
 
 def _stdlib_sources(root: Path) -> Iterator[Path]:
