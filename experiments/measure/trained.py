@@ -182,13 +182,8 @@ def loss_changes(
 ) -> Statistics:
     """The gain of each loss [nats] by each intervention. One forward pass is compiled, and run once for each.
 
-    Args:
-        params: the weights.
-        tables: of the positions.
-        batches: ids; the targets of row[:-1] are row[1:].
-        cfg: the structure.
-        losses: the mean losses that are told apart.
-        hidden: numbers of first tokens that are hidden from all others, one intervention each.
+    Interventions are those of ALL_HEADS, each head removed by itself, and for each of the numbers `hidden` so many first tokens
+    hidden from all others. `losses` are the mean losses that are told apart.
 
     Returns:
         `loss_change` [] with the dimension `intervention`, and `head_removed` [L, N]; both with `of` for losses other than
