@@ -121,6 +121,10 @@ FORMULAS = {
         (((4, 2, 6), P("data", None, None)),),
         in_float32=False,
     ),
+    "mean loss": Formula(mean_loss, lambda x: x.mean(), (MASS,), False),
+    "mean loss of some": Formula(
+        lambda x: mean_loss(x, jnp.asarray(LATER)), lambda x: x[LATER].mean(), (((4, 6), P("data", None)),), in_float32=False
+    ),
     "sink rate": Formula(
         lambda x: sink_rate(x, token=3, epsilon=0.1),
         lambda x: np.mean(x[..., 2] / 4 > 0.1, axis=0),  # 4 of 6 queries see the third token
@@ -178,14 +182,6 @@ def test_memory_is_linear_in_the_length_and_of_one_layer_of_logits() -> None:
 
 
 LOSSES = np.random.default_rng(0).gamma(2.0, size=(3, 10)).astype(np.float32)
-
-
-def test_mean_loss_weighs_tokens_equally() -> None:
-    assert mean_loss(jnp.asarray(LOSSES)) == pytest.approx(LOSSES.mean(), rel=1e-6)
-    chosen = np.zeros(LOSSES.shape, bool)
-    chosen[0, :7] = True
-    chosen[1, 2] = True
-    assert mean_loss(jnp.asarray(LOSSES), jnp.asarray(chosen)) == pytest.approx(LOSSES[chosen].mean(), rel=1e-6)
 
 
 @settings(max_examples=60)
