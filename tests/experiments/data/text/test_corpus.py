@@ -1,7 +1,6 @@
 """Documents, their division and their digest, and what is said of entries that cannot be read."""
 
 import gzip
-import json
 import os
 import sys
 from pathlib import Path
@@ -59,34 +58,6 @@ def test_files_and_folders(tmp_path: Path) -> None:
     texts = [document.text for document in text_documents([tmp_path / "any.log", str(folder)])]
     expected = ["é\r\n", "one", "zwei é", "md", "py", "packed", "two", "three", "four", "five"]
     assert texts == [text.encode() for text in expected]
-
-
-GOOD = json.dumps({"text": "good"})
-BAD_LINES = {
-    "not JSON": ["{'text': 1}", "[" * 100_000],
-    'no "text"': ['{"body": "x"}', '{"text": ""}', '{"text": 3}', '["text"]'],
-    "character 1 .* lone surrogate": ['{"text": "a\\ud800"}'],
-}
-
-
-@pytest.mark.parametrize(
-    ("name", "content", "complaint"),
-    [
-        *(("a.txt", b"a" * n + b"\xe9tail", rf"a\.txt: not UTF-8 at byte {n} \(0xe9\)") for n in (0, 5, 1000)),
-        ("none.txt", b"", r"none\.txt: the file is empty \(0 bytes.* byte 0"),
-        ("data.jsonl", b"\n \n", r"data\.jsonl: no line holds a document"),
-        *(
-            ("data.jsonl", f"{GOOD}\n\n{line}\n".encode(), rf"data\.jsonl, line 3: {complaint}")
-            for complaint, lines in BAD_LINES.items()
-            for line in lines
-        ),
-    ],
-)
-def test_a_file_that_is_no_text_is_named(tmp_path: Path, name: str, content: bytes, complaint: str) -> None:
-    (tmp_path / name).write_bytes(content)
-    for entry in [tmp_path / name] + [tmp_path] * bool(content):  # of a folder an empty file is left out
-        with pytest.raises(UserError, match=complaint):
-            list(text_documents([entry]))
 
 
 @pytest.mark.parametrize(
