@@ -189,9 +189,8 @@ def loss_changes(
         `loss_change` [] with the dimension `intervention`, and `head_removed` [L, N]; both with `of` for losses other than
         `loss`. Of hidden tokens the loss counts over the targets of the queries behind them, with the dimension `tokens`.
     """
-    nothing, several = interventions(cfg), len(hidden)
-    unchanged = jax.tree.map(lambda leaf: jnp.tile(leaf[:1], (several, 1, 1)), nothing)
-    cases = jax.tree.map(lambda *parts: jnp.concatenate(parts), nothing, unchanged)
+    several = len(hidden)
+    cases = jax.tree.map(lambda leaf: jnp.concatenate([leaf, jnp.tile(leaf[:1], (several, 1, 1))]), interventions(cfg))
     counts = jnp.array([0] * (cases.head.shape[0] - several) + list(hidden))
 
     def run(case: tuple[Intervention, Int[Array, ""]]) -> tuple[Statistics, Float[Array, " T"]]:

@@ -9,7 +9,6 @@ import hashlib
 import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from itertools import accumulate
 from typing import Any
 
 import numpy as np
@@ -222,11 +221,10 @@ class TextSource:
         token of them is a target once; what the last window lacks is filled with EOS, which does not count. The first window
         begins with an EOS, as if a document had ended before it, unless windows have a first token of their own.
         """
-        documents = list(self.text.held_out_documents())
-        covered = list(accumulate(size for _, _, size in documents))
-        documents = documents[: 1 + int(np.searchsorted(covered, count_bytes))]
-        ids = np.concatenate([tokens for _, tokens, _ in documents]).astype(np.int32)
-        numbers = np.repeat([number for number, _, _ in documents], [len(tokens) for _, tokens, _ in documents])
+        numbers, tokens, sizes = zip(*self.text.held_out_documents(), strict=True)
+        count = 1 + int(np.searchsorted(np.cumsum(sizes), count_bytes))
+        ids = np.concatenate(tokens[:count]).astype(np.int32)
+        numbers = np.repeat(numbers[:count], [len(of_document) for of_document in tokens[:count]])
         length, eos = self.data.length, ids[-1]
         rest = -len(ids) % length
         targets = np.pad(ids, (0, rest), constant_values=eos).reshape(-1, length)
