@@ -3,7 +3,7 @@
 import math
 from collections.abc import Mapping
 from functools import partial
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal
 
 import numpy as np
 from scipy import stats
@@ -55,18 +55,11 @@ class CountSettings(Frozen):
     head_dim: int = bound.HEAD_DIM
 
 
-class PowerLaw(NamedTuple):
-    """y = factor · x^exponent."""
+def fitted(points: Mapping[int, float]) -> dict[str, float]:
+    """The power law y = growth_factor · x^growth_exponent by least squares of ln y on ln x, of points y by x.
 
-    factor: float
-    exponent: float
-    # 95 % t-interval of the exponent, with two degrees of freedom fewer than points. It describes the scatter of the points
-    # about the line; nothing here is random.
-    interval: tuple[float, float]
-
-
-def fitted(points: Mapping[int, float]) -> PowerLaw:
-    """Least squares of ln y on ln x, of points y by x.
+    `growth_exponent_low` and `growth_exponent_high` bound the 95 % t-interval of the exponent, with two degrees of freedom
+    fewer than points. It describes the scatter of the points about the line; nothing here is random.
 
     Raises:
         ValueError: for fewer than three points, which leave no scatter to estimate an error from.
@@ -77,7 +70,8 @@ def fitted(points: Mapping[int, float]) -> PowerLaw:
     line: Any = stats.linregress(x, y)  # a named tuple whose names scipy does not declare
     half = float(stats.t.ppf((1 + CONFIDENCE) / 2, len(points) - 2)) * float(line.stderr)
     exponent = float(line.slope)
-    return PowerLaw(float(np.exp(line.intercept)), exponent, (exponent - half, exponent + half))
+    ends = {"growth_exponent_low": exponent - half, "growth_exponent_high": exponent + half}
+    return {"growth_exponent": exponent, **ends, "growth_factor": float(np.exp(line.intercept))}
 
 
 def jobs(exact: BaseBound) -> list[Job]:
@@ -142,18 +136,13 @@ def feasible_bases(point: Point, settings: BoundSettings) -> FeasibleBases:
 
 def _growth(settings: GrowthSettings, names: Mapping[str, int], points: Mapping[str, Point], tell: Tell) -> Computed:  # noqa: ARG001
     """The power law of each bound over the lengths, and of the bases that two sources print."""
-    laws = []
+    point: Point = {}
     for quantity in BOUNDS:
         bases = {length: float(points[name][reading(quantity)]) for name, length in names.items()}
-        laws.append((fitted(bases), {"of": quantity}))
+        point |= scalars(fitted(bases), of=quantity)
     for table in (bound.MEN, bound.SU):
         if table.head_dim == settings.head_dim:
-            laws.append((fitted(table.bases), {"of": "printed_base", "published": table.key}))
-    point: Point = {}
-    for law, dims in laws:
-        low, high = law.interval
-        exponents = {"growth_exponent": law.exponent, "growth_exponent_low": low, "growth_exponent_high": high}
-        point |= scalars(exponents | {"growth_factor": law.factor}, **dims)
+            point |= scalars(fitted(table.bases), of="printed_base", published=table.key)
     return Computed(point)
 
 
