@@ -8,6 +8,7 @@ from collections import deque
 from collections.abc import Iterable, Iterator
 from concurrent.futures import Executor, Future, ThreadPoolExecutor
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 from typing import BinaryIO
 
@@ -70,17 +71,15 @@ def encoded(chunks: Iterable[Chunk], tokenizer: Tokenizer, dtype: np.dtype, pool
     Raises:
         OSError: where a block cannot be kept.
     """
+    submitted = ((chunk.size, pool.submit(_block, chunk, tokenizer, dtype.str)) for chunk in chunks)
     waiting: deque[tuple[int, Future[bytes]]] = deque()
     try:
-        for chunk in chunks:
-            waiting.append((chunk.size, pool.submit(_block, chunk, tokenizer, dtype.str)))
-            # As many again as can be worked on, so that nobody waits for the disk.
-            if len(waiting) >= 2 * max(THREADS, cores()):
-                size, future = waiting.popleft()
-                yield size, future.result()
+        # As many again as can be worked on, so that nobody waits for the disk.
+        waiting.extend(islice(submitted, 2 * max(THREADS, cores())))
         while waiting:
             size, future = waiting.popleft()
             yield size, future.result()
+            waiting.extend(islice(submitted, 1))
     finally:
         for _, future in waiting:
             future.cancel()
