@@ -20,7 +20,7 @@ from jaxtyping import Array, Float, Int32, PRNGKeyArray
 
 from leadline.experiments.config.data import MixedData
 from leadline.experiments.data.sample import HELD_OUT_SEED, Sample, step_inputs, step_key
-from leadline.experiments.data.text.source import WeightedText, described_text, listed
+from leadline.experiments.data.text.source import WeightedText, listed
 from leadline.tokenization.byte import ByteTokenizer
 
 # Slots that drew no free definition draw again; the fourth round places less than a tenth of what the first one does.
@@ -139,7 +139,7 @@ class MixedSource:
 
     @property
     def described(self) -> dict[str, Any]:
-        return described_text("recall and text", self.text, self.tokenizer) | {"corpus": listed(self.data.corpus)}
+        return self.text.described("recall and text", self.tokenizer) | {"corpus": listed(self.data.corpus)}
 
     def inputs(self, seed: int, step: int, batch: int) -> MixedInputs:
         text = self.text.batch(seed, step, batch // 2, self.data.length)

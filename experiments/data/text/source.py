@@ -87,15 +87,17 @@ class WeightedText:
         content = [FORMAT, [part.digest for part in self.parts], self.shares]
         return hashlib.sha256(json.dumps(content).encode()).hexdigest()
 
-    @property
-    def described(self) -> dict[str, str | int]:
-        """Digest, documents and tokens of both sides, for the record."""
+    def described(self, name: Any, tokenizer: Tokenizer) -> dict[str, Any]:
+        """What the record says of text: name, digest, documents and tokens of both sides, tokenizer."""
         return {
+            "name": name,
             "digest": self.digest,
             "train_documents": sum(part.train_documents for part in self.parts),
             "train_tokens": sum(len(part.train) for part in self.parts),
             "held_out_documents": sum(part.held_out_documents for part in self.parts),
             "held_out_tokens": sum(len(part.held_out) for part in self.parts),
+            "tokenizer": tokenizer.name,
+            "tokenizer_digest": tokenizer.digest(),
         }
 
     def batch(self, seed: int, step: int, batch: int, length: int) -> Int32[np.ndarray, "{batch} {length}+1"]:
@@ -156,11 +158,6 @@ class WeightedText:
             yield before[part] + number, self.documents[part].tokens_of(number), size
 
 
-def described_text(name: Any, text: WeightedText, tokenizer: Tokenizer) -> dict[str, Any]:
-    """What the record says of text: name, digest, tokenizer, documents and tokens of both sides."""
-    return {"name": name, **text.described, "tokenizer": tokenizer.name, "tokenizer_digest": tokenizer.digest()}
-
-
 @dataclass(frozen=True)
 class TextSource:
     """Windows of text, of which every target counts."""
@@ -175,7 +172,7 @@ class TextSource:
     def described(self) -> dict[str, Any]:
         corpus = self.data.corpus
         name = corpus.model_dump(mode="json") if isinstance(corpus, Mixture) else listed(corpus)
-        return described_text(name, self.text, self.tokenizer)
+        return self.text.described(name, self.tokenizer)
 
     def inputs(self, seed: int, step: int, batch: int) -> Int32[np.ndarray, "B T"]:
         return self.text.batch(seed, step, batch, self.data.length)

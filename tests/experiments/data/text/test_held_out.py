@@ -172,7 +172,7 @@ def test_every_tokenizer_gets_the_same_bytes(source: TextSource, of_bytes: TextS
     if bos == "absent":
         flat = np.concatenate([text.windows[:1, 0], text.windows[:, 1:].ravel()])
         np.testing.assert_array_equal(flat[:-1], text.windows[:, :-1].ravel())
-    assert source.held_out_bytes(10**9).counted.sum() == source.text.described["held_out_tokens"]
+    assert source.held_out_bytes(10**9).counted.sum() == source.described["held_out_tokens"]
 
 
 TOKENS, LENGTH = 1000, 32
