@@ -1,4 +1,4 @@
-"""Associative recall at every distance: which value came with this key, a known number of tokens ago?
+"""Associative recall at every distance, and beside text: which value came with this key, a known number of tokens ago?
 
 A row is a marker followed by slots of two tokens, a key and one of its values. The first slot of a key defines its value in
 this row, at random. If the key comes again, at most once, the slot asks for that value. So the answer occurs once before the
@@ -10,13 +10,18 @@ distance is enough, which is what B_m bounds, and it is learned in a few hundred
 earlier layer has to join the two tokens, which a small model learns many times later.
 """
 
-from typing import NamedTuple
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Float, Int32, PRNGKeyArray
 
-from leadline.experiments.data.sample import Sample
+from leadline.experiments.config.data import MixedData
+from leadline.experiments.data.sample import HELD_OUT_SEED, Sample, step_inputs, step_key
+from leadline.experiments.data.text.source import WeightedText, listed
+from leadline.tokenization.byte import ByteTokenizer
 
 # Slots that drew no free definition draw again; the fourth round places less than a tenth of what the first one does.
 ROUNDS = 4
@@ -75,9 +80,11 @@ def sample(key: PRNGKeyArray, task: Recall, batch: int, length: int) -> Sample:
 def sources(key: PRNGKeyArray, batch: int, slots: int) -> Int32[Array, "{batch} {slots}"]:
     """For every slot the earlier slot whose key it asks for, or NEVER where it defines a key. No slot is a source twice.
 
-    Half of the slots, at random, are to ask. Each draws a distance. If that leads to a definition that no other slot has taken,
-    the slot asks for it; otherwise it draws again, ROUNDS times in all, and then defines a key itself. Of several slots that
-    draw the same definition the last gets it, because far answers are rarer.
+    Half of the slots, at random, are to ask. Each draws a distance n from 1 to slots - 1, with
+        P(n) = ln((n + 1) / n) / ln(slots),
+    so that every octave of distance has as many answers: the reaches of RoPE bases lie octaves apart. If that leads to a
+    definition that no other slot has taken, the slot asks for it; otherwise it draws again, ROUNDS times in all, and then
+    defines a key itself. Of several slots that draw the same definition the last gets it, because far answers are rarer.
     """
     of_coin, of_rounds = jax.random.split(key)
     asking = jax.random.bernoulli(of_coin, 0.5, (batch, slots))
@@ -86,7 +93,9 @@ def sources(key: PRNGKeyArray, batch: int, slots: int) -> Int32[Array, "{batch} 
     source = jnp.full((batch, slots), NEVER, jnp.int32)
     taken = asking  # slots that ask, and definitions that have been asked for
     for round_key in jax.random.split(of_rounds, ROUNDS):
-        target = place - log_uniform(round_key, batch, slots)
+        uniform = jax.random.uniform(round_key, (batch, slots))
+        distance = jnp.clip(jnp.exp(uniform * jnp.log(jnp.float32(slots))).astype(jnp.int32), 1, slots - 1)
+        target = place - distance
         inside = jnp.maximum(target, 0)
         free = asking & (source == NEVER) & (target >= 0) & ~taken[row, inside]
         last = jnp.full((batch, slots), NEVER, jnp.int32).at[row, inside].max(jnp.where(free, place, NEVER))
@@ -96,16 +105,60 @@ def sources(key: PRNGKeyArray, batch: int, slots: int) -> Int32[Array, "{batch} 
     return source
 
 
-def log_uniform(key: PRNGKeyArray, batch: int, slots: int) -> Int32[Array, "{batch} {slots}"]:
-    """Distances in slots, 1 to slots - 1: P(n) = ln((n + 1) / n) / ln(slots).
-
-    Log-uniform, so that every octave of distance has as many answers: the reaches of RoPE bases lie octaves apart.
-    """
-    uniform = jax.random.uniform(key, (batch, slots))
-    return jnp.clip(jnp.exp(uniform * jnp.log(jnp.float32(slots))).astype(jnp.int32), 1, slots - 1)
-
-
 def _at_keys(of_slots: Float[Array, "B S"] | Int32[Array, "B S"], elsewhere: int | float) -> Array:
     """The value of each slot s at the position of its key, 2s + 1, and `elsewhere` at the other positions: [B, 2 S]."""
     other = jnp.full_like(of_slots, elsewhere)
     return jnp.stack([other, of_slots], axis=2).reshape(of_slots.shape[0], -1)
+
+
+class MixedInputs(NamedTuple):
+    """What the host hands to a step: windows of text, and (seed, step), from which the device draws the recall."""
+
+    text: Array | np.ndarray  # int32 [B / 2, T + 1]
+    key: Array | np.ndarray  # uint32 [2]
+
+
+def recall_task(data: MixedData) -> Recall:
+    """The task, its ids behind those of the tokenizer."""
+    return Recall(data.keys, data.values, ByteTokenizer().vocabulary_size)
+
+
+@dataclass(frozen=True)
+class MixedSource:
+    """The first half of a batch is text, where every target counts; the second is recall, where only the answers count.
+
+    The loss is the mean of the mean over text and the mean over answers. Weighted by tokens, text would be nine tenths of the
+    loss, and recall would be learned late or not at all.
+    """
+
+    data: MixedData
+    vocabulary: int
+    text: WeightedText
+    shared: None = None
+    tokenizer: ByteTokenizer = field(default_factory=ByteTokenizer)
+
+    @property
+    def described(self) -> dict[str, Any]:
+        return self.text.described("recall and text", self.tokenizer) | {"corpus": listed(self.data.corpus)}
+
+    def inputs(self, seed: int, step: int, batch: int) -> MixedInputs:
+        text = self.text.batch(seed, step, batch // 2, self.data.length)
+        return MixedInputs(text, step_inputs(seed, step))
+
+    def sample(self, inputs: MixedInputs, shared: None, batch: int) -> Sample:  # noqa: ARG002
+        recall = sample(step_key(jnp.asarray(inputs.key)), recall_task(self.data), batch - batch // 2, self.data.length)
+        if recall.weights is None or recall.evidence is None:
+            raise ValueError("a sample of recall has weights and evidence")
+        of_text = jnp.full((batch // 2, self.data.length), 1 / max(1, batch // 2 * self.data.length))
+        of_recall = recall.weights / jnp.maximum(jnp.sum(recall.weights), 1.0)
+        nowhere = jnp.full((batch // 2, self.data.length), NEVER, jnp.int32)
+        return Sample(
+            tokens=jnp.concatenate([jnp.asarray(inputs.text), recall.tokens]),
+            weights=jnp.concatenate([of_text, of_recall]),
+            evidence=jnp.concatenate([nowhere, recall.evidence]),
+        )
+
+    def held_out_recall(self, length: int, rows: int) -> Sample:
+        """Rows [rows, length + 1] of recall that no training seed draws, the same for every arm and seed; on the host."""
+        key = step_key(jnp.asarray(step_inputs(HELD_OUT_SEED, 0)))
+        return jax.device_get(jax.jit(sample, static_argnums=(1, 2, 3))(key, recall_task(self.data), rows, length))

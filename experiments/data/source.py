@@ -1,64 +1,35 @@
 """Where a step's tokens come from: a stretch of text, or a task that the device draws for itself.
 
-A source splits the work in two: `inputs(seed, step)` on the host, small arrays that depend on nothing else; `sample(inputs,
-shared)` inside the compiled step, the ids [B, T + 1] that they stand for.
+A source splits the work in two: `inputs(seed, step, batch)` on the host, small arrays that depend on nothing else;
+`sample(inputs, shared, batch)` inside the compiled step, the rows that they stand for. `shared` are arrays that every member's
+`sample` gets, `described` is name, digest, documents and tokens of both sides for the record, and `tokenizer` is what gives
+text its ids, None for a task that draws its own.
 """
 
 from pathlib import Path
-from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 
 from leadline.experiments.config.data import BackcopyData, Data, MixedData, Mixture, MixturePart, RetrievalData, TextData
 from leadline.experiments.data.backcopy import BackcopySource, make_task
-from leadline.experiments.data.mixed import MixedSource, recall_task
+from leadline.experiments.data.recall import MixedSource, recall_task
 from leadline.experiments.data.retrieval.source import RetrievalSource
 from leadline.experiments.data.retrieval.vocabulary import vocabulary_of
-from leadline.experiments.data.sample import Sample
 from leadline.experiments.data.text.batches import first_tokens
 from leadline.experiments.data.text.corpus import stdlib_documents, text_documents
 from leadline.experiments.data.text.held_out import documents_of
-from leadline.experiments.data.text.mixture import WeightedText, shares_of
-from leadline.experiments.data.text.source import TextSource, listed
+from leadline.experiments.data.text.source import TextSource, WeightedText, listed, shares_of
 from leadline.experiments.data.text.split import Split, split
+from leadline.experiments.data.text.tokenizers import trained_tokenizer
 from leadline.experiments.data.text.tokens import Report, end_of_document, token_files
-from leadline.experiments.data.text.training import trained_tokenizer
 from leadline.experiments.runtime.errors import UserError
 from leadline.tokenization.byte import ByteTokenizer
 from leadline.tokenization.formats.fast import FastTokenizer
-from leadline.tokenization.tokenizer import Tokenizer
+
+Source = TextSource | BackcopySource | RetrievalSource | MixedSource
 
 
-@runtime_checkable
-class Source(Protocol):
-    """What training needs to know of its data."""
-
-    @property
-    def vocabulary(self) -> int: ...
-
-    @property
-    def shared(self) -> Any:
-        """Arrays that every member's `sample` gets."""
-        ...
-
-    @property
-    def described(self) -> dict[str, Any]:
-        """Name, digest, documents and tokens of both sides, for the record."""
-        ...
-
-    @property
-    def tokenizer(self) -> Tokenizer | None:
-        """What gives text its ids; None for a task that draws its own."""
-        ...
-
-    def inputs(self, seed: int, step: int, batch: int) -> Any: ...
-
-    def sample(self, inputs: Any, shared: Any, batch: int) -> Sample: ...
-
-
-def open_source(
-    data: Data, cache: Path, report: Report | None = None
-) -> TextSource | BackcopySource | RetrievalSource | MixedSource:
+def open_source(data: Data, cache: Path, report: Report | None = None) -> Source:
     """Reads the corpus and its tokens, or draws the task.
 
     Args:

@@ -24,19 +24,12 @@ from leadline.model.positions.frequencies import inverse_frequencies
 
 
 class PublishedBases(NamedTuple):
-    """Bases of one source.
+    """Bases of one source."""
 
-    Attributes:
-        key: how records name it (the dimension `published`).
-        source: for readers.
-        head_dim: channels that RoPE rotates.
-        bases: by context length in tokens.
-    """
-
-    key: str
-    source: str
-    head_dim: int
-    bases: Mapping[int, float]
+    key: str  # how records name it (the dimension `published`)
+    source: str  # for readers
+    head_dim: int  # channels that RoPE rotates
+    bases: Mapping[int, float]  # by context length in tokens
 
 
 K = 1024
@@ -134,41 +127,32 @@ def start(head_dim: int, length: int, every: int) -> FeasibleBases:
     return all_bases(head_dim, every=every)
 
 
-def search(bases: FeasibleBases, length: int, inclusive: bool, tell: Callable[[int], object] | None = None) -> FeasibleBases:
+def search(bases: FeasibleBases, length: int, inclusive: bool, tell: Callable[[int], object]) -> FeasibleBases:
     """The bases that are feasible for `length` tokens; with `inclusive` at the distance `length` too.
 
     `tell` is called with the number of tokens searched so far.
     """
     end = length + inclusive
 
-    def told(further: FeasibleBases) -> FeasibleBases:
-        if tell is not None:
-            tell(min(further.length, length))
-        return further
-
     for further in restrictions(bases, min(end, FAR)):
-        bases = told(further)
+        bases = further
+        tell(min(bases.length, length))
     if end > max(FAR, bases.length):
         with process_pool() as pool:
             while bases.length < end:
                 stage = min(bases.length + STAGE, end)
                 pieces = parts(bases, stage, PIECES)
-                bases = told(joined(list(pool.map(restricted, pieces, [stage] * len(pieces)))))
+                bases = joined(list(pool.map(restricted, pieces, [stage] * len(pieces))))
+                tell(min(bases.length, length))
     return bases
 
 
 class NegativeDistances(NamedTuple):
-    """B_m of some frequencies at the distances of a context.
+    """B_m of some frequencies at the distances of a context."""
 
-    Attributes:
-        violations: the number of distances below the context with B_m < 0.
-        first: the first distance with B_m < 0, even if it lies beyond the context; None if none lies below BEYOND contexts.
-        smallest: the smallest B_m below the context.
-    """
-
-    violations: int
-    first: int | None
-    smallest: float
+    violations: int  # the number of distances below the context with B_m < 0
+    first: int | None  # the first distance with B_m < 0, even beyond the context; None if none lies below BEYOND contexts
+    smallest: float  # the smallest B_m below the context
 
 
 def negative_distances(frequencies: Float64[np.ndarray, " pairs"], length: int, *, every: int = 1) -> NegativeDistances:
@@ -182,7 +166,7 @@ def negative_distances(frequencies: Float64[np.ndarray, " pairs"], length: int, 
 
 
 def bound_report(
-    head_dim: int, length: int, *, inclusive: bool = False, every: int = 1, tell: Callable[[int], object] | None = None
+    head_dim: int, length: int, *, inclusive: bool = False, every: int = 1, tell: Callable[[int], object] = lambda _: None
 ) -> dict[str, Any]:
     """The bound and the published bases of one head dim and context length, as JSON types.
 

@@ -95,21 +95,13 @@ def in_full_batches(windows: Int[np.ndarray, "W T"], tokens_at_once: int = TOKEN
 
 @dataclass(frozen=True)
 class Models:
-    """Trained models of one structure and what they were trained on.
+    """Trained models of one structure and what they were trained on."""
 
-    Attributes:
-        arms: one a model; the same arm occurs once for each seed.
-        params: the weights, in the same order.
-        source: of their data; that of any arm, where they differ only in what a sequence of a task begins with.
-        model: the structure that they share.
-        programs: names of the programs compiled so far; a measurement appends its own.
-    """
-
-    arms: Sequence[Arm]
-    params: Sequence[Decoder]
-    source: Any
-    model: DecoderConfig
-    programs: list[str]
+    arms: Sequence[Arm]  # one a model; the same arm occurs once for each seed
+    params: Sequence[Decoder]  # the weights, in the same order
+    source: Any  # of their data; that of any arm, where they differ only in what a sequence of a task begins with
+    model: DecoderConfig  # the structure that they share
+    programs: list[str]  # names of the programs compiled so far; a measurement appends its own
 
     def tables(self, length: int = 0) -> list[PositionTables]:
         """The position tables of each model as it was trained, for texts of this length; 0: the training length."""

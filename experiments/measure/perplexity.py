@@ -14,10 +14,9 @@ Losses are float32 on the device; all means but `mean_loss` are float64 on the h
 
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Bool, Float, Int
+from jaxtyping import Array, Bool, Float, Int, Shaped
 
 from leadline.experiments.data.text.held_out import HeldOut
-from leadline.experiments.data.text.stream import mean_by_place
 from leadline.experiments.records.measurement import Dim, Point, reading, scalars
 
 Losses = Float[np.ndarray, "W T"]
@@ -100,3 +99,23 @@ def exponential(loss: np.floating | float) -> float:
     """The perplexity of a mean loss [nats], float64; infinite where it overflows."""
     with np.errstate(over="ignore"):  # a model that broke down has no finite perplexity
         return float(np.exp(loss))
+
+
+def mean_by_place(
+    losses: Float[np.ndarray, "n"], places: Int[np.ndarray, "n"], edges: Int[np.ndarray, " E"]
+) -> Float[np.ndarray, " E-1"]:
+    """The mean loss [nats] of each bin of places, float64; NaN where there is none."""
+    bins = np.searchsorted(edges, places, side="right") - 1
+    sums, counts = (np.bincount(bins, weights, len(edges) - 1) for weights in (losses.astype(np.float64), None))
+    return bin_means(sums, counts)
+
+
+def bin_means(sums: Shaped[np.ndarray, "bins"], counts: Shaped[np.ndarray, "bins"]) -> Float[np.ndarray, "bins"]:
+    """Sums over counts, such as of hits over answers; NaN where there is nothing to count."""
+    return np.divide(sums, counts, out=np.full(len(counts), np.nan), where=counts > 0)
+
+
+def mean_of_stream(edges: Int[np.ndarray, " E"], means: Float[np.ndarray, " E-1"]) -> float:
+    """The mean loss [nats] of a stream, from the means of samples of its bins, weighted by the sizes of the bins."""
+    measured = np.isfinite(means)
+    return float(np.average(means[measured], weights=np.diff(edges)[measured]))

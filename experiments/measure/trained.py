@@ -182,21 +182,15 @@ def loss_changes(
 ) -> Statistics:
     """The gain of each loss [nats] by each intervention. One forward pass is compiled, and run once for each.
 
-    Args:
-        params: the weights.
-        tables: of the positions.
-        batches: ids; the targets of row[:-1] are row[1:].
-        cfg: the structure.
-        losses: the mean losses that are told apart.
-        hidden: numbers of first tokens that are hidden from all others, one intervention each.
+    Interventions are those of ALL_HEADS, each head removed by itself, and for each of the numbers `hidden` so many first tokens
+    hidden from all others. `losses` are the mean losses that are told apart.
 
     Returns:
         `loss_change` [] with the dimension `intervention`, and `head_removed` [L, N]; both with `of` for losses other than
         `loss`. Of hidden tokens the loss counts over the targets of the queries behind them, with the dimension `tokens`.
     """
-    nothing, several = interventions(cfg), len(hidden)
-    unchanged = jax.tree.map(lambda leaf: jnp.tile(leaf[:1], (several, 1, 1)), nothing)
-    cases = jax.tree.map(lambda *parts: jnp.concatenate(parts), nothing, unchanged)
+    several = len(hidden)
+    cases = jax.tree.map(lambda leaf: jnp.concatenate([leaf, jnp.tile(leaf[:1], (several, 1, 1))]), interventions(cfg))
     counts = jnp.array([0] * (cases.head.shape[0] - several) + list(hidden))
 
     def run(case: tuple[Intervention, Int[Array, ""]]) -> tuple[Statistics, Float[Array, " T"]]:

@@ -17,8 +17,8 @@ from leadline.experiments.bench.worker import Prepared, scratch
 from leadline.experiments.config.tokenizer import Bpe
 from leadline.experiments.data.text.corpus import Document, stdlib_documents
 from leadline.experiments.data.text.split import split
+from leadline.experiments.data.text.tokenizers import trained_tokenizer
 from leadline.experiments.data.text.tokens import token_files
-from leadline.experiments.data.text.training import trained_tokenizer
 from leadline.tokenization.bpe.tokenizer import BpeTokenizer, train_bpe
 from leadline.tokenization.formats.fast import FastTokenizer, accelerate
 from leadline.tokenization.formats.sentencepiece import SentencePieceTokenizer

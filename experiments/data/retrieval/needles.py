@@ -178,11 +178,11 @@ def haystack(
 
 def values_of(key: PRNGKeyArray, batch: Batch, keys: Int32[Array, "B n"], symbols: int) -> Int32[Array, "B n {symbols}"]:
     """What is looked up by each key: uniform and independent, among the values of the key if keys have their own."""
-    v, shape = batch.vocabulary, (*keys.shape, symbols)
-    if not v.values_per_key:
+    v, per_key, shape = batch.vocabulary, batch.data.values_per_key, (*keys.shape, symbols)
+    if not per_key:
         return shared_values(key, v, shape)
-    first = v.first_keyed_value + (keys - v.first_key) * v.values_per_key
-    return first[:, :, None] + jax.random.randint(key, shape, 0, v.values_per_key, jnp.int32)
+    first = v.first_keyed_value + (keys - v.first_key) * per_key
+    return first[:, :, None] + jax.random.randint(key, shape, 0, per_key, jnp.int32)
 
 
 def column(token: int, batch: int) -> Int32[Array, "{batch} 1"]:

@@ -29,14 +29,13 @@ NEEDLE, EQUALS, PLUS, ASK, END = range(len(TASKS), len(TASKS) + 5)
 
 
 class Vocabulary(NamedTuple):
-    """The first id of each kind, the number of all ids, and how many belong to each key (0: all keys share the values)."""
+    """The first id of each kind, and the number of all ids."""
 
     first_filler: int
     first_key: int
     first_value: int
     first_keyed_value: int
     size: int
-    values_per_key: int
 
 
 class Batch(NamedTuple):
@@ -68,7 +67,7 @@ class Batch(NamedTuple):
 def vocabulary_of(data: RetrievalData) -> Vocabulary:
     """The ids of a configuration."""
     counts = (END + 1, data.fillers, data.keys, data.values, data.keys * data.values_per_key)
-    return Vocabulary(*accumulate(counts), values_per_key=data.values_per_key)
+    return Vocabulary(*accumulate(counts))
 
 
 def shared_values(key: PRNGKeyArray, vocabulary: Vocabulary, shape: tuple[int, ...]) -> Int32[Array, "..."]:

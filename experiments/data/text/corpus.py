@@ -6,6 +6,7 @@ other, again in every pass over them, so that a corpus may be larger than memory
 
 import itertools
 import os
+import re
 import sysconfig
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -17,10 +18,11 @@ from leadline.experiments.data.text import formats
 from leadline.experiments.runtime.errors import UserError
 
 # Not the standard library, or its tests, or made for one build of Python and different on each machine.
-SKIPPED_FOLDERS = frozenset({"site-packages", "dist-packages", "__pycache__", "test", "tests", "idle_test"})
-SKIPPED_FOLDER_PREFIX = "config-"
-SKIPPED_FILES = frozenset({"sitecustomize.py", "usercustomize.py"})
-SKIPPED_FILE_PREFIX = "_sysconfigdata"
+NOT_STDLIB = re.compile(
+    r"site-packages|dist-packages|__pycache__|tests?|idle_test|config-.*|(site|user)customize\.py|_sysconfigdata.*"
+)
+# What is left out of a folder.
+HIDDEN = re.compile(r"\..*|__pycache__")
 TOPICS = "pydoc_data/topics"
 # The beginning of the name of a data set of the Hugging Face Hub.
 PREFIX = "hub:"
@@ -59,15 +61,16 @@ def stdlib_documents() -> Corpus:
         UserError: when Python came without sources.
     """
     root = Path(sysconfig.get_path("stdlib"))
-    names = sorted(path.relative_to(root).as_posix() for path in _stdlib_sources(root))
+    paths = (path for path in _files(root, NOT_STDLIB) if path.name.endswith(".py") and path != root / f"{TOPICS}.py")
+    names = sorted(path.relative_to(root).as_posix() for path in paths)
     if not names:
         raise UserError(f"this Python has no sources of its standard library in {root}; name text files instead")
-    return Corpus(
-        (
-            partial(_stdlib_texts, root, names),
-            lambda: ((f"{TOPICS}/{name}", topics[name].encode()) for name in sorted(topics)),
-        )
-    )
+
+    def sources() -> Iterator[tuple[str, bytes]]:
+        texts = ((name, (root / name).read_bytes()) for name in names)
+        return ((name, text) for name, text in texts if text and formats.first_invalid(text) is None)
+
+    return Corpus((sources, lambda: ((f"{TOPICS}/{name}", topics[name].encode()) for name in sorted(topics))))
 
 
 def text_documents(entries: Sequence[str | Path], hub_documents: int | None = None) -> Corpus:
@@ -121,21 +124,6 @@ def hub_texts(entry: str, most: int) -> list[tuple[str, bytes]]:
     return [(f"{entry}:{row}", formats.utf8(f"{entry}, row {row}", text)) for row, text in texts]
 
 
-def _stdlib_texts(root: Path, names: Sequence[str]) -> Iterator[tuple[str, bytes]]:
-    texts = ((name, (root / name).read_bytes()) for name in names)
-    return ((name, text) for name, text in texts if text and formats.first_invalid(text) is None)
-
-
-def _stdlib_sources(root: Path) -> Iterator[Path]:
-    for folder, folders, files in os.walk(root):
-        folders[:] = [f for f in folders if f not in SKIPPED_FOLDERS and not f.startswith(SKIPPED_FOLDER_PREFIX)]
-        for file in files:
-            path = Path(folder, file)
-            chosen = file.endswith(".py") and file not in SKIPPED_FILES and not file.startswith(SKIPPED_FILE_PREFIX)
-            if chosen and path != root / f"{TOPICS}.py":
-                yield path
-
-
 def _sources(entry: str | Path, hub_documents: int | None) -> list[Source]:
     if str(entry).startswith(PREFIX):
         if hub_documents is None:
@@ -148,7 +136,8 @@ def _sources(entry: str | Path, hub_documents: int | None) -> list[Source]:
         raise UserError(f"{path}: no such file or folder; check the path")
     if not path.is_dir():
         return [_kept(formats.file_texts(path))]
-    files = sorted(_folder_files(path), key=lambda file: file.relative_to(path).as_posix())
+    texts = (file for file in _files(path, HIDDEN) if formats.is_text(file) and file.stat().st_size > 0)
+    files = sorted(texts, key=lambda file: file.relative_to(path).as_posix())
     if not files:
         packed = " or ".join(sorted(formats.COMPRESSED))
         suffixes = f"{', '.join([*sorted(formats.TEXT_SUFFIXES), formats.PARQUET])} (and, but for the last, {packed} behind it)"
@@ -161,8 +150,8 @@ def _kept(texts: Iterable[tuple[str, bytes]]) -> Source:
     return lambda: kept
 
 
-def _folder_files(root: Path) -> Iterator[Path]:
+def _files(root: Path, left_out: re.Pattern[str]) -> Iterator[Path]:
+    """The files at any depth, without those that have such a name or lie in a folder that has."""
     for folder, folders, files in os.walk(root):
-        folders[:] = [f for f in folders if not f.startswith(".") and f != "__pycache__"]
-        paths = (Path(folder, file) for file in files if not file.startswith("."))
-        yield from (path for path in paths if formats.is_text(path) and path.stat().st_size > 0)
+        folders[:] = [name for name in folders if not left_out.fullmatch(name)]
+        yield from (Path(folder, name) for name in files if not left_out.fullmatch(name))

@@ -8,6 +8,7 @@ from collections import deque
 from collections.abc import Iterable, Iterator
 from concurrent.futures import Executor, Future, ThreadPoolExecutor
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 from typing import BinaryIO
 
@@ -70,25 +71,23 @@ def encoded(chunks: Iterable[Chunk], tokenizer: Tokenizer, dtype: np.dtype, pool
     Raises:
         OSError: where a block cannot be kept.
     """
+    submitted = ((chunk.size, pool.submit(_block, chunk, tokenizer, dtype.str)) for chunk in chunks)
     waiting: deque[tuple[int, Future[bytes]]] = deque()
     try:
-        for chunk in chunks:
-            waiting.append((chunk.size, pool.submit(_block, chunk, tokenizer, dtype.str)))
-            # As many again as can be worked on, so that nobody waits for the disk.
-            if len(waiting) >= 2 * max(THREADS, cores()):
-                size, future = waiting.popleft()
-                yield size, future.result()
+        # As many again as can be worked on, so that nobody waits for the disk.
+        waiting.extend(islice(submitted, 2 * max(THREADS, cores())))
         while waiting:
             size, future = waiting.popleft()
             yield size, future.result()
+            waiting.extend(islice(submitted, 1))
     finally:
         for _, future in waiting:
             future.cancel()
 
 
 @contextlib.contextmanager
-def replacing(path: Path, scratch: Path, *, durable: bool = True) -> Iterator[BinaryIO]:
-    """A file that takes its name only once it is complete, and on disk if `durable`. Of two writers the later wins.
+def replacing(path: Path, scratch: Path) -> Iterator[BinaryIO]:
+    """A file that takes its name only once it is complete and on disk. Of two writers the later wins.
 
     Until then it lies in the folder `scratch` of the same file system, which is removed as a whole after a killed run.
     """
@@ -98,8 +97,7 @@ def replacing(path: Path, scratch: Path, *, durable: bool = True) -> Iterator[Bi
         with temporary.open("xb") as file:
             yield file
             file.flush()
-            if durable:
-                os.fsync(file.fileno())
+            os.fsync(file.fileno())
         temporary.replace(path)
     finally:
         temporary.unlink(missing_ok=True)
@@ -111,13 +109,12 @@ def _block(chunk: Chunk, tokenizer: Tokenizer, dtype: str) -> bytes:
         with contextlib.suppress(OSError):
             with chunk.kept.open("rb") as file:
                 digest, block = file.read(hashlib.sha256().digest_size), file.read()
-            if digest == hashlib.sha256(block).digest():  # as it was written with the block
+            if digest == hashlib.sha256(block).digest():  # it was written to its end
                 return block
     eos = np.array([tokenizer.specials.eos], dtype).tobytes()
     block = b"".join(part for ids in tokenizer.encode_batch(chunk.texts) for part in (ids.astype(dtype).tobytes(), eos))
     if chunk.kept is not None:
         # Another process that has finished the same corpus may remove the folder at any time.
-        with contextlib.suppress(FileNotFoundError), replacing(chunk.kept, chunk.kept.parent, durable=False) as file:
-            file.write(hashlib.sha256(block).digest())
-            file.write(block)
+        with contextlib.suppress(FileNotFoundError):
+            chunk.kept.write_bytes(hashlib.sha256(block).digest() + block)
     return block

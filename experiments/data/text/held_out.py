@@ -1,9 +1,10 @@
-"""Held-out text: its documents, and the windows that are drawn from all of them.
+"""Held-out text: its documents, the windows that are drawn from all of them, and windows of a stream of them.
 
 A draw depends on the text and on HELD_OUT_SEED alone, so all arms and seeds are measured on the same windows. Text is a random
 effect: an interval needs many documents, so a draw reports the document of every target.
 """
 
+import itertools
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import PurePath
@@ -146,3 +147,40 @@ def _spread(order: Int[np.ndarray, "S"], document: Int[np.ndarray, "S"], windows
     place[grouped] = np.arange(len(order)) - np.searchsorted(in_groups, in_groups)
     few = place < max(1, windows // ENOUGH_DOCUMENTS)
     return np.concatenate([order[few], order[~few]])[:windows]
+
+
+@dataclass(frozen=True)
+class Recomputed:
+    """W windows of T inputs of a stream; row[:-1] predicts row[1:]."""
+
+    windows: Int32[np.ndarray, "W T_and_1"]
+    places: Int[np.ndarray, "W T"]  # where in the stream each input stands
+    counted: Bool[np.ndarray, "W T"]  # targets that count: all of the first window, the last `stride` of every other window
+
+
+def recomputed_windows(
+    text: Int32[np.ndarray, "tokens"], edges: Int[np.ndarray, " E"], length: int, stride: int, most: int, *, keep_first: bool
+) -> Recomputed:
+    """The first window of a stream, and windows that end evenly spaced in each bin edges[i] <= place < edges[i + 1].
+
+    Args:
+        text: the stream, and its last target.
+        edges: of bins of places; the last one is the number of inputs.
+        length: T, tokens of a window.
+        stride: targets of a window that count.
+        most: targets of a bin that count, at most; but always those of one window.
+        keep_first: whether every window begins with the first token of the stream, as a BOS in training.
+    """
+    ends = [length]
+    for low, high in itertools.pairwise(edges):
+        # The segments of `stride` tokens that begin in the bin: the last of them may reach into the next one.
+        fitting = np.arange(-(-max(int(low), length) // stride), min(-(-int(high) // stride), int(edges[-1]) // stride))
+        chosen = np.unique(np.linspace(0, len(fitting) - 1, min(len(fitting), max(1, most // stride))).round().astype(int))
+        ends += [int(end) for end in (fitting[chosen] + 1) * stride]
+    begins = np.array(ends)[:, None] - length
+    windows = text[begins + np.arange(length + 1)]
+    if keep_first:
+        windows[:, 0] = text[0]
+    counted = np.broadcast_to(np.arange(length) >= length - stride, (len(ends), length)).copy()
+    counted[0] = True
+    return Recomputed(windows, begins + np.arange(length), counted)

@@ -1,24 +1,161 @@
-"""Text as a source of training steps, and the held-out text that its models are measured on."""
+"""Text as a source of training steps, and the held-out text that its models are measured on.
 
+It is of several corpora by weight; one corpus is a mixture of one part. A schedule deals rows to the parts: the part of row m,
+and how many rows of that part come before it, are functions of m. So a batch is a function of (seed, step), and shares are
+exact at every step.
+"""
+
+import hashlib
+import json
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from itertools import accumulate
 from typing import Any
 
 import numpy as np
-from jaxtyping import Array, Int, Int32, UInt
+from jaxtyping import Array, Int, Int32, Int64, UInt
 
 from leadline.experiments.config.data import Mixture, TextData
+from leadline.experiments.data.permutation import keyed
 from leadline.experiments.data.sample import HELD_OUT_SEED, Sample
-from leadline.experiments.data.text.batches import drawn_first
-from leadline.experiments.data.text.held_out import HeldOut, by_domain, held_out_windows, slot_count
-from leadline.experiments.data.text.mixture import WeightedText
+from leadline.experiments.data.text.batches import FirstTokens, drawn_first, text_rows
+from leadline.experiments.data.text.held_out import Documents, HeldOut, by_domain, held_out_windows, keyed_order, slot_count
+from leadline.experiments.data.text.tokens import TokenFiles
 from leadline.experiments.runtime.errors import UserError
 from leadline.tokenization.tokenizer import Tokenizer
 
+# Part of every digest of more than one part: raise it whenever the same parts would be mixed differently.
+FORMAT = 1
+# Shares are counted in units of 2^-20: products with the number of a row fit 64 bits up to 2^43 rows.
+WHOLE = 1 << 20
+# Keeps the seeds of parts apart from the epochs and items that a seed is mixed with: above any of their numbers.
+PART_STREAM = 2**48
 
-def described_text(name: Any, text: WeightedText, tokenizer: Tokenizer) -> dict[str, Any]:
-    """What the record says of text: name, digest, tokenizer, documents and tokens of both sides."""
-    return {"name": name, **text.described, "tokenizer": tokenizer.name, "tokenizer_digest": tokenizer.digest()}
+
+def shares_of(weights: Sequence[float]) -> tuple[int, ...]:
+    """The share of each part in what the parts before it leave, in units of 1 / WHOLE; that of the last part is WHOLE.
+
+    A share is rounded to a unit, but never to 0.
+
+    Raises:
+        UserError: for a weight that is not positive and finite.
+    """
+    if not all(0 < weight < float("inf") for weight in weights):
+        raise UserError(f"the weights of a mixture are {list(weights)}; each must be positive")
+    left = [weight / sum(weights[number:]) for number, weight in enumerate(weights[:-1])]
+    return (*(max(1, min(WHOLE - 1, round(share * WHOLE))) for share in left), WHOLE)
+
+
+def scheduled(
+    item: Int64[np.ndarray, "items"], shares: tuple[int, ...]
+) -> tuple[Int64[np.ndarray, "items"], Int64[np.ndarray, "items"]]:
+    """The part of each item, and how many items of that part come before it.
+
+    Of the items 0 … m - 1 the first part has m · share, rounded; the second has its share of the others, rounded; and so on.
+    As each share is below 1, one more item raises one of the counts by one. After any number of items the count of a part is
+    off its share by at most half an item times the number of parts.
+    """
+    part, place = np.full(item.shape, len(shares) - 1), item.astype(np.int64)
+    left = np.ones(item.shape, bool)
+    for number, share in enumerate(shares[:-1]):
+        before, after = (((place + more) * share + WHOLE // 2) // WHOLE for more in (0, 1))
+        taken = left & (after > before)
+        part[taken] = number
+        left &= ~taken
+        place = np.where(taken, before, np.where(left, place - before, place))
+    return part, place
+
+
+@dataclass(frozen=True)
+class WeightedText:
+    """Text of one or several corpora, as it is trained on and measured on.
+
+    Every row has as many tokens, so shares of rows are shares of tokens. Each part has its own permutations: each of its
+    windows comes once in each of its epochs, and parts with fewer windows for their weight have more epochs.
+    """
+
+    parts: tuple[TokenFiles, ...]  # of each corpus
+    documents: tuple[Documents, ...]  # held out, of each corpus
+    names: tuple[str, ...]  # of the parts, for messages
+    shares: tuple[int, ...]  # `shares_of` their weights
+    first: FirstTokens  # what a row may begin with (`first_tokens`)
+
+    @property
+    def digest(self) -> str:
+        """Of all that decides the tokens and their order, up to the seed; that of the part where it is alone."""
+        if len(self.parts) == 1:
+            return self.parts[0].digest
+        content = [FORMAT, [part.digest for part in self.parts], self.shares]
+        return hashlib.sha256(json.dumps(content).encode()).hexdigest()
+
+    def described(self, name: Any, tokenizer: Tokenizer) -> dict[str, Any]:
+        """What the record says of text: name, digest, documents and tokens of both sides, tokenizer."""
+        return {
+            "name": name,
+            "digest": self.digest,
+            "train_documents": sum(part.train_documents for part in self.parts),
+            "train_tokens": sum(len(part.train) for part in self.parts),
+            "held_out_documents": sum(part.held_out_documents for part in self.parts),
+            "held_out_tokens": sum(len(part.held_out) for part in self.parts),
+            "tokenizer": tokenizer.name,
+            "tokenizer_digest": tokenizer.digest(),
+        }
+
+    def batch(self, seed: int, step: int, batch: int, length: int) -> Int32[np.ndarray, "{batch} {length}+1"]:
+        """The windows of one training step: `text_rows`, each of the part that it is scheduled for.
+
+        Raises:
+            UserError: when a window is longer than a part.
+        """
+        part, place = scheduled(step * batch + np.arange(batch, dtype=np.int64), self.shares)
+        rows = np.empty((batch, length + 1), np.int32)
+        for number, files in enumerate(self.parts):
+            chosen = part == number
+            # The first part keeps the seed, so that one corpus alone is ordered as a mixture of one.
+            part_seed = seed if number == 0 else int(keyed(seed, np.array([PART_STREAM + number]))[0])
+            rows[chosen] = text_rows(files.train, part_seed, place[chosen], length, self.first)
+        return rows
+
+    def held_out(self, length: int, windows: int, stride: int | None = None) -> HeldOut:
+        """`held_out_windows`, each of the part that it is scheduled for: held-out text has the shares of training text.
+
+        Documents are numbered over all parts. Where a part has too few windows there are as many as keep the shares.
+
+        Raises:
+            UserError: where the held-out text of a part is shorter than one window.
+        """
+        counts = np.array([slot_count(documents, length, self.first, stride) for documents in self.documents])
+        part, place = scheduled(np.arange(windows, dtype=np.int64), self.shares)
+        missing = np.flatnonzero(place >= counts[part])
+        part = part[: missing[0] if len(missing) and counts.all() else windows]
+        drawn = []
+        for number, name in enumerate(self.names):
+            try:
+                drawn.append(held_out_windows(self.documents[number], length, int((part == number).sum()), self.first, stride))
+            except UserError as error:
+                raise error if len(self.names) == 1 else UserError(f"{name}, a part of the mixture: {error}") from error
+        before = np.cumsum([0, *map(len, self.documents)])
+        numbered = [(text.windows, text.counted, text.documents + start) for text, start in zip(drawn, before, strict=False)]
+        order = np.argsort(np.argsort(part, kind="stable"))  # where each row lies behind those of the earlier parts
+        rows, counted, numbers = (np.concatenate(arrays)[order] for arrays in zip(*numbered, strict=True))
+        return HeldOut(rows, counted, numbers, drawn[0].first)
+
+    def held_out_documents(self) -> Iterator[tuple[int, UInt[np.ndarray, "n"], int]]:
+        """Number, ids (EOS included) and bytes of text of whole held-out documents, in keyed order.
+
+        Next comes a document of the part that has had the fewest bytes for its share; the first part without a further
+        document ends them. The order does not depend on the tokenizer.
+        """
+        shares, left = [], 1.0
+        for share in self.shares:
+            shares.append(left * share / WHOLE)
+            left -= shares[-1]
+        orders = [iter(keyed_order(len(documents)).tolist()) for documents in self.documents]
+        before = np.cumsum([0, *map(len, self.documents)]).tolist()
+        given = np.zeros(len(self.parts))
+        while (number := next(orders[part := int(np.argmin(given / shares))], None)) is not None:
+            size = int(self.documents[part].sizes[number])
+            given[part] += size
+            yield before[part] + number, self.documents[part].tokens_of(number), size
 
 
 @dataclass(frozen=True)
@@ -35,7 +172,7 @@ class TextSource:
     def described(self) -> dict[str, Any]:
         corpus = self.data.corpus
         name = corpus.model_dump(mode="json") if isinstance(corpus, Mixture) else listed(corpus)
-        return described_text(name, self.text, self.tokenizer)
+        return self.text.described(name, self.tokenizer)
 
     def inputs(self, seed: int, step: int, batch: int) -> Int32[np.ndarray, "B T"]:
         return self.text.batch(seed, step, batch, self.data.length)
@@ -43,23 +180,8 @@ class TextSource:
     def sample(self, inputs: Int[Array, "B T"], shared: None, batch: int) -> Sample:  # noqa: ARG002
         return Sample(inputs)
 
-    def held_out(self, length: int, windows: int, stride: int | None = None) -> HeldOut:
-        """Windows drawn from all held-out documents, the same for every arm and seed; as many as there are, if fewer.
-
-        With a stride, windows slide: only the last `stride` targets of each count. See `held_out_windows`.
-
-        Raises:
-            UserError: where the held-out text is shorter than one window.
-        """
-        return self.text.held_out(length, windows, stride)
-
-    @property
-    def domains(self) -> dict[str, UInt[np.ndarray, "ids"]]:
-        """Held-out tokens of "code" and of "prose", as far as there are any."""
-        return {domain: documents.ids for domain, documents in by_domain(self.text.documents).items()}
-
     def by_domain(self, length: int, windows: int) -> dict[str, HeldOut]:
-        """As many windows of each domain, drawn as those of `held_out`; a domain without a window is left out.
+        """As many windows of each domain, drawn as those of `WeightedText.held_out`; a domain without a window is left out.
 
         Within a domain the parts of a mixture count by their size.
         """
@@ -96,11 +218,10 @@ class TextSource:
         token of them is a target once; what the last window lacks is filled with EOS, which does not count. The first window
         begins with an EOS, as if a document had ended before it, unless windows have a first token of their own.
         """
-        documents = list(self.text.held_out_documents())
-        covered = list(accumulate(size for _, _, size in documents))
-        documents = documents[: 1 + int(np.searchsorted(covered, count_bytes))]
-        ids = np.concatenate([tokens for _, tokens, _ in documents]).astype(np.int32)
-        numbers = np.repeat([number for number, _, _ in documents], [len(tokens) for _, tokens, _ in documents])
+        numbers, tokens, sizes = zip(*self.text.held_out_documents(), strict=True)
+        count = 1 + int(np.searchsorted(np.cumsum(sizes), count_bytes))
+        ids = np.concatenate(tokens[:count]).astype(np.int32)
+        numbers = np.repeat(numbers[:count], [len(of_document) for of_document in tokens[:count]])
         length, eos = self.data.length, ids[-1]
         rest = -len(ids) % length
         targets = np.pad(ids, (0, rest), constant_values=eos).reshape(-1, length)

@@ -30,8 +30,6 @@ class TokenFiles:
 
     train: UInt[np.ndarray, "train"]
     held_out: UInt[np.ndarray, "held_out"]
-    train_bytes: int  # of their text, EOS apart
-    held_out_bytes: int
     train_documents: int  # how many there are
     held_out_documents: int
     digest: str  # of all that decides the ids
@@ -92,8 +90,7 @@ def token_files(
             raise UserError(f"{folder}: the tokens just written do not read back as written; check the disk")
     shutil.rmtree(place.parts, ignore_errors=True)  # of this run, or of one that was killed at its end
     train, held_out = (np.memmap(place.paths[side], dtype, "r") for side in SIDES)
-    documents = len(divided.train), len(divided.held_out)
-    return TokenFiles(train, held_out, text_bytes["train"], text_bytes["held_out"], *documents, digest)
+    return TokenFiles(train, held_out, len(divided.train), len(divided.held_out), digest)
 
 
 def _intact(place: _Place) -> bool:

@@ -13,36 +13,24 @@ Tell = Callable[[int, int], None]
 
 @dataclass(frozen=True)
 class Computed:
-    """The numbers of a job.
-
-    Attributes:
-        point: arrays by reading.
-        data: what the record says of the data: name, digest and what else is known.
-    """
+    """The numbers of a job."""
 
     point: Point
+    # What the record says of the data: name, digest and what else is known.
     data: Mapping[str, object] = field(default_factory=lambda: {"name": "none"})
 
 
 @dataclass(frozen=True)
 class Job:
-    """One arm: it is computed once and recorded without a seed.
+    """One arm: it is computed once and recorded without a seed."""
 
-    Attributes:
-        name: of the arm, which is the name of its folder.
-        label: what tables call it.
-        settings: everything that decides its numbers, besides the data. It becomes the `config` of the record.
-        compute: gets the recorded points of the jobs in `needs`, by name, and a `Tell`.
-        data_digest: of the data, or None where there are none.
-        needs: earlier jobs of the same study that this one reads the results of.
-    """
-
-    name: str
-    label: str
-    settings: Frozen
+    name: str  # of the arm, which is the name of its folder
+    label: str  # what tables call it
+    settings: Frozen  # everything that decides its numbers, besides the data; it becomes the `config` of the record
+    # Gets the recorded points of the jobs in `needs`, by name, and a `Tell`.
     compute: Callable[[Mapping[str, Point], Tell], Computed]
-    data_digest: str | None = None
-    needs: tuple[str, ...] = ()
+    data_digest: str | None = None  # of the data; None where there are none
+    needs: tuple[str, ...] = ()  # earlier jobs of the same study that this one reads the results of
 
 
 def independent(compute: Callable[..., Computed], *arguments: Any) -> Callable[[Mapping[str, Point], Tell], Computed]:

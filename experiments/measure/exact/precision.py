@@ -35,18 +35,12 @@ def phase_errors(arithmetic: Arithmetic, frequencies: NDArray[np.float64], lengt
     Returns:
         The largest error [rad] for each length.
     """
-    compute = _angles(arithmetic, frequencies)
-    errors, largest, start = [], 0.0, 0
-    for length in lengths:
-        while start < length:
-            positions = np.arange(start, min(start + BLOCK, length))
-            padded = np.pad(positions, (0, BLOCK - len(positions)), mode="edge")  # one compiled program for every block
-            theta = np.asarray(compute(jnp.asarray(padded)), np.float64)[: len(positions)]
-            rotations = (theta - positions[:, None] * frequencies) / (2 * np.pi)
-            largest = max(largest, float(2 * np.pi * np.abs(rotations - np.round(rotations)).max()))
-            start = int(positions[-1]) + 1
-        errors.append(largest)
-    return errors
+    compute, errors = _angles(arithmetic, frequencies), np.empty(0)
+    while len(errors) < lengths[-1]:
+        positions = np.arange(len(errors), len(errors) + BLOCK)
+        rotations = (np.asarray(compute(jnp.asarray(positions)), np.float64) - positions[:, None] * frequencies) / (2 * np.pi)
+        errors = np.append(errors, 2 * np.pi * np.abs(rotations - np.round(rotations)).max(axis=1))
+    return [float(errors[:length].max()) for length in lengths]
 
 
 def _angles(arithmetic: Arithmetic, frequencies: NDArray[np.float64]) -> Callable[[Int[Array, " m"]], Float[Array, "m pairs"]]:

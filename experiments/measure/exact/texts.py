@@ -1,9 +1,8 @@
 """Parallel texts for studies of tokenizers, with the languages in their order, and what a tokenizer makes of them: how many
 tokens a text takes, and how far they reach beside those of the same text in another language."""
 
-import operator
 from collections.abc import Mapping, Sequence
-from dataclasses import astuple, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -62,9 +61,6 @@ class Cost:
     @property
     def characters_per_token(self) -> float:
         return self.characters / self.tokens
-
-    def __add__(self, other: "Cost") -> "Cost":
-        return Cost(*map(operator.add, astuple(self), astuple(other)))
 
 
 def cost(tokenizer: Tokenizer, text: str) -> Cost:

@@ -14,7 +14,7 @@ from leadline.experiments.data.text.corpus import Corpus, Document
 from leadline.experiments.data.text.parallel import described
 from leadline.experiments.data.text.split import corpus_digest
 from leadline.experiments.measure.exact.job import Computed, Job, independent
-from leadline.experiments.measure.exact.texts import Cost, cost, costs, premium_point, texts_of
+from leadline.experiments.measure.exact.texts import costs, premium_point, texts_of
 from leadline.experiments.records.measurement import Point, reading, scalars
 from leadline.experiments.runtime.errors import UserError
 from leadline.tokenization.bpe.tokenizer import train_bpe_on_counts
@@ -129,24 +129,24 @@ def wordpiece_jobs(exact: WordPieceComparison, corpus: Corpus) -> list[Job]:
 
 def _wordpiece(settings: WordPieceSettings, train: Sequence[Document], held_out: Sequence[Document], digest: str) -> Computed:
     texts, others = ([document.text.decode() for document in side] for side in (train, held_out))
+    sides = {"train_bytes": train, "held_out_bytes": held_out}
+    sizes = {name: sum(len(document.text) for document in side) for name, side in sides.items()}
     point: Point = {}
     try:
         trained = train_wordpiece(texts, settings.vocabularies[-1], settings.criterion, minimum_count=settings.minimum_count)
         for size in settings.vocabularies:
             tokenizer = trained.tokenizer(size)
-            whole = sum((cost(tokenizer, text) for text in others), Cost(0, 0, 0, 0))
+            ids = np.concatenate(tokenizer.encode_batch(others))
             numbers = {
-                "tokens": whole.tokens,
-                "bytes_per_token": whole.bytes_per_token,
-                "unknown_share": whole.unknown / whole.tokens,
-                "used_share": len(np.unique(np.concatenate(tokenizer.encode_batch(others)))) / size,
+                "tokens": len(ids),
+                "bytes_per_token": sizes["held_out_bytes"] / len(ids),
+                "unknown_share": np.mean(ids == tokenizer.specials.unk),
+                "used_share": len(np.unique(ids)) / size,
                 "unigram_bits": unigram_bits(tokenizer, texts),
             }
             point |= scalars(numbers, vocabulary=size)
     except ValueError as error:
         raise UserError(f"wordpiece.vocabularies: {error}") from error
-    sides = {"train_bytes": train, "held_out_bytes": held_out}
-    sizes = {name: sum(len(document.text) for document in side) for name, side in sides.items()}
     return Computed(point, {"name": "stdlib", "digest": digest, **sizes})
 
 

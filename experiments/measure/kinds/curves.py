@@ -14,7 +14,7 @@ from leadline.experiments.config.data import BackcopyData, Data, MixedData, Retr
 from leadline.experiments.config.measure import Measure
 from leadline.experiments.config.study import Arm
 from leadline.experiments.data.backcopy import Backcopy, BackcopySource, bigram_queries, oracle_loss, trigger_queries
-from leadline.experiments.data.mixed import MixedSource
+from leadline.experiments.data.recall import MixedSource
 from leadline.experiments.data.retrieval.source import RetrievalSource
 from leadline.experiments.data.sample import Sample
 from leadline.experiments.data.text.source import TextSource
@@ -86,15 +86,15 @@ class TextCurve(Curve):
     """Loss, bits per byte and layer statistics of windows of the training length; sinks of windows of measure.sink.length."""
 
     def batches(self, source: TextSource, arm: Arm) -> TextBatches:
-        windows = source.held_out(arm.data.length, arm.measure.windows).windows
+        windows = source.text.held_out(arm.data.length, arm.measure.windows).windows
         lost = 0.0 if source.tokenizer.lossless else math.nan
         sizes = token_sizes(source.tokenizer, source.vocabulary)[windows[:, 1:]] + lost
-        sinks = source.held_out(arm.measure.sink.length, arm.measure.windows).windows
+        sinks = source.text.held_out(arm.measure.sink.length, arm.measure.windows).windows
         return TextBatches(*in_batches((windows, sizes.astype(np.float32))), in_batches(sinks))
 
     def evaluated(self, source: TextSource, arm: Arm) -> Point:
         lengths = {arm.data.length, arm.measure.sink.length}
-        texts = {length: source.held_out(length, arm.measure.windows) for length in lengths}
+        texts = {length: source.text.held_out(length, arm.measure.windows) for length in lengths}
         return {key: value for length, text in texts.items() for key, value in evaluated(text, length=length).items()}
 
     def domains(self, source: TextSource, arm: Arm) -> dict[str, Int[np.ndarray, "C B S_and_1"]]:
@@ -172,11 +172,11 @@ class MixedCurve(Curve):
     """The loss on text, and loss and accuracy on the answers of recall."""
 
     def batches(self, source: MixedSource, arm: Arm) -> MixedBatches:
-        windows = source.held_out(arm.data.length, arm.measure.windows).windows
+        windows = source.text.held_out(arm.data.length, arm.measure.windows).windows
         return MixedBatches(in_batches(windows), in_batches(source.held_out_recall(arm.data.length, arm.measure.windows)))
 
     def evaluated(self, source: MixedSource, arm: Arm) -> Point:
-        return evaluated(source.held_out(arm.data.length, arm.measure.windows), length=arm.data.length)
+        return evaluated(source.text.held_out(arm.data.length, arm.measure.windows), length=arm.data.length)
 
     def statistics(self, evaluate: Evaluation, batches: MixedBatches, shared: None, measure: Measure) -> Statistics:  # noqa: ARG002
         losses, _ = evaluate(batches.tokens)

@@ -31,7 +31,7 @@ def perplexity(models: Models, settings: PerplexityMeasure) -> list[Point]:
     One program a length serves all models, seeds and tables of one structure.
     """
     points: list[Point] = [{} for _ in models.arms]
-    longest = models.source.held_out(max(settings.lengths), settings.windows, settings.stride)
+    longest = models.source.text.held_out(max(settings.lengths), settings.windows, settings.stride)
     for length in settings.lengths:
         text = longest.ending(length)
         edges = position_edges(length)

@@ -11,7 +11,7 @@ from leadline.experiments.config.study import Arm
 from leadline.experiments.data.sample import Sample
 from leadline.experiments.measure.evaluate import Models, evaluate, in_batches
 from leadline.experiments.measure.kinds.retrieval import hits
-from leadline.experiments.measure.perplexity import evaluated, perplexities
+from leadline.experiments.measure.perplexity import bin_means, evaluated, perplexities
 from leadline.experiments.records.measurement import Point, reading, scalars
 from leadline.model.base_bound.sums import first_violation
 from leadline.model.decoder import Decoder
@@ -27,7 +27,7 @@ def recall(models: Models, settings: RecallMeasure) -> list[Point]:
     One program a length serves all models: their bases are values.
     """
     points: list[Point] = [{reading("predicted_reach"): np.asarray(predicted_reach(arm))} for arm in models.arms]
-    longest = models.source.held_out(max(settings.lengths), settings.windows)
+    longest = models.source.text.held_out(max(settings.lengths), settings.windows)
     for length in settings.lengths:
         text = longest.ending(length)
         rows = models.source.held_out_recall(length, settings.rows)
@@ -63,7 +63,8 @@ def _recalled(hit: np.ndarray, rows: Sample, arm: Arm) -> Point:
     is_answer = evidence >= 0
     distance = (np.arange(length)[None] - evidence)[is_answer]
     answers, recalled = (np.bincount(distance, weights, length).astype(np.float64) for weights in (None, hit[is_answer]))
-    shares, counts = accuracy(binned(recalled), binned(answers)), binned(answers)
+    counts = binned(answers)
+    shares = bin_means(binned(recalled), counts)
     reach = float(measured_reach(shares, 1 / arm.data.values, length))  # pyright: ignore[reportAttributeAccessIssue]
     counted = {"recall_accuracy": recalled.sum() / answers.sum(), "answers": answers.sum(), "reach": reach}
     point = scalars(counted, length=length)
@@ -96,11 +97,6 @@ def binned(counts: Int[np.ndarray, " T"] | Float[np.ndarray, " T"]) -> Float[np.
     upper = distance_edges(len(counts))
     bins = zip([0, *upper[:-1]], upper, strict=True)
     return np.array([counts[low + 1 : high + 1].sum() for low, high in bins], np.float64)
-
-
-def accuracy(recalled: Float[np.ndarray, " bins"], answers: Float[np.ndarray, " bins"]) -> Float[np.ndarray, " bins"]:
-    """The share of answers that is right; NaN where there are none."""
-    return np.divide(recalled, answers, out=np.full(len(answers), np.nan), where=answers > 0)
 
 
 def measured_reach(shares: Float[np.ndarray, " bins"], chance: float, length: int) -> int:

@@ -32,8 +32,8 @@ FINALS: Mapping[str, Callable[[Models, Any], list[Point]]] = {
 }
 # What raises UserError, before anything is trained, where the held-out data of a source do not suffice for a table.
 CHECKS: Mapping[str, Callable[[Any, Any], object]] = {
-    "perplexity": lambda source, table: source.held_out(max(table.lengths), 1, table.stride),
-    "recall": lambda source, table: [source.held_out(length, 1) for length in table.lengths],
+    "perplexity": lambda source, table: source.text.held_out(max(table.lengths), 1, table.stride),
+    "recall": lambda source, table: [source.text.held_out(length, 1) for length in table.lengths],
     "retrieval": lambda source, table: [
         jax.eval_shape(partial(source.questions, task, length, table.depths, table.rows))
         for length in table.lengths

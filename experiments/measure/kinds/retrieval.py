@@ -11,6 +11,7 @@ from leadline.experiments.data.retrieval.source import grid, sizes_asked
 from leadline.experiments.data.retrieval.vocabulary import AT_A_DEPTH, OF_A_SIZE
 from leadline.experiments.data.sample import Sample
 from leadline.experiments.measure.evaluate import Models, in_batches
+from leadline.experiments.measure.perplexity import bin_means
 from leadline.experiments.records.measurement import Dim, Point, reading, scalars
 
 # Of the depths, the first and last eighth are the ends, and the quarter around the half is the middle.
@@ -19,9 +20,9 @@ ENDS = 8
 
 def retrieval(models: Models, settings: RetrievalMeasure) -> list[Point]:
     """Every task at every length. One program a length serves all models, seeds and tasks."""
-    source, points, asked = models.source, [Point() for _ in models.arms], (settings.depths, settings.rows)
+    source, points, shape = models.source, [Point() for _ in models.arms], (settings.depths, settings.rows)
     for length in settings.lengths:
-        samples = {task: jax.device_get(source.questions(task, length, *asked)) for task in source.data.tasks}
+        samples = {task: jax.device_get(source.questions(task, length, *shape)) for task in source.data.tasks}
         batches = in_batches(np.concatenate([sample.tokens for sample in samples.values()]))
         results = models.evaluated(f"retrieval at {length}", batches, hits, length)
         for point, hit in zip(points, results, strict=True):
@@ -99,9 +100,8 @@ def by_bin(
 
     Places that are NaN or outside are not counted. The share of an empty bin is NaN.
     """
-    counts = np.histogram(place[np.isfinite(place)], edges)[0]
-    hit = np.histogram(place[np.isfinite(place) & right], edges)[0]
-    return np.divide(hit, counts, out=np.full(len(counts), np.nan), where=counts > 0), counts
+    hit, counts = (np.histogram(place[chosen & np.isfinite(place)], edges)[0] for chosen in (right, True))
+    return bin_means(hit, counts), counts
 
 
 def grid_edges(points: int) -> Float64[np.ndarray, "{points}+1"]:

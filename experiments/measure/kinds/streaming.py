@@ -8,9 +8,9 @@ import numpy as np
 from jaxtyping import Array, Float, Int
 
 from leadline.experiments.config.measure import StreamingMeasure
-from leadline.experiments.data.text.stream import mean_by_place, mean_of_stream, recomputed_windows
+from leadline.experiments.data.text.held_out import recomputed_windows
 from leadline.experiments.measure.evaluate import Models
-from leadline.experiments.measure.perplexity import exponential, position_edges
+from leadline.experiments.measure.perplexity import exponential, mean_by_place, mean_of_stream, position_edges
 from leadline.experiments.records.measurement import Dim, Point, reading
 from leadline.model.cache.ring import ring_cache
 from leadline.model.decoder import Decoder, DecoderConfig, extend
@@ -70,13 +70,8 @@ def stream_losses(
 ) -> Float[Array, "C T"]:
     """The loss [nats] of every target of one text through a cache of T entries, inside a compiled program.
 
-    Args:
-        params: the weights.
-        tables: of the positions.
-        policy: of the cache.
-        chunks: inputs and targets, as many at once as the cache has entries.
-        cfg: the structure.
-        most_initial: room for initial tokens.
+    `chunks` are inputs and targets, as many at once as the cache has entries, in which there is room for `most_initial` initial
+    tokens.
     """
     size, block = chunks[0].shape[1], cfg.block
     room = (most_initial, size)

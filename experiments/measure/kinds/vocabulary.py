@@ -7,6 +7,7 @@ import numpy as np
 from jaxtyping import Array, Float, Int, UInt
 
 from leadline.experiments.config.measure import VocabularyMeasure
+from leadline.experiments.data.text.held_out import by_domain
 from leadline.experiments.measure.evaluate import Models
 from leadline.experiments.measure.perplexity import evaluated
 from leadline.experiments.records.measurement import Point, scalars
@@ -31,8 +32,8 @@ def vocabulary(models: Models, settings: VocabularyMeasure) -> list[Point]:
     rare_ids, rare_tokens = rare_shares(train, held_out)
     use = {"vocabulary_size": float(source.tokenizer.vocabulary_size), "rare_ids": rare_ids, "rare_tokens": rare_tokens}
     common = scalars(use | {"bytes_per_token": sizes.sum() / len(targets)}) | evaluated(text, of="bits_per_byte")
-    for domain, ids in source.domains.items():
-        common |= scalars({"unknown_share": unknown_share(ids, source.tokenizer.specials.unk)}, domain=domain)
+    for domain, documents in by_domain(source.text.documents).items():
+        common |= scalars({"unknown_share": unknown_share(documents.ids, source.tokenizer.specials.unk)}, domain=domain)
     lost = 0.0 if source.tokenizer.lossless else math.nan
     points = []
     for params, losses in zip(models.params, results, strict=True):
@@ -68,9 +69,7 @@ def bits_per_byte(
 def rare_shares(train: Int[np.ndarray, " V"], held_out: Int[np.ndarray, " V"]) -> tuple[float, float]:
     """Share of the ids that occur less than RARE times in training, and share of the held-out tokens that are such ids.
 
-    Args:
-        train: occurrences of every id in the training text.
-        held_out: in the held-out text.
+    Both arguments are occurrences of every id.
     """
     rare = train < RARE
     return float(np.mean(rare)), float(np.sum(held_out[rare]) / np.sum(held_out))

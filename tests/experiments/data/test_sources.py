@@ -11,7 +11,7 @@ import pytest
 from leadline.experiments.config.data import BackcopyData, Data, MixedData, Mixture, MixturePart, RetrievalData, TextData
 from leadline.experiments.config.tokenizer import Bpe
 from leadline.experiments.data.backcopy import BackcopySource
-from leadline.experiments.data.mixed import recall_task
+from leadline.experiments.data.recall import recall_task
 from leadline.experiments.data.retrieval.source import RetrievalSource
 from leadline.experiments.data.sample import Sample
 from leadline.experiments.data.source import open_source, vocabulary_size
@@ -81,7 +81,7 @@ def _held_out(source: Any) -> np.ndarray:
         case RetrievalSource():
             return np.asarray(source.held_out(BATCH).tokens)
         case _:
-            return source.held_out(LENGTH, 30).windows
+            return source.text.held_out(LENGTH, 30).windows
 
 
 def test_what_is_held_out_is_the_same_for_all_and_no_training_row(source: Any, batches: list[Sample]) -> None:
@@ -109,10 +109,10 @@ def test_half_of_a_mixed_batch_is_text_and_half_recall_and_so_is_its_loss(books:
     np.testing.assert_array_equal(batch.tokens[:half], text.inputs(1, 4, half))
     assert batch.tokens[:half].max() < ByteTokenizer().vocabulary_size <= batch.tokens[half:].min()
     assert batch.tokens.max() == mixed.vocabulary - 1 == recall_task(mixed.data).marker
-    asked = np.asarray(batch.evidence) >= 0
-    assert (asked.any(axis=1) == (np.arange(BATCH) >= half)).all()
+    is_answer = np.asarray(batch.evidence) >= 0
+    assert (is_answer.any(axis=1) == (np.arange(BATCH) >= half)).all()
     losses = np.random.default_rng(0).uniform(size=(BATCH, LENGTH)).astype(np.float32)
-    expected = (losses[:half].mean() + losses[asked].mean()) / 2
+    expected = (losses[:half].mean() + losses[is_answer].mean()) / 2
     np.testing.assert_allclose(mean_loss(jax.numpy.asarray(losses), jax.numpy.asarray(batch.weights)), expected, rtol=1e-5)
     rows = mixed.held_out_recall(LENGTH, half)
     jax.tree.map(np.testing.assert_array_equal, mixed.held_out_recall(LENGTH, half), rows)

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from leadline.experiments.config.position import Alibi
+from leadline.experiments.measure import perplexity, sinks
 from leadline.experiments.measure.bound import bound_report
 from leadline.experiments.measure.exact.base_bound import fitted
 from leadline.experiments.measure.exact.texts import Cost, cost, costs, gini, relative
@@ -18,16 +19,6 @@ from leadline.experiments.measure.exact.training import shares, unigram_bits
 from leadline.experiments.measure.kinds import recall, retrieval
 from leadline.experiments.measure.kinds.vocabulary import bits_per_byte, rare_shares, token_sizes, unknown_share
 from leadline.experiments.measure.layers import gate_mean, massive_activations, median_of_sizes
-from leadline.experiments.measure.perplexity import last_perplexity, position_edges, token_perplexity
-from leadline.experiments.measure.sinks import (
-    active_dormant_share,
-    dormant_share,
-    first_norm_ratio,
-    key_cosines,
-    logit_gap,
-    share_outside,
-    sink_rate,
-)
 from leadline.experiments.measure.trained import early_decoding, gradient_norms
 from leadline.experiments.runtime.errors import UserError
 from leadline.tokenization.byte import ByteTokenizer
@@ -43,6 +34,7 @@ PLACES = np.array([0.0, 0.2, 0.5, 1.0, NAN])
 TARGETS = jnp.asarray([[1, 2, 3], [1, 2, 3], [1, 2, 3], [0, 2, 3]], jnp.int32)
 SCORES = jnp.asarray(np.eye(4, dtype=np.float32)[[[1, 2, 3], [0, 2, 3], [1, 2, 0], [0, 2, 3]]] * 3 - 1)
 ASKED = jnp.asarray([[0, 1, 1]] * 3 + [[1, 1, 1]], jnp.float32)  # the second row is wrong where nothing was asked
+DECADES, SAMPLED = np.array([0, 10, 100, 1000]), np.array([3, 4, 50, 7])
 HALF_OCTAVES = [2, 4, 5, 8, 11, 16, 22, 32, 45, 64, 90, 128, 181, 256, 362, 512, 724, 1024, 1448, 2048]
 
 
@@ -56,23 +48,25 @@ BY_HAND: dict[str, tuple[Callable[[], Any], Any]] = {
         lambda: median_of_sizes(jnp.array([[1, NAN, 3], [INF, 1, INF], [2, INF, 1]], jnp.float32)),
         [NAN, INF, 2],
     ),
-    "a cosine with nothing": (lambda: key_cosines(NAUGHT, ONES, start=1)[1], [0, 0]),
+    "a cosine with nothing": (lambda: sinks.key_cosines(NAUGHT, ONES, start=1)[1], [0, 0]),
     "a gate at the threshold": (lambda: gate_mean(jnp.full((1, 1, 1), 0.1) < 0.1), [0]),
-    "a sink at the threshold": (lambda: sink_rate(jnp.array([[[4.0, 0, 0, 0]]]), token=1, epsilon=1.0), [0]),
-    "the last token": (lambda: sink_rate(jnp.array([[[0, 0, 0, 0.5]]]), token=4, epsilon=0.49), [1]),
+    "a sink at the threshold": (lambda: sinks.sink_rate(jnp.array([[[4.0, 0, 0, 0]]]), token=1, epsilon=1.0), [0]),
+    "the last token": (lambda: sinks.sink_rate(jnp.array([[[0, 0, 0, 0.5]]]), token=4, epsilon=0.49), [1]),
     # Of shares 1 and 0 one is above 0.3, and so is their mean.
-    "the indicator before the mean": (lambda: sink_rate(jnp.array([[[2.0, 0]], [[0.0, 0]]]), token=1, epsilon=0.3), [0.5]),
-    "dormant heads": (lambda: dormant_share(PROSE, threshold=0.5), 3 / 6),  # what is at the threshold is not above it
-    "heads dormant in one domain": (lambda: active_dormant_share(PROSE, CODE, threshold=0.5), 2 / 6),
-    "heads dormant in both": (lambda: active_dormant_share(PROSE, PROSE, threshold=0.5), 0),
+    "the indicator before the mean": (lambda: sinks.sink_rate(jnp.array([[[2, 0.0]], [[0, 0]]]), token=1, epsilon=0.3), [0.5]),
+    "dormant heads": (lambda: sinks.dormant_share(PROSE, threshold=0.5), 3 / 6),  # what is at the threshold is not above it
+    "heads dormant in one domain": (lambda: sinks.active_dormant_share(PROSE, CODE, threshold=0.5), 2 / 6),
+    "heads dormant in both": (lambda: sinks.active_dormant_share(PROSE, PROSE, threshold=0.5), 0),
     "an even guess before a sure answer": (lambda: early_decoding(jnp.stack([EVEN, SURE]), jnp.asarray), [np.log(4), 0]),
     "an even guess before odds": (lambda: early_decoding(jnp.stack([EVEN, ODDS]), jnp.asarray), [0.75 * np.log(3), 0]),
     "an answer that is ruled out": (lambda: early_decoding(jnp.stack([SURE, EVEN]), jnp.asarray), [INF, 0]),
     "sums of bfloat16": (lambda: gradient_norms(jnp.ones((1, 512), jnp.bfloat16)) ** 2, [512]),  # bfloat16 stops at 256
-    "losses that overflow": (lambda: token_perplexity(np.full((1, 2), 1e4), np.ones((1, 2), bool)), INF),
-    "losses that are no numbers": (lambda: token_perplexity(np.array([[NAN, 1.0]]), np.ones((1, 2), bool)), NAN),
-    "half-octaves of 16 places": (lambda: position_edges(16), [0, 1, 2, 3, 4, 6, 8, 11, 16]),
-    "half-octaves of 20 places": (lambda: position_edges(20), [0, 1, 2, 3, 4, 6, 8, 11, 16, 20]),
+    "losses that overflow": (lambda: perplexity.token_perplexity(np.full((1, 2), 1e4), np.ones((1, 2), bool)), INF),
+    "losses that are no numbers": (lambda: perplexity.token_perplexity(np.array([[NAN, 1.0]]), np.ones((1, 2), bool)), NAN),
+    "half-octaves of 16 places": (lambda: perplexity.position_edges(16), [0, 1, 2, 3, 4, 6, 8, 11, 16]),
+    "half-octaves of 20 places": (lambda: perplexity.position_edges(20), [0, 1, 2, 3, 4, 6, 8, 11, 16, 20]),
+    "means of places": (lambda: perplexity.mean_by_place(np.array([1, 2, 5, 3], np.float32), SAMPLED, DECADES), [2, 5, NAN]),
+    "bins by their size": (lambda: perplexity.mean_of_stream(DECADES, np.array([2.0, 5.0, NAN])), (10 * 2 + 90 * 5) / 100),
     "sizes of bytes, specials and ids beyond": (lambda: token_sizes(ByteTokenizer(), 300), [1] * 256 + [0] * 44),
     "bits of a byte and of a token of two": (lambda: bits_per_byte(BITS, np.array([[1.0, 2.0]])), 2 / 3),
     "bits of an EOS, which has no byte": (lambda: bits_per_byte(BITS, np.array([[1.0, 0.0]])), 2),
@@ -91,7 +85,7 @@ BY_HAND: dict[str, tuple[Callable[[], Any], Any]] = {
     ),
     "half-octaves of distance": (lambda: recall.distance_edges(2048), HALF_OCTAVES),
     "distances above the edge before": (lambda: recall.binned(np.arange(12.0)), [3, 7, 5, 6 + 7 + 8, 9 + 10 + 11, 0]),
-    "accuracy of nothing": (lambda: recall.accuracy(np.array([3.0, 0.0]), np.array([4.0, 0.0])), [0.75, NAN]),
+    "accuracy of nothing": (lambda: perplexity.bin_means(np.array([3.0, 0.0]), np.array([4.0, 0.0])), [0.75, NAN]),
     "recall that never falls reaches all": (lambda: reach(0.9, 1.0, 1.0, 1.0, 1.0), 10),
     "half of what is above chance": (lambda: reach(1.0, 1.0, 0.7, 0.6, 0.3), 5),  # of 1, that is 0.625
     "recall that falls for a while": (lambda: reach(1.0, 1.0, 0.6, 1.0, 1.0), 4),
@@ -119,25 +113,25 @@ ALIBI = arm("alibi", "text", ROPE.model_copy(update={"position": Alibi()}))
 TWO: dict[str, Cost] = {"eng": Cost(1, 1, 1, 0), "mya": Cost(1, 1, 1, 0)}
 WINDOWS = np.ones((3, 10))
 WRONG: dict[str, Callable[[], Any]] = {
-    f"queries from 0 on: the first may be from 1 to 4 {FIVE}": lambda: key_cosines(ONES, ONES, start=0),
-    f"queries from 5 on: the first may be from 1 to 4 {FIVE}": lambda: key_cosines(ONES, ONES, start=5),
-    f"queries from 1 on: the first may be from 2 to 4 {FIVE}": lambda: logit_gap(ONES, ONES, scale=1.0, start=1),
-    "3 query heads cannot share 2 key heads: it must divide them": lambda: key_cosines(THREE, ONES, start=1),
-    "3 query heads cannot share 2 key heads": lambda: logit_gap(THREE, ONES, scale=1.0, start=2),
-    "a text of one token has no keys beside the first": lambda: share_outside(ONES[:, :1]),
-    "the share of energy, 0.0, is not between 0 and 1": lambda: share_outside(ONES, energy=0.0),
-    "the share of energy, 1.0, is not between 0 and 1": lambda: share_outside(ONES, energy=1.0),
+    f"queries from 0 on: the first may be from 1 to 4 {FIVE}": lambda: sinks.key_cosines(ONES, ONES, start=0),
+    f"queries from 5 on: the first may be from 1 to 4 {FIVE}": lambda: sinks.key_cosines(ONES, ONES, start=5),
+    f"queries from 1 on: the first may be from 2 to 4 {FIVE}": lambda: sinks.logit_gap(ONES, ONES, scale=1.0, start=1),
+    "3 query heads cannot share 2 key heads: it must divide them": lambda: sinks.key_cosines(THREE, ONES, start=1),
+    "3 query heads cannot share 2 key heads": lambda: sinks.logit_gap(THREE, ONES, scale=1.0, start=2),
+    "a text of one token has no keys beside the first": lambda: sinks.share_outside(ONES[:, :1]),
+    "the share of energy, 0.0, is not between 0 and 1": lambda: sinks.share_outside(ONES, energy=0.0),
+    "the share of energy, 1.0, is not between 0 and 1": lambda: sinks.share_outside(ONES, energy=1.0),
     "the 0 largest activations of a sequence that has 8": lambda: massive_activations(ONES[:, 0], 0),
     "the 9 largest activations of a sequence that has 8": lambda: massive_activations(ONES[:, 0], 9),
-    "token 0 of the sink rate is not among the 4 tokens of the text": lambda: sink_rate(ONES[0], token=0, epsilon=0.3),
-    "token 5 of the sink rate is not among the 4 tokens of the text": lambda: sink_rate(ONES[0], token=5, epsilon=0.3),
-    "no token at or behind 5: the text has 5": lambda: first_norm_ratio(ONES, start=5),
-    "no token at or behind -1: the text has 5": lambda: first_norm_ratio(ONES, start=-1),
+    "token 0 of the sink rate is not among the 4 tokens of the text": lambda: sinks.sink_rate(ONES[0], token=0, epsilon=0.3),
+    "token 5 of the sink rate is not among the 4 tokens of the text": lambda: sinks.sink_rate(ONES[0], token=5, epsilon=0.3),
+    "no token at or behind 5: the text has 5": lambda: sinks.first_norm_ratio(ONES, start=5),
+    "no token at or behind -1: the text has 5": lambda: sinks.first_norm_ratio(ONES, start=-1),
     f"{AXES} []": lambda: gradient_norms({}),
     f"{AXES} [(2,), (3,)]": lambda: gradient_norms((jnp.ones(2), jnp.ones((3, 2)))),
     f"{AXES} [()]": lambda: gradient_norms(jnp.float32(1)),
-    "the last 0 positions of a window of 10": lambda: last_perplexity(WINDOWS, WINDOWS > 0, 0),
-    "the last 11 positions of a window of 10": lambda: last_perplexity(WINDOWS, WINDOWS > 0, 11),
+    "the last 0 positions of a window of 10": lambda: perplexity.last_perplexity(WINDOWS, WINDOWS > 0, 0),
+    "the last 11 positions of a window of 10": lambda: perplexity.last_perplexity(WINDOWS, WINDOWS > 0, 11),
     "a grid of 1 points": lambda: retrieval.grid_edges(1),
     "arm alibi has no RoPE": lambda: recall.predicted_reach(ALIBI),
     "the byte tokenizer finds no token": lambda: cost(ByteTokenizer(), ""),

@@ -121,6 +121,10 @@ FORMULAS = {
         (((4, 2, 6), P("data", None, None)),),
         in_float32=False,
     ),
+    "mean loss": Formula(mean_loss, lambda x: x.mean(), (MASS,), False),
+    "mean loss of some": Formula(
+        lambda x: mean_loss(x, jnp.asarray(LATER)), lambda x: x[LATER].mean(), (((4, 6), P("data", None)),), in_float32=False
+    ),
     "sink rate": Formula(
         lambda x: sink_rate(x, token=3, epsilon=0.1),
         lambda x: np.mean(x[..., 2] / 4 > 0.1, axis=0),  # 4 of 6 queries see the third token
@@ -143,10 +147,10 @@ def test_a_statistic_is_that_of_a_loop(name: str, spread: bool) -> None:
     with jax.set_mesh(mesh):
         numbers = [jnp.asarray(rng.standard_normal(shape), jnp.bfloat16 if half else jnp.float32) for shape, _ in inputs]
         placed = [jax.device_put(x, NamedSharding(mesh, spec)) for x, (_, spec) in zip(numbers, inputs, strict=True)]
-        found = jax.device_get(jax.jit(measure)(*placed))
+        values = jax.device_get(jax.jit(measure)(*placed))
     of_numpy = expected(*(np.asarray(x, np.float64) for x in numbers))
-    assert all(leaf.dtype == np.float32 for leaf in jax.tree.leaves(found))
-    jax.tree.map(lambda ours, theirs: np.testing.assert_allclose(ours, theirs, rtol=1e-4, atol=1e-6), found, of_numpy)
+    assert all(leaf.dtype == np.float32 for leaf in jax.tree.leaves(values))
+    jax.tree.map(lambda ours, theirs: np.testing.assert_allclose(ours, theirs, rtol=1e-4, atol=1e-6), values, of_numpy)
 
 
 median = jax.jit(layers.median_of_sizes)
@@ -159,10 +163,10 @@ SIZES = st.floats(0, 2**100, width=32, allow_subnormal=False) | st.sampled_from(
 @settings(max_examples=200)
 @given(arrays.arrays(np.float32, SHAPES, elements=SIZES))
 def test_median_is_that_of_numpy_bit_for_bit(size: np.ndarray) -> None:
-    found, expected = np.array(median(jnp.asarray(size))), np.median(size, axis=1).astype(np.float32)
-    for numbers in (found, expected):  # XLA may flush what is below the normal numbers
+    values, expected = np.array(median(jnp.asarray(size))), np.median(size, axis=1).astype(np.float32)
+    for numbers in (values, expected):  # XLA may flush what is below the normal numbers
         numbers[np.abs(numbers) < np.finfo(np.float32).tiny] = 0
-    np.testing.assert_array_equal(found.view(np.int32), expected.view(np.int32))
+    np.testing.assert_array_equal(values.view(np.int32), expected.view(np.int32))
 
 
 def test_memory_is_linear_in_the_length_and_of_one_layer_of_logits() -> None:
@@ -171,21 +175,13 @@ def test_memory_is_linear_in_the_length_and_of_one_layer_of_logits() -> None:
         jax.make_jaxpr(lambda q, k: key_cosines(q, k, start=1))(*shapes),
         jax.make_jaxpr(lambda q, k: logit_gap(q, k, scale=1.0, start=2))(*shapes),
     ]
-    assert max(made.aval.size for program in programs for line in program.eqns for made in line.outvars) == 97 * 6 * 4
+    assert max(variable.aval.size for program in programs for line in program.eqns for variable in line.outvars) == 97 * 6 * 4
     program = str(jax.make_jaxpr(lambda x: early_decoding(x, lambda h: h @ jnp.ones((4, 7))))(jnp.ones((5, 2, 3, 4))))
     assert "f32[2,3,7]" in program
     assert "f32[5,2,3,7]" not in program
 
 
 LOSSES = np.random.default_rng(0).gamma(2.0, size=(3, 10)).astype(np.float32)
-
-
-def test_mean_loss_weighs_tokens_equally() -> None:
-    assert mean_loss(jnp.asarray(LOSSES)) == pytest.approx(LOSSES.mean(), rel=1e-6)
-    chosen = np.zeros(LOSSES.shape, bool)
-    chosen[0, :7] = True
-    chosen[1, 2] = True
-    assert mean_loss(jnp.asarray(LOSSES), jnp.asarray(chosen)) == pytest.approx(LOSSES[chosen].mean(), rel=1e-6)
 
 
 @settings(max_examples=60)

@@ -9,17 +9,9 @@ import numpy as np
 import pytest
 from scipy import special
 
+from leadline.experiments.measure import trained
 from leadline.experiments.measure.evaluate import Statistics
 from leadline.experiments.measure.perplexity import mean_loss
-from leadline.experiments.measure.trained import (
-    ALL_HEADS,
-    attention_map,
-    attention_maps,
-    early_divergence,
-    interventions,
-    loss_changes,
-    loss_gradient_norms,
-)
 from leadline.experiments.records.measurement import reading
 from leadline.model.attention.attention import attention
 from leadline.model.attention.normalizers import NORMALIZERS
@@ -57,7 +49,7 @@ def loss_of(p: Decoder) -> float:
     return float(np.mean([losses_of(p, jnp.asarray(batch)) for batch in BATCHES]))
 
 
-run = jax.jit(partial(loss_changes, cfg=CONFIG, losses=losses, hidden=(1, 3)))
+run = jax.jit(partial(trained.loss_changes, cfg=CONFIG, losses=losses, hidden=(1, 3)))
 
 
 def changes(p: Decoder) -> Statistics:
@@ -78,7 +70,7 @@ def test_changes_are_those_of_models_changed_by_hand() -> None:
         rest = np.mean([np.asarray(losses_of(p, jnp.asarray(b[:, count:]))) for b in BATCHES])
         change = gains[reading("loss_change", intervention="hidden", tokens=count)]
         assert change == pytest.approx(rest - whole, abs=1e-5)
-    for intervention in ALL_HEADS:
+    for intervention in trained.ALL_HEADS:
         assert abs(gains[reading("loss_change", intervention=intervention)]) > 1e-4
 
 
@@ -90,16 +82,16 @@ def test_a_model_whose_heads_send_nothing_does_not_change() -> None:
 
 
 def test_every_intervention_differs_from_none_in_its_own_field() -> None:
-    rows = interventions(CONFIG)
+    rows = trained.interventions(CONFIG)
     together = {name: np.asarray(getattr(rows, name)[:4]).mean(axis=(1, 2)).tolist() for name in vars(rows)}
-    # Of none, and of each of ALL_HEADS.
+    # Of none, and of each of trained.ALL_HEADS.
     assert together == {"head": [1, 1, 1, 1], "first_value": [1, 0, 0, 1], "mean_value": [0, 0, 1, 0], "forced": [0, 0, 0, 1]}
     np.testing.assert_array_equal(rows.head[4:].reshape(8, 8), 1 - np.eye(8))
 
 
 def test_gradient_norms_are_those_of_the_loss() -> None:
     p, tokens = weights(), jnp.asarray(BATCHES[0])
-    norms = jax.jit(partial(loss_gradient_norms, cfg=CONFIG))(p, position_tables(2, 4, 8), tokens)
+    norms = jax.jit(partial(trained.loss_gradient_norms, cfg=CONFIG))(p, position_tables(2, 4, 8), tokens)
     slopes = jax.grad(lambda blocks: jnp.mean(losses_of(replace(p, blocks=blocks), tokens)))(p.blocks)
     for layer in range(2):
         squares = sum(float(np.sum(np.square(leaf[layer]))) for leaf in jax.tree.leaves(slopes))
@@ -110,7 +102,7 @@ def test_early_decoding_is_what_the_first_layers_alone_predict() -> None:
     p = weights()
     first, cut = replace(p, blocks=jax.tree.map(lambda leaf: leaf[:1], p.blocks)), replace(CONFIG, layers=1)
     ids = jnp.asarray(BATCHES[..., :-1])
-    divergences = jax.jit(partial(early_divergence, cfg=CONFIG))(p, position_tables(2, 4, 8), jnp.asarray(BATCHES))
+    divergences = jax.jit(partial(trained.early_divergence, cfg=CONFIG))(p, position_tables(2, 4, 8), jnp.asarray(BATCHES))
 
     def predicted(model: Decoder, cfg: DecoderConfig) -> np.ndarray:
         scores = [apply_decoder(model, batch, position_tables(cfg.layers, 4, 8), cfg)[0] for batch in ids]
@@ -123,11 +115,11 @@ def test_early_decoding_is_what_the_first_layers_alone_predict() -> None:
 
 def test_maps_are_of_models_whose_scores_are_products_alone() -> None:
     p, tokens = weights(), jnp.asarray(BATCHES[0, :, :6])
-    (attention,) = jax.jit(partial(attention_maps, cfg=CONFIG))(p, position_tables(2, 4, 8), tokens).values()
+    (attention,) = jax.jit(partial(trained.attention_maps, cfg=CONFIG))(p, position_tables(2, 4, 8), tokens).values()
     np.testing.assert_allclose(attention.sum(axis=-1), 1, rtol=1e-5)
     assert attention.shape == (2, 4, 6, 6)
     with_key_bias = replace(CONFIG, block=replace(CONFIG.block, key_bias=True))
-    assert attention_maps(p, position_tables(2, 4, 8), tokens, with_key_bias) == {}
+    assert trained.attention_maps(p, position_tables(2, 4, 8), tokens, with_key_bias) == {}
 
 
 @pytest.mark.parametrize(("name", "cap"), [("softmax", None), ("softmax", 0.5), ("softpick", 0.5), ("sigmoid", None)])
@@ -138,7 +130,7 @@ def test_columns_and_rows_of_a_map_are_those_of_attention(name: str, cap: float 
 
     def both(q: jax.Array, k: jax.Array, v: jax.Array) -> tuple:
         scores = Scores(sink_logit=sinks, cap=limit, normalizer=normalizer)
-        shares = attention_map(q[0], k[0], sinks, normalizer, scale=8**-0.5, cap=limit)
+        shares = trained.attention_map(q[0], k[0], sinks, normalizer, scale=8**-0.5, cap=limit)
         return shares, attention(q, k, v, scores=scores)[1]
 
     shares, expected = jax.jit(both)(q, k, v)

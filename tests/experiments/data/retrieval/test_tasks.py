@@ -49,7 +49,7 @@ def _pairs(row: list[int], tasks: RetrievalData, symbols: int = 1) -> list[tuple
     v, ask = vocabulary_of(tasks), row.index(ASK)
     pairs = [(row[i], row[i + 1 : i + 1 + symbols]) for i in range(1, ask) if v.first_key <= row[i] < v.first_value]
     assert all(token >= v.first_value for _, value in pairs for token in value)
-    if (per_key := v.values_per_key) and TASKS[row[0]] != "multi_value":
+    if (per_key := tasks.values_per_key) and TASKS[row[0]] != "multi_value":
         assert all((token - v.first_keyed_value) // per_key == key - v.first_key for key, value in pairs for token in value)
     return pairs
 

@@ -1,7 +1,6 @@
 """Documents, their division and their digest, and what is said of entries that cannot be read."""
 
 import gzip
-import json
 import os
 import sys
 from pathlib import Path
@@ -62,21 +61,6 @@ def test_files_and_folders(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "content", "complaint"),
-    [
-        *(("a.txt", b"a" * n + b"\xe9tail", rf"a\.txt: not UTF-8 at byte {n} \(0xe9\)") for n in (0, 5, 1000)),
-        ("none.txt", b"", r"none\.txt: the file is empty \(0 bytes.* byte 0"),
-        ("data.jsonl", b"\n \n", r"data\.jsonl: no line holds a document"),
-    ],
-)
-def test_a_file_that_is_no_text_is_named(tmp_path: Path, name: str, content: bytes, complaint: str) -> None:
-    (tmp_path / name).write_bytes(content)
-    for entry in [tmp_path / name] + [tmp_path] * bool(content):  # of a folder an empty file is left out
-        with pytest.raises(UserError, match=complaint):
-            list(text_documents([entry]))
-
-
-@pytest.mark.parametrize(
     ("entries", "count", "complaint"),
     [
         ([""], 3, "no text in this folder"),
@@ -95,25 +79,6 @@ def test_what_cannot_be_read_is_named(
     monkeypatch.setitem(sys.modules, "datasets", None)
     with pytest.raises(UserError, match=complaint):
         text_documents(entries, count)
-
-
-@pytest.mark.parametrize(
-    ("line", "complaint"),
-    [
-        ("{'text': 1}", "not JSON"),
-        ("[" * 100_000, "not JSON"),
-        ('{"body": "x"}', 'no "text"'),
-        ('{"text": ""}', 'no "text"'),
-        ('{"text": 3}', 'no "text"'),
-        ('["text"]', 'no "text"'),
-        ('{"text": "a\\ud800"}', "character 1 .* lone surrogate"),
-    ],
-)
-def test_a_bad_line_of_jsonl_is_named(tmp_path: Path, line: str, complaint: str) -> None:
-    path = tmp_path / "data.jsonl"
-    path.write_text(json.dumps({"text": "good"}) + f"\n\n{line}\n")
-    with pytest.raises(UserError, match=rf"data\.jsonl, line 3: {complaint}"):
-        list(text_documents([path]))
 
 
 def test_a_pipe_is_read_once(tmp_path: Path) -> None:

@@ -10,11 +10,10 @@ import pytest
 from leadline.experiments.config.data import TextData
 from leadline.experiments.config.tokenizer import Bpe
 from leadline.experiments.data.source import open_source
+from leadline.experiments.data.text import held_out
 from leadline.experiments.data.text.batches import first_tokens
 from leadline.experiments.data.text.corpus import Document
-from leadline.experiments.data.text.held_out import Documents, by_domain, documents_of, held_out_windows, slot_count
 from leadline.experiments.data.text.source import TextSource
-from leadline.experiments.data.text.stream import mean_by_place, mean_of_stream, recomputed_windows
 from leadline.experiments.runtime.errors import UserError
 from tests.experiments.data.corpora import write_corpus
 
@@ -22,19 +21,19 @@ EOS, BOS = 0, np.array([255], np.int32)
 NONE = np.empty(0, np.int32)
 
 
-def _documents(sizes: Sequence[int]) -> Documents:
+def _documents(sizes: Sequence[int]) -> held_out.Documents:
     """Every id but EOS tells its place."""
     texts = [Document(f"{i}.py" if i % 2 else f"{i}.txt", b"x" * size) for i, size in enumerate(sizes)]
     ids = np.arange(1, 1 + sum(sizes) + len(sizes), dtype=np.uint32)
     ids[np.cumsum(np.array(sizes) + 1) - 1] = EOS
-    return documents_of(texts, ids, EOS)
+    return held_out.documents_of(texts, ids, EOS)
 
 
 @pytest.mark.parametrize(("first", "size"), [(NONE, 10), (BOS, 9)])
 def test_windows_do_not_overlap_and_know_their_documents(first: np.ndarray, size: int) -> None:
     documents = _documents([20, 3, 0, 60, 100])
-    text = held_out_windows(documents, 9, 1000, first)
-    assert len(text.windows) == slot_count(documents, 9, first) == len(documents.ids) // size
+    text = held_out.held_out_windows(documents, 9, 1000, first)
+    assert len(text.windows) == held_out.slot_count(documents, 9, first) == len(documents.ids) // size
     inside = text.windows[:, -size:]
     begins = np.sort(inside.min(axis=1, where=inside != EOS, initial=10**6)).astype(int)
     assert (np.diff(begins) >= size - 1).all()
@@ -46,14 +45,14 @@ def test_windows_do_not_overlap_and_know_their_documents(first: np.ndarray, size
 
 
 def test_a_token_that_ends_a_document_belongs_to_it() -> None:
-    text = held_out_windows(_documents([2, 1, 0, 5]), 11, 1, NONE)
+    text = held_out.held_out_windows(_documents([2, 1, 0, 5]), 11, 1, NONE)
     np.testing.assert_array_equal(text.documents, [[0, 0, 1, 1, 2, 3, 3, 3, 3, 3, 3]])
 
 
 @pytest.mark.parametrize("first", [NONE, BOS])
 def test_with_a_stride_every_target_counts_once_behind_its_context(first: np.ndarray) -> None:
     documents = _documents([300])
-    text = held_out_windows(documents, 12, 10_000, first, stride=5)
+    text = held_out.held_out_windows(documents, 12, 10_000, first, stride=5)
     assert (text.counted.sum(axis=1) == 5).all()
     assert text.counted[:, -5:].all()
     counted = np.sort(text.windows[:, 1:][text.counted])
@@ -62,20 +61,20 @@ def test_with_a_stride_every_target_counts_once_behind_its_context(first: np.nda
 
 def test_a_draw_depends_on_the_text_alone_and_is_spread_over_it() -> None:
     documents = _documents([99] * 100)
-    text = held_out_windows(documents, 9, 100, NONE)
-    np.testing.assert_array_equal(held_out_windows(documents, 9, 100, NONE).windows, text.windows)
+    text = held_out.held_out_windows(documents, 9, 100, NONE)
+    np.testing.assert_array_equal(held_out.held_out_windows(documents, 9, 100, NONE).windows, text.windows)
     assert 50 < text.document_count < 80  # 100 (1 - 1/e) of 100 documents
     # Recorded runs can be repeated only while this order stays.
-    assert held_out_windows(_documents([999]), 9, 6, NONE).windows[:, 0].tolist() == [591, 441, 301, 71, 611, 531]
+    assert held_out.held_out_windows(_documents([999]), 9, 6, NONE).windows[:, 0].tolist() == [591, 441, 301, 71, 611, 531]
 
 
 def test_a_giant_document_does_not_take_the_draw() -> None:
     documents = _documents([100_000, *[40] * 50])
-    text = held_out_windows(documents, 9, 60, NONE)
+    text = held_out.held_out_windows(documents, 9, 60, NONE)
     begin = text.documents[:, 0]
     assert len(np.unique(begin)) >= 30
     assert np.bincount(begin).max() <= 2  # 60 windows / 30 documents
-    few = held_out_windows(_documents([100_000, *[40] * 3]), 9, 60, NONE)  # what is missing is taken from the giant
+    few = held_out.held_out_windows(_documents([100_000, *[40] * 3]), 9, 60, NONE)  # what is missing is taken from the giant
     assert len(few.windows) == 60
     assert set(few.documents.ravel().tolist()) == {0, 1, 2, 3}
 
@@ -83,21 +82,21 @@ def test_a_giant_document_does_not_take_the_draw() -> None:
 def test_random_first_tokens_belong_to_the_window() -> None:
     candidates = np.arange(1000, 2000, dtype=np.int32)
     documents = _documents([5000])
-    few, many = (held_out_windows(documents, 9, count, candidates).windows for count in (555, 10_000))
+    few, many = (held_out.held_out_windows(documents, 9, count, candidates).windows for count in (555, 10_000))
     assert len(np.unique(many[:, 0])) > 300
     assert {tuple(row) for row in few.tolist()} == {tuple(row) for row in many.tolist()}
 
 
 def test_code_and_prose_are_told_apart() -> None:
-    domains = by_domain([_documents([3, 2, 4]), _documents([1])])
+    domains = held_out.by_domain([_documents([3, 2, 4]), _documents([1])])
     assert domains["prose"].ids.tolist() == [1, 2, 3, EOS, 8, 9, 10, 11, EOS, 1, EOS]
     assert domains["code"].ids.tolist() == [5, 6, EOS]
-    assert set(by_domain([_documents([3])])) == {"prose"}
+    assert set(held_out.by_domain([_documents([3])])) == {"prose"}
 
 
 @pytest.mark.parametrize("first", [NONE, BOS], ids=["absent", "fixed"])
 def test_windows_of_a_shorter_length_end_at_the_same_targets(first: np.ndarray) -> None:
-    longer = held_out_windows(_documents([148, 148]), 32, 5, first)
+    longer = held_out.held_out_windows(_documents([148, 148]), 32, 5, first)
     shorter = longer.ending(8)
     np.testing.assert_array_equal(shorter.windows[:, -8:], longer.windows[:, -8:])
     np.testing.assert_array_equal(shorter.documents, longer.documents[:, -8:])
@@ -138,7 +137,7 @@ def test_windows_of_both_domains_are_as_many(of_bytes: TextSource) -> None:
     assert {name: text.windows.shape for name, text in windows.items()} == {"code": (5, 17), "prose": (5, 17)}
     for name, word in (("code", b"value_"), ("prose", b"says that")):
         assert {int(row[0]) for row in windows[name].windows} == {257}
-        assert word in bytes(source.domains[name][:64].astype(np.uint8))
+        assert word in bytes(held_out.by_domain(source.text.documents)[name].ids[:64].astype(np.uint8))
     assert source.by_domain(10**6, 5) == {}
 
 
@@ -173,7 +172,7 @@ def test_every_tokenizer_gets_the_same_bytes(source: TextSource, of_bytes: TextS
     if bos == "absent":
         flat = np.concatenate([text.windows[:1, 0], text.windows[:, 1:].ravel()])
         np.testing.assert_array_equal(flat[:-1], text.windows[:, :-1].ravel())
-    assert source.held_out_bytes(10**9).counted.sum() == source.text.described["held_out_tokens"]
+    assert source.held_out_bytes(10**9).counted.sum() == source.described["held_out_tokens"]
 
 
 TOKENS, LENGTH = 1000, 32
@@ -183,7 +182,7 @@ EDGES = np.array([0, *(2 ** np.arange(2, 10)), TOKENS])  # of octaves
 
 @pytest.mark.parametrize("stride", [1, 7, 16])
 def test_windows_are_of_the_stream_and_count_no_token_twice(stride: int) -> None:
-    recomputed = recomputed_windows(TEXT, EDGES, LENGTH, stride, 48, keep_first=False)
+    recomputed = held_out.recomputed_windows(TEXT, EDGES, LENGTH, stride, 48, keep_first=False)
     np.testing.assert_array_equal(recomputed.windows[:, :-1], recomputed.places)
     np.testing.assert_array_equal(recomputed.windows[:, 1:], recomputed.places + 1)
     counted = recomputed.places[recomputed.counted]
@@ -196,20 +195,13 @@ def test_windows_are_of_the_stream_and_count_no_token_twice(stride: int) -> None
 
 
 def test_a_sample_that_may_be_all_is_all() -> None:
-    windows = recomputed_windows(TEXT, EDGES, LENGTH, 8, TOKENS, keep_first=False)
+    windows = held_out.recomputed_windows(TEXT, EDGES, LENGTH, 8, TOKENS, keep_first=False)
     np.testing.assert_array_equal(np.sort(windows.places[windows.counted]), np.arange(TOKENS))
 
 
 def test_a_token_that_every_text_begins_with_begins_every_window() -> None:
     text = TEXT.copy()
     text[0] = -1
-    recomputed = recomputed_windows(text, EDGES, LENGTH, 8, 48, keep_first=True)
+    recomputed = held_out.recomputed_windows(text, EDGES, LENGTH, 8, 48, keep_first=True)
     assert (recomputed.windows[:, 0] == -1).all()
     np.testing.assert_array_equal(recomputed.windows[1:, 1:-1], recomputed.places[1:, 1:])
-
-
-def test_a_sample_counts_by_the_size_of_its_bin() -> None:
-    edges, places = np.array([0, 10, 100, 1000]), np.array([3, 4, 50, 7])
-    means = mean_by_place(np.array([1.0, 2.0, 5.0, 3.0], np.float32), places, edges)
-    np.testing.assert_array_equal(means, [2.0, 5.0, np.nan])
-    assert mean_of_stream(edges, means) == pytest.approx((10 * 2.0 + 90 * 5.0) / 100)

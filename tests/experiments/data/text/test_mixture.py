@@ -12,8 +12,7 @@ from leadline.experiments.data.source import open_source
 from leadline.experiments.data.text.batches import first_tokens, text_rows
 from leadline.experiments.data.text.corpus import Document
 from leadline.experiments.data.text.held_out import documents_of, held_out_windows
-from leadline.experiments.data.text.mixture import WeightedText, scheduled, shares_of
-from leadline.experiments.data.text.source import TextSource
+from leadline.experiments.data.text.source import TextSource, WeightedText, scheduled, shares_of
 from leadline.experiments.data.text.tokens import TokenFiles
 from leadline.experiments.runtime.errors import UserError
 from leadline.tokenization.byte import ByteTokenizer
@@ -32,7 +31,7 @@ def _files(start: int, tokens: int) -> TokenFiles:
     train = np.arange(start, start + tokens, dtype=np.uint16)
     held_out = train + np.uint16(10_000)
     held_out[24::25] = EOS
-    return TokenFiles(train, held_out, tokens, tokens, 1, tokens // 25, f"digest of {start}")
+    return TokenFiles(train, held_out, 1, tokens // 25, f"digest of {start}")
 
 
 def _text(*weights: float, first: np.ndarray = ABSENT, sizes: tuple[int, ...] = (300, 75, 125)) -> WeightedText:
@@ -168,9 +167,9 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_a_source_deals_text_by_weight(folder: Path) -> None:
     source = open_source(_data((folder / "lower", 3.0), (folder / "upper", 1.0)), folder / "cache")
     assert isinstance(source, TextSource)
-    for rows in (source.inputs(0, 5, 40), source.held_out(16, 16).windows):
+    for rows in (source.inputs(0, 5, 40), source.text.held_out(16, 16).windows):
         assert sum(bytes(row[row < 256].astype(np.uint8)).isupper() for row in rows) == len(rows) / 4
-    strided, of_bytes = source.held_out(16, 64, 8), source.held_out_bytes(2000)
+    strided, of_bytes = source.text.held_out(16, 64, 8), source.held_out_bytes(2000)
     for ids in (source.stream(2000)[0], *(text.windows[:, 1:][text.counted] for text in (strided, of_bytes))):
         upper, lower = (np.isin(ids, list(letters)).sum() for letters in (b"SAYTHIME", b"saythime"))
         assert abs(upper / (upper + lower) - 0.25) < 0.03

@@ -84,19 +84,18 @@ def killed(tmp_path: Path, small_chunks: None) -> Path:  # noqa: ARG001
 @pytest.mark.parametrize(("tokenizer", "dtype"), [(TOKENIZER, np.uint16), (_Large(), np.uint32)])
 def test_each_side_is_its_documents_with_eos(tmp_path: Path, tokenizer: ByteTokenizer, dtype: type) -> None:
     files, divided = token_files(split(DOCUMENTS), tokenizer, tmp_path / "new" / "folder"), split(DOCUMENTS)
-    for ids, text_bytes, count, side in (
-        (files.train, files.train_bytes, files.train_documents, divided.train),
-        (files.held_out, files.held_out_bytes, files.held_out_documents, divided.held_out),
-    ):
-        assert ids.tolist() == [i for document in side for i in [*document.text, 258]]
-        assert (text_bytes, count, ids.dtype) == (sum(len(document.text) for document in side), len(side), dtype)
-        assert isinstance(ids, np.memmap)
-        assert not ids.flags.writeable
     (path,) = (tmp_path / "new" / "folder").glob("*.json")
     sidecar = json.loads(path.read_text())
+    for name, ids, count, side in (
+        ("train", files.train, files.train_documents, divided.train),
+        ("held_out", files.held_out, files.held_out_documents, divided.held_out),
+    ):
+        assert ids.tolist() == [i for document in side for i in [*document.text, 258]]
+        assert (count, ids.dtype, sidecar[name]["size"]) == (len(side), dtype, ids.nbytes)
+        assert sidecar["bytes"][name] == sum(len(document.text) for document in side)
+        assert isinstance(ids, np.memmap)
+        assert not ids.flags.writeable
     assert (sidecar["digest"], sidecar["dtype"], sidecar["tokenizer"]) == (files.digest, np.dtype(dtype).name, "byte")
-    assert sidecar["bytes"] == {"train": files.train_bytes, "held_out": files.held_out_bytes}
-    assert sidecar["held_out"]["size"] == files.held_out.nbytes
 
 
 def test_the_second_call_encodes_nothing(tmp_path: Path) -> None:

@@ -25,7 +25,6 @@ from leadline.experiments.records.measurement import reading
 from leadline.experiments.records.quantities import QUANTITIES
 from leadline.experiments.runtime.errors import UserError
 from leadline.model.base_bound.sums import similarity_sums
-from leadline.model.mesh import make_mesh
 from tests.experiments.measure.kinds.toys import LENGTH, MEASURES, ROPE, arm, models_of, source_of
 
 pytestmark = pytest.mark.usefixtures("in_use")
@@ -64,8 +63,7 @@ def test_too_little_held_out_text_is_said_before_training(folder: Path, table: s
 def test_words_have_unknown_ones_and_no_bits(folder: Path) -> None:
     source = source_of("text", folder, tokenizer=Words(vocabulary=20))
     words = arm("words", "text", data=source.data, measure=Measure(windows=4, vocabulary=VocabularyMeasure(bytes=100)))
-    with jax.set_mesh(make_mesh()):
-        models = models_of([words], source, (1,))
+    models = models_of([words], source, (1,))
     (point,) = final_points(models)
     assert math.isnan(point[reading("bits_per_byte")])
     assert point[reading("unknown_share", domain="prose")] > 0.1

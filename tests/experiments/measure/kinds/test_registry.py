@@ -1,5 +1,6 @@
 """What holds for every curve and every measurement at the end, and each against the same computed another way."""
 
+import functools
 import math
 from collections.abc import Callable
 from pathlib import Path
@@ -51,18 +52,15 @@ def measured(folder: Path) -> Measured:
 
     The second has other weights, and other positions or another first token; the third is the first once more.
     """
-    done: dict[str, tuple[Models, list[Point]]] = {}
 
+    @functools.cache
     def of(kind: str) -> tuple[Models, list[Point]]:
-        if kind not in done:
-            source = source_of(kind, folder)
-            other = arm("other", kind, NOPE) if kind in ("text", "retrieval") else arm("other", kind)
-            if kind == "backcopy":
-                other = other.model_copy(update={"data": DATA[kind].model_copy(update={"bos": "absent"})})
-            with jax.set_mesh(make_mesh()):
-                models = models_of([arm("rope", kind), other, arm("rope", kind)], source, (1, 2, 1))
-            done[kind] = models, final_points(models)
-        return done[kind]
+        source = source_of(kind, folder)
+        other = arm("other", kind, NOPE) if kind in ("text", "retrieval") else arm("other", kind)
+        if kind == "backcopy":
+            other = other.model_copy(update={"data": DATA[kind].model_copy(update={"bos": "absent"})})
+        models = models_of([arm("rope", kind), other, arm("rope", kind)], source, (1, 2, 1))
+        return models, final_points(models)
 
     return of
 
@@ -108,8 +106,7 @@ def test_every_table_of_measure_has_its_final_and_is_tested() -> None:
 def test_what_is_not_asked_for_is_not_measured_and_what_is_asked_for_passes_the_check(kind: str, folder: Path) -> None:
     check_data(source_of(kind, folder), arm("rope", kind))
     plain = arm("rope", kind, measure=Measure(windows=4, sink=MEASURES[kind].sink))
-    with jax.set_mesh(make_mesh()):
-        models = models_of([plain], source_of(kind, folder), (1,))
+    models = models_of([plain], source_of(kind, folder), (1,))
     (point,) = final_points(models)
     assert {key.quantity for key in point} <= {"windows", "documents"}
     assert models.programs == []
@@ -129,7 +126,7 @@ def test_perplexities_are_those_of_single_windows(measured: Measured, extension:
     model = ROPE if extension is None else extended(ROPE, extension, 2.0)
     assert model is not None
     dims = {"length": 32} | ({"extension": extension} if extension else {})
-    losses = losses_of(models, models.source.held_out(32, 8, 8).windows, model)
+    losses = losses_of(models, models.source.text.held_out(32, 8, 8).windows, model)
     assert point[reading("perplexity", **dims)] == pytest.approx(math.exp(losses[:, -8:].mean()), rel=1e-4)
     last = point[reading("perplexity", protocol="last", last=12, **dims)]
     assert last == pytest.approx(math.exp(losses[:, -8:].mean()), rel=1e-4)  # of the last 12 the stride counts 8

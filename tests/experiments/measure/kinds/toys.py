@@ -17,7 +17,6 @@ from leadline.experiments.data.source import open_source
 from leadline.experiments.measure.evaluate import Models
 from leadline.experiments.measure.kinds.curves import curve_of
 from leadline.experiments.records.measurement import Point
-from leadline.experiments.runtime.ensemble import over_arms, share, stack, unstack
 from leadline.model.decoder import Decoder, init_decoder
 from leadline.model.mesh import make_mesh
 from leadline.model.positions.tables import PositionTables
@@ -63,21 +62,20 @@ def arm(name: str, kind: str, model: ModelConfig = ROPE, **changes: object) -> A
 
 
 def models_of(arms: Sequence[Arm], source: Any, seeds: Sequence[int]) -> Models:
-    """Models with drawn weights, of one structure. Needs a mesh."""
+    """Models with drawn weights, of one structure."""
     cfg = decoder_config(arms[0].model, source.vocabulary, arms[0].data.length)
-    params = {seed: jax.device_get(drawn(lambda: init_decoder(jax.random.key(0), cfg), seed)) for seed in set(seeds)}
+    with jax.set_mesh(make_mesh()):
+        params = {seed: jax.device_get(drawn(lambda: init_decoder(jax.random.key(0), cfg), seed)) for seed in set(seeds)}
     return Models(arms, [params[seed] for seed in seeds], source, cfg, [])
 
 
 def point_of(arm: Arm, source: Any) -> tuple[Point, Decoder]:
     """A point of the curves of a model with drawn weights, and the weights."""
-    curve, mesh = curve_of(arm.data), make_mesh()
-    with jax.set_mesh(mesh):
-        models = models_of([arm], source, (1,))
+    curve = curve_of(arm.data)
+    models = models_of([arm], source, (1,))
 
-        def point(params: Decoder, row: PositionTables, shared: Any) -> Any:
-            return curve.point(params, row, shared[0], shared[1], models.model, arm.measure)
+    def point(params: Decoder, row: PositionTables, shared: Any) -> Any:
+        return curve.point(params, row, shared[0], shared[1], models.model, arm.measure)
 
-        inputs = stack(models.params, mesh), stack(models.tables(), mesh)
-        shared = share((curve.batches(source, arm), source.shared), mesh)
-        return unstack(over_arms(point)(*inputs, shared), 1)[0], models.params[0]
+    (point_of_model,) = models.run("point", point, models.tables(), (curve.batches(source, arm), source.shared))
+    return point_of_model, models.params[0]

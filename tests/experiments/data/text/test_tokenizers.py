@@ -6,7 +6,7 @@ import pytest
 
 from leadline.experiments.config.tokenizer import Bpe, Characters, TokenizerConfig, Unigram, WordPiece, Words
 from leadline.experiments.data.text.corpus import Document
-from leadline.experiments.data.text.training import train_tokenizer, trained_tokenizer
+from leadline.experiments.data.text.tokenizers import train_tokenizer, trained_tokenizer
 from leadline.experiments.runtime.errors import UserError
 from leadline.tokenization.formats.fast import FastTokenizer
 from leadline.tokenization.formats.saving import DEFINITION, load
