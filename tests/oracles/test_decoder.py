@@ -35,14 +35,7 @@ ROPE = {"rope_type": "default", "rope_theta": BASE, "partial_rotary_factor": 1.0
 
 
 def weights(cfg: BlockConfig) -> Block:
-    """Random ones, norms too."""
-    rng = np.random.default_rng(3)
-
-    def uneven(path: tuple[Any, ...], leaf: jax.Array) -> jax.Array:
-        random = jnp.asarray(rng.standard_normal(leaf.shape), jnp.float32)
-        return leaf + 0.3 * random if path[-1].name in ("scale", "bias") else leaf
-
-    return jax.tree_util.tree_map_with_path(uneven, drawn(lambda: init_block(jax.random.key(0), cfg), 2))
+    return drawn(lambda: init_block(jax.random.key(0), cfg), 2, uneven=0.3)
 
 
 def compare(cfg: BlockConfig, p: Block, theirs: Any, changed: Callable[..., Block], given: Any, *, rope: bool) -> None:
