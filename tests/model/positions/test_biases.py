@@ -20,7 +20,7 @@ from leadline.model.positions.fire import Fire, fire_bias, init_fire
 from leadline.model.positions.kerple import Kerple, KerpleBias, init_kerple, kerple_logarithmic, kerple_power
 from leadline.model.positions.relative import PositionBias, by_distance
 from leadline.model.positions.t5 import T5, init_t5_bias, t5_buckets
-from tests.model.naive import numbers, random_heads, tiling
+from tests.model.naive import numbers, random_heads, tiling, whole_attention
 from tests.model.weights import drawn
 
 pytestmark = pytest.mark.usefixtures("mesh")
@@ -83,9 +83,7 @@ def expected(p: Any, encoding: PositionBias, *qkv: jax.Array) -> np.ndarray:
     """Attention with the whole matrix of scores."""
     q, k, v = (np.asarray(x, np.float64) for x in qkv)
     k, v = (np.repeat(x, HEADS // GROUPS, axis=2) for x in (k, v))
-    scores = np.einsum("btnh,bsnh->bnts", q, k) / np.sqrt(SIZE) + equation(p, encoding, q, k)
-    numerators = np.tril(np.exp(scores))
-    return np.einsum("bnts,bsnh->btnh", numerators / numerators.sum(axis=-1, keepdims=True), v)
+    return whole_attention(q, k, v, bias=equation(p, encoding, q, k), xp=np).output
 
 
 @ENCODINGS
