@@ -75,6 +75,7 @@ SCORES: dict[str, Tree] = {
 CHANGES: dict[str, Tree] = {name: {"position": position} for name, position in ENCODINGS.items()} | SCORES
 CHANGES["irope"]["layers"] = 2  # its tables differ between layers
 
+TEXT = np.random.default_rng(1).integers(0, V, (2, T))
 whole_text = jax.jit(apply_decoder, static_argnames="cfg")
 extended_text = jax.jit(extend, static_argnames="cfg")
 
@@ -85,13 +86,13 @@ def model_of(**changes: Any) -> tuple[ModelConfig, DecoderConfig, Decoder]:
     return model, cfg, drawn(lambda: init_decoder(jax.random.key(0), cfg), seed=3)
 
 
-def decoded(p: Decoder, tokens: jax.Array, table: PositionTables, cfg: DecoderConfig) -> jax.Array:
+def decoded(p: Decoder, table: PositionTables, cfg: DecoderConfig) -> jax.Array:
     """Logits of the text, read in parts."""
     block = cfg.block
-    sizes = cfg.layers, tokens.shape[0], block.kv_heads, block.head_dim
-    cache = full_cache(*sizes, room=tokens.shape[1], key_dim=2 * block.head_dim if block.polar else None)
+    sizes = cfg.layers, len(TEXT), block.kv_heads, block.head_dim
+    cache = full_cache(*sizes, room=T, key_dim=2 * block.head_dim if block.polar else None)
     logits = []
-    for part in np.split(np.asarray(tokens), T // PART, axis=1):
+    for part in np.split(TEXT, T // PART, axis=1):
         part_logits, cache = extended_text(p, cache, jnp.asarray(part), table, cfg)
         logits.append(part_logits)
     return jnp.concatenate(logits, axis=1)
@@ -102,9 +103,8 @@ def decoded(p: Decoder, tokens: jax.Array, table: PositionTables, cfg: DecoderCo
 def test_cached_decoding_agrees_with_one_pass_over_the_text(name: str) -> None:
     model, cfg, p = model_of(**CHANGES[name])
     table = tables(model, TRAINED, T)
-    tokens = jax.random.randint(jax.random.key(1), (2, T), 0, V)
-    whole, _ = whole_text(p, tokens, table, cfg)
-    np.testing.assert_allclose(decoded(p, tokens, table, cfg), whole, atol=2e-5)
+    whole, _ = whole_text(p, jnp.asarray(TEXT), table, cfg)
+    np.testing.assert_allclose(decoded(p, table, cfg), whole, atol=2e-5)
 
 
 @pytest.mark.usefixtures("mesh")
@@ -125,10 +125,9 @@ def test_the_forms_of_a_dynamic_table_differ_beyond_the_training_length(name: st
     One table a text is chosen by the length of the whole text, so that it differs before that length too.
     """
     logits = {}
-    tokens = jax.random.randint(jax.random.key(1), (2, T), 0, V)
     for per in ("sequence", "query", "token"):
         model, cfg, p = model_of(position=ENCODINGS[f"{name}_{per}"])
-        logits[per], _ = whole_text(p, tokens, tables(model, TRAINED, T), cfg)
+        logits[per], _ = whole_text(p, jnp.asarray(TEXT), tables(model, TRAINED, T), cfg)
     np.testing.assert_allclose(logits["query"][:, :TRAINED], logits["token"][:, :TRAINED], atol=1e-5)
     assert np.abs(logits["sequence"] - logits["query"])[:, :TRAINED].max() > 1e-3
     assert np.abs(logits["query"] - logits["token"])[:, TRAINED:].max() > 1e-3
@@ -139,10 +138,9 @@ def test_a_table_a_query_is_the_table_of_each_prefix() -> None:
     """The last logits of a one-layer model are those of the text that ends there, with the one table of its length."""
     model, cfg, p = model_of(position=scaled("dynamic_ntk", per="query"))
     fixed, one_table, _ = model_of(position=scaled("dynamic_ntk"))
-    tokens = jax.random.randint(jax.random.key(1), (2, T), 0, V)
-    logits, _ = whole_text(p, tokens, tables(model, TRAINED, T), cfg)
+    logits, _ = whole_text(p, jnp.asarray(TEXT), tables(model, TRAINED, T), cfg)
     for length in (TRAINED + 1, T):
-        prefix, _ = whole_text(p, tokens[:, :length], tables(fixed, TRAINED, length), one_table)
+        prefix, _ = whole_text(p, jnp.asarray(TEXT[:, :length]), tables(fixed, TRAINED, length), one_table)
         np.testing.assert_allclose(logits[:, length - 1], prefix[:, -1], atol=1e-5)
 
 

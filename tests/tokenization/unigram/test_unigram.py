@@ -4,7 +4,7 @@ tests/tokenization/test_examples.py has segmentations by hand.
 """
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from itertools import pairwise
 from math import exp, inf, isclose, log, nan
@@ -19,6 +19,7 @@ from leadline.tokenization.unigram.em import Maximization, expectation, lattices
 from leadline.tokenization.unigram.lattice import Pieces, forward, lattice, ranked, sample, viterbi
 from leadline.tokenization.unigram.tokenizer import UnigramTokenizer
 from leadline.tokenization.unigram.training import train_unigram, training_rounds
+from tests.refused import refused
 
 KNOWN = {"a": -1.0, "b": -1.5, "bab": -3.5, "aa": -2.5, "ab": -2.25, "ba": -2.0}
 NAMES, SCORES = list(KNOWN), np.array(list(KNOWN.values()))
@@ -189,17 +190,11 @@ def test_pieces_are_as_long_and_as_many_as_asked_for_and_there_are() -> None:
     assert set(train_unigram(["a" * 200_000], 100).tokenizer.pieces) == {"a" * n for n in range(1, 17)}
 
 
-REFUSED: list[tuple[Callable[[], object], str]] = [
+test_what_is_out_of_range_is_refused = refused(
     (lambda: small().log_probability(["ba"]), "'ba' is not a piece"),
     (lambda: small().n_best("", 0), "n is 0"),
     *((lambda a=alpha: small().sample("a", np.random.default_rng(0), a), "alpha is") for alpha in (-0.1, inf, nan)),
     (lambda: train_unigram([""], 100), "no word to train on"),
     *((lambda f=factor: train_unigram(TEXTS, 100, shrinking_factor=f), "a round keeps") for factor in (1.0, 0.0)),
     (lambda: train_unigram(TEXTS, 100, sub_iterations=0), "a round keeps"),
-]
-
-
-@pytest.mark.parametrize(("call", "message"), REFUSED)
-def test_what_is_out_of_range_is_refused(call: Callable[[], object], message: str) -> None:
-    with pytest.raises(ValueError, match=message):
-        call()
+)
