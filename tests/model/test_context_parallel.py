@@ -10,7 +10,6 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from jax.sharding import NamedSharding
 from jax.sharding import PartitionSpec as P
 
 from leadline.model.attention.attention import attention
@@ -43,15 +42,9 @@ def exchanged(program: Any) -> list[tuple[str, str]]:
 
 def collectives(function: Any, *, data: int = 1, model: int = 1) -> Counter[tuple[str, str]]:
     """What travels how often in a function of weights and of a batch, on a mesh."""
-    mesh = make_mesh(data=data, model=model)
-
-    def placed(leaf: Any, spec: P) -> jax.ShapeDtypeStruct:
-        return jax.ShapeDtypeStruct(leaf.shape, leaf.dtype, sharding=NamedSharding(mesh, spec))
-
-    with jax.set_mesh(mesh):
-        shapes = jax.eval_shape(lambda: init_decoder(jax.random.key(0), UNGROUPED))
-        params = jax.tree.map(lambda leaf: placed(leaf, leaf.sharding.spec), shapes)
-        tokens = placed(jax.ShapeDtypeStruct((BATCH, TOKENS), jnp.int32), P("data", None))
+    with jax.set_mesh(make_mesh(data=data, model=model)):
+        params = jax.eval_shape(lambda: init_decoder(jax.random.key(0), UNGROUPED))
+        tokens = jax.ShapeDtypeStruct((BATCH, TOKENS), jnp.int32, sharding=P("data", None))
         return Counter(exchanged(jax.jit(function).lower(params, tokens).compile()))
 
 
