@@ -95,9 +95,9 @@ def arms_of(study: Study, path: Path) -> list[Arm]:
 
     swept = [parts for parts in _swept(study) if parts[1] in running]
     arms = dict(zip((name for name, *_ in swept), together(arm, swept), strict=True))
-    starts = {name: (family, written[family].get("start")) for name, family, *_ in swept}
-    links = {name: start + name.removeprefix(family) for name, (family, start) in starts.items() if start is not None}
-    return [_started(arm, arms, links) for arm in arms.values()]
+    # Of each arm those that it starts from, nearest first.
+    origins = [[ancestor + name.removeprefix(family) for ancestor in chains[family][1:]] for name, family, *_ in swept]
+    return [_started(arms[name], [arms[origin] for origin in names]) for name, names in zip(arms, origins, strict=True)]
 
 
 def _running(study: Study, chains: Mapping[str, Sequence[str]], path: Path) -> set[str]:
@@ -143,15 +143,12 @@ def _chain(name: str, written: Mapping[str, Tree], path: Path) -> list[str]:
     return chain
 
 
-def _started(arm: Arm, arms: Mapping[str, Arm], links: Mapping[str, str]) -> Arm:
-    """The arm with the length and the steps of those behind it."""
-    if arm.name not in links:
+def _started(arm: Arm, origins: Sequence[Arm]) -> Arm:
+    """The arm with the length and the steps of those behind it, nearest first."""
+    if not origins:
         return arm
-    steps, root = 0, arm.name
-    while root in links:
-        root = links[root]
-        steps += arms[root].train.steps
-    return arm.model_copy(update={"start": Start(arm=links[arm.name], length=arms[root].data.length, steps=steps)})
+    steps = sum(origin.train.steps for origin in origins)
+    return arm.model_copy(update={"start": Start(arm=origins[0].name, length=origins[-1].data.length, steps=steps)})
 
 
 def _tree(path: Path, extending: tuple[Path, ...] = ()) -> Tree:

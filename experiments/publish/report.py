@@ -15,7 +15,7 @@ from leadline.experiments.publish.figures import figure
 from leadline.experiments.publish.ledger import claims_table, ledger_table, verdicts_table
 from leadline.experiments.publish.shown import file_name
 from leadline.experiments.publish.style import Drawing
-from leadline.experiments.publish.table import Table, comma_separated, is_numeric, latex, markdown
+from leadline.experiments.publish.table import Table, comma_separated, latex, markdown
 from leadline.experiments.publish.tables import table
 from leadline.experiments.records.json_file import reason
 from leadline.experiments.records.over_seeds import current, provenance, summary
@@ -173,7 +173,7 @@ def report(results: Path, digests: Mapping[tuple[str, str], str] | None = None) 
     page = results / "index.html"
     try:
         tables, figures = write_contents(contents, results, tuple(PRINTERS), ("png", "svg"))
-        page.write_text(render(contents, tuple(PRINTERS)), encoding="utf-8")
+        page.write_text(render(contents), encoding="utf-8")
     except OSError as error:
         raise UserError(f"{results}: cannot write the page ({reason(error)}); choose another folder with --results") from error
     return Published(page, tables, figures, contents.verdicts, summary(contents.records), contents.notes)
@@ -209,15 +209,11 @@ def inline_svg(drawing: Drawing) -> Markup:
     return Markup(text)
 
 
-def render(contents: Compiled, formats: Sequence[str]) -> str:
-    """The page as one HTML text: style and figures inline, no script, no address to fetch.
-
-    `formats` are the endings of the files of each table.
-    """
+def render(contents: Compiled) -> str:
+    """The page as one HTML text: style and figures inline, no script, no address to fetch."""
     loader = FileSystemLoader(TEMPLATES)
     environment = Environment(loader=loader, autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
     environment.filters["svg"] = inline_svg
-    environment.tests["numeric_of"] = lambda column, table: is_numeric(table, column)
     records = contents.records
     return environment.get_template("page.html.j2").render(
         ledger=contents.ledger[0] if contents.ledger else None,
@@ -226,6 +222,6 @@ def render(contents: Compiled, formats: Sequence[str]) -> str:
         versions=sorted({f"{name} {version}" for record in records for name, version in record.versions.items()}),
         provenance=provenance(records),
         notes=contents.notes,
-        formats=formats,
+        formats=list(PRINTERS),
         marked=OUTCOMES,
     )
