@@ -25,6 +25,7 @@ from leadline.experiments.data.text.tokens import Report, end_of_document, token
 from leadline.experiments.runtime.errors import UserError
 from leadline.tokenization.byte import ByteTokenizer
 from leadline.tokenization.formats.fast import FastTokenizer
+from leadline.tokenization.tokenizer import Tokenizer
 
 Source = TextSource | BackcopySource | RetrievalSource | MixedSource
 
