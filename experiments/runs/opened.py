@@ -5,49 +5,25 @@ Whatever is measured here is measured by the functions that measure studies (lea
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
-from typing import NamedTuple
 
-import jax
-import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int
 
-from leadline.experiments.config.measure import SinkRate
-from leadline.experiments.config.to_tables import tables
-from leadline.experiments.measure.evaluate import Statistics
-from leadline.experiments.measure.layers import layer_statistics, sink_statistics
-from leadline.experiments.measure.trained import attention_maps
-from leadline.experiments.records.measurement import Reading, reading, value_of
+from leadline.experiments.records.measurement import Reading, value_of
 from leadline.experiments.records.record import Record, StoredRecord
 from leadline.experiments.records.store import read_stored
 from leadline.experiments.runs.folders import run_folder
 from leadline.experiments.runs.held_out import held_out_ids
+from leadline.experiments.runs.measured import Sinks, logits_of, maps_of, sinks_of
 from leadline.experiments.runtime.errors import UserError
 from leadline.experiments.training.generation import Request, Saved, generated, open_saved, prompt_ids
-from leadline.model.block import LayerTrace
-from leadline.model.decoder import Decoder, DecoderConfig, apply_decoder
 from leadline.model.generate import Policy
-from leadline.model.mesh import make_mesh
-from leadline.model.positions.tables import PositionTables
 from leadline.tokenization.tokenizer import Tokenizer
 
 Ids = Sequence[int] | Sequence[Sequence[int]] | Int[np.ndarray | Array, "..."]
 # What `repr` shows of a record, as far as it has them.
 KEY_FIGURES = ("loss", "bits_per_byte", "accuracy", "recall_accuracy", "sink_rate", "first_token_mass", "bos_mass")
-
-
-class Sinks(NamedTuple):
-    """Attention sinks of the layers and heads of a model: means over the texts, float32. Both count from 0."""
-
-    sink_rate: Float[np.ndarray, "L N"]  # share of texts whose mean attention to token k is above ε (Gu et al. 2025)
-    first_token_mass: Float[np.ndarray, "L N"]  # attention to the first token, a mean over queries
-    sink_logit_mass: Float[np.ndarray, "L N"]  # attention to the sink logit or the key bias
-    activation_ratio: Float[np.ndarray, " L"]  # largest over median |h| behind a layer (Sun et al. 2024)
-    # |v| and |h| of the first token over the mean of tokens t >= 8; None for texts of at most 8 tokens
-    value_drain_ratio: Float[np.ndarray, "L K"] | None
-    residual_norm_ratio: Float[np.ndarray, " L"] | None
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -123,10 +99,7 @@ class Run:
         Raises:
             UserError: for ids that the model does not know, and texts that are longer than its positions.
         """
-        texts = self._texts(ids)
-        with jax.set_mesh(make_mesh()):
-            logits = np.asarray(_logits(*self._model(texts), cfg=self.saved.cfg))
-        return logits.reshape(*np.shape(ids), -1)
+        return logits_of(self.saved, self._texts(ids)).reshape(*np.shape(ids), -1)
 
     def sinks(self, ids: Ids, *, token: int = 1, epsilon: float = 0.3) -> Sinks:
         """Attention sinks of every layer and head on these texts.
@@ -140,11 +113,7 @@ class Run:
             UserError: as `logits`.
             ValueError: for a token that is not in the texts.
         """
-        texts = self._texts(ids)
-        sink = SinkRate(token=token, epsilon=epsilon, length=texts.shape[1])
-        with jax.set_mesh(make_mesh()):
-            statistics = jax.device_get(_sinks(*self._model(texts), cfg=self.saved.cfg, sink=sink))
-        return Sinks(**{name: statistics.get(reading(name)) for name in Sinks._fields})
+        return sinks_of(self.saved, self._texts(ids), token, epsilon)
 
     def attention_map(self, ids: Ids, layer: int, head: int) -> Float[np.ndarray, "T T"]:
         """The attention of query i (row) to key j (column) in one head, on one text; the sink logit has the rest of a row.
@@ -160,11 +129,7 @@ class Run:
             raise UserError(
                 f"layer {layer}, head {head}: there are layers 0 to {cfg.layers - 1}, heads 0 to {cfg.block.heads - 1}"
             )
-        with jax.set_mesh(make_mesh()):
-            maps = _maps(*self._model(texts), cfg=cfg)
-            if not maps:
-                raise UserError("every query of this model rotates all keys anew, so that attention has no map")
-            return np.asarray(maps[reading("attention_map")])[layer, head]
+        return maps_of(self.saved, texts)[layer, head]
 
     def generate(
         self,
@@ -228,12 +193,6 @@ class Run:
             raise UserError(f"ids {array.min()} to {array.max()}: this model knows 0 to {known - 1}")
         return np.atleast_2d(array).astype(np.int32)
 
-    def _model(self, texts: Int[np.ndarray, "B T"]) -> tuple[Decoder, Int[Array, "B T"], PositionTables]:
-        """Weights, ids and tables for texts of that length on the device. To be called where a mesh is set."""
-        arm = self.saved.arm
-        rows = tables(arm.model, arm.original_length, texts.shape[1])
-        return jax.tree.map(jnp.asarray, self.saved.params), jnp.asarray(texts), rows
-
 
 def open_run(folder: str | Path, *, arm: str | None = None, seed: int | None = None) -> Run:
     """Opens a trained run, of text or of a task.
@@ -257,23 +216,3 @@ def open_run(folder: str | Path, *, arm: str | None = None, seed: int | None = N
 def _named(key: Reading) -> str:
     dims = ", ".join(f"{name}={value}" for name, value in key.dims)
     return f"{key.quantity} ({dims})" if dims else key.quantity
-
-
-@partial(jax.jit, static_argnames="cfg")
-def _logits(params: Decoder, ids: Int[Array, "B T"], tables: PositionTables, *, cfg: DecoderConfig) -> Float[Array, "B T V"]:
-    return apply_decoder(params, ids, tables, cfg)[0]
-
-
-@partial(jax.jit, static_argnames=("cfg", "sink"))
-def _sinks(
-    params: Decoder, ids: Int[Array, "B T"], tables: PositionTables, *, cfg: DecoderConfig, sink: SinkRate
-) -> Statistics:
-    def measured(trace: LayerTrace) -> Statistics:
-        return layer_statistics(trace) | sink_statistics(trace, sink)
-
-    return apply_decoder(params, ids, tables, cfg, measure=measured)[1]
-
-
-@partial(jax.jit, static_argnames="cfg")
-def _maps(params: Decoder, ids: Int[Array, "B T"], tables: PositionTables, *, cfg: DecoderConfig) -> Statistics:
-    return attention_maps(params, tables, ids, cfg)

@@ -25,7 +25,8 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from leadline.experiments.runs.opened import Run, Sinks
+    from leadline.experiments.runs.measured import Sinks
+    from leadline.experiments.runs.opened import Run
     from leadline.experiments.runs.opened import open_run as open  # noqa: A004  # as in gzip.open
     from leadline.experiments.runs.table import records
     from leadline.experiments.runtime.errors import UserError
@@ -37,7 +38,7 @@ if TYPE_CHECKING:
 NAMES = {
     "Policy": ("leadline.model.generate", "Policy"),
     "Run": ("leadline.experiments.runs.opened", "Run"),
-    "Sinks": ("leadline.experiments.runs.opened", "Sinks"),
+    "Sinks": ("leadline.experiments.runs.measured", "Sinks"),
     "UserError": ("leadline.experiments.runtime.errors", "UserError"),
     "alibi_slopes": ("leadline.model.positions.alibi", "alibi_slopes"),
     "attention": ("leadline.functions", "attention"),
