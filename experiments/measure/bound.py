@@ -127,13 +127,14 @@ def start(head_dim: int, length: int, every: int) -> FeasibleBases:
     return all_bases(head_dim, every=every)
 
 
-def search(bases: FeasibleBases, length: int, inclusive: bool, tell: Callable[[int], object]) -> FeasibleBases:
+def search(
+    bases: FeasibleBases, length: int, inclusive: bool = False, tell: Callable[[int], object] = lambda _: None
+) -> FeasibleBases:
     """The bases that are feasible for `length` tokens; with `inclusive` at the distance `length` too.
 
     `tell` is called with the number of tokens searched so far.
     """
     end = length + inclusive
-
     for further in restrictions(bases, min(end, FAR)):
         bases = further
         tell(min(bases.length, length))

@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 from functools import partial
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -130,7 +131,12 @@ def test_tables_and_logits_are_values_of_one_program():
         traced.append(tables)
         return apply_decoder(p, jnp.asarray(TEXT), tables, CONFIG)[0]
 
-    fields: tuple[dict[str, Any], ...] = ({"inverse_frequencies": STEEP}, {"window": 3}, {"attention_factor": factors}, {"decay": xpos_decay(8)})
+    fields: tuple[dict[str, Any], ...] = (
+        {"inverse_frequencies": STEEP},
+        {"window": 3},
+        {"attention_factor": factors},
+        {"decay": xpos_decay(8)},
+    )
     tables_of = (plain, tempered, *(rope(**field) for field in fields), alibi(), nope())
     outputs = [compiled(weights(), tables) for tables in tables_of]
     outputs.append(compiled(weights(sink_logit=0.0), rope()))

@@ -1,0 +1,90 @@
+"""A trained model, asked for its logits, sinks and attention on some texts: arrays on the host.
+
+The weights are put on the device for each call, and a program is compiled for each shape of ids.
+"""
+
+from functools import partial
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float, Int
+
+from leadline.experiments.config.measure import SinkRate
+from leadline.experiments.config.to_tables import tables
+from leadline.experiments.measure.evaluate import Statistics
+from leadline.experiments.measure.layers import layer_statistics, sink_statistics
+from leadline.experiments.measure.trained import attention_maps
+from leadline.experiments.records.measurement import reading
+from leadline.experiments.runtime.errors import UserError
+from leadline.experiments.training.generation import Saved
+from leadline.model.block import LayerTrace
+from leadline.model.decoder import Decoder, DecoderConfig, apply_decoder
+from leadline.model.mesh import make_mesh
+from leadline.model.positions.tables import PositionTables
+
+
+class Sinks(NamedTuple):
+    """Attention sinks of the layers and heads of a model: means over the texts, float32. Both count from 0."""
+
+    sink_rate: Float[np.ndarray, "L N"]  # share of texts whose mean attention to token k is above ε (Gu et al. 2025)
+    first_token_mass: Float[np.ndarray, "L N"]  # attention to the first token, a mean over queries
+    sink_logit_mass: Float[np.ndarray, "L N"]  # attention to the sink logit or the key bias
+    activation_ratio: Float[np.ndarray, " L"]  # largest over median |h| behind a layer (Sun et al. 2024)
+    # |v| and |h| of the first token over the mean of tokens t >= 8; None for texts of at most 8 tokens
+    value_drain_ratio: Float[np.ndarray, "L K"] | None
+    residual_norm_ratio: Float[np.ndarray, " L"] | None
+
+
+def logits_of(saved: Saved, texts: Int[np.ndarray, "B T"]) -> Float[np.ndarray, "B T V"]:
+    """The logits of the token behind each token.
+
+    Raises:
+        UserError: for texts that are longer than the positions of the model.
+    """
+    with jax.set_mesh(make_mesh()):
+        return np.asarray(_logits(*_on_device(saved, texts), cfg=saved.cfg))
+
+
+def sinks_of(saved: Saved, texts: Int[np.ndarray, "B T"], token: int, epsilon: float) -> Sinks:
+    """Attention sinks on these texts: Sink_k^ε and its like. Raises as `logits_of`; ValueError for a token behind the texts."""
+    sink = SinkRate(token=token, epsilon=epsilon, length=texts.shape[1])
+    with jax.set_mesh(make_mesh()):
+        statistics = jax.device_get(_sinks(*_on_device(saved, texts), cfg=saved.cfg, sink=sink))
+    return Sinks(**{name: statistics.get(reading(name)) for name in Sinks._fields})
+
+
+def maps_of(saved: Saved, texts: Int[np.ndarray, "1 T"]) -> Float[np.ndarray, "L N T T"]:
+    """The attention of query i to key j of one text. Raises as `logits_of`, and for a model whose attention has no map."""
+    with jax.set_mesh(make_mesh()):
+        maps = jax.device_get(_maps(*_on_device(saved, texts), cfg=saved.cfg))
+    if not maps:
+        raise UserError("every query of this model rotates all keys anew, so that attention has no map")
+    return maps[reading("attention_map")]
+
+
+def _on_device(saved: Saved, texts: Int[np.ndarray, "B T"]) -> tuple[Decoder, Int[Array, "B T"], PositionTables]:
+    """Weights, ids and the tables of texts of that length."""
+    rows = tables(saved.arm.model, saved.arm.original_length, texts.shape[1])
+    return jax.tree.map(jnp.asarray, saved.params), jnp.asarray(texts), rows
+
+
+@partial(jax.jit, static_argnames="cfg")
+def _logits(params: Decoder, ids: Int[Array, "B T"], tables: PositionTables, *, cfg: DecoderConfig) -> Float[Array, "B T V"]:
+    return apply_decoder(params, ids, tables, cfg)[0]
+
+
+@partial(jax.jit, static_argnames=("cfg", "sink"))
+def _sinks(
+    params: Decoder, ids: Int[Array, "B T"], tables: PositionTables, *, cfg: DecoderConfig, sink: SinkRate
+) -> Statistics:
+    def measured(trace: LayerTrace) -> Statistics:
+        return layer_statistics(trace) | sink_statistics(trace, sink)
+
+    return apply_decoder(params, ids, tables, cfg, measure=measured)[1]
+
+
+@partial(jax.jit, static_argnames="cfg")
+def _maps(params: Decoder, ids: Int[Array, "B T"], tables: PositionTables, *, cfg: DecoderConfig) -> Statistics:
+    return attention_maps(params, tables, ids, cfg)
