@@ -13,6 +13,7 @@ from scipy import special
 from leadline.experiments.measure.evaluate import Statistics
 from leadline.experiments.measure.perplexity import mean_loss
 from leadline.experiments.measure.trained import (
+    ALL_HEADS,
     attention_maps,
     early_divergence,
     interventions,
