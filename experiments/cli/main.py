@@ -104,7 +104,7 @@ def claims(folder: Folder = Path("results"), as_json: AsJson = False) -> None:
     """The ledger: published statements with their verdicts on the records."""
     from dataclasses import asdict
 
-    from leadline.experiments.publish.report import compiled
+    from leadline.experiments.publish.contents import compiled
 
     contents = compiled(_existing(folder), drawn=())
     for note in contents.notes:

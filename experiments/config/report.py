@@ -96,6 +96,7 @@ class FigureSpec(Frozen):
         "length", "step", "value", "layer", "position", "dim", "scatter", "bars", "attention_map"
     ]  # fmt: skip
     name: str  # of its files
+    title: str = ""  # the question that it answers
     caption: str
     quantities: tuple[AnyColumn, ...] = Field(min_length=1)
     x: str | None = None  # of a scatter and of positions

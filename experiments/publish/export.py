@@ -5,8 +5,9 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from leadline.experiments.publish.contents import FIGURES, TABLES, compiled
 from leadline.experiments.publish.figures import arrays_read
-from leadline.experiments.publish.report import FIGURES, TABLES, compiled, write_contents
+from leadline.experiments.publish.report import write_contents
 from leadline.experiments.publish.table import markdown
 from leadline.experiments.records.json_file import reason, seal, unseal, write_whole
 from leadline.experiments.records.packed import write_packed
@@ -56,7 +57,7 @@ def export(results: Path, into: Path, text: Path) -> Exported:
         for path in (*into.glob(f"{TABLES}/*"), *into.glob(f"{FIGURES}/*")):
             path.unlink()
         write_contents(contents, into, (), ("png",))
-        of_study = {section.study: section.tables for section in contents.sections}
+        of_study = {section.name: section.tables for section in contents.sections}
         for name, tables in ({table.name: (table,) for table in contents.ledger} | of_study).items():
             (into / TABLES / f"{name}.md").write_text("\n".join(map(markdown, tables)), encoding="utf-8")
     except OSError as error:

@@ -4,6 +4,7 @@ import csv
 import io
 import re
 from dataclasses import dataclass
+from functools import cached_property
 
 from leadline.experiments.publish.names import MISSING
 from leadline.experiments.records.over_seeds import Statistic
@@ -29,10 +30,10 @@ class Table:
             if len(row) != len(self.columns):
                 raise ValueError(f"table {self.name}: {len(row)} cells in a row of {len(self.columns)} columns: {row}")
 
-
-def is_numeric(table: Table, column: int) -> bool:
-    """Whether a column holds statistics, so that it is set flush right and split in the CSV."""
-    return any(isinstance(row[column], Statistic) for row in table.rows)
+    @cached_property
+    def numeric(self) -> list[bool]:
+        """Whether each column holds statistics, so that it is set flush right and split in the CSV."""
+        return [any(isinstance(row[column], Statistic) for row in self.rows) for column in range(len(self.columns))]
 
 
 def _markdown_text(text: str) -> str:
@@ -41,8 +42,7 @@ def _markdown_text(text: str) -> str:
 
 def markdown(table: Table) -> str:
     """A table of GitHub's Markdown under a bold title; the notes follow as a list."""
-    columns = range(len(table.columns))
-    rules = ["---:" if is_numeric(table, column) else "---" for column in columns]
+    rules = ["---:" if numeric else "---" for numeric in table.numeric]
     lines = [[_markdown_text(title) for title in table.columns], rules]
     lines += [[_markdown_text(str(cell)) for cell in row] for row in table.rows]
     body = "\n".join(f"| {' | '.join(line)} |" for line in lines)
@@ -59,15 +59,14 @@ def _csv_cells(cell: Cell, numeric: bool) -> list[str]:
 
 def comma_separated(table: Table) -> str:
     """RFC 4180 without the notes: mean, std and n are columns of their own, unrounded; what is missing is empty."""
-    numeric = [is_numeric(table, column) for column in range(len(table.columns))]
     header: list[str] = []
-    for title, split in zip(table.columns, numeric, strict=True):
+    for title, split in zip(table.columns, table.numeric, strict=True):
         header += [f"{title} mean", f"{title} std", f"{title} n"] if split else [title]
     text = io.StringIO()
     writer = csv.writer(text)
     writer.writerow(header)
     for row in table.rows:
-        writer.writerow([part for cell, split in zip(row, numeric, strict=True) for part in _csv_cells(cell, split)])
+        writer.writerow([part for cell, split in zip(row, table.numeric, strict=True) for part in _csv_cells(cell, split)])
     return text.getvalue()
 
 
@@ -90,7 +89,7 @@ def plain(table: Table) -> str:
     """A table as lines of text for a terminal, its columns aligned, without its notes."""
     rows = [table.columns, *(tuple(str(cell) for cell in row) for row in table.rows)]
     widths = [max(len(row[column]) for row in rows) for column in range(len(table.columns))]
-    sides = [">" if is_numeric(table, column) else "<" for column in range(len(table.columns))]
+    sides = [">" if numeric else "<" for numeric in table.numeric]
     cells = [[f"{cell:{side}{width}}" for cell, side, width in zip(row, sides, widths, strict=True)] for row in rows]
     return "\n".join((table.title, *("  ".join(row).rstrip() for row in cells))) + "\n"
 
@@ -107,10 +106,9 @@ _LONG, _WRAPPED = 28, 0.6
 def latex(table: Table) -> str:
     r"""A `table` float with booktabs rules; needs `\usepackage{booktabs}` and nothing else."""
     # Column letters of `tabular`: r for statistics, l for short texts, p for those that must wrap.
-    columns = range(len(table.columns))
-    long = {c for c in columns if any(len(str(row[c])) > _LONG for row in table.rows)}
-    wide = f"p{{{_WRAPPED / max(1, len(long)):.2f}\\linewidth}}"
-    shape = "".join("r" if is_numeric(table, c) else wide if c in long else "l" for c in columns)
+    long = [any(len(str(row[column])) > _LONG for row in table.rows) for column in range(len(table.columns))]
+    wide = f"p{{{_WRAPPED / max(1, sum(long)):.2f}\\linewidth}}"
+    shape = "".join("r" if numeric else wide if wraps else "l" for numeric, wraps in zip(table.numeric, long, strict=True))
     lines = [" & ".join(latex_text(title) for title in table.columns) + r" \\", r"\midrule"]
     lines += [" & ".join(latex_text(str(cell)) for cell in row) + r" \\" for row in table.rows]
     body = "\n".join(f"    {line}" for line in lines)

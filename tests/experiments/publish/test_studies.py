@@ -9,8 +9,8 @@ import pytest
 from leadline.experiments.config.load import arms_of
 from leadline.experiments.config.report import Column, FigureSpec, TrainingLength
 from leadline.experiments.config.study import Study
+from leadline.experiments.publish.contents import sources
 from leadline.experiments.publish.figures import figure
-from leadline.experiments.publish.report import sources
 from leadline.experiments.publish.shown import of_record
 from leadline.experiments.publish.tables import FIELDS, table
 from leadline.experiments.records.measurement import Point, reading
