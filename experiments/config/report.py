@@ -92,9 +92,7 @@ class FigureSpec(Frozen):
         attention_map   the attention of one sequence, a row an arm and a column a head
     """
 
-    kind: Literal[
-        "length", "step", "value", "layer", "position", "dim", "scatter", "bars", "attention_map"
-    ]  # fmt: skip
+    kind: Literal["length", "step", "value", "layer", "position", "dim", "scatter", "bars", "attention_map"]
     name: str  # of its files
     title: str = ""  # the question that it answers
     caption: str

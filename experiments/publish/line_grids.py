@@ -78,8 +78,8 @@ def line_grid(
 ) -> Figure:
     """Panels of lines over one x: means as lines, seeds as points or as an area.
 
-    A label has one look in every panel. There is at least one panel, each with at least one line. `marks` says in the legend what
-    a dashed line is; with `behind` the first line of each panel is grey in the others.
+    A label has one look in every panel. There is at least one panel, each with at least one line. `marks` says in the legend
+    what a dashed line is; with `behind` the first line of each panel is grey in the others.
     """
     labels = list(dict.fromkeys(line.label for panel in panels for line in panel.lines))
     columns = min(most_columns, len(panels))
@@ -163,9 +163,6 @@ def _handles(labels: Sequence[str], panels: Sequence[Panel], marks: str, *, behi
     if any(panel.trained is not None for panel in panels):
         handles.append(Line2D([], [], color=GREY, linestyle=":", linewidth=1.2, label="training length"))
     if behind and len(panels) > 1:
-        handles.append(
-            Line2D(
-                [], [], color=FAINT, linewidth=0.8, label=", ".join(filter(None, (panels[0].lines[0].label, "other panels")))
-            )
-        )
+        label = ", ".join(part for part in (panels[0].lines[0].label, "other panels") if part)
+        handles.append(Line2D([], [], color=FAINT, linewidth=0.8, label=label))
     return handles

@@ -15,6 +15,7 @@ from leadline.model.intervention import Intervention, no_intervention, with_firs
 from leadline.model.positions.absolute import sinusoidal
 from leadline.model.positions.frequencies import inverse_frequencies
 from leadline.model.positions.tables import PositionTables
+from leadline.model.positions.xpos import xpos_decay
 from tests.model.naive import numbers
 from tests.model.weights import BLOCK, CONFIG, alibi, nope, rope, weights
 
@@ -58,14 +59,6 @@ def test_left_padding_changes_no_logits_under_relative_positions():
     for tables in (rope(), alibi(), nope()):
         padded, _ = forward(p, shifted, tables, context=Context(padding=padding))
         np.testing.assert_allclose(padded[:, 3:], forward(p, text, tables)[0], atol=1e-4)
-
-
-def test_one_layer_knows_the_order_of_what_it_has_read_by_positions_alone():
-    cfg = replace(CONFIG, layers=1)
-    p, texts = weights(cfg), ([[3, 1, 4, 1, 5, 9]], [[4, 5, 1, 1, 3, 9]])
-    for tables, knows in ((nope(1), False), (rope(1), True), (alibi(1), True)):
-        last = [forward(p, tokens, tables, cfg)[0][0, -1] for tokens in texts]
-        assert (np.abs(last[0] - last[1]).max() > 1e-4) == knows
 
 
 def test_a_repeated_token_without_positions_gives_the_first_its_even_share():
@@ -125,14 +118,20 @@ def test_without_a_mesh_everything_is_on_one_device():
 
 
 def test_tables_and_logits_are_values_of_one_program():
-    traced = []
+    """A table that was cached from the first call would be used by the second."""
+    traced, plain = [], rope()
+    tempered = replace(
+        plain, temperature=plain.temperature.at[:].set(0.3), temperature_span=plain.temperature_span.at[:].set(4)
+    )
+    factors = np.array([1.2, 1.2, 1.0, 1.0])
 
     @jax.jit
     def compiled(p, tables):
         traced.append(tables)
         return apply_decoder(p, jnp.asarray(TEXT), tables, CONFIG)[0]
 
-    found = [compiled(weights(), t) for t in (rope(), rope(inverse_frequencies=STEEP), rope(window=3), alibi(), nope())]
+    of_rope = (plain, tempered, rope(inverse_frequencies=STEEP), rope(window=3), rope(attention_factor=factors))
+    found = [compiled(weights(), tables) for tables in (*of_rope, rope(decay=xpos_decay(8, scale_base=16.0)), alibi(), nope())]
     found.append(compiled(weights(sink_logit=0.0), rope()))
     assert len(traced) == 1
     for i, logits in enumerate(found):

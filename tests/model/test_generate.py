@@ -8,7 +8,6 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from jax.sharding import NamedSharding
 from jax.sharding import PartitionSpec as P
 
 from leadline.model.attention.hyperparameters import hyperparameters
@@ -171,12 +170,10 @@ def test_two_devices_of_each_axis_give_the_same_tokens() -> None:
     eight = functools.partial(generate, count=8, cfg=CONFIG, policy=INITIAL, key=KEY)
     expected = eight(loud(), jnp.asarray(PROMPT), tables=rope(), sampling=sampling())
     p, tables = jax.device_get((loud(), rope()))
-    four = make_mesh(data=2, model=2)
-    with jax.set_mesh(four):
+    with jax.set_mesh(make_mesh(data=2, model=2)):
         shapes = jax.eval_shape(lambda: init_decoder(jax.random.key(0), CONFIG))
         specs = jax.tree.map(lambda leaf: leaf.sharding.spec, shapes), P("data", None), jax.tree.map(lambda _: P(), tables)
-        shardings = jax.tree.map(lambda spec: NamedSharding(four, spec), specs)
-        p, prompt, tables = jax.device_put((p, PROMPT, tables), shardings)
+        p, prompt, tables = jax.device_put((p, PROMPT, tables), specs)
         np.testing.assert_array_equal(eight(p, prompt, tables=tables, sampling=sampling()), expected)
 
 

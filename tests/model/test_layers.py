@@ -7,7 +7,6 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from jax.sharding import NamedSharding
 from jax.sharding import PartitionSpec as P
 
 from leadline.model.embedding import embed, logits, token_losses
@@ -40,7 +39,6 @@ def test_products_and_gradients_are_the_plain_ones_of_rounded_numbers(contract, 
 
 
 def test_gradients_of_several_products_of_one_input_of_two_models_on_four_devices_each():
-    mesh = make_mesh(arm=2, data=2, model=2)
     x, *ws = (np.asarray(numbers(8 + n, *shape)) for n, shape in enumerate([(4, 3, 6), (2, 6, 4, 5), (2, 6, 2, 5)]))
 
     def total(x, ws):
@@ -51,9 +49,9 @@ def test_gradients_of_several_products_of_one_input_of_two_models_on_four_device
         return jax.lax.map(lambda own: jax.grad(total, (0, 1))(x, own), ws)
 
     specs = {"in_specs": (P(), P("arm")), "out_specs": P("arm"), "axis_names": {"arm"}, "check_vma": False}
-    with jax.set_mesh(mesh):
-        given = [jax.device_put(w, NamedSharding(mesh, P("arm", "data", "model", None))) for w in ws]
-        dx, dws = jax.jit(jax.shard_map(of_each, **specs))(jax.device_put(x, NamedSharding(mesh, RESIDUAL)), given)
+    with jax.set_mesh(make_mesh(arm=2, data=2, model=2)):
+        given = [jax.device_put(w, P("arm", "data", "model", None)) for w in ws]
+        dx, dws = jax.jit(jax.shard_map(of_each, **specs))(jax.device_put(x, RESIDUAL), given)
     slopes = [np.cos(np.einsum("btd,adnh->abtnh", x, w)) for w in ws]
     np.testing.assert_allclose(dx, sum(np.einsum("abtnh,adnh->abtd", y, w) for y, w in zip(slopes, ws, strict=True)), atol=1e-4)
     for found, slope in zip(dws, slopes, strict=True):

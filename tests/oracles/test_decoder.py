@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Any, NamedTuple
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -35,14 +35,7 @@ ROPE = {"rope_type": "default", "rope_theta": BASE, "partial_rotary_factor": 1.0
 
 
 def weights(cfg: BlockConfig) -> Block:
-    """Random ones, norms too."""
-    rng = np.random.default_rng(3)
-
-    def uneven(path: tuple[Any, ...], leaf: jax.Array) -> jax.Array:
-        random = jnp.asarray(rng.standard_normal(leaf.shape), jnp.float32)
-        return leaf + 0.3 * random if path[-1].name in ("scale", "bias") else leaf
-
-    return jax.tree_util.tree_map_with_path(uneven, drawn(lambda: init_block(jax.random.key(0), cfg), 2))
+    return drawn(lambda: init_block(jax.random.key(0), cfg), 2, uneven=0.3)
 
 
 def compare(cfg: BlockConfig, p: Block, theirs: Any, changed: Callable[..., Block], given: Any, *, rope: bool) -> None:
@@ -154,13 +147,6 @@ ROUNDING = 5e-5  # of float32, through three layers of magnified weights
 DECODER = (published.LAYERS, published.HEADS, published.SIZE)
 
 
-class Case(NamedTuple):
-    kind: str
-    model: Callable[[], PreTrainedModel]
-    convert: Callable[[published.Tensors], Decoder]
-    tables: PositionTables
-
-
 def rope(table: np.ndarray, factor: float = 1.0) -> PositionTables:
     return position_tables(*DECODER, inverse_frequencies=table, attention_factor=factor)
 
@@ -171,10 +157,11 @@ def llama_yarn() -> PreTrainedModel:
 
 
 YARN = yarn(published.SIZE, BASE, 4.0, 16, beta_fast=2.0, beta_slow=0.1, truncate=False)
+# The structure and the model, how its weights become ours, and the tables of its positions.
 CASES = {
-    "llama": Case("llama", published.llama, published.from_llama, rope(inverse_frequencies(published.SIZE, BASE))),
-    "llama yarn": Case("llama", llama_yarn, published.from_llama, rope(YARN, yarn_attention_factor(4.0))),
-    "gpt2": Case("gpt2", published.gpt2, published.from_gpt2, position_tables(*DECODER)),
+    "llama": ("llama", published.llama, published.from_llama, rope(inverse_frequencies(published.SIZE, BASE))),
+    "llama yarn": ("llama", llama_yarn, published.from_llama, rope(YARN, yarn_attention_factor(4.0))),
+    "gpt2": ("gpt2", published.gpt2, published.from_gpt2, position_tables(*DECODER)),
 }
 
 

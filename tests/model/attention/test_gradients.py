@@ -2,14 +2,12 @@
 
 import functools
 import itertools
-from collections.abc import Iterator
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from jax.sharding import NamedSharding
 from jax.sharding import PartitionSpec as P
 from jax.test_util import check_grads
 
@@ -20,16 +18,7 @@ from leadline.model.attention.scores import Scores
 from leadline.model.mesh import HEADS, TEXTS, make_mesh
 from tests.model.naive import numbers, random_heads, tiling, whole_attention
 
-pytestmark = pytest.mark.usefixtures("mesh")
-
-
-@pytest.fixture(scope="module", autouse=True)
-def unoptimised() -> Iterator[None]:
-    """Programs that take longer to optimise than to run, and are not handed to other modules."""
-    jax.config.update("jax_disable_most_optimizations", True)
-    yield
-    jax.config.update("jax_disable_most_optimizations", False)
-    jax.clear_caches()
+pytestmark = pytest.mark.usefixtures("mesh", "quick_to_compile")
 
 
 def slow(*values: Any) -> Any:
@@ -117,11 +106,10 @@ def test_tiles_are_sharded_as_heads_and_texts_are(form: Any) -> None:
     given = (case(SHAPES["blocks"])[0], (jnp.int32(5), jnp.int32(2)), *case(SHAPES["blocks"])[1:])
     gradient = jax.jit(gradient_of(form, statistics=True))
     expected, given = jax.device_get((gradient(*given), given))
-    four = make_mesh(data=2, model=2)
-    with jax.set_mesh(four):
+    with jax.set_mesh(make_mesh(data=2, model=2)):
         specs = {"q": HEADS, "k": HEADS, "v": HEADS, "sink_logit": P("model"), "slopes": P("model")}
-        shardings = jax.tree.map(lambda spec: NamedSharding(four, spec), (specs, (P(), P()), TEXTS, HEADS))
-        close(jax.device_get(gradient(*jax.device_put(given, shardings))), expected)
+        placed = jax.device_put(given, (specs, (P(), P()), TEXTS, HEADS))
+        close(jax.device_get(gradient(*placed)), expected)
 
 
 @pytest.mark.parametrize("biased", [False, True], ids=["plain", "with a key bias"])

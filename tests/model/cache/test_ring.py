@@ -91,12 +91,11 @@ def empty(cfg: DecoderConfig, initial: Any, window: Any, reindexed: Any = True, 
 
 def read(p: Decoder, tables: PositionTables, cache: RingCache, chunks: list[int], cfg: DecoderConfig = CONFIG) -> np.ndarray:
     """The logits [T, V] of the text in chunks of these sizes."""
-    found, begin = [], 0
-    for size in chunks:
-        scores, cache = STEP(p, cache, jnp.asarray(TEXT[None, begin : begin + size]), tables, cfg)
-        found.append(np.asarray(scores[0], np.float64))
-        begin += size
-    return np.concatenate(found)
+    logits = []
+    for tokens in np.split(TEXT, np.cumsum(chunks)[:-1]):
+        scores, cache = STEP(p, cache, jnp.asarray(tokens[None]), tables, cfg)
+        logits.append(np.asarray(scores[0], np.float64))
+    return np.concatenate(logits)
 
 
 @pytest.mark.parametrize(

@@ -90,21 +90,6 @@ def test_gradients_are_finite_differences() -> None:
     check_grads(f, (q, k, PHASE), order=1, modes=("rev",), eps=1e-2, rtol=5e-3)
 
 
-def test_one_program_serves_every_table() -> None:
-    """A table that was cached from the first call would be used by the second."""
-    traced = []
-
-    @jax.jit
-    def compiled(row: PositionTables) -> jax.Array:
-        traced.append(row)
-        return scores(numbers(1, 1, 6, HEADS, SIZE), numbers(2, 1, 6, HEADS, SIZE), row, jnp.asarray(PLACES))
-
-    outputs = [np.tril(compiled(tables(name))) for name in ENCODINGS if name != "PoPE"]
-    assert len(traced) == 1
-    for n, output in enumerate(outputs):
-        assert all(np.abs(output - other).max() > 0.1 for other in outputs[:n])
-
-
 def test_bfloat16_vectors_are_rotated_in_float32(mesh: Any) -> None:  # noqa: ARG001
     """At position 60000 a bfloat16 angle would be off by turns; the result is off by the rounding of x only."""
     x, rotation = numbers(8, 2, 6, HEADS, SIZE), rotation_of(jnp.arange(6) + 60_000, FREQUENCIES)
