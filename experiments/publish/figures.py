@@ -57,18 +57,12 @@ def _lines(spec: FigureSpec, chosen: Shown) -> Figure | None:
         lines = [_line(chosen.label(spec.lines, p[1]), points[p], _mark(spec, members[p])) for p in places]
         lengths = {entry.record.training_length for place in places for entry in members[place]}
         trained = [float(length) for length in lengths if length is not None and x.tokens and len(lengths) == 1]
-        panels.append(Panel(_title(spec, panel, chosen), lines, _up(spec, panel, chosen), *trained))
+        title, y = _heading(spec, panel, chosen)
+        panels.append(Panel(title, lines, y, *trained))
     if not panels:
         return None
     marks = "" if spec.marks is None else chosen.heading(spec.marks)
     return line_grid(panels, x, spec.columns, sharey=QUANTITY not in spec.panels, marks=marks, behind=spec.behind)
-
-
-def _title(spec: FigureSpec, panel: Key, chosen: Shown) -> str:
-    """The values of a panel's keys; of a quantity its axis."""
-    if spec.panels == (QUANTITY,):
-        return _axis(spec.quantities[int(str(panel[0]))], spec, chosen).label
-    return chosen.label(spec.panels, panel)
 
 
 def _line(label: str, points: Mapping[float, Sequence[float]], mark: float | None) -> Line:
@@ -96,16 +90,17 @@ def _across(spec: FigureSpec, chosen: Shown) -> Axis:
     return Axis(axis_name(key), log="x" in spec.log, tokens=in_tokens)
 
 
-def _up(spec: FigureSpec, panel: Key, chosen: Shown) -> Axis:
-    """The vertical axis of a panel: of its quantity, which its title names, or of all that the lines tell apart."""
+def _heading(spec: FigureSpec, panel: Key, chosen: Shown) -> tuple[str, Axis]:
+    """The title of a panel and its vertical axis: of the quantity that the title names, or of all that the lines tell apart."""
+    title = chosen.label(spec.panels, panel)
     if QUANTITY in spec.panels:
         axis = _axis(spec.quantities[int(str(panel[spec.panels.index(QUANTITY)]))], spec, chosen)
-        return replace(axis, label="")
+        return axis.label if spec.panels == (QUANTITY,) else title, replace(axis, label="")
     axes = [_axis(column, spec, chosen) for column in spec.quantities]
     labels = list(dict.fromkeys(axis.label for axis in axes))
     units = {chosen.quantity(column.quantity).unit for column in spec.quantities}
     names = [label.removesuffix(f" ({unit})") for label in labels for unit in units] if len(units) == 1 else labels
-    return Axis(", ".join((*names[:-1], labels[-1])), axes[0].log, all(axis.share for axis in axes))
+    return title, Axis(", ".join((*names[:-1], labels[-1])), axes[0].log, all(axis.share for axis in axes))
 
 
 def _bars(spec: FigureSpec, chosen: Shown) -> Figure | None:

@@ -150,14 +150,14 @@ def panels_of(figure: Figure, count: int, columns: int, *, sharey: bool) -> list
 
 
 def set_logarithmic(
-    axis: XAxis | YAxis, values: Sequence[float], share: bool, asked: bool, places: Sequence[float] = (), most: int = 7
+    axis: XAxis | YAxis, values: Sequence[float], share: bool, log: bool, places: Sequence[float] = (), most: int = 7
 ) -> bool:
     """Makes an axis logarithmic where it is asked for, or where positive values that are no shares span decades.
 
     Its ticks are at `most` of the places, else at 1, 2, 5 or at powers of ten. Returns whether it is logarithmic.
     """
     low, high = min(values), max(values)
-    if low <= 0 or not (asked or (not share and high >= 30 * low)):
+    if low <= 0 or not (log or (not share and high >= 30 * low)):
         return False
     axis.axes.set(**{f"{axis.axis_name}scale": "log"})
     axis.set_minor_locator(NullLocator())

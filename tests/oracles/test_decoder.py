@@ -76,7 +76,7 @@ def test_post():
         (layer.self_attn.in_proj_weight, jnp.concatenate([matrix(w) for w in (p.query, p.key, p.value)])),
         (layer.self_attn.out_proj.weight, p.output.reshape(-1, WIDTH).T),
         (layer.linear2.weight, p.feedforward.down.T),
-        *[pair for own, other in norms for pair in ((other.weight, own.scale), (other.bias, own.bias))],
+        *[pair for norm, other in norms for pair in ((other.weight, norm.scale), (other.bias, norm.bias))],
     )
     layer.double()
 
@@ -106,8 +106,8 @@ def test_sandwich():
     def theirs(x, up):
         nope = (torch.ones(1, BLOCK_TOKENS, SIZE, dtype=torch.float64), torch.zeros(1, BLOCK_TOKENS, SIZE, dtype=torch.float64))
         given = {"position_embeddings": nope, "attention_mask": HIDDEN_KEYS[None, None]}
-        found = torch.func.functional_call(layer, {"mlp.up_proj.weight": up.T}, (x,), given)
-        return found[0] if isinstance(found, tuple) else found
+        output = torch.func.functional_call(layer, {"mlp.up_proj.weight": up.T}, (x,), given)
+        return output[0] if isinstance(output, tuple) else output
 
     compare(cfg, p, theirs, with_up, [p.feedforward.up], rope=False)
 
@@ -184,17 +184,17 @@ def test_logits_attention_and_gradients(name):
     @jax.jit
     def ours(p, tokens):
         def mean_loss(p):
-            scores, found = apply_decoder(p, tokens, tables, cfg, measure=lambda trace: trace.attention)
-            return jnp.mean(token_losses(scores[:, :-1], tokens[:, 1:])), (scores, found)
+            scores, statistics = apply_decoder(p, tokens, tables, cfg, measure=lambda trace: trace.attention)
+            return jnp.mean(token_losses(scores[:, :-1], tokens[:, 1:])), (scores, statistics)
 
         return jax.value_and_grad(mean_loss, has_aux=True)(p)
 
-    (found_loss, (scores, found)), gradient = ours(in_float32(convert(theirs)), jnp.asarray(text, jnp.int32))
+    (our_loss, (scores, statistics)), gradient = ours(in_float32(convert(theirs)), jnp.asarray(text, jnp.int32))
     assert_close(scores, output.logits, ROUNDING, "logits")
-    assert_close(found_loss, loss, ROUNDING, "loss")
+    assert_close(our_loss, loss, ROUNDING, "loss")
     attentions = torch.stack(output.attentions)  # [L, B, N, T, S]
-    assert_close(found.first, attentions[..., 0], ROUNDING, "attention to the first token")
-    assert_close(found.received, attentions.sum(dim=3), ROUNDING, "attention that each token receives")
+    assert_close(statistics.first, attentions[..., 0], ROUNDING, "attention to the first token")
+    assert_close(statistics.received, attentions.sum(dim=3), ROUNDING, "attention that each token receives")
     expected = convert(gradients)
     blocks = expected.blocks.replace(sink_logit=np.zeros_like(expected.blocks.sink_logit))
     pairs = zip(jax.tree_util.tree_leaves_with_path(expected.replace(blocks=blocks)), jax.tree.leaves(gradient), strict=True)

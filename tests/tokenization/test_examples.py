@@ -98,8 +98,8 @@ OFFSETS: dict[str, tuple[Tokenizer, str, list[int], list[list[int]]]] = {
 
 @pytest.mark.parametrize(("tokenizer", "text", "ids", "offsets"), OFFSETS.values(), ids=OFFSETS)
 def test_offsets(tokenizer: Tokenizer, text: str, ids: list[int], offsets: list[list[int]]) -> None:
-    found = tokenizer.encode_with_offsets(text)
-    assert (found[0].tolist(), found[1].tolist()) == (ids, offsets)
+    encoded = tokenizer.encode_with_offsets(text)
+    assert (encoded[0].tolist(), encoded[1].tolist()) == (ids, offsets)
 
 
 @pytest.mark.parametrize(

@@ -19,18 +19,18 @@ from tests.refused import refused
 MILLION = 2**20
 
 
-def errors(positions: np.ndarray, found: jax.Array, table: np.ndarray) -> np.ndarray:
+def errors(positions: np.ndarray, computed: jax.Array, table: np.ndarray) -> np.ndarray:
     """Distance on the circle from float64, whose own error at these positions is below 1e-9 rad."""
     exact = positions[:, None] * table
-    return np.abs(np.angle(np.exp(1j * (np.asarray(found, np.float64) - exact))))
+    return np.abs(np.angle(np.exp(1j * (np.asarray(computed, np.float64) - exact))))
 
 
 @pytest.mark.parametrize("base", [1e4, 5e5, 1e7])
 def test_a_million_tokens_are_turned_to_a_microradian(base):
     """The product of float32 position and float32 frequency would be off by several hundredths of a radian."""
     positions, table = np.arange(0, MILLION, 97), inverse_frequencies(128, base)
-    found = jax.jit(angles)(jnp.asarray(positions)[:, None], fixed_point(table[None]))
-    assert errors(positions, found, table).max() < 1e-6
+    turned = jax.jit(angles)(jnp.asarray(positions)[:, None], fixed_point(table[None]))
+    assert errors(positions, turned, table).max() < 1e-6
     naive = jnp.asarray(positions, jnp.float32)[:, None] * jnp.asarray(table, jnp.float32)[None]
     assert errors(positions, naive, table).max() > 0.01
 
@@ -38,16 +38,16 @@ def test_a_million_tokens_are_turned_to_a_microradian(base):
 @settings(max_examples=50)
 @given(st.integers(0, 2**24 - 1), st.floats(0, 4))
 def test_any_position_and_frequency(position, frequency):
-    found = angles(jnp.array([[position]]), fixed_point(np.array([[frequency]])))
+    turned = angles(jnp.array([[position]]), fixed_point(np.array([[frequency]])))
     exact = np.array([[np.longdouble(position) * np.longdouble(frequency) % (2 * np.longdouble(np.pi))]], np.float64)
     # 2^24 times the last place of a float64 turn.
-    assert np.abs(np.angle(np.exp(1j * (np.asarray(found, np.float64) - exact)))).max() < 1e-6
+    assert np.abs(np.angle(np.exp(1j * (np.asarray(turned, np.float64) - exact)))).max() < 1e-6
 
 
 def test_coordinates_add_up_and_tokens_may_have_tables_of_their_own():
     table = np.array([[0.5, 0.0, 0.1], [0.0, 2.0, 0.1]])
-    found = np.asarray(angles(jnp.array([[3, 1], [100, 7]]), fixed_point(table)), np.float64)
-    np.testing.assert_allclose(np.exp(1j * found), np.exp(1j * np.array([[1.5, 2.0, 0.4], [50.0, 14.0, 10.7]])), atol=1e-5)
+    turned = np.asarray(angles(jnp.array([[3, 1], [100, 7]]), fixed_point(table)), np.float64)
+    np.testing.assert_allclose(np.exp(1j * turned), np.exp(1j * np.array([[1.5, 2.0, 0.4], [50.0, 14.0, 10.7]])), atol=1e-5)
     tables = np.array([[[0.1]], [[0.2]], [[0.3]]])
     np.testing.assert_allclose(angles(jnp.array([[1], [2], [3]]), fixed_point(tables))[:, 0], [0.1, 0.4, 0.9], rtol=1e-6)
 

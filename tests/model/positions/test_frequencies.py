@@ -117,7 +117,7 @@ def test_an_empty_ramp_is_a_step() -> None:
 
 
 @pytest.mark.parametrize(
-    ("found", "expected"),
+    ("factor", "expected"),
     [
         (yarn_attention_factor(1.0), 1),
         (yarn_attention_factor(16.0), 1.27726),
@@ -131,8 +131,8 @@ def test_an_empty_ramp_is_a_step() -> None:
         (longrope_attention_factor(0.5, 4096), 1),
     ],
 )
-def test_attention_factors(found: float, expected: float) -> None:
-    assert found == pytest.approx(expected, rel=1e-5)
+def test_attention_factors(factor: float, expected: float) -> None:
+    assert factor == pytest.approx(expected, rel=1e-5)
 
 
 @pytest.mark.parametrize("share", [1 / 3, 2 / 3, 1.0])

@@ -64,8 +64,8 @@ def equation(name: str, q: np.ndarray, k: np.ndarray, i: np.ndarray, *, interlea
     first, second = (slice(0, None, 2), slice(1, None, 2)) if interleaved else (slice(half), slice(half, None))
     q, k = ((x[..., first] + 1j * x[..., second]).swapaxes(1, 2) for x in (q, k))
     shrunk = np.exp(fields.get("decay", np.zeros(half)) * apart) * np.square(fields.get("attention_factor", np.ones(half)))
-    found = (q[:, :, :, None] * k[:, :, None].conj() * np.exp(1j * apart * w) * shrunk).sum(-1).real
-    return found * (1 + fields.get("strength", 0.0) * np.log(1 + (i + 1) // fields.get("span", 1.0)))[None, None, :, None]
+    summed = (q[:, :, :, None] * k[:, :, None].conj() * np.exp(1j * apart * w) * shrunk).sum(-1).real
+    return summed * (1 + fields.get("strength", 0.0) * np.log(1 + (i + 1) // fields.get("span", 1.0)))[None, None, :, None]
 
 
 @pytest.mark.parametrize("interleaved", [False, True], ids=["halves", "interleaved"])
@@ -76,11 +76,11 @@ def test_scores_are_those_of_the_equation(name: str, shift: int, interleaved: bo
     i = PLACES + shift
     expected = equation(name, np.asarray(q, np.float64), np.asarray(k, np.float64), i, interleaved=interleaved)
     if name == "PoPE":
-        found = polar_scores(q, k, tables(name), jnp.asarray(i), PHASE)
+        computed = polar_scores(q, k, tables(name), jnp.asarray(i), PHASE)
     else:
-        found = scores(q, k, tables(name), jnp.asarray(i), interleaved=interleaved)
+        computed = scores(q, k, tables(name), jnp.asarray(i), interleaved=interleaved)
     seen = np.tril(np.ones_like(expected))  # ahead of a query, xPos grows without bound
-    np.testing.assert_allclose(found * seen, expected * seen, atol=5e-5)
+    np.testing.assert_allclose(computed * seen, expected * seen, atol=5e-5)
 
 
 def test_gradients_are_finite_differences() -> None:
