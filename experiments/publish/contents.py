@@ -32,15 +32,23 @@ IMAGES = ("svg", "png", "pdf")  # the forms of a figure
 class Section:
     """One study: its description and records, and the tables, figures and verdicts that are made of them."""
 
-    study: Study
+    described: Study
     stored: tuple[StoredRecord, ...]
     tables: tuple[Table, ...]
     drawings: tuple[Drawing, ...]
     verdicts: tuple[Verdict, ...]
 
     @property
-    def name(self) -> str:
-        return self.study.study
+    def study(self) -> str:
+        return self.described.study
+
+    @property
+    def title(self) -> str:
+        return self.described.heading
+
+    @property
+    def question(self) -> str:
+        return self.described.question
 
 
 @dataclass(frozen=True)

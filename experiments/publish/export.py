@@ -57,7 +57,7 @@ def export(results: Path, into: Path, text: Path) -> Exported:
         for path in (*into.glob(f"{TABLES}/*"), *into.glob(f"{FIGURES}/*")):
             path.unlink()
         write_contents(contents, into, (), ("png",))
-        of_study = {section.name: section.tables for section in contents.sections}
+        of_study = {section.study: section.tables for section in contents.sections}
         for name, tables in ({table.name: (table,) for table in contents.ledger} | of_study).items():
             (into / TABLES / f"{name}.md").write_text("\n".join(map(markdown, tables)), encoding="utf-8")
     except OSError as error:

@@ -3,7 +3,7 @@
 import base64
 import re
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -19,7 +19,7 @@ from leadline.experiments.publish.shown import file_name
 from leadline.experiments.publish.style import Drawing
 from leadline.experiments.records.evidence import OUTCOMES, Outcome
 from leadline.experiments.records.over_seeds import provenance
-from leadline.experiments.records.references import references
+from leadline.experiments.records.references import Reference, references
 from leadline.experiments.records.verdict import Verdict
 
 TEMPLATES = Path(__file__).with_name("templates")
@@ -68,9 +68,10 @@ def page_text(contents: Compiled, results: Path, *, inline: bool = False) -> str
         results: the folder that the page is written to, and that links are relative to.
         inline: whether pictures are in the page; otherwise it shows the SVG files beside it.
     """
-    parts = [_part(section, results) for section in contents.sections]
+    cited = references()
+    parts = [_part(section, results, cited) for section in contents.sections]
     rows = [row for part in parts for row in part.claims]
-    claims = {(part.section.name, claim.id): claim for part in parts for claim in part.section.study.claims}
+    claims = {(part.section.study, claim.id): claim for part in parts for claim in part.section.described.claims}
     environment = Environment(
         loader=FileSystemLoader(TEMPLATES), autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
     )
@@ -128,29 +129,32 @@ def _groups(rows: Sequence[ClaimRow]) -> list[tuple[str, bool, list[ClaimRow]]]:
     return [(title, folded and bool(measured), members) for title, folded, members in groups if members]
 
 
-def _part(section: Section, results: Path) -> StudyPart:
+def _part(section: Section, results: Path, cited: Mapping[str, Reference]) -> StudyPart:
     groups = tuple(run_groups(section, results))
     labels = {group.id: group.label for group in groups}
-    claims = {claim.id: claim for claim in section.study.claims}
-    command = command_of(section.study)
-    rows = tuple(_row(verdict, claims[verdict.id], section, labels, command) for verdict in section.verdicts)
+    claims = {claim.id: claim for claim in section.described.claims}
+    rows = tuple(
+        _row(verdict, cited.get(verdict.source), _figure(claims[verdict.id], section), section, labels)
+        for verdict in section.verdicts
+    )
     counts = Counter(row.verdict.outcome for row in rows)
-    return StudyPart(section, rows, groups, command, tuple((name, counts[name]) for name in OUTCOMES if counts[name]))
+    return StudyPart(
+        section, rows, groups, command_of(section.described), tuple((name, counts[name]) for name in OUTCOMES if counts[name])
+    )
 
 
-def _row(verdict: Verdict, claim: Claim, section: Section, labels: dict[str, str], command: str) -> ClaimRow:
-    reference = None if verdict.own else references()[verdict.source]
+def _row(verdict: Verdict, reference: Reference | None, figure: str, section: Section, labels: Mapping[str, str]) -> ClaimRow:
     cited = "" if reference is None else ", ".join(part for part in (reference.citation, verdict.where) if part)
-    runs = tuple((run_id(section.name, arm), labels[run_id(section.name, arm)]) for arm in verdict.arms)
+    runs = tuple((run_id(section.study, arm), labels[run_id(section.study, arm)]) for arm in verdict.arms)
     link = "" if reference is None else reference.link
-    return ClaimRow(verdict, section.study.heading, cited, link, _figure(claim, section), runs, command)
+    return ClaimRow(verdict, section.title, cited, link, figure, runs, command_of(section.described))
 
 
 def _figure(claim: Claim, section: Section) -> str:
     """The first figure that shows a compared quantity, else the first of the study."""
     quantities = {part.quantity for term in claim.compared() for part in term.parts()}
     drawn = {drawing.name for drawing in section.drawings}
-    specs = {file_name(section.study, spec.name): spec for spec in figures_of(section.study, section.stored)}
+    specs = {file_name(section.described, spec.name): spec for spec in figures_of(section.described, section.stored)}
     named = [name for name, spec in specs.items() if name in drawn]
     showing = [name for name in named if quantities & {column.quantity for column in specs[name].quantities}]
     return next(iter((*showing, *named)), "")

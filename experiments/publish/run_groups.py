@@ -65,24 +65,26 @@ def run_groups(section: Section, results: Path) -> list[RunGroup]:
     by_arm: dict[str, list[StoredRecord]] = {}
     for entry in section.stored:
         by_arm.setdefault(entry.record.arm, []).append(entry)
-    named = named_arms(section.study)
+    named = named_arms(section.described)
     order = {arm: number for number, arm in enumerate(named)}
-    configured = {arm.members[0].arm: arm for arm in recorded_arms(section.study, [entry.record for entry in section.stored])}
-    wanted = _wanted(section.study)
+    configured = {
+        arm.members[0].arm: arm for arm in recorded_arms(section.described, [entry.record for entry in section.stored])
+    }
+    wanted = _wanted(section.described)
     groups = []
     for arm in sorted(by_arm, key=lambda arm: order.get(arm, len(order))):
         records = [entry.record for entry in by_arm[arm]]
         family, label = named.get(arm, (None, records[0].label or arm.replace("_", " ")))
         groups.append(
             RunGroup(
-                run_id(section.name, arm),
+                run_id(section.study, arm),
                 label,
                 _seeds(records),
                 scale(records),
-                _settings(section.study, configured.get(arm)),
+                _settings(section.described, configured.get(arm)),
                 _numbers(records, wanted),
                 small_curves([entry.curve() for entry in by_arm[arm]], wanted),
-                command_of(section.study, family),
+                command_of(section.described, family),
                 _files(records, results),
                 provenance(records),
             )

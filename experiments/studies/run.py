@@ -135,7 +135,7 @@ def run(plan: Plan, results: Path, progress: Progress, show: Callable[[str], Non
                 programs += outcome.programs
                 trained += outcome.trained
                 recorded += outcome.recorded
-            sections = {section.name: section for section in compiled(results, digests, drawn=()).sections}
+            sections = {section.study: section for section in compiled(results, digests, drawn=()).sections}
             show(plain(sections[study.study].tables[0]))
     published = report(results, digests)
     for line in published.notes:
