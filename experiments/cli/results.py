@@ -88,13 +88,14 @@ def compare(
 def report(
     folder: Folder = Path("results"),
     into: Annotated[Path | None, typer.Option("--into", metavar="FILE", help="Also fill this file's table blocks.")] = None,
+    inline: Annotated[bool, typer.Option("--inline", help="Put the pictures into the page, which is then one file.")] = False,
     as_json: AsJson = False,
 ) -> None:
     """Rebuild tables, figures and the page from the records."""
     from leadline.experiments.publish.export import rewrite
     from leadline.experiments.publish.report import report as rebuild
 
-    published = rebuild(_existing(folder))
+    published = rebuild(_existing(folder), inline=inline)
     for note in published.notes:
         complain(note)
     if into is not None:
@@ -110,7 +111,7 @@ def claims(folder: Folder = Path("results"), as_json: AsJson = False) -> None:
     """Print the ledger: statements with their verdicts."""
     from dataclasses import asdict
 
-    from leadline.experiments.publish.report import compiled
+    from leadline.experiments.publish.contents import compiled
 
     contents = compiled(_existing(folder), drawn=())
     for note in contents.notes:

@@ -94,6 +94,7 @@ class FigureSpec(Frozen):
 
     kind: Literal["length", "step", "value", "layer", "position", "dim", "scatter", "bars", "attention_map"]
     name: str  # of its files
+    title: str = ""  # the question that it answers
     caption: str
     quantities: tuple[AnyColumn, ...] = Field(min_length=1)
     x: str | None = None  # of a scatter and of positions

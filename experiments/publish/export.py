@@ -5,8 +5,9 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from leadline.experiments.publish.contents import FIGURES, TABLES, compiled
 from leadline.experiments.publish.figures import arrays_read
-from leadline.experiments.publish.report import FIGURES, TABLES, compiled, write_contents
+from leadline.experiments.publish.report import write_contents
 from leadline.experiments.publish.table import markdown
 from leadline.experiments.records.json_file import reason, seal, unseal, write_whole
 from leadline.experiments.records.packed import write_packed

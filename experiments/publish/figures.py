@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import groupby
+from typing import Any
 
 import matplotlib as mpl
 import numpy as np
@@ -30,7 +31,7 @@ def figure(spec: FigureSpec, study: Study, stored: Iterable[StoredRecord]) -> Dr
     draw = {"attention_map": _map, "scatter": _scatter, "bars": _bars}.get(spec.kind, _lines)
     with mpl.rc_context(STYLE):
         drawn = draw(spec, shown(spec, study, stored))
-        return None if drawn is None else encode(file_name(study, spec.name), spec.caption, drawn)
+        return None if drawn is None else encode(file_name(study, spec.name), spec.title, spec.caption, drawn)
 
 
 def arrays_read(study: Study) -> set[str]:
@@ -65,10 +66,8 @@ def _lines(spec: FigureSpec, chosen: Shown) -> Figure | None:
 
 
 def _line(label: str, points: Mapping[float, Sequence[float]], mark: float | None) -> Line:
-    x = np.array(sorted(points))
-    of_seeds = [np.array(points[place]) for place in x.tolist()]
-    y, low, high = (np.array([reduce(values) for values in of_seeds]) for reduce in (np.mean, np.min, np.max))
-    return Line(label, x, y, low, high, mark)
+    places = sorted(points)
+    return Line(label, np.array(places), [np.array(points[place]) for place in places], mark)
 
 
 def _mark(spec: FigureSpec, entries: Sequence[StoredRecord]) -> float | None:
@@ -109,12 +108,14 @@ def _bars(spec: FigureSpec, chosen: Shown) -> Figure | None:
     lines = tuple(key for key in spec.lines if key not in (*rows, QUANTITY))
     panels: dict[str, dict[str, dict[str, list[float]]]] = {}
     axes: dict[str, Axis] = {}
+    series: dict[str, Any] = {}
     for index, entry, dims, values in _matched(spec, chosen, (*rows, *lines)):
         title = chosen.heading(spec.quantities[index])
         axes[title] = replace(_axis(spec.quantities[index], spec, chosen), log=bool(spec.log))
         row, line = (chosen.label(keys, chosen.key(keys, entry.record, dims, index)) for keys in (rows, lines))
+        series[line] = chosen.place(lines, chosen.key(lines, entry.record, dims, index))
         panels.setdefault(title, {}).setdefault(row, {}).setdefault(line, []).extend(values.values())
-    return bars(panels, axes) if panels else None
+    return bars(panels, axes, sorted(series, key=series.__getitem__)) if panels else None
 
 
 def _arrays(column: Column, spec: FigureSpec, entry: StoredRecord) -> Float[np.ndarray, "..."] | None:
@@ -129,7 +130,8 @@ def _map(spec: FigureSpec, chosen: Shown) -> Figure | None:
     for entry in sorted(chosen.finished, key=lambda entry: (chosen.place(("arm",), (entry.record.arm,)), entry.record.seed)):
         label = chosen.label(spec.lines, chosen.key(spec.lines, entry.record, {}))
         if label not in maps and (array := _arrays(spec.quantities[0], spec, entry)) is not None:
-            maps[label] = {f"{layer + 1}.{head + 1}": array[layer, head] for layer, head in np.ndindex(*array.shape[:2])}
+            heads = np.ndindex(*array.shape[:2])
+            maps[label] = {f"layer {layer + 1}, head {head + 1}": array[layer, head] for layer, head in heads}
     return attention_maps(maps, spec.columns) if maps else None
 
 
@@ -220,8 +222,8 @@ def _matched(
 def _axis(column: Column, spec: FigureSpec, chosen: Shown) -> Axis:
     """The axis of a quantity, labelled by its heading and unit."""
     of = chosen.quantity(column.quantity)
-    label = f"{column.heading} ({of.unit})" if column.heading and of.unit != "1" else column.heading or with_unit(of)
+    label = with_unit(replace(of, label=column.heading or of.label))
     if spec.relative_to is not None:
         told = {key: value for key, value in spec.relative_to.items() if key not in spec.at}
-        label = f"{label}, less {dims_name(told) or 'as trained'}"
+        label = f"{label} minus {dims_name(told) or 'as trained'}"
     return Axis(label, log="y" in spec.log, share=of.unit in SHARES or spec.relative_to is not None)

@@ -9,25 +9,25 @@ from matplotlib.axes import Axes
 from matplotlib.cm import ScalarMappable
 from matplotlib.colors import PowerNorm
 from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
 from matplotlib.ticker import MaxNLocator
 
-from leadline.experiments.publish.line_grids import Axis
-from leadline.experiments.publish.style import PALETTE, legend, look, marks_of, set_logarithmic
+from leadline.experiments.publish.line_grids import SEED, Axis
+from leadline.experiments.publish.style import FAINT, INK, legend, look, marks_of, set_logarithmic
 
 # Panel, row and series to the values of the seeds.
 Bars = Mapping[str, Mapping[str, Mapping[str, Sequence[float]]]]
 MASKED = "#d9d9d9"
 
 
-def bars(panels: Bars, axes_of: Mapping[str, Axis]) -> Figure:
-    """Rows sorted by their means in the first panel: a bar with a dot a seed, or a mark for each of several series.
+def bars(panels: Bars, axes_of: Mapping[str, Axis], series: Sequence[str]) -> Figure:
+    """Rows sorted by their means in the first panel: a mark for the mean of each series, with its seeds as points.
 
-    `axes_of` are the horizontal axes of the panels.
+    `axes_of` are the horizontal axes of the panels, `series` the labels of the legend in order.
     """
     rows = list(dict.fromkeys(row for panel in panels.values() for row in panel))
     first = next(iter(panels.values()))
     rows.sort(key=lambda row: float(np.mean([value for values in first.get(row, {"": [0.0]}).values() for value in values])))
-    series = list(dict.fromkeys(label for panel in panels.values() for row in panel.values() for label in row))
     widest = max(len(row) for row in rows)
     size = (0.085 * widest + (5.6 if len(panels) == 1 else 3.0 * len(panels)), 1.1 + 0.27 * len(rows))
     figure = Figure(figsize=size, layout="constrained")
@@ -35,8 +35,8 @@ def bars(panels: Bars, axes_of: Mapping[str, Axis]) -> Figure:
     for axes, (title, panel) in zip(grid, panels.items(), strict=True):
         axis = axes_of[title]
         every = [value for row in panel.values() for values in row.values() for value in values]
-        # Bars from 0 would show no difference between values that are all large.
-        from_zero = len(series) == 1 and min(every) <= 0.5 * max(every)
+        # An axis from 0 would show no difference between values that are all large.
+        from_zero = not axis.log and len(series) == 1 and 0.0 <= min(every) <= 0.5 * max(every)
         for place, row in enumerate(rows):
             _row(axes, place, panel.get(row, {}), series, from_zero=from_zero)
         if from_zero or not set_logarithmic(axes.xaxis, every, axis.share, axis.log):
@@ -44,23 +44,22 @@ def bars(panels: Bars, axes_of: Mapping[str, Axis]) -> Figure:
         axes.set_xlabel(axis.label)
         axes.set_yticks(range(len(rows)), rows)
         axes.grid(visible=False, axis="y")
-    legend(figure, marks_of(series) if len(series) > 1 else [])
+    most = max(len(values) for panel in panels.values() for row in panel.values() for values in row.values())
+    seeds = [Line2D([], [], color=INK, label="single seeds", **SEED)] if most > 1 else []
+    legend(figure, marks_of(series if len(series) > 1 else ["mean of the seeds"] * len(seeds)) + seeds)
     return figure
 
 
 def _row(axes: Axes, place: int, row: Mapping[str, Sequence[float]], series: Sequence[str], *, from_zero: bool) -> None:
+    """The mean of each series and its seeds, on a faint line that begins at 0 or at the least mean."""
     means = {label: float(np.mean(values)) for label, values in row.items()}
-    if len(series) > 1 and means:
-        axes.hlines(place, min(means.values()), max(means.values()), color="#cccccc", linewidth=1.2)
+    if means:
+        axes.hlines(place, 0.0 if from_zero else min(means.values()), max(means.values()), color=FAINT, linewidth=1.2)
     for label, mean in means.items():
-        if len(series) > 1:
-            axes.plot([mean], [place], **{**look(series.index(label)), "linestyle": "none"})
-            continue
-        if from_zero:
-            axes.barh(place, mean, height=0.66, color=PALETTE[5], zorder=1)
-        else:
-            axes.plot([mean], [place], marker="|", markersize=11, markeredgewidth=2.5, color=PALETTE[5])
-        axes.plot(row[label], [place] * len(row[label]), linestyle="none", marker="o", markersize=2.8, color="#333333")
+        style = look(series.index(label))
+        axes.plot([mean], [place], **{**style, "linestyle": "none"})
+        if len(row[label]) > 1:
+            axes.plot(row[label], [place] * len(row[label]), color=INK, **SEED)
 
 
 def scatter(series: Mapping[str, Float[np.ndarray, "2 P"]], x: Axis, y: Axis) -> Figure:
@@ -86,7 +85,7 @@ def attention_maps(rows: Mapping[str, Mapping[str, Float[np.ndarray, "T T"]]], c
         titled = [(label, next(iter(row.values()))) for label, row in rows.items()]
         lines = [("", titled[start : start + columns]) for start in range(0, len(titled), columns)]
     else:
-        lines = [(label, [(f"head {head}", matrix) for head, matrix in row.items()]) for label, row in rows.items()]
+        lines = [(label, [(head, matrix) for head, matrix in row.items()]) for label, row in rows.items()]
     width = max(len(line) for _, line in lines)
     with mpl.rc_context({"axes.grid": False}):
         figure = Figure(figsize=(1.6 + 1.5 * width, 0.7 + 1.6 * len(lines)), layout="constrained")
@@ -106,6 +105,6 @@ def attention_maps(rows: Mapping[str, Mapping[str, Float[np.ndarray, "T T"]]], c
         figure.supylabel("query", fontsize=9)
         shrink = min(1.0, 3.0 / len(lines))
         figure.colorbar(
-            ScalarMappable(norm, colours), ax=grid, label="attention (share)", shrink=shrink, ticks=[0, 0.1, 0.5, 1]
+            ScalarMappable(norm, colours), ax=grid, label="attention probability", shrink=shrink, ticks=[0, 0.1, 0.5, 1]
         )
         return figure

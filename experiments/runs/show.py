@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from leadline.experiments.config.study import Study
-from leadline.experiments.publish.report import tables_of
+from leadline.experiments.publish.contents import tables_of
 from leadline.experiments.publish.tables import table
 from leadline.experiments.records.arms import differing, recorded_arms
 from leadline.experiments.records.measurement import reading, select

@@ -10,8 +10,8 @@ import pytest
 from leadline.experiments.config.load import arms_of
 from leadline.experiments.config.report import Column, FigureSpec
 from leadline.experiments.config.study import Study
+from leadline.experiments.publish.contents import sources
 from leadline.experiments.publish.figures import figure
-from leadline.experiments.publish.report import sources
 from leadline.experiments.publish.shown import of_record
 from leadline.experiments.publish.tables import FIELDS, table
 from leadline.experiments.records.measurement import Point, reading, resolve
@@ -88,6 +88,7 @@ def test_what_a_study_names_exists_and_files_do_not_overwrite_each_other() -> No
     for name, (_, study) in STUDIES.items():
         for specs in (study.tables, study.figures):
             assert len({spec.name for spec in specs}) == len(specs), name
+        assert all(spec.title.endswith("?") and spec.caption.endswith(".") for spec in study.figures), name
         columns = [column for spec in study.tables for column in spec.columns]
         columns += [column for spec in study.figures for column in spec.quantities]
         assert {column.quantity for column in columns} <= {*QUANTITIES, *FIELDS}, name
