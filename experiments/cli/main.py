@@ -14,7 +14,7 @@ import typer
 from leadline.experiments.cli.console import AsJson, complain, print_json, show_rows
 from leadline.experiments.cli.tokens import app as tokenizer_app
 from leadline.experiments.cli.tokens import tokens
-from leadline.experiments.cli.tools import bench, bound, generate
+from leadline.experiments.cli.tools import bench, bound, generate, schema
 from leadline.experiments.runtime.cpu import cores, restart_with_huge_pages
 from leadline.experiments.runtime.errors import UserError
 
@@ -35,6 +35,7 @@ app.command()(tokens)
 app.command()(bench)
 app.command()(bound)
 app.command()(generate)
+app.command()(schema)
 app.add_typer(tokenizer_app, name="tokenizer")
 
 
@@ -118,14 +119,17 @@ def publish(
     folder: Folder = Path("results"),
     into: Annotated[Path, typer.Option("--into", metavar="DIR", help="The folder that is published.")] = Path("docs/results"),
     text: Annotated[Path, typer.Option("--text", metavar="FILE", help="Markdown whose tables are filled.")] = Path("README.md"),
+    page: Annotated[Path, typer.Option("--findings", metavar="FILE", help="Markdown of what was found.")] = Path(
+        "docs/findings.md"
+    ),
     as_json: AsJson = False,
 ) -> None:
-    """Pack records into one file a study, with Markdown tables and the figures that a text shows."""
+    """Pack records into one file per study, with Markdown tables, figures, and a page of what was found."""
     from dataclasses import asdict
 
     from leadline.experiments.publish.export import export
 
-    exported = export(_existing(folder), into, text)
+    exported = export(_existing(folder), into, text, page)
     if as_json:
         print_json(asdict(exported))
         return

@@ -25,7 +25,7 @@ arms.gated = { label = "gated", start = "plain", model.gate = { kind = "output",
 arms.base = { model.position.base = 500.0, model.sink = { kind = "fixed", logit = -inf } }
 sweep = { "train.learning_rate" = [1e-3, 1e-2] }
 tables = [{ title = "t", columns = ["loss", { quantity = "loss", at = { length = { multiple = 2 } } }] }]
-claims = [{ id = "a", statement = "b", left = { quantity = "loss", arm = "x", over = { quantity = "loss", arm = "y" } }, right = 1 }]
+claims = [{ id = "a", statement = "b", left = { quantity = "loss", arm = "x", over = { quantity = "a", arm = "y" } } }]
 """
 
 
