@@ -55,7 +55,7 @@ schema: install
 	$(BIN)/leadline schema --into docs
 # The documentation in site/, to be read from files. Warnings are errors, and nothing is fetched.
 docs: .venv/documenting
-	$(BIN)/mkdocs build --strict --quiet
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
 
 clean:
 	rm -rf .venv build site *.egg-info .pytest_cache .ruff_cache .hypothesis

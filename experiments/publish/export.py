@@ -12,7 +12,7 @@ from PIL import Image
 from leadline.experiments.config.report import FigureSpec
 from leadline.experiments.config.study import Study
 from leadline.experiments.publish.figures import arrays_read
-from leadline.experiments.publish.findings import findings
+from leadline.experiments.publish.findings_page import findings_page
 from leadline.experiments.publish.report import FIGURES, TABLES, compiled, write_contents
 from leadline.experiments.publish.shown import file_name
 from leadline.experiments.publish.table import markdown
@@ -71,7 +71,7 @@ def export(results: Path, into: Path, text: Path, page: Path) -> Exported:
         of_study = {section.study: section.tables for section in contents.sections}
         for name, tables in ({table.name: (table,) for table in contents.ledger} | of_study).items():
             (into / TABLES / f"{name}.md").write_text("\n".join(map(markdown, tables)), encoding="utf-8")
-        write_whole(page, findings(contents, shown, Path(os.path.relpath(into, page.parent)).as_posix()).encode())
+        write_whole(page, findings_page(contents, shown, Path(os.path.relpath(into, page.parent)).as_posix()).encode())
     except OSError as error:
         raise UserError(f"{into}: cannot write the published form ({reason(error)})") from error
     rewrite(text, {table.name: markdown(table) for table in contents.tables})

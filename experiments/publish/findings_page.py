@@ -19,7 +19,7 @@ the configuration that it speaks of. The models are tiny, and a verdict speaks o
 """
 
 
-def findings(contents: Compiled, shown: Collection[str], results: str) -> str:
+def findings_page(contents: Compiled, shown: Collection[str], results: str) -> str:
     """The page of all studies.
 
     Args:

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from leadline.experiments.publish.export import export
-from leadline.experiments.publish.findings import summary
+from leadline.experiments.publish.findings_page import summary
 from leadline.experiments.records.evidence import Outcome
 from leadline.experiments.records.verdict import Verdict
 from tests.experiments.committed import ROOT
