@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: install reproduce test test-all oracles lint lock publish schema docs clean
+.PHONY: install reproduce test test-all oracles dist-test lint lock publish schema docs clean
 
 install: .venv/installed
 reproduce: install
@@ -14,6 +14,9 @@ test-all: .venv/developing
 	$(BIN)/python -m pytest -n 2 --dist loadfile -m "not oracle"
 oracles: .venv/comparing .venv/libtpu
 	JAX_PLATFORMS=cpu PYTHONPATH=.venv/libtpu $(BIN)/python -m pytest -n 2 --dist loadfile -m oracle
+# Builds an sdist and a wheel, and tries the wheel in a clean environment of each Python that is here.
+dist-test:
+	.ci/dist-test
 lint: .venv/developing
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .

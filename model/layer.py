@@ -92,7 +92,7 @@ def _attention(
     """Attention of the tokens; the rotated queries and keys, which are None where every query rotates the keys; the cache."""
     cache, i = context.cache, _indices(q.shape[1], context)
     inside = i if cache is None else cache.inside(i)
-    mask, scores = Mask(tables.window, tables.initial_tokens, padding=context.padding), _scores(p, tables, cfg, q, context)
+    mask, scores = Mask(tables.window, tables.initial_tokens, padding=context.padding), layer_scores(p, tables, cfg, q, context)
     rotated = partial(_rotated, p, cfg=cfg, context=context)
     by_query, queries = cfg.table_per == "query", (q, q)
     if not by_query:
@@ -116,7 +116,7 @@ def _indices(tokens: int, context: Context) -> Int[Array, " T"]:
     return jnp.arange(tokens) if context.cache is None else context.cache.length + jnp.arange(tokens)
 
 
-def _scores(p: Block, tables: PositionTables, cfg: BlockConfig, q: Float[Array, "B T N H"], context: Context) -> Scores:
+def layer_scores(p: Block, tables: PositionTables, cfg: BlockConfig, q: Float[Array, "B T N H"], context: Context) -> Scores:
     """The scores of a layer. Its scale is in the queries (`_score_factor`), but for 1/sqrt(H)."""
     keys = q.shape[1] * axis_size(TEXT) if context.context_parallel else q.shape[1]
     keys = keys if context.cache is None else context.cache.room or keys

@@ -9,13 +9,16 @@ import pytest
 
 ROOT = Path(__file__).parent.parent
 PACKAGES = ("model", "tokenization", "experiments")
-FILES = sorted(path for package in PACKAGES for path in (ROOT / package).rglob("*.py"))
+FACADE = ROOT / "src" / "leadline" / "functions.py"
+FILES = sorted([FACADE, *(path for package in PACKAGES for path in (ROOT / package).rglob("*.py"))])
 
 # From the top down. A module imports from its own folder and from those below it.
 FOLDERS = (
+    "leadline.functions",
     "leadline.experiments.cli",
     "leadline.experiments.bench",
     "leadline.experiments.studies",
+    "leadline.experiments.runs",
     "leadline.experiments.training",
     "leadline.experiments.publish",
     "leadline.experiments.measure",
@@ -45,7 +48,8 @@ FOLDERS = (
 
 
 def module_name(path: Path) -> str:
-    return ".".join(("leadline", *path.relative_to(ROOT).with_suffix("").parts)).removesuffix(".__init__")
+    name = ".".join(("leadline", *path.relative_to(ROOT).with_suffix("").parts))
+    return name.removeprefix("leadline.src.").removesuffix(".__init__")
 
 
 NAMES = {module_name(path) for path in FILES}

@@ -3,6 +3,7 @@ by interventions: values drained, heads removed, attention forced, tokens hidden
 
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import jax
@@ -13,14 +14,16 @@ from jaxtyping import Array, Float, Int
 from leadline.experiments.measure.evaluate import Statistics, as_rows
 from leadline.experiments.measure.perplexity import mean_loss
 from leadline.experiments.records.measurement import Reading, reading
-from leadline.model.attention.hyperparameters import Hyperparameters
-from leadline.model.attention.normalizers import NORMALIZERS, Normalizer
-from leadline.model.attention.scores import capped
-from leadline.model.block import LayerTrace
+from leadline.model.attention.attention import attend
+from leadline.model.attention.mask import Mask
+from leadline.model.attention.normalizers import Normalizer, Terms
+from leadline.model.block import Block, LayerTrace
 from leadline.model.context import Context
 from leadline.model.decoder import Decoder, DecoderConfig, apply_decoder, decoded
 from leadline.model.embedding import token_losses
 from leadline.model.intervention import Intervention, no_intervention
+from leadline.model.layer import layer_scores
+from leadline.model.mesh import axis_size
 from leadline.model.positions.tables import PositionTables
 
 # From the losses [nats] of every target and the ids: the mean losses that a kind of data tells apart.
@@ -101,59 +104,36 @@ def early_divergence(
     return jnp.mean(jax.lax.map(of_batch, batches), axis=0)
 
 
-def attention_map(
-    query: Float[Array, "T N H"],
-    key: Float[Array, "T K H"],
-    sink_logit: Float[Array, " N"],
-    normalizer: Normalizer,
-    *,
-    scale: float,
-    cap: Float[Array, ""] | None = None,
-) -> Float[Array, "N T T"]:
-    """The attention of query i (row) to key j <= i in every head: numerators over their mass (model.attention.normalizers).
-
-    Args:
-        query: rotated, not yet scaled.
-        key: rotated. Query head n reads key head n // (N / K).
-        sink_logit: of each head, in the denominator.
-        normalizer: one of model.attention.normalizers.
-        scale: of the scores, to which nothing is added.
-        cap: c of c · tanh(score / c).
-
-    Returns:
-        Probabilities, float32.
-    """
-    tokens, heads, _ = query.shape
-    keys = jnp.repeat(key, heads // key.shape[1], axis=1, total_repeat_length=heads)
-    scores = capped(scale * jnp.einsum("TNH,SNH->NTS", query, keys, preferred_element_type=jnp.float32), cap)
-    causal = jnp.arange(tokens)[:, None] >= jnp.arange(tokens)[None, :]
-    terms = normalizer(jnp.where(causal[None], scores, -jnp.inf), sink_logit[:, None])
-    return terms.numerators / terms.mass[..., None]
-
-
 def attention_maps(params: Decoder, tables: PositionTables, tokens: Int[Array, "B T"], cfg: DecoderConfig) -> Statistics:
-    """`attention_map` [L, N, T, T] of every layer over the first text.
+    """The attention p_ij [L, N, T, T] of query i to key j in every head, over the first text; float32.
 
-    Nothing for models whose scores are more than products of queries and keys: with a position bias, a key bias, or keys that
-    each query rotates by a table of its own.
+    It is what attention gives where the values are the unit vectors, o_i = Σ_j p_ij e_j, whatever the mechanism. As in the
+    statistics, p are shares of the mass (model.attention.normalizers); the sink logit has the rest of a row. Nothing for models
+    whose queries each rotate all keys by a table of their own.
     """
-    block = cfg.block
-    if block.position_bias is not None or block.key_bias or block.table_per == "query":
+    block, T, texts = cfg.block, tokens.shape[1], axis_size("data")  # as many as are sharded, of which one counts
+    if block.table_per == "query":
         return {}
 
     def first_text(trace: LayerTrace) -> tuple[Array, ...]:
-        return tuple(jax.reshard(x, P(None, None, None, None))[0] for x in (trace.query, trace.key) if x is not None)
+        return tuple(jax.reshard(x, P(None, None, None, None))[:texts] for x in (trace.query, trace.key) if x is not None)
 
     _, (query, key) = apply_decoder(params, tokens, tables, cfg, measure=first_text)
+    unit_vectors = jnp.tile(jnp.eye(T)[None, :, None], (texts, 1, block.kv_heads, 1))
 
-    def of_layer(row: tuple[Array, Array, Array, Hyperparameters]) -> Float[Array, "N T T"]:
-        query, key, sink_logit, values = row
-        normalizer = NORMALIZERS[block.normalizer](values.normalizer)
-        cap = values.cap if block.soft_cap else None
-        return attention_map(query, key, sink_logit, normalizer, scale=block.head_dim**-0.5, cap=cap)
+    def of_layer(row: tuple[Array, Array, Block, PositionTables]) -> Float[Array, "N T T"]:
+        query, key, weights, table = row
+        scores = layer_scores(weights, table, block, query, Context())
+        scores = scores._replace(value_bias=None, normalizer=partial(_of_mass, scores.normalizer))
+        shares, _ = attend(query, key, unit_vectors, Mask(table.window, table.initial_tokens), scores)
+        return jnp.swapaxes(jax.reshard(shares, P(None, None, None, None))[0], 0, 1)
 
-    sink_logits = jax.reshard(params.blocks.sink_logit, P(None, None))
-    return {reading("attention_map"): jax.lax.map(of_layer, (query, key, sink_logits, tables.attention))}
+    return {reading("attention_map"): jax.lax.map(of_layer, (query, key, params.blocks, tables))}
+
+
+def _of_mass(normalizer: Normalizer, scores: Array, sink_logit: Array) -> Terms:
+    terms = normalizer(scores, sink_logit)
+    return terms._replace(total=terms.mass)
 
 
 def interventions(cfg: DecoderConfig) -> Intervention:

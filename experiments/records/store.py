@@ -132,6 +132,11 @@ def read_record(folder: Path) -> Record:
     return record
 
 
+def read_stored(folder: Path) -> StoredRecord:
+    """The record of one folder with what lies beside it. UserError as `read_record`."""
+    return _stored(folder, read_record(folder))
+
+
 def read_records(results: Path, study: str | None = None) -> tuple[list[StoredRecord], list[str]]:
     """Every record below a results folder, in folders and packed, sorted by study, arm, hash and seed.
 
@@ -174,11 +179,12 @@ def is_recorded(folder: Path) -> bool:
 
 
 def _in_its_place(results: Path, folder: Path) -> StoredRecord:
-    record = read_record(folder)
+    stored = read_stored(folder)
+    record = stored.record
     place = record_folder(results, record.study, record.arm, record.arm_hash, record.seed)
     if place != folder:
         raise UserError(f"{folder / RECORD}: it is the record of {place.relative_to(results)}; delete {folder}")
-    return _stored(folder, record)
+    return stored
 
 
 def write_study(results: Path, study: Study) -> None:

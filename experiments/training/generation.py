@@ -32,12 +32,12 @@ PIECE = 16
 
 @dataclass(frozen=True)
 class Saved:
-    """A model as a study left it: its arm and structure, its weights on the host, the last step, the tokenizer."""
+    """A model as a study left it: arm, structure, weights on the host, last step; the tokenizer, None for a task of ids."""
 
     arm: Arm
     cfg: DecoderConfig
     params: Decoder
-    tokenizer: Tokenizer
+    tokenizer: Tokenizer | None
     step: int
 
 
@@ -66,7 +66,7 @@ def open_saved(folder: Path) -> Saved:
     """The last whole checkpoint of `results/STUDY/ARM-HASH/sSEED`.
 
     Raises:
-        UserError: for a folder without record, checkpoint or tokenizer, and for one that another version wrote.
+        UserError: for a folder without record, checkpoint or its tokenizer, and for one that another version wrote.
     """
     if not folder.is_dir():
         raise UserError(f"{folder}: there is no such folder; name one of a run, as in results/STUDY/ARM-HASH/sSEED")
@@ -80,28 +80,46 @@ def open_saved(folder: Path) -> Saved:
     if step is None:
         reason = notes[0] if notes else "there is no checkpoint" + (", the arm diverged" if record.message else "")
         raise UserError(f"{folder}: {reason}; delete the folder and run the arm again")
-    if not (checkpoints / "tokenizer").is_dir():
-        raise UserError(f"{folder}: {record.study} is a task of ids without a tokenizer; name a model that was trained on text")
     cfg = decoder_config(arm.model, vocabulary_size(arm.data), arm.data.length)
-    try:
-        tokenizer = load(checkpoints / "tokenizer")
-    except ValueError as error:
-        raise UserError(str(error)) from error
-    if checkpoint.extra_of(checkpoints, step)["tokenizer"] != tokenizer.digest():
-        raise UserError(f"{checkpoints / 'tokenizer'}: not the tokenizer that these weights were trained with; restore it")
+    tokenizer = _tokenizer(checkpoints / "tokenizer", checkpoint.extra_of(checkpoints, step)["tokenizer"])
     with jax.set_mesh(make_mesh()):
         shapes = jax.eval_shape(lambda: init_decoder(jax.random.key(0), cfg, sink_logit=jnp.float32(0)))
     template = jax.tree.map(lambda leaf: np.zeros(leaf.shape, leaf.dtype), shapes)
     return Saved(arm, cfg, checkpoint.restore(checkpoints, step, template), tokenizer, step)
 
 
+def _tokenizer(folder: Path, digest: str | None) -> Tokenizer | None:
+    """The tokenizer of a checkpoint; None where the weights were trained without one."""
+    if digest is None:
+        return None
+    try:
+        tokenizer = load(folder)
+    except ValueError as error:
+        raise UserError(str(error)) from error
+    if digest != tokenizer.digest():
+        raise UserError(f"{folder}: not the tokenizer that these weights were trained with; restore it")
+    return tokenizer
+
+
+def text_tokenizer(saved: Saved) -> Tokenizer:
+    """The tokenizer of a model of text.
+
+    Raises:
+        UserError: for a model of a task.
+    """
+    if saved.tokenizer is None:
+        kind = saved.arm.data.kind
+        raise UserError(f"{saved.arm.name}: {kind} is a task of ids without a tokenizer; name a model that was trained on text")
+    return saved.tokenizer
+
+
 def prompt_ids(saved: Saved, text: str) -> np.ndarray:
     """The ids of a prompt, behind BOS where the model knows no text without.
 
     Raises:
-        UserError: for an empty prompt, and for one with characters that the tokenizer cannot express.
+        UserError: for a model of a task, an empty prompt, and one with characters that the tokenizer cannot express.
     """
-    tokenizer = saved.tokenizer
+    tokenizer = text_tokenizer(saved)
     if not text:
         raise UserError("the prompt is empty: there is nothing to go on from")
     try:
@@ -124,7 +142,7 @@ def generated(saved: Saved, request: Request) -> Iterator[Piece]:
     Raises:
         UserError: for a prompt, a policy or a way of sampling that cannot be.
     """
-    arm, tokenizer, policy = saved.arm, saved.tokenizer, request.policy
+    arm, tokenizer, policy = saved.arm, text_tokenizer(saved), request.policy
     prompt = prompt_ids(saved, request.prompt)
     room = len(prompt) + -(-request.tokens // PIECE) * PIECE
     whole, known = codecs.getincrementaldecoder("utf-8")("replace"), prompt.tolist()

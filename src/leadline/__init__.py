@@ -1,6 +1,77 @@
 """Position encodings, softmax biases and output gates: measured for attention sinks and length extrapolation, in JAX.
 
+Queries and keys are rotated and attended in one call each. A trained run is opened by its folder and asked for its sinks.
+
+    >>> import jax, leadline
+    >>> x = jax.random.normal(jax.random.key(0), (1, 256, 8, 64))  # batch, tokens, heads, channels
+    >>> q = k = leadline.rope(x, base=10_000.0, scaling="yarn", factor=2.0, trained_length=128)
+    >>> output, statistics = leadline.attention(q, k, x, sink_logit=0.0, window=128, initial_tokens=4)
+    >>> statistics.first.shape  # attention to the first token: batch, heads, queries
+    (1, 8, 256)
+    >>> round(leadline.base_bound(head_dim=64, length=1024))  # the smallest RoPE base for 1024 tokens
+    7753
+    >>> run = leadline.open("results/sinks", arm="softmax", seed=10)
+    >>> ids = run.held_out()[:, :-1]
+    >>> sinks = run.sinks(ids)  # sinks.first_token_mass[layer, head]
+    >>> attention = run.attention_map(ids[0], layer=0, head=0)  # query, key
+    >>> table = leadline.records("results", as_="pandas")
+
 The subpackages are folders at the top of the repository: `leadline.model` (arrays to arrays), `leadline.tokenization` (text to
 ids and back) and `leadline.experiments` (configurations, training, measurements, results). Importing this package imports none
-of them.
+of them: each name below is imported when it is first used.
 """
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from leadline.experiments.runs.opened import Run, Sinks
+    from leadline.experiments.runs.opened import open_run as open  # noqa: A004  # as in gzip.open
+    from leadline.experiments.runs.table import records
+    from leadline.experiments.runtime.errors import UserError
+    from leadline.functions import attention, base_bound, rope, save_tokenizer, tokenizer, train_tokenizer
+    from leadline.model.generate import Policy
+    from leadline.model.positions.alibi import alibi_slopes
+
+# Module and name of everything that this package gives; the imports above say the same to type checkers.
+NAMES = {
+    "Policy": ("leadline.model.generate", "Policy"),
+    "Run": ("leadline.experiments.runs.opened", "Run"),
+    "Sinks": ("leadline.experiments.runs.opened", "Sinks"),
+    "UserError": ("leadline.experiments.runtime.errors", "UserError"),
+    "alibi_slopes": ("leadline.model.positions.alibi", "alibi_slopes"),
+    "attention": ("leadline.functions", "attention"),
+    "base_bound": ("leadline.functions", "base_bound"),
+    "open": ("leadline.experiments.runs.opened", "open_run"),
+    "records": ("leadline.experiments.runs.table", "records"),
+    "rope": ("leadline.functions", "rope"),
+    "save_tokenizer": ("leadline.functions", "save_tokenizer"),
+    "tokenizer": ("leadline.functions", "tokenizer"),
+    "train_tokenizer": ("leadline.functions", "train_tokenizer"),
+}
+__all__ = [
+    "Policy",
+    "Run",
+    "Sinks",
+    "UserError",
+    "alibi_slopes",
+    "attention",
+    "base_bound",
+    "open",
+    "records",
+    "rope",
+    "save_tokenizer",
+    "tokenizer",
+    "train_tokenizer",
+]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in NAMES:
+        raise AttributeError(f"module 'leadline' has no attribute {name!r}; it has {', '.join(NAMES)}")
+    module, attribute = NAMES[name]
+    return getattr(import_module(module), attribute)
+
+
+def __dir__() -> list[str]:
+    return sorted([*globals(), *NAMES])

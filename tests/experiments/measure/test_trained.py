@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 from functools import partial
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -13,7 +14,6 @@ from leadline.experiments.measure.evaluate import Statistics
 from leadline.experiments.measure.perplexity import mean_loss
 from leadline.experiments.measure.trained import (
     ALL_HEADS,
-    attention_map,
     attention_maps,
     early_divergence,
     interventions,
@@ -21,14 +21,15 @@ from leadline.experiments.measure.trained import (
     loss_gradient_norms,
 )
 from leadline.experiments.records.measurement import reading
-from leadline.model.attention.attention import attention
-from leadline.model.attention.normalizers import NORMALIZERS
-from leadline.model.attention.scores import Scores
+from leadline.model.attention.hyperparameters import hyperparameters
 from leadline.model.block import BlockConfig
 from leadline.model.decoder import Decoder, DecoderConfig, apply_decoder, init_decoder
 from leadline.model.embedding import token_losses
+from leadline.model.positions.alibi import alibi_slopes
+from leadline.model.positions.cope import Cope
+from leadline.model.positions.frequencies import inverse_frequencies
+from leadline.model.positions.t5 import T5
 from leadline.model.positions.tables import position_tables
-from tests.model.naive import random_heads
 from tests.model.weights import drawn
 
 pytestmark = pytest.mark.usefixtures("mesh")
@@ -121,27 +122,40 @@ def test_early_decoding_is_what_the_first_layers_alone_predict() -> None:
     np.testing.assert_allclose(divergences, [expected, 0], rtol=1e-4, atol=1e-6)
 
 
-def test_maps_are_of_models_whose_scores_are_products_alone() -> None:
-    p, tokens = weights(), jnp.asarray(BATCHES[0, :, :6])
-    (attention,) = jax.jit(partial(attention_maps, cfg=CONFIG))(p, position_tables(2, 4, 8), tokens).values()
-    np.testing.assert_allclose(attention.sum(axis=-1), 1, rtol=1e-5)
-    assert attention.shape == (2, 4, 6, 6)
-    with_key_bias = replace(CONFIG, block=replace(CONFIG.block, key_bias=True))
-    assert attention_maps(p, position_tables(2, 4, 8), tokens, with_key_bias) == {}
+# Mechanisms that add to the scores, or hide keys, or normalise them otherwise; some by what is compiled in, some by tables.
+MAPPED: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
+    "products": ({}, {}),
+    "ALiBi": ({}, {"slopes": alibi_slopes(4)}),
+    "window": ({}, {"window": 3, "initial_tokens": 1}),
+    "T5": ({"position_bias": T5(8, 16)}, {}),
+    "CoPE": ({"position_bias": Cope(8)}, {}),
+    "key and value bias": ({"key_bias": True, "value_bias": True}, {}),
+    "soft cap": ({"soft_cap": True}, {}),
+    "softpick": ({"normalizer": "softpick"}, {}),
+    "sigmoid": ({"normalizer": "sigmoid"}, {}),
+    "PoPE": ({"polar": True}, {"inverse_frequencies": inverse_frequencies(16, 100.0)}),
+}
 
 
-@pytest.mark.parametrize(("name", "cap"), [("softmax", None), ("softmax", 0.5), ("softpick", 0.5), ("sigmoid", None)])
-def test_columns_and_rows_of_a_map_are_those_of_attention(name: str, cap: float | None) -> None:
-    q, k, v = random_heads(0, 1, 9, 4, 2, 8)
-    sinks = jnp.array([-jnp.inf, 0.0, 1.0, -2.0]) if name == "softmax" else jnp.full(4, -jnp.inf)
-    normalizer, limit = NORMALIZERS[name](jnp.array([-2.0, 1.0])), None if cap is None else jnp.float32(cap)
+@pytest.mark.parametrize("name", MAPPED)
+def test_columns_and_rows_of_a_map_are_those_of_attention(name: str) -> None:
+    block, rows = MAPPED[name]
+    values = hyperparameters(2, scale=0.7, cap=1.5, normalizer=(-1.0, 1.0))
+    cfg, rows = replace(CONFIG, block=replace(CONFIG.block, **block)), position_tables(2, 4, 8, **rows)
+    rows = replace(rows, attention=values)
+    p, tokens = drawn(lambda: init_decoder(jax.random.key(0), cfg, sink_logit=-1.0), 1), jnp.asarray(BATCHES[0, :, :9])
 
-    def both(q: jax.Array, k: jax.Array, v: jax.Array) -> tuple:
-        scores = Scores(sink_logit=sinks, cap=limit, normalizer=normalizer)
-        shares = attention_map(q[0], k[0], sinks, normalizer, scale=8**-0.5, cap=limit)
-        return shares, attention(q, k, v, scores=scores)[1]
+    @jax.jit
+    def both(p: Decoder) -> tuple[jax.Array, Any]:
+        (shares,) = attention_maps(p, rows, tokens, cfg).values()
+        return shares, apply_decoder(p, tokens, rows, cfg, measure=lambda trace: trace.attention)[1]
 
-    shares, expected = jax.jit(both)(q, k, v)
-    np.testing.assert_allclose(shares[:, :, 0], expected.first[0], atol=1e-6)
-    np.testing.assert_allclose(shares.sum(axis=1), expected.received[0], atol=1e-5)
+    shares, expected = both(p)
+    np.testing.assert_allclose(shares[..., 0], expected.first[:, 0], atol=1e-6)
+    np.testing.assert_allclose(shares.sum(axis=2), expected.received[:, 0], atol=1e-5)
     assert not np.triu(np.asarray(shares), 1).any()
+
+
+def test_a_model_whose_queries_rotate_all_keys_has_no_map() -> None:
+    by_query = replace(CONFIG, block=replace(CONFIG.block, table_per="query"))
+    assert attention_maps(weights(), position_tables(2, 4, 8), jnp.asarray(BATCHES[0]), by_query) == {}

@@ -16,7 +16,7 @@ from leadline.experiments.config.tokenizer import Characters
 from leadline.experiments.runtime.errors import UserError
 from leadline.experiments.runtime.signals import Interrupted
 from leadline.experiments.training import saving
-from leadline.experiments.training.generation import Request, Saved, generated, open_saved, prompt_ids
+from leadline.experiments.training.generation import Request, Saved, generated, open_saved, prompt_ids, text_tokenizer
 from leadline.model.decoder import apply_decoder
 from leadline.model.generate import Policy
 from leadline.model.mesh import make_mesh
@@ -59,17 +59,17 @@ def saved(folder: Path) -> Saved:
     return open_saved(folder)
 
 
-def request(prompt: str = PROMPT, tokens: int = 20, policy: Policy = Policy(), temperature: float = 0.0) -> Request:  # noqa: B008
+def request(prompt: str = PROMPT, tokens: int = 20, policy: Policy = Policy(), temperature: float = 0.0) -> Request:
     return Request(prompt, tokens, temperature, None, 1.0, 3, policy)
 
 
 def test_greedy_text_is_what_the_model_finds_likeliest(saved: Saved) -> None:
     pieces = list(generated(saved, request()))
     ids = [token for piece in pieces for token in piece.ids]
-    prompt = prompt_ids(saved, PROMPT)
+    prompt, tokenizer = prompt_ids(saved, PROMPT), text_tokenizer(saved)
     assert len(ids) <= 20
-    written = [token for token in ids if token < saved.tokenizer.vocabulary_size]  # the model has room for more ids
-    assert "".join(piece.text for piece in pieces) == saved.tokenizer.decode(written).decode()
+    written = [token for token in ids if token < tokenizer.vocabulary_size]  # the model has room for more ids
+    assert "".join(piece.text for piece in pieces) == tokenizer.decode(written).decode()
     with jax.set_mesh(make_mesh()):
         params = jax.tree.map(jnp.asarray, saved.params)
         whole = jnp.asarray(np.concatenate([prompt, np.asarray(ids, np.int32)])[None])
@@ -104,7 +104,7 @@ def test_what_cannot_be_written_is_said(saved: Saved, call: Callable[[Saved], ob
         ("", "no such folder"),
         ("record.json", r"record.json: No such file"),
         ("checkpoint", "there is no checkpoint; delete the folder"),
-        ("checkpoint/tokenizer", "a task of ids without a tokenizer"),
+        ("checkpoint/tokenizer", "no tokenizer is saved there"),
     ],
 )
 def test_a_folder_that_lacks_something_is_named(folder: Path, tmp_path: Path, gone: str, message: str) -> None:
