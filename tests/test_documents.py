@@ -1,5 +1,6 @@
 """README, CONTRIBUTING and docs: blocks of code run, commands exist and print what is shown, figures and tables are current."""
 
+import os
 import re
 import shlex
 import subprocess
@@ -99,13 +100,14 @@ def test_the_run_of_the_readme_prints_these_headings_and_its_python_runs(tmp_pat
     (shown,) = [pair for block in blocks("console") for pair in printed(block) if " run " in pair[0]]
     (config,) = [word for word in words_of(shown[0]) if word.endswith(".toml")]
     run = [sys.executable, "-m", "leadline", "run", str(ROOT / config), *QUICK]
-    done = subprocess.run(run, cwd=tmp_path, capture_output=True, text=True)
+    here = {"env": {**os.environ, "PYTHONPATH": str(ROOT / "src"), "JAX_PLATFORMS": "cpu"}, "cwd": tmp_path}
+    done = subprocess.run(run, **here, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     title, heading = shown[1].splitlines()[:2]
     assert title in done.stdout.splitlines()
     assert heading.split() in [line.split() for line in done.stdout.splitlines()]
     for block in blocks("python"):
-        ran = subprocess.run([sys.executable, "-W", "error", "-c", block], cwd=tmp_path, capture_output=True, text=True)
+        ran = subprocess.run([sys.executable, "-W", "error", "-c", block], **here, capture_output=True, text=True)
         assert ran.returncode == 0, ran.stderr
 
 
