@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
+from leadline.experiments.publish.contents import compiled
 from leadline.experiments.publish.export import rewrite, with_tables
-from leadline.experiments.publish.report import compiled
 from leadline.experiments.publish.table import markdown
 from leadline.experiments.records.packed import PACKED
 from leadline.experiments.runtime.errors import UserError

@@ -82,13 +82,14 @@ def run(
 def report(
     folder: Folder = Path("results"),
     into: Annotated[Path | None, typer.Option("--into", metavar="FILE", help="Also fill this file's table blocks.")] = None,
+    inline: Annotated[bool, typer.Option("--inline", help="Put the pictures into the page, which is then one file.")] = False,
     as_json: AsJson = False,
 ) -> None:
     """Rebuild tables (Markdown, CSV, LaTeX), figures and the page from the records."""
     from leadline.experiments.publish.export import rewrite
     from leadline.experiments.publish.report import report as rebuild
 
-    published = rebuild(_existing(folder))
+    published = rebuild(_existing(folder), inline=inline)
     for note in published.notes:
         complain(note)
     if into is not None:
@@ -105,7 +106,7 @@ def claims(folder: Folder = Path("results"), as_json: AsJson = False) -> None:
     """The ledger: published statements with their verdicts on the records."""
     from dataclasses import asdict
 
-    from leadline.experiments.publish.report import compiled
+    from leadline.experiments.publish.contents import compiled
 
     contents = compiled(_existing(folder), drawn=())
     for note in contents.notes:

@@ -38,20 +38,9 @@ class Frozen(BaseModel):
 
 
 # Keys that have another name now, by the table that they stood in ("" is the top of the file).
-_AT_TOP = (
-    "head_dims",
-    "lengths",
-    "inclusive",
-    "every",
-    "tokenizers",
-    "vocabularies",
-    "exponents",
-    "texts",
-    "reference",
-    "window",
-)
+_TOP = ("head_dims", "lengths", "inclusive", "every", "tokenizers", "vocabularies", "exponents", "texts", "reference", "window")
 RENAMED = {
-    "": {name: f"exact.{name}" for name in _AT_TOP},
+    "": {name: f"exact.{name}" for name in _TOP},
     "model": {"kernel": "normalizer", "kept": "initial_tokens", "scalable": "scalable_softmax", "compute": "compute_dtype"},
     "position": {"kept": "p"},
     "data": {"own_values": "values_per_key"},

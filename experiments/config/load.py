@@ -60,7 +60,7 @@ def arms_of(study: Study, path: Path) -> list[Arm]:
     shared = study.model_dump(include=set(SECTIONS))
     written = _written(study)
     arms: dict[str, Arm] = {}
-    links: dict[str, str] = {}
+    origins: dict[str, list[str]] = {}  # of each arm those that it starts from, nearest first
     chains = {family: _chain(family, written, path) for family in written}
     running = _running(study, chains, path)
     for name, family, label, swept in _swept(study):
@@ -76,9 +76,8 @@ def arms_of(study: Study, path: Path) -> list[Arm]:
                 raise UserError(f"{where}.{key}: unknown key{nearest(key, [*SECTIONS, *DESCRIPTIONS])}")
         described = {"name": name, "label": label, "published": written[family].get("published", ())}
         arms[name] = validated(Arm, {**_merged(shared, changes), **described}, where)
-        if "start" in written[family]:
-            links[name] = written[family]["start"] + name.removeprefix(family)
-    return [_started(arm, arms, links) for arm in arms.values()]
+        origins[name] = [ancestor + name.removeprefix(family) for ancestor in chains[family][1:]]
+    return [_started(arm, [arms[origin] for origin in origins[arm.name]]) for arm in arms.values()]
 
 
 def _running(study: Study, chains: Mapping[str, Sequence[str]], path: Path) -> set[str]:
@@ -124,15 +123,12 @@ def _chain(name: str, written: Mapping[str, Tree], path: Path) -> list[str]:
     return chain
 
 
-def _started(arm: Arm, arms: Mapping[str, Arm], links: Mapping[str, str]) -> Arm:
-    """The arm with the length and the steps of those behind it."""
-    if arm.name not in links:
+def _started(arm: Arm, origins: Sequence[Arm]) -> Arm:
+    """The arm with the length and the steps of those behind it, nearest first."""
+    if not origins:
         return arm
-    steps, root = 0, arm.name
-    while root in links:
-        root = links[root]
-        steps += arms[root].train.steps
-    return arm.model_copy(update={"start": Start(arm=links[arm.name], length=arms[root].data.length, steps=steps)})
+    steps = sum(origin.train.steps for origin in origins)
+    return arm.model_copy(update={"start": Start(arm=origins[0].name, length=origins[-1].data.length, steps=steps)})
 
 
 def _tree(path: Path, extending: tuple[Path, ...] = ()) -> Tree:

@@ -91,6 +91,7 @@ class FigureSpec(Frozen):
     # what is on the horizontal axis
     kind: Literal["length", "step", "value", "layer", "position", "dim", "scatter", "bars", "attention_map"]
     name: str  # of its files
+    title: str = ""  # the question that it answers
     caption: str  # below the figure
     quantities: tuple[AnyColumn, ...] = Field(min_length=1)  # what is on the vertical axis, each a name or a table
     x: str | None = None  # of a scatter and of positions

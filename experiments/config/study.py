@@ -111,14 +111,12 @@ class Study(Frozen):
         return self.title or self.study.replace("_", " ")
 
     def problems(self) -> Iterator[str]:
-        parts = {"model": self.model, "data": self.data, "train": self.train}
-        if self.exact is not None:
-            superfluous = [name for name, part in parts.items() if part is not None]
-            superfluous += [name for name, part in (("arms", self.arms), ("only", self.only)) if part]
-            if superfluous:
-                yield f"a study with [exact] trains nothing: leave out {', '.join(superfluous)}"
-        for name, part in parts.items() if self.exact is None else ():
-            if part is None:
+        trained = ("model", "data", "train")
+        given = [name for name in (*trained, "arms", "only") if getattr(self, name)]
+        if self.exact is not None and given:
+            yield f"a study with [exact] trains nothing: leave out {', '.join(given)}"
+        for name in trained if self.exact is None else ():
+            if name not in given:
                 yield f"{name}: this key is required, unless [exact] says what is computed without training"
         for place, claim in enumerate(self.claims):
             if claim.id in [earlier.id for earlier in self.claims[:place]]:

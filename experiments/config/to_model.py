@@ -14,6 +14,7 @@ from leadline.model.decoder import DecoderConfig
 
 def decoder_config(model: ModelConfig, vocabulary: int, length: int) -> DecoderConfig:
     """The structure; `length` is the training length, where a learned position table ends."""
+    gate = model.gate if isinstance(model.gate, Gate) else None
     return DecoderConfig(
         vocabulary=vocabulary,
         layers=model.layers,
@@ -26,7 +27,7 @@ def decoder_config(model: ModelConfig, vocabulary: int, length: int) -> DecoderC
             activation=model.feedforward,
             layer_norm=model.norm == "layer",
             placement=model.norm_placement,
-            gate=_gate(model.gate) if isinstance(model.gate, Gate) else None,
+            gate=GateConfig(gate.kind, gate.per, gate.activation, gate.dims, gate.static, gate.zero) if gate else None,
             interleaved=isinstance(model.position, Rope | Axial) and model.position.interleaved,
             polar=isinstance(model.position, Pope),
             table_per=model.position.table_per,
@@ -46,10 +47,6 @@ def decoder_config(model: ModelConfig, vocabulary: int, length: int) -> DecoderC
         grid=model.position.grid if isinstance(model.position, Rope | Axial) else (),
         compute=model.compute_dtype,
     )
-
-
-def _gate(gate: Gate) -> GateConfig:
-    return GateConfig(gate.kind, gate.per, gate.activation, gate.dims, gate.static, gate.zero)
 
 
 def _normalizer(model: ModelConfig) -> str:

@@ -11,9 +11,10 @@ from PIL import Image
 
 from leadline.experiments.config.report import FigureSpec
 from leadline.experiments.config.study import Study
+from leadline.experiments.publish.contents import FIGURES, TABLES, compiled
 from leadline.experiments.publish.figures import arrays_read
 from leadline.experiments.publish.findings_page import findings_page
-from leadline.experiments.publish.report import FIGURES, TABLES, compiled, write_contents
+from leadline.experiments.publish.report import write_contents
 from leadline.experiments.publish.shown import file_name
 from leadline.experiments.publish.table import markdown
 from leadline.experiments.records.json_file import reason, seal, unseal, write_whole

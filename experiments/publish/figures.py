@@ -3,17 +3,20 @@
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import groupby
+from typing import Any
 
+import matplotlib as mpl
 import numpy as np
 from jaxtyping import Float
+from matplotlib.figure import Figure
 
 from leadline.experiments.config.report import Column, FigureSpec
 from leadline.experiments.config.study import Study
-from leadline.experiments.publish.line_grids import Axis, Grid, Line, Panel, line_grid
+from leadline.experiments.publish.line_grids import Axis, Line, Panel, line_grid
 from leadline.experiments.publish.marks import attention_maps, bars, scatter
 from leadline.experiments.publish.names import SHARES, axis_name, dims_name, with_unit
 from leadline.experiments.publish.shown import QUANTITY, Key, Shown, configured, file_name, free_dims, shown
-from leadline.experiments.publish.style import Drawing
+from leadline.experiments.publish.style import STYLE, Drawing, encode
 from leadline.experiments.records.measurement import Dim, Point, reading, resolve, value_of
 from leadline.experiments.records.record import StoredRecord
 
@@ -26,7 +29,9 @@ Dimensions = tuple[tuple[str, Dim], ...]
 def figure(spec: FigureSpec, study: Study, stored: Iterable[StoredRecord]) -> Drawing | None:
     """What a specification describes, drawn from the records of a study among `stored`; None where none has what it shows."""
     draw = {"attention_map": _map, "scatter": _scatter, "bars": _bars}.get(spec.kind, _lines)
-    return draw(file_name(study, spec.name), spec, shown(spec, study, stored))
+    with mpl.rc_context(STYLE):
+        drawn = draw(spec, shown(spec, study, stored))
+        return None if drawn is None else encode(file_name(study, spec.name), spec.title, spec.caption, drawn)
 
 
 def arrays_read(study: Study) -> set[str]:
@@ -35,7 +40,7 @@ def arrays_read(study: Study) -> set[str]:
     return {column.quantity for spec in specs for column in spec.quantities} | {spec.x for spec in specs if spec.x is not None}
 
 
-def _lines(name: str, spec: FigureSpec, chosen: Shown) -> Drawing | None:
+def _lines(spec: FigureSpec, chosen: Shown) -> Figure | None:
     """One grid for lengths, steps, values, layers, positions and dimensions."""
     points: dict[tuple[Key, Key], dict[float, list[float]]] = {}
     members: dict[tuple[Key, Key], list[StoredRecord]] = {}
@@ -52,25 +57,17 @@ def _lines(name: str, spec: FigureSpec, chosen: Shown) -> Drawing | None:
         lines = [_line(chosen.label(spec.lines, p[1]), points[p], _mark(spec, members[p])) for p in places]
         lengths = {entry.record.training_length for place in places for entry in members[place]}
         trained = [float(length) for length in lengths if length is not None and x.tokens and len(lengths) == 1]
-        panels.append(Panel(_title(spec, panel, chosen), lines, _up(spec, panel, chosen), *trained))
+        title, y = _heading(spec, panel, chosen)
+        panels.append(Panel(title, lines, y, *trained))
     if not panels:
         return None
     marks = "" if spec.marks is None else chosen.heading(spec.marks)
-    return line_grid(name, spec.caption, panels, x, Grid(spec.columns, QUANTITY not in spec.panels, marks, spec.behind))
-
-
-def _title(spec: FigureSpec, panel: Key, chosen: Shown) -> str:
-    """The values of a panel's keys; of a quantity its axis."""
-    if spec.panels == (QUANTITY,):
-        return _axis(spec.quantities[int(str(panel[0]))], spec, chosen).label
-    return chosen.label(spec.panels, panel)
+    return line_grid(panels, x, spec.columns, sharey=QUANTITY not in spec.panels, marks=marks, behind=spec.behind)
 
 
 def _line(label: str, points: Mapping[float, Sequence[float]], mark: float | None) -> Line:
-    x = np.array(sorted(points))
-    of_seeds = [np.array(points[place]) for place in x.tolist()]
-    y, low, high = (np.array([reduce(values) for values in of_seeds]) for reduce in (np.mean, np.min, np.max))
-    return Line(label, x, y, low, high, mark)
+    places = sorted(points)
+    return Line(label, np.array(places), [np.array(points[place]) for place in places], mark)
 
 
 def _mark(spec: FigureSpec, entries: Sequence[StoredRecord]) -> float | None:
@@ -93,29 +90,32 @@ def _across(spec: FigureSpec, chosen: Shown) -> Axis:
     return Axis(axis_name(key), log="x" in spec.log, tokens=in_tokens)
 
 
-def _up(spec: FigureSpec, panel: Key, chosen: Shown) -> Axis:
-    """The vertical axis of a panel: of its quantity, which its title names, or of all that the lines tell apart."""
+def _heading(spec: FigureSpec, panel: Key, chosen: Shown) -> tuple[str, Axis]:
+    """The title of a panel and its vertical axis: of the quantity that the title names, or of all that the lines tell apart."""
+    title = chosen.label(spec.panels, panel)
     if QUANTITY in spec.panels:
         axis = _axis(spec.quantities[int(str(panel[spec.panels.index(QUANTITY)]))], spec, chosen)
-        return replace(axis, label="")
+        return axis.label if spec.panels == (QUANTITY,) else title, replace(axis, label="")
     axes = [_axis(column, spec, chosen) for column in spec.quantities]
     labels = list(dict.fromkeys(axis.label for axis in axes))
     units = {chosen.quantity(column.quantity).unit for column in spec.quantities}
     names = [label.removesuffix(f" ({unit})") for label in labels for unit in units] if len(units) == 1 else labels
-    return Axis(", ".join((*names[:-1], labels[-1])), axes[0].log, all(axis.share for axis in axes))
+    return title, Axis(", ".join((*names[:-1], labels[-1])), axes[0].log, all(axis.share for axis in axes))
 
 
-def _bars(name: str, spec: FigureSpec, chosen: Shown) -> Drawing | None:
+def _bars(spec: FigureSpec, chosen: Shown) -> Figure | None:
     rows = (spec.dim or "arm",)
     lines = tuple(key for key in spec.lines if key not in (*rows, QUANTITY))
     panels: dict[str, dict[str, dict[str, list[float]]]] = {}
     axes: dict[str, Axis] = {}
+    series: dict[str, Any] = {}
     for index, entry, dims, values in _matched(spec, chosen, (*rows, *lines)):
         title = chosen.heading(spec.quantities[index])
         axes[title] = replace(_axis(spec.quantities[index], spec, chosen), log=bool(spec.log))
         row, line = (chosen.label(keys, chosen.key(keys, entry.record, dims, index)) for keys in (rows, lines))
+        series[line] = chosen.place(lines, chosen.key(lines, entry.record, dims, index))
         panels.setdefault(title, {}).setdefault(row, {}).setdefault(line, []).extend(values.values())
-    return bars(name, spec.caption, panels, axes) if panels else None
+    return bars(panels, axes, sorted(series, key=series.__getitem__)) if panels else None
 
 
 def _arrays(column: Column, spec: FigureSpec, entry: StoredRecord) -> Float[np.ndarray, "..."] | None:
@@ -124,17 +124,18 @@ def _arrays(column: Column, spec: FigureSpec, entry: StoredRecord) -> Float[np.n
     return None if array is None else array.astype(np.float64)
 
 
-def _map(name: str, spec: FigureSpec, chosen: Shown) -> Drawing | None:
+def _map(spec: FigureSpec, chosen: Shown) -> Figure | None:
     """The attention of the first seed, a row an arm."""
     maps: dict[str, dict[str, Float[np.ndarray, "T T"]]] = {}
     for entry in sorted(chosen.finished, key=lambda entry: (chosen.place(("arm",), (entry.record.arm,)), entry.record.seed)):
         label = chosen.label(spec.lines, chosen.key(spec.lines, entry.record, {}))
         if label not in maps and (array := _arrays(spec.quantities[0], spec, entry)) is not None:
-            maps[label] = {f"{layer + 1}.{head + 1}": array[layer, head] for layer, head in np.ndindex(*array.shape[:2])}
-    return attention_maps(name, spec.caption, maps, spec.columns) if maps else None
+            heads = np.ndindex(*array.shape[:2])
+            maps[label] = {f"layer {layer + 1}, head {head + 1}": array[layer, head] for layer, head in heads}
+    return attention_maps(maps, spec.columns) if maps else None
 
 
-def _scatter(name: str, spec: FigureSpec, chosen: Shown) -> Drawing | None:
+def _scatter(spec: FigureSpec, chosen: Shown) -> Figure | None:
     """A mark a head and seed where both quantities are arrays, else a mark a record."""
     column, across = spec.quantities[0], Column(quantity=str(spec.x), at=spec.quantities[0].at)
     series: dict[str, list[Float[np.ndarray, "2 P"]]] = {}
@@ -144,7 +145,7 @@ def _scatter(name: str, spec: FigureSpec, chosen: Shown) -> Drawing | None:
             series.setdefault(chosen.label(spec.lines, chosen.key(spec.lines, entry.record, {})), []).append(points)
     x = replace(_axis(across, spec, chosen), log="x" in spec.log)
     joined = {label: np.concatenate(points, axis=1) for label, points in series.items()}
-    return scatter(name, spec.caption, joined, x, _axis(column, spec, chosen)) if series else None
+    return scatter(joined, x, _axis(column, spec, chosen)) if series else None
 
 
 def _points(spec: FigureSpec, across: Column, column: Column, entry: StoredRecord) -> Float[np.ndarray, "2 P"] | None:
@@ -221,8 +222,8 @@ def _matched(
 def _axis(column: Column, spec: FigureSpec, chosen: Shown) -> Axis:
     """The axis of a quantity, labelled by its heading and unit."""
     of = chosen.quantity(column.quantity)
-    label = f"{column.heading} ({of.unit})" if column.heading and of.unit != "1" else column.heading or with_unit(of)
+    label = with_unit(replace(of, label=column.heading or of.label))
     if spec.relative_to is not None:
         told = {key: value for key, value in spec.relative_to.items() if key not in spec.at}
-        label = f"{label}, less {dims_name(told) or 'as trained'}"
+        label = f"{label} minus {dims_name(told) or 'as trained'}"
     return Axis(label, log="y" in spec.log, share=of.unit in SHARES or spec.relative_to is not None)

@@ -1,13 +1,11 @@
 """What each study found, in Markdown: a paragraph, a figure and a table, all from records."""
 
-from collections import Counter
-from collections.abc import Collection, Sequence
+from collections.abc import Collection
 
-from leadline.experiments.publish.report import FIGURES, TABLES, Compiled, Section
+from leadline.experiments.publish.contents import FIGURES, TABLES, Compiled, Section
+from leadline.experiments.publish.findings import findings
 from leadline.experiments.publish.table import markdown, markdown_text
-from leadline.experiments.records.evidence import OUTCOMES
 from leadline.experiments.records.references import cite
-from leadline.experiments.records.verdict import Verdict
 
 INTRODUCTION = """# Findings
 
@@ -29,44 +27,34 @@ def findings_page(contents: Compiled, shown: Collection[str], results: str) -> s
     """
     tables = "".join(f"\n{markdown(table)}" for table in contents.ledger[:1])
     links = f"[All verdicts]({results}/{TABLES}/claims.md) with sources, intervals and scales.\n"
-    sections = (_section(section, contents.verdicts, shown, results) for section in contents.sections)
-    return "\n".join([INTRODUCTION + tables, links, *sections])
+    return "\n".join([INTRODUCTION + tables, links, *(_section(section, shown, results) for section in contents.sections)])
 
 
-def _section(section: Section, verdicts: Sequence[Verdict], shown: Collection[str], results: str) -> str:
-    judged = [verdict for verdict in verdicts if verdict.study == section.study]
-    parts = [f"## {markdown_text(section.title)}", summary(section.question, judged)]
+def _section(section: Section, shown: Collection[str], results: str) -> str:
+    parts = [f"## {markdown_text(section.title)}", paragraph(section)]
     for drawing in (drawing for drawing in section.drawings if drawing.name in shown):
-        parts.append(
-            f"![{markdown_text(drawing.caption)}]({results}/{FIGURES}/{drawing.name}.png)\n*{markdown_text(drawing.caption)}*"
-        )
+        caption = markdown_text(drawing.caption)
+        parts.append(f"![{caption}]({results}/{FIGURES}/{drawing.name}.png)\n*{caption}*")
     parts.append(markdown(section.tables[0]).strip())
     parts.append(f"[All tables of this study]({results}/{TABLES}/{section.study}.md)\n")
     return "\n\n".join(parts)
 
 
-def summary(question: str, judged: Sequence[Verdict]) -> str:
-    """The question of a study, how many of its statements have each outcome, and the first that holds and that fails.
+def paragraph(section: Section) -> str:
+    """The question of a study, how many of its claims have each outcome, and the first that holds and the first that fails.
 
-    Published statements come before those of our own.
+    Published claims come before those of our own.
     """
-    sentences = [f"*{markdown_text(question)}*"] if question else []
-    for kind, is_own in (("published", False), ("own", True)):
-        counts = Counter(verdict.outcome for verdict in judged if verdict.own == is_own)
-        if counts:
-            counted = ", ".join(
-                f"{counts[outcome]} {_said(outcome, counts[outcome])}" for outcome in OUTCOMES if counts[outcome]
-            )
-            sentences.append(f"{counts.total()} {kind} statement{'s' if counts.total() > 1 else ''}: {counted}.")
+    claims = {(section.study, claim.id): claim for claim in section.described.claims}
+    records = [entry.record for entry in section.stored]
+    sentences = [f"*{markdown_text(section.question)}*"] if section.question else []
+    sentences += [finding.text for finding in findings(section.verdicts, claims, records)[:1]]
     for outcome in ("holds", "fails"):
-        quoted = sorted((verdict for verdict in judged if verdict.outcome == outcome), key=lambda verdict: verdict.own)
+        quoted = sorted(
+            (verdict for verdict in section.verdicts if verdict.outcome == outcome), key=lambda verdict: verdict.own
+        )
         for verdict in quoted[:1]:
             source = "our own" if verdict.own else ", ".join(part for part in (cite(verdict.source), verdict.where) if part)
             text = markdown_text(f"{verdict.statement} Measured: {verdict.measured}.")
             sentences.append(f"**{outcome.capitalize()}** ({source}): {text}")
     return " ".join(sentences)
-
-
-def _said(outcome: str, count: int) -> str:
-    """`1 holds`, `2 hold`."""
-    return outcome.removesuffix("s") if count > 1 and outcome in ("holds", "fails") else outcome

@@ -4,9 +4,8 @@ import math
 import textwrap
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
-import matplotlib as mpl
 import numpy as np
 from jaxtyping import Float
 from matplotlib.axes import Axes
@@ -14,7 +13,7 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.ticker import MaxNLocator
 
-from leadline.experiments.publish.style import GREY, LETTERS, STYLE, Drawing, encode, legend, look, panels_of, set_logarithmic
+from leadline.experiments.publish.style import FAINT, FEW_SEEDS, GREY, INK, LETTERS, legend, look, panels_of, set_logarithmic
 
 # More points than this have no marks of their own.
 MARKED = 16
@@ -22,19 +21,35 @@ MARKED = 16
 DENSE = 200
 # More lines than this have their legend beside a single panel.
 ABOVE = 6
+# How single seeds and their range look; the legend explains both.
+SEED: dict[str, Any] = {"marker": "o", "markersize": 2.4, "alpha": 0.55, "linestyle": "none", "markeredgewidth": 0}
+RANGE: dict[str, Any] = {"alpha": 0.18, "linewidth": 0}
 
 
 @dataclass(frozen=True)
 class Line:
-    """One line over several seeds: x, and mean, least and greatest y of the seeds at each."""
+    """One line over several seeds."""
 
     label: str  # the same in every panel
     x: Float[np.ndarray, " X"]  # ascending
-    y: Float[np.ndarray, " X"]  # means
-    low: Float[np.ndarray, " X"]  # least values
-    high: Float[np.ndarray, " X"]  # greatest values
+    seeds: Sequence[Float[np.ndarray, " S"]]  # at each x the values of the seeds that have one
     # a place on the horizontal axis: a dashed line in the line's colour, unless it lies beyond all points
     mark: float | None = None
+
+    @property
+    def y(self) -> Float[np.ndarray, " X"]:
+        """The mean over the seeds."""
+        return np.array([values.mean() for values in self.seeds])
+
+    @property
+    def spread(self) -> Literal["none", "points", "range", "quartiles"]:
+        """How the seeds are shown: as points where there are few of them and of x; of many the middle half."""
+        most = max(len(values) for values in self.seeds)
+        if most == 1:
+            return "none"
+        if most >= FEW_SEEDS:
+            return "quartiles"
+        return "points" if len(self.x) <= MARKED else "range"
 
 
 @dataclass(frozen=True)
@@ -58,60 +73,55 @@ class Panel:
     trained: float | None = None
 
 
-@dataclass(frozen=True)
-class Grid:
-    """How panels are laid out: their columns, whether they share y, and what the legend says besides the lines."""
+def line_grid(
+    panels: Sequence[Panel], x: Axis, most_columns: int, *, sharey: bool, marks: str = "", behind: bool = False
+) -> Figure:
+    """Panels of lines over one x: means as lines, seeds as points or as an area.
 
-    columns: int
-    sharey: bool
-    marks: str = ""  # what a dashed line is
-    behind: bool = False
-
-
-def line_grid(name: str, caption: str, panels: Sequence[Panel], x: Axis, grid: Grid) -> Drawing:
-    """Panels of lines over one x: means as lines, the range of the seeds as areas. A label has one look in every panel.
-
-    There is at least one panel, each with at least one line; `name` is that of the files, without ending.
+    A label has one look in every panel. There is at least one panel, each with at least one line. `marks` says in the legend
+    what a dashed line is; with `behind` the first line of each panel is grey in the others.
     """
     labels = list(dict.fromkeys(line.label for panel in panels for line in panel.lines))
-    columns = min(grid.columns, len(panels))
-    single, beside = len(panels) == 1, len(panels) == 1 and len(labels) > ABOVE
+    columns = min(most_columns, len(panels))
+    beside = len(panels) == 1 and len(labels) > ABOVE
     wide = 3.4 if columns <= 2 else 2.5
-    size = (
-        (8.6 if beside else 7.4, 4.2)
-        if single
-        else (0.8 + wide * max(columns, 2), 1.3 + 0.8 * wide * -(-len(panels) // columns))
-    )
-    with mpl.rc_context(STYLE):
-        figure = Figure(figsize=size, layout="constrained")
-        furthest = max(float(line.x[-1]) for panel in panels for line in panel.lines)
-        axes_of = panels_of(figure, len(panels), columns, sharey=grid.sharey)
-        for axes, panel in zip(axes_of, panels, strict=True):
-            if grid.behind:
-                for other in panels:
-                    axes.plot(other.lines[0].x, other.lines[0].y, color="#cccccc", linewidth=0.8, zorder=1)
-            for line in panel.lines:
-                _draw(axes, line, look(labels.index(line.label)), furthest)
-            if panel.trained is not None:
-                axes.axvline(panel.trained, color=GREY, linestyle=":", linewidth=1.2)
-            if any(np.min(line.y) < 0 < np.max(line.y) for line in panel.lines):
-                axes.axhline(0.0, color="#444444", linewidth=0.8)
-            axes.set_title(panel.title)
-        _scale_across(axes_of[0], panels, x, most=7 if columns <= 2 else 4)
-        for axes, panel in zip(axes_of[:1] if grid.sharey else axes_of, panels, strict=False):
-            _scale_up(axes, panels if grid.sharey else [panel], panel.y)
-        figure.supxlabel(x.label, fontsize=10)
-        figure.supylabel(textwrap.fill(panels[0].y.label, round(LETTERS * size[1])), fontsize=10)
-        legend(figure, _handles(labels, panels, grid), beside=beside)
-        return encode(name, caption, figure)
+    size = (8.6 if beside else 7.4, 4.2)
+    if len(panels) > 1:
+        size = (0.8 + wide * max(columns, 2), 1.3 + 0.8 * wide * -(-len(panels) // columns))
+    figure = Figure(figsize=size, layout="constrained")
+    furthest = max(float(line.x[-1]) for panel in panels for line in panel.lines)
+    axes_of = panels_of(figure, len(panels), columns, sharey=sharey)
+    for axes, panel in zip(axes_of, panels, strict=True):
+        if behind:
+            for other in panels:
+                axes.plot(other.lines[0].x, other.lines[0].y, color=FAINT, linewidth=0.8, zorder=1)
+        for line in panel.lines:
+            _draw(axes, line, look(labels.index(line.label)), furthest)
+        if panel.trained is not None:
+            axes.axvline(panel.trained, color=GREY, linestyle=":", linewidth=1.2)
+        if any(np.min(line.y) < 0 < np.max(line.y) for line in panel.lines):
+            axes.axhline(0.0, color=INK, linewidth=0.8)
+        axes.set_title(panel.title)
+    _scale_across(axes_of[0], panels, x, most=7 if columns <= 2 else 4)
+    for axes, panel in zip(axes_of[:1] if sharey else axes_of, panels, strict=False):
+        _scale_up(axes, panels if sharey else [panel], panel.y)
+    figure.supxlabel(x.label, fontsize=10)
+    figure.supylabel(textwrap.fill(panels[0].y.label, round(LETTERS * size[1])), fontsize=10)
+    legend(figure, _handles(labels, panels, marks, behind=behind), beside=beside)
+    return figure
 
 
 def _draw(axes: Axes, line: Line, style: dict[str, Any], furthest: float) -> None:
     marker = style["marker"] if len(line.x) <= MARKED else ""
     width = 0.8 if len(line.x) > DENSE else None
     axes.plot(line.x, line.y, linewidth=width, **{**style, "marker": marker})
-    if np.any(line.high > line.low):
-        axes.fill_between(line.x, line.low, line.high, color=style["color"], alpha=0.16, lw=0)
+    if line.spread == "points":
+        places = np.repeat(line.x, [len(values) for values in line.seeds])
+        axes.plot(places, np.concatenate(line.seeds), color=style["color"], **SEED)
+    elif line.spread != "none":
+        edges = (0.0, 1.0) if line.spread == "range" else (0.25, 0.75)
+        low, high = np.array([np.quantile(values, edges) for values in line.seeds]).T
+        axes.fill_between(line.x, low, high, color=style["color"], **RANGE)
     if line.mark is not None and line.mark <= furthest:
         axes.axvline(line.mark, color=style["color"], linestyle="--", linewidth=1.1)
 
@@ -131,21 +141,28 @@ def _scale_across(axes: Axes, panels: Sequence[Panel], x: Axis, most: int) -> No
 def _scale_up(axes: Axes, panels: Sequence[Panel], y: Axis) -> None:
     values = [float(value) for panel in panels for line in panel.lines for value in line.y]
     if not set_logarithmic(axes.yaxis, values, y.share, y.log) and y.share and min(values) >= 0:
-        highest = max(float(np.max(line.high)) for panel in panels for line in panel.lines)
+        highest = max(float(max(map(np.max, line.seeds))) for panel in panels for line in panel.lines)
         axes.set_ylim(0.0, min(1.02, 1.08 * highest) if 0 < highest <= 1 else None)
 
 
-def _handles(labels: Sequence[str], panels: Sequence[Panel], grid: Grid) -> list[Line2D]:
+def _handles(labels: Sequence[str], panels: Sequence[Panel], marks: str, *, behind: bool) -> list[Line2D]:
     """The lines, and what dashed, dotted and grey ones are."""
     few = all(len(line.x) <= MARKED for panel in panels for line in panel.lines)
     styles: list[dict[str, Any]] = [look(index) | ({} if few else {"marker": ""}) for index in range(len(labels))]
     handles = [Line2D([], [], label=label, **style) for label, style in zip(labels, styles, strict=True) if label]
     if len(handles) == 1 and len(panels) == 1:
         handles = []
-    if grid.marks and any(line.mark is not None for panel in panels for line in panel.lines):
-        handles.append(Line2D([], [], color=GREY, linestyle="--", linewidth=1.1, label=grid.marks))
+    spreads = {line.spread for panel in panels for line in panel.lines}
+    if "points" in spreads:
+        handles.append(Line2D([], [], color=GREY, label="single seeds", **SEED))
+    for spread, text in (("range", "range of the seeds"), ("quartiles", "middle half of the seeds")):
+        if spread in spreads:
+            handles.append(Line2D([], [], color=GREY, alpha=RANGE["alpha"], linewidth=7, label=text))
+    if marks and any(line.mark is not None for panel in panels for line in panel.lines):
+        handles.append(Line2D([], [], color=GREY, linestyle="--", linewidth=1.1, label=marks))
     if any(panel.trained is not None for panel in panels):
         handles.append(Line2D([], [], color=GREY, linestyle=":", linewidth=1.2, label="training length"))
-    if grid.behind and len(panels) > 1:
-        handles.append(Line2D([], [], color="#cccccc", linewidth=0.8, label=f"{panels[0].lines[0].label}, other panels"))
+    if behind and len(panels) > 1:
+        label = ", ".join(part for part in (panels[0].lines[0].label, "other panels") if part)
+        handles.append(Line2D([], [], color=FAINT, linewidth=0.8, label=label))
     return handles

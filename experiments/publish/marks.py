@@ -9,80 +9,74 @@ from matplotlib.axes import Axes
 from matplotlib.cm import ScalarMappable
 from matplotlib.colors import PowerNorm
 from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
 from matplotlib.ticker import MaxNLocator
 
-from leadline.experiments.publish.line_grids import Axis
-from leadline.experiments.publish.style import PALETTE, STYLE, Drawing, encode, legend, look, marks_of, set_logarithmic
+from leadline.experiments.publish.line_grids import SEED, Axis
+from leadline.experiments.publish.style import FAINT, INK, legend, look, marks_of, set_logarithmic
 
 # Panel, row and series to the values of the seeds.
 Bars = Mapping[str, Mapping[str, Mapping[str, Sequence[float]]]]
 MASKED = "#d9d9d9"
 
 
-def bars(name: str, caption: str, panels: Bars, axes_of: Mapping[str, Axis]) -> Drawing:
-    """Rows sorted by their means in the first panel: a bar with a dot a seed, or a mark for each of several series.
+def bars(panels: Bars, axes_of: Mapping[str, Axis], series: Sequence[str]) -> Figure:
+    """Rows sorted by their means in the first panel: a mark for the mean of each series, with its seeds as points.
 
-    `axes_of` are the horizontal axes of the panels; `name` is that of the files, without ending.
+    `axes_of` are the horizontal axes of the panels, `series` the labels of the legend in order.
     """
     rows = list(dict.fromkeys(row for panel in panels.values() for row in panel))
     first = next(iter(panels.values()))
     rows.sort(key=lambda row: float(np.mean([value for values in first.get(row, {"": [0.0]}).values() for value in values])))
-    series = list(dict.fromkeys(label for panel in panels.values() for row in panel.values() for label in row))
     widest = max(len(row) for row in rows)
-    with mpl.rc_context(STYLE):
-        size = (0.085 * widest + (5.6 if len(panels) == 1 else 3.0 * len(panels)), 1.1 + 0.27 * len(rows))
-        figure = Figure(figsize=size, layout="constrained")
-        grid = figure.subplots(1, len(panels), sharey=True, squeeze=False)[0]
-        for axes, (title, panel) in zip(grid, panels.items(), strict=True):
-            axis = axes_of[title]
-            every = [value for row in panel.values() for values in row.values() for value in values]
-            # Bars from 0 would show no difference between values that are all large.
-            from_zero = len(series) == 1 and min(every) <= 0.5 * max(every)
-            for place, row in enumerate(rows):
-                _row(axes, place, panel.get(row, {}), series, from_zero=from_zero)
-            if from_zero or not set_logarithmic(axes.xaxis, every, axis.share, axis.log):
-                axes.xaxis.set_major_locator(MaxNLocator(4))
-            axes.set_xlabel(axis.label)
-            axes.set_yticks(range(len(rows)), rows)
-            axes.grid(visible=False, axis="y")
-        legend(figure, marks_of(series) if len(series) > 1 else [])
-        return encode(name, caption, figure)
+    size = (0.085 * widest + (5.6 if len(panels) == 1 else 3.0 * len(panels)), 1.1 + 0.27 * len(rows))
+    figure = Figure(figsize=size, layout="constrained")
+    grid = figure.subplots(1, len(panels), sharey=True, squeeze=False)[0]
+    for axes, (title, panel) in zip(grid, panels.items(), strict=True):
+        axis = axes_of[title]
+        every = [value for row in panel.values() for values in row.values() for value in values]
+        # An axis from 0 would show no difference between values that are all large.
+        from_zero = not axis.log and len(series) == 1 and 0.0 <= min(every) <= 0.5 * max(every)
+        for place, row in enumerate(rows):
+            _row(axes, place, panel.get(row, {}), series, from_zero=from_zero)
+        if from_zero or not set_logarithmic(axes.xaxis, every, axis.share, axis.log):
+            axes.xaxis.set_major_locator(MaxNLocator(4))
+        axes.set_xlabel(axis.label)
+        axes.set_yticks(range(len(rows)), rows)
+        axes.grid(visible=False, axis="y")
+    most = max(len(values) for panel in panels.values() for row in panel.values() for values in row.values())
+    seeds = [Line2D([], [], color=INK, label="single seeds", **SEED)] if most > 1 else []
+    legend(figure, marks_of(series if len(series) > 1 else ["mean of the seeds"] * len(seeds)) + seeds)
+    return figure
 
 
 def _row(axes: Axes, place: int, row: Mapping[str, Sequence[float]], series: Sequence[str], *, from_zero: bool) -> None:
+    """The mean of each series and its seeds, on a faint line that begins at 0 or at the least mean."""
     means = {label: float(np.mean(values)) for label, values in row.items()}
-    if len(series) > 1 and means:
-        axes.hlines(place, min(means.values()), max(means.values()), color="#cccccc", linewidth=1.2)
+    if means:
+        axes.hlines(place, 0.0 if from_zero else min(means.values()), max(means.values()), color=FAINT, linewidth=1.2)
     for label, mean in means.items():
-        if len(series) > 1:
-            axes.plot([mean], [place], **{**look(series.index(label)), "linestyle": "none"})
-            continue
-        if from_zero:
-            axes.barh(place, mean, height=0.66, color=PALETTE[5], zorder=1)
-        else:
-            axes.plot([mean], [place], marker="|", markersize=11, markeredgewidth=2.5, color=PALETTE[5])
-        axes.plot(row[label], [place] * len(row[label]), linestyle="none", marker="o", markersize=2.8, color="#333333")
+        style = look(series.index(label))
+        axes.plot([mean], [place], **{**style, "linestyle": "none"})
+        if len(row[label]) > 1:
+            axes.plot(row[label], [place] * len(row[label]), color=INK, **SEED)
 
 
-def scatter(name: str, caption: str, series: Mapping[str, Float[np.ndarray, "2 P"]], x: Axis, y: Axis) -> Drawing:
+def scatter(series: Mapping[str, Float[np.ndarray, "2 P"]], x: Axis, y: Axis) -> Figure:
     """One mark a point (x, y) of each series."""
-    with mpl.rc_context(STYLE):
-        figure = Figure(figsize=(8.2, 4.4), layout="constrained")
-        axes = figure.subplots()
-        for index, (across, up) in enumerate(series.values()):
-            axes.plot(across, up, **{**look(index), "linestyle": "none", "alpha": 0.75})
-        for axis, side, values in zip(
-            (x, y), (axes.xaxis, axes.yaxis), np.concatenate([*series.values()], axis=1), strict=True
-        ):
-            set_logarithmic(side, values.tolist(), axis.share, axis.log)
-        axes.set(xlabel=x.label, ylabel=y.label)
-        legend(figure, marks_of([*series]), beside=True)
-        return encode(name, caption, figure)
+    figure = Figure(figsize=(8.2, 4.4), layout="constrained")
+    axes = figure.subplots()
+    for index, (across, up) in enumerate(series.values()):
+        axes.plot(across, up, **{**look(index), "linestyle": "none", "alpha": 0.75})
+    horizontal, vertical = np.concatenate([*series.values()], axis=1).tolist()
+    set_logarithmic(axes.xaxis, horizontal, x.share, x.log)
+    set_logarithmic(axes.yaxis, vertical, y.share, y.log)
+    axes.set(xlabel=x.label, ylabel=y.label)
+    legend(figure, marks_of([*series]), beside=True)
+    return figure
 
 
-def attention_maps(
-    name: str, caption: str, rows: Mapping[str, Mapping[str, Float[np.ndarray, "T T"]]], columns: int
-) -> Drawing:
+def attention_maps(rows: Mapping[str, Mapping[str, Float[np.ndarray, "T T"]]], columns: int) -> Figure:
     """Attention matrices, query down and key across, a row an arm and a column a head; masked pairs are grey.
 
     Arms with one map each stand beside each other, `columns` in a row.
@@ -91,9 +85,9 @@ def attention_maps(
         titled = [(label, next(iter(row.values()))) for label, row in rows.items()]
         lines = [("", titled[start : start + columns]) for start in range(0, len(titled), columns)]
     else:
-        lines = [(label, [(f"head {head}", matrix) for head, matrix in row.items()]) for label, row in rows.items()]
+        lines = [(label, [(head, matrix) for head, matrix in row.items()]) for label, row in rows.items()]
     width = max(len(line) for _, line in lines)
-    with mpl.rc_context({**STYLE, "axes.grid": False}):
+    with mpl.rc_context({"axes.grid": False}):
         figure = Figure(figsize=(1.6 + 1.5 * width, 0.7 + 1.6 * len(lines)), layout="constrained")
         grid = figure.subplots(len(lines), width, squeeze=False)
         norm, colours = PowerNorm(0.5, 0.0, 1.0), mpl.colormaps["magma"].with_extremes(bad=MASKED)
@@ -111,6 +105,6 @@ def attention_maps(
         figure.supylabel("query", fontsize=9)
         shrink = min(1.0, 3.0 / len(lines))
         figure.colorbar(
-            ScalarMappable(norm, colours), ax=grid, label="attention (share)", shrink=shrink, ticks=[0, 0.1, 0.5, 1]
+            ScalarMappable(norm, colours), ax=grid, label="attention probability", shrink=shrink, ticks=[0, 0.1, 0.5, 1]
         )
-        return encode(name, caption, figure)
+        return figure

@@ -51,10 +51,11 @@ VALUES: Mapping[str, Mapping[Any, str]] = {
     },
     "frequencies": {"base_5e6": "base 5e6", "slowed_by_8": "base 1e4, slow pairs slowed by 8"},
     "of": {"smallest_base": "smallest base", "largest_infeasible_base": "largest infeasible base"},
+    "data.tokenizer": {"bpe": "BPE", "unigram": "unigram"},
     "data.bos": {"fixed": "BOS first", "absent": "no BOS", "random": "a random token first"},
 }
 # A value that a reading lacks.
-ABSENT: Mapping[str, str] = {"extension": "as trained", "protocol": "all positions"}
+ABSENT: Mapping[str, str] = {"extension": "as trained", "protocol": "all positions", "data.tokenizer": "bytes"}
 # How a number of a dimension is written; the others have their name before it.
 UNITS: Mapping[str, str] = {
     "length": "{} tokens",
@@ -74,15 +75,19 @@ AXES: Mapping[str, str] = {
     "position_edges": "position (tokens)",
     "data.length": "training length (tokens)",
     "config.length": "context (tokens)",
-    "config.vocabulary": "vocabulary (ids)",
+    "config.vocabulary": "vocabulary size (tokens)",
 }
+# Units that axes name in other words.
+UNIT_NAMES: Mapping[str, str] = {"1": "", "share": "fraction", "ids": "tokens"}
 # No axis of these is logarithmic unless the figure says so.
 SHARES = ("share", "probability", "cosine")
 
 
 def with_unit(quantity: Quantity) -> str:
-    """A quantity as an axis names it: `first token mass (share)`."""
-    return quantity.heading if "(" in quantity.heading or quantity.unit == "1" else f"{quantity.heading} ({quantity.unit})"
+    """A quantity as an axis names it: `first token mass (fraction)`."""
+    unit = UNIT_NAMES.get(quantity.unit, quantity.unit)
+    told = "(" in quantity.heading or unit in quantity.heading.split()
+    return quantity.heading if told or not unit else f"{quantity.heading} ({unit})"
 
 
 def key_name(key: str) -> str:

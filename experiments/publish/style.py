@@ -2,6 +2,8 @@
 
 import io
 import math
+import re
+import textwrap
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -12,24 +14,36 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.ticker import LogFormatterSciNotation, LogLocator, MaxNLocator, NullLocator, ScalarFormatter
+from matplotlib.transforms import Bbox
 from matplotlib.typing import RcKeyType
 
-# Okabe and Ito's palette without its yellow, which is too light for lines on white: told apart by the colour-blind.
-PALETTE = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
-MARKERS = ("o", "s", "^", "D", "v", "P", "X")
+PAPER, INK, GREY, RULE, FAINT = "#ffffff", "#1b1f24", "#8a8a8a", "#dddddd", "#cccccc"
+# Okabe and Ito's palette, and the wine of Paul Tol's in place of its yellow, which is too light for lines on white: told apart
+# by the colour-blind.
+PALETTE = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", INK, "#882255")
+MARKERS = ("o", "s", "^", "D", "v", "P", "X", "<")
 DASHES = ("-", "--", "-.", ":")
-GREY = "#8a8a8a"
+# What browsers paint in place of a colour on a dark page. All other colours are legible on both.
+DARK = {PAPER: "#0d1117", INK: "#e6edf3", RULE: "#30363d", FAINT: "#484f58", PALETTE[0]: "#2f96d8", PALETTE[7]: "#c0558a"}
+# Fewer seeds than this are shown as points, more as their range.
+FEW_SEEDS = 10
 
 # A fixed salt for the identifiers of the SVG; text as outlines, so that it looks the same without the font.
 STYLE: dict[RcKeyType, Any] = {
     "svg.hashsalt": "leadline",
     "svg.fonttype": "path",
+    "pdf.fonttype": 42,
     "font.size": 10.0,
+    "text.color": INK,
+    "axes.labelcolor": INK,
+    "axes.edgecolor": INK,
+    "xtick.color": INK,
+    "ytick.color": INK,
     "axes.titlesize": 10.0,
     "axes.spines.top": False,
     "axes.spines.right": False,
     "axes.grid": True,
-    "grid.color": "#dddddd",
+    "grid.color": RULE,
     "grid.linewidth": 0.6,
     "axes.axisbelow": True,
     "legend.frameon": False,
@@ -38,32 +52,66 @@ STYLE: dict[RcKeyType, Any] = {
     "lines.markersize": 4.5,
 }
 DOTS_PER_INCH = 150
-# Letters of the legend's size in an inch, and those that a handle and its space take.
-LETTERS, HANDLE = 13.0, 7
+# Letters of the legend's size in an inch, those of a title, and those that a handle and its space take.
+LETTERS, TITLE_LETTERS, HANDLE = 13.0, 10.5, 7
+TITLE_SIZE = 11.5  # points
 
 
 @dataclass(frozen=True)
 class Drawing:
-    """A finished figure: its file name without ending, what it shows, and its two encodings."""
+    """A finished figure: its file name without ending, its texts, its encodings, and its size in pixels of CSS."""
 
     name: str
-    caption: str
+    title: str  # the question that it answers
+    caption: str  # what it shows
     png: bytes
-    svg: bytes
+    svg: bytes  # follows the colours of a light or dark page
+    pdf: bytes
+    width: int
+    height: int
 
 
-def encode(name: str, caption: str, figure: Figure) -> Drawing:
-    """Renders to PNG and SVG without the metadata that would differ from one day or machine to the next."""
+def encode(name: str, title: str, caption: str, figure: Figure) -> Drawing:
+    """Renders to PNG, SVG and PDF without the metadata that would differ from one day or machine to the next.
+
+    The title is set flush left above the figure, outside of its layout.
+    """
     FigureCanvasAgg(figure)
-    png, svg = io.BytesIO(), io.BytesIO()
-    figure.savefig(png, format="png", dpi=DOTS_PER_INCH, metadata={"Software": None})
+    figure.draw_without_rendering()
     figure.set_layout_engine("none")  # the layout stands, and takes as long as drawing
-    figure.savefig(svg, format="svg", metadata={"Date": None, "Creator": None, "Format": None, "Type": None})
-    return Drawing(name, caption, png.getvalue(), svg.getvalue())
+    for legend_of_all in figure.legends:  # keep their place below the title
+        legend_of_all.set_bbox_to_anchor((0.0, 0.0, 1.0, 1.0), transform=figure.transFigure)
+    width, height = figure.get_size_inches()
+    lines = textwrap.wrap(title, round(TITLE_LETTERS * width))
+    figure.text(0.1 / width, 1.0, "\n".join(lines), va="bottom", size=TITLE_SIZE, weight="bold", in_layout=False)
+    whole = height + (0.08 + 1.2 * TITLE_SIZE / 72 * len(lines) if lines else 0.0)
+    box = Bbox([[0.0, 0.0], [width, whole]])
+    png, svg, pdf = io.BytesIO(), io.BytesIO(), io.BytesIO()
+    figure.savefig(png, format="png", dpi=DOTS_PER_INCH, bbox_inches=box, metadata={"Software": None})
+    dates = {"Date": None, "Creator": None, "Format": None, "Type": None}
+    figure.savefig(svg, format="svg", bbox_inches=box, metadata=dates)
+    figure.savefig(pdf, format="pdf", bbox_inches=box, metadata={"CreationDate": None, "Creator": None, "Producer": None})
+    size = round(96 * width), round(96 * whole)
+    return Drawing(name, title, caption, png.getvalue(), for_pages(svg.getvalue()), pdf.getvalue(), *size)
+
+
+def for_pages(svg: bytes) -> bytes:
+    """The SVG with shorter numbers, and a style sheet of colours where a browser prefers a dark scheme.
+
+    Other viewers pass the style sheet over.
+    """
+    text = svg.decode()
+    rules = [
+        f'[style*="{kind}: {light}"]{{{kind}:{dark}!important}}' for light, dark in DARK.items() for kind in ("fill", "stroke")
+    ]
+    text = re.sub(r"([1-9]\d*\.\d)\d+", r"\1", text)  # tenths of a point are finer than what is seen
+    place = text.index(">", text.index("<svg")) + 1
+    sheet = f"<style>@media (prefers-color-scheme: dark){{{''.join(rules)}}}</style>"
+    return f"{text[:place]}{sheet}{text[place:]}".encode()
 
 
 def look(index: int) -> dict[str, Any]:
-    """Colour and dashes of a line, and the shape of its marks: none is there twice below 29."""
+    """Colour and dashes of a line, and the shape of its marks: none is there twice below 33."""
     lap = index // len(PALETTE)
     return {
         "color": PALETTE[index % len(PALETTE)],
@@ -102,14 +150,14 @@ def panels_of(figure: Figure, count: int, columns: int, *, sharey: bool) -> list
 
 
 def set_logarithmic(
-    axis: XAxis | YAxis, values: Sequence[float], share: bool, asked: bool, places: Sequence[float] = (), most: int = 7
+    axis: XAxis | YAxis, values: Sequence[float], share: bool, log: bool, places: Sequence[float] = (), most: int = 7
 ) -> bool:
     """Makes an axis logarithmic where it is asked for, or where positive values that are no shares span decades.
 
     Its ticks are at `most` of the places, else at 1, 2, 5 or at powers of ten. Returns whether it is logarithmic.
     """
     low, high = min(values), max(values)
-    if low <= 0 or not (asked or (not share and high >= 30 * low)):
+    if low <= 0 or not (log or (not share and high >= 30 * low)):
         return False
     axis.axes.set(**{f"{axis.axis_name}scale": "log"})
     axis.set_minor_locator(NullLocator())

@@ -3,7 +3,9 @@
 import csv
 import io
 import re
+import unicodedata
 from dataclasses import dataclass
+from functools import cached_property
 
 from leadline.experiments.publish.names import MISSING
 from leadline.experiments.records.over_seeds import Statistic
@@ -29,10 +31,10 @@ class Table:
             if len(row) != len(self.columns):
                 raise ValueError(f"table {self.name}: {len(row)} cells in a row of {len(self.columns)} columns: {row}")
 
-
-def is_numeric(table: Table, column: int) -> bool:
-    """Whether a column holds statistics, so that it is set flush right and split in the CSV."""
-    return any(isinstance(row[column], Statistic) for row in table.rows)
+    @cached_property
+    def numeric(self) -> list[bool]:
+        """Whether each column holds statistics, so that it is set flush right and split in the CSV."""
+        return [any(isinstance(row[column], Statistic) for row in self.rows) for column in range(len(self.columns))]
 
 
 def markdown_text(text: str) -> str:
@@ -42,8 +44,7 @@ def markdown_text(text: str) -> str:
 
 def markdown(table: Table) -> str:
     """A table of GitHub's Markdown under a bold title; the notes follow as a list."""
-    columns = range(len(table.columns))
-    rules = ["---:" if is_numeric(table, column) else "---" for column in columns]
+    rules = ["---:" if numeric else "---" for numeric in table.numeric]
     lines = [[markdown_text(title) for title in table.columns], rules]
     lines += [[markdown_text(str(cell)) for cell in row] for row in table.rows]
     body = "\n".join(f"| {' | '.join(line)} |" for line in lines)
@@ -60,19 +61,52 @@ def _csv_cells(cell: Cell, numeric: bool) -> list[str]:
 
 def comma_separated(table: Table) -> str:
     """RFC 4180 without the notes: mean, std and n are columns of their own, unrounded; what is missing is empty."""
-    numeric = [is_numeric(table, column) for column in range(len(table.columns))]
     header: list[str] = []
-    for title, split in zip(table.columns, numeric, strict=True):
+    for title, split in zip(table.columns, table.numeric, strict=True):
         header += [f"{title} mean", f"{title} std", f"{title} n"] if split else [title]
     text = io.StringIO()
     writer = csv.writer(text)
     writer.writerow(header)
     for row in table.rows:
-        writer.writerow([part for cell, split in zip(row, numeric, strict=True) for part in _csv_cells(cell, split)])
+        writer.writerow([part for cell, split in zip(row, table.numeric, strict=True) for part in _csv_cells(cell, split)])
     return text.getvalue()
 
 
-_SYMBOLS = {"±": r"\pm", "×": r"\times", "≥": r"\geq", "≤": r"\leq", "→": r"\to", "ε": r"\varepsilon", "∞": r"\infty"}
+_SYMBOLS = {
+    "±": r"\pm",
+    "×": r"\times",
+    "≥": r"\geq",
+    "≤": r"\leq",
+    "→": r"\to",
+    "∞": r"\infty",
+    "…": r"\ldots",
+    "·": r"\cdot",
+    "α": r"\alpha",
+    "β": r"\beta",
+    "δ": r"\delta",
+    "ε": r"\varepsilon",
+    "θ": r"\theta",
+    "λ": r"\lambda",
+    "μ": r"\mu",
+    "π": r"\pi",
+    "σ": r"\sigma",
+    "φ": r"\phi",
+    "ω": r"\omega",
+    "Δ": r"\Delta",
+    "Σ": r"\Sigma",
+    "Ω": r"\Omega",
+}
+# The commands of the marks that Unicode combines with a letter.
+_ACCENTS = {
+    "\u0300": "`",
+    "\u0301": "'",
+    "\u0302": "^",
+    "\u0303": "~",
+    "\u0308": '"',
+    "\u030c": "v",
+    "\u0323": "d",
+    "\u0327": "c",
+}
 _LATEX = {
     **{special: f"\\{special}" for special in "{}_%&#$"},
     **{sign: f"${sign}$" for sign in "<>|"},
@@ -91,36 +125,52 @@ def plain(table: Table) -> str:
     """A table as lines of text for a terminal, its columns aligned, without its notes."""
     rows = [table.columns, *(tuple(str(cell) for cell in row) for row in table.rows)]
     widths = [max(len(row[column]) for row in rows) for column in range(len(table.columns))]
-    sides = [">" if is_numeric(table, column) else "<" for column in range(len(table.columns))]
+    sides = [">" if numeric else "<" for numeric in table.numeric]
     cells = [[f"{cell:{side}{width}}" for cell, side, width in zip(row, sides, widths, strict=True)] for row in rows]
     return "\n".join((table.title, *("  ".join(row).rstrip() for row in cells))) + "\n"
 
 
 def latex_text(text: str) -> str:
     """Text with everything escaped that TeX would read as a command."""
-    return " ".join(text.split()).translate(str.maketrans(_LATEX))
+    return "".join(_LATEX.get(letter) or _accented(letter) for letter in " ".join(text.split()))
+
+
+def _accented(letter: str) -> str:
+    """A letter with accents as commands, which all fonts of TeX have."""
+    plain_letter, *marks = unicodedata.normalize("NFD", letter)
+    if not all(mark in _ACCENTS for mark in marks):
+        return letter
+    for mark in marks:
+        plain_letter = f"\\{_ACCENTS[mark]}{{{plain_letter}}}"
+    return plain_letter
 
 
 # Texts longer than this wrap in LaTeX; all columns of them share this part of the line.
 _LONG, _WRAPPED = 28, 0.6
+# Tables of more rows do not fit on a page.
+_MOST_ROWS = 30
 
 
 def latex(table: Table) -> str:
-    r"""A `table` float with booktabs rules; needs `\usepackage{booktabs}` and nothing else."""
+    r"""A table with booktabs rules: a float, or a `longtable` where it has more than 30 rows.
+
+    The document needs `\usepackage{booktabs}`, and `\usepackage{longtable}` for long tables.
+    """
     # Column letters of `tabular`: r for statistics, l for short texts, p for those that must wrap.
-    columns = range(len(table.columns))
-    long = {c for c in columns if any(len(str(row[c])) > _LONG for row in table.rows)}
-    wide = f"p{{{_WRAPPED / max(1, len(long)):.2f}\\linewidth}}"
-    shape = "".join("r" if is_numeric(table, c) else wide if c in long else "l" for c in columns)
-    lines = [" & ".join(latex_text(title) for title in table.columns) + r" \\", r"\midrule"]
-    lines += [" & ".join(latex_text(str(cell)) for cell in row) + r" \\" for row in table.rows]
-    body = "\n".join(f"    {line}" for line in lines)
-    notes = "".join(f"\n  {latex_text(note)}.\\\\" for note in table.notes)
-    footer = f"\n  \\par\\smallskip\\footnotesize\\raggedright{notes}" if notes else ""
+    long = [any(len(str(row[column])) > _LONG for row in table.rows) for column in range(len(table.columns))]
+    wide = f"p{{{_WRAPPED / max(1, sum(long)):.2f}\\linewidth}}"
+    shape = "".join("r" if numeric else wide if wraps else "l" for numeric, wraps in zip(table.numeric, long, strict=True))
+    head, *rows = (" & ".join(latex_text(str(cell)) for cell in cells) + r" \\" for cells in (table.columns, *table.rows))
+    title = f"\\caption{{{latex_text(table.title)}}}\\label{{tab:{table.name}}}"
+    notes = "".join(f"{latex_text(note)}.\\\\\n" for note in table.notes)
+    footer = f"\\par\\smallskip\\footnotesize\\raggedright\n{notes}" if notes else ""
+    body = "\n".join(rows)
+    if len(rows) > _MOST_ROWS:
+        return (
+            f"\\begingroup\\small\n\\begin{{longtable}}{{{shape}}}\n{title}\\\\\n\\toprule\n{head}\n\\midrule\n\\endhead\n"
+            f"{body}\n\\bottomrule\n\\end{{longtable}}\n{footer}\\endgroup\n"
+        )
     return (
-        "\\begin{table}[t]\n  \\centering\\small\n"
-        f"  \\caption{{{latex_text(table.title)}}}\n  \\label{{tab:{table.name}}}\n"
-        f"  \\begin{{tabular}}{{{shape}}}\n"
-        f"    \\toprule\n{body}\n    \\bottomrule\n  \\end{{tabular}}{footer}\n"
-        "\\end{table}\n"
+        f"\\begin{{table}}[t]\n\\centering\\small\n{title}\n\\begin{{tabular}}{{{shape}}}\n\\toprule\n{head}\n\\midrule\n"
+        f"{body}\n\\bottomrule\n\\end{{tabular}}\n{footer}\\end{{table}}\n"
     )

@@ -33,6 +33,7 @@ class Verdict:
     n: int  # seeds, or cases of an exact claim
     interval: tuple[float, float] | None  # the 95 % interval that the outcome rests on
     scale: str  # parameters, steps and tokens of the arms that were compared
+    arms: tuple[str, ...] = ()  # that were compared, as the study names them
 
     @property
     def own(self) -> bool:
@@ -80,6 +81,7 @@ def judge(claim: Claim, study: Study, arms: Sequence[RecordedArm]) -> Verdict:
         n=n,
         interval=decision.interval,
         scale=scale([record for arm in compared for record in arm.records]),
+        arms=tuple(sorted({record.arm for arm in compared for record in arm.members})),
     )
 
 

@@ -17,7 +17,8 @@ from leadline.experiments.config.to_model import training_flops
 from leadline.experiments.data.source import vocabulary_size
 from leadline.experiments.measure.exact.job import Computed, Job
 from leadline.experiments.measure.exact.registry import jobs_of
-from leadline.experiments.publish.report import Published, compiled, report
+from leadline.experiments.publish.contents import compiled
+from leadline.experiments.publish.report import Published, report
 from leadline.experiments.publish.table import plain
 from leadline.experiments.records.measurement import Point, measurements_of
 from leadline.experiments.records.provenance import Provenance, arm_digest, now, provenance

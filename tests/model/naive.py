@@ -47,25 +47,31 @@ def tiling(form: int | tuple[int, int] | None) -> Tiling:
     return Tiling(rows=8, chunks=2, unrolled=0, tile=form, statistics_rows=form, statistics_chunks=3)
 
 
-def whole_attention(q: Any, k: Any, v: Any, mask: Mask = Mask(), scores: Scores = Scores(), *, xp: Any = jnp) -> Naive:
-    """Softmax, or the normalizer of `scores`, of all scores in the type of q. A row that sees nothing gives zeros."""
+def whole_attention(
+    q: Any, k: Any, v: Any, mask: Mask = Mask(), scores: Scores = Scores(), *, bias: Any = 0.0, xp: Any = jnp
+) -> Naive:
+    """Softmax, or the normalizer of `scores`, of all scores in the type of q, with `bias` added to them [B, N, T, S].
+
+    A row that sees nothing gives zeros.
+    """
     tokens, shared, dtype = q.shape[1], q.shape[2] // k.shape[2], q.dtype.type
     k, v = (xp.repeat(x, shared, axis=2) for x in (k, v))
 
     def by_head(x: Any) -> Any:
         return xp.broadcast_to(xp.asarray(x, dtype), (q.shape[2],))[None, :, None]
 
-    s = xp.einsum("bqnh,bsnh->bnqs", q, k) / dtype(np.sqrt(q.shape[3]))
+    scale = dtype(1 / np.sqrt(q.shape[3]) if scores.scale is None else scores.scale)
+    s = scale * xp.einsum("bqnh,bsnh->bnqs", q, k)
     logits = xp.zeros_like(s[..., 0])
     if scores.key_bias is not None:
-        logits = xp.einsum("bqnh,nh->bnq", q, xp.repeat(scores.key_bias, shared, axis=0)) / dtype(np.sqrt(q.shape[3]))
+        logits = scale * xp.einsum("bqnh,nh->bnq", q, xp.repeat(scores.key_bias, shared, axis=0))
     if scores.cap is not None:
         s, logits = (scores.cap * xp.tanh(x / scores.cap) for x in (s, logits))
     distance = np.arange(tokens)[:, None] - np.arange(tokens)[None, :]
     near = (distance < mask.window) | (np.arange(tokens) < mask.initial_tokens)[None, :]
     visible = ((distance >= 0) & near)[None, None]
     visible = visible if mask.padding is None else visible & mask.padding[:, None, None, :]
-    s = s - by_head(scores.slopes)[..., None] * xp.asarray(distance, dtype)[None, None]
+    s = s - by_head(scores.slopes)[..., None] * xp.asarray(distance, dtype)[None, None] + bias
     logits = logits + by_head(scores.sink_logit)
     if is_softmax(scores.normalizer):
         numerators, sink = xp.where(visible, xp.exp(s), dtype(0)), xp.exp(logits)

@@ -11,13 +11,15 @@ import pytest
 
 from leadline.model.attention.gate import GateConfig, apply_gate, gate_scores, gate_weights, gates
 from leadline.model.attention.hyperparameters import Hyperparameters
+from leadline.model.attention.scores import Scores
 from leadline.model.block import Block, BlockConfig, init_block
 from leadline.model.layer import apply_block
 from leadline.model.linear import Matrix
 from leadline.model.norm import Norm
 from leadline.model.positions.frequencies import inverse_frequencies
 from leadline.model.positions.tables import position_tables
-from tests.model.naive import numbers
+from tests.model.naive import numbers, whole_attention
+from tests.refused import refused
 
 pytestmark = pytest.mark.usefixtures("mesh", "quick_to_compile")
 
@@ -79,20 +81,12 @@ def rotated(x: jax.Array, cfg: BlockConfig, phase: jax.Array | None = None) -> j
 def mixed(p: Block, q: jax.Array, k: jax.Array, v: jax.Array, values: Hyperparameters, cfg: BlockConfig) -> jax.Array:
     """softmax(c · tanh(temperature · s ln n · q·k / sqrt(H) / c)) · v, n counting from 1. A key k* and a value v* before the
     first token, which have no position, hold the sink logit too; without one they are 0."""
-
-    def with_row(x: jax.Array, row: jax.Array | None) -> jax.Array:
-        row = jnp.zeros(x.shape[2:]) if row is None else jnp.pad(row, [(0, 0), (0, x.shape[3] - row.shape[1])])
-        return jnp.repeat(
-            jnp.concatenate([jnp.broadcast_to(row, (len(x), 1, *row.shape)), x], axis=1), cfg.heads // cfg.kv_heads, axis=2
-        )
-
-    n = np.arange(1, TOKENS + 1)
-    s = values.scale * jnp.einsum("btnh,bsnh->bnts", q, with_row(k, p.key_bias)) / np.sqrt(SIZE)
-    s = s if p.length_scale is None else s * p.length_scale[:, None, None] * np.log(n)[:, None]
-    s = values.cap * jnp.tanh(s / values.cap) if cfg.soft_cap else s
-    s = s.at[..., 0].add(p.sink_logit[:, None])
-    seen = np.concatenate([np.ones((TOKENS, 1), bool), n[:, None] >= n], axis=1)
-    return jnp.einsum("bnts,bsnh->btnh", jax.nn.softmax(jnp.where(seen, s, -jnp.inf), axis=-1), with_row(v, p.value_bias))
+    if p.length_scale is not None:
+        q = q * p.length_scale[:, None] * np.log(np.arange(1, TOKENS + 1))[:, None, None]
+    key = None if p.key_bias is None else jnp.pad(p.key_bias, [(0, 0), (0, SIZE - p.key_bias.shape[1])])
+    cap = values.cap if cfg.soft_cap else None
+    scores = Scores(1 / np.sqrt(SIZE), p.sink_logit, cap=cap, key_bias=key, value_bias=p.value_bias)
+    return whole_attention(values.scale * q, k, v, scores=scores).output
 
 
 def equations(p: Any, x: jax.Array, values: Hyperparameters, cfg: BlockConfig) -> jax.Array:
@@ -161,34 +155,18 @@ def test_initial_matrices_that_write_to_the_residual_stream_are_smaller() -> Non
     np.testing.assert_array_equal(p.sink_logit, 0.5)
 
 
-@pytest.mark.parametrize(
-    ("changes", "message"),
-    [
-        ({"kv_heads": 3}, "4 query heads cannot share 3"),
-        ({"head_dim": 7}, "head dimension 7 must be even"),
-        ({"key_bias": True, "key_bias_dims": 9}, "a key of 4 channels has no first 9"),
-        ({"key_bias": True, "polar": True}, "PoPE's keys have twice the channels"),
-        ({"value_bias": True}, "set key_bias too"),
-        ({"normalizer": "softmaxx"}, "unknown normalizer 'softmaxx': choose one of softmax, clipped"),
-    ],
-)
-def test_impossible_shapes_are_named(changes: dict[str, Any], message: str) -> None:
-    with pytest.raises(ValueError, match=message):
-        replace(PLAIN, **changes)
-
-
 HEAD = GateConfig(per="head")
-IMPOSSIBLE_GATES = [
+test_impossible_shapes_and_gates_are_named = refused(
+    (lambda: replace(PLAIN, kv_heads=3), "4 query heads cannot share 3"),
+    (lambda: replace(PLAIN, head_dim=7), "head dimension 7 must be even"),
+    (lambda: replace(PLAIN, key_bias=True, key_bias_dims=9), "a key of 4 channels has no first 9"),
+    (lambda: replace(PLAIN, key_bias=True, polar=True), "PoPE's keys have twice the channels"),
+    (lambda: replace(PLAIN, value_bias=True), "set key_bias too"),
+    (lambda: replace(PLAIN, normalizer="softmaxx"), "unknown normalizer 'softmaxx': choose one of softmax, clipped"),
     (lambda: GateConfig("projection", "head"), "per = \"channel\", not 'head'"),
     (lambda: GateConfig(dims=3, static=True), "cannot see the first 3 channels"),
     (lambda: gate_weights(GateConfig(dims=9), 8, 4, 2, 3), "the first 9 channels of a layer input that has 8"),
-]
-
-
-@pytest.mark.parametrize(("call", "message"), IMPOSSIBLE_GATES)
-def test_impossible_gates_are_named(call: Any, message: str) -> None:
-    with pytest.raises(ValueError, match=message):
-        call()
+)
 
 
 def test_scores_are_float32_and_gating_keeps_the_type_of_what_is_gated() -> None:

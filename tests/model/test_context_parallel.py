@@ -10,7 +10,6 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from jax.sharding import NamedSharding
 from jax.sharding import PartitionSpec as P
 
 from leadline.model.attention.attention import attention
@@ -43,15 +42,9 @@ def exchanged(program: Any) -> list[tuple[str, str]]:
 
 def collectives(function: Any, *, data: int = 1, model: int = 1) -> Counter[tuple[str, str]]:
     """What travels how often in a function of weights and of a batch, on a mesh."""
-    mesh = make_mesh(data=data, model=model)
-
-    def placed(leaf: Any, spec: P) -> jax.ShapeDtypeStruct:
-        return jax.ShapeDtypeStruct(leaf.shape, leaf.dtype, sharding=NamedSharding(mesh, spec))
-
-    with jax.set_mesh(mesh):
-        shapes = jax.eval_shape(lambda: init_decoder(jax.random.key(0), UNGROUPED))
-        params = jax.tree.map(lambda leaf: placed(leaf, leaf.sharding.spec), shapes)
-        tokens = placed(jax.ShapeDtypeStruct((BATCH, TOKENS), jnp.int32), P("data", None))
+    with jax.set_mesh(make_mesh(data=data, model=model)):
+        params = jax.eval_shape(lambda: init_decoder(jax.random.key(0), UNGROUPED))
+        tokens = jax.ShapeDtypeStruct((BATCH, TOKENS), jnp.int32, sharding=P("data", None))
         return Counter(exchanged(jax.jit(function).lower(params, tokens).compile()))
 
 
@@ -140,8 +133,8 @@ def test_attention_its_gradient_and_what_keys_receive_are_those_on_one_device(fo
 
     def gradient(q: Any, k: Any, v: Any, w: Any, *, parallel: bool) -> Any:
         def loss(q: Any, k: Any, v: Any) -> Any:
-            out, found = attention(q, k, v, mask, scores, context_parallel=parallel, tiling=cut)
-            return jnp.sum(w * out), found.received
+            out, statistics = attention(q, k, v, mask, scores, context_parallel=parallel, tiling=cut)
+            return jnp.sum(w * out), statistics.received
 
         return jax.grad(loss, argnums=(0, 1, 2), has_aux=True)(q, k, v)
 
@@ -152,8 +145,8 @@ def test_attention_its_gradient_and_what_keys_receive_are_those_on_one_device(fo
         specs = {"in_specs": (along,) * 4, "out_specs": ((along,) * 3, jax.P(None, None, TEXT))}
         part = functools.partial(gradient, parallel=True)
         program = jax.jit(jax.shard_map(part, **specs, axis_names={TEXT}, check_vma=False))
-        found = jax.device_get(program(*(jax.device_put(x, along) for x in given)))
-    jax.tree.map(functools.partial(np.testing.assert_allclose, atol=1e-5), found, alone)
+        spread = jax.device_get(program(*(jax.device_put(x, along) for x in given)))
+    jax.tree.map(functools.partial(np.testing.assert_allclose, atol=1e-5), spread, alone)
 
 
 def compiled(cfg: DecoderConfig, length: int, parts: int) -> Any:
@@ -175,7 +168,7 @@ def test_a_device_holds_a_part() -> None:
     """Of the activations of 64k tokens, which the logits of a large vocabulary are most of."""
     cfg = replace(CONFIG, vocabulary=512, layers=1)
     alone, spread = (compiled(cfg, 2**16, parts).memory_analysis() for parts in (1, 8))
-    sizes = [found.temp_size_in_bytes + found.output_size_in_bytes for found in (alone, spread)]
+    sizes = [plan.temp_size_in_bytes + plan.output_size_in_bytes for plan in (alone, spread)]
     assert sizes[1] < sizes[0] / 4
 
 

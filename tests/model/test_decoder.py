@@ -15,6 +15,7 @@ from leadline.model.intervention import Intervention, no_intervention, with_firs
 from leadline.model.positions.absolute import sinusoidal
 from leadline.model.positions.frequencies import inverse_frequencies
 from leadline.model.positions.tables import PositionTables
+from leadline.model.positions.xpos import xpos_decay
 from tests.model.naive import numbers
 from tests.model.weights import BLOCK, CONFIG, alibi, nope, rope, weights
 
@@ -44,11 +45,11 @@ def test_a_token_depends_on_those_that_it_sees_and_a_window_reaches_back_by_its_
     """[t, s]: does the embedding of token s change the logits at t?"""
     cfg = replace(CONFIG, layers=layers)
     p, rows = weights(cfg), np.eye(6, dtype=np.float32)
-    found = np.stack(
+    changes = np.stack(
         [np.abs(gradient(p.embedding, p, tables(layers), cfg, jnp.arange(6)[None], row))[:6].max(1) for row in rows]
     )
     distance = np.arange(6)[:, None] - np.arange(6)[None, :]
-    np.testing.assert_array_equal(found > 0, (distance >= 0) & (distance <= reach))
+    np.testing.assert_array_equal(changes > 0, (distance >= 0) & (distance <= reach))
 
 
 def test_left_padding_changes_no_logits_under_relative_positions():
@@ -58,14 +59,6 @@ def test_left_padding_changes_no_logits_under_relative_positions():
     for tables in (rope(), alibi(), nope()):
         padded, _ = forward(p, shifted, tables, context=Context(padding=padding))
         np.testing.assert_allclose(padded[:, 3:], forward(p, text, tables)[0], atol=1e-4)
-
-
-def test_one_layer_knows_the_order_of_what_it_has_read_by_positions_alone():
-    cfg = replace(CONFIG, layers=1)
-    p, texts = weights(cfg), ([[3, 1, 4, 1, 5, 9]], [[4, 5, 1, 1, 3, 9]])
-    for tables, knows in ((nope(1), False), (rope(1), True), (alibi(1), True)):
-        last = [forward(p, tokens, tables, cfg)[0][0, -1] for tokens in texts]
-        assert (np.abs(last[0] - last[1]).max() > 1e-4) == knows
 
 
 def test_a_repeated_token_without_positions_gives_the_first_its_even_share():
@@ -80,8 +73,8 @@ def test_scanned_layers_equal_unrolled_ones():
     shallow, deep = replace(CONFIG, layers=UNROLLED), replace(CONFIG, layers=UNROLLED + 2)
     p = weights(shallow)
     silent = jax.tree.map(lambda leaf: jnp.concatenate([leaf, jnp.zeros_like(leaf[:2])]), p.blocks)
-    found, _ = forward(replace(p, blocks=silent), TEXT, rope(UNROLLED + 2), deep)
-    np.testing.assert_allclose(found, forward(p, TEXT, rope(UNROLLED), shallow)[0], atol=1e-5)
+    logits, _ = forward(replace(p, blocks=silent), TEXT, rope(UNROLLED + 2), deep)
+    np.testing.assert_allclose(logits, forward(p, TEXT, rope(UNROLLED), shallow)[0], atol=1e-5)
 
 
 # What a layer has of its own, as a value: of the position tables, of the hyperparameters, and of the weights.
@@ -113,8 +106,8 @@ def test_positions_may_be_given():
     """RoPE knows differences alone: a text that begins elsewhere has the same logits, and one with gaps has others."""
     whole, _ = forward(weights(), TEXT, rope())
     for positions, moved in ((Partial(lambda i: 7 + i[:, None]), False), (Partial(lambda i: 3 * i[:, None]), True)):
-        found, _ = forward(weights(), TEXT, rope(), context=Context(positions))
-        assert (np.abs(found - whole).max() > 1e-3) == moved
+        logits, _ = forward(weights(), TEXT, rope(), context=Context(positions))
+        assert (np.abs(logits - whole).max() > 1e-3) == moved
 
 
 def test_without_a_mesh_everything_is_on_one_device():
@@ -125,26 +118,33 @@ def test_without_a_mesh_everything_is_on_one_device():
 
 
 def test_tables_and_logits_are_values_of_one_program():
-    traced = []
+    """A table that was cached from the first call would be used by the second."""
+    traced, plain = [], rope()
+    tempered = replace(
+        plain, temperature=plain.temperature.at[:].set(0.3), temperature_span=plain.temperature_span.at[:].set(4)
+    )
+    factors = np.array([1.2, 1.2, 1.0, 1.0])
 
     @jax.jit
     def compiled(p, tables):
         traced.append(tables)
         return apply_decoder(p, jnp.asarray(TEXT), tables, CONFIG)[0]
 
-    found = [compiled(weights(), t) for t in (rope(), rope(inverse_frequencies=STEEP), rope(window=3), alibi(), nope())]
-    found.append(compiled(weights(sink_logit=0.0), rope()))
+    fields = ({"inverse_frequencies": STEEP}, {"window": 3}, {"attention_factor": factors}, {"decay": xpos_decay(8)})
+    tables_of = (plain, tempered, *(rope(**field) for field in fields), alibi(), nope())
+    outputs = [compiled(weights(), tables) for tables in tables_of]
+    outputs.append(compiled(weights(sink_logit=0.0), rope()))
     assert len(traced) == 1
-    for i, logits in enumerate(found):
-        assert all(np.abs(logits - other).max() > 1e-4 for other in found[:i])
+    for i, logits in enumerate(outputs):
+        assert all(np.abs(logits - other).max() > 1e-4 for other in outputs[:i])
 
 
 def test_a_tied_unembedding_is_the_embedding():
     cfg = replace(CONFIG, tied=True)
     p = weights(cfg)
     assert p.unembedding is None
-    found, same = (forward(p, TEXT, rope(), cfg)[0] for p in (p, replace(p, unembedding=p.embedding)))
-    np.testing.assert_allclose(found, same, atol=1e-5)
+    tied, same = (forward(p, TEXT, rope(), cfg)[0] for p in (p, replace(p, unembedding=p.embedding)))
+    np.testing.assert_allclose(tied, same, atol=1e-5)
 
 
 def test_the_first_layer_reads_scaled_embeddings_and_the_positions_added_to_them():
@@ -158,11 +158,11 @@ def test_the_first_layer_reads_scaled_embeddings_and_the_positions_added_to_them
 def test_bfloat16_compute_keeps_float32_weights_and_logits():
     low, p, text = replace(CONFIG, compute="bfloat16"), weights(), jax.random.randint(jax.random.key(4), (2, 20), 0, 11)
     exact, _ = forward(p, text, rope())
-    found, trace = forward(p, text, rope(), low, measure=lambda trace: trace)
-    assert found.dtype == jnp.float32
+    logits, trace = forward(p, text, rope(), low, measure=lambda trace: trace)
+    assert logits.dtype == jnp.float32
     assert trace.residual.dtype == jnp.bfloat16
     assert trace.attention.first.dtype == trace.value_norm.dtype == jnp.float32
-    np.testing.assert_allclose(found, exact, atol=0.05 * float(jnp.abs(exact).max()))
+    np.testing.assert_allclose(logits, exact, atol=0.05 * float(jnp.abs(exact).max()))
     gradients = jax.jit(jax.grad(lambda p: jnp.mean(apply_decoder(p, text, rope(), low)[0] ** 2)))(p)
     assert all(leaf.dtype == jnp.float32 and np.isfinite(leaf).all() for leaf in jax.tree.leaves(gradients))
 
@@ -182,8 +182,8 @@ TWO_TEXTS = jnp.array([[3, 1, 4, 1, 5, 9], [2, 6, 5, 3, 5, 8]])
 
 
 @jax.jit
-def intervened(p: Decoder, own: Intervention | None) -> jax.Array:
-    return apply_decoder(p, TWO_TEXTS, nope(), CONFIG, context=Context(intervention=own))[0]
+def intervened(p: Decoder, intervention: Intervention | None) -> jax.Array:
+    return apply_decoder(p, TWO_TEXTS, nope(), CONFIG, context=Context(intervention=intervention))[0]
 
 
 @pytest.mark.parametrize(("kept", "where"), [(1, np.s_[:]), (0, np.s_[1, 2])], ids=["no change", "a removed head"])
@@ -197,9 +197,9 @@ def test_a_removed_head_is_one_whose_output_weights_are_zero(kept, where):
 def test_all_mass_on_the_first_token_gives_its_value():
     """Of heads that share a key/value head too; a share of the mass moves that share of the output."""
     o, v, forced = numbers(1, 2, 5, 4, 3), numbers(2, 2, 5, 2, 3), np.array([1.0, 0.25, 0.0, 1.0], np.float32)
-    found = with_heads(o, v, replace(ROW, forced=jnp.asarray(forced)))
+    moved = with_heads(o, v, replace(ROW, forced=jnp.asarray(forced)))
     first = np.repeat(np.asarray(v)[:, :1], 2, axis=2)
-    np.testing.assert_allclose(found, (1 - forced[:, None]) * np.asarray(o) + forced[:, None] * first, atol=1e-6)
+    np.testing.assert_allclose(moved, (1 - forced[:, None]) * np.asarray(o) + forced[:, None] * first, atol=1e-6)
 
 
 def test_an_emptied_first_value_is_zero_and_a_mean_one_is_the_mean_of_the_others():

@@ -30,11 +30,11 @@ def sink(trace):
 
 
 def test_module_equals_functions(decoder):
-    found = nnx.jit(lambda m: m(jnp.asarray(TEXT), rope(1), measure=sink))(decoder)
+    outputs = nnx.jit(lambda m: m(jnp.asarray(TEXT), rope(1), measure=sink))(decoder)
     expected = jax.jit(lambda p: apply_decoder(p, jnp.asarray(TEXT), rope(1), GATED, measure=sink))(decoder.weights.get_value())
-    for ours, theirs in zip(found, expected, strict=True):
+    for ours, theirs in zip(outputs, expected, strict=True):
         np.testing.assert_array_equal(ours, theirs)
-    assert jnp.all(found[1] > 0)
+    assert jnp.all(outputs[1] > 0)
 
 
 def test_padding_reaches_the_attention_and_the_optimisers_of_nnx_every_weight(decoder):

@@ -8,7 +8,6 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from jax.sharding import NamedSharding
 from jax.sharding import PartitionSpec as P
 
 from leadline.model.attention.hyperparameters import hyperparameters
@@ -111,12 +110,12 @@ def readable(p: Decoder, tables: PositionTables, memory: Any, prompt: Any, count
 
 def assert_stream(policy: Policy, tables: PositionTables, count: int) -> bytes:
     """The tokens are the readable ones."""
-    found, last = by_token(loud(), tables, CONFIG, policy, count)
+    tokens, last = by_token(loud(), tables, CONFIG, policy, count)
     memory = empty_cache(CONFIG, policy, 2, 9 + count)
     expected, scores = readable(loud(), tables, memory, jnp.asarray(PROMPT), count, CONFIG)
-    np.testing.assert_array_equal(found, expected)
+    np.testing.assert_array_equal(tokens, expected)
     np.testing.assert_allclose(last, scores, atol=1e-5)
-    return found.tobytes()
+    return tokens.tobytes()
 
 
 @pytest.mark.parametrize("policy", [Policy(6), pytest.param(Policy(1, 2), marks=pytest.mark.slow)], ids=["window", "one"])
@@ -171,12 +170,10 @@ def test_two_devices_of_each_axis_give_the_same_tokens() -> None:
     eight = functools.partial(generate, count=8, cfg=CONFIG, policy=INITIAL, key=KEY)
     expected = eight(loud(), jnp.asarray(PROMPT), tables=rope(), sampling=sampling())
     p, tables = jax.device_get((loud(), rope()))
-    four = make_mesh(data=2, model=2)
-    with jax.set_mesh(four):
+    with jax.set_mesh(make_mesh(data=2, model=2)):
         shapes = jax.eval_shape(lambda: init_decoder(jax.random.key(0), CONFIG))
         specs = jax.tree.map(lambda leaf: leaf.sharding.spec, shapes), P("data", None), jax.tree.map(lambda _: P(), tables)
-        shardings = jax.tree.map(lambda spec: NamedSharding(four, spec), specs)
-        p, prompt, tables = jax.device_put((p, PROMPT, tables), shardings)
+        p, prompt, tables = jax.device_put((p, PROMPT, tables), specs)
         np.testing.assert_array_equal(eight(p, prompt, tables=tables, sampling=sampling()), expected)
 
 
@@ -198,8 +195,8 @@ def shares(drawn_by: Sampling, scores: list[float], count: int = 4000) -> np.nda
     ],
 )
 def test_tokens_are_drawn_from_what_was_asked_for(values: tuple[Any, ...], expected: Any) -> None:
-    found = shares(sampling(*values), np.log([0.1, 0.4, 0.3, 0.2]).tolist())
-    np.testing.assert_allclose(found, expected, atol=0.03 if max(expected) < 1 else 0)
+    drawn = shares(sampling(*values), np.log([0.1, 0.4, 0.3, 0.2]).tolist())
+    np.testing.assert_allclose(drawn, expected, atol=0.03 if max(expected) < 1 else 0)
 
 
 def test_the_first_of_equally_likely_tokens_is_taken() -> None:

@@ -7,7 +7,6 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from jax.sharding import NamedSharding
 from jax.sharding import PartitionSpec as P
 
 from leadline.model.embedding import embed, logits, token_losses
@@ -29,18 +28,17 @@ def test_products_and_gradients_are_the_plain_ones_of_rounded_numbers(contract, 
     w = w.astype(kind).astype(jnp.float32)
     spec = P("data", None, "model", *[None] * (len(out) - 1))
     gradients = jax.grad(lambda x, w: jnp.sum(weights * project(x, w, contract=contract, out_sharding=spec)), (0, 1))(x, w)
-    found = (project(x, w, contract=contract, out_sharding=spec), *gradients)
-    assert [a.dtype for a in found] == [kind, kind, "float32"]
+    computed = (project(x, w, contract=contract, out_sharding=spec), *gradients)
+    assert [a.dtype for a in computed] == [kind, kind, "float32"]
     rows, plain, slopes = (np.asarray(a, np.float64) for a in (x, w, weights))
     rows, plain, slopes = rows.reshape(6, -1), plain.reshape(math.prod(into), -1), slopes.reshape(6, -1)
     rounding = 2**-8 if kind == "bfloat16" else 1e-6
-    for got, expected in zip(found, (rows @ plain, slopes @ plain.T, rows.T @ slopes), strict=True):
+    for got, expected in zip(computed, (rows @ plain, slopes @ plain.T, rows.T @ slopes), strict=True):
         scale = 1e-6 if got.dtype == "float32" else rounding
         np.testing.assert_allclose(np.asarray(got, np.float64).ravel(), expected.ravel(), rtol=scale, atol=1e-5)
 
 
 def test_gradients_of_several_products_of_one_input_of_two_models_on_four_devices_each():
-    mesh = make_mesh(arm=2, data=2, model=2)
     x, *ws = (np.asarray(numbers(8 + n, *shape)) for n, shape in enumerate([(4, 3, 6), (2, 6, 4, 5), (2, 6, 2, 5)]))
 
     def total(x, ws):
@@ -48,16 +46,16 @@ def test_gradients_of_several_products_of_one_input_of_two_models_on_four_device
 
     def of_each(x, ws):
         """One model after the other, as in a population."""
-        return jax.lax.map(lambda own: jax.grad(total, (0, 1))(x, own), ws)
+        return jax.lax.map(lambda of_model: jax.grad(total, (0, 1))(x, of_model), ws)
 
     specs = {"in_specs": (P(), P("arm")), "out_specs": P("arm"), "axis_names": {"arm"}, "check_vma": False}
-    with jax.set_mesh(mesh):
-        given = [jax.device_put(w, NamedSharding(mesh, P("arm", "data", "model", None))) for w in ws]
-        dx, dws = jax.jit(jax.shard_map(of_each, **specs))(jax.device_put(x, NamedSharding(mesh, RESIDUAL)), given)
+    with jax.set_mesh(make_mesh(arm=2, data=2, model=2)):
+        given = [jax.device_put(w, P("arm", "data", "model", None)) for w in ws]
+        dx, dws = jax.jit(jax.shard_map(of_each, **specs))(jax.device_put(x, RESIDUAL), given)
     slopes = [np.cos(np.einsum("btd,adnh->abtnh", x, w)) for w in ws]
     np.testing.assert_allclose(dx, sum(np.einsum("abtnh,adnh->abtd", y, w) for y, w in zip(slopes, ws, strict=True)), atol=1e-4)
-    for found, slope in zip(dws, slopes, strict=True):
-        np.testing.assert_allclose(found, np.einsum("btd,abtnh->adnh", x, slope), atol=1e-4)
+    for dw, slope in zip(dws, slopes, strict=True):
+        np.testing.assert_allclose(dw, np.einsum("btd,abtnh->adnh", x, slope), atol=1e-4)
 
 
 def test_bfloat16_products_are_summed_in_float32():
@@ -79,11 +77,11 @@ def test_initial_matrices_have_the_stated_scale_and_are_cut_at_three_of_it():
 
 def test_every_matrix_of_a_tree_has_numbers_and_a_place_of_its_own_and_the_rest_is_kept():
     tree = {"a": matrix((3, 4), P("data", None), 3), "b": None, "c": jnp.ones(2), "d": matrix((4, 3), P(None, "model"), 4)}
-    found = draw(jax.random.key(1), tree)
-    assert found["b"] is None
-    assert found["c"].tolist() == [1, 1]
-    assert not np.isin(np.asarray(found["a"]), np.asarray(found["d"])).any()
-    assert [jax.typeof(found[name]).sharding.spec for name in "ad"] == [P("data", None), P(None, "model")]
+    weights = draw(jax.random.key(1), tree)
+    assert weights["b"] is None
+    assert weights["c"].tolist() == [1, 1]
+    assert not np.isin(np.asarray(weights["a"]), np.asarray(weights["d"])).any()
+    assert [jax.typeof(weights[name]).sharding.spec for name in "ad"] == [P("data", None), P(None, "model")]
 
 
 @pytest.mark.parametrize("bias", [False, True])

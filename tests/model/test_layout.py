@@ -44,5 +44,5 @@ def test_the_gradient_of_a_norm_of_one_text_is_summed_at_once():
     x, scale = jnp.ones((1, 512, 32)), jnp.ones(32)
     loss = jax.grad(lambda scale: jnp.sum(jnp.sin(rms_norm(x, scale))))
     sums = [e for e in jax.make_jaxpr(loss)(scale).eqns if e.primitive.name == "reduce_sum"]
-    found = [e.params["axes"] for e in sums if e.invars[0].aval.shape == x.shape and e.params["axes"] not in ((2,), (0, 1, 2))]
-    assert found == [(0, 1)]
+    axes = [e.params["axes"] for e in sums if e.invars[0].aval.shape == x.shape and e.params["axes"] not in ((2,), (0, 1, 2))]
+    assert axes == [(0, 1)]

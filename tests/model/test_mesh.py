@@ -61,10 +61,10 @@ def on_mesh(state: TrainState, cfg: DecoderConfig, data: int, model: int) -> dic
         shapes = jax.eval_shape(lambda: initial(cfg))
         shardings = jax.tree.map(lambda leaf: NamedSharding(mesh, leaf.sharding.spec if leaf.sharding else P()), shapes)
         arguments = jax.device_put(state, shardings), jax.device_put(tokens, P("data", None))
-        found = jax.jit(forward_and_step, static_argnames="cfg")(*arguments, cfg)
-        for leaf, sharding in zip(jax.tree.leaves(found["after"]), jax.tree.leaves(shardings), strict=True):
+        outputs = jax.jit(forward_and_step, static_argnames="cfg")(*arguments, cfg)
+        for leaf, sharding in zip(jax.tree.leaves(outputs["after"]), jax.tree.leaves(shardings), strict=True):
             assert leaf.sharding.is_equivalent_to(sharding, leaf.ndim)
-        return jax.device_get(found)
+        return jax.device_get(outputs)
 
 
 def drawn_state(cfg: DecoderConfig) -> TrainState:
@@ -73,9 +73,9 @@ def drawn_state(cfg: DecoderConfig) -> TrainState:
         return replace(state, params=jax.device_get(weights(cfg, sink_logit=0.0)))
 
 
-def assert_close(found: Any, expected: Any, atol: float) -> None:
+def assert_close(tree: Any, expected: Any, atol: float) -> None:
     paths = jax.tree_util.tree_leaves_with_path(expected)
-    for (path, leaf), other in zip(paths, jax.tree.leaves(found), strict=True):
+    for (path, leaf), other in zip(paths, jax.tree.leaves(tree), strict=True):
         np.testing.assert_allclose(other, leaf, atol=atol, err_msg=jax.tree_util.keystr(path))
 
 
@@ -86,11 +86,11 @@ def test_sharded_equals_unsharded(name):
     expected = on_mesh(start, cfg, 1, 1)
     momentum = expected["after"].optimizer[1].mu  # (1 - β₁) · gradient: nothing was clipped
     assert all(np.abs(leaf).max() > 0 for leaf in jax.tree.leaves(momentum))
-    found = on_mesh(start, cfg, 4, 2)
+    sharded = on_mesh(start, cfg, 4, 2)
     for what in ("logits", "measured", "loss", "gradient_norm"):
-        assert_close(found[what], expected[what], 2e-5)
-    assert_close(found["after"].optimizer, expected["after"].optimizer, 1e-6)
-    leaves = (jax.tree.leaves(t) for t in (momentum, start.params, found["after"].params, expected["after"].params))
+        assert_close(sharded[what], expected[what], 2e-5)
+    assert_close(sharded["after"].optimizer, expected["after"].optimizer, 1e-6)
+    leaves = (jax.tree.leaves(t) for t in (momentum, start.params, sharded["after"].params, expected["after"].params))
     for gradient, before, after, reference in zip(*leaves, strict=True):
         # Adam's first step is the sign of the gradient: it magnifies rounding where the gradient is nearly zero.
         settled = np.abs(gradient) > 1e-5

@@ -49,14 +49,17 @@ def weights(cfg: DecoderConfig = CONFIG, *, sink_logit: float = -np.inf) -> Deco
     return replace(p, embedding=4 * p.embedding, blocks=blocks)
 
 
-def drawn(init: Callable[[], Tree], seed: int = 0) -> Tree:
-    """A tree like that of `init()`, on one device: matrices N(0, 1/16), scales 1, biases 0, sink logits -inf. Needs a mesh."""
+def drawn(init: Callable[[], Tree], seed: int = 0, *, uneven: float = 0.0) -> Tree:
+    """A tree like that of `init()`, on one device. Needs a mesh.
+
+    Matrices are N(0, 1/16), scales 1 and biases 0, both with a standard deviation of `uneven`, sink logits -inf.
+    """
     rng = np.random.default_rng(seed)
-    fixed = {"scale": 1.0, "bias": 0.0, "sink_logit": -np.inf}
+    moments = {"scale": (1.0, uneven), "bias": (0.0, uneven), "sink_logit": (-np.inf, 0.0)}
 
     def leaf(path: tuple[Any, ...], shape: jax.ShapeDtypeStruct) -> jax.Array:
-        name = path[-1].name
-        numbers = np.full(shape.shape, fixed[name]) if name in fixed else 0.25 * rng.standard_normal(shape.shape)
-        return jnp.asarray(numbers, jnp.float32)
+        mean, deviation = moments.get(path[-1].name, (0.0, 0.25))
+        noise = rng.standard_normal(shape.shape) if deviation else np.zeros(shape.shape)
+        return jnp.asarray(mean + deviation * noise, jnp.float32)
 
     return jax.tree_util.tree_map_with_path(leaf, jax.eval_shape(init))

@@ -14,11 +14,11 @@ def to_torch(x: jax.Array | np.ndarray, *, gradient: bool = False) -> torch.Tens
     return copied.double().requires_grad_(gradient) if copied.is_floating_point() else copied
 
 
-def assert_close(found: jax.Array, expected: torch.Tensor, tolerance: float, what: str = "") -> None:
+def assert_close(ours: jax.Array, expected: torch.Tensor, tolerance: float, what: str = "") -> None:
     """Within `tolerance` times the largest expected number, or times one if that is smaller."""
     reference = expected.detach().numpy()
     scale = max(1.0, float(np.abs(reference).max(initial=0)))
-    np.testing.assert_allclose(np.asarray(found, np.float64), reference, atol=tolerance * scale, rtol=0, err_msg=what)
+    np.testing.assert_allclose(np.asarray(ours, np.float64), reference, atol=tolerance * scale, rtol=0, err_msg=what)
 
 
 def assert_value_and_gradients(

@@ -1,5 +1,7 @@
 """Random tiny models of transformers and their weights in our trees."""
 
+from collections.abc import Sequence
+
 import numpy as np
 import torch
 from transformers import GPT2Config, GPT2LMHeadModel, LlamaConfig, LlamaForCausalLM, PreTrainedModel
@@ -75,55 +77,38 @@ def _transposed(tensors: Tensors, name: str) -> np.ndarray:
 
 # What none of these models has.
 BIASES_AND_SCALES = ("key_bias", "value_bias", "length_scale", "phase", "position_bias")
-ABSENT = dict.fromkeys((*BIASES_AND_SCALES, "query_norm", "key_norm", "attention_end", "feedforward_end"))
+ABSENT = dict.fromkeys((*BIASES_AND_SCALES, "gate", "query_norm", "key_norm", "attention_end", "feedforward_end"))
+
+
+def _blocks(norms: Sequence[Norm], projections: Sequence[np.ndarray], output: np.ndarray, feedforward: FeedForward) -> Block:
+    """Every layer; `projections` are those of query, key and value."""
+    heads = (w.reshape(LAYERS, WIDTH, -1, SIZE) for w in projections)
+    return Block(
+        attention_norm=norms[0],
+        **dict(zip(("query", "key", "value"), heads, strict=True)),
+        output=output.reshape(LAYERS, HEADS, SIZE, WIDTH),
+        sink_logit=np.full((LAYERS, HEADS), -np.inf),
+        feedforward_norm=norms[1],
+        feedforward=feedforward,
+        **ABSENT,
+    )
 
 
 def from_llama(t: Tensors) -> Decoder:
     layer = "model.layers.#."
-    heads = {ours: _transposed(t, f"{layer}self_attn.{ours[0]}_proj.weight") for ours in ("query", "key", "value")}
-    return Decoder(
-        embedding=t["model.embed_tokens.weight"],
-        positions=None,
-        blocks=Block(
-            attention_norm=Norm(_stacked(t, layer + "input_layernorm.weight"), None),
-            **{name: w.reshape(LAYERS, WIDTH, -1, SIZE) for name, w in heads.items()},
-            gate=None,
-            sink_logit=np.full((LAYERS, HEADS), -np.inf),
-            **ABSENT,
-            output=_transposed(t, layer + "self_attn.o_proj.weight").reshape(LAYERS, HEADS, SIZE, WIDTH),
-            feedforward_norm=Norm(_stacked(t, layer + "post_attention_layernorm.weight"), None),
-            feedforward=FeedForward(
-                up=_transposed(t, layer + "mlp.up_proj.weight"),
-                gate=_transposed(t, layer + "mlp.gate_proj.weight"),
-                down=_transposed(t, layer + "mlp.down_proj.weight"),
-            ),
-        ),
-        final_norm=Norm(t["model.norm.weight"], None),
-        unembedding=t["lm_head.weight"],
-    )
+    *projections, output = (_transposed(t, f"{layer}self_attn.{name}_proj.weight") for name in "qkvo")
+    feedforward = FeedForward(**{name: _transposed(t, f"{layer}mlp.{name}_proj.weight") for name in ("up", "gate", "down")})
+    norms = [Norm(_stacked(t, f"{layer}{name}_layernorm.weight"), None) for name in ("input", "post_attention")]
+    blocks, final_norm = _blocks(norms, projections, output, feedforward), Norm(t["model.norm.weight"], None)
+    return Decoder(t["model.embed_tokens.weight"], None, blocks, final_norm, t["lm_head.weight"])
 
 
 def from_gpt2(t: Tensors) -> Decoder:
     """Its query, key and value are one matrix, side by side in this order; its matrices are [in, out] already."""
-    layer = "transformer.h.#."
-    q, k, v = (w.reshape(LAYERS, WIDTH, HEADS, SIZE) for w in np.split(_stacked(t, layer + "attn.c_attn.weight"), 3, axis=2))
-    up, down = (_stacked(t, f"{layer}mlp.{name}.weight") for name in ("c_fc", "c_proj"))
-    norms = [Norm(*(_stacked(t, f"{layer}{name}.{part}") for part in ("weight", "bias"))) for name in ("ln_1", "ln_2")]
-    return Decoder(
-        embedding=t["transformer.wte.weight"],
-        positions=t["transformer.wpe.weight"],
-        blocks=Block(
-            attention_norm=norms[0],
-            query=q,
-            key=k,
-            value=v,
-            gate=None,
-            sink_logit=np.full((LAYERS, HEADS), -np.inf),
-            **ABSENT,
-            output=_stacked(t, layer + "attn.c_proj.weight").reshape(LAYERS, HEADS, SIZE, WIDTH),
-            feedforward_norm=norms[1],
-            feedforward=FeedForward(up=up, gate=None, down=down),
-        ),
-        final_norm=Norm(t["transformer.ln_f.weight"], t["transformer.ln_f.bias"]),
-        unembedding=None,
-    )
+    layer, norm_parts = "transformer.h.#.", ("weight", "bias")
+    names = ("attn.c_attn", "attn.c_proj", "mlp.c_fc", "mlp.c_proj")
+    joined, output, up, down = (_stacked(t, f"{layer}{name}.weight") for name in names)
+    norms = [Norm(*(_stacked(t, f"{layer}{name}.{part}") for part in norm_parts)) for name in ("ln_1", "ln_2")]
+    blocks = _blocks(norms, np.split(joined, 3, axis=2), output, FeedForward(up=up, gate=None, down=down))
+    final_norm = Norm(*(t[f"transformer.ln_f.{part}"] for part in norm_parts))
+    return Decoder(t["transformer.wte.weight"], t["transformer.wpe.weight"], blocks, final_norm, None)

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Any, NamedTuple
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -35,14 +35,7 @@ ROPE = {"rope_type": "default", "rope_theta": BASE, "partial_rotary_factor": 1.0
 
 
 def weights(cfg: BlockConfig) -> Block:
-    """Random ones, norms too."""
-    rng = np.random.default_rng(3)
-
-    def uneven(path: tuple[Any, ...], leaf: jax.Array) -> jax.Array:
-        random = jnp.asarray(rng.standard_normal(leaf.shape), jnp.float32)
-        return leaf + 0.3 * random if path[-1].name in ("scale", "bias") else leaf
-
-    return jax.tree_util.tree_map_with_path(uneven, drawn(lambda: init_block(jax.random.key(0), cfg), 2))
+    return drawn(lambda: init_block(jax.random.key(0), cfg), 2, uneven=0.3)
 
 
 def compare(cfg: BlockConfig, p: Block, theirs: Any, changed: Callable[..., Block], given: Any, *, rope: bool) -> None:
@@ -83,7 +76,7 @@ def test_post():
         (layer.self_attn.in_proj_weight, jnp.concatenate([matrix(w) for w in (p.query, p.key, p.value)])),
         (layer.self_attn.out_proj.weight, p.output.reshape(-1, WIDTH).T),
         (layer.linear2.weight, p.feedforward.down.T),
-        *[pair for own, other in norms for pair in ((other.weight, own.scale), (other.bias, own.bias))],
+        *[pair for norm, other in norms for pair in ((other.weight, norm.scale), (other.bias, norm.bias))],
     )
     layer.double()
 
@@ -113,8 +106,8 @@ def test_sandwich():
     def theirs(x, up):
         nope = (torch.ones(1, BLOCK_TOKENS, SIZE, dtype=torch.float64), torch.zeros(1, BLOCK_TOKENS, SIZE, dtype=torch.float64))
         given = {"position_embeddings": nope, "attention_mask": HIDDEN_KEYS[None, None]}
-        found = torch.func.functional_call(layer, {"mlp.up_proj.weight": up.T}, (x,), given)
-        return found[0] if isinstance(found, tuple) else found
+        output = torch.func.functional_call(layer, {"mlp.up_proj.weight": up.T}, (x,), given)
+        return output[0] if isinstance(output, tuple) else output
 
     compare(cfg, p, theirs, with_up, [p.feedforward.up], rope=False)
 
@@ -154,13 +147,6 @@ ROUNDING = 5e-5  # of float32, through three layers of magnified weights
 DECODER = (published.LAYERS, published.HEADS, published.SIZE)
 
 
-class Case(NamedTuple):
-    kind: str
-    model: Callable[[], PreTrainedModel]
-    convert: Callable[[published.Tensors], Decoder]
-    tables: PositionTables
-
-
 def rope(table: np.ndarray, factor: float = 1.0) -> PositionTables:
     return position_tables(*DECODER, inverse_frequencies=table, attention_factor=factor)
 
@@ -171,10 +157,11 @@ def llama_yarn() -> PreTrainedModel:
 
 
 YARN = yarn(published.SIZE, BASE, 4.0, 16, beta_fast=2.0, beta_slow=0.1, truncate=False)
+# The structure and the model, how its weights become ours, and the tables of its positions.
 CASES = {
-    "llama": Case("llama", published.llama, published.from_llama, rope(inverse_frequencies(published.SIZE, BASE))),
-    "llama yarn": Case("llama", llama_yarn, published.from_llama, rope(YARN, yarn_attention_factor(4.0))),
-    "gpt2": Case("gpt2", published.gpt2, published.from_gpt2, position_tables(*DECODER)),
+    "llama": ("llama", published.llama, published.from_llama, rope(inverse_frequencies(published.SIZE, BASE))),
+    "llama yarn": ("llama", llama_yarn, published.from_llama, rope(YARN, yarn_attention_factor(4.0))),
+    "gpt2": ("gpt2", published.gpt2, published.from_gpt2, position_tables(*DECODER)),
 }
 
 
@@ -197,17 +184,17 @@ def test_logits_attention_and_gradients(name):
     @jax.jit
     def ours(p, tokens):
         def mean_loss(p):
-            scores, found = apply_decoder(p, tokens, tables, cfg, measure=lambda trace: trace.attention)
-            return jnp.mean(token_losses(scores[:, :-1], tokens[:, 1:])), (scores, found)
+            scores, statistics = apply_decoder(p, tokens, tables, cfg, measure=lambda trace: trace.attention)
+            return jnp.mean(token_losses(scores[:, :-1], tokens[:, 1:])), (scores, statistics)
 
         return jax.value_and_grad(mean_loss, has_aux=True)(p)
 
-    (found_loss, (scores, found)), gradient = ours(in_float32(convert(theirs)), jnp.asarray(text, jnp.int32))
+    (our_loss, (scores, statistics)), gradient = ours(in_float32(convert(theirs)), jnp.asarray(text, jnp.int32))
     assert_close(scores, output.logits, ROUNDING, "logits")
-    assert_close(found_loss, loss, ROUNDING, "loss")
+    assert_close(our_loss, loss, ROUNDING, "loss")
     attentions = torch.stack(output.attentions)  # [L, B, N, T, S]
-    assert_close(found.first, attentions[..., 0], ROUNDING, "attention to the first token")
-    assert_close(found.received, attentions.sum(dim=3), ROUNDING, "attention that each token receives")
+    assert_close(statistics.first, attentions[..., 0], ROUNDING, "attention to the first token")
+    assert_close(statistics.received, attentions.sum(dim=3), ROUNDING, "attention that each token receives")
     expected = convert(gradients)
     blocks = expected.blocks.replace(sink_logit=np.zeros_like(expected.blocks.sink_logit))
     pairs = zip(jax.tree_util.tree_leaves_with_path(expected.replace(blocks=blocks)), jax.tree.leaves(gradient), strict=True)

@@ -112,10 +112,10 @@ QWEN["Qwen3-VL"] = (qwen3.Qwen3VLTextRotaryEmbedding, Qwen3VLTextConfig, qwen3, 
 def test_sections_of_qwen(model, sections, base, grid, seed):
     embedding, config, code, cut, sizes = QWEN[model]
     rope = {"rope_type": "default", "rope_theta": base, "mrope_section": list(sections)}
-    made = embedding(config(hidden_size=32, num_attention_heads=2, rope_parameters=rope, **sizes))
+    rotary = embedding(config(hidden_size=32, num_attention_heads=2, rope_parameters=rope, **sizes))
     positions = torch.tensor(grid).T[:, None, :].expand(3, 2, TOKENS)
     ours = scores_of(cut(inverse_frequencies(16, base), sections), grid)
-    compare(ours, by(code.apply_rotary_pos_emb, made, positions), seed, 16)
+    compare(ours, by(code.apply_rotary_pos_emb, rotary, positions), seed, 16)
 
 
 def even_rows_odd_columns(size, base):
@@ -136,11 +136,11 @@ def test_rows_and_columns_of_vision_models(model, size, base, grid, seed):
     """Axial tables are those of Qwen2-VL; Pixtral has the even frequencies for rows and the odd ones for columns."""
     embedding, config, width, table = VISION[model]
     rope = {"rope_type": "axial", "rope_theta": base}
-    made = embedding(config(**{width: 2 * size}, num_heads=2, num_attention_heads=2, head_dim=size, rope_parameters=rope))
+    rotary = embedding(config(**{width: 2 * size}, num_heads=2, num_attention_heads=2, head_dim=size, rope_parameters=rope))
     rows_and_columns = np.array(grid)[:, :2]
 
     def turned(q, k):
-        cos, sin = made(q, torch.from_numpy(rows_and_columns))
+        cos, sin = rotary(q, torch.from_numpy(rows_and_columns))
         return llama.apply_rotary_pos_emb(q, k, cos[None], sin[None], unsqueeze_dim=2)
 
     compare(scores_of(table(size, base), rows_and_columns), turned, seed, size)

@@ -8,7 +8,6 @@ import jax
 import jax.numpy as jnp
 import pytest
 from jax.experimental import topologies
-from jax.sharding import Mesh, NamedSharding
 from jax.sharding import PartitionSpec as P
 
 from leadline.model.block import BlockConfig
@@ -29,10 +28,6 @@ def chips(kind: str) -> Sequence[Any]:
     return topologies.get_topology_desc(platform="tpu", topology_name=kind).devices
 
 
-def placed(mesh: Mesh, shape: tuple[int, ...], dtype: Any, *spec: str | None) -> jax.ShapeDtypeStruct:
-    return jax.ShapeDtypeStruct(shape, dtype, sharding=NamedSharding(mesh, P(*spec)))
-
-
 ON = {
     "v5e:2x2": {"dtype": "bfloat16", "channels": 64, "tokens": 8192},
     "v5p:2x2x1": {"dtype": "float32", "channels": 80, "tokens": 1000},
@@ -43,11 +38,11 @@ ON = {
 @pytest.mark.parametrize("kind", ON)
 def test_attention_and_its_gradients_are_three_kernels_that_fit_on_the_chip(kind: str) -> None:
     dtype, channels, tokens = ON[kind].values()
-    mesh = make_mesh(devices=chips(kind)[:1])
-    with jax.set_mesh(mesh):
-        given = {name: placed(mesh, (1, tokens, heads, channels), dtype) for name, heads in {"q": 4, "k": 2, "v": 2}.items()}
-        given |= {name: placed(mesh, (4,), jnp.float32) for name in ("sink_logit", "slopes")}
-        sight, padding = (placed(mesh, (), jnp.int32),) * 2, placed(mesh, (1, tokens), bool)
+    with jax.set_mesh(make_mesh(devices=chips(kind)[:1])):
+        heads = {"q": 4, "k": 2, "v": 2}
+        given = {name: jax.ShapeDtypeStruct((1, tokens, heads[name], channels), dtype) for name in heads}
+        given |= {name: jax.ShapeDtypeStruct((4,), jnp.float32) for name in ("sink_logit", "slopes")}
+        sight, padding = (jax.ShapeDtypeStruct((), jnp.int32),) * 2, jax.ShapeDtypeStruct((1, tokens), bool)
         program = jax.jit(jax.value_and_grad(summed)).lower(given, sight, padding).compile()
     text, plan = program.as_text(), program.memory_analysis()
     assert text is not None
@@ -57,7 +52,6 @@ def test_attention_and_its_gradients_are_three_kernels_that_fit_on_the_chip(kind
 
 
 def test_a_decoder_and_its_gradient_are_cut_over_four_devices() -> None:
-    mesh = make_mesh(data=2, model=2, devices=chips("v5e:2x2"))
     block = BlockConfig(width=128, heads=4, kv_heads=2, head_dim=32, hidden=256)
     config = DecoderConfig(vocabulary=512, layers=9, block=block, compute="bfloat16")  # 9 are a loop
 
@@ -65,10 +59,10 @@ def test_a_decoder_and_its_gradient_are_cut_over_four_devices() -> None:
         tables = position_tables(9, 4, 32, inverse_frequencies=inverse_frequencies(32, 1e4))
         return jnp.sum(apply_decoder(params, tokens, tables, config)[0].astype(jnp.float32))
 
-    with jax.set_mesh(mesh):
-        shapes = jax.eval_shape(lambda: init_decoder(jax.random.key(0), config))
-        params = jax.tree.map(lambda leaf: placed(mesh, leaf.shape, leaf.dtype, *leaf.sharding.spec), shapes)
-        text = jax.jit(jax.grad(total)).lower(params, placed(mesh, (4, 512), jnp.int32, "data", None)).compile().as_text()
+    with jax.set_mesh(make_mesh(data=2, model=2, devices=chips("v5e:2x2"))):
+        params = jax.eval_shape(lambda: init_decoder(jax.random.key(0), config))
+        tokens = jax.ShapeDtypeStruct((4, 512), jnp.int32, sharding=P("data", None))
+        text = jax.jit(jax.grad(total)).lower(params, tokens).compile().as_text()
     assert text is not None
     assert text.count(KERNEL) == 3
     travelling = re.findall(r"= (\(?)bf16\[.* all-reduce(?:-start)?\(", text)  # a bracket is around several at once

@@ -1,6 +1,5 @@
 """What each kind makes of short texts, worked out by hand, and the vocabularies that it refuses."""
 
-from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 from math import inf
@@ -16,6 +15,7 @@ from leadline.tokenization.tokenizer import Specials, Tokenizer, first_specials
 from leadline.tokenization.unigram.tokenizer import UnigramTokenizer
 from leadline.tokenization.word import WordTokenizer, train_words
 from leadline.tokenization.wordpiece.tokenizer import WordPieceTokenizer, continues
+from tests.refused import refused
 
 TEXTS = ("the cat sat on the mat", "the dog sat on the log")
 # cat 4, dog, log, mat, on, sat, the 10
@@ -98,8 +98,8 @@ OFFSETS: dict[str, tuple[Tokenizer, str, list[int], list[list[int]]]] = {
 
 @pytest.mark.parametrize(("tokenizer", "text", "ids", "offsets"), OFFSETS.values(), ids=OFFSETS)
 def test_offsets(tokenizer: Tokenizer, text: str, ids: list[int], offsets: list[list[int]]) -> None:
-    found = tokenizer.encode_with_offsets(text)
-    assert (found[0].tolist(), found[1].tolist()) == (ids, offsets)
+    encoded = tokenizer.encode_with_offsets(text)
+    assert (encoded[0].tolist(), encoded[1].tolist()) == (ids, offsets)
 
 
 @pytest.mark.parametrize(
@@ -140,7 +140,7 @@ def test_one_very_long_word(letter: str) -> None:
 
 
 RANKED = partial(RankTokenizer, "toy", "gpt2")
-REFUSED: list[tuple[Callable[[], Tokenizer], str]] = [
+test_what_is_no_tokenizer = refused(
     (partial(CharacterTokenizer, "ba"), "ascend by code point"),
     (partial(CharacterTokenizer, "aa"), "ascend by code point"),
     (partial(WordTokenizer, ("a", "")), "entry 1 .* is empty"),
@@ -166,10 +166,4 @@ REFUSED: list[tuple[Callable[[], Tokenizer], str]] = [
     (partial(BpeTokenizer.from_definition, MERGES.definition() | {"more": 1}), "this one has .*more"),
     (partial(BpeTokenizer.from_definition, MERGES.definition() | {"specials": {"pad": 1}}), "specials over bytes are"),
     (partial(RankTokenizer.from_definition, {"kind": "bpe"}), "of the kind ranks has"),
-]
-
-
-@pytest.mark.parametrize(("made", "message"), REFUSED, ids=lambda value: value if isinstance(value, str) else "")
-def test_what_is_no_tokenizer(made: Callable[[], Tokenizer], message: str) -> None:
-    with pytest.raises(ValueError, match=message):
-        made()
+)

@@ -77,6 +77,7 @@ MISTAKES = [
     ("arms.b.start=3", "arms.b.start = 3: no arm of this study"),
     ("arms.b.start=b", "arms.b.start = 'b': these arms start from each other in a circle: b"),
     (("arms.b.start=c", "arms.c.start=b"), "these arms start from each other in a circle: b, c"),
+    (("arms.third={}", "only=['thirt']"), "only: no arm is called 'thirt'; did you mean 'third'?"),
     ("arms.b.strat=b", "arms.b.strat: unknown key; did you mean 'start'?"),
     ("model.kernel={kind='relu'}", "model.kernel: this key is named normalizer now"),
     (f"{POSITION}.kept=0.5", "model.position.kept: this key is named p now"),

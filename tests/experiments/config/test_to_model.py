@@ -8,22 +8,7 @@ import jax
 import jax.numpy as jnp
 import pytest
 
-from leadline.experiments.config.model import (
-    Clipped,
-    FixedSink,
-    Gate,
-    KeyBias,
-    LearnedSink,
-    ModelConfig,
-    NoGate,
-    NoSink,
-    Relu,
-    Sigmoid,
-    Softmax,
-    Softpick,
-)
-from leadline.experiments.config.position import Alibi, LearnedPositions, Nope, Rope
-from leadline.experiments.config.scaling import NtkAware, Yarn
+from leadline.experiments.config.model import ModelConfig
 from leadline.experiments.config.to_model import decoder_config, extended, matmul_parameters, sink_logit, training_flops
 from leadline.experiments.config.to_tables import tables
 from leadline.model.attention.gate import GateConfig
@@ -31,20 +16,26 @@ from leadline.model.attention.normalizers import NORMALIZERS
 from leadline.model.decoder import Decoder, DecoderConfig, apply_decoder, init_decoder
 from leadline.model.embedding import token_losses
 
-SMALL = ModelConfig(layers=3, width=16, heads=4, kv_heads=2, hidden=24, position=Rope(base=100.0))
+ROPE = {"kind": "rope", "base": 100.0}
+SMALL: dict[str, Any] = {"layers": 3, "width": 16, "heads": 4, "kv_heads": 2, "hidden": 24, "position": ROPE}
 V, T = 11, 32
 GATES = [
-    NoGate(),
-    *(Gate(kind=kind, per=per) for kind in ("output", "value", "key", "query") for per in ("head", "channel", "shared")),
-    Gate(kind="projection", per="channel"),
-    Gate(kind="output", per="channel", dims=5),
+    {"kind": "none"},
+    *({"kind": kind, "per": per} for kind in ("output", "value", "key", "query") for per in ("head", "channel", "shared")),
+    {"kind": "projection", "per": "channel"},
+    {"kind": "output", "per": "channel", "dims": 5},
 ]
-CHOICES = (Softmax(), Clipped(), Softpick(), Relu(by="one"), Relu(), Relu(by="sum"), Sigmoid(), Sigmoid(normalised=True))
-KEY_BIAS = KeyBias(kind="key_bias")
+# As NORMALIZERS has them.
+CHOICES = [
+    *({"kind": kind} for kind in ("softmax", "clipped", "softpick")),
+    *({"kind": "relu", "by": by} for by in ("one", "keys", "sum")),
+    *({"kind": "sigmoid", "normalised": normalised} for normalised in (False, True)),
+]
+KEY_BIAS, BOTH_BIASES = {"kind": "key_bias"}, {"kind": "key_value_bias"}
 
 
 def _with(**changes: Any) -> ModelConfig:
-    return SMALL.model_copy(update=changes)
+    return ModelConfig.model_validate(SMALL | changes)
 
 
 def _structure(**changes: Any) -> DecoderConfig:
@@ -59,19 +50,19 @@ def _structure(**changes: Any) -> DecoderConfig:
         ({"kv_heads": None}, "block.kv_heads", 4),
         ({"hidden": None}, "block.hidden", 64),
         ({}, "learned_positions", 0),
-        ({"position": LearnedPositions()}, "learned_positions", T),
+        ({"position": {"kind": "learned"}}, "learned_positions", T),
         ({}, "tied", True),
         ({"tied": False}, "tied", False),
         *(({"norm_placement": placement}, "block.placement", placement) for placement in ("pre", "post", "sandwich")),
         *(({"normalizer": choice}, "block.normalizer", name) for choice, name in zip(CHOICES, NORMALIZERS, strict=True)),
-        ({"gate": NoGate()}, "block.gate", None),
+        ({"gate": {"kind": "none"}}, "block.gate", None),
         ({"gate": GATES[-1]}, "block.gate", GateConfig("output", "channel", dims=5)),
         ({"sink": KEY_BIAS}, "block.key_bias", True),
         ({"sink": KEY_BIAS}, "block.value_bias", False),
         ({"sink": KEY_BIAS}, "block.key_bias_dims", None),
-        ({"sink": KeyBias(kind="key_bias", dims=2)}, "block.key_bias_dims", 2),
-        ({"sink": KeyBias(kind="key_value_bias")}, "block.key_bias", True),
-        ({"sink": KeyBias(kind="key_value_bias")}, "block.value_bias", True),
+        ({"sink": {**KEY_BIAS, "dims": 2}}, "block.key_bias_dims", 2),
+        ({"sink": BOTH_BIASES}, "block.key_bias", True),
+        ({"sink": BOTH_BIASES}, "block.value_bias", True),
     ],
     ids=str,
 )
@@ -82,8 +73,9 @@ def test_a_setting_chooses_its_structure(changes: dict[str, Any], name: str, exp
 @pytest.mark.parametrize(
     "changes",
     [
-        *({"position": p} for p in (Rope(base=7.0), Rope(base=100.0, scaling=Yarn(factor=2.0)), Alibi(), Nope())),
-        {"sink": LearnedSink()},
+        *({"position": {"kind": kind}} for kind in ("alibi", "nope")),
+        *({"position": ROPE | other} for other in ({"base": 7.0}, {"scaling": {"kind": "yarn", "factor": 2.0}})),
+        {"sink": {"kind": "learned"}},
         {"window": 4, "initial_tokens": 1},
         {"temperature": 2.0},
     ],
@@ -110,17 +102,13 @@ def test_matmul_parameters_are_the_entries_of_the_matrices(changes: dict[str, An
 
 @pytest.mark.usefixtures("in_use", "mesh")
 def test_flops_are_those_that_the_compiler_counts() -> None:
-    gate = Gate(kind="output", per="channel")
-    model = _with(layers=1, width=64, feedforward="relu", gate=gate, tied=False)
+    model = _with(layers=1, width=64, feedforward="relu", gate={"kind": "output", "per": "channel"}, tied=False)
     cfg, table = decoder_config(model, 97, T), tables(model, T)
 
     def loss(params: Decoder, tokens: jax.Array) -> jax.Array:
         return jnp.mean(token_losses(apply_decoder(params, tokens[:, :-1], table, cfg)[0], tokens[:, 1:]))
 
-    arguments = (
-        jax.eval_shape(lambda: init_decoder(jax.random.key(0), cfg)),
-        jax.ShapeDtypeStruct((2, T + 1), jnp.int32),
-    )
+    arguments = (jax.eval_shape(lambda: init_decoder(jax.random.key(0), cfg)), jax.ShapeDtypeStruct((2, T + 1), jnp.int32))
     analysis = jax.jit(jax.value_and_grad(loss)).lower(*arguments).compile().cost_analysis() or {}
     # The compiler also counts what the formula leaves out: keys behind the mask, scores that the backward pass computes again,
     # and element-wise work, a few percent.
@@ -141,11 +129,11 @@ def test_a_window_bounds_the_keys_that_are_seen(window: tuple[int, ...], seen: f
 @pytest.mark.parametrize(
     ("sink", "expected"),
     [
-        (NoSink(), (-math.inf, 0.0)),
+        ({"kind": "none"}, (-math.inf, 0.0)),
         (KEY_BIAS, (0.0, 0.0)),
-        (FixedSink(logit=0.5), (0.5, 0.0)),
-        (LearnedSink(logit=-1.0), (-1.0, 1.0)),
-        (LearnedSink(rate=10.0), (0.0, 10.0)),
+        ({"kind": "fixed", "logit": 0.5}, (0.5, 0.0)),
+        ({"kind": "learned", "logit": -1.0}, (-1.0, 1.0)),
+        ({"kind": "learned", "rate": 10.0}, (0.0, 10.0)),
     ],
 )
 def test_a_sink_has_a_first_logit_and_a_rate(sink: Any, expected: tuple[float, float]) -> None:
@@ -155,10 +143,10 @@ def test_a_sink_has_a_first_logit_and_a_rate(sink: Any, expected: tuple[float, f
 @pytest.mark.parametrize(
     ("position", "factor", "expected"),
     [
-        (Alibi(), 8.0, None),
-        (Rope(base=100.0), 1.0, None),
-        (Rope(base=100.0, drop_after=0.5), 8.0, None),
-        (Rope(base=100.0, scaling=NtkAware(factor=2.0)), 8.0, Rope(base=100.0, scaling=Yarn(factor=8.0))),
+        ({"kind": "alibi"}, 8.0, None),
+        (ROPE, 1.0, None),
+        (ROPE | {"drop_after": 0.5}, 8.0, None),
+        (ROPE | {"scaling": {"kind": "ntk", "factor": 2.0}}, 8.0, ROPE | {"scaling": {"kind": "yarn", "factor": 8.0}}),
     ],
 )
 def test_an_extension_replaces_the_scaling_of_rope_only(position: Any, factor: float, expected: Any) -> None:

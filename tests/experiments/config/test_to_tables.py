@@ -9,33 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from leadline.experiments.config.model import Clipped, Gate, ModelConfig, Sigmoid, Softpick
-from leadline.experiments.config.position import (
-    T5,
-    Alibi,
-    Axial,
-    Cope,
-    Fire,
-    Kerple,
-    LearnedPositions,
-    Nope,
-    Pope,
-    Rope,
-    Sinusoidal,
-    Temperature,
-    XPos,
-)
-from leadline.experiments.config.scaling import (
-    DynamicNtk,
-    DynamicYarn,
-    Llama3,
-    LongRope,
-    NtkAware,
-    NtkByParts,
-    PositionInterpolation,
-    Scaling,
-    Yarn,
-)
+from leadline.experiments.config.model import ModelConfig
 from leadline.experiments.config.to_model import decoder_config
 from leadline.experiments.config.to_tables import tables
 from leadline.experiments.runtime.errors import UserError
@@ -49,83 +23,79 @@ from leadline.model.positions.tables import PositionTables
 from leadline.model.positions.yarn import yarn
 from tests.model.weights import drawn
 
-SMALL = ModelConfig(layers=1, width=16, heads=4, kv_heads=2, hidden=24, position=Rope(base=100.0))
+Tree = dict[str, Any]  # a table of a configuration
 V, TRAINED, T = 11, 6, 14
 PART = 2  # tokens that are read at a time, across the training length; every further size is another program
 SHORT, LONG = (1.0, 1.5), (2.0, 5.0)
+DYNAMIC: dict[str, Tree] = {"dynamic_ntk": {}, "dynamic_yarn": {}, "longrope": {"short": SHORT, "long": LONG, "factor": 2.0}}
 
 
-def rope(scaling: Scaling) -> Rope:
-    return Rope(base=100.0, scaling=scaling)
+def rope(**fields: Any) -> Tree:
+    return {"kind": "rope", "base": 100.0, **fields}
+
+
+def scaled(kind: str, **fields: Any) -> Tree:
+    return rope(scaling={"kind": kind, **fields})
+
+
+def configured(**changes: Any) -> ModelConfig:
+    sizes = {"layers": 1, "width": 16, "heads": 4, "kv_heads": 2, "hidden": 24}
+    return ModelConfig.model_validate({**sizes, "position": rope(), **changes})
 
 
 # LongRoPE and the dynamic ones once a text, once a query, once a token.
-ENCODINGS: dict[str, Any] = {
-    "rope": Rope(base=100.0),
-    "interleaved": Rope(base=100.0, interleaved=True),
-    "pi": rope(PositionInterpolation(factor=2.0)),
-    "ntk": rope(NtkAware(factor=2.0)),
-    "ntk_by_parts": rope(NtkByParts(factor=2.0)),
-    "yarn": rope(Yarn(factor=2.0)),
-    "llama3": rope(Llama3(factor=2.0)),
-    "partial": Rope(base=100.0, partial=0.5, scaling=Yarn(factor=2.0)),
-    "p_rope": Rope(base=100.0, p=0.5),
-    "irope": Rope(base=100.0, nope_every=2, temperature=Temperature(span=3)),
-    "drope": Rope(base=100.0, drop_after=0.5),
-    "m_rope": Rope(base=100.0, sections=(1, 1), grid=(3,)),
-    "axial": Axial(grid=(3,)),
-    "xpos": XPos(base=100.0),
-    "pope": Pope(base=100.0),
-    "alibi": Alibi(),
-    "t5": T5(buckets=4, furthest=6),
-    "kerple": Kerple(),
-    "fire": Fire(hidden=4),
-    "cope": Cope(positions=4),
-    "sinusoidal": Sinusoidal(),
-    "learned": LearnedPositions(capacity=T),
-    "nope": Nope(),
-} | {
-    f"{name}_{per}": rope(scaling.model_copy(update={"per": per}))
-    for name, scaling in (
-        ("dynamic_ntk", DynamicNtk()),
-        ("dynamic_yarn", DynamicYarn()),
-        ("longrope", LongRope(short=SHORT, long=LONG, factor=2.0)),
-    )
-    for per in ("sequence", "query", "token")
+ENCODINGS: dict[str, Tree] = {
+    "rope": rope(),
+    "interleaved": rope(interleaved=True),
+    **{kind: scaled(kind, factor=2.0) for kind in ("pi", "ntk", "ntk_by_parts", "yarn", "llama3")},
+    **{f"{kind}_{per}": scaled(kind, per=per, **DYNAMIC[kind]) for kind in DYNAMIC for per in ("sequence", "query", "token")},
+    "partial": rope(partial=0.5, scaling={"kind": "yarn", "factor": 2.0}),
+    "p_rope": rope(p=0.5),
+    "irope": rope(nope_every=2, temperature={"span": 3}),
+    "drope": rope(drop_after=0.5),
+    "m_rope": rope(sections=(1, 1), grid=(3,)),
+    "axial": {"kind": "axial", "grid": (3,)},
+    **{kind: {"kind": kind, "base": 100.0} for kind in ("xpos", "pope")},
+    "t5": {"kind": "t5", "buckets": 4, "furthest": 6},
+    "fire": {"kind": "fire", "hidden": 4},
+    "cope": {"kind": "cope", "positions": 4},
+    "learned": {"kind": "learned", "capacity": T},
+    **{kind: {"kind": kind} for kind in ("alibi", "kerple", "sinusoidal", "nope")},
 }
-
-
 # What else attention may do to its scores, besides tests.model.weights.VARIANTS; one program serves several.
-SCORES: dict[str, dict[str, Any]] = {
-    "clipped, norms and soft cap": {"normalizer": Clipped(low=-0.05, high=1.1), "qk_norm": True, "soft_cap": 2.0},
-    "softpick and scalable softmax": {"normalizer": Softpick(), "scalable_softmax": True},
-    "sigmoid and temperature": {"normalizer": Sigmoid(), "temperature": 0.5},
+SCORES: dict[str, Tree] = {
+    "clipped, norms and soft cap": {
+        "normalizer": {"kind": "clipped", "low": -0.05, "high": 1.1},
+        "qk_norm": True,
+        "soft_cap": 2.0,
+    },
+    "softpick and scalable softmax": {"normalizer": {"kind": "softpick"}, "scalable_softmax": True},
+    "sigmoid and temperature": {"normalizer": {"kind": "sigmoid"}, "temperature": 0.5},
 }
+CHANGES: dict[str, Tree] = {name: {"position": position} for name, position in ENCODINGS.items()} | SCORES
+CHANGES["irope"]["layers"] = 2  # its tables differ between layers
 
+TEXT = np.random.default_rng(1).integers(0, V, (2, T))
 whole_text = jax.jit(apply_decoder, static_argnames="cfg")
 extended_text = jax.jit(extend, static_argnames="cfg")
 
 
 def model_of(**changes: Any) -> tuple[ModelConfig, DecoderConfig, Decoder]:
-    model = SMALL.model_copy(update=changes)
+    model = configured(**changes)
     cfg = decoder_config(model, V, TRAINED)
     return model, cfg, drawn(lambda: init_decoder(jax.random.key(0), cfg), seed=3)
 
 
-def decoded(p: Decoder, tokens: jax.Array, table: PositionTables, cfg: DecoderConfig) -> jax.Array:
+def decoded(p: Decoder, table: PositionTables, cfg: DecoderConfig) -> jax.Array:
     """Logits of the text, read in parts."""
     block = cfg.block
-    sizes = cfg.layers, tokens.shape[0], block.kv_heads, block.head_dim
-    cache = full_cache(*sizes, room=tokens.shape[1], key_dim=2 * block.head_dim if block.polar else None)
+    sizes = cfg.layers, len(TEXT), block.kv_heads, block.head_dim
+    cache = full_cache(*sizes, room=T, key_dim=2 * block.head_dim if block.polar else None)
     logits = []
-    for part in np.split(np.asarray(tokens), T // PART, axis=1):
+    for part in np.split(TEXT, T // PART, axis=1):
         part_logits, cache = extended_text(p, cache, jnp.asarray(part), table, cfg)
         logits.append(part_logits)
     return jnp.concatenate(logits, axis=1)
-
-
-CHANGES = {name: {"position": position} for name, position in ENCODINGS.items()} | SCORES
-CHANGES["irope"]["layers"] = 2  # its tables differ between layers
 
 
 @pytest.mark.usefixtures("mesh")
@@ -133,19 +103,18 @@ CHANGES["irope"]["layers"] = 2  # its tables differ between layers
 def test_cached_decoding_agrees_with_one_pass_over_the_text(name: str) -> None:
     model, cfg, p = model_of(**CHANGES[name])
     table = tables(model, TRAINED, T)
-    tokens = jax.random.randint(jax.random.key(1), (2, T), 0, V)
-    whole, _ = whole_text(p, tokens, table, cfg)
-    np.testing.assert_allclose(decoded(p, tokens, table, cfg), whole, atol=2e-5)
+    whole, _ = whole_text(p, jnp.asarray(TEXT), table, cfg)
+    np.testing.assert_allclose(decoded(p, table, cfg), whole, atol=2e-5)
 
 
 @pytest.mark.usefixtures("mesh")
-@pytest.mark.parametrize("name", [name for name in ENCODINGS if name not in ("nope", "drope")])
-def test_the_order_of_the_earlier_tokens_matters(name: str) -> None:
+@pytest.mark.parametrize("name", ENCODINGS)
+def test_the_order_of_the_earlier_tokens_matters_by_positions_alone(name: str) -> None:
     """One layer without positions sees a bag of tokens: its last logits depend on the order only by the encoding."""
     model, cfg, p = model_of(**CHANGES[name])
     tokens = jnp.array([[1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 1, 2, 3, 0], [3, 2, 1, 10, 9, 8, 7, 6, 5, 4, 3, 2, 1, 0]])
     logits, _ = whole_text(p, tokens, tables(model, TRAINED, T), cfg)
-    assert np.abs(logits[0, -1] - logits[1, -1]).max() > 1e-4
+    assert (np.abs(logits[0, -1] - logits[1, -1]).max() > 1e-4) == (name not in ("nope", "drope"))
 
 
 @pytest.mark.usefixtures("mesh")
@@ -156,10 +125,9 @@ def test_the_forms_of_a_dynamic_table_differ_beyond_the_training_length(name: st
     One table a text is chosen by the length of the whole text, so that it differs before that length too.
     """
     logits = {}
-    tokens = jax.random.randint(jax.random.key(1), (2, T), 0, V)
     for per in ("sequence", "query", "token"):
         model, cfg, p = model_of(position=ENCODINGS[f"{name}_{per}"])
-        logits[per], _ = whole_text(p, tokens, tables(model, TRAINED, T), cfg)
+        logits[per], _ = whole_text(p, jnp.asarray(TEXT), tables(model, TRAINED, T), cfg)
     np.testing.assert_allclose(logits["query"][:, :TRAINED], logits["token"][:, :TRAINED], atol=1e-5)
     assert np.abs(logits["sequence"] - logits["query"])[:, :TRAINED].max() > 1e-3
     assert np.abs(logits["query"] - logits["token"])[:, TRAINED:].max() > 1e-3
@@ -168,80 +136,78 @@ def test_the_forms_of_a_dynamic_table_differ_beyond_the_training_length(name: st
 @pytest.mark.usefixtures("mesh")
 def test_a_table_a_query_is_the_table_of_each_prefix() -> None:
     """The last logits of a one-layer model are those of the text that ends there, with the one table of its length."""
-    model, cfg, p = model_of(position=rope(DynamicNtk(per="query")))
-    fixed, one_table, _ = model_of(position=rope(DynamicNtk()))
-    tokens = jax.random.randint(jax.random.key(1), (2, T), 0, V)
-    logits, _ = whole_text(p, tokens, tables(model, TRAINED, T), cfg)
+    model, cfg, p = model_of(position=scaled("dynamic_ntk", per="query"))
+    fixed, one_table, _ = model_of(position=scaled("dynamic_ntk"))
+    logits, _ = whole_text(p, jnp.asarray(TEXT), tables(model, TRAINED, T), cfg)
     for length in (TRAINED + 1, T):
-        prefix, _ = whole_text(p, tokens[:, :length], tables(fixed, TRAINED, length), one_table)
+        prefix, _ = whole_text(p, jnp.asarray(TEXT[:, :length]), tables(fixed, TRAINED, length), one_table)
         np.testing.assert_allclose(logits[:, length - 1], prefix[:, -1], atol=1e-5)
 
 
 SHORTENED, LENGTHENED = (inverse_frequencies(4, 100.0) / np.array(factors) for factors in (SHORT, LONG))
-WHOLE = rope(LongRope(short=SHORT, long=LONG, factor=2.0))
+WHOLE = ENCODINGS["longrope_sequence"]
 
 
 @pytest.mark.parametrize(
     ("position", "length", "expected"),
     [
-        (Rope(base=50.0), T, inverse_frequencies(4, 50.0)),
-        (rope(PositionInterpolation(factor=4.0)), T, position_interpolation(4, 100.0, 4.0)),
-        (rope(NtkAware(factor=4.0)), T, ntk_aware(4, 100.0, 4.0)),
-        (rope(Yarn(factor=4.0)), T, yarn(4, 100.0, 4.0, TRAINED)),
-        (rope(Yarn(factor=4.0, original_length=999, truncate=False)), T, yarn(4, 100.0, 4.0, 999, truncate=False)),
-        (rope(DynamicNtk()), T, ntk_aware(4, 100.0, T / TRAINED)),
-        (rope(DynamicNtk(per="token")), T, ntk_aware(4, 100.0, T / TRAINED)),
-        (rope(DynamicNtk()), TRAINED, inverse_frequencies(4, 100.0)),
+        (rope(base=50.0), T, inverse_frequencies(4, 50.0)),
+        (scaled("pi", factor=4.0), T, position_interpolation(4, 100.0, 4.0)),
+        (scaled("ntk", factor=4.0), T, ntk_aware(4, 100.0, 4.0)),
+        (scaled("yarn", factor=4.0), T, yarn(4, 100.0, 4.0, TRAINED)),
+        (scaled("yarn", factor=4.0, original_length=999, truncate=False), T, yarn(4, 100.0, 4.0, 999, truncate=False)),
+        (scaled("dynamic_ntk"), T, ntk_aware(4, 100.0, T / TRAINED)),
+        (scaled("dynamic_ntk", per="token"), T, ntk_aware(4, 100.0, T / TRAINED)),
+        (scaled("dynamic_ntk"), TRAINED, inverse_frequencies(4, 100.0)),
         (WHOLE, TRAINED, SHORTENED),
         (WHOLE, TRAINED + 1, LENGTHENED),
     ],
 )
-def test_the_last_frequencies_are_those_of_the_scaling(position: Rope, length: int, expected: np.ndarray) -> None:
-    table, wanted = tables(SMALL.model_copy(update={"position": position}), TRAINED, length), fixed_point(expected)
+def test_the_last_frequencies_are_those_of_the_scaling(position: Tree, length: int, expected: np.ndarray) -> None:
+    table, wanted = tables(configured(position=position), TRAINED, length), fixed_point(expected)
     for name in ("units", "remainder"):
         np.testing.assert_array_equal(getattr(table.frequencies, name).reshape(-1, 2)[-1], getattr(wanted, name))
 
 
-IROPE = Rope(base=100.0, nope_every=2, temperature=Temperature(strength=0.3, span=3))
-YARN = rope(Yarn(factor=2.0, attention_factor=1.3))
+IROPE = {"layers": 8, "position": rope(nope_every=4, temperature={"strength": 0.3, "span": 3})}
+YARN = scaled("yarn", factor=2.0, attention_factor=1.3)
 
 
 @pytest.mark.parametrize(
     ("changes", "name", "expected"),
     [
         ({"position": YARN}, "attention_factor", 1.3),
-        ({"position": rope(Yarn(factor=4.0))}, "attention_factor", 0.1 * math.log(4) + 1),
-        ({"position": YARN.model_copy(update={"partial": 0.5})}, "attention_factor", [[1.3, 1.0]] * 2),
-        ({"position": rope(Yarn(factor=np.e, attention_multiplier=2.0))}, "attention_factor", 2.2),
-        ({"position": IROPE}, "frequencies.units.any", [True, False]),
-        ({"position": IROPE}, "temperature", [0, 0.3]),
-        *(({"position": other}, "frequencies.units", 0) for other in (Alibi(), Nope(), LearnedPositions())),
-        *(({"position": other}, "slopes", 0) for other in (Rope(base=1e2), Nope(), LearnedPositions())),
-        ({"position": Alibi()}, "slopes", [alibi_slopes(4)] * 2),
+        ({"position": scaled("yarn", factor=4.0)}, "attention_factor", 0.1 * math.log(4) + 1),
+        ({"position": {**YARN, "partial": 0.5}}, "attention_factor", [[1.3, 1.0]] * 2),
+        ({"position": scaled("yarn", factor=math.e, attention_multiplier=2.0)}, "attention_factor", 2.2),
+        (IROPE, "frequencies.units.any", [True, True, True, False] * 2),
+        (IROPE, "temperature", [0, 0, 0, 0.3] * 2),
+        *(({"position": {"kind": kind}}, "frequencies.units", 0) for kind in ("alibi", "nope", "learned")),
+        *(({"position": other}, "slopes", 0) for other in (rope(), {"kind": "nope"}, {"kind": "learned"})),
+        ({"position": {"kind": "alibi"}}, "slopes", [alibi_slopes(4)] * 2),
         ({}, "window", NO_WINDOW),
         ({"window": 5, "initial_tokens": 2}, "window", 5),
         ({"window": 5, "initial_tokens": 2}, "initial_tokens", 2),
-        ({"gate": Gate(kind="output", per="head", low=0.5, high=1.5)}, "attention.gate", [[0.5, 1.5]] * 2),
-        ({"normalizer": Clipped(low=-0.1, high=1.2)}, "attention.normalizer", [[-0.1, 1.2]] * 2),
-        ({"normalizer": Sigmoid()}, "attention.normalizer", [[-math.log(TRAINED), 0.0]] * 2),
-        ({"normalizer": Sigmoid(bias=-2.0)}, "attention.normalizer", [[-2.0, 0.0]] * 2),
+        ({"gate": {"kind": "output", "per": "head", "low": 0.5, "high": 1.5}}, "attention.gate", [[0.5, 1.5]] * 2),
+        ({"normalizer": {"kind": "clipped", "low": -0.1, "high": 1.2}}, "attention.normalizer", [[-0.1, 1.2]] * 2),
+        ({"normalizer": {"kind": "sigmoid"}}, "attention.normalizer", [[-math.log(TRAINED), 0.0]] * 2),
+        ({"normalizer": {"kind": "sigmoid", "bias": -2.0}}, "attention.normalizer", [[-2.0, 0.0]] * 2),
         ({"temperature": 4.0}, "attention.scale", 0.25),
         ({"soft_cap": 30.0}, "attention.cap", 30),
     ],
 )
 def test_a_setting_is_a_value_of_every_layer(changes: dict[str, Any], name: str, expected: Any) -> None:
-    values = attrgetter(name.removesuffix(".any"))(tables(SMALL.model_copy(update={"layers": 2, **changes}), TRAINED))
+    values = attrgetter(name.removesuffix(".any"))(tables(configured(**{"layers": 2, **changes}), TRAINED))
     values = np.any(values, axis=(1, 2)) if name.endswith(".any") else values
     np.testing.assert_allclose(values, np.broadcast_to(expected, np.shape(values)), rtol=1e-6)
 
 
 @pytest.mark.parametrize(("trained", "rotated"), [(0.8, True), (0.9, False)])
 def test_positions_are_dropped_in_training(trained: float, rotated: bool) -> None:
-    model = SMALL.model_copy(update={"position": Rope(base=100.0, drop_after=0.9)})
+    model = configured(position=rope(drop_after=0.9))
     assert np.any(tables(model, TRAINED, trained=trained).frequencies.units) == rotated
 
 
 def test_a_text_that_xpos_cannot_take_is_refused() -> None:
-    model = SMALL.model_copy(update={"position": XPos(base=100.0)})
     with pytest.raises(UserError, match=r"xPos leaves the range of float32 at \d+ tokens, this text has 10000000"):
-        tables(model, TRAINED, 10_000_000)
+        tables(configured(position=ENCODINGS["xpos"]), TRAINED, 10_000_000)

@@ -2,14 +2,15 @@
 
 from typing import Any
 
+import matplotlib as mpl
 import numpy as np
 import pytest
 from matplotlib.figure import Figure
 
 from leadline.experiments.config.report import FigureSpec
 from leadline.experiments.publish.figures import arrays_read, figure
-from leadline.experiments.publish.line_grids import Axis, Grid, Line, Panel, line_grid
-from leadline.experiments.publish.style import tick_text
+from leadline.experiments.publish.line_grids import Axis, Line, Panel, line_grid
+from leadline.experiments.publish.style import STYLE, encode, tick_text
 from tests.experiments.synthetic_records import Stored, entry, measured, sinks_study, study
 
 AT = {"length": {"multiple": 8}}
@@ -99,7 +100,7 @@ def test_a_sweep_is_a_line_along_its_values_with_marks(texts: list[str]) -> None
 def test_a_difference_is_taken_within_each_record(texts: list[str]) -> None:
     relative = spec("position", lines=["extension"], panels=["arm"], relative_to={"length": 1024}, at={"length": 1024})
     assert figure(relative, STUDY, RECORDS) is not None
-    assert "loss by position (nats), less as trained" in texts
+    assert "loss by position (nats) minus as trained" in texts
 
 
 def test_rows_of_bars_may_be_values_of_a_dimension(texts: list[str]) -> None:
@@ -123,19 +124,49 @@ def test_only_arrays_that_a_figure_reads_are_named() -> None:
 
 
 @pytest.mark.parametrize("panels", [1, 3])
-def test_twenty_lines_have_a_legend_that_is_not_clipped(panels: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    def measure(self: Figure, file: Any, **_: Any) -> None:
-        self.draw_without_rendering()
-        box = self.legends[0].get_window_extent()
-        assert box.x0 >= 0
-        assert box.x1 <= self.bbox.width
-        file.write(b"<svg></svg>")
-
-    monkeypatch.setattr(Figure, "savefig", measure)
+def test_twenty_lines_have_a_legend_that_is_not_clipped(panels: int) -> None:
     x = np.arange(1.0, 5.0)
-    lines = [Line(f"a rather long label, learning rate 0.0{i:02d}", x, x + i, x + i, x + i) for i in range(20)]
-    drawn = [Panel(f"{number}", lines, Axis("loss (nats)")) for number in range(panels)]
-    line_grid("n", "c", drawn, Axis("step"), Grid(4, sharey=True))
+    lines = [Line(f"a rather long label, learning rate 0.0{i:02d}", x, list((x + i)[:, None])) for i in range(20)]
+    grid = [Panel(f"{number}", lines, Axis("loss (nats)")) for number in range(panels)]
+    with mpl.rc_context(STYLE):
+        drawn = line_grid(grid, Axis("step"), 4, sharey=True)
+        drawn.draw_without_rendering()
+    box = drawn.legends[0].get_window_extent()
+    assert box.x0 >= 0
+    assert box.x1 <= drawn.bbox.width
+
+
+@pytest.mark.parametrize(
+    ("seeds", "places", "spread", "text"),
+    [
+        (1, 4, "none", ""),
+        (3, 4, "points", "single seeds"),
+        (3, 40, "range", "range of the seeds"),
+        (12, 4, "quartiles", "middle half of the seeds"),
+    ],
+)
+def test_few_seeds_are_points_and_the_legend_says_what_is_shown(seeds: int, places: int, spread: str, text: str) -> None:
+    line = Line("softmax", np.arange(places, dtype=float), list(np.arange(places * seeds, dtype=float).reshape(places, seeds)))
+    assert line.spread == spread
+    with mpl.rc_context(STYLE):
+        drawn = line_grid([Panel("a", [line], Axis("loss (nats)")), Panel("b", [line], Axis(""))], Axis("step"), 2, sharey=True)
+    labels = [handle.get_text() for handle in drawn.legends[0].get_texts()]
+    assert labels == ["softmax", *([text] if text else [])]
+
+
+def test_title_and_legend_are_inside_the_canvas_and_apart() -> None:
+    x = np.arange(4.0)
+    lines = [Line(f"arm {number}", x, list((x + number)[:, None])) for number in range(3)]
+    title = "Does a question that needs more than one line of text stay above the legend, and within the canvas?"
+    with mpl.rc_context(STYLE):
+        figure_of_lines = line_grid([Panel("", lines, Axis("loss (nats)"))], Axis("step"), 1, sharey=True)
+        drawing = encode("n", title, "c", figure_of_lines)
+    legend, text = figure_of_lines.legends[0].get_window_extent(), figure_of_lines.texts[-1].get_window_extent()
+    assert legend.y1 <= text.y0
+    assert text.x0 >= 0 and text.x1 <= figure_of_lines.bbox.width
+    assert drawing.pdf.startswith(b"%PDF")
+    assert 96 * figure_of_lines.get_figheight() < drawing.height < 96 * figure_of_lines.get_figheight() + 60
+    assert b"prefers-color-scheme: dark" in drawing.svg
 
 
 @pytest.mark.parametrize(

@@ -4,23 +4,26 @@ from pathlib import Path
 
 import pytest
 
+from leadline.experiments.publish.contents import Section
 from leadline.experiments.publish.export import export
-from leadline.experiments.publish.findings_page import summary
+from leadline.experiments.publish.findings_page import paragraph
 from leadline.experiments.records.evidence import Outcome
 from leadline.experiments.records.verdict import Verdict
 from tests.experiments.committed import ROOT
+from tests.experiments.synthetic_records import study
 
 DOCS = ROOT / "docs"
 
 
 def verdict(outcome: Outcome, source: str = "", statement: str = "A gate_1 helps.") -> Verdict:
-    return Verdict("id", statement, source, "Table 1", "", "sinks", "gate: 0.1", outcome, "", 3, None, "")
+    return Verdict(statement, statement, source, "Table 1", "", "sinks", "gate: 0.1", outcome, "", 3, None, "")
 
 
-def test_a_paragraph_counts_outcomes_and_quotes_published_statements_before_own_ones() -> None:
-    judged = [verdict("fails"), verdict("holds"), verdict("holds", "gu2025", "A sink forms."), verdict("holds", "gu2025")]
-    assert summary("Is there a sink?", judged) == (
-        "*Is there a sink?* 2 published statements: 2 hold. 2 own statements: 1 holds, 1 fails. "
+def test_a_paragraph_counts_outcomes_and_quotes_published_claims_before_own_ones() -> None:
+    judged = (verdict("fails"), verdict("holds"), verdict("holds", "gu2025", "A sink forms."), verdict("holds", "gu2025"))
+    described = study("sinks", {"softmax": {}}).model_copy(update={"question": "Is there a sink?"})
+    assert paragraph(Section(described, (), (), (), judged)) == (
+        "*Is there a sink?* Of 2 published claims measured here, 2 hold. "
         "**Holds** (Gu et al. 2025, Table 1): A sink forms. Measured: gate: 0.1. "
         r"**Fails** (our own): A gate\_1 helps. Measured: gate: 0.1."
     )
@@ -28,7 +31,7 @@ def test_a_paragraph_counts_outcomes_and_quotes_published_statements_before_own_
 
 @pytest.mark.slow
 def test_the_committed_page_and_tables_are_those_of_the_records(tmp_path: Path) -> None:
-    """The README's tables are compared in tests/test_readme.py."""
+    """The tables of the README are compared in tests/test_readme.py."""
     text, page = tmp_path / "README.md", tmp_path / "docs" / "findings.md"
     text.write_bytes((ROOT / "README.md").read_bytes())
     results = tmp_path / "docs" / "results"

@@ -1,82 +1,35 @@
-"""The page and the files beside it, and the published form, from a folder of synthetic records."""
+"""The files of a report, and the published form, from a folder of synthetic records."""
 
-import re
 from pathlib import Path
-from typing import Any
 
 import pytest
 
+from leadline.experiments.publish.contents import compiled
 from leadline.experiments.publish.export import export
-from leadline.experiments.publish.report import Published, compiled, report
+from leadline.experiments.publish.report import Published, report
 from leadline.experiments.records.store import read_records, write_study
 from leadline.experiments.runtime.errors import UserError
-from tests.experiments.synthetic_records import entry, measured, sinks_study, study, write_records
-
-HOSTILE = '<img src=x onerror="alert(1)">&_%'
-STATEMENT = "An output gate lowers the sink rate"
-LESS = {
-    "left": {"quantity": "sink_rate", "arm": "gate"},
-    "relation": "below",
-    "right": {"quantity": "sink_rate", "arm": "softmax"},
-}
-PERPLEXITY = {"quantity": "perplexity", "each": "length"}
-MAPS = {"kind": "attention_map", "name": "maps", "quantities": ["attention_map"], "labels": ["softmax"]}
-SHOWN: dict[str, Any] = {
-    "title": "A study of sinks",
-    "question": "What removes the sink?",
-    "tables": [
-        {"title": "Attention sinks", "columns": ["loss", "sink_rate"], "published": True, "notes": ["A note."]},
-        {"title": "Perplexity", "name": "perplexity", "rows": ["arm", "extension"], "columns": [PERPLEXITY]},
-    ],
-    "figures": [
-        {"kind": "step", "name": "over_training", "caption": "Over training.", "quantities": ["first_token_mass"]},
-        {"caption": "Maps.", **MAPS},
-    ],
-    "claims": [{"id": "gate-less", "statement": STATEMENT, **LESS}],
-    "selectors": {"softmax": {"model.norm": "layer"}, "gate": {"model.norm": "rms"}},
-}
+from tests.experiments.publish.page_of_records import publish
+from tests.experiments.synthetic_records import entry, sinks_study, study, write_records
 
 
 @pytest.fixture(scope="module")
 def published(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Published]:
-    """The synthetic records with a claim and one hostile arm, published."""
     results = tmp_path_factory.mktemp("published") / "results"
-    described, records = sinks_study(**SHOWN)
-    write_study(results, described)
-    write_records(results, *records, entry("sinks", "hostile", 0, measured("loss", 1.0), label=HOSTILE))
-    return results, report(results)
-
-
-def test_page_is_one_well_formed_file_that_fetches_nothing(published: tuple[Path, Published]) -> None:
-    page = published[1].page.read_text(encoding="utf-8")
-    assert not re.search(r"https?:|//\w+\.\w+|@import|<[^>]*\ssrc=", page)
-    opened: list[str] = []
-    for closing, tag, ended in re.findall(r"<(/?)(\w+)[^>]*?(/?)>", page):
-        assert tag not in ("script", "link", "iframe", "img", "object")
-        assert not closing or opened.pop() == tag
-        if not (closing or ended or tag in ("meta", "br", "input", "hr")):
-            opened.append(tag)
-    assert opened == []
-    identifiers = re.findall(r'\sid="([^"]*)"', page)
-    assert len(identifiers) == len(set(identifiers))
-    for link in set(re.findall(r'<a [^>]*href="([^"]*)"', page)):
-        assert link
-        assert link[1:] in identifiers if link.startswith("#") else (published[0] / link).is_file()
-
-
-def test_page_shows_question_claims_notes_and_hostile_labels_as_text(published: tuple[Path, Published]) -> None:
-    page = published[1].page.read_text(encoding="utf-8")
-    for part in (SHOWN["question"], STATEMENT, 'class="verdict', "A note.", "commit 000000000000", "2026-01-02"):
-        assert part in page
-    assert HOSTILE not in page
-    assert "&lt;img src=x onerror=" in page
-    assert r"\&\_\%" in (published[0] / "tables" / "sinks.tex").read_text(encoding="utf-8")
+    return results, publish(results)
 
 
 def test_everything_is_written_and_rebuilt_equal(published: tuple[Path, Published]) -> None:
     results, written = published
     names = {path.name for path in (*written.tables, *written.figures)}
-    assert {"sinks.md", "sinks_perplexity.csv", "sinks_over_training.svg", "sinks_maps.png", "claims.tex"} <= names
+    assert {
+        "sinks.md",
+        "sinks_perplexity.csv",
+        "sinks_over_training.svg",
+        "sinks_maps.png",
+        "sinks_maps.pdf",
+        "claims.tex",
+    } <= names
     before = {path: path.read_bytes() for path in (written.page, *written.tables, *written.figures)}
     assert report(results) == written
     assert all(path.read_bytes() == content for path, content in before.items())

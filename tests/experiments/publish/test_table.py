@@ -6,7 +6,7 @@ import io
 import numpy as np
 import pytest
 
-from leadline.experiments.publish.table import Table, comma_separated, latex, markdown, plain
+from leadline.experiments.publish.table import Table, comma_separated, latex, latex_text, markdown, plain
 from leadline.experiments.records.over_seeds import Statistic, current, notes_of, statistic, summary
 from tests.experiments.synthetic_records import entry, measured, record
 
@@ -66,6 +66,10 @@ def test_latex_uses_booktabs_wraps_and_escapes() -> None:
         assert part in latex(long)
     assert r"1.235 $\pm$ 0.012" in latex(TABLE)
     assert r"50\_\% \& \#1 \$x\$ \{a\}\textbackslash{}b \textasciitilde{}\textasciicircum{}" in latex(TABLE)
+
+
+def test_latex_writes_letters_that_its_fonts_lack_as_commands() -> None:
+    assert latex_text("Σ cos(θ) … Nguyễn") == r"$\Sigma$ cos($\theta$) $\ldots$ Nguy\~{\^{e}}n"
 
 
 def test_summary_agrees_with_numpy_and_skips_what_is_not_finite() -> None:

@@ -53,7 +53,7 @@ def fields(**changes: Any) -> dict[str, Any]:
 
 def assert_equal_to_naive(qkv: Any, values: dict[str, Any], tiling: Tiling = Tiling()) -> None:
     """Output and statistics; what padded queries give is no statistic."""
-    out, found = attend(*qkv, **values, tiling=tiling)
+    out, statistics = attend(*qkv, **values, tiling=tiling)
     output, p, sink = naive_attention(*qkv, **values)
     padding = values["mask"].padding
     real = np.ones((1, 1, 1)) if padding is None else np.asarray(padding, float)[:, None, :]
@@ -65,7 +65,7 @@ def assert_equal_to_naive(qkv: Any, values: dict[str, Any], tiling: Tiling = Til
     }
     np.testing.assert_allclose(out, output, atol=1e-5)
     for name, statistic in expected.items():
-        np.testing.assert_allclose(getattr(found, name), statistic, atol=1e-5, rtol=1e-5, err_msg=name)
+        np.testing.assert_allclose(getattr(statistics, name), statistic, atol=1e-5, rtol=1e-5, err_msg=name)
 
 
 @pytest.mark.parametrize("case", CASES)
@@ -92,17 +92,17 @@ def test_a_long_text_is_cut_into_tiles_of_which_the_last_is_not_full() -> None:
 
 def test_large_scores_do_not_overflow() -> None:
     q, k, v = random_heads(3, 2, TOKENS, 4, 2, 8)
-    _, found = attend(100 * q, 100 * k, v, **fields(), tiling=PATHS["tiles"])
-    assert all(np.isfinite(leaf).all() for leaf in jax.tree.leaves(found))
-    np.testing.assert_allclose(np.sum(found.received, axis=-1), TOKENS, rtol=1e-5)
+    _, statistics = attend(100 * q, 100 * k, v, **fields(), tiling=PATHS["tiles"])
+    assert all(np.isfinite(leaf).all() for leaf in jax.tree.leaves(statistics))
+    np.testing.assert_allclose(np.sum(statistics.received, axis=-1), TOKENS, rtol=1e-5)
 
 
 def test_bfloat16_stays_near_float32() -> None:
     q, k, v = random_heads(12, 1, 140, 4, 2, 16)
     exact, _ = attend(q, k, v)
-    out, found = attend(*(x.astype(jnp.bfloat16) for x in (q, k, v)))
+    out, statistics = attend(*(x.astype(jnp.bfloat16) for x in (q, k, v)))
     assert out.dtype == jnp.bfloat16
-    assert found.first.dtype == found.sink.dtype == found.received.dtype == jnp.float32
+    assert statistics.first.dtype == statistics.sink.dtype == statistics.received.dtype == jnp.float32
     np.testing.assert_allclose(out.astype(jnp.float32), exact, atol=3e-2)
 
 

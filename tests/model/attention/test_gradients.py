@@ -2,14 +2,12 @@
 
 import functools
 import itertools
-from collections.abc import Iterator
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from jax.sharding import NamedSharding
 from jax.sharding import PartitionSpec as P
 from jax.test_util import check_grads
 
@@ -20,16 +18,7 @@ from leadline.model.attention.scores import Scores
 from leadline.model.mesh import HEADS, TEXTS, make_mesh
 from tests.model.naive import numbers, random_heads, tiling, whole_attention
 
-pytestmark = pytest.mark.usefixtures("mesh")
-
-
-@pytest.fixture(scope="module", autouse=True)
-def unoptimised() -> Iterator[None]:
-    """Programs that take longer to optimise than to run, and are not handed to other modules."""
-    jax.config.update("jax_disable_most_optimizations", True)
-    yield
-    jax.config.update("jax_disable_most_optimizations", False)
-    jax.clear_caches()
+pytestmark = pytest.mark.usefixtures("mesh", "quick_to_compile")
 
 
 def slow(*values: Any) -> Any:
@@ -94,11 +83,11 @@ def test_gradients_of_bfloat16_are_those_of_float32_to_its_rounding(form: Any) -
     """2^-8 of the largest, a few times over: p, dS and what comes in are rounded before they are multiplied."""
     arguments, padding, w = case(SHAPES["blocks"])
     rounded = arguments | {name: arguments[name].astype(jnp.bfloat16) for name in ("q", "k", "v")}
-    found, _ = jax.jit(gradient_of(form))(rounded, (jnp.int32(5), jnp.int32(14)), padding, w.astype(jnp.bfloat16))
+    gradients, _ = jax.jit(gradient_of(form))(rounded, (jnp.int32(5), jnp.int32(14)), padding, w.astype(jnp.bfloat16))
     expected, _ = exact("blocks")[2]
     for name, other in expected.items():
-        assert found[name].dtype == rounded[name].dtype
-        assert np.abs(np.asarray(found[name], np.float64) - other).max() < 0.02 * np.abs(other).max(), name
+        assert gradients[name].dtype == rounded[name].dtype
+        assert np.abs(np.asarray(gradients[name], np.float64) - other).max() < 0.02 * np.abs(other).max(), name
 
 
 @pytest.mark.parametrize("form", TILES)
@@ -117,11 +106,10 @@ def test_tiles_are_sharded_as_heads_and_texts_are(form: Any) -> None:
     given = (case(SHAPES["blocks"])[0], (jnp.int32(5), jnp.int32(2)), *case(SHAPES["blocks"])[1:])
     gradient = jax.jit(gradient_of(form, statistics=True))
     expected, given = jax.device_get((gradient(*given), given))
-    four = make_mesh(data=2, model=2)
-    with jax.set_mesh(four):
+    with jax.set_mesh(make_mesh(data=2, model=2)):
         specs = {"q": HEADS, "k": HEADS, "v": HEADS, "sink_logit": P("model"), "slopes": P("model")}
-        shardings = jax.tree.map(lambda spec: NamedSharding(four, spec), (specs, (P(), P()), TEXTS, HEADS))
-        close(jax.device_get(gradient(*jax.device_put(given, shardings))), expected)
+        placed = jax.device_put(given, (specs, (P(), P()), TEXTS, HEADS))
+        close(jax.device_get(gradient(*placed)), expected)
 
 
 @pytest.mark.parametrize("biased", [False, True], ids=["plain", "with a key bias"])
@@ -133,8 +121,8 @@ def test_statistics_of_a_softmax_have_their_gradients_too(biased: bool) -> None:
     @jax.jit
     def statistics(q: jax.Array, logit: jax.Array) -> Any:
         scores = Scores(sink_logit=logit, key_bias=key)
-        out, found = attention(q, k, v, Mask(window=3), scores, tiling=tiling(None))
-        return out, found.first, found.sink
+        out, measured = attention(q, k, v, Mask(window=3), scores, tiling=tiling(None))
+        return out, measured.first, measured.sink
 
     modes = ("fwd", "rev") if biased else ("rev",)
     check_grads(statistics, (q, jnp.asarray([0.4, -1.0])), order=1, modes=modes, atol=2e-3, rtol=2e-3, eps=1e-2)
@@ -165,8 +153,8 @@ def test_gradients_of_blocks_and_chunks_are_those_of_whole_matrices_for_every_no
     blocked, whole = program(functools.partial(attention, tiling=tiling(None))), program(whole_attention)
     for (number, name), (window, initial_tokens) in itertools.product(enumerate(NORMALIZERS), SIGHTS[1::2]):
         values = ((q, k, v), scores), jnp.int32(number), Mask(jnp.int32(window), jnp.int32(initial_tokens), padding=padding)
-        found, expected = blocked(*values), whole(*values)
-        for (path, x), y in zip(jax.tree_util.tree_leaves_with_path(found), jax.tree.leaves(expected), strict=True):
+        computed, expected = blocked(*values), whole(*values)
+        for (path, x), y in zip(jax.tree_util.tree_leaves_with_path(computed), jax.tree.leaves(expected), strict=True):
             what = f"{name}, window {window}, {initial_tokens} initial tokens, {jax.tree_util.keystr(path)}"
             np.testing.assert_allclose(x, y, atol=2e-5 * max(1, np.abs(y).max()), err_msg=what)
 
@@ -189,6 +177,6 @@ def test_tiles_that_nothing_sees_cost_nothing() -> None:
         """Of queries whose windows begin behind what is hidden."""
         return jnp.sum(attention(q, k, v, Mask(6, 3), tiling=tiling(8))[0][:, 40:])
 
-    found = jax.jit(jax.grad(last))(q)[:, 40:]
-    assert np.isfinite(found).all()
-    assert np.abs(found).max() > 0
+    gradient = jax.jit(jax.grad(last))(q)[:, 40:]
+    assert np.isfinite(gradient).all()
+    assert np.abs(gradient).max() > 0

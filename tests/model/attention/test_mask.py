@@ -51,8 +51,8 @@ def test_rows_go_through_each_tile_that_they_see_once(
 def test_keys_go_through_the_tiles_of_rows_that_see_them(
     key: int, keys: int, tiles: int, size: int, first: int, window: int, initial_tokens: int
 ) -> None:
-    found = tiles_seeing(jnp.int32(key), keys, size, tiles * size, Mask(*numbers(window, initial_tokens, first)))
-    (start, stop), whole = (tuple(int(n) for n in pair) for pair in found)
+    ranges = tiles_seeing(jnp.int32(key), keys, size, tiles * size, Mask(*numbers(window, initial_tokens, first)))
+    (start, stop), whole = (tuple(int(n) for n in pair) for pair in ranges)
     looks = [visible(first + n * size + np.arange(size), key + np.arange(keys), window, initial_tokens) for n in range(tiles)]
     assert {n for n, look in enumerate(looks) if look.any()} <= set(range(start, stop))
     assert {n for n, look in enumerate(looks) if look.all()} <= set(range(*whole)) or initial_tokens > 0

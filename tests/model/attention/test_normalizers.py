@@ -54,8 +54,8 @@ def terms(name: str, x: jax.Array, logit: float = -np.inf) -> Terms:
     return NORMALIZERS[name](PARAMETERS)(x, jnp.full((1,) * (x.ndim - 1), logit))
 
 
-def weights(found: Terms) -> jax.Array:
-    return found.numerators / found.total[..., None]
+def weights(parts: Terms) -> jax.Array:
+    return parts.numerators / parts.total[..., None]
 
 
 @ALL
@@ -67,9 +67,9 @@ def test_weights_are_those_of_the_equation(name: str, scale: float) -> None:
 
 @ALL
 def test_statistics_are_shares_of_the_absolute_weights_and_the_softmax_alone_has_a_log_sum_exp(name: str) -> None:
-    found = terms(name, scores(), 0.3 if name in ("softmax", "clipped") else -np.inf)
-    np.testing.assert_allclose(found.mass, np.sum(np.abs(found.numerators), axis=-1) + np.asarray(found.sink), rtol=1e-6)
-    assert is_softmax(NORMALIZERS[name](PARAMETERS)) == (found.lse is not None) == (name == "softmax")
+    parts = terms(name, scores(), 0.3 if name in ("softmax", "clipped") else -np.inf)
+    np.testing.assert_allclose(parts.mass, np.sum(np.abs(parts.numerators), axis=-1) + np.asarray(parts.sink), rtol=1e-6)
+    assert is_softmax(NORMALIZERS[name](PARAMETERS)) == (parts.lse is not None) == (name == "softmax")
 
 
 @ALL
@@ -94,9 +94,9 @@ def test_a_row_that_sees_nothing_or_attends_to_nothing_has_no_weights_and_finite
 ) -> None:
     for name in names:
         row = jnp.full((1, 5), score)
-        found = terms(name, row)
-        np.testing.assert_array_equal(weights(found), 0, err_msg=name)
-        np.testing.assert_array_equal(found.mass, 1, err_msg=name)
+        parts = terms(name, row)
+        np.testing.assert_array_equal(weights(parts), 0, err_msg=name)
+        np.testing.assert_array_equal(parts.mass, 1, err_msg=name)
         assert np.isfinite(jax.grad(lambda x, name=name: jnp.sum(weights(terms(name, x))))(row)).all(), name
 
 

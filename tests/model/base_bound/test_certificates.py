@@ -65,17 +65,17 @@ def test_curvature_bounds_the_second_derivative_and_falls():
 def test_what_is_decided_is_so(low, width, count, seed):
     pairs, high = make(32), low + width
     distances = np.sort(np.random.default_rng(seed).choice(np.arange(1.0, 2000.0), count, replace=False))
-    found = decided(low, high, distances, pairs)
-    bottom, top = found.certain
+    decision = decided(low, high, distances, pairs)
+    bottom, top = decision.certain
     assume(bottom < top)
     assert low <= bottom
     assert top <= high
     inside = np.array([naive_sums(pairs, u, distances) for u in np.linspace(bottom, top, 50)[1:-1]])
-    if found.feasible:
+    if decision.feasible:
         assert (inside > -1e-9).all()
     else:
         assert (inside < 1e-9).any(axis=1).all()
-    for part, ends in ((found.open_below, (low, bottom)), (found.open_above, (top, high))):
+    for part, ends in ((decision.open_below, (low, bottom)), (decision.open_above, (top, high))):
         closed = np.setdiff1d(np.arange(count), part)
         if ends[0] < ends[1]:
             outside = np.array([naive_sums(pairs, u, distances[closed]) for u in np.linspace(*ends, 20)])

@@ -91,12 +91,11 @@ def empty(cfg: DecoderConfig, initial: Any, window: Any, reindexed: Any = True, 
 
 def read(p: Decoder, tables: PositionTables, cache: RingCache, chunks: list[int], cfg: DecoderConfig = CONFIG) -> np.ndarray:
     """The logits [T, V] of the text in chunks of these sizes."""
-    found, begin = [], 0
-    for size in chunks:
-        scores, cache = STEP(p, cache, jnp.asarray(TEXT[None, begin : begin + size]), tables, cfg)
-        found.append(np.asarray(scores[0], np.float64))
-        begin += size
-    return np.concatenate(found)
+    logits = []
+    for tokens in np.split(TEXT, np.cumsum(chunks)[:-1]):
+        scores, cache = STEP(p, cache, jnp.asarray(tokens[None]), tables, cfg)
+        logits.append(np.asarray(scores[0], np.float64))
+    return np.concatenate(logits)
 
 
 @pytest.mark.parametrize(
@@ -113,10 +112,10 @@ def test_many_tokens_at_once_are_one_at_a_time(encoding: str, initial: int, rein
     p = weights(CONFIG)
     naive = StreamingLLM(p, initial, WINDOW, encoding, reindexed)
     expected = np.stack([naive.read(token, place) for place, token in enumerate(TEXT)])
-    found = read(p, TABLES[encoding], empty(CONFIG, initial, WINDOW, reindexed), chunks)
-    np.testing.assert_allclose(found, expected, atol=1e-5)
+    logits = read(p, TABLES[encoding], empty(CONFIG, initial, WINDOW, reindexed), chunks)
+    np.testing.assert_allclose(logits, expected, atol=1e-5)
     whole, _ = ONE_PASS(p, jnp.asarray(TEXT[None]), TABLES[encoding], CONFIG)
-    assert np.abs(found - np.asarray(whole[0])).max() > 1e-2  # something was forgotten
+    assert np.abs(logits - np.asarray(whole[0])).max() > 1e-2  # something was forgotten
 
 
 @pytest.mark.parametrize("variant", ["KV bias", "norms", "relu"])
@@ -125,8 +124,8 @@ def test_nothing_forgotten_is_one_pass(variant: str) -> None:
     p = weights(cfg, sink_logit=0.5)
     whole, _ = ONE_PASS(p, jnp.asarray(TEXT[None]), TABLES["rope"], cfg)
     for initial in (0, 3):
-        found = read(p, TABLES["rope"], empty(cfg, initial, TOKENS, widest=TOKENS), CHUNKS, cfg)
-        np.testing.assert_allclose(found, np.asarray(whole[0]), atol=2e-5)
+        logits = read(p, TABLES["rope"], empty(cfg, initial, TOKENS, widest=TOKENS), CHUNKS, cfg)
+        np.testing.assert_allclose(logits, np.asarray(whole[0]), atol=2e-5)
 
 
 def test_initial_tokens_of_the_model_are_those_of_a_cache_with_positions_of_the_text() -> None:
@@ -136,8 +135,8 @@ def test_initial_tokens_of_the_model_are_those_of_a_cache_with_positions_of_the_
     in_text = {"reindexed": False, "widest": TOKENS}
     policies = ((TABLES["rope"], 3, WINDOW), (windowed, 3, TOKENS), (both, 0, TOKENS), (both, 2, TOKENS), (both, 3, WINDOW))
     for tables, initial, window in policies:
-        found = read(p, tables, empty(CONFIG, initial, window, **in_text), CHUNKS)
-        np.testing.assert_allclose(found, np.asarray(whole[0]), atol=1e-5)
+        logits = read(p, tables, empty(CONFIG, initial, window, **in_text), CHUNKS)
+        np.testing.assert_allclose(logits, np.asarray(whole[0]), atol=1e-5)
     forgetful = read(p, both, empty(CONFIG, 2, WINDOW, **in_text), CHUNKS)
     assert np.abs(forgetful - np.asarray(whole[0])).max() > 1e-3  # the third of the initial tokens is gone
 
@@ -152,9 +151,9 @@ def test_a_policy_is_a_value() -> None:
         return extend(p, cache, jnp.asarray(TEXT[None]), TABLES["rope"], CONFIG)[0]
 
     for initial, window, reindexed in ((0, 5, True), (4, 5, True), (4, 5, False), (1, 6, True)):
-        found = compiled(jnp.int32(initial), jnp.int32(window), jnp.asarray(reindexed))
+        logits = compiled(jnp.int32(initial), jnp.int32(window), jnp.asarray(reindexed))
         expected = read(p, TABLES["rope"], empty(CONFIG, initial, window, reindexed), CHUNKS)
-        np.testing.assert_allclose(np.asarray(found[0]), expected, atol=1e-5)
+        np.testing.assert_allclose(np.asarray(logits[0]), expected, atol=1e-5)
     assert len(traced) == 1
 
 

@@ -64,8 +64,8 @@ def equation(name: str, q: np.ndarray, k: np.ndarray, i: np.ndarray, *, interlea
     first, second = (slice(0, None, 2), slice(1, None, 2)) if interleaved else (slice(half), slice(half, None))
     q, k = ((x[..., first] + 1j * x[..., second]).swapaxes(1, 2) for x in (q, k))
     shrunk = np.exp(fields.get("decay", np.zeros(half)) * apart) * np.square(fields.get("attention_factor", np.ones(half)))
-    found = (q[:, :, :, None] * k[:, :, None].conj() * np.exp(1j * apart * w) * shrunk).sum(-1).real
-    return found * (1 + fields.get("strength", 0.0) * np.log(1 + (i + 1) // fields.get("span", 1.0)))[None, None, :, None]
+    summed = (q[:, :, :, None] * k[:, :, None].conj() * np.exp(1j * apart * w) * shrunk).sum(-1).real
+    return summed * (1 + fields.get("strength", 0.0) * np.log(1 + (i + 1) // fields.get("span", 1.0)))[None, None, :, None]
 
 
 @pytest.mark.parametrize("interleaved", [False, True], ids=["halves", "interleaved"])
@@ -76,11 +76,11 @@ def test_scores_are_those_of_the_equation(name: str, shift: int, interleaved: bo
     i = PLACES + shift
     expected = equation(name, np.asarray(q, np.float64), np.asarray(k, np.float64), i, interleaved=interleaved)
     if name == "PoPE":
-        found = polar_scores(q, k, tables(name), jnp.asarray(i), PHASE)
+        computed = polar_scores(q, k, tables(name), jnp.asarray(i), PHASE)
     else:
-        found = scores(q, k, tables(name), jnp.asarray(i), interleaved=interleaved)
+        computed = scores(q, k, tables(name), jnp.asarray(i), interleaved=interleaved)
     seen = np.tril(np.ones_like(expected))  # ahead of a query, xPos grows without bound
-    np.testing.assert_allclose(found * seen, expected * seen, atol=5e-5)
+    np.testing.assert_allclose(computed * seen, expected * seen, atol=5e-5)
 
 
 def test_gradients_are_finite_differences() -> None:
@@ -88,21 +88,6 @@ def test_gradients_are_finite_differences() -> None:
     check_grads(jax.jit(lambda q, k: scores(q, k, tables("xPos"), i)), (q, k), order=1, modes=("rev",), eps=1e-2, rtol=2e-3)
     f = jax.jit(lambda q, k, phase: polar_scores(q, k, tables("PoPE"), i, phase))
     check_grads(f, (q, k, PHASE), order=1, modes=("rev",), eps=1e-2, rtol=5e-3)
-
-
-def test_one_program_serves_every_table() -> None:
-    """A table that was cached from the first call would be used by the second."""
-    traced = []
-
-    @jax.jit
-    def compiled(row: PositionTables) -> jax.Array:
-        traced.append(row)
-        return scores(numbers(1, 1, 6, HEADS, SIZE), numbers(2, 1, 6, HEADS, SIZE), row, jnp.asarray(PLACES))
-
-    outputs = [np.tril(compiled(tables(name))) for name in ENCODINGS if name != "PoPE"]
-    assert len(traced) == 1
-    for n, output in enumerate(outputs):
-        assert all(np.abs(output - other).max() > 0.1 for other in outputs[:n])
 
 
 def test_bfloat16_vectors_are_rotated_in_float32(mesh: Any) -> None:  # noqa: ARG001

@@ -38,14 +38,14 @@ def test_what_is_dropped_waits_for_the_next_merge(symbols: list[int], dropped: l
 
 def test_the_work_grows_with_the_length() -> None:
     """Each pair is ranked once at first, and each merge ranks itself and two new neighbours."""
-    asked: list[tuple[int, int]] = []
+    ranked: list[tuple[int, int]] = []
 
     def rank_of(pair: tuple[int, int]) -> tuple[int, int] | None:
-        asked.append(pair)
+        ranked.append(pair)
         return (pair[0], pair[0] + 1) if pair[0] == pair[1] else None
 
     assert apply_merges([0] * 2**12, rank_of) == [12]
-    assert len(asked) < 5 * 2**12
+    assert len(ranked) < 5 * 2**12
 
 
 def test_a_shorter_vocabulary_is_that_of_a_shorter_training() -> None:

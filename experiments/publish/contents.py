@@ -1,0 +1,147 @@
+"""What the records and studies of a results folder say, before it is written: tables, figures, verdicts, references."""
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from leadline.experiments.config.report import Column, FigureSpec, TableSpec
+from leadline.experiments.config.study import Study
+from leadline.experiments.publish.figures import figure
+from leadline.experiments.publish.ledger import claims_table, ledger_table, totals_table, verdicts_table
+from leadline.experiments.publish.shown import file_name
+from leadline.experiments.publish.style import Drawing
+from leadline.experiments.publish.table import Table, comma_separated, latex, markdown
+from leadline.experiments.publish.tables import table
+from leadline.experiments.records.over_seeds import current
+from leadline.experiments.records.quantities import QUANTITIES
+from leadline.experiments.records.record import Record, StoredRecord
+from leadline.experiments.records.references import bibtex
+from leadline.experiments.records.store import read_records, read_studies
+from leadline.experiments.records.verdict import Verdict, verdicts
+from leadline.experiments.runtime.errors import UserError
+
+# These say how much was measured, and are no results.
+COUNTS = ("windows", "documents", "answers", "train_loss")
+MOST = 8
+TABLES, FIGURES = "tables", "figures"  # the folders of what is written
+PRINTERS = {"md": markdown, "csv": comma_separated, "tex": latex}  # the forms of a table, by the ending of its file
+IMAGES = ("svg", "png", "pdf")  # the forms of a figure
+
+
+@dataclass(frozen=True)
+class Section:
+    """One study: its description and records, and the tables, figures and verdicts that are made of them."""
+
+    described: Study
+    stored: tuple[StoredRecord, ...]
+    tables: tuple[Table, ...]
+    drawings: tuple[Drawing, ...]
+    verdicts: tuple[Verdict, ...]
+
+    @property
+    def study(self) -> str:
+        return self.described.study
+
+    @property
+    def title(self) -> str:
+        return self.described.heading
+
+    @property
+    def question(self) -> str:
+        return self.described.question
+
+
+@dataclass(frozen=True)
+class Compiled:
+    """What the records of a folder say, before it is written."""
+
+    sections: tuple[Section, ...]  # of the page, one a study with records, by name
+    verdicts: tuple[Verdict, ...]  # on every claim of these studies
+    # tables of all claims: counts by study, statements with sources, statements with verdicts, counts; empty without claims
+    ledger: tuple[Table, ...]
+    records: tuple[Record, ...]  # that all of it is made from
+    notes: tuple[str, ...]  # what was left out, and why
+    references: str  # BibTeX of every source that is cited
+
+    @property
+    def tables(self) -> tuple[Table, ...]:
+        return (*self.ledger, *(table for section in self.sections for table in section.tables))
+
+
+def compiled(
+    results: Path, digests: Mapping[tuple[str, str], str] | None = None, drawn: Collection[str] | None = None
+) -> Compiled:
+    """Reads the records and studies of a folder, makes tables and figures of them, and judges their claims.
+
+    Args:
+        results: the folder of the records.
+        digests: (study, arm) -> digest, where an arm was recorded with more than one configuration and the one that was asked
+            for is not the last; without it the last recorded one is shown, and a note names the others.
+        drawn: names of the figures that are drawn, which takes longer than all the rest; None for all of them.
+
+    Raises:
+        UserError: if there is no record, or a file of the folder is damaged.
+    """
+    every, left_out = read_records(results)
+    if not every:
+        more = f" (and {len(left_out) - 1} more)" if len(left_out) > 1 else ""
+        remedy = f"{left_out[0]}{more}" if left_out else "run a study first, as in leadline run configs/sinks.toml"
+        raise UserError(f"{results}: there are no records; {remedy}")
+    stored, others = current(every, digests)
+    described = read_studies(results)
+    names = sorted({entry.record.study for entry in stored})
+    notes = [f"{name}: its study.json is missing, so it is not shown; run it again" for name in names if name not in described]
+    studies = {name: described[name] for name in names if name in described}
+    records = [entry.record for entry in stored if entry.record.study in studies]
+    judged = verdicts(studies, records)
+    return Compiled(
+        tuple(_section(study, stored, judged, drawn) for study in studies.values()),
+        tuple(judged),
+        (ledger_table(judged), claims_table(judged), verdicts_table(judged), totals_table(judged)) if judged else (),
+        tuple(records),
+        (*left_out, *others, *notes),
+        bibtex(sources(studies.values(), records)),
+    )
+
+
+def _section(study: Study, stored: Sequence[StoredRecord], judged: Sequence[Verdict], drawn: Collection[str] | None) -> Section:
+    of_study = tuple(entry for entry in stored if entry.record.study == study.study)
+    first, *others = (table(spec, study, of_study) for spec in tables_of(study, of_study))
+    specs = (spec for spec in figures_of(study, of_study) if drawn is None or file_name(study, spec.name) in drawn)
+    drawings = (figure(spec, study, of_study) for spec in specs)
+    return Section(
+        study,
+        of_study,
+        (first, *(other for other in others if other.rows)),
+        tuple(drawing for drawing in drawings if drawing is not None),
+        tuple(verdict for verdict in judged if verdict.study == study.study),
+    )
+
+
+def sources(studies: Iterable[Study], records: Iterable[Record]) -> list[str]:
+    """The keys of the references that claims, published figures and measured quantities cite, each once."""
+    keys = [QUANTITIES[e.quantity].source for r in records for e in r.measurements if e.quantity in QUANTITIES]
+    for study in studies:
+        keys += [claim.source for claim in study.claims]
+        keys += [str(entry["source"]) for arm in study.arms.values() for entry in arm.get("published", ())]
+        keys += [figure.source for spec in study.tables if isinstance(spec.published, tuple) for figure in spec.published]
+    return sorted({key for key in keys if key})
+
+
+def tables_of(study: Study, stored: Sequence[StoredRecord]) -> tuple[TableSpec, ...]:
+    """The tables that the file of a study describes, or one of the first numbers that its records have as a whole."""
+    if study.tables:
+        return study.tables
+    whole = {entry.quantity for item in stored for entry in item.record.measurements if not entry.dims}
+    ordered = [name for name in QUANTITIES if name in whole] + sorted(whole - set(QUANTITIES))
+    columns = [Column(quantity=name) for name in ordered if name not in COUNTS][:MOST]
+    return (TableSpec(title=study.heading, columns=tuple(columns) or (Column(quantity="seconds"),)),)
+
+
+def figures_of(study: Study, stored: Sequence[StoredRecord]) -> tuple[FigureSpec, ...]:
+    """The figures that the file of a study describes; of models that were trained the loss over training."""
+    if study.figures or not any(entry.record.steps for entry in stored):
+        return study.figures
+    title = "How does the held-out loss fall during training?"
+    caption = "Held-out loss of every arm at each measured step."
+    return (FigureSpec(kind="step", name="over_training", title=title, caption=caption, quantities=(Column(quantity="loss"),)),)

@@ -1,0 +1,84 @@
+"""What the records say in three sentences: how the published claims fared, and the largest effect for and against one."""
+
+import math
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from leadline.experiments.config.claim import Claim
+from leadline.experiments.records.evidence import OUTCOMES
+from leadline.experiments.records.over_seeds import count
+from leadline.experiments.records.record import Record
+from leadline.experiments.records.references import cite
+from leadline.experiments.records.verdict import Verdict
+
+SAID = {
+    "holds": ("holds", "hold"),
+    "fails": ("fails", "fail"),
+    "equivalent": ("shows no difference", "show no difference"),
+    "undecided": ("is undecided", "are undecided"),
+    "not testable here": ("cannot be tested at this scale", "cannot be tested at this scale"),
+}
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One sentence, and the verdict that it is about."""
+
+    lead: str  # what kind of finding it is; empty for the sentence of counts
+    text: str
+    verdict: Verdict | None = None
+
+
+def findings(judged: Sequence[Verdict], claims: Mapping[tuple[str, str], Claim], records: Sequence[Record]) -> list[Finding]:
+    """How many published claims have each outcome, the strongest support and the strongest contradiction.
+
+    Where nothing published was measured the statements of the studies themselves take their place. The strongest verdict is
+    that on a ratio whose 95 % interval lies farthest beyond the threshold of its claim: ratios of all quantities compare.
+
+    Args:
+        judged: every verdict.
+        claims: the claims by study and id.
+        records: what was judged.
+
+    Returns:
+        At most three findings; none where nothing was measured.
+    """
+    measured = [verdict for verdict in judged if verdict.outcome != "not measured"]
+    published = [verdict for verdict in measured if not verdict.own]
+    about = published or measured
+    if not about:
+        return []
+    kind = f"{'published ' if published else ''}claim{'s' if len(about) != 1 else ''}"
+    outcomes = Counter(verdict.outcome for verdict in about)
+    parts = [f"{outcomes[name]} {SAID[name][outcomes[name] != 1]}" for name in OUTCOMES if outcomes[name]]
+    said = [Finding("", f"Of {len(about)} {kind} measured here, {_listed(parts)}{_basis(records)}.")]
+    for lead, outcome in (("Strongest support", "holds"), ("Strongest contradiction", "fails")):
+        ratios = [
+            v for v in about if v.outcome == outcome and claims[v.study, v.id].log and claims[v.study, v.id].share is None
+        ]
+        best = max(ratios, key=_beyond, default=None)
+        if best is not None and _beyond(best) > 0:
+            source = "" if best.own else f" ({cite(best.source)})"
+            beyond = f"beyond its threshold by a factor of {math.exp(_beyond(best)):.2g} or more"
+            said.append(Finding(f"{lead}{source}", f"{best.statement.rstrip('.')}: {best.measured}, {beyond}.", best))
+    return said
+
+
+def _listed(parts: Sequence[str]) -> str:
+    return parts[0] if len(parts) == 1 else f"{', '.join(parts[:-1])} and {parts[-1]}"
+
+
+def _basis(records: Sequence[Record]) -> str:
+    """The number and size of the models that the verdicts rest on."""
+    sizes = [record.parameters for record in records if record.steps]
+    if not sizes:
+        return ""
+    low, high = count(min(sizes)), count(max(sizes))
+    return f", judged on {len(sizes):,} trained models of {low if low == high else f'{low} to {high}'} parameters"
+
+
+def _beyond(verdict: Verdict) -> float:
+    """How far an interval of logarithms lies from 0; 0 where the interval holds 0."""
+    low, high = verdict.interval or (0.0, 0.0)
+    return max(low, -high, 0.0)
