@@ -176,7 +176,7 @@ class Pope(Rotating):
     kind: Literal["pope"] = "pope"
 
     def spectrum(self, heads: Heads) -> int:
-        """PoPE has a frequency a channel."""
+        """PoPE has a frequency per channel."""
         return 2 * heads.size
 
 

@@ -85,7 +85,7 @@ class FigureSpec(Frozen):
         dim             the dimension `dim`
         scatter         the quantity `x` against `quantity`, a mark a head and seed, or a record
         bars            the quantity, sorted; a row for every arm, or value of the key `dim`; a mark for each of several lines
-        attention_map   the attention of one sequence, a row an arm and a column a head
+        attention_map   the attention of one sequence, a row per arm and a column per head
     """
 
     # what is on the horizontal axis

@@ -73,7 +73,7 @@ def planned(config: Path, words: Sequence[str]) -> list[tuple[Study, list[Arm]]]
 
 
 def described(plan: Plan) -> list[dict[str, Any]]:
-    """What a run would do, without doing it: one row an arm of every study.
+    """What a run would do, without doing it: one row per arm of every study.
 
     `program` numbers the structures: arms of one number are trained by one program, those with a `start` once the arm that they
     go on from has been.

@@ -16,12 +16,14 @@ DOCS = ROOT / "docs"
 
 
 def verdict(outcome: Outcome, source: str = "", statement: str = "A gate_1 helps.") -> Verdict:
-    return Verdict(statement, statement, source, "Table 1", "", "sinks", "gate: 0.1", outcome, "", 3, None, "")
+    return Verdict("gate", statement, source, "Table 1", "", "sinks", "gate: 0.1", outcome, "", 3, None, "")
 
 
 def test_a_paragraph_counts_outcomes_and_quotes_published_claims_before_own_ones() -> None:
     judged = (verdict("fails"), verdict("holds"), verdict("holds", "gu2025", "A sink forms."), verdict("holds", "gu2025"))
-    described = study("sinks", {"softmax": {}}).model_copy(update={"question": "Is there a sink?"})
+    term = {"quantity": "bos_mass", "arm": "gate"}
+    claim = {"id": "gate", "statement": "A gate helps.", "left": term, "relation": "below", "right": 0.5}
+    described = study("sinks", question="Is there a sink?", claims=[claim], selectors={"gate": {}})
     assert paragraph(Section(described, (), (), (), judged)) == (
         "*Is there a sink?* Of 2 published claims measured here, 2 hold. "
         "**Holds** (Gu et al. 2025, Table 1): A sink forms. Measured: gate: 0.1. "
