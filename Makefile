@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: install reproduce test test-all oracles dist-test lint lock publish clean
+.PHONY: install reproduce test test-all oracles dist-test lint lock publish schema docs clean
 
 install: .venv/installed
 reproduce: install
@@ -31,6 +31,9 @@ lint: .venv/developing
 .venv/developing: .venv/installed requirements-dev.lock
 	$(BIN)/python -m pip install --quiet --require-hashes --requirement requirements-dev.lock
 	touch $@
+.venv/documenting: .venv/installed
+	$(BIN)/python -m pip install --quiet --editable '.[docs]'
+	touch $@
 .venv/comparing: .venv/developing
 	$(BIN)/python -m pip install --quiet --editable '.[oracles]'
 	touch $@
@@ -49,7 +52,13 @@ lock: .venv/installed
 
 # The records of results/ as the README shows them: packed, without checkpoints, and only the arrays that a figure reads.
 publish: install
-	$(BIN)/leadline publish results --into docs/results --text README.md
+	$(BIN)/leadline publish results --into docs/results --text README.md --findings docs/findings.md
+# The schema of configurations for editors, and the page of their keys.
+schema: install
+	$(BIN)/leadline schema --into docs
+# The documentation in site/, to be read from files. Warnings are errors, and nothing is fetched.
+docs: .venv/documenting
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
 
 clean:
-	rm -rf .venv build *.egg-info .pytest_cache .ruff_cache .hypothesis
+	rm -rf .venv build site *.egg-info .pytest_cache .ruff_cache .hypothesis

@@ -35,7 +35,7 @@ def apply_context_parallel(
     Args:
         p: weights.
         tokens: ids of whole texts.
-        tables: one row a layer.
+        tables: one row per layer.
         cfg: the structure.
         padding: True for real tokens.
         measure: what is measured of each layer: a function of the trace of whole texts, and of their tokens.

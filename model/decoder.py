@@ -112,9 +112,9 @@ def apply_decoder(
     Args:
         p: weights.
         tokens: ids.
-        tables: one row a layer.
+        tables: one row per layer.
         cfg: the structure.
-        context: positions, padding and interventions (one row a layer); it has no cache.
+        context: positions, padding and interventions (one row per layer); it has no cache.
         measure: what is measured of each layer.
 
     Returns:
@@ -155,7 +155,7 @@ def extend(
         p: weights.
         cache: of the text so far, stacked over layers.
         tokens: ids.
-        tables: one row a layer.
+        tables: one row per layer.
         cfg: the structure.
         positions: those of `Context`.
 

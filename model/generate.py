@@ -87,7 +87,7 @@ def generate(
         p: weights.
         prompt: ids.
         count: number of tokens.
-        tables: one row a layer.
+        tables: one row per layer.
         cfg: the structure.
         policy: what the caches remember.
         sampling: how tokens are drawn.
@@ -115,7 +115,7 @@ def begin(
     Args:
         p: weights.
         prompt: ids.
-        tables: one row a layer.
+        tables: one row per layer.
         cfg: the structure.
         policy: what the caches remember.
         room: the longest text, where all of it is remembered.

@@ -12,7 +12,7 @@ from leadline.model.mesh import HEADS, on_mesh
 @no_type_check  # JAX rebuilds trees from whatever a transformation leaves: shapes, host arrays, norms
 @struct.dataclass
 class Intervention:
-    """One row a layer. To hide tokens, use `padding` (model.context)."""
+    """One row per layer. To hide tokens, use `padding` (model.context)."""
 
     head: Float[Array, "*L N"]  # multiplies the output of a head: 0 removes it
     forced: Float[Array, "*L N"]  # share of a head's attention that is moved to the first token: 1 puts all of it there

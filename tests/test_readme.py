@@ -1,6 +1,5 @@
-"""The README shows what the records say, and names files that are there."""
+"""The README shows what the records say."""
 
-import re
 from pathlib import Path
 
 import pytest
@@ -10,7 +9,6 @@ from leadline.experiments.publish.export import rewrite, with_tables
 from leadline.experiments.publish.table import markdown
 from leadline.experiments.records.packed import PACKED
 from leadline.experiments.runtime.errors import UserError
-from leadline.experiments.studies.run import planned
 
 ROOT = Path(__file__).parents[1]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
@@ -22,23 +20,6 @@ def test_tables_are_those_of_the_records() -> None:
         pytest.skip("docs/results holds no packed records yet: run make publish")
     tables = {table.name: markdown(table) for table in compiled(results, drawn=()).tables}
     assert with_tables(README, tables) == README, "the records or the tables changed: run make publish"
-
-
-def test_files_that_it_names_exist() -> None:
-    linked = re.findall(r"\]\(([^)#]+)\)", README)
-    configs = re.findall(r"configs/[\w/]+\.toml", README)
-    assert linked
-    assert configs
-    assert [name for name in (*linked, *configs) if not (ROOT / name).exists()] == []
-
-
-def test_its_study_can_be_run(tmp_path: Path) -> None:
-    (written,) = re.findall(r"```toml\n(.*?)```", README, flags=re.DOTALL)
-    path = tmp_path / "my_gate.toml"
-    path.write_text(written, encoding="utf-8")
-    ((study, arms),) = planned(path, [])
-    assert study.study == path.stem
-    assert [arm.name for arm in arms] == ["softmax", "gate"]
 
 
 def test_a_block_is_filled_and_the_rest_is_kept(tmp_path: Path) -> None:

@@ -15,7 +15,7 @@ from leadline.experiments.cli.console import AsJson, begin_jax, complain, print_
 from leadline.experiments.cli.results import claims, compare, measure, publish, report, show
 from leadline.experiments.cli.tokens import app as tokenizer_app
 from leadline.experiments.cli.tokens import tokens
-from leadline.experiments.cli.tools import bench, bound, doctor, generate
+from leadline.experiments.cli.tools import bench, bound, doctor, generate, schema
 from leadline.experiments.runtime.errors import UserError
 
 MISTAKE, FAILURE, STOPPED = 2, 1, 130
@@ -98,7 +98,7 @@ def run(
     )
 
 
-for command in (show, measure, compare, report, claims, publish, generate, bound, tokens, bench, doctor):
+for command in (show, measure, compare, report, claims, publish, generate, bound, tokens, bench, schema, doctor):
     app.command()(command)
 app.add_typer(tokenizer_app, name="tokenizer")
 

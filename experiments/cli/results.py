@@ -124,6 +124,9 @@ def publish(
     folder: Folder = Path("results"),
     into: Annotated[Path, typer.Option("--into", metavar="DIR", help="The folder that is published.")] = Path("docs/results"),
     text: Annotated[Path, typer.Option("--text", metavar="FILE", help="Markdown whose tables are filled.")] = Path("README.md"),
+    page: Annotated[Path, typer.Option("--findings", metavar="FILE", help="Markdown of what was found.")] = Path(
+        "docs/findings.md"
+    ),
     as_json: AsJson = False,
 ) -> None:
     """Pack records, tables and figures for publication."""
@@ -131,7 +134,7 @@ def publish(
 
     from leadline.experiments.publish.export import export
 
-    exported = export(_existing(folder), into, text)
+    exported = export(_existing(folder), into, text, page)
     if as_json:
         print_json(asdict(exported))
         return

@@ -18,7 +18,7 @@ Settings = Annotated[
 
 def tokens(
     texts: Annotated[
-        list[Path] | None, typer.Argument(metavar="[TEXT]...", help="One file a language; without any, sentences in twelve.")
+        list[Path] | None, typer.Argument(metavar="[TEXT]...", help="One file per language; without any, sentences in twelve.")
     ] = None,
     tokenizer: Annotated[
         list[str] | None,

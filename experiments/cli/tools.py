@@ -146,6 +146,26 @@ def _show(case: Any) -> None:
         typer.echo(line)
 
 
+def schema(
+    into: Annotated[
+        Path | None, typer.Option("--into", metavar="DIR", help="Write config.schema.json and config.md there.")
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Print the JSON Schema of configurations."""
+    from leadline.experiments.config.schema_page import documents
+
+    files = documents()
+    if into is None:
+        typer.echo(files["config.schema.json"], nl=False)
+        return
+    into.mkdir(parents=True, exist_ok=True)
+    for name, text in files.items():
+        (into / name).write_text(text, encoding="utf-8")
+    written = [str(into / name) for name in files]
+    print_json({"files": written}) if as_json else typer.echo("\n".join(written))
+
+
 def doctor(as_json: AsJson = False) -> None:
     """Print versions and devices, and what is missing."""
     begin_jax()

@@ -16,10 +16,10 @@ class Term(Frozen):
         { quantity = "perplexity", arm = "rope", at = { extension = "yarn", length = { multiple = 8 } } }
     """
 
-    quantity: str
-    arm: str
-    at: Dims = Field(default_factory=dict)
-    over: "Term | None" = None
+    quantity: str  # a name of leadline.experiments.records.quantities
+    arm: str  # a name of [selectors]
+    at: Dims = Field(default_factory=dict)  # dimensions, as { length = { multiple = 8 } }
+    over: "Term | None" = None  # the term that it is divided by; absent: none
 
     def parts(self) -> Iterator["Term"]:
         """The term itself and those that it is divided by, outermost first."""
@@ -34,9 +34,9 @@ class Condition(Frozen):
     The median over seeds decides, so that one seed of several does not meet it for all.
     """
 
-    term: Term
-    relation: Literal["below", "above"]
-    value: float
+    term: Term  # what is measured
+    relation: Literal["below", "above"]  # to the value
+    value: float  # a number
     reason: str  # what is missing where it is not met, as in "the baseline has no sink"
 
 
@@ -48,34 +48,32 @@ class Claim(Frozen):
         within       bounds[0] <= left <= bounds[1]
         equivalent   |left - factor · right| < delta
 
-    `right` is a term or a number. With `log` both sides are compared as logarithms, as ratios are, and `delta` is a difference
-    of logarithms. A difference that is neither below nor above but within `delta` of 0 is called equivalent. `share` makes it
-    a statement about seeds: the relation holds in more than that share of them, as for outcomes that occur or do not. `needs`
-    gives the smallest scale (a field of the record: parameters, steps, tokens) of the arm of `left`, or of all arms that a
-    `function` takes, at which the statement can be tested. `cases` says how many comparisons there are: "seeds" is one, over
-    seeds; "arms" one for each arm that the selector of `left` matches, all of which must hold. `function` names code for a
-    predicate that no relation says, as `module:function`; it takes the records of all arms that the selector `arms` matches
-    and returns an Evidence (leadline.experiments.records.evidence).
+    With `log`, `delta` is a difference of logarithms. A difference that is neither below nor above but within `delta` of 0 is
+    called equivalent. A `function` takes the place of left and relation: it gets the records of all arms that the selector
+    `arms` matches, and returns an Evidence (leadline.experiments.records.evidence).
     """
 
-    id: str = Field(pattern=r"^[a-z0-9][a-z0-9.-]*$")
-    statement: str = Field(min_length=1)
+    id: str = Field(pattern=r"^[a-z0-9][a-z0-9.-]*$")  # lower case letters, digits, - and .
+    statement: str = Field(min_length=1)  # a sentence that the predicate below decides
     source: str = ""  # a key of the references; absent for a statement of our own
     where: str = ""  # table, figure or section of the source
     published: str = ""  # the published figure
     shown_at: str = ""  # the smallest scale at which it was shown
-    left: Term | None = None
-    relation: Literal["below", "above", "within", "equivalent"] | None = None
-    right: Term | float | None = None
-    factor: float = Field(default=1.0, gt=0)
-    bounds: tuple[float, float] | None = None
-    delta: Annotated[float, Field(gt=0)] | None = None
+    left: Term | None = None  # the left side
+    relation: Literal["below", "above", "within", "equivalent"] | None = None  # between the sides
+    right: Term | float | None = None  # a term or a number
+    factor: float = Field(default=1.0, gt=0)  # of the right side
+    bounds: tuple[float, float] | None = None  # lowest and highest value, for "within"
+    delta: Annotated[float, Field(gt=0)] | None = None  # a difference of this size does not count; "equivalent" needs it
+    # the relation holds in more than this share of the seeds, as for outcomes that occur or do not
     share: Annotated[float, Field(gt=0, lt=1)] | None = None
-    log: bool = False
+    log: bool = False  # both sides are compared as logarithms, as ratios are
+    # comparisons: one over all seeds, or one for each arm that the selector of `left` matches, all of which must hold
     cases: Literal["seeds", "arms"] = "seeds"
-    when: tuple[Condition, ...] = ()
+    when: tuple[Condition, ...] = ()  # preconditions that are measured
+    # the smallest scale of the arm of `left`, or of all arms of `function`, at which the statement can be tested
     needs: dict[Literal["parameters", "steps", "tokens"], float] = Field(default_factory=dict)
-    function: str | None = None
+    function: str | None = None  # code for a predicate that no relation says, as "module:function"
     arms: str = ""  # the selector of what `function` takes
 
     @property

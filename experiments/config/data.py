@@ -43,15 +43,15 @@ Files = Annotated[Literal["stdlib"] | tuple[str, ...], BeforeValidator(_files)]
 class MixturePart(Frozen):
     """One corpus of several; its share of the tokens is its weight over the sum of all weights."""
 
-    corpus: Files
-    weight: float = Field(gt=0)
+    corpus: Files  # as in data.corpus
+    weight: float = Field(gt=0)  # of the corpus
 
 
 class Mixture(Frozen):
     """Corpora by weight, in training and in held-out text."""
 
     kind: Literal["mixture"] = "mixture"
-    parts: tuple[MixturePart, ...] = Field(min_length=1)
+    parts: tuple[MixturePart, ...] = Field(min_length=1)  # the corpora
 
 
 Corpus = Annotated[
@@ -64,31 +64,32 @@ Corpus = Annotated[
 class TextData(Frozen):
     """Documents one behind the other, each ended by EOS; windows are cut without regard to where documents end.
 
-    `held_out` is the share of documents that is held out (experiments/data/text/split.py). Models are measured on windows that
-    a keyed permutation draws from all of them, the same for every arm and seed (experiments/data/text/held_out.py). `bos` is
-    the first token of a window, not of a document: none of its own, BOS, or a random id. Attention sees the whole window,
-    across the ends of documents.
+    Models are measured on held-out windows that a keyed permutation draws, the same for every arm and seed
+    (experiments/data/text/held_out.py). Attention sees the whole window, across the ends of documents.
     """
 
     kind: Literal["text"] = "text"
+    # "stdlib" (sources and documentation of the running Python), a list of files, folders and data sets of the Hub, as
+    # "hub:NAME[:CONFIGURATION[:SPLIT]]", or a mixture
     corpus: Corpus = "stdlib"
-    hub_documents: Positive | None = None  # to read of each data set of the Hub, whose stream may have no end
-    length: Positive
+    hub_documents: Positive | None = None  # to read of each data set of the Hub, whose stream may have no end; absent: all
+    length: Positive  # tokens of a training window
+    # first token of a window, not of a document: BOS, none of its own, or a random id
     bos: Literal["fixed", "absent", "random"] = "absent"
-    held_out: float = Field(default=0.05, gt=0, lt=1)
+    held_out: float = Field(default=0.05, gt=0, lt=1)  # share of documents that is held out
     tokenizer: TokenizerConfig | None = None  # trained on the training text; absent: bytes
 
 
 class BackcopyData(Frozen):
-    """Bigram-Backcopy (Guo et al. 2024); `task_seed` draws the bigram, which all seeds of training share."""
+    """Bigram-Backcopy (Guo et al. 2024)."""
 
     kind: Literal["backcopy"] = "backcopy"
-    vocabulary: int = Field(default=64, ge=2)
-    triggers: Positive = 3
-    length: int = Field(default=64, ge=16)
-    task_seed: int = Field(default=0, ge=0)
+    vocabulary: int = Field(default=64, ge=2)  # number of tokens, without BOS
+    triggers: Positive = 3  # tokens that make the next token a copy of the previous one
+    length: int = Field(default=64, ge=16)  # tokens of a sequence
+    task_seed: int = Field(default=0, ge=0)  # draws the bigram, which all seeds of training share
     zipf: float = Field(default=0.9, ge=0)  # token frequencies fall as rank^-zipf; 0.9 is about that of text
-    bos: Literal["fixed", "absent"] = "fixed"
+    bos: Literal["fixed", "absent"] = "fixed"  # whether a sequence begins with BOS
 
     def problems(self) -> Iterator[str]:
         if self.triggers >= self.vocabulary:
@@ -96,12 +97,12 @@ class BackcopyData(Frozen):
 
 
 class RetrievalData(Frozen):
-    """A mixture of retrieval tasks (experiments/data/retrieval); `shares` are their probabilities, up to a factor."""
+    """A mixture of retrieval tasks (experiments/data/retrieval)."""
 
     kind: Literal["retrieval"] = "retrieval"
-    tasks: tuple[Task, ...] = Field(default=TASKS, min_length=1)
-    shares: tuple[Annotated[float, Field(gt=0)], ...] | None = None  # absent: equal
-    length: Positive
+    tasks: tuple[Task, ...] = Field(default=TASKS, min_length=1)  # each once
+    shares: tuple[Annotated[float, Field(gt=0)], ...] | None = None  # probabilities of the tasks, up to a factor; absent: equal
+    length: Positive  # tokens of a row
     keys: Positive = 128  # ids that name things
     values: int = Field(default=32, ge=DIGITS)  # ids that are looked up, copied, added
     values_per_key: int = Field(default=0, ge=0)  # ids that are looked up by one key alone; 0: all keys share the values
@@ -111,7 +112,7 @@ class RetrievalData(Frozen):
     queries: Positive = 8  # pairs of multi_query
     answers: Positive = 4  # of multi_value
     chains: Positive = 2  # of variable_tracking
-    hops: Positive = 2
+    hops: Positive = 2  # steps of a chain
 
     def problems(self) -> Iterator[str]:
         if len(set(self.tasks)) < len(self.tasks):
@@ -124,11 +125,11 @@ class MixedData(Frozen):
     """Half of the rows are text, half associative recall (experiments/data/recall.py), whose ids follow those of text."""
 
     kind: Literal["mixed"] = "mixed"
-    corpus: Files = "stdlib"
-    hub_documents: Positive | None = None
-    length: int = Field(ge=4, multiple_of=2)
-    held_out: float = Field(default=0.05, gt=0, lt=1)
-    keys: Positive = 128
+    corpus: Files = "stdlib"  # as in text
+    hub_documents: Positive | None = None  # to read of each data set of the Hub; absent: all
+    length: int = Field(ge=4, multiple_of=2)  # tokens of a row
+    held_out: float = Field(default=0.05, gt=0, lt=1)  # share of documents that is held out
+    keys: Positive = 128  # ids that name things
     values: int = Field(default=4, ge=2)  # of each key
 
     def problems(self) -> Iterator[str]:

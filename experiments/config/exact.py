@@ -18,51 +18,52 @@ class BaseBound(Frozen):
     """
 
     kind: Literal["base_bound"] = "base_bound"
-    head_dims: tuple[HeadDim, ...] = Field(default=(128,), min_length=1)
-    lengths: tuple[Positive, ...] = Field(min_length=1)
-    inclusive: bool = False
-    every: Positive = 1
+    head_dims: tuple[HeadDim, ...] = Field(default=(128,), min_length=1)  # channels that RoPE rotates
+    lengths: tuple[Positive, ...] = Field(min_length=1)  # tokens of a context
+    inclusive: bool = False  # the length itself is tested too
+    every: Positive = 1  # distances between those that are tested
 
 
 class Precision(Frozen):
     """How far the rotation angles of RoPE are off in each arithmetic, by position."""
 
     kind: Literal["precision"] = "precision"
-    head_dim: int = Field(default=128, ge=2, multiple_of=2)
-    base: float = Field(default=10000.0, gt=0)
-    lengths: tuple[Positive, ...] = Field(min_length=1)
+    head_dim: int = Field(default=128, ge=2, multiple_of=2)  # channels that RoPE rotates
+    base: float = Field(default=10000.0, gt=0)  # of RoPE
+    lengths: tuple[Positive, ...] = Field(min_length=1)  # tokens of a text
 
 
 class WordPieceComparison(Frozen):
     """WordPiece by each criterion, trained on every n-th document of the standard library."""
 
-    vocabularies: tuple[Positive, ...] = Field(min_length=1)
-    every: int = Field(default=10, ge=2)
+    vocabularies: tuple[Positive, ...] = Field(min_length=1)  # ids, specials included
+    every: int = Field(default=10, ge=2)  # n
 
 
 class Tokens(Frozen):
     """Parallel texts through tokenizers, each written as `leadline tokens --tokenizer` has it."""
 
     kind: Literal["tokens"] = "tokens"
+    # the name of an arm, and its tokenizer as `leadline tokens --tokenizer` has it
     tokenizers: dict[str, str] = Field(min_length=1)
-    texts: Texts = "embedded"
-    reference: str = "eng"
-    window: Positive = 8192
+    texts: Texts = "embedded"  # "embedded", or files and folders, one file per language
+    reference: str = "eng"  # the language that others are measured against
+    window: Positive = 8192  # tokens of a context
     speed_documents: int = Field(default=50, ge=0)  # of the standard library, a megabyte, to time rank vocabularies on
     ranks: str | None = None  # the folder of NAME.tiktoken and NAME.json; absent: tiktoken downloads them
-    wordpiece: WordPieceComparison | None = None
+    wordpiece: WordPieceComparison | None = None  # absent: not compared
 
 
 class Multilingual(Frozen):
     """BPE of parallel texts whose shares in training fall by `halving` from one language to the next, to each exponent."""
 
     kind: Literal["multilingual"] = "multilingual"
-    vocabularies: tuple[Positive, ...] = Field(min_length=1)
+    vocabularies: tuple[Positive, ...] = Field(min_length=1)  # ids, specials included
     exponents: tuple[Annotated[float, Field(ge=0, le=1)], ...] = Field(min_length=1)  # 1: shares as they are, 0: even
-    halving: Factor = 2.0
-    pattern: str = "gpt4"
-    texts: Texts = "embedded"
-    reference: str = "eng"
+    halving: Factor = 2.0  # what the share of a language is divided by from one to the next
+    pattern: str = "gpt4"  # cuts text into words: the name of a pattern, or a regular expression
+    texts: Texts = "embedded"  # "embedded", or files and folders, one file per language
+    reference: str = "eng"  # the language that others are measured against
 
 
 Exact = Annotated[BaseBound | Precision | Tokens | Multilingual, Field(discriminator="kind")]

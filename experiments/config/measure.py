@@ -14,9 +14,9 @@ Lengths = Annotated[tuple[Positive, ...], Field(min_length=1)]
 class SinkRate(Frozen):
     """Sink_k^ε of Gu et al. 2025: share of heads that give token k more than ε of their attention, at T = length."""
 
-    token: Positive = 1
-    epsilon: float = Field(default=0.3, gt=0, lt=1)
-    length: Positive = 64
+    token: Positive = 1  # k, counted from 1
+    epsilon: float = Field(default=0.3, gt=0, lt=1)  # ε
+    length: Positive = 64  # tokens of a text
 
     def problems(self) -> Iterator[str]:
         if self.token > self.length:
@@ -31,69 +31,65 @@ class AblationMeasure(Frozen):
 
 
 class PerplexityMeasure(Frozen):
-    """Windows do not overlap, or with a stride they slide: only the last `stride` targets of each count."""
+    """Perplexity of held-out text by evaluation length, protocol and context extension."""
 
-    lengths: Lengths
-    windows: Positive = 256
-    stride: Positive | None = None  # targets that count in each window; absent: all
-    last: Positive = 64
+    lengths: Lengths  # tokens of a window
+    windows: Positive = 256  # number of windows at each length
+    stride: Positive | None = None  # targets that count in each window; absent: all, and windows do not overlap
+    last: Positive = 64  # positions at the end of a window whose perplexity is given by itself
     extensions: tuple[Extension, ...] = ()  # of the context, besides the model as it was trained
 
 
 class RetrievalMeasure(Frozen):
-    """At every length each task is asked `rows` times at each of `depths` depths, or sizes of copy and addition."""
+    """Accuracy of each task by length and depth."""
 
-    lengths: Lengths
-    depths: int = Field(default=16, ge=8)
-    rows: Positive = 16
+    lengths: Lengths  # tokens of a row
+    depths: int = Field(default=16, ge=8)  # depths at each length, or sizes of copy and addition
+    rows: Positive = 16  # of each task at each depth
 
 
 class RecallMeasure(Frozen):
     """Perplexity of text, and recall by distance, at every length."""
 
-    lengths: Annotated[tuple[Annotated[int, Field(ge=4, multiple_of=2)], ...], Field(min_length=1)]
+    lengths: Annotated[tuple[Annotated[int, Field(ge=4, multiple_of=2)], ...], Field(min_length=1)]  # tokens of a row
     windows: Positive = 256  # of text
     rows: Positive = 512  # of recall
-    last: Positive = 32
+    last: Positive = 32  # positions at the end of a window whose perplexity is given by itself
 
 
 class StreamingMeasure(Frozen):
-    """One stream of held-out text through a cache that keeps its initial tokens and its newest ones (model/cache/ring.py).
-
-    `cache` counts both, as Xiao et al. 2024 do: 4 initial tokens leave a window of cache - 4. `text_positions` are numbers of
-    initial tokens that are measured again with the positions of the text. Of every half-octave of stream positions at most
-    `recomputed` tokens are read again, each by a fresh pass over the last `cache` tokens up to it; one pass serves `stride` of
-    them, so that each has a context of more than cache - stride tokens.
-    """
+    """One stream of held-out text through a cache that keeps its initial tokens and its newest ones (Xiao et al. 2024)."""
 
     tokens: Positive  # of the stream
-    cache: Positive | None = None  # entries; absent: as many as the training length
+    # entries, initial tokens included: 4 of them leave a window of cache - 4; absent: as many as the training length
+    cache: Positive | None = None
+    # numbers of initial tokens, one stream each
     initial_tokens: tuple[Annotated[int, Field(ge=0)], ...] = Field(default=(0, 1, 2, 4, 8), min_length=1)
+    # numbers of initial tokens that are measured again with the positions of the text
     text_positions: tuple[Positive, ...] = (4,)
     full_attention: Positive = 4096  # first tokens of the stream, read with full attention too
+    # most tokens of a half-octave of stream positions that are read again, each by a fresh pass over the last cache tokens
     recomputed: Positive = 2048
-    stride: Positive = 16
+    stride: Positive = 16  # tokens that share such a pass, so that each has a context of more than cache - stride tokens
 
 
 class VocabularyMeasure(Frozen):
     """Bits per byte of the same held-out bytes, whatever the vocabulary, and how the vocabulary is used."""
 
-    bytes: Positive = 262144
+    bytes: Positive = 262144  # of held-out text
 
 
 class Measure(Frozen):
-    """The curves, and each measurement at the end that has a table: [measure.ablation], [measure.perplexity] …
-
-    `functions` are measurements from elsewhere, as `module:function` (leadline.experiments.measure.kinds.plugin).
-    """
+    """The curves, and each measurement at the end that has a table: [measure.ablation], [measure.perplexity] …"""
 
     every: Positive = 100  # steps between points of the curves
     windows: Positive = 256  # held-out windows, or sequences of a task, of each point and of the final numbers
-    sink: SinkRate = SinkRate()
-    ablation: AblationMeasure | None = None
-    perplexity: PerplexityMeasure | None = None
-    retrieval: RetrievalMeasure | None = None
-    recall: RecallMeasure | None = None
-    streaming: StreamingMeasure | None = None
-    vocabulary: VocabularyMeasure | None = None
+    sink: SinkRate = SinkRate()  # the sink rate of the curves and of the final numbers
+    ablation: AblationMeasure | None = None  # layer statistics and interventions; absent: not measured, as for the tables below
+    perplexity: PerplexityMeasure | None = None  # by length, protocol and extension
+    retrieval: RetrievalMeasure | None = None  # by length and depth
+    recall: RecallMeasure | None = None  # by length and distance
+    streaming: StreamingMeasure | None = None  # of one long stream
+    vocabulary: VocabularyMeasure | None = None  # bits per byte
+    # measurements from elsewhere, as "module:function" (leadline.experiments.measure.kinds.plugin)
     functions: tuple[str, ...] = ()

@@ -13,19 +13,23 @@ from leadline.experiments.config.position import Heads, Pope, Position
 
 
 class NoSink(Frozen):
+    """The plain softmax."""
+
     kind: Literal["none"] = "none"
 
 
 class FixedSink(Frozen):
-    """Logit 0 is the softmax off by one, -inf the plain softmax."""
+    """A constant extra logit in the denominator of the softmax."""
 
     kind: Literal["fixed"] = "fixed"
-    logit: float = Field(lt=math.inf, allow_inf_nan=True)
+    logit: float = Field(lt=math.inf, allow_inf_nan=True)  # 0 is the softmax off by one, -inf the plain softmax
 
 
 class LearnedSink(Frozen):
+    """A trained extra logit for each head."""
+
     kind: Literal["learned"] = "learned"
-    logit: float = 0.0  # at the start of training
+    logit: float = 0.0  # where training starts
     rate: float = Field(default=1.0, gt=0)  # times the learning rate of the other weights
 
 
@@ -33,7 +37,7 @@ class KeyBias(Frozen):
     """A learned key for each head before the first token, with a learned value or with value 0 (Gu et al. 2025)."""
 
     kind: Literal["key_bias", "key_value_bias"]
-    dims: Positive | None = None  # first channels of the key that are learned, the others being 0; absent: all
+    dims: Positive | None = None  # the first channels of the key that are learned, the others being 0; absent: all
 
 
 Sink = Annotated[NoSink | FixedSink | LearnedSink | KeyBias, Field(discriminator="kind")]
@@ -42,28 +46,38 @@ Sink = Annotated[NoSink | FixedSink | LearnedSink | KeyBias, Field(discriminator
 
 
 class Softmax(Frozen):
+    """exp(s_j) over the sum of all exp(s_k) and of the exponential of the sink logit."""
+
     kind: Literal["softmax"] = "softmax"
 
 
 class Clipped(Frozen):
+    """The softmax stretched to [low, high] and clipped to [0, 1] (Bondarenko et al. 2023)."""
+
     kind: Literal["clipped"] = "clipped"
-    low: float = Field(default=-0.03, le=0)
-    high: float = Field(default=1.0, ge=1)
+    low: float = Field(default=-0.03, le=0)  # where the stretched softmax begins
+    high: float = Field(default=1.0, ge=1)  # where it ends
 
 
 class Softpick(Frozen):
+    """relu(exp(s_j) - 1) over the sum of all |exp(s_k) - 1| (Zuhri et al. 2025)."""
+
     kind: Literal["softpick"] = "softpick"
 
 
 class Relu(Frozen):
+    """relu(s_j), divided by nothing, by the number of visible keys, or by the sum of all."""
+
     kind: Literal["relu"] = "relu"
-    by: Literal["one", "keys", "sum"] = "keys"  # what the weights are divided by
+    by: Literal["one", "keys", "sum"] = "keys"  # the divisor: 1, the number of visible keys, or the sum
 
 
 class Sigmoid(Frozen):
+    """sigmoid(s_j + bias), each key by itself."""
+
     kind: Literal["sigmoid"] = "sigmoid"
-    bias: float | None = None  # absent: minus the logarithm of the training length
-    normalised: bool = False
+    bias: float | None = None  # added to every score; absent: minus the logarithm of the training length
+    normalised: bool = False  # divide by the sum over all keys
 
 
 Normalizer = Annotated[Softmax | Clipped | Softpick | Relu | Sigmoid, Field(discriminator="kind")]
@@ -73,20 +87,22 @@ Normalizer = Annotated[Softmax | Clipped | Softpick | Relu | Sigmoid, Field(disc
 
 
 class NoGate(Frozen):
+    """No gate."""
+
     kind: Literal["none"] = "none"
 
 
 class Gate(Frozen):
-    """low + (high - low) · σ(…) times what it gates, for each `per`."""
+    """Multiplies what `kind` says by low + (high - low) · activation(x W), x being the input of the layer (Qiu et al. 2025)."""
 
     kind: Literal["output", "value", "key", "query", "projection"]
-    per: Literal["head", "channel", "shared"]
-    activation: Literal["sigmoid", "silu", "tanh"] = "sigmoid"
-    dims: Positive | None = None  # the first channels of the layer input that it sees; absent: all
-    static: bool = False  # it sees no input
-    zero: bool = False  # its weights start at 0; with high = 2 it starts as no gate
-    low: float = 0.0
-    high: float = 1.0
+    per: Literal["head", "channel", "shared"]  # a value for each head, each channel of each head, or each channel of all heads
+    activation: Literal["sigmoid", "silu", "tanh"] = "sigmoid"  # of the gate
+    dims: Positive | None = None  # the first channels of x that the gate sees; absent: all
+    static: bool = False  # the gate sees no input: its values are weights
+    zero: bool = False  # the weights start at 0; with high = 2 the gate starts as no gate
+    low: float = 0.0  # value of a closed gate
+    high: float = 1.0  # value of an open gate
 
     def problems(self) -> Iterator[str]:
         if self.kind == "projection" and self.per != "channel":
@@ -99,28 +115,31 @@ AnyGate = Annotated[NoGate | Gate, Field(discriminator="kind")]
 
 
 class ModelConfig(Frozen):
-    layers: Positive = 2
-    width: Positive = 128
-    heads: Positive = 4
-    kv_heads: Positive | None = None  # absent: as many as heads
-    head_dim: Positive | None = None  # absent: width / heads
-    hidden: Positive | None = None  # absent: 4 · width
-    norm: Literal["rms", "layer"] = "rms"
+    """The sizes and mechanisms of a model."""
+
+    layers: Positive = 2  # number of blocks
+    width: Positive = 128  # channels of the residual stream
+    heads: Positive = 4  # query heads of a layer
+    kv_heads: Positive | None = None  # key and value heads, shared by the query heads (GQA); absent: as many as heads
+    head_dim: Positive | None = None  # channels of a head; absent: width / heads
+    hidden: Positive | None = None  # channels of the feed-forward layer; absent: 4 · width
+    norm: Literal["rms", "layer"] = "rms"  # RMSNorm or LayerNorm
+    # before each sublayer, behind its residual sum, or before and behind it
     norm_placement: Literal["pre", "post", "sandwich"] = "pre"
-    feedforward: Literal["swiglu", "gelu", "relu"] = "swiglu"
-    position: Position
-    normalizer: Normalizer = Softmax()
-    sink: Sink = NoSink()
-    temperature: float = Field(default=1.0, gt=0)  # of the scores
-    soft_cap: float | None = Field(default=None, gt=0)  # c of c · tanh(score / c)
+    feedforward: Literal["swiglu", "gelu", "relu"] = "swiglu"  # the form of the feed-forward layer
+    position: Position  # the position encoding
+    normalizer: Normalizer = Softmax()  # what turns scores into the weights of the values
+    sink: Sink = NoSink()  # what joins the scores without a token: an extra logit, or a learned key
+    temperature: float = Field(default=1.0, gt=0)  # by which scores are divided
+    soft_cap: float | None = Field(default=None, gt=0)  # c of c · tanh(score / c); absent: none
     qk_norm: bool = False  # RMSNorm of queries and keys
-    scalable_softmax: bool = False  # scores times s · ln n, s learned
-    gate: AnyGate = NoGate()
+    scalable_softmax: bool = False  # scores times s · ln n for n visible keys, s learned
+    gate: AnyGate = NoGate()  # a gate on a part of the attention
     window: Positive | None = None  # newest tokens that a query sees; absent: all
-    initial_tokens: Positive | None = None  # first tokens that it sees besides; absent: none
-    tied: bool = True
-    scaled_embedding: bool = False
-    compute_dtype: Literal["float32", "bfloat16"] = "float32"
+    initial_tokens: Positive | None = None  # first tokens that it sees besides the window; absent: none
+    tied: bool = True  # the unembedding is the embedding
+    scaled_embedding: bool = False  # embeddings times sqrt(width)
+    compute_dtype: Literal["float32", "bfloat16"] = "float32"  # of the products; weights are float32
 
     @property
     def head_width(self) -> int:

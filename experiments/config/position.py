@@ -57,8 +57,8 @@ class Encoding(Frozen):
 class Rotating(Encoding):
     """RoPE and its kin: frequencies of a base, which a context extension may scale."""
 
-    base: float = Field(gt=0)  # no default: a base that is missing must be noticed
-    scaling: Scaling = NoScaling()
+    base: float = Field(gt=0)  # b of the frequencies b^(-2i/d); no default: a base that is missing must be noticed
+    scaling: Scaling = NoScaling()  # the context extension
 
     @property
     def table_per(self) -> TablePer:
@@ -79,25 +79,24 @@ class Rotating(Encoding):
 class Temperature(Frozen):
     """Queries of layers without positions are multiplied by 1 + strength · ln(1 + floor((i + 1) / span)) (Llama 4)."""
 
-    strength: float = Field(default=0.1, ge=0)
-    span: Positive = 8192
+    strength: float = Field(default=0.1, ge=0)  # s of the factor 1 + s · ln(1 + floor((i + 1) / span))
+    span: Positive = 8192  # tokens
 
 
 class Rope(Rotating):
-    """`partial` squeezes the whole spectrum into a part of the pairs; `p` (p-RoPE) leaves that part of the spectrum and no
-    frequency below. `nope_every` takes the positions from every n-th layer (iRoPE), `drop_after` from all layers after that
-    part of the training (DroPE). `sections` give each coordinate of the position its pairs (M-RoPE); the tokens stand on a
-    grid with the sizes `grid` of all axes but the first, and [] is a text, where all coordinates are equal."""
+    """Rotary position embedding (Su et al. 2021): pair i of query and key rotates by position · base^(-2i/d)."""
 
     kind: Literal["rope"] = "rope"
-    interleaved: bool = False
-    partial: Part = 1.0
-    p: Part = 1.0
-    nope_every: int | None = Field(default=None, ge=1)
-    temperature: Temperature | None = None
-    drop_after: Part | None = None
+    interleaved: bool = False  # pairs are neighbouring channels, instead of channels i and i + d/2
+    partial: Part = 1.0  # the whole spectrum squeezed into this part of the pairs
+    p: Part = 1.0  # p-RoPE: this part of the spectrum rotates, its lowest frequencies do not
+    nope_every: int | None = Field(default=None, ge=1)  # iRoPE: every n-th layer has no positions; absent: no layer
+    temperature: Temperature | None = None  # of the queries of layers without positions; absent: 1
+    drop_after: Part | None = None  # DroPE: all layers lose their positions after this part of the training
+    # M-RoPE: the pairs that each coordinate of a position has; absent: one coordinate
     sections: tuple[Annotated[int, Field(ge=0)], ...] | None = Field(default=None, min_length=2)
-    interleaved_sections: bool = False
+    interleaved_sections: bool = False  # pairs are dealt to the sections in turn
+    # sizes of all axes but the first of the grid that tokens stand on; []: all coordinates are equal, as in text
     grid: tuple[Positive, ...] = ()
 
     def problems(self) -> Iterator[str]:
@@ -142,9 +141,9 @@ class Axial(Encoding):
     """2-D RoPE and its likes: the channels divided among the axes of a grid, each with its own whole spectrum."""
 
     kind: Literal["axial"] = "axial"
-    base: float = Field(default=100.0, gt=0)
+    base: float = Field(default=100.0, gt=0)  # b of the frequencies of each axis
     grid: tuple[Positive, ...] = Field(min_length=1)  # sizes of all axes but the first
-    interleaved: bool = False
+    interleaved: bool = False  # pairs are neighbouring channels
 
     def rows(self, heads: Heads, lengths: Lengths) -> dict[str, Any]:  # noqa: ARG002
         return {"inverse_frequencies": axial(heads.size, self.base, len(self.grid) + 1)}
@@ -156,8 +155,10 @@ class Axial(Encoding):
 
 
 class XPos(Rotating):
+    """RoPE whose pairs decay with distance, the fast ones sooner (Sun et al. 2022)."""
+
     kind: Literal["xpos"] = "xpos"
-    gamma: float = Field(default=0.4, gt=0)
+    gamma: float = Field(default=0.4, gt=0)  # the decay per scale_base tokens of pair i is (2i/d + gamma) / (1 + gamma)
     scale_base: float = Field(default=512.0, gt=0)  # tokens
 
     def rows(self, heads: Heads, lengths: Lengths) -> dict[str, Any]:
@@ -170,14 +171,18 @@ class XPos(Rotating):
 
 
 class Pope(Rotating):
+    """Content sets magnitudes, position sets angles, with one frequency per channel (Gopalakrishnan et al. 2025)."""
+
     kind: Literal["pope"] = "pope"
 
     def spectrum(self, heads: Heads) -> int:
-        """PoPE has a frequency a channel."""
+        """PoPE has a frequency per channel."""
         return 2 * heads.size
 
 
 class Alibi(Encoding):
+    """Scores minus slope · distance, with a fixed slope for each head (Press et al. 2022)."""
+
     kind: Literal["alibi"] = "alibi"
 
     def rows(self, heads: Heads, lengths: Lengths) -> dict[str, Any]:  # noqa: ARG002
@@ -185,9 +190,11 @@ class Alibi(Encoding):
 
 
 class T5(Encoding):
+    """A trained number for each head and bucket of distances, added to the scores (Raffel et al. 2020)."""
+
     kind: Literal["t5"] = "t5"
-    buckets: int = Field(default=32, ge=2)
-    furthest: Positive = 128  # tokens
+    buckets: int = Field(default=32, ge=2)  # number of buckets
+    furthest: Positive = 128  # tokens; all distances from here on share the last bucket
 
     def problems(self) -> Iterator[str]:
         if self.furthest <= self.buckets // 2:
@@ -200,8 +207,10 @@ class T5(Encoding):
 
 
 class Kerple(Encoding):
+    """A kernel of the distance with two trained numbers for each head, added to the scores (Chi et al. 2022)."""
+
     kind: Literal["kerple"] = "kerple"
-    form: Literal["logarithmic", "power"] = "logarithmic"
+    form: Literal["logarithmic", "power"] = "logarithmic"  # of the kernel
 
     def bias(self) -> "PositionBias":
         from leadline.model.positions import kerple
@@ -210,8 +219,10 @@ class Kerple(Encoding):
 
 
 class Fire(Encoding):
+    """A small network of the distance relative to the position of the query, added to the scores (Li et al. 2024)."""
+
     kind: Literal["fire"] = "fire"
-    hidden: Positive = 32
+    hidden: Positive = 32  # channels of the network
 
     def bias(self) -> "PositionBias":
         from leadline.model.positions import fire
@@ -220,8 +231,10 @@ class Fire(Encoding):
 
 
 class Cope(Encoding):
+    """Positions that count gates of query and key, added to the scores (Golovneva et al. 2024)."""
+
     kind: Literal["cope"] = "cope"
-    positions: int = Field(default=64, ge=2)
+    positions: int = Field(default=64, ge=2)  # how many positions have a vector
 
     def bias(self) -> "PositionBias":
         from leadline.model.positions import cope
@@ -230,20 +243,24 @@ class Cope(Encoding):
 
 
 class Sinusoidal(Encoding):
+    """Sines and cosines of the position, added to the embedding (Vaswani et al. 2017)."""
+
     kind: Literal["sinusoidal"] = "sinusoidal"
 
 
 class LearnedPositions(Encoding):
-    """`capacity` is where the table ends, absent at the training length; what lies beyond that length stays untrained."""
+    """A trained vector for each position, added to the embedding. Positions beyond the training length stay untrained."""
 
     kind: Literal["learned"] = "learned"
-    capacity: Positive | None = None
+    capacity: Positive | None = None  # positions of the table; absent: the training length
 
     def longest(self, heads: Heads, trained: int) -> tuple[float, str]:  # noqa: ARG002
         return float(self.capacity or trained), "learned positions end"
 
 
 class Nope(Encoding):
+    """No position encoding (NoPE)."""
+
     kind: Literal["nope"] = "nope"
 
 

@@ -16,7 +16,7 @@ from leadline.experiments.config.base import Frozen, Positive
 class TrainingLength(Frozen):
     """A dimension in tokens as a multiple of the length that an arm was trained at: `{ multiple = 8 }`."""
 
-    multiple: float = Field(gt=0)
+    multiple: float = Field(gt=0)  # of the training length
 
 
 Dim = TrainingLength | bool | int | float | str
@@ -28,33 +28,29 @@ Selector = dict[str, Any]
 class Published(Frozen):
     """A published figure: of an arm, where it is given in the arm's table, or of the row of a table at some dimensions."""
 
-    text: str
+    text: str  # the figure, as readers see it
     source: str  # a key of the references
     where: str = ""  # table, figure or section
-    at: Dims = Field(default_factory=dict)
+    at: Dims = Field(default_factory=dict)  # dimensions of the row
 
 
 class Column(Frozen):
-    """A quantity at some dimensions; "flops", "parameters", "steps" and "seconds" are also those of the record.
+    """A quantity at some dimensions; "flops", "parameters", "steps" and "seconds" are also those of the record."""
 
-    `each` makes one column of every value of a key. The values of the dimension `over` are repeated measurements, which go
-    into one mean.
-    """
-
-    quantity: str
-    at: Dims = Field(default_factory=dict)
-    each: str | None = None
-    over: str | None = None
+    quantity: str  # a name of leadline.experiments.records.quantities
+    at: Dims = Field(default_factory=dict)  # dimensions, as { length = 1024, extension = "yarn" }
+    each: str | None = None  # a key: one column for each of its values
+    over: str | None = None  # a dimension whose values are repeated measurements, which go into one mean
     heading: str | None = None  # absent: that of the quantity, and its dimensions
     digits: Annotated[int, Field(ge=0)] | None = None  # absent: those of the quantity
-    scientific: bool = False
+    scientific: bool = False  # as in 1.2e-07
 
 
 def _column(value: object) -> object:
     return {"quantity": value} if isinstance(value, str) else value
 
 
-AnyColumn = Annotated[Column, BeforeValidator(_column)]
+AnyColumn = Annotated[Column, BeforeValidator(_column, json_schema_input_type=str | Column)]
 
 
 class TableSpec(Frozen):
@@ -67,14 +63,14 @@ class TableSpec(Frozen):
         columns = [{ quantity = "perplexity", each = "length" }]
     """
 
-    title: str
+    title: str  # above the table
     name: str = ""  # of its files; absent: that of the study
-    rows: tuple[str, ...] = ("arm",)
-    columns: tuple[AnyColumn, ...] = Field(min_length=1)
+    rows: tuple[str, ...] = ("arm",)  # the keys that tell rows apart
+    columns: tuple[AnyColumn, ...] = Field(min_length=1)  # quantities, each a name or a table
     where: Selector = Field(default_factory=dict)  # which arms; absent: all
     labels: tuple[str, ...] = ()  # of the arms, or families, that are shown; absent: all
-    published: bool | tuple[Published, ...] = False  # figures of the arms, or of rows, with their sources
-    notes: tuple[str, ...] = ()
+    published: bool | tuple[Published, ...] = False  # figures of the arms (true), or of rows, with their sources
+    notes: tuple[str, ...] = ()  # below the table
 
 
 class FigureSpec(Frozen):
@@ -89,24 +85,25 @@ class FigureSpec(Frozen):
         dim             the dimension `dim`
         scatter         the quantity `x` against `quantity`, a mark a head and seed, or a record
         bars            the quantity, sorted; a row for every arm, or value of the key `dim`; a mark for each of several lines
-        attention_map   the attention of one sequence, a row an arm and a column a head
+        attention_map   the attention of one sequence, a row per arm and a column per head
     """
 
+    # what is on the horizontal axis
     kind: Literal["length", "step", "value", "layer", "position", "dim", "scatter", "bars", "attention_map"]
     name: str  # of its files
     title: str = ""  # the question that it answers
-    caption: str
-    quantities: tuple[AnyColumn, ...] = Field(min_length=1)
+    caption: str  # below the figure
+    quantities: tuple[AnyColumn, ...] = Field(min_length=1)  # what is on the vertical axis, each a name or a table
     x: str | None = None  # of a scatter and of positions
     key: str | None = None  # of `value`: dotted, as "train.learning_rate"
     dim: str | None = None  # of `dim` and of bars
     at: Dims = Field(default_factory=dict)  # of every quantity
-    lines: tuple[str, ...] = ("arm",)
-    panels: tuple[str, ...] = ()
+    lines: tuple[str, ...] = ("arm",)  # the keys that tell lines, or marks, apart
+    panels: tuple[str, ...] = ()  # the keys that tell panels apart
     relative_to: Dims | None = None  # dimensions of the reading that is subtracted from each
     marks: AnyColumn | None = None  # a quantity in units of the horizontal axis: a dashed line in the colour of its line
     behind: bool = False  # the first line of each panel is grey in the others
-    where: Selector = Field(default_factory=dict)
+    where: Selector = Field(default_factory=dict)  # which arms; absent: all
     labels: tuple[str, ...] = ()  # of the arms, or families, that are shown; absent: all
     log: tuple[Literal["x", "y"], ...] = ()  # absent: where values that are no shares span decades
     columns: Positive = 4  # of panels

@@ -39,16 +39,21 @@ class Extending(Frozen):
 class Dynamic(Extending):
     """An extension whose table depends on the length of a text."""
 
+    # the table follows the length of the whole text, of the text up to each query, or the position of each token
     per: TablePer = "sequence"
 
 
 class NoScaling(Extending):
+    """RoPE as it is."""
+
     kind: Literal["none"] = "none"
 
 
 class PositionInterpolation(Extending):
+    """Position interpolation: every frequency divided by `factor` (Chen et al. 2023)."""
+
     kind: Literal["pi"] = "pi"
-    factor: Factor
+    factor: Factor  # by which the context grows
 
     def scaled(self, d: int, base: float, lengths: Lengths) -> tuple[Table, float]:  # noqa: ARG002
         return frequencies.position_interpolation(d, base, self.factor), 1.0
@@ -63,17 +68,21 @@ class Ntk(Extending):
 
 
 class NtkAware(Ntk):
+    """A larger base, such that the lowest frequency is divided by `factor` and the highest one stays (bloc97 2023)."""
+
     kind: Literal["ntk"] = "ntk"
-    factor: Factor
+    factor: Factor  # by which the context grows
 
     def scaled(self, d: int, base: float, lengths: Lengths) -> tuple[Table, float]:  # noqa: ARG002
         return frequencies.ntk_aware(d, base, self.factor), 1.0
 
 
 class DynamicNtk(Ntk, Dynamic):
+    """NTK-aware scaling by a factor that grows with the length of the text (emozilla 2023)."""
+
     kind: Literal["dynamic_ntk"] = "dynamic_ntk"
     factor: Factor = 1.0  # 1 extends by length / original_length; more extends by more than the text needs
-    original_length: Positive | None = None
+    original_length: Positive | None = None  # tokens; absent: the training length
 
     def scaled(self, d: int, base: float, lengths: Lengths) -> tuple[Table, float]:
         return frequencies.dynamic_ntk(d, base, self.factor, self.original_length or lengths.trained, lengths.text), 1.0
@@ -82,11 +91,11 @@ class DynamicNtk(Ntk, Dynamic):
 class Parts(Extending):
     """The ramp of NTK-by-parts and of YaRN: linear in the number of turns (the paper) or in the pair (its code)."""
 
-    original_length: Positive | None = None
-    beta_fast: float = Field(default=32.0, gt=0)
-    beta_slow: float = Field(default=1.0, gt=0)
-    ramp: Literal["pairs", "rotations"] = "pairs"
-    truncate: bool = True
+    original_length: Positive | None = None  # tokens; absent: the training length
+    beta_fast: float = Field(default=32.0, gt=0)  # rotations within original_length from which a pair stays
+    beta_slow: float = Field(default=1.0, gt=0)  # rotations within original_length up to which a pair is interpolated
+    ramp: Literal["pairs", "rotations"] = "pairs"  # linear in the number of rotations (the paper) or in the pair (its code)
+    truncate: bool = True  # the ends of the ramp are rounded outwards to whole pairs
 
     def problems(self) -> Iterator[str]:
         if self.beta_fast <= self.beta_slow:
@@ -102,20 +111,23 @@ class Parts(Extending):
 
 
 class NtkByParts(Parts):
+    """Low frequencies are interpolated, high ones stay, between them is a ramp (bloc97 2023)."""
+
     kind: Literal["ntk_by_parts"] = "ntk_by_parts"
-    factor: Factor
+    factor: Factor  # by which the context grows
 
     def scaled(self, d: int, base: float, lengths: Lengths) -> tuple[Table, float]:
         return yarn.ntk_by_parts(d, base, self.factor, self.original_length or lengths.trained, **self._ramp), 1.0
 
 
 class Yarn(Parts):
-    """`attention_factor` is the final multiplier of cos and sin, `attention_multiplier` one on top of 0.1 ln(factor) + 1."""
+    """NTK-by-parts and a temperature of the softmax (Peng et al. 2023)."""
 
     kind: Literal["yarn"] = "yarn"
-    factor: Factor
+    factor: Factor  # by which the context grows
+    # the final multiplier of cos and sin; absent: 0.1 ln(factor) + 1
     attention_factor: float | None = Field(default=None, gt=0)
-    attention_multiplier: float | None = Field(default=None, gt=0)
+    attention_multiplier: float | None = Field(default=None, gt=0)  # on top of 0.1 ln(factor) + 1
 
     def problems(self) -> Iterator[str]:
         yield from super().problems()
@@ -129,6 +141,8 @@ class Yarn(Parts):
 
 
 class DynamicYarn(Parts, Dynamic):
+    """YaRN by a factor that grows with the length of the text."""
+
     kind: Literal["dynamic_yarn"] = "dynamic_yarn"
 
     def scaled(self, d: int, base: float, lengths: Lengths) -> tuple[Table, float]:
@@ -138,11 +152,14 @@ class DynamicYarn(Parts, Dynamic):
 
 
 class Llama3(Extending):
+    """The context extension of Llama 3.1: a ramp in rotations, without a temperature (Grattafiori et al. 2024)."""
+
     kind: Literal["llama3"] = "llama3"
-    factor: Factor
-    original_length: Positive | None = None
+    factor: Factor  # by which the context grows
+    original_length: Positive | None = None  # tokens; absent: the training length
+    # rotations within original_length up to which a pair is interpolated
     low_frequency_factor: float = Field(default=1.0, gt=0)
-    high_frequency_factor: float = Field(default=4.0, gt=0)
+    high_frequency_factor: float = Field(default=4.0, gt=0)  # rotations within original_length from which a pair stays
 
     def problems(self) -> Iterator[str]:
         if self.high_frequency_factor <= self.low_frequency_factor:
@@ -155,13 +172,14 @@ class Llama3(Extending):
 
 
 class LongRope(Dynamic):
-    """One factor a pair: `short` up to `original_length`, `long` in longer texts. `factor` sets the attention factor."""
+    """One searched factor per pair: `short` for texts up to `original_length`, `long` for longer ones (Ding et al. 2024)."""
 
     kind: Literal["longrope"] = "longrope"
-    short: tuple[Annotated[float, Field(gt=0)], ...]
-    long: tuple[Annotated[float, Field(gt=0)], ...]
-    factor: Factor
-    original_length: Positive | None = None
+    short: tuple[Annotated[float, Field(gt=0)], ...]  # a factor per pair for texts of at most original_length tokens
+    long: tuple[Annotated[float, Field(gt=0)], ...]  # a factor per pair for longer texts
+    factor: Factor  # by which the context grows; it sets the attention factor
+    original_length: Positive | None = None  # tokens; absent: the training length
+    # the final multiplier of cos and sin; absent: sqrt(1 + ln(factor) / ln(original_length))
     attention_factor: float | None = Field(default=None, gt=0)
 
     def scaled(self, d: int, base: float, lengths: Lengths) -> tuple[Table, float]:

@@ -96,27 +96,27 @@ class Settings(Frozen):
 
 
 class Study(Frozen):
-    """Either models that are trained, or what `exact` computes; each with its tables, figures and claims.
+    """Either models that are trained, or what `exact` computes; each with its tables, figures and claims."""
 
-    `selectors` name configurations of arms for the claims: what an arm is, whatever it is called.
-    """
-
-    study: Name
-    title: str = ""
-    question: str = ""
-    seeds: Seeds = (0, 1, 2)
-    model: ModelConfig | None = None
-    data: Data | None = None
-    train: TrainConfig | None = None
-    measure: Measure = Measure()
-    exact: Exact | None = None
+    study: Name  # the name of the study, and of its folder
+    title: str = ""  # heading; absent: the name
+    question: str = ""  # what the study asks
+    seeds: Seeds = (0, 1, 2)  # each trains every arm once
+    model: ModelConfig | None = None  # the model of every arm
+    data: Data | None = None  # what every arm is trained on
+    train: TrainConfig | None = None  # how every arm is trained
+    measure: Measure = Measure()  # what is measured of every arm
+    exact: Exact | None = None  # what is computed instead of training
+    # by name, what an arm changes; absent: one arm without changes
     arms: dict[str, dict[str, Any]] = Field(default_factory=dict)
     only: tuple[str, ...] = ()  # the arms to run, with those that they start from; all where it is empty
+    # dotted keys, each with a list of values: every arm is run with every combination
     sweep: Annotated[dict[str, Swept], BeforeValidator(_dotted)] = Field(default_factory=dict)
+    # by name, the dotted keys of a configuration and the values that claims want them to have
     selectors: dict[str, Selector] = Field(default_factory=dict)
-    tables: tuple[TableSpec, ...] = ()
-    figures: tuple[FigureSpec, ...] = ()
-    claims: tuple[Claim, ...] = ()
+    tables: tuple[TableSpec, ...] = ()  # of the records
+    figures: tuple[FigureSpec, ...] = ()  # of the records
+    claims: tuple[Claim, ...] = ()  # statements that the records decide
 
     @property
     def heading(self) -> str:
@@ -149,10 +149,10 @@ class Start(Frozen):
 class Arm(Settings):
     """One row of a table: a name and everything that training and measuring it needs."""
 
-    name: Name
-    label: str = ""
-    published: tuple[Published, ...] = ()
-    start: Start | None = None  # absent: from fresh weights
+    name: Name  # of the arm, and of its folder
+    label: str = ""  # what readers see; absent: the name
+    published: tuple[Published, ...] = ()  # published figures that stand beside those of the arm
+    start: Start | None = None  # the arm of the study that training goes on from; absent: fresh weights
 
     @property
     def original_length(self) -> int:

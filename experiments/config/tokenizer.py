@@ -14,48 +14,48 @@ class Words(Frozen):
     """Word level: the words of the training text, the most frequent where there are more than fit; others are UNK."""
 
     kind: Literal["word"] = "word"
-    vocabulary: Size
-    pattern: str = "words"
-    normalization: tuple[Step, ...] = ()
+    vocabulary: Size  # ids, specials included
+    pattern: str = "words"  # cuts text into words: the name of a pattern, or a regular expression
+    normalization: tuple[Step, ...] = ()  # steps before the text is cut
 
 
 class Characters(Frozen):
     """The characters of the training text; others are UNK."""
 
     kind: Literal["character"] = "character"
-    vocabulary: Size
-    normalization: tuple[Step, ...] = ()
+    vocabulary: Size  # ids, specials included
+    normalization: tuple[Step, ...] = ()  # steps before the text is cut
 
 
 class Bpe(Frozen):
     """Byte-pair encoding, of bytes (every text is known) or of characters with an end-of-word marker."""
 
     kind: Literal["bpe"] = "bpe"
-    vocabulary: Size
-    alphabet: Literal["bytes", "characters"] = "bytes"
-    pattern: str = "gpt4"
-    single_digits: bool = False
-    normalization: tuple[Step, ...] = ()
+    vocabulary: Size  # ids, specials included
+    alphabet: Literal["bytes", "characters"] = "bytes"  # what merges begin with
+    pattern: str = "gpt4"  # cuts text into words: the name of a pattern, or a regular expression
+    single_digits: bool = False  # every digit is a word of its own
+    normalization: tuple[Step, ...] = ()  # steps before the text is cut
 
 
 class WordPiece(Frozen):
     """WordPiece by one of the three criteria of `tokenization/wordpiece/training.py`; libraries train by frequency."""
 
     kind: Literal["wordpiece"] = "wordpiece"
-    vocabulary: Size
-    criterion: Literal["frequency", "ratio", "likelihood_gain"] = "ratio"
-    pattern: str = "words"
-    normalization: tuple[Step, ...] = ()
+    vocabulary: Size  # ids, specials included
+    criterion: Literal["frequency", "ratio", "likelihood_gain"] = "ratio"  # which pair is joined next
+    pattern: str = "words"  # cuts text into words: the name of a pattern, or a regular expression
+    normalization: tuple[Step, ...] = ()  # steps before the text is cut
 
 
 class Unigram(Frozen):
     """A unigram model over pieces, trained by EM and pruned to its size; characters that it has not seen become bytes."""
 
     kind: Literal["unigram"] = "unigram"
-    vocabulary: Size
-    byte_fallback: bool = True
-    pattern: str = "gpt4"
-    normalization: tuple[Step, ...] = ()
+    vocabulary: Size  # ids, specials included
+    byte_fallback: bool = True  # unknown characters become bytes, instead of UNK
+    pattern: str = "gpt4"  # cuts text into words: the name of a pattern, or a regular expression
+    normalization: tuple[Step, ...] = ()  # steps before the text is cut
 
 
 TokenizerConfig = Annotated[Words | Characters | Bpe | WordPiece | Unigram, Field(discriminator="kind")]

@@ -76,7 +76,7 @@ def early_decoding(
         decode: final norm and unembedding, to logits.
 
     Returns:
-        One number a layer, the last of which is 0. A token that the last layer rules out (logit -inf) adds nothing; a token
+        One number per layer, the last of which is 0. A token that the last layer rules out (logit -inf) adds nothing; a token
         that only an earlier layer rules out makes that layer's number infinite.
     """
 

@@ -1,13 +1,21 @@
-"""The published form of results: packed records, a file of tables a study, the figures of a text, and the tables in it."""
+"""The published form of results: packed records, tables, figures, a page of findings, and the tables in a text."""
 
+import io
+import os
 import re
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from PIL import Image
+
+from leadline.experiments.config.report import FigureSpec
+from leadline.experiments.config.study import Study
 from leadline.experiments.publish.contents import FIGURES, TABLES, compiled
 from leadline.experiments.publish.figures import arrays_read
+from leadline.experiments.publish.findings_page import findings_page
 from leadline.experiments.publish.report import write_contents
+from leadline.experiments.publish.shown import file_name
 from leadline.experiments.publish.table import markdown
 from leadline.experiments.records.json_file import reason, seal, unseal, write_whole
 from leadline.experiments.records.packed import write_packed
@@ -31,16 +39,18 @@ class Exported:
     notes: tuple[str, ...]
 
 
-def export(results: Path, into: Path, text: Path) -> Exported:
-    """Packs every study of a results folder into another one, rebuilds tables and figures there, and fills a text's tables.
+def export(results: Path, into: Path, text: Path, page: Path) -> Exported:
+    """Packs every study of a results folder into another one, rebuilds tables and figures there, and fills a text and a page.
 
-    Records that were published before stay unless their study is packed anew. Of arrays only those are kept that a figure of
-    their study reads, of figures only those that the text links to.
+    Records that were published before stay unless their study is packed anew; nothing is packed where both folders are the
+    same. Of arrays only those are kept that a figure of their study reads, of figures only one of each study and those that
+    the text links to.
 
     Args:
         results: the folder of the records.
         into: the folder that is published.
-        text: a Markdown file, as README.md: it says which figures are shown, and its blocks of tables are filled.
+        text: a Markdown file, as README.md, whose blocks of tables are filled.
+        page: where what each study found is written, as Markdown.
 
     Raises:
         UserError: if there are no records, a file cannot be read or written, or the folder exceeds 4 MiB or 100 files.
@@ -50,16 +60,19 @@ def export(results: Path, into: Path, text: Path) -> Exported:
         raise UserError(f"{results}: there are no records to publish")
     studies = read_studies(results)
     names = sorted({entry.record.study for entry in records} & set(studies))
-    for name in names:
+    for name in names if results.resolve() != into.resolve() else ():
         notes += [note for note in pack(results, name, into, arrays_read(studies[name])) if note not in notes]
-    contents = compiled(into, drawn=set(re.findall(rf"{FIGURES}/([\w.=+-]+)\.png", _read(text))))
+    shown = {file_name(study, answer.name) for study in read_studies(into).values() if (answer := _answer(study)) is not None}
+    contents = compiled(into, drawn=shown | set(re.findall(rf"{FIGURES}/([\w.=+-]+)\.png", _read(text))))
     try:
         for path in (*into.glob(f"{TABLES}/*"), *into.glob(f"{FIGURES}/*")):
             path.unlink()
-        write_contents(contents, into, (), ("png",))
+        for path in write_contents(contents, into, (), ("png",))[1]:
+            path.write_bytes(_with_palette(path.read_bytes()))
         of_study = {section.study: section.tables for section in contents.sections}
         for name, tables in ({table.name: (table,) for table in contents.ledger} | of_study).items():
             (into / TABLES / f"{name}.md").write_text("\n".join(map(markdown, tables)), encoding="utf-8")
+        write_whole(page, findings_page(contents, shown, Path(os.path.relpath(into, page.parent)).as_posix()).encode())
     except OSError as error:
         raise UserError(f"{into}: cannot write the published form ({reason(error)})") from error
     rewrite(text, {table.name: markdown(table) for table in contents.tables})
@@ -68,6 +81,18 @@ def export(results: Path, into: Path, text: Path) -> Exported:
     if size > MOST_BYTES or len(files) > MOST_FILES:
         raise UserError(f"{into}: {len(files)} files of {size:,} bytes exceed {MOST_FILES} files or {MOST_BYTES:,} bytes")
     return Exported(tuple(names), len(files), size, (*notes, *contents.notes))
+
+
+def _answer(study: Study) -> FigureSpec | None:
+    """The figure of a study that findings show: the first that is not about training, if there is any; None without figures."""
+    return next((spec for spec in study.figures if spec.kind != "step"), study.figures[0] if study.figures else None)
+
+
+def _with_palette(png: bytes) -> bytes:
+    """The picture in 256 colours, in about a third of its bytes."""
+    picture = io.BytesIO()
+    Image.open(io.BytesIO(png)).convert("RGB").quantize(256, dither=Image.Dither.NONE).save(picture, "PNG", optimize=True)
+    return picture.getvalue()
 
 
 def pack(results: Path, study: str, into: Path, quantities: Collection[str]) -> list[str]:

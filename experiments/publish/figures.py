@@ -125,7 +125,7 @@ def _arrays(column: Column, spec: FigureSpec, entry: StoredRecord) -> Float[np.n
 
 
 def _map(spec: FigureSpec, chosen: Shown) -> Figure | None:
-    """The attention of the first seed, a row an arm."""
+    """The attention of the first seed, a row per arm."""
     maps: dict[str, dict[str, Float[np.ndarray, "T T"]]] = {}
     for entry in sorted(chosen.finished, key=lambda entry: (chosen.place(("arm",), (entry.record.arm,)), entry.record.seed)):
         label = chosen.label(spec.lines, chosen.key(spec.lines, entry.record, {}))

@@ -53,6 +53,12 @@ def ledger_table(judged: Sequence[Verdict]) -> Table:
     return Table("Claims by study", "ledger", ("statements", "study", *OUTCOMES), tuple(rows))
 
 
+def totals_table(judged: Sequence[Verdict]) -> Table:
+    """How many claims of all studies have each outcome: published statements, and our own."""
+    rows = tuple((kind, *counts) for kind, study, *counts in ledger_table(judged).rows if study == "all")
+    return Table("Claims", "totals", ("statements", *OUTCOMES), rows)
+
+
 def published(verdict: Verdict) -> str:
     """The published figure with its source and the place in it: `18.18 % → 0.00 % (Gu et al. 2025, Table 4)`."""
     if verdict.own:

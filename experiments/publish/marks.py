@@ -77,7 +77,7 @@ def scatter(series: Mapping[str, Float[np.ndarray, "2 P"]], x: Axis, y: Axis) ->
 
 
 def attention_maps(rows: Mapping[str, Mapping[str, Float[np.ndarray, "T T"]]], columns: int) -> Figure:
-    """Attention matrices, query down and key across, a row an arm and a column a head; masked pairs are grey.
+    """Attention matrices, query down and key across, a row per arm and a column per head; masked pairs are grey.
 
     Arms with one map each stand beside each other, `columns` in a row.
     """

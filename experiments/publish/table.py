@@ -37,18 +37,19 @@ class Table:
         return [any(isinstance(row[column], Statistic) for row in self.rows) for column in range(len(self.columns))]
 
 
-def _markdown_text(text: str) -> str:
+def markdown_text(text: str) -> str:
+    """Text in one line, with everything escaped that Markdown would read as a mark."""
     return re.sub(r"([\\|*`<\[\]_])", r"\\\1", " ".join(text.split()))
 
 
 def markdown(table: Table) -> str:
     """A table of GitHub's Markdown under a bold title; the notes follow as a list."""
     rules = ["---:" if numeric else "---" for numeric in table.numeric]
-    lines = [[_markdown_text(title) for title in table.columns], rules]
-    lines += [[_markdown_text(str(cell)) for cell in row] for row in table.rows]
+    lines = [[markdown_text(title) for title in table.columns], rules]
+    lines += [[markdown_text(str(cell)) for cell in row] for row in table.rows]
     body = "\n".join(f"| {' | '.join(line)} |" for line in lines)
-    notes = "".join(f"\n- {_markdown_text(note)}" for note in table.notes)
-    return f"**{_markdown_text(table.title)}**\n\n{body}\n{notes}\n" if notes else f"**{table.title}**\n\n{body}\n"
+    notes = "".join(f"\n- {markdown_text(note)}" for note in table.notes)
+    return f"**{markdown_text(table.title)}**\n\n{body}\n{notes}\n" if notes else f"**{table.title}**\n\n{body}\n"
 
 
 def _csv_cells(cell: Cell, numeric: bool) -> list[str]:

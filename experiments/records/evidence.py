@@ -28,7 +28,7 @@ class Evidence:
     """What the records say of one statement."""
 
     measured: str  # the measured figures, for readers
-    margins: tuple[float, ...]  # one number a seed, or a case where `exact`; positive where it supports the statement
+    margins: tuple[float, ...]  # one number per seed, or a case where `exact`; positive where it supports the statement
     exact: bool = False  # computed without chance, so that the signs alone decide
     unmet: str = ""  # what is missing where a precondition is not met; empty where all are
 

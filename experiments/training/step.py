@@ -59,7 +59,7 @@ def values_of(model: ModelConfig, train: TrainConfig, tables: PositionTables, te
     Args:
         model: its mechanisms.
         train: its optimiser.
-        tables: its positions and attention hyperparameters, one row a layer.
+        tables: its positions and attention hyperparameters, one row per layer.
         text: which of the held-out texts of its group it is measured on.
     """
     logit, rate = sink_logit(model)

@@ -25,14 +25,14 @@ class GateConfig:
     Attributes:
         where: on the output of attention (G1 of the paper), on the values (G2), keys (G3) or queries (G4), before they are
             rotated, or behind the output projection (G5), where it has D channels and no heads.
-        per: one gate a head, one a channel of each head, or one a channel that all heads share.
+        per: one gate per head, one per channel of each head, or one per channel that all heads share.
         activation: of the scores.
         dims: number of first channels of the layer input that the gate sees; None is all.
         static: whether the gate sees no input, so that the gate itself is learned.
         zero: whether its weights start at 0, so that σ starts at 1/2 and 2σ as no gate.
 
     Raises:
-        ValueError: for a gate a head on the projection, and a static gate with `dims`.
+        ValueError: for a gate per head on the projection, and a static gate with `dims`.
     """
 
     where: Where = "output"
@@ -99,7 +99,7 @@ def gate_scores(x: Float[Array, "B T D"], w: Float[Array, "..."], cfg: GateConfi
 
 
 def apply_gate(y: Float[Array, "B T *N H"], scores: GateScores, per: Per) -> Float[Array, "B T *N H"]:
-    """y ⊙ gate. A gate a head is broadcast over its channels, a shared one over the heads."""
+    """y ⊙ gate. A gate per head is broadcast over its channels, a shared one over the heads."""
     match per:
         case "head":
             scores = scores[..., None]

@@ -10,7 +10,7 @@ from jaxtyping import Array, Float
 @no_type_check  # JAX rebuilds trees from whatever a transformation leaves: shapes, host arrays, norms
 @struct.dataclass
 class Hyperparameters:
-    """One row a layer. A block ignores the values of mechanisms that it does not have."""
+    """One row per layer. A block ignores the values of mechanisms that it does not have."""
 
     scale: Float[Array, "*L"]  # multiplies q·k / sqrt(H): 1 / temperature
     cap: Float[Array, "*L"]  # of the soft cap of the scores

@@ -1,4 +1,4 @@
-"""T5's relative position bias: one trained number a head for every bucket of distances."""
+"""T5's relative position bias: one trained number per head for every bucket of distances."""
 
 from dataclasses import dataclass
 from typing import no_type_check

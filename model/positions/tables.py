@@ -17,7 +17,7 @@ from leadline.model.positions.angles import Frequencies, fixed_point
 @no_type_check  # JAX rebuilds trees from whatever a transformation leaves: shapes, host arrays, norms
 @struct.dataclass
 class PositionTables:
-    """One row a layer. Every variant of RoPE, NoPE, xPos, ALiBi, a temperature and a window differ in these numbers only.
+    """One row per layer. Every variant of RoPE, NoPE, xPos, ALiBi, a temperature and a window differ in these numbers only.
 
     `*T` is empty, or the positions of a text where the table depends on them (model.block, `table_per`).
     """

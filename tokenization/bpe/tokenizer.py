@@ -208,7 +208,10 @@ def train_bpe(
     Args:
         documents: Each is read once, and no word crosses from one into the next.
         vocabulary_size: The number of ids, specials included.
-        unit, pattern, single_digits, normalization: Fields of the tokenizer.
+        unit: A field of the tokenizer, as are the following.
+        pattern: Cuts texts into words.
+        single_digits: Whether every digit is a word of its own.
+        normalization: Steps before texts are cut.
 
     Raises:
         ValueError: As `word_counts` and `train_merges`.
@@ -232,7 +235,10 @@ def train_bpe_on_counts(
     Args:
         words: How often each word occurs, as `word_counts` counts with the same settings.
         vocabulary_size: The number of ids, specials included.
-        unit, pattern, single_digits, normalization: Fields of the tokenizer.
+        unit: A field of the tokenizer, as are the following.
+        pattern: Cuts texts into words.
+        single_digits: Whether every digit is a word of its own.
+        normalization: Steps before texts are cut.
 
     Raises:
         ValueError: As `train_merges`.

@@ -62,9 +62,17 @@ def train_unigram(
     Args:
         texts: The training texts.
         size: The number of ids, specials and bytes included.
-        m_step, longest_piece, seed_size, shrinking_factor, sub_iterations: As `training_rounds`; ten seeds for each id by
-            default.
-        byte_fallback, escape, dummy_prefix, pattern, single_digits, normalization: Fields of the tokenizer.
+        m_step: As in `training_rounds`.
+        byte_fallback: A field of the tokenizer, as are the following five.
+        escape: Whether spaces become a visible sign.
+        dummy_prefix: Whether a text begins with a space.
+        pattern: Cuts texts into words.
+        single_digits: Whether every digit is a word of its own.
+        normalization: Steps before texts are cut.
+        longest_piece: As in `training_rounds`, as are the following.
+        seed_size: Pieces to begin with; ten for each id by default.
+        shrinking_factor: Share of the pieces that a round keeps.
+        sub_iterations: Of EM in each round.
 
     Returns:
         The tokenizer, whose pieces descend by probability, and all rounds.

@@ -88,7 +88,10 @@ def train_wordpiece(
         criterion: Which pair is merged next.
         minimum_count: A pair that occurs less often is not merged. By "ratio" a pair whose parts occur once, and together, has
             the greatest possible score, so without such a bound rare words are learned first.
-        pattern, single_digits, normalization, longest_word: Fields of the tokenizer. Longer words are not trained on.
+        pattern: A field of the tokenizer, as are the following. It cuts texts into words.
+        single_digits: Whether every digit is a word of its own.
+        normalization: Steps before texts are cut.
+        longest_word: In characters. Longer words are not trained on.
 
     Raises:
         ValueError: The size has no room for every character, or as `word_counts`.

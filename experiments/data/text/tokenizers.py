@@ -166,7 +166,7 @@ def train_and_save(
 
 def traced(
     paths: Sequence[Path], text: str | None, kind: str, vocabulary: int | None, steps: int, settings: Sequence[str]
-) -> list[dict[str, str | float]]:
+) -> list[dict[str, str | int | float]]:
     """One row per step of training, at most `steps`; each is named by its columns.
 
     Raises:

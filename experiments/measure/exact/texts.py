@@ -32,7 +32,7 @@ def texts_of(paths: str | Sequence[str | Path], reference: str) -> dict[str, str
     """Parallel texts by language: those of LANGUAGES in their order, then the others by name.
 
     Args:
-        paths: "embedded", or files and folders with one file a language.
+        paths: "embedded", or files and folders with one file per language.
         reference: a language that must be among them.
 
     Raises:

@@ -68,7 +68,7 @@ def test_the_published_form_has_packed_records_shown_figures_and_filled_tables(p
     )
     (into / "tables").mkdir(parents=True)
     (into / "tables" / "stale.md").write_text("")
-    exported = export(published[0], into, text)
+    exported = export(published[0], into, text, tmp_path / "findings.md")
     files = {str(path.relative_to(into)) for path in into.rglob("*") if path.is_file()}
     assert {"sinks/records.jsonl.gz", "sinks/study.json", "tables/sinks.md", "figures/sinks_maps.png"} <= files
     assert not {"tables/stale.md", "figures/sinks_over_training.png", "index.html"} & files
@@ -78,4 +78,4 @@ def test_the_published_form_has_packed_records_shown_figures_and_filled_tables(p
     assert {key.quantity for stored in records for key in stored.arrays()} == {"attention_map"}
     assert notes == []
     with pytest.raises(UserError, match="no records to publish"):
-        export(tmp_path / "none", into, text)
+        export(tmp_path / "none", into, text, tmp_path / "findings.md")

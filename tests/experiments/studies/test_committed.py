@@ -8,10 +8,14 @@ from leadline.experiments.data.source import vocabulary_size
 from leadline.experiments.training.group import structure
 from tests.experiments.committed import COMMITTED, CONFIGS
 
+SCHEMA = CONFIGS.parent / "docs" / "config.schema.json"
 
-def test_a_file_begins_with_a_comment_and_has_arms_of_different_names() -> None:
+
+def test_a_file_begins_with_its_schema_and_a_comment_and_has_arms_of_different_names() -> None:
     for path, study in COMMITTED:
-        assert path.read_text(encoding="utf-8").startswith("# "), path
+        directive, comment = path.read_text(encoding="utf-8").splitlines()[:2]
+        assert (path.parent / directive.removeprefix("#:schema ")).resolve() == SCHEMA, path
+        assert comment.startswith("# "), path
         names = ["computed"] if study.exact is not None else [arm.name for arm in arms_of(study, path)]
         assert len(set(names)) == len(names) >= 1, path
 

@@ -1,0 +1,60 @@
+"""What each study found, in Markdown: a paragraph, a figure and a table, all from records."""
+
+from collections.abc import Collection
+
+from leadline.experiments.publish.contents import FIGURES, TABLES, Compiled, Section
+from leadline.experiments.publish.findings import findings
+from leadline.experiments.publish.table import markdown, markdown_text
+from leadline.experiments.records.references import cite
+
+INTRODUCTION = """# Findings
+
+Each section answers the question of one study with the verdicts on its statements, a figure and a table. All of it is computed
+from the records by `leadline publish`. A statement *holds* (*fails*) where the 95 % interval of its margin over the seeds lies
+above (below) zero, is *equivalent* where that interval lies within a stated difference of zero, and is *undecided* otherwise.
+It is *not testable here* where a precondition is not met, such as a sink in the baseline, and *not measured* without records of
+the configuration that it speaks of. The models are tiny, and a verdict speaks of their scale alone.
+"""
+
+
+def findings_page(contents: Compiled, shown: Collection[str], results: str) -> str:
+    """The page of all studies.
+
+    Args:
+        contents: what the records say.
+        shown: the names of the figures that the page shows, one per study.
+        results: the folder of the published tables and figures, relative to the page.
+    """
+    tables = "".join(f"\n{markdown(table)}" for table in contents.ledger[:1])
+    links = f"[All verdicts]({results}/{TABLES}/claims.md) with sources, intervals and scales.\n"
+    return "\n".join([INTRODUCTION + tables, links, *(_section(section, shown, results) for section in contents.sections)])
+
+
+def _section(section: Section, shown: Collection[str], results: str) -> str:
+    parts = [f"## {markdown_text(section.title)}", paragraph(section)]
+    for drawing in (drawing for drawing in section.drawings if drawing.name in shown):
+        caption = markdown_text(drawing.caption)
+        parts.append(f"![{caption}]({results}/{FIGURES}/{drawing.name}.png)\n*{caption}*")
+    parts.append(markdown(section.tables[0]).strip())
+    parts.append(f"[All tables of this study]({results}/{TABLES}/{section.study}.md)\n")
+    return "\n\n".join(parts)
+
+
+def paragraph(section: Section) -> str:
+    """The question of a study, how many of its claims have each outcome, and the first that holds and the first that fails.
+
+    Published claims come before those of our own.
+    """
+    claims = {(section.study, claim.id): claim for claim in section.described.claims}
+    records = [entry.record for entry in section.stored]
+    sentences = [f"*{markdown_text(section.question)}*"] if section.question else []
+    sentences += [finding.text for finding in findings(section.verdicts, claims, records)[:1]]
+    for outcome in ("holds", "fails"):
+        quoted = sorted(
+            (verdict for verdict in section.verdicts if verdict.outcome == outcome), key=lambda verdict: verdict.own
+        )
+        for verdict in quoted[:1]:
+            source = "our own" if verdict.own else ", ".join(part for part in (cite(verdict.source), verdict.where) if part)
+            text = markdown_text(f"{verdict.statement} Measured: {verdict.measured}.")
+            sentences.append(f"**{outcome.capitalize()}** ({source}): {text}")
+    return " ".join(sentences)
