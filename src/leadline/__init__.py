@@ -21,8 +21,7 @@ ids and back) and `leadline.experiments` (configurations, training, measurements
 of them: each name below is imported when it is first used.
 """
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+TYPE_CHECKING = False  # True for type checkers; to import `typing` takes longer than all else here
 
 if TYPE_CHECKING:
     from leadline.experiments.runs.measured import Sinks
@@ -33,6 +32,16 @@ if TYPE_CHECKING:
     from leadline.functions import attention, base_bound, rope, save_tokenizer, tokenizer, train_tokenizer
     from leadline.model.generate import Policy
     from leadline.model.positions.alibi import alibi_slopes
+else:
+
+    def __getattr__(name: str) -> object:
+        from importlib import import_module
+
+        if name not in NAMES:
+            raise AttributeError(f"module 'leadline' has no attribute {name!r}; it has {', '.join(NAMES)}")
+        module, attribute = NAMES[name]
+        return getattr(import_module(module), attribute)
+
 
 # Module and name of everything that this package gives; the imports above say the same to type checkers.
 NAMES = {
@@ -65,13 +74,6 @@ __all__ = [
     "tokenizer",
     "train_tokenizer",
 ]
-
-
-def __getattr__(name: str) -> Any:
-    if name not in NAMES:
-        raise AttributeError(f"module 'leadline' has no attribute {name!r}; it has {', '.join(NAMES)}")
-    module, attribute = NAMES[name]
-    return getattr(import_module(module), attribute)
 
 
 def __dir__() -> list[str]:

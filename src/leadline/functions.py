@@ -31,6 +31,9 @@ from leadline.tokenization.formats.fast import accelerate
 from leadline.tokenization.formats.saving import save
 from leadline.tokenization.tokenizer import Tokenizer
 
+# Compiled for each shape: op by op, the first call takes three times and the next ones ten times as long.
+_attention = jax.jit(model_attention.attention)
+
 
 def rope(
     x: Float[Array | np.ndarray, "..."],
@@ -169,7 +172,7 @@ def attention(
     scores = Scores(sink_logit=jnp.asarray(sink_logit, jnp.float32), slopes=jnp.asarray(slopes, jnp.float32))
     leading = q.shape[:-3]
     q, k, v = (x.reshape(-1, *x.shape[-3:]) for x in (q, k, v))
-    results = model_attention.attention(q, k, v, mask, scores)
+    results = _attention(q, k, v, mask, scores)
     return jax.tree.map(lambda leaf: leaf.reshape(*leading, *leaf.shape[1:]), results)
 
 
