@@ -53,14 +53,14 @@ def findings(judged: Sequence[Verdict], claims: Mapping[tuple[str, str], Claim],
     outcomes = Counter(verdict.outcome for verdict in about)
     parts = [f"{outcomes[name]} {SAID[name][outcomes[name] != 1]}" for name in OUTCOMES if outcomes[name]]
     said = [Finding("", f"Of {len(about)} {kind} measured here, {_listed(parts)}{_basis(records)}.")]
-    for lead, outcome in (("Strongest support", "holds"), ("Strongest contradiction", "fails")):
+    for lead, outcome, side in (("Strongest support", "holds", "beyond"), ("Strongest contradiction", "fails", "short of")):
         ratios = [
             v for v in about if v.outcome == outcome and claims[v.study, v.id].log and claims[v.study, v.id].share is None
         ]
         best = max(ratios, key=_beyond, default=None)
         if best is not None and _beyond(best) > 0:
             source = "" if best.own else f" ({cite(best.source)})"
-            beyond = f"beyond its threshold by a factor of {math.exp(_beyond(best)):.2g} or more"
+            beyond = f"{side} its threshold by a factor of {math.exp(_beyond(best)):.2g} or more"
             said.append(Finding(f"{lead}{source}", f"{best.statement.rstrip('.')}: {best.measured}, {beyond}.", best))
     return said
 

@@ -28,10 +28,11 @@ DARK = {PAPER: "#0d1117", INK: "#e6edf3", RULE: "#30363d", FAINT: "#484f58", PAL
 # Fewer seeds than this are shown as points, more as their range.
 FEW_SEEDS = 10
 
-# A fixed salt for the identifiers of the SVG; text as outlines, so that it looks the same without the font.
+# A fixed salt for the identifiers of the SVG. Its text is text, which can be read, searched and copied.
 STYLE: dict[RcKeyType, Any] = {
     "svg.hashsalt": "leadline",
-    "svg.fonttype": "path",
+    "svg.fonttype": "none",
+    "font.sans-serif": ["DejaVu Sans", "Verdana", "sans-serif"],
     "pdf.fonttype": 42,
     "font.size": 10.0,
     "text.color": INK,
@@ -96,7 +97,7 @@ def encode(name: str, title: str, caption: str, figure: Figure) -> Drawing:
 
 
 def for_pages(svg: bytes) -> bytes:
-    """The SVG with shorter numbers, and a style sheet of colours where a browser prefers a dark scheme.
+    """The SVG in fewer bytes, with a style sheet of colours where a browser prefers a dark scheme.
 
     Other viewers pass the style sheet over.
     """
@@ -104,7 +105,10 @@ def for_pages(svg: bytes) -> bytes:
     rules = [
         f'[style*="{kind}: {light}"]{{{kind}:{dark}!important}}' for light, dark in DARK.items() for kind in ("fill", "stroke")
     ]
-    text = re.sub(r"([1-9]\d*\.\d)\d+", r"\1", text)  # tenths of a point are finer than what is seen
+    text = re.sub(r"<!--.*?-->|<metadata>.*?</metadata>", "", text, flags=re.DOTALL)
+    text = re.sub(r"\s*\n\s*", "\n", text)
+    # Tenths of a point are finer than what is seen. Texts keep their digits.
+    text = re.sub(r"<[^>]+>", lambda tag: re.sub(r"([1-9]\d*\.\d)\d+", r"\1", tag[0]), text)
     place = text.index(">", text.index("<svg")) + 1
     sheet = f"<style>@media (prefers-color-scheme: dark){{{''.join(rules)}}}</style>"
     return f"{text[:place]}{sheet}{text[place:]}".encode()

@@ -10,7 +10,7 @@ from matplotlib.figure import Figure
 from leadline.experiments.config.report import FigureSpec
 from leadline.experiments.publish.figures import arrays_read, figure
 from leadline.experiments.publish.line_grids import Axis, Line, Panel, line_grid
-from leadline.experiments.publish.style import STYLE, encode, tick_text
+from leadline.experiments.publish.style import STYLE, encode, for_pages, tick_text
 from tests.experiments.synthetic_records import Stored, entry, measured, sinks_study, study
 
 AT = {"length": {"multiple": 8}}
@@ -152,6 +152,12 @@ def test_few_seeds_are_points_and_the_legend_says_what_is_shown(seeds: int, plac
         drawn = line_grid([Panel("a", [line], Axis("loss (nats)")), Panel("b", [line], Axis(""))], Axis("step"), 2, sharey=True)
     labels = [handle.get_text() for handle in drawn.legends[0].get_texts()]
     assert labels == ["softmax", *([text] if text else [])]
+
+
+def test_pages_get_shorter_numbers_and_dark_colours_but_the_same_texts() -> None:
+    svg = for_pages(b'<svg width="10.123pt"><!-- 1.65 --><g transform="scale(0.125)"><text>1.65</text></g></svg>').decode()
+    assert svg.startswith('<svg width="10.1pt"><style>@media (prefers-color-scheme: dark)')
+    assert svg.endswith('<g transform="scale(0.125)"><text>1.65</text></g></svg>')
 
 
 def test_title_and_legend_are_inside_the_canvas_and_apart() -> None:
