@@ -2,10 +2,12 @@
 
 import itertools
 import logging
+import shlex
 import sys
 import tempfile
 import traceback
 from collections.abc import Iterable
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -44,25 +46,33 @@ def run(
     overrides: Annotated[list[str] | None, typer.Argument(metavar="[KEY=VALUE]...", help="As in train.steps=100.")] = None,
     results: Results = Path("results"),
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Print what would run: parameters, tokens, FLOPs.")] = False,
+    tracker: Annotated[
+        list[str] | None, typer.Option("--tracker", metavar="NAME", help="tensorboard, wandb or trackio; may be given again.")
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
     """Run a study: every arm and seed that has no record yet; then publish tables, figures, page and verdicts."""
     _begin_jax()
     from rich.console import Console
 
+    from leadline.experiments.runtime.log import LOG
     from leadline.experiments.runtime.progress import Progress
     from leadline.experiments.runtime.signals import Interrupted
     from leadline.experiments.studies.run import described, planned
     from leadline.experiments.studies.run import run as run_plan
+    from leadline.experiments.trackers.registry import open_trackers
 
     plan = planned(config, overrides or [])
     if dry_run:
         rows = described(plan)
         print_json({"arms": rows}) if as_json else show_rows(rows)
         return
+    trackers = open_trackers(tracker or [], results)
+    show = partial(typer.echo, file=sys.stdout)  # bound now, because a tracker may redirect what its library prints
     try:
-        with Progress(Console(stderr=True)) as progress:
-            ran = run_plan(plan, results, progress, (lambda _: None) if as_json else typer.echo)
+        with Progress(Console(stderr=True), results / LOG, trackers) as progress:
+            command = shlex.join(["leadline", *sys.argv[1:]])
+            ran = run_plan(plan, results, progress, (lambda _: None) if as_json else show, command)
     except Interrupted as stopped:
         complain(f"{stopped}; to go on, run the same command again")
         raise typer.Exit(STOPPED) from None
