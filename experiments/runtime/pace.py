@@ -40,7 +40,7 @@ class Pace:
         """Ends the work that was begun last. The seconds that it took."""
         seconds = self._clock() - self._began
         if self._flops:
-            self._ended = self._with(*self._stepping(), self._besides(), 1)
+            self._ended = self._with(self._besides(), 1)
         self.begin(0, 0)
         return seconds
 
@@ -63,7 +63,7 @@ class Pace:
         a group from the mean over those that have ended, or from this one as far as it is.
         """
         ahead = [flops for groups in self._ahead.values() for flops in groups]
-        flops, seconds, besides, ended = self._with(*self._stepping(), 0.0, 0)
+        flops, seconds, besides, ended = self._with(0.0, 0)
         if flops == 0 or not (ahead or ended):
             return math.nan
         here = self._besides() if self._flops else math.inf
@@ -80,7 +80,7 @@ class Pace:
         """Seconds of this group so far besides its steps."""
         return self._clock() - self._began - self._stepping()[1]
 
-    def _with(self, *numbers: float) -> tuple[float, float, float, int]:
-        """The sums over the groups that have ended, with these added."""
-        flops, seconds, besides, groups = (a + b for a, b in zip(self._ended, numbers, strict=True))
-        return flops, seconds, besides, int(groups)
+    def _with(self, besides: float, groups: int) -> tuple[float, float, float, int]:
+        """The sums over the groups that have ended, with the steps of this one, and with these seconds and groups."""
+        flops, seconds = self._stepping()
+        return self._ended[0] + flops, self._ended[1] + seconds, self._ended[2] + besides, self._ended[3] + groups

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from functools import partial
 from queue import SimpleQueue
 from threading import Thread
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 
@@ -29,6 +29,7 @@ class Run:
         return f"{self.study}/{self.arm}-{self.digest}/s{self.seed}"
 
 
+@runtime_checkable
 class TrackedRun(Protocol):
     """A run in a tracker."""
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from functools import partial
-from importlib.util import find_spec
+from importlib import import_module
 from pathlib import Path
 
 from leadline.experiments.runtime.errors import UserError
@@ -20,14 +20,16 @@ TRACKERS = {
 
 
 def open_trackers(names: Sequence[str], results: Path) -> Mapping[str, Tracker]:
-    """The trackers of these names, whose libraries are imported when a run begins.
+    """The trackers of these names, whose libraries are imported here and nowhere else.
 
     Raises:
-        UserError: for a name that is no tracker's, and for a tracker that is not installed.
+        UserError: for a name that is no tracker's, and for a tracker that is not installed or cannot be imported.
     """
     for name in names:
         if name not in TRACKERS:
             raise UserError(f"--tracker {name}: there is no such tracker; choose from {', '.join(TRACKERS)}")
-        if find_spec(TRACKERS[name][0]) is None:
-            raise UserError(f"--tracker {name}: it is not installed; pip install 'leadline[{name}]'")
+        try:  # here and not in the thread of the tracker: Python 3.11 cannot compile modules in two threads at once
+            import_module(TRACKERS[name][0])
+        except Exception as error:
+            raise UserError(f"--tracker {name}: {error or type(error).__name__}; pip install 'leadline[{name}]'") from error
     return {name: partial(TRACKERS[name][1], results) for name in names}

@@ -10,7 +10,7 @@ SECONDS = 30.0
 
 
 class WandbRun:
-    """Curves as history, final measurements as summary, settings as configuration.
+    """Curves as history, final measurements as summary below `final`, settings as configuration.
 
     Args:
         results: the results folder, whose `wandb` keeps the files of the library.
@@ -20,7 +20,9 @@ class WandbRun:
     def __init__(self, results: Path, run: Run) -> None:
         import wandb
 
-        settings = wandb.Settings(console="off", silent=True, init_timeout=SECONDS)
+        limits = {"init_timeout": SECONDS, "finish_timeout": SECONDS, "finish_timeout_raises": True}
+        settings = wandb.Settings(console="off", silent=True, **limits)
+        wandb.setup(settings)  # who is not logged in gets an error and no question, which would wait behind the progress
         self._run = wandb.init(
             project=run.study,
             group=run.arm,
@@ -30,7 +32,8 @@ class WandbRun:
             reinit="create_new",
             settings=settings,
         )
-        self.shown_by = self._run.project_url or f"wandb sync {results / 'wandb' / 'offline-run-*'}"
+        offline = f"wandb sync {results / 'wandb' / 'offline-run-*'}"
+        self.shown_by = offline if self._run.offline else str(self._run.project_url)
 
     def log(self, step: int, values: Mapping[str, float]) -> None:
         """Adds a point to the history."""
@@ -38,5 +41,5 @@ class WandbRun:
 
     def finish(self, values: Mapping[str, float], *, whole: bool) -> None:
         """Sets the summary and ends the run."""
-        self._run.summary.update(dict(values))
+        self._run.summary.update({f"final/{name}": value for name, value in values.items()})
         self._run.finish(exit_code=0 if whole else 1)
