@@ -2,7 +2,8 @@
 
 import struct
 import sys
-from collections.abc import Mapping
+import time
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -71,7 +72,7 @@ def test_wandb_keeps_history_summary_and_settings_offline(tmp_path: Path, monkey
     record_of = pytest.importorskip("wandb.proto.wandb_internal_pb2").Record.FromString
     names = []
     for path in sorted(tmp_path.glob("wandb/offline-run-*/run-*.wandb")):
-        records = [record_of(record) for record in _blocks(path.read_bytes()[7:])]
+        records = _closed(path, record_of)
         (run,) = [record.run for record in records if record.WhichOneof("record_type") == "run"]
         names.append((run.project, run.run_group, run.display_name))
         assert {item.key or item.nested_key[0]: item.value_json for item in run.config.update}["data"] == '{"corpus":["a.txt"]}'
@@ -89,18 +90,23 @@ def _numbers(items: Any) -> Mapping[str, float]:
     return {key: number for key, number in pairs.items() if not key.startswith("_")}
 
 
-def _blocks(data: bytes, size: int = 32768) -> list[bytes]:
-    """The records of a LevelDB log: blocks of parts with a sum, a length and a kind (whole, first, middle, last)."""
-    records, place = [b""], 0
-    while place + 7 <= len(data):
-        length, kind = struct.unpack("<HB", data[place + 4 : place + 7])
-        records[-1] += data[place + 7 : place + 7 + length]
-        place += 7 + length
-        if kind in (1, 4):
-            records.append(b"")
-        if size - (place + 7) % size < 7:  # the rest of a block is too small for a part; the file begins with 7 bytes
-            place += size - (place + 7) % size
-    return records[:-1]
+def _closed(path: Path, record_of: Callable[[bytes], Any], head: int = 7) -> list[Any]:
+    """The records of a small LevelDB log, each with a sum, its length and its kind, once the last of them is there.
+
+    The library closes the file a moment after a run has finished.
+    """
+    until = time.monotonic() + 30.0
+    while True:
+        data, place, records = path.read_bytes(), head, []
+        while place + head <= len(data):
+            length, kind = struct.unpack("<HB", data[place + 4 : place + head])
+            assert kind == 1  # whole: all of them lie in the first block
+            records.append(record_of(data[place + head : place + head + length]))
+            place += head + length
+        if any(record.WhichOneof("record_type") == "exit" for record in records):
+            return records
+        assert time.monotonic() < until, f"{path} is not closed"
+        time.sleep(0.05)
 
 
 def test_trackio_has_metrics_by_step_and_the_settings(
