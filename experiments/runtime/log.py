@@ -21,7 +21,7 @@ class Log:
 
     def __init__(self, path: Path, tell: Callable[[str], None]) -> None:
         self._path, self._tell = path, tell
-        self._broken = False
+        self._broken = self.begun = False
 
     def write(self, event: str) -> None:
         """Appends an event; its line breaks become blanks."""
@@ -37,6 +37,7 @@ class Log:
                 os.close(file)
             if written < len(line):
                 raise OSError("the disk is full")
+            self.begun = True
         except OSError as error:
             self._broken = True
             self._tell(f"{self._path}: {error.strerror or error}; this run goes on without a log")

@@ -87,7 +87,7 @@ class Progress:
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
         self._idle()
         self._exited.set()
-        if kind is not None:
+        if kind is not None and self._log is not None and self._log.begun:
             self.log(f"{kind.__name__}: {error}")
         for tracking in self._trackings:
             tracking.close()
