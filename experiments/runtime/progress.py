@@ -103,7 +103,9 @@ class Progress:
         if not self._console.is_terminal:
             self._print(line)
         elif self._live is None:
-            self._live = Live(console=self._console, get_renderable=self.view, transient=True, redirect_stdout=False)
+            self._live = Live(
+                console=self._console, get_renderable=self.view, transient=True, redirect_stdout=False, refresh_per_second=2
+            )
             self._live.start()
 
     def step(self, done: int, losses: np.ndarray, diverged: Sequence[bool]) -> None:
