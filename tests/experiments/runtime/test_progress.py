@@ -75,7 +75,7 @@ def test_a_terminal_shows_lines_that_go_and_notes_that_stay() -> None:
     with Progress(console) as progress:
         progress.start(GROUP)
         progress.status("compiling")
-        time.sleep(1.0)  # the lines are drawn twice a second
+        _wait_for("compiling", text)  # the lines are drawn twice a second
         progress.note("checkpoint [passed] over")
         progress.end("6 models on 2 devices")
     shown = text.getvalue()
