@@ -81,7 +81,7 @@ def test_a_terminal_shows_lines_that_go_and_notes_that_stay() -> None:
     shown = text.getvalue()
     for part in ("step 1,000 of 12,000", "compiling", "checkpoint [passed] over\n"):
         assert part in shown
-    assert "group 2 of 16: smoke_sinks: softmax, learned_logit, headwise_gate x 2: 6 models on 2 devices in 0 s\n" in shown
+    assert "group 2 of 16: smoke_sinks: softmax, learned_logit, headwise_gate x 2: 6 models on 2 devices in " in shown
     assert shown.rindex(SHOW_CURSOR) > shown.rindex("compiling")
 
 
@@ -103,7 +103,7 @@ def test_elsewhere_there_are_lines_when_a_group_begins_and_ends_and_now_and_then
     assert any(
         line.startswith("group 2 of 16, step 1,002 of 12,000, 0:") and "left, loss softmax 3.000" in line for line in lines
     )
-    assert lines[-1].startswith(f"{GROUP.title}: 6 models on 2 devices in 0 s, loss softmax 3.000")
+    assert lines[-1].startswith(f"{GROUP.title}: 6 models on 2 devices in ") and " s, loss softmax 3.000" in lines[-1]
     assert len(text.getvalue()) == ended  # nothing is said between groups
 
 
