@@ -25,6 +25,7 @@ FOLDERS = (
     "leadline.experiments.data",
     "leadline.experiments.records",
     "leadline.experiments.config",
+    "leadline.experiments.trackers",
     "leadline.experiments.runtime",
     "leadline.tokenization.formats",
     "leadline.tokenization.bpe",

@@ -2,9 +2,11 @@
 
 import importlib.metadata
 import logging
+import shlex
 import sys
 import tempfile
 import traceback
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -63,6 +65,9 @@ def run(
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Print what would run: models, tokens, FLOPs, memory, minutes.")
     ] = False,
+    tracker: Annotated[
+        list[str] | None, typer.Option("--tracker", metavar="NAME", help="tensorboard, wandb or trackio; may be given again.")
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
     """Train and measure a study; publish tables, figures, verdicts.
@@ -72,18 +77,24 @@ def run(
     begin_jax()
     from rich.console import Console
 
+    from leadline.experiments.runtime.log import LOG
     from leadline.experiments.runtime.progress import Progress
     from leadline.experiments.runtime.signals import Interrupted
     from leadline.experiments.studies.run import planned
     from leadline.experiments.studies.run import run as run_plan
+    from leadline.experiments.trackers.registry import open_trackers
 
     plan = planned(config, overrides or [])
-    try:
+    if dry_run:
         with Progress(Console(stderr=True)) as progress:
-            if dry_run:
-                _show_plan(plan, results, progress, as_json)
-                return
-            ran = run_plan(plan, results, progress, (lambda _: None) if as_json else typer.echo)
+            _show_plan(plan, results, progress, as_json)
+        return
+    trackers = open_trackers(tracker or [], results)
+    show = partial(typer.echo, file=sys.stdout)  # bound now, because a tracker may redirect what its library prints
+    try:
+        with Progress(Console(stderr=True), results / LOG, trackers) as progress:
+            command = shlex.join(["leadline", *sys.argv[1:]])
+            ran = run_plan(plan, results, progress, (lambda _: None) if as_json else show, command)
     except Interrupted as stopped:
         complain(f"{stopped}; to go on, run the same command again")
         raise typer.Exit(STOPPED) from None

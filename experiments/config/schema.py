@@ -87,9 +87,10 @@ class _Generator(GenerateJsonSchema):
         return self.generate_inner(schema["schema"])
 
     def tagged_union_schema(self, schema: core_schema.TaggedUnionSchema) -> JsonSchemaValue:
-        """A table without `kind` changes the one that it is merged into, of whatever kind."""
+        """A table without `kind` changes the one that it is merged into, of whatever kind. A word is a `kind` alone."""
         tree = super().tagged_union_schema(schema)
-        return {"anyOf": tree["oneOf"]} if "oneOf" in tree else tree
+        words = [{"enum": list(schema["choices"])}] if schema["discriminator"] == "kind" else []
+        return {"anyOf": [*tree["oneOf"], *words]} if "oneOf" in tree else tree
 
     def model_schema(self, schema: core_schema.ModelSchema) -> JsonSchemaValue:
         kind, tree = schema["cls"], super().model_schema(schema)

@@ -18,7 +18,7 @@ from leadline.experiments.measure.kinds.registry import check_data, final_points
 from leadline.experiments.records.measurement import Measurement, Point, measurements_of
 from leadline.experiments.runs.stored import heading, quantity_of
 from leadline.experiments.runtime.errors import UserError
-from leadline.experiments.runtime.progress import Progress
+from leadline.experiments.runtime.progress import Progress, Work
 from leadline.experiments.training.generation import Saved, open_saved
 from leadline.model.decoder import Decoder
 from leadline.model.positions.tables import PositionTables
@@ -46,7 +46,7 @@ def measured(
     arm = _changed(saved.arm, words, lengths)
     source = _source(saved, arm, corpus, folder.absolute().parents[2] / ".cache", progress)
     check_data(source, arm)
-    progress.start(f"measuring {arm.label or arm.name}", 1, 0)
+    progress.start(Work(f"measuring {arm.label or arm.name}", 1))
     models = Models([arm], [saved.params], source, saved.cfg, [])
     point = _point(models) | final_points(models)[0]
     return measurements_of(point, quantities_of(arm.measure.functions))

@@ -1,103 +1,216 @@
-"""What long work says: a bar on a terminal, elsewhere a line now and then."""
+"""What long work says: a few lines that change on a terminal, elsewhere a line now and then; and to a log and to trackers."""
 
+import math
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from datetime import timedelta
+from pathlib import Path
+from threading import Event, Thread
+from types import TracebackType
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
-from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemainingColumn
-from rich.progress import Progress as RichProgress
-from rich.table import Column
+from rich.console import Console, Group
+from rich.live import Live
+from rich.progress_bar import ProgressBar
+from rich.table import Table
+from rich.text import Text
 
+from leadline.experiments.runtime.log import Log
+from leadline.experiments.runtime.losses import losses_by_arm
+from leadline.experiments.runtime.pace import Pace
+from leadline.experiments.runtime.tracking import Run, Tracker, Tracking
 from leadline.model.mesh import make_mesh
 
 # Between lines where there is no terminal.
 SECONDS = 30.0
-# Columns of the bar, of "99999/99999", of "0:00:00" and of the blanks between: they are always seen whole.
-BAR, FIXED = 10, 10 + 11 + 7 + 4
+# Characters that the losses of all arms may take where there is no terminal.
+LINE = 160
+# Columns below which there is no bar.
+SHORTEST_BAR = 3
+
+
+class Work(NamedTuple):
+    """A group of models that train together, or other work of many steps."""
+
+    name: str  # the study and its arms, or what else is done
+    steps: int
+    first: int = 0  # steps that are done already
+    unit: str = "step"
+    part: str = ""  # of the whole, as "group 2 of 6"
+    arms: Sequence[str] = ()  # of each model that trains, the arm
+    tokens: int = 0  # of a step of all models
+    flops: float = 0.0  # likewise
+    dtype: str = "float32"  # that the models compute in
+
+    @property
+    def title(self) -> str:
+        return ": ".join(filter(None, (self.part, self.name)))
 
 
 class Progress:
-    """Steps, loss, model FLOP utilisation (MFU), tokens/s and time left, on standard error.
+    """Step, time left, loss by arm, model FLOP utilisation (MFU) and tokens/s, on standard error.
 
     Args:
         console: where to; whether it is a terminal decides the form.
+        log: the file that gets every event, and none of the lines that change.
+        trackers: by name; they get curves and final measurements.
         clock: seconds, from any beginning.
+        every: seconds between lines where there is no terminal.
     """
 
-    def __init__(self, console: Console, clock: Callable[[], float] = time.monotonic) -> None:
-        name = max(24, console.width // 3)
-        rest = max(console.width - name - FIXED, 1)
-        columns = (
-            TextColumn("{task.description}", table_column=Column(no_wrap=True, overflow="ellipsis", max_width=name)),
-            BarColumn(BAR),
-            MofNCompleteColumn(),
-            TimeRemainingColumn(),
-            TextColumn("{task.fields[status]}", table_column=Column(no_wrap=True, overflow="ellipsis", max_width=rest)),
-        )
-        self._bars = RichProgress(*columns, console=console, disable=not console.is_terminal, transient=True)
-        self._clock = clock
+    def __init__(
+        self,
+        console: Console,
+        log: Path | None = None,
+        trackers: Mapping[str, Tracker] | None = None,
+        clock: Callable[[], float] = time.monotonic,
+        every: float = SECONDS,
+    ) -> None:
+        self.pace = Pace(clock)
+        self._console, self._every = console, every
+        self._log = None if log is None else Log(log, self.note)
+        self._trackers, self._trackings = trackers or {}, list[Tracking]()
         self._peaks: dict[str, float] = {}
-        self._what, self._steps, self._done = "", 0, 0
-        self._first: tuple[int, float] | None = None  # step and time of the first report since `start`
-        self._told = clock()
+        self._live: Live | None = None
+        self._exited = Event()
+        self._idle()
 
     def __enter__(self) -> "Progress":
-        self._bars.start()
+        self._trackings = [Tracking(name, tracker, self.note) for name, tracker in self._trackers.items()]
+        if not self._console.is_terminal:
+            Thread(target=self._now_and_then, daemon=True).start()
         return self
 
-    def __exit__(self, *error: object) -> None:
-        self._bars.stop()
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        self._idle()
+        self._exited.set()
+        if kind is not None and self._log is not None and self._log.begun:
+            self.log(f"{kind.__name__}: {error}")
+        for tracking in self._trackings:
+            tracking.close()
 
-    def start(self, description: str, steps: int, first: int) -> None:
-        """Begins work of `steps` steps, of which `first` are done already."""
-        for task in self._bars.task_ids:
-            self._bars.remove_task(task)
-        self._bars.add_task(description, total=steps, completed=first, status="")
-        self._what, self._steps, self._done, self._first = description, steps, first, None
-        self.status("")
+    def start(self, work: Work) -> None:
+        """Begins work, in place of the work before."""
+        if work.flops and work.dtype not in self._peaks:
+            self._peaks[work.dtype] = matmul_peak(work.dtype)
+        self.pace.begin(work.steps, work.first, work.flops)
+        self._work, self._status, self._losses = work, "", None
+        line = f"{work.title}: {self._count()}"
+        self.log(line)
+        if not self._console.is_terminal:
+            self._print(line)
+        elif self._live is None:
+            self._live = Live(
+                console=self._console, get_renderable=self.view, transient=True, redirect_stdout=False, refresh_per_second=2
+            )
+            self._live.start()
 
-    def step(self, done: int, losses: np.ndarray, tokens_a_step: int, flops_a_token: float, dtype: str = "float32") -> None:
-        """`done` training steps are behind. Tokens and FLOPs are those of all models that train together."""
-        status = f"loss {np.nanmean(losses):.3f}"
-        if self._first is not None and done > self._first[0]:
-            rate = tokens_a_step * (done - self._first[0]) / max(self._clock() - self._first[1], 1e-9)
-            if dtype not in self._peaks:
-                self._peaks[dtype] = matmul_peak(dtype)
-            status += f", MFU {rate * flops_a_token / self._peaks[dtype]:.0%}, {rate:,.0f} tokens/s"
-        self.reach(done, status)
+    def step(self, done: int, losses: np.ndarray, diverged: Sequence[bool]) -> None:
+        """`done` training steps are behind; of each model the loss of the last one, and whether it has diverged."""
+        self._losses = losses, diverged
+        self.reach(done, "")
 
     def reach(self, done: int, status: str) -> None:
         """`done` steps are behind."""
-        self._done, self._first = done, self._first or (done, self._clock())
+        self.pace.reach(done)
         self.status(status)
+
+    def status(self, status: str) -> None:
+        """What is being done between steps, as "compiling"."""
+        self._status = status
+
+    def end(self, result: str) -> None:
+        """Ends the work that was started last with a line that stays."""
+        facts = [self._loss(LINE), self._utilisation()]
+        work, seconds = self._work, self.pace.end()
+        self._idle()
+        self.note(", ".join(filter(None, (f"{work.title}: {result} in {seconds:.0f} s", *facts))))
 
     def encoded(self, done: int, size: int) -> None:
         """`done` of the `size` bytes of a corpus are token ids; the first call is with none."""
         if done == 0:
-            self.start("tokens of the corpus", size // 1000, 0)
-        self.reach(done // 1000, "kB")
+            self.start(Work("tokens of the corpus", size // 1000, unit="kB"))
+        self.reach(done // 1000, "")
+        if done == size:
+            self._idle()
 
     def note(self, line: str) -> None:
-        """A line that stays, above the bar or in a log."""
-        self._bars.console.print(line, highlight=False, markup=False, soft_wrap=True)
+        """A line that stays: above those that change, and in the log."""
+        self.log(line)
+        self._print(line)
 
-    def status(self, status: str) -> None:
-        """What is being done, as "compiling" between steps."""
-        if not self._bars.disable:
-            self._bars.update(self._bars.task_ids[0], completed=self._done, status=status)
-        elif self._clock() - self._told >= SECONDS:
-            self._told = self._clock()
-            self.note(", ".join(part for part in (f"{self._what}: {self._done}/{self._steps}", status, self._left()) if part))
+    def log(self, event: str) -> None:
+        """A line of the log alone."""
+        if self._log is not None:
+            self._log.write(event)
+
+    def curve(self, run: Run, steps: np.ndarray, values: Callable[[], Mapping[str, np.ndarray]]) -> None:
+        """The curve of a run as far as it is, for trackers: steps [P] and what gives values by name, [P]."""
+        for tracking in self._trackings:
+            tracking.curve(run, steps, values())
+
+    def final(self, run: Run, values: Callable[[], Mapping[str, float]]) -> None:
+        """The final measurements of a run, for trackers."""
+        for tracking in self._trackings:
+            tracking.final(run, values())
+
+    def view(self) -> Group:
+        """The lines that change: group, bar, step, time left; arms; losses; what is being done, how fast, time left in all."""
+        work, width = self._work, self._console.width
+        count = ", ".join(filter(None, (self._count(), self._left())))
+        title = Text(work.part or work.name)
+        title.truncate(max(width - len(count) - 1, 1), overflow="ellipsis")
+        bar = width - len(title) - len(count) - 2
+        row = [title, ProgressBar(max(work.steps, 1), self.pace.done, width=bar), Text(count)]
+        head = Table.grid(padding=(0, 1, 0, 0))
+        head.add_row(*(row if bar >= SHORTEST_BAR else (title, Text(count))))
+        name = Text(work.name if work.part else "", no_wrap=True, overflow="ellipsis")
+        lines = (name, Text(self._loss(width)), Text(", ".join(self._facts())))
+        return Group(head, *(line for line in lines if line))
+
+    def _now_and_then(self) -> None:
+        while not self._exited.wait(self._every):
+            if self._work.steps:
+                parts = (self._work.part or self._work.name, self._count(), self._left(), self._loss(LINE), *self._facts())
+                self._print(", ".join(filter(None, parts)))
+
+    def _idle(self) -> None:
+        """No work is begun, and no line changes."""
+        self._work, self._status = Work("", 0), ""
+        self._losses: tuple[np.ndarray, Sequence[bool]] | None = None
+        if self._live is not None:
+            self._live.stop()
+            self._live = None
+
+    def _print(self, line: str) -> None:
+        self._console.print(line, highlight=False, markup=False, soft_wrap=True)
+
+    def _count(self) -> str:
+        return f"{self._work.unit} {self.pace.done:,} of {self._work.steps:,}"
 
     def _left(self) -> str:
-        if self._first is None or self._done <= self._first[0]:
-            return ""
-        seconds = (self._clock() - self._first[1]) / (self._done - self._first[0]) * (self._steps - self._done)
-        return f"{timedelta(seconds=round(seconds))} left"
+        return _duration(self.pace.left, "left")
+
+    def _loss(self, width: int) -> str:
+        return "" if self._losses is None else losses_by_arm(self._work.arms, *self._losses, width)
+
+    def _utilisation(self) -> str:
+        rate = self.pace.steps_a_second * self._work.flops
+        return f"MFU {rate / self._peaks[self._work.dtype]:.0%}" if rate > 0 else ""
+
+    def _facts(self) -> list[str]:
+        tokens = self.pace.steps_a_second * self._work.tokens
+        rate = f"{tokens:,.0f} tokens/s" if tokens > 0 else ""
+        facts = (self._status, self._utilisation(), rate, _duration(self.pace.left_in_all, "left in all"))
+        return [fact for fact in facts if fact]
+
+
+def _duration(seconds: float, what: str) -> str:
+    """Nothing where it is not known."""
+    return "" if math.isnan(seconds) else f"{timedelta(seconds=round(seconds))} {what}"
 
 
 def matmul_peak(dtype: str = "float32", size: int = 1024, rounds: int = 3) -> float:

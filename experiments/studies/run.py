@@ -1,5 +1,6 @@
 """Runs studies: what has no record yet is trained or computed, then everything that is recorded is published."""
 
+import math
 import os
 import time
 from collections.abc import Callable, Sequence
@@ -22,9 +23,10 @@ from leadline.experiments.records.record import Record, StoredRecord
 from leadline.experiments.records.store import read_records, record_folder, write_record, write_study
 from leadline.experiments.runtime.errors import UserError
 from leadline.experiments.runtime.lock import locked
-from leadline.experiments.runtime.progress import Progress
+from leadline.experiments.runtime.progress import Progress, Work
 from leadline.experiments.runtime.signals import Interrupted, Interruption
 from leadline.experiments.training.plan import check_starts, run_arms
+from leadline.experiments.training.reporting import flops_expected, report_record
 
 Plan = Sequence[tuple[Study, Sequence[Arm]]]
 EXACT_SEED = 0  # of the folder of what is computed: nothing is drawn
@@ -65,7 +67,7 @@ def planned(config: Path, words: Sequence[str]) -> list[tuple[Study, list[Arm]]]
     return [(study, [] if study.exact is not None else next(trained)) for study in studies]
 
 
-def run(plan: Plan, results: Path, progress: Progress, show: Callable[[str], None]) -> Ran:
+def run(plan: Plan, results: Path, progress: Progress, show: Callable[[str], None], command: str = "") -> Ran:
     """Runs what has no record yet, or a damaged one, and publishes what is recorded. What is left out is said.
 
     Args:
@@ -73,6 +75,7 @@ def run(plan: Plan, results: Path, progress: Progress, show: Callable[[str], Non
         results: the folder of the records, which is made where there is none.
         progress: hears of every step.
         show: gets the first table of each study as text, once the study has been run.
+        command: that was given, for the log.
 
     Raises:
         UserError: before anything is trained, if the folder cannot be written.
@@ -80,15 +83,15 @@ def run(plan: Plan, results: Path, progress: Progress, show: Callable[[str], Non
     """
     began = time.monotonic()
     _check_folder(results)
+    progress.log(command or "a run begins")
     digests: dict[tuple[str, str], str] = {}
     programs: list[str] = []
     origin = provenance()
     trained, recorded = 0, 0
-    damaged = [line for study, _ in plan for line in read_records(results, study.study)[1]]
-    for line in damaged:
-        progress.note(line)
+    damaged = _begin(plan, results, origin, progress)
     with Interruption(progress.note) as interruption:
         for study, arms in plan:
+            progress.pace.expect(study.study, ())
             write_study(results, study)
             if study.exact is not None:
                 with locked(results / study.study):
@@ -107,7 +110,28 @@ def run(plan: Plan, results: Path, progress: Progress, show: Callable[[str], Non
     for line in published.notes:
         if line not in damaged:
             progress.note(line)
-    return Ran(published, tuple(programs), time.monotonic() - began, trained, recorded)
+    ran = Ran(published, tuple(programs), time.monotonic() - began, trained, recorded)
+    progress.log(f"{trained} models trained, {recorded} on record before, {len(programs)} programs, {ran.seconds:.0f} s")
+    return ran
+
+
+def _begin(plan: Plan, results: Path, origin: Provenance, progress: Progress) -> list[str]:
+    """Says what there will be to train, as far as it is known before corpora are read. The notes on records left out."""
+    versions = ", ".join(f"{name} {version}" for name, version in origin["versions"].items())
+    studies = ", ".join(study.study for study, _ in plan)
+    progress.log(f"{studies}: commit {origin['commit']}, {versions}, {origin['device']['count']} x {origin['device']['kind']}")
+    notes = []
+    for study, arms in plan:
+        records, left_out = read_records(results, study.study)
+        if study.exact is None:
+            flops = flops_expected(arms, study.seeds, records)
+        else:  # how long it takes is not known
+            flops = [math.nan] * (len(records) < len(jobs_of(study.exact)))
+        progress.pace.expect(study.study, flops)
+        notes += left_out
+    for line in notes:
+        progress.note(line)
+    return notes
 
 
 def _check_folder(results: Path) -> None:
@@ -147,7 +171,8 @@ def run_exact(
     on_record = {(stored.record.arm, stored.record.arm_hash): stored for stored in records}
     digests = {job.name: arm_digest(job.settings, job.data_digest) for job in jobs}
     already = sum(item in on_record for item in digests.items())
-    progress.start(study.study, len(jobs), 0)
+    if already < len(jobs):
+        progress.start(Work(study.study, len(jobs), already, unit="arm"))
     for number, job in enumerate(jobs):
         if (job.name, digests[job.name]) in on_record:
             continue
@@ -166,6 +191,9 @@ def run_exact(
         record = _record(study.study, job, digests[job.name], computed, time.monotonic() - began, origin)
         folder = record_folder(results, study.study, job.name, digests[job.name], EXACT_SEED)
         on_record[job.name, digests[job.name]] = write_record(folder, record, None, computed.point)
+        report_record(on_record[job.name, digests[job.name]].record, progress)
+    if already < len(jobs):
+        progress.end(f"{len(jobs) - already} arms computed")
     return {(study.study, name): digest for name, digest in digests.items()}, already
 
 

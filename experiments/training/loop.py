@@ -19,6 +19,7 @@ from leadline.experiments.runtime.ensemble import compiled, over_arms, share, st
 from leadline.experiments.runtime.progress import Progress
 from leadline.experiments.runtime.signals import Interrupted, Interruption
 from leadline.experiments.training.group import RunGroup
+from leadline.experiments.training.reporting import report_curves
 from leadline.experiments.training.saving import Trained, resumed, save_group
 from leadline.experiments.training.step import TrainState, Values, init_state, learning_rates, train_step, values_of
 from leadline.model.decoder import Decoder
@@ -37,8 +38,7 @@ def train_group(group: RunGroup, programs: list[str], progress: Progress, interr
         Interrupted: when asked to stop, after the step just made is saved.
         UserError: if a checkpoint cannot be written, or weights to start from cannot be used.
     """
-    (model, data, cfg, measure), members = group.structure, len(group.members)
-    tokens, flops = members * cfg.batch * data.length, float(np.mean([member.flops(model) for member in group.members]))
+    (model, _, cfg, measure), members = group.structure, len(group.members)
     quantities = quantities_of(measure.functions)
     progress.status("compiling")
     ensemble = Ensemble(group, programs)
@@ -46,6 +46,7 @@ def train_group(group: RunGroup, programs: list[str], progress: Progress, interr
     began = time.monotonic() - history.seconds
     if group.first_step == 0:
         history.add(0, ensemble.points(0), None, quantities)
+        report_curves(group, history, progress)
     in_flight: deque[tuple[int, dict[str, Array]]] = deque()
     losses = np.full(members, np.nan)
     for done in range(group.first_step + 1, cfg.steps + 1):
@@ -56,10 +57,14 @@ def train_group(group: RunGroup, programs: list[str], progress: Progress, interr
         while len(in_flight) >= (1 if measured or saved else IN_FLIGHT):
             step, metrics = in_flight.popleft()
             losses = np.asarray(metrics["loss"])[:members]
-            history.note_divergence(step, losses, cfg.diverged * math.log(model.vocabulary))
-            progress.step(step, losses, tokens, flops, model.compute)
+            for member, message in history.note_divergence(step, losses, cfg.diverged * math.log(model.vocabulary)):
+                arm, seed = group.members[member].arm.name, group.members[member].seed
+                progress.note(f"{group.study}: {arm}, seed {seed}, diverged: {message}")
+            progress.step(step, losses, [diverged is not None for diverged in history.diverged])
         if measured:
+            progress.status("measuring the curve")
             history.add(done, ensemble.points(done), losses, quantities)
+            report_curves(group, history, progress)
         if saved:
             history.seconds = time.monotonic() - began
             save_group(group, done, ensemble.state, history)

@@ -1,6 +1,5 @@
 """A study's arms × seeds: trained in groups that share compiled programs, measured, recorded, and never run again."""
 
-import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -23,6 +22,7 @@ from leadline.experiments.training import checkpoint
 from leadline.experiments.training.group import Member, RunGroup, Unfinished, run_group, structure
 from leadline.experiments.training.loop import train_group
 from leadline.experiments.training.memory import check_memory
+from leadline.experiments.training.reporting import flops_left, report_record, work_of
 from leadline.experiments.training.saving import record_group, remove, unfinished_groups
 
 
@@ -60,17 +60,18 @@ def run_arms(
         waiting = [member for member in members if not member.recorded]
         programs: list[str] = []
         for number, planned in enumerate(groups, start=1):
+            progress.pace.expect(study, [flops_left(later) for later in groups[number:]])
             group = _startable(planned, progress)
             if group is None:
                 continue
-            began = time.monotonic()
-            title = f"group {number} of {len(groups)}: {study}: {group.names} x {len({m.seed for m in group.members})}"
-            progress.start(title, group.structure.train.steps, group.first_step)
+            unrecorded = [member for member in group.members if not member.recorded]
+            progress.start(work_of(group, f"group {number} of {len(groups)}"))
             with jax.set_mesh(group.mesh):
                 record_group(group, train_group(group, programs, progress, interruption), programs, origin)
             remove(group)
-            took = f"{len(group.members)} models on {group.mesh.shape['arm']} devices in {time.monotonic() - began:.0f} s"
-            progress.note(f"{study}: {group.names}: {took}")
+            progress.end(f"{len(group.members)} models on {group.mesh.shape['arm']} devices")
+            for member in unrecorded:
+                report_record(read_record(member.folder), progress)
     digests = {(study, member.arm.name): member.digest for member in members}
     newly_recorded = sum(member.recorded for member in waiting)
     return Outcome(digests, tuple(programs), newly_recorded, len(members) - len(waiting))

@@ -52,11 +52,13 @@ class History:
             values[reading("train_loss")] = math.nan if losses is None else float(losses[i])
             self.curves[i] = self.curves[i].extended(step, values)
 
-    def note_divergence(self, step: int, losses: np.ndarray, limit: float) -> None:
-        """Marks the members whose loss is above the limit [nats] or not a number for the first time."""
-        for i, loss in enumerate(losses):
-            if self.diverged[i] is None and not loss <= limit:
-                self.diverged[i] = step, f"the loss was {loss:g} at step {step}; it counts as diverged above {limit:.2f} nats"
+    def note_divergence(self, step: int, losses: np.ndarray, limit: float) -> list[tuple[int, str]]:
+        """Marks the members whose loss is above the limit [nats] or not a number for the first time; each with what is said."""
+        new = [i for i, loss in enumerate(losses) if self.diverged[i] is None and not loss <= limit]
+        messages = [f"the loss was {losses[i]:g} at step {step}; it counts as diverged above {limit:.2f} nats" for i in new]
+        for i, message in zip(new, messages, strict=True):
+            self.diverged[i] = step, message
+        return list(zip(new, messages, strict=True))
 
 
 # On the host, the weights of every member, the last point of its curve by layer and head, and what the group has behind it.

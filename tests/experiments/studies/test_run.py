@@ -15,6 +15,7 @@ from leadline.experiments.publish.export import pack
 from leadline.experiments.records.record import Record
 from leadline.experiments.records.store import RECORD, read_record, read_records, read_studies
 from leadline.experiments.runtime.errors import UserError
+from leadline.experiments.runtime.log import LOG
 from leadline.experiments.runtime.progress import Progress
 from leadline.experiments.runtime.signals import Interrupted
 from leadline.experiments.studies.dry_run import described, remarks
@@ -224,6 +225,17 @@ def test_a_run_of_what_is_on_record_changes_nothing(called: Called, recorded: Ru
     assert out.index("Losses of my own") < out.index("Bounds") < out.index("mine-loss")
     assert "0 models trained, 6 on record before, 0 programs compiled" in out
     assert out.rstrip().endswith(f"page: {results / 'index.html'}")
+
+
+def test_a_command_is_logged_and_its_trackers_checked_first(called: Called, recorded: Run, results: Path) -> None:
+    words = ("run", recorded.config, "--results", results)
+    assert "choose from tensorboard, wandb, trackio" in called.mistake(*words, "--tracker", "nothing")
+    assert not (results / LOG).exists()
+    called.json(*words)
+    command, versions, total = (line.split("] ", 1)[1] for line in (results / LOG).read_text().splitlines())
+    assert command == f"leadline run {recorded.config} --results {results} --json"
+    assert versions.startswith("mine, bases: commit ") and f"jax {jax.__version__}" in versions
+    assert total.startswith("0 models trained, 6 on record before, 0 programs, ")
 
 
 def test_generate_writes_text_with_a_trained_model(called: Called, recorded: Run) -> None:

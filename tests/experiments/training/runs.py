@@ -16,7 +16,7 @@ from leadline.experiments.config.train import TrainConfig
 from leadline.experiments.records.provenance import provenance
 from leadline.experiments.records.record import StoredRecord
 from leadline.experiments.records.store import read_records
-from leadline.experiments.runtime.progress import Progress
+from leadline.experiments.runtime.progress import Progress, Work
 from leadline.experiments.runtime.signals import Interruption
 from leadline.experiments.training.plan import Outcome, run_arms
 from tests.experiments.synthetic_records import bits
@@ -53,11 +53,11 @@ class Watched(Progress):
         self.steps: list[int] = []
         self.notes: list[str] = []
 
-    def start(self, description: str, steps: int, first: int) -> None:
-        super().start(description, steps, first)
-        self.titles.append(description)
+    def start(self, work: Work) -> None:
+        super().start(work)
+        self.titles.append(work.title)
 
-    def step(self, done: int, losses: np.ndarray, tokens_a_step: int, flops_a_token: float, dtype: str = "float32") -> None:  # noqa: ARG002
+    def step(self, done: int, losses: np.ndarray, diverged: Sequence[bool]) -> None:  # noqa: ARG002
         self.steps.append(done)
         if done == self._stop_at and len(self.titles) == self._group:
             self.interruption.requested = True
