@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-EXAMPLES = sorted((Path(__file__).parents[1] / "examples").glob("*.ipynb"))
+ROOT = Path(__file__).parents[1]
+EXAMPLES = sorted((ROOT / "examples").glob("*.ipynb"))
 LARGEST = 200_000  # bytes, with the figures that are shown on the page of the repository
 SECONDS = 900
 
@@ -26,10 +27,11 @@ def test_a_notebook_runs(notebook: Path, tmp_path: Path) -> None:
     script = (
         "import sys, nbformat\n"
         "from nbclient import NotebookClient\n"
-        f"notebook = nbformat.read(sys.argv[1], as_version=4)\n"
+        "notebook = nbformat.read(sys.argv[1], as_version=4)\n"
         f"NotebookClient(notebook, timeout={SECONDS}, kernel_name='python3').execute()\n"
     )
-    environment = {**os.environ, "JAX_PLATFORMS": "cpu", "MPLBACKEND": "module://matplotlib_inline.backend_inline"}
+    inline = {"MPLBACKEND": "module://matplotlib_inline.backend_inline"}
+    environment = {**os.environ, **inline, "JAX_PLATFORMS": "cpu", "PYTHONPATH": str(ROOT / "src")}
     done = subprocess.run(
         [sys.executable, "-c", script, str(notebook)],
         cwd=tmp_path,
