@@ -1,6 +1,7 @@
 """What holds for every claim of configs/: contracts over the whole ledger, without a list of its rows."""
 
 import re
+from dataclasses import replace
 
 import pytest
 
@@ -37,7 +38,8 @@ def test_every_relation_can_hold_and_can_fail_whatever_arms_are_called(row: Row,
     verdict = row.verdict(held[row.claim.id])
     assert verdict.outcome == "holds", verdict
     assert verdict.n > 0 and verdict.measured and verdict.scale
-    assert verdict == row.verdict([entry.model_copy(update={"arm": f"x{entry.arm_hash}"}) for entry in held[row.claim.id]])
+    renamed = row.verdict([entry.model_copy(update={"arm": f"x{entry.arm_hash}"}) for entry in held[row.claim.id]])
+    assert replace(verdict, arms=()) == replace(renamed, arms=())
     assert row.verdict(row.records(holds=False)).outcome == "fails"
 
 
