@@ -130,7 +130,7 @@ def _show_plan(plan: Any, results: Path, progress: Any, as_json: bool) -> None:
     memory = {row["program"]: row["memory"] for row in rows if "program" in row}
     minutes = sum(row.get("minutes", 0.0) for row in rows)
     typer.echo(
-        f"\n{sum(row['models'] for row in rows)} models to train, {len(memory)} programs, about {minutes:.0f} minutes here, "
+        f"\nmodels to train: {sum(row['models'] for row in rows)}; programs: {len(memory)}; about {minutes:.0f} min here; "
         f"at least {max(memory.values(), default=0.0):.2f} GB"
     )
 

@@ -36,7 +36,7 @@ class Called:
 
     def text(self, *words: str | Path) -> str:
         code, out, err = self(*words)
-        assert (code, err) == (0, "")
+        assert (code, err) == (0, ""), err
         return out
 
     def json(self, *words: str | Path) -> dict[str, Any]:

@@ -1,7 +1,10 @@
 from collections.abc import Iterator
+from typing import BinaryIO
 
 import jax
 import pytest
+from matplotlib.figure import Figure
+from PIL import Image
 
 from tests.experiments.called import Called
 
@@ -21,10 +24,12 @@ def in_use() -> Iterator[None]:
 @pytest.fixture(scope="module")
 def unrendered() -> Iterator[None]:
     """Figures are drawn, and not rendered: that takes longer than all the rest."""
-    from matplotlib.figure import Figure
+
+    def blank(figure: Figure, file: BinaryIO, *, format: str, **_: object) -> None:  # noqa: A002, ARG001
+        Image.new("L", (1, 1)).save(file, "PNG") if format == "png" else file.write(b"<svg></svg>")
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(Figure, "savefig", lambda self, file, **_: file.write(b"<svg></svg>"))  # noqa: ARG005
+        patch.setattr(Figure, "savefig", blank)
         yield
 
 

@@ -1,5 +1,6 @@
 """The command line: exit codes, one line an error, one JSON object, nothing written by mistake."""
 
+import json
 import tempfile
 from pathlib import Path
 
@@ -82,9 +83,12 @@ def test_the_bound_is_an_infimum_between_islands(called: Called) -> None:
 
 def test_a_dry_run_trains_nothing(called: Called, tmp_path: Path) -> None:
     words = ("run", suite(tmp_path), "--dry-run", "--results", tmp_path / "results")
-    rows = called.json(*words)["arms"]
-    assert [row["study"] for row in rows] == ["mine"] * 2 + ["bases"] * 2
-    assert "learned" in called.text(*words)
+    code, out, _ = called(*words, "--json")
+    assert [code, *(row["study"] for row in json.loads(out)["arms"])] == [0, *["mine"] * 2, *["bases"] * 2]
+    code, out, err = called(*words)
+    assert code == 0
+    assert "models to train: 4; programs: 1; about " in out
+    assert "mine: the warm-up does not end within the training of softmax, learned" in err
     assert not (tmp_path / "results").exists()
 
 

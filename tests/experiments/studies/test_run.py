@@ -1,5 +1,6 @@
 """The whole path on a small suite, run once: from its files to records, page and verdicts, and what commands make of them."""
 
+import json
 import re
 import shutil
 import signal
@@ -77,7 +78,7 @@ def test_a_run_trains_records_and_publishes(recorded: Run) -> None:
     assert (outcome.trained, outcome.recorded) == (4, 0)
     assert outcome.programs.count("train") == 1  # the arms of a study are of one structure
     assert published.page == recorded.results / "index.html"
-    assert published.page.read_text(encoding="utf-8").count("<svg") == 1
+    assert published.page.read_text(encoding="utf-8").count('<figure class="drawing"') == 1
     assert all(path.stat().st_size > 0 for path in (*published.tables, *published.figures))
     assert {path.name for path in published.tables} >= {f"{table}.md" for table in ("mine", "bases", "verdicts")}
     assert len(recorded.shown) == 2 and "smallest base" in recorded.shown[1].lower()
@@ -250,14 +251,14 @@ def test_generate_writes_text_with_a_trained_model(called: Called, recorded: Run
 def test_measure_gives_the_numbers_of_the_record_and_of_other_texts(called: Called, recorded: Run, tmp_path: Path) -> None:
     [run_folder] = recorded.results.glob("mine/softmax-*/s0")
     corpus = f"data.corpus=['{recorded.config.with_name('corpus')}']"
-    entries = called.json("measure", run_folder, corpus, "--layers")["measurements"]
+    entries = json.loads(called("measure", run_folder, corpus, "--layers", "--json")[1])["measurements"]
     values = {(entry["quantity"], *entry["dims"].items()): entry["value"] for entry in entries}
     recorded_values = {(e.quantity, *e.dims.items()): e.value for e in read_record(run_folder).measurements}
     assert values == {key: pytest.approx(value, rel=1e-5) for key, value in recorded_values.items() if key in values}
     assert {key[0] for key in recorded_values} == {key[0] for key in values}
     text = tmp_path / "other.txt"
     text.write_text("Line after line of another text.\n" * 90, encoding="utf-8")
-    entries = called.json("measure", run_folder, "--corpus", text, "--lengths", "24,48")["measurements"]
+    entries = json.loads(called("measure", run_folder, "--corpus", text, "--lengths", "24,48", "--json")[1])["measurements"]
     assert {entry["dims"].get("length") for entry in entries if entry["quantity"] == "perplexity"} == {24, 48}
     for words, message in (
         (("model.width=9",), "only keys of data and measure"),
