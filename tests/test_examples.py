@@ -30,8 +30,9 @@ def test_a_notebook_runs(notebook: Path, tmp_path: Path) -> None:
         "notebook = nbformat.read(sys.argv[1], as_version=4)\n"
         f"NotebookClient(notebook, timeout={SECONDS}, kernel_name='python3').execute()\n"
     )
+    users = {name: value for name, value in os.environ.items() if name != "XLA_FLAGS"}  # those of tests make slow programs
     inline = {"MPLBACKEND": "module://matplotlib_inline.backend_inline"}
-    environment = {**os.environ, **inline, "JAX_PLATFORMS": "cpu", "PYTHONPATH": str(ROOT / "src")}
+    environment = {**users, **inline, "JAX_PLATFORMS": "cpu", "PYTHONPATH": str(ROOT / "src")}
     done = subprocess.run(
         [sys.executable, "-c", script, str(notebook)],
         cwd=tmp_path,
