@@ -124,9 +124,7 @@ def publish(
     folder: Folder = Path("results"),
     into: Annotated[Path, typer.Option("--into", metavar="DIR", help="The folder that is published.")] = Path("docs/results"),
     text: Annotated[Path, typer.Option("--text", metavar="FILE", help="Markdown whose tables are filled.")] = Path("README.md"),
-    page: Annotated[Path, typer.Option("--findings", metavar="FILE", help="Markdown of what was found.")] = Path(
-        "docs/findings.md"
-    ),
+    page: Annotated[Path | None, typer.Option("--findings", metavar="FILE", help="Also write what was found there.")] = None,
     as_json: AsJson = False,
 ) -> None:
     """Pack records, tables and figures for publication."""

@@ -39,7 +39,7 @@ class Exported:
     notes: tuple[str, ...]
 
 
-def export(results: Path, into: Path, text: Path, page: Path) -> Exported:
+def export(results: Path, into: Path, text: Path, page: Path | None = None) -> Exported:
     """Packs every study of a results folder into another one, rebuilds tables and figures there, and fills a text and a page.
 
     Records that were published before stay unless their study is packed anew; nothing is packed where both folders are the
@@ -50,7 +50,7 @@ def export(results: Path, into: Path, text: Path, page: Path) -> Exported:
         results: the folder of the records.
         into: the folder that is published.
         text: a Markdown file, as README.md, whose blocks of tables are filled.
-        page: where what each study found is written, as Markdown.
+        page: where what each study found is written, as Markdown; None: nowhere.
 
     Raises:
         UserError: if there are no records, a file cannot be read or written, or the folder exceeds 4 MiB or 100 files.
@@ -72,7 +72,8 @@ def export(results: Path, into: Path, text: Path, page: Path) -> Exported:
         of_study = {section.study: section.tables for section in contents.sections}
         for name, tables in ({table.name: (table,) for table in contents.ledger} | of_study).items():
             (into / TABLES / f"{name}.md").write_text("\n".join(map(markdown, tables)), encoding="utf-8")
-        write_whole(page, findings_page(contents, shown, Path(os.path.relpath(into, page.parent)).as_posix()).encode())
+        if page is not None:
+            write_whole(page, findings_page(contents, shown, Path(os.path.relpath(into, page.parent)).as_posix()).encode())
     except OSError as error:
         raise UserError(f"{into}: cannot write the published form ({reason(error)})") from error
     rewrite(text, {table.name: markdown(table) for table in contents.tables})
