@@ -17,8 +17,10 @@ SAID = {
     "fails": ("fails", "fail"),
     "equivalent": ("shows no difference", "show no difference"),
     "undecided": ("is undecided", "are undecided"),
-    "not testable here": ("cannot be tested at this scale", "cannot be tested at this scale"),
+    "not testable here": ("could not be tested", "could not be tested"),
 }
+# The interval of a claim about several cases is that of the case which is least favourable to it.
+WORST = "where it fares worst, short of"
 
 
 @dataclass(frozen=True)
@@ -52,15 +54,16 @@ def findings(judged: Sequence[Verdict], claims: Mapping[tuple[str, str], Claim],
     kind = f"{'published ' if published else ''}claim{'s' if len(about) != 1 else ''}"
     outcomes = Counter(verdict.outcome for verdict in about)
     parts = [f"{outcomes[name]} {SAID[name][outcomes[name] != 1]}" for name in OUTCOMES if outcomes[name]]
-    said = [Finding("", f"Of {len(about)} {kind} measured here, {_listed(parts)}{_basis(records)}.")]
-    for lead, outcome, side in (("Strongest support", "holds", "beyond"), ("Strongest contradiction", "fails", "short of")):
+    said = [Finding("", f"Of {len(about)} {kind} measured here, {_listed(parts)}{_basis(about, records)}.")]
+    for lead, outcome, side in (("Strongest support", "holds", "beyond"), ("Strongest contradiction", "fails", WORST)):
         ratios = [
             v for v in about if v.outcome == outcome and claims[v.study, v.id].log and claims[v.study, v.id].share is None
         ]
         best = max(ratios, key=_beyond, default=None)
         if best is not None and _beyond(best) > 0:
             source = "" if best.own else f" ({cite(best.source)})"
-            beyond = f"{side} its threshold by a factor of {math.exp(_beyond(best)):.2g} or more"
+            factor = math.floor(10 * math.exp(_beyond(best))) / 10  # of "or more", so never rounded up
+            beyond = f"{side} its threshold by a factor of {factor:.1f} or more"
             said.append(Finding(f"{lead}{source}", f"{best.statement.rstrip('.')}: {best.measured}, {beyond}.", best))
     return said
 
@@ -69,9 +72,11 @@ def _listed(parts: Sequence[str]) -> str:
     return parts[0] if len(parts) == 1 else f"{', '.join(parts[:-1])} and {parts[-1]}"
 
 
-def _basis(records: Sequence[Record]) -> str:
-    """The number and size of the models that the verdicts rest on."""
-    sizes = [record.parameters for record in records if record.steps]
+def _basis(about: Sequence[Verdict], records: Sequence[Record]) -> str:
+    """The number and size of the models that the verdicts rest on. One that several studies have is counted once."""
+    compared = {(verdict.study, arm) for verdict in about for arm in verdict.arms}
+    models = {(r.arm_hash, r.seed): r.parameters for r in records if r.steps and (r.study, r.arm) in compared}
+    sizes = models.values()
     if not sizes:
         return ""
     low, high = count(min(sizes)), count(max(sizes))

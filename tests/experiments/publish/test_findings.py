@@ -8,12 +8,14 @@ from leadline.experiments.publish.findings import findings
 from leadline.experiments.records.verdict import Verdict
 from tests.experiments.synthetic_records import record
 
-RECORDS = [record("s", "a", seed, parameters=size) for seed, size in enumerate((28_000, 115_000))]
+# The second study repeats a model of the first; the other arm is in no claim.
+MODELS = (("s", "a", 0, 28_000), ("s", "a", 1, 115_000), ("t", "a", 1, 115_000), ("s", "other", 0, 9_000_000))
+RECORDS = [record(study, arm, seed, parameters=size) for study, arm, seed, size in MODELS]
 TERM = {"quantity": "perplexity", "arm": "rope"}
 
 
 def judged(name: str, outcome: Any, interval: tuple[float, float] | None = None, source: str = "gu2025") -> Verdict:
-    return Verdict(name, f"{name} is said.", source, "", "", "s", f"{name}: 1", outcome, "", 3, interval, "")
+    return Verdict(name, f"{name} is said.", source, "", "", "s", f"{name}: 1", outcome, "", 3, interval, "", ("a",))
 
 
 def said(*verdicts: Verdict, log: bool = True) -> list[str]:
@@ -36,7 +38,7 @@ def test_outcomes_are_counted_and_the_strongest_of_each_kind_is_told() -> None:
         ": Of 4 published claims measured here, 2 hold, 1 fails and 1 is undecided, judged on 2 trained models of 28k to 115k "
         "parameters."
     )
-    assert support == "Strongest support (Gu et al. 2025): c is said: c: 1, beyond its threshold by a factor of 2 or more."
+    assert support == "Strongest support (Gu et al. 2025): c is said: c: 1, beyond its threshold by a factor of 2.0 or more."
     assert contradiction.startswith("Strongest contradiction (Gu et al. 2025): b is said")
 
 
