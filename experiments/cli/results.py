@@ -19,7 +19,7 @@ def show(
     """List runs with state, step, loss and key figures."""
     from leadline.experiments.runs.show import listed
 
-    rows, notes = listed(_existing(folder))
+    rows, notes = listed(folder)
     for note in notes:
         complain(note)
     print_json({"arms": rows}) if as_json else show_rows(rows)
