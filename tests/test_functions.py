@@ -153,6 +153,11 @@ def test_a_tokenizer_is_trained_saved_and_opened(tmp_path: Path) -> None:
     assert opened.decode(opened.encode("LOWEST")) == b"lowest"
 
 
+def test_the_settings_of_a_tokenizer_are_taken_as_they_are() -> None:
+    trained = leadline.train_tokenizer(["a\U0001f600b"] * 3, "word", 8, pattern="[ab]|\U0001f600")
+    assert trained.decode(trained.encode("b\U0001f600")).decode() == "b \U0001f600"  # words with blanks between them
+
+
 @pytest.mark.parametrize(
     ("call", "message"),
     [

@@ -19,7 +19,7 @@ def show(
     """List runs with state, step, loss and key figures."""
     from leadline.experiments.runs.show import listed
 
-    rows, notes = listed(_existing(folder))
+    rows, notes = listed(folder)
     for note in notes:
         complain(note)
     print_json({"arms": rows}) if as_json else show_rows(rows)
@@ -70,18 +70,18 @@ def compare(
 
     Beyond noise is q < 0.05 (Benjamini and Hochberg) over all quantities.
     """
-    from leadline.experiments.runs.compare import compared, rows
+    from leadline.experiments.runs.compare import compared, differing, rows
 
     comparison = compared(first, second, layers=layers)
     for note in comparison.notes:
         complain(note)
-    differing = rows(comparison, everything=everything)
+    shown = comparison.results if everything else differing(comparison)
     if as_json:
-        print_json({"settings": comparison.settings, "results": differing})
+        print_json({"settings": comparison.settings, "results": [entry.as_json() for entry in shown]})
         return
     show_rows(comparison.settings) if comparison.settings else typer.echo("the settings are the same")
     typer.echo()
-    show_rows(differing) if differing else typer.echo("nothing differs beyond noise")
+    show_rows(rows(shown)) if shown else typer.echo("nothing differs beyond noise")
     typer.echo(f"\n{len(comparison.results)} quantities were compared")
 
 

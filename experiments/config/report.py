@@ -34,6 +34,9 @@ class Published(Frozen):
     at: Dims = Field(default_factory=dict)  # dimensions of the row
 
 
+FileName = Annotated[str, Field(pattern=r"^[A-Za-z0-9_.=+-]*$")]  # behind the name of the study and `_`
+
+
 class Column(Frozen):
     """A quantity at some dimensions; "flops", "parameters", "steps" and "seconds" are also those of the record."""
 
@@ -64,7 +67,7 @@ class TableSpec(Frozen):
     """
 
     title: str  # above the table
-    name: str = ""  # of its files; absent: that of the study
+    name: FileName = ""  # of its files; absent: that of the study
     rows: tuple[str, ...] = ("arm",)  # the keys that tell rows apart
     columns: tuple[AnyColumn, ...] = Field(min_length=1)  # quantities, each a name or a table
     where: Selector = Field(default_factory=dict)  # which arms; absent: all
@@ -90,7 +93,7 @@ class FigureSpec(Frozen):
 
     # what is on the horizontal axis
     kind: Literal["length", "step", "value", "layer", "position", "dim", "scatter", "bars", "attention_map"]
-    name: str  # of its files
+    name: FileName  # of its files
     title: str = ""  # the question that it answers
     caption: str  # below the figure
     quantities: tuple[AnyColumn, ...] = Field(min_length=1)  # what is on the vertical axis, each a name or a table

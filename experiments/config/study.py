@@ -130,9 +130,14 @@ class Study(Frozen):
         for name in trained if self.exact is None else ():
             if name not in given:
                 yield f"{name}: this key is required, unless [exact] says what is computed without training"
-        for place, claim in enumerate(self.claims):
-            if claim.id in [earlier.id for earlier in self.claims[:place]]:
-                yield f"claims: {claim.id!r} is there twice"
+        for table, names in (
+            ("tables", [spec.name for spec in self.tables]),
+            ("figures", [spec.name for spec in self.figures]),
+            ("claims", [claim.id for claim in self.claims]),
+        ):
+            for name in sorted({name for name in names if names.count(name) > 1}):
+                yield f"{table}: {name!r} is there twice"
+        for claim in self.claims:
             for name in claim.selectors():
                 if name not in self.selectors:
                     yield f"claim {claim.id}: [selectors] lacks {name!r}{nearest(name, list(self.selectors))}"

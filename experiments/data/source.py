@@ -27,6 +27,7 @@ from leadline.tokenization.byte import ByteTokenizer
 from leadline.tokenization.formats.fast import FastTokenizer
 from leadline.tokenization.tokenizer import Tokenizer
 
+CACHE = ".cache"  # of a results folder: tokens and tokenizers
 Source = TextSource | BackcopySource | RetrievalSource | MixedSource
 
 

@@ -13,7 +13,7 @@ from matplotlib.axis import XAxis, YAxis
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
-from matplotlib.ticker import LogFormatterSciNotation, LogLocator, MaxNLocator, NullLocator, ScalarFormatter
+from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullLocator, ScalarFormatter
 from matplotlib.transforms import Bbox
 from matplotlib.typing import RcKeyType
 
@@ -32,6 +32,7 @@ FEW_SEEDS = 10
 STYLE: dict[RcKeyType, Any] = {
     "svg.hashsalt": "leadline",
     "svg.fonttype": "none",
+    "text.parse_math": False,  # a dollar sign in the label of an arm is one
     "font.sans-serif": ["DejaVu Sans", "Verdana", "sans-serif"],
     "pdf.fonttype": 42,
     "font.size": 10.0,
@@ -174,7 +175,7 @@ def set_logarithmic(
         axis.set_major_formatter(ScalarFormatter())
     else:
         axis.set_major_locator(LogLocator(numticks=7))
-        axis.set_major_formatter(LogFormatterSciNotation())
+        axis.set_major_formatter(FuncFormatter(lambda value, _: _power_of_ten(round(math.log10(value)))))
     return True
 
 
@@ -183,4 +184,8 @@ def tick_text(value: float) -> str:
     if value >= 16384 and value % 1024 == 0:
         return f"{value / 2**20:g}M" if value % 2**20 == 0 else f"{value / 1024:g}k"
     exponent = math.log10(value) if value > 0 else 0.5
-    return f"$10^{{{round(exponent)}}}$" if value >= 1e5 and exponent == round(exponent) else f"{value:g}"
+    return _power_of_ten(round(exponent)) if value >= 1e5 and exponent == round(exponent) else f"{value:g}"
+
+
+def _power_of_ten(exponent: int) -> str:
+    return "10" + str(exponent).translate(str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹"))

@@ -49,7 +49,7 @@ def markdown(table: Table) -> str:
     lines += [[markdown_text(str(cell)) for cell in row] for row in table.rows]
     body = "\n".join(f"| {' | '.join(line)} |" for line in lines)
     notes = "".join(f"\n- {markdown_text(note)}" for note in table.notes)
-    return f"**{markdown_text(table.title)}**\n\n{body}\n{notes}\n" if notes else f"**{table.title}**\n\n{body}\n"
+    return f"**{markdown_text(table.title)}**\n\n{body}\n" + (f"{notes}\n" if notes else "")
 
 
 def _csv_cells(cell: Cell, numeric: bool) -> list[str]:

@@ -39,6 +39,12 @@ class Difference:
         """Whether the means differ at a false discovery rate of 5 %."""
         return self.q is not None and self.q < 1 - CONFIDENCE
 
+    def as_json(self) -> dict[str, Any]:
+        """Names and numbers; the values of both sides by seed."""
+        quantity, dims = self.reading
+        numbers = {"A": self.first, "B": self.second, "interval": self.interval, "p": self.p, "q": self.q}
+        return {"arm": self.pair, "quantity": quantity, "dims": dict(dims), "unit": self.unit, **numbers}
+
 
 @dataclass(frozen=True)
 class Comparison:
@@ -70,15 +76,14 @@ def compared(first: Path, second: Path, *, layers: bool = False) -> Comparison:
         kept, others = current(stored)
         notes += others
         sides.append(_by_arm(entry.record for entry in kept))
-    pairs: dict[str, Sides] = {}
     if all(len(side) == 1 for side in sides):
-        pairs = {"": (next(iter(sides[0].values())), next(iter(sides[1].values())))}
+        pairs: dict[str, Sides] = {"": (next(iter(sides[0].values())), next(iter(sides[1].values())))}
     else:
         pairs = {
             f"{study}, {arm}": (sides[0][study, arm], sides[1][study, arm]) for study, arm in sides[0].keys() & sides[1].keys()
         }
         for path, here, there in ((first, *sides), (second, *reversed(sides))):
-            notes += [f"{study}, {arm}: only in {path}" for study, arm in here.keys() - there.keys()]
+            notes += [f"{study}, {arm}: only in {path}" for study, arm in sorted(here.keys() - there.keys())]
     ordered = sorted(pairs.items())
     settings = [row for pair, both in ordered for row in _settings(pair, both)]
     results = [entry for pair, both in ordered for entry in _results(pair, both, layers=layers)]
@@ -155,12 +160,15 @@ def _adjusted(differences: Sequence[Difference]) -> list[Difference]:
     return sorted(adjusted, key=lambda entry: math.inf if entry.q is None else entry.q)
 
 
-def rows(comparison: Comparison, *, everything: bool = False) -> list[dict[str, str]]:
-    """The quantities that differ beyond noise as rows of a table, or all of them. An arm is named where there are several."""
-    unlike = [entry for entry in comparison.results if entry.q is None and entry.first != entry.second]
-    shown = [entry for entry in comparison.results if everything or entry.beyond_noise or entry in unlike]
-    named = any(entry.pair for entry in shown)
-    return [({"arm": entry.pair} if named else {}) | _row(entry) for entry in shown]
+def differing(comparison: Comparison) -> list[Difference]:
+    """The quantities that differ beyond noise, and those of single seeds that are not equal."""
+    return [entry for entry in comparison.results if entry.beyond_noise or (entry.q is None and entry.first != entry.second)]
+
+
+def rows(differences: Sequence[Difference]) -> list[dict[str, str]]:
+    """Differences as rows of a table. An arm is named where there are several."""
+    named = any(entry.pair for entry in differences)
+    return [({"arm": entry.pair} if named else {}) | _row(entry) for entry in differences]
 
 
 def _row(entry: Difference) -> dict[str, str]:

@@ -1,7 +1,8 @@
-"""Which folder of a results folder is meant."""
+"""Which folder of a results folder is meant, and where its tokens are kept."""
 
 from pathlib import Path
 
+from leadline.experiments.data.source import CACHE
 from leadline.experiments.records.store import RECORD
 from leadline.experiments.runtime.errors import UserError
 
@@ -41,3 +42,8 @@ def run_folder(folder: Path, arm: str | None = None, seed: int | None = None) ->
 def _is_of(run: Path, arm: str | None, seed: int | None) -> bool:
     name, _, _ = run.parent.name.rpartition("-")
     return arm in (None, name) and (seed is None or run.name == f"s{seed}")
+
+
+def cache_of(run: Path) -> Path:
+    """The cache of the results folder that a run lies in. A run that was copied may have fewer folders above it."""
+    return run.absolute().parents[:3][-1] / CACHE

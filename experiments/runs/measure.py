@@ -16,6 +16,7 @@ from leadline.experiments.measure.kinds.curves import curve_of
 from leadline.experiments.measure.kinds.plugin import quantities_of
 from leadline.experiments.measure.kinds.registry import check_data, final_points
 from leadline.experiments.records.measurement import Measurement, Point, measurements_of
+from leadline.experiments.runs.folders import cache_of
 from leadline.experiments.runs.stored import heading, quantity_of
 from leadline.experiments.runtime.errors import UserError
 from leadline.experiments.runtime.progress import Progress, Work
@@ -44,7 +45,7 @@ def measured(
     """
     saved = open_saved(folder)
     arm = _changed(saved.arm, words, lengths)
-    source = _source(saved, arm, corpus, folder.absolute().parents[2] / ".cache", progress)
+    source = _source(saved, arm, corpus, cache_of(folder), progress)
     check_data(source, arm)
     progress.start(Work(f"measuring {arm.label or arm.name}", 1))
     models = Models([arm], [saved.params], source, saved.cfg, [])

@@ -13,7 +13,7 @@ from jaxtyping import Array, Float, Int
 from leadline.experiments.records.measurement import Reading, value_of
 from leadline.experiments.records.record import Record, StoredRecord
 from leadline.experiments.records.store import read_stored
-from leadline.experiments.runs.folders import run_folder
+from leadline.experiments.runs.folders import cache_of, run_folder
 from leadline.experiments.runs.held_out import held_out_ids
 from leadline.experiments.runs.measured import Sinks, logits_of, maps_of, sinks_of
 from leadline.experiments.runtime.errors import UserError
@@ -90,8 +90,8 @@ class Run:
         Raises:
             UserError: for a corpus that cannot be read, or that is not the one of the run.
         """
-        cache, digest = self.folder.absolute().parents[2] / ".cache", self.record.data["digest"]
-        return held_out_ids(self.saved.arm, digest, cache, corpus)  # pyright: ignore[reportArgumentType]  # JSON of a text
+        digest = self.record.data["digest"]
+        return held_out_ids(self.saved.arm, digest, cache_of(self.folder), corpus)  # pyright: ignore[reportArgumentType]  # JSON of a text
 
     def logits(self, ids: Ids) -> Float[np.ndarray, "*B T V"]:
         """The logits of the token behind each token, [T, V] or [B, T, V]. The loss is that of log_softmax(logits)[target].

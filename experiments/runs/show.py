@@ -1,6 +1,7 @@
 """What a results folder holds, run by run: state, step, loss and key figures."""
 
 import itertools
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -11,7 +12,7 @@ from leadline.experiments.publish.tables import table
 from leadline.experiments.records.arms import differing, recorded_arms
 from leadline.experiments.records.measurement import reading, select
 from leadline.experiments.records.over_seeds import Statistic, statistic
-from leadline.experiments.records.record import StoredRecord
+from leadline.experiments.records.record import Curve, StoredRecord
 from leadline.experiments.records.store import read_studies
 from leadline.experiments.runs.stored import records_at
 from leadline.experiments.runtime.errors import UserError
@@ -90,18 +91,16 @@ def _figures(study: Study, stored: Sequence[StoredRecord]) -> str:
 def _unfinished(group: Unfinished) -> Iterator[Row]:
     """One row for each arm of a group that has no record yet."""
     state = "running" if is_locked(group.folder.parent) else "interrupted"
-    members: Mapping[str, list[float]] = {}
-    for member, curve in zip(group.extra["members"], group.extra["curves"], strict=True):
-        header, *points = curve
-        loss = header["readings"].index({"quantity": reading("loss").quantity, "dims": {}})
-        members.setdefault(member.partition("/")[0], []).append(points[-1]["values"][loss])
-    for arm, losses in members.items():
+    losses_of: dict[str, list[float]] = {}
+    for member, rows in zip(group.extra["members"], group.extra["curves"], strict=True):
+        losses_of.setdefault(Path(member).parent.name, []).append(Curve.of_rows(rows).values[reading("loss")][-1])
+    for arm, losses in losses_of.items():
         yield {
             "study": group.folder.parent.name,
             "arm": arm,
             "label": arm.rpartition("-")[0],
             "state": f"{len(losses)} {state}",
             "step": group.step,
-            "loss (nats)": str(statistic([loss for loss in losses if loss is not None], digits=4) or ""),
+            "loss (nats)": str(statistic([loss for loss in losses if math.isfinite(loss)], digits=4) or ""),
             "key figures": "",
         }

@@ -31,9 +31,11 @@ def records_at(path: Path) -> tuple[Path, list[StoredRecord], list[str]]:
         UserError: where there is no record.
     """
     notes: list[str] = []
-    for results in itertools.islice((path, *path.absolute().parents), LEVELS):
-        stored, left_out = read_records(results)
-        at_path = [entry for entry in stored if folder_of(results.absolute(), entry).is_relative_to(path.absolute())]
+    whole = path.absolute()
+    for results in itertools.islice((path, *whole.parents), LEVELS):
+        study = next(iter(whole.relative_to(results.absolute()).parts), None)
+        stored, left_out = read_records(results, study)
+        at_path = [entry for entry in stored if folder_of(results.absolute(), entry).is_relative_to(whole)]
         if at_path:
             return results, at_path, left_out
         notes += left_out

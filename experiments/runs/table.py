@@ -6,9 +6,8 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, overload
 
-from leadline.experiments.records.packed import PACKED
 from leadline.experiments.records.record import StoredRecord
-from leadline.experiments.records.store import STUDY, read_records
+from leadline.experiments.runs.stored import records_at
 from leadline.experiments.runtime.errors import UserError
 
 if TYPE_CHECKING:
@@ -25,14 +24,14 @@ def records(folder: str | Path, as_: Literal["pandas"]) -> "pandas.DataFrame": .
 @overload
 def records(folder: str | Path, as_: Literal["polars"]) -> "polars.DataFrame": ...
 def records(folder: str | Path, as_: str = "rows") -> Any:
-    """Every measurement of the records below a results folder, or of one study in it.
+    """Every measurement of the records of a results folder, a study, an arm or a run.
 
     A row has the columns study, arm, label, arm_hash, seed, status, quantity, unit and value, and a column for every dimension
     that a measurement has there (layer, length, extension …). What a row lacks is None, as is a value that was not finite;
     layers count from 1. A quantity without the dimension `layer` is the number over all layers.
 
     Args:
-        folder: of results, with runs or packed (docs/results), or that of a study.
+        folder: RESULTS, with runs or packed (docs/results), RESULTS/STUDY, RESULTS/STUDY/ARM-HASH, or that of a run.
         as_: a list of dicts ("rows"), a pandas or a polars DataFrame.
 
     Raises:
@@ -48,7 +47,10 @@ def records(folder: str | Path, as_: str = "rows") -> Any:
     """
     if as_ not in ("rows", "pandas", "polars"):
         raise UserError(f'as_ = {as_!r}: choose one of "rows", "pandas" and "polars"')
-    rows = _rows(_stored(Path(folder)))
+    _, stored, left_out = records_at(Path(folder))
+    for note in left_out:
+        warnings.warn(note, stacklevel=2)
+    rows = _rows(stored)
     if as_ == "rows":
         return rows
     try:
@@ -59,16 +61,6 @@ def records(folder: str | Path, as_: str = "rows") -> Any:
         return library.DataFrame(rows, infer_schema_length=None, strict=False)
     frame, dims = library.DataFrame(rows), list(rows[0])[len(COLUMNS) :]
     return frame.astype({"value": float}).assign(**frame[dims].convert_dtypes())
-
-
-def _stored(folder: Path) -> Sequence[StoredRecord]:
-    of_study = (folder / STUDY).exists() or (folder / PACKED).exists()
-    stored, notes = read_records(folder.absolute().parent, folder.absolute().name) if of_study else read_records(folder)
-    for note in notes:
-        warnings.warn(note, stacklevel=3)
-    if not stored:
-        raise UserError(f"{folder}: no records are in it; leadline run makes some")
-    return stored
 
 
 def _rows(stored: Sequence[StoredRecord]) -> list[dict[str, Any]]:

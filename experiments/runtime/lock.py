@@ -31,12 +31,13 @@ def locked(folder: Path) -> Iterator[None]:
 
 
 def is_locked(folder: Path) -> bool:
-    """Whether a process holds the folder now."""
-    lock = FileLock(folder / ".lock")
+    """Whether a process holds the folder now; False where nobody can say, in a folder that cannot be written."""
     if not (folder / ".lock").exists():
         return False
     try:
-        with lock.acquire(timeout=0):
+        with FileLock(folder / ".lock").acquire(timeout=0):
             return False
     except Timeout:
         return True
+    except OSError:  # the lock has to be opened for writing
+        return False

@@ -50,6 +50,17 @@ class Work(NamedTuple):
         return ": ".join(filter(None, (self.part, self.name)))
 
 
+class Shown(NamedTuple):
+    """What is shown of work, replaced as a whole: other threads read it at any moment."""
+
+    work: Work = Work("", 0)
+    status: str = ""
+    losses: tuple[np.ndarray, Sequence[bool]] | None = None  # of each model, and whether it has diverged
+
+    def loss(self, width: int) -> str:
+        return "" if self.losses is None else losses_by_arm(self.work.arms, *self.losses, width)
+
+
 class Progress:
     """Step, time left, loss by arm, model FLOP utilisation (MFU) and tokens/s, on standard error.
 
@@ -76,7 +87,7 @@ class Progress:
         self._peaks: dict[str, float] = {}
         self._live: Live | None = None
         self._exited = Event()
-        self._idle()
+        self._shown = Shown()
 
     def __enter__(self) -> "Progress":
         self._trackings = [Tracking(name, tracker, self.note) for name, tracker in self._trackers.items()]
@@ -97,8 +108,8 @@ class Progress:
         if work.flops and work.dtype not in self._peaks:
             self._peaks[work.dtype] = matmul_peak(work.dtype)
         self.pace.begin(work.steps, work.first, work.flops)
-        self._work, self._status, self._losses = work, "", None
-        line = f"{work.title}: {self._count()}"
+        self._shown = Shown(work)
+        line = f"{work.title}: {self._count(work)}"
         self.log(line)
         if not self._console.is_terminal:
             self._print(line)
@@ -110,7 +121,7 @@ class Progress:
 
     def step(self, done: int, losses: np.ndarray, diverged: Sequence[bool]) -> None:
         """`done` training steps are behind; of each model the loss of the last one, and whether it has diverged."""
-        self._losses = losses, diverged
+        self._shown = self._shown._replace(losses=(losses, diverged))
         self.reach(done, "")
 
     def reach(self, done: int, status: str) -> None:
@@ -120,12 +131,12 @@ class Progress:
 
     def status(self, status: str) -> None:
         """What is being done between steps, as "compiling"."""
-        self._status = status
+        self._shown = self._shown._replace(status=status)
 
     def end(self, result: str) -> None:
         """Ends the work that was started last with a line that stays."""
-        facts = [self._loss(LINE), self._utilisation()]
-        work, seconds = self._work, self.pace.end()
+        work, facts = self._shown.work, [self._shown.loss(LINE), self._utilisation(self._shown.work)]
+        seconds = self.pace.end()
         self._idle()
         self.note(", ".join(filter(None, (f"{work.title}: {result} in {seconds:.0f} s", *facts))))
 
@@ -159,8 +170,9 @@ class Progress:
 
     def view(self) -> Group:
         """The lines that change: group, bar, step, time left; arms; losses; what is being done, how fast, time left in all."""
-        work, width = self._work, self._console.width
-        count = ", ".join(filter(None, (self._count(), self._left())))
+        shown, width = self._shown, self._console.width
+        work = shown.work
+        count = ", ".join(filter(None, (self._count(work), self._left())))
         title = Text(work.part or work.name)
         title.truncate(max(width - len(count) - 1, 1), overflow="ellipsis")
         bar = width - len(title) - len(count) - 2
@@ -168,19 +180,20 @@ class Progress:
         head = Table.grid(padding=(0, 1, 0, 0))
         head.add_row(*(row if bar >= SHORTEST_BAR else (title, Text(count))))
         name = Text(work.name if work.part else "", no_wrap=True, overflow="ellipsis")
-        lines = (name, Text(self._loss(width)), Text(", ".join(self._facts())))
+        lines = (name, Text(shown.loss(width)), Text(", ".join(self._facts(shown))))
         return Group(head, *(line for line in lines if line))
 
     def _now_and_then(self) -> None:
         while not self._exited.wait(self._every):
-            if self._work.steps:
-                parts = (self._work.part or self._work.name, self._count(), self._left(), self._loss(LINE), *self._facts())
+            shown = self._shown
+            work = shown.work
+            if work.steps:
+                parts = (work.part or work.name, self._count(work), self._left(), shown.loss(LINE), *self._facts(shown))
                 self._print(", ".join(filter(None, parts)))
 
     def _idle(self) -> None:
         """No work is begun, and no line changes."""
-        self._work, self._status = Work("", 0), ""
-        self._losses: tuple[np.ndarray, Sequence[bool]] | None = None
+        self._shown = Shown()
         if self._live is not None:
             self._live.stop()
             self._live = None
@@ -188,23 +201,20 @@ class Progress:
     def _print(self, line: str) -> None:
         self._console.print(line, highlight=False, markup=False, soft_wrap=True)
 
-    def _count(self) -> str:
-        return f"{self._work.unit} {self.pace.done:,} of {self._work.steps:,}"
+    def _count(self, work: Work) -> str:
+        return f"{work.unit} {self.pace.done:,} of {work.steps:,}"
 
     def _left(self) -> str:
         return _duration(self.pace.left, "left")
 
-    def _loss(self, width: int) -> str:
-        return "" if self._losses is None else losses_by_arm(self._work.arms, *self._losses, width)
+    def _utilisation(self, work: Work) -> str:
+        rate = self.pace.steps_a_second * work.flops
+        return f"MFU {rate / self._peaks[work.dtype]:.0%}" if rate > 0 else ""
 
-    def _utilisation(self) -> str:
-        rate = self.pace.steps_a_second * self._work.flops
-        return f"MFU {rate / self._peaks[self._work.dtype]:.0%}" if rate > 0 else ""
-
-    def _facts(self) -> list[str]:
-        tokens = self.pace.steps_a_second * self._work.tokens
+    def _facts(self, shown: Shown) -> list[str]:
+        tokens = self.pace.steps_a_second * shown.work.tokens
         rate = f"{tokens:,.0f} tokens/s" if tokens > 0 else ""
-        facts = (self._status, self._utilisation(), rate, _duration(self.pace.left_in_all, "left in all"))
+        facts = (shown.status, self._utilisation(shown.work), rate, _duration(self.pace.left_in_all, "left in all"))
         return [fact for fact in facts if fact]
 
 
@@ -213,9 +223,16 @@ def _duration(seconds: float, what: str) -> str:
     return "" if math.isnan(seconds) else f"{timedelta(seconds=round(seconds))} {what}"
 
 
-def matmul_peak(dtype: str = "float32", size: int = 1024, rounds: int = 3) -> float:
-    """FLOP/s of a matrix product of this type on all devices of this machine: the denominator of MFU."""
-    seconds = []
+def matmul_peak(dtype: str = "float32", size: int | None = None, rounds: int = 3) -> float:
+    """FLOP/s of a matrix product of this type on all devices of this machine: the denominator of MFU.
+
+    Args:
+        dtype: of the matrices.
+        size: of their sides; None: one whose product takes an accelerator far longer than being called, about 50 µs.
+        rounds: products, of which the fastest counts.
+    """
+    cpu, seconds = jax.default_backend() == "cpu", []
+    size = size or (1024 if cpu else 8192)
     with jax.set_mesh(make_mesh()):
         a = jnp.ones((size, size), dtype)
         product = jax.jit(jnp.matmul)
@@ -225,5 +242,5 @@ def matmul_peak(dtype: str = "float32", size: int = 1024, rounds: int = 3) -> fl
             product(a, a).block_until_ready()
             seconds.append(time.monotonic() - began)
     # On a CPU the product of one device already uses the cores that the others stand for.
-    devices = 1 if jax.default_backend() == "cpu" else jax.device_count()
+    devices = 1 if cpu else jax.device_count()
     return devices * 2 * size**3 / min(seconds)

@@ -89,7 +89,10 @@ def _problem(folder: Path, step: int) -> str | None:
         return "no manifest, so it was not finished"
     except (OSError, ValueError) as error:
         return f"its manifest is damaged ({error})"
-    sums = _sums(folder / str(step))
+    try:
+        sums = _sums(folder / str(step))
+    except OSError as error:  # a run that is at work here may remove it meanwhile
+        return f"a file of it cannot be read ({error.strerror})"
     wrong = sorted(name for name in expected.keys() | sums.keys() if expected.get(name) != sums.get(name))
     return f"{wrong[0]} is not the file that was written" if wrong else None
 

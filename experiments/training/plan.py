@@ -10,7 +10,7 @@ import jax
 
 from leadline.experiments.config.study import Arm
 from leadline.experiments.config.to_model import decoder_config
-from leadline.experiments.data.source import open_source, vocabulary_size
+from leadline.experiments.data.source import CACHE, open_source, vocabulary_size
 from leadline.experiments.measure.kinds.registry import check_data
 from leadline.experiments.records.provenance import Provenance, arm_digest
 from leadline.experiments.records.store import read_record, record_folder
@@ -94,9 +94,7 @@ def grouped(
 
 def _members(study: str, arms: Sequence[Arm], seeds: Sequence[int], results: Path, progress: Progress) -> list[Member]:
     """Every arm and seed, each arm behind the one that it starts from."""
-    sources = {
-        data: open_source(data, results / ".cache", progress.encoded) for data in dict.fromkeys(arm.data for arm in arms)
-    }
+    sources = {data: open_source(data, results / CACHE, progress.encoded) for data in dict.fromkeys(arm.data for arm in arms)}
     by_name = {arm.name: arm for arm in arms}
 
     @cache

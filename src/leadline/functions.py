@@ -5,7 +5,6 @@ A function here puts together existing ones with defaults, and adds no mechanism
 `leadline.model.base_bound.bound`.
 """
 
-import json
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
@@ -238,9 +237,8 @@ def train_tokenizer(texts: Iterable[str], kind: str = "bpe", vocabulary: int = 8
     """
     if isinstance(texts, str):
         raise UserError("train_tokenizer takes documents: put this one text into a list")
-    words = [f"{key}={json.dumps(value)}" for key, value in settings.items()]  # JSON of these is TOML
     try:
-        return accelerate(tokenizers.train_tokenizer(tokenizers.configured(kind, vocabulary, words), texts))
+        return accelerate(tokenizers.train_tokenizer(tokenizers.configured(kind, vocabulary, settings), texts))
     except ValueError as error:
         raise UserError(f"train_tokenizer: {error}") from error
 

@@ -4,7 +4,7 @@ import hashlib
 import json
 import tomllib
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import chain, islice
 from pathlib import Path
 
@@ -76,16 +76,24 @@ def open_tokenizer(spec: str, ranks: Path | None = None) -> Tokenizer:
         raise UserError(f"{error.filename or spec}: cannot be read ({error.strerror or error})") from error
 
 
-def configured(kind: str, vocabulary: int, settings: Sequence[str]) -> TokenizerConfig:
-    """The configuration of a kind and KEY=VALUE settings. UserError, naming the setting that is wrong."""
-    values = {key: _value(text) for key, _, text in (setting.partition("=") for setting in settings)}
+def configured(kind: str, vocabulary: int, settings: Mapping[str, object]) -> TokenizerConfig:
+    """The configuration of a kind and its settings.
+
+    Raises:
+        UserError: naming the setting that is wrong.
+    """
     try:
-        return TypeAdapter(TokenizerConfig).validate_python({"kind": kind, "vocabulary": vocabulary, **values})
+        return TypeAdapter(TokenizerConfig).validate_python({"kind": kind, "vocabulary": vocabulary, **settings})
     except ValidationError as error:
         first = error.errors()[0]
         where = ".".join(str(part) for part in first["loc"][1:]) or "kind"
         value = kind if where == "kind" else first.get("input")
         raise UserError(f"{where} = {value!r}: {first['msg']}") from error
+
+
+def _settings(words: Sequence[str]) -> dict[str, object]:
+    """The settings of KEY=VALUE words."""
+    return {key: _value(text) for key, _, text in (word.partition("=") for word in words)}
 
 
 def _value(text: str) -> object:
@@ -147,7 +155,7 @@ def train_and_save(
     Raises:
         UserError: for settings, files or a folder that cannot be used.
     """
-    cfg = configured(kind, vocabulary, settings)
+    cfg = configured(kind, vocabulary, _settings(settings))
     try:
         tokenizer = train_tokenizer(cfg, _texts(paths))
         save(tokenizer, folder)
@@ -172,7 +180,7 @@ def traced(
     Raises:
         UserError: for settings or files that cannot be used, and text in which no step is possible.
     """
-    cfg = configured(kind, vocabulary or 2**16, settings)
+    cfg = configured(kind, vocabulary or 2**16, _settings(settings))
     texts = _texts(paths) if text is None else [text]
     try:
         rows = list(islice(_steps(cfg, texts), steps))

@@ -61,6 +61,14 @@ def test_every_kind_is_drawn_and_names_its_arms_and_quantity(kind: str, texts: l
     assert not any("_" in text for text in texts)
 
 
+def test_dollar_signs_are_letters_and_no_formula(texts: list[str]) -> None:
+    label = r"from $5 to \q$"
+    records = [entry("s", name, 0, measured("loss", 2.0), label=name) for name in ("a", "b")]
+    described = study("s", {"a": {"label": label}, "b": {}})
+    assert figure(spec("bars", quantities=["loss"], title=label), described, records) is not None
+    assert label in texts
+
+
 @pytest.mark.parametrize("kind", KINDS)
 def test_nothing_is_drawn_of_nothing(kind: str) -> None:
     empty = [entry("sinks", "softmax"), entry("sinks", "gate", status="diverged")]
@@ -94,7 +102,7 @@ def test_a_sweep_is_a_line_along_its_values_with_marks(texts: list[str]) -> None
     ]
     wanted = spec("value", key="model.position.base", lines=["family"], marks="predicted_reach")
     assert figure(wanted, described, records) is not None
-    assert {"RoPE base", "loss (nats)", "10", "100", "$10^{6}$", "predicted reach"} <= set(texts)
+    assert {"RoPE base", "loss (nats)", "10", "100", "10⁶", "predicted reach"} <= set(texts)
 
 
 def test_a_difference_is_taken_within_each_record(texts: list[str]) -> None:
@@ -177,7 +185,7 @@ def test_title_and_legend_are_inside_the_canvas_and_apart() -> None:
 
 @pytest.mark.parametrize(
     ("value", "text"),
-    [(128.0, "128"), (0.0025, "0.0025"), (16384.0, "16k"), (2.0**20, "1M"), (1e6, "$10^{6}$"), (1e4, "10000"), (1.5, "1.5")],
+    [(128.0, "128"), (0.0025, "0.0025"), (16384.0, "16k"), (2.0**20, "1M"), (1e6, "10⁶"), (1e4, "10000"), (1.5, "1.5")],
 )
 def test_ticks(value: float, text: str) -> None:
     assert tick_text(value) == text

@@ -2,6 +2,7 @@
 
 import csv
 import io
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -43,7 +44,8 @@ def test_markdown_has_one_line_a_row_and_escapes_bars() -> None:
     assert len(lines) == 2 + len(TABLE.rows)
     assert lines[1] == "| --- | ---: | --- |"
     assert "1.235 ± 0.012" in lines[2]
-    assert markdown(TABLE).startswith("**A \\| title**")
+    for table in (TABLE, replace(TABLE, notes=())):
+        assert markdown(table).startswith("**A \\| title**")
     assert "- n = 3" in markdown(TABLE)
 
 

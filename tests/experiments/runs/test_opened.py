@@ -15,6 +15,7 @@ from leadline.experiments.config.position import Alibi, Rope
 from leadline.experiments.config.scaling import DynamicNtk
 from leadline.experiments.config.study import Arm
 from leadline.experiments.records.measurement import reading
+from leadline.experiments.runs.folders import cache_of
 from leadline.experiments.runs.opened import Run, open_run
 from leadline.experiments.runtime.errors import UserError
 from leadline.model.generate import Policy
@@ -201,3 +202,8 @@ def test_a_folder_without_runs_is_named(results: Path, tmp_path: Path) -> None:
     shutil.rmtree(copy / "checkpoint")
     with pytest.raises(UserError, match="there is no checkpoint"):
         open_run(copy)
+
+
+def test_the_cache_is_that_of_the_results_folder() -> None:
+    assert cache_of(Path("/here/results/mine/arm-0/s0")) == Path("/here/results/.cache")
+    assert cache_of(Path("/copied/s0")) == Path("/.cache")

@@ -11,7 +11,7 @@ from leadline.experiments.records.record import NO_CURVE
 from leadline.experiments.records.store import write_study
 from leadline.experiments.runs.show import listed
 from leadline.experiments.runtime.errors import UserError
-from leadline.experiments.runtime.lock import locked
+from leadline.experiments.runtime.lock import is_locked, locked
 from leadline.experiments.training import checkpoint
 from tests.experiments.synthetic_records import entry, measured, study, write_records
 
@@ -73,6 +73,12 @@ def test_a_group_without_records_is_interrupted_or_running(tmp_path: Path) -> No
     assert listed(tmp_path) == ([row | {"state": "2 interrupted"}], [])
     with locked(tmp_path / "mine"):
         assert [row["state"] for row in listed(tmp_path)[0]] == ["2 running"]
+
+
+def test_a_lock_that_cannot_be_opened_stops_no_list(tmp_path: Path) -> None:
+    """As in a folder that is read-only, which root, who may run the tests, can write."""
+    (tmp_path / ".lock").mkdir()
+    assert not is_locked(tmp_path)
 
 
 def test_a_folder_without_runs_is_named(tmp_path: Path) -> None:

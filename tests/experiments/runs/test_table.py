@@ -43,12 +43,13 @@ def test_a_row_is_a_measurement(results: Path) -> None:
     assert [row["value"] for row in rows] == [2.5, None, 2.25, 0.75]
 
 
-def test_a_study_is_read_by_its_folder(results: Path) -> None:
+def test_a_study_an_arm_and_a_run_are_read_by_their_folders(results: Path) -> None:
     write_records(results, entry("other", "rope", 0, measured("loss", 1.0)))
     write_packed(results / "packed" / "sinks", read_records(results, "sinks")[0], ())
-    (results / "sinks" / "study.json").write_text("{}")
     assert {row["study"] for row in records(results)} == {"sinks", "other"}
     assert {row["study"] for row in records(results / "sinks")} == {"sinks"}
+    [arm] = results.glob("sinks/gate-*")
+    assert [row["value"] for row in records(arm)] == [row["value"] for row in records(arm / "s0")] == [2.5, None]
     assert records(results / "packed") == records(results / "packed" / "sinks") == records(results / "sinks")
 
 
@@ -79,7 +80,7 @@ def test_what_is_left_out_is_warned_of(results: Path) -> None:
 
 def test_folders_without_records_are_named(results: Path, tmp_path: Path) -> None:
     for folder in (tmp_path / "nowhere", tmp_path):
-        with pytest.raises(UserError, match="no records are in it; leadline run makes some"):
+        with pytest.raises(UserError, match="there are no records; name a results folder"):
             records(folder)
     shutil.rmtree(results)
     with pytest.raises(UserError, match="as_ = 'excel': choose one of"):

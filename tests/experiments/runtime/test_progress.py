@@ -107,6 +107,21 @@ def test_elsewhere_there_are_lines_when_a_group_begins_and_ends_and_now_and_then
     assert len(text.getvalue()) == ended  # nothing is said between groups
 
 
+def test_lines_are_of_one_work_though_another_begins_while_they_are_drawn() -> None:
+    """The thread of a terminal draws at any moment."""
+
+    class Slow(Console):
+        @property
+        def width(self) -> int:  # pyright: ignore[reportIncompatibleMethodOverride]
+            progress.start(Work("next", 7, arms=ARMS))
+            return 160
+
+    console, text = _console(terminal=True)
+    progress = _training(Slow(quiet=True))
+    console.print(progress.view())
+    assert "of 12,000" in text.getvalue() and "loss softmax 3.000" in text.getvalue()
+
+
 def test_what_is_not_known_is_left_out() -> None:
     console, text = _console(terminal=True, width=80)
     progress = Progress(Console(quiet=True, width=80))

@@ -11,6 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from leadline.experiments.records.json_file import file_sha256
 from leadline.experiments.runtime.errors import UserError
 from leadline.experiments.training import checkpoint
 from tests.experiments.synthetic_records import flipped
@@ -88,6 +89,17 @@ def test_what_is_damaged_is_passed_over_and_replaced(
         checkpoint.save(folder, step, _state(step), EXTRA)
         assert checkpoint.latest(folder) == (step, [])
         _assert_restored(folder, step, step)
+
+
+def test_what_a_run_removes_while_it_is_read_is_passed_over(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def removed(path: Path) -> str:
+        shutil.rmtree(folder / "4", ignore_errors=True)
+        return file_sha256(path)
+
+    monkeypatch.setattr(checkpoint, "file_sha256", removed)
+    step, (note,) = checkpoint.latest(folder)
+    assert step == 2
+    assert f"{folder / '4'}: a file of it cannot be read" in note
 
 
 def test_every_flipped_bit_of_a_manifest_is_noticed(folder: Path) -> None:
