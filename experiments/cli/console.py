@@ -35,8 +35,17 @@ def show_rows(rows: Sequence[Mapping[str, Any]]) -> None:
 
 
 def show_verdicts(verdicts: Iterable[Any]) -> None:
-    if rows := [{"claim": v.id, "published": v.published, "measured": v.measured, "verdict": v.outcome} for v in verdicts]:
-        show_rows(rows)
+    """Statements with what was measured, or why nothing was, and the verdict."""
+    rows = [
+        {
+            "claim": v.id,
+            "statement": f"{v.statement} Published: {v.published}." if v.published else v.statement,
+            "measured": v.reason if v.outcome == "not measured" else v.measured,
+            "verdict": v.outcome,
+        }
+        for v in verdicts
+    ]
+    show_rows(rows) if rows else typer.echo("no claims")
 
 
 def begin_jax() -> None:

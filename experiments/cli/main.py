@@ -85,11 +85,11 @@ def run(
     from leadline.experiments.trackers.registry import open_trackers
 
     plan = planned(config, overrides or [])
+    trackers = open_trackers(tracker or [], results)
     if dry_run:
         with Progress(Console(stderr=True)) as progress:
             _show_plan(plan, results, progress, as_json)
         return
-    trackers = open_trackers(tracker or [], results)
     show = partial(typer.echo, file=sys.stdout)  # bound now, because a tracker may redirect what its library prints
     try:
         with Progress(Console(stderr=True), results / LOG, trackers) as progress:

@@ -14,7 +14,7 @@ from leadline.experiments.runtime.cpu import restart_with_huge_pages
 
 def bound(
     head_dim: Annotated[int, typer.Option("--head-dim", help="Channels that RoPE rotates.")],
-    length: Annotated[int, typer.Option("--length", help="Context length N in tokens; every distance m < N is tested.")],
+    length: Annotated[int, typer.Option("--length", max=10**8, help="Context length N in tokens; every m < N is tested.")],
     inclusive: Annotated[bool, typer.Option("--inclusive", help="Test m = N too.")] = False,
     every: Annotated[int, typer.Option("--every", metavar="n", help="Test every n-th m only: 0, n, 2n, …")] = 1,
     as_json: AsJson = False,
@@ -59,7 +59,7 @@ def generate(
     temperature: Annotated[float, typer.Option("--temperature", min=0, help="Of the softmax; 0: the likeliest token.")] = 1.0,
     top_k: Annotated[int | None, typer.Option("--top-k", min=1, help="Draw from the K likeliest tokens alone.")] = None,
     top_p: Annotated[
-        float, typer.Option("--top-p", max=1, help="Draw from the fewest tokens whose probabilities sum to P.")
+        float, typer.Option("--top-p", min=0, max=1, help="Draw from the fewest tokens whose probabilities sum to P.")
     ] = 1.0,
     seed: Annotated[int, typer.Option("--seed", min=0, max=2**32 - 1, help="Of what is drawn.")] = 0,
     window: Annotated[
@@ -71,6 +71,7 @@ def generate(
     as_json: AsJson = False,
 ) -> None:
     """Write text with a trained model."""
+    from leadline.experiments.runs.folders import run_folder
     from leadline.experiments.runtime.errors import UserError
     from leadline.experiments.training.generation import Request, generated, open_saved
     from leadline.model.generate import Policy
@@ -79,7 +80,7 @@ def generate(
         policy = Policy(window, initial_tokens)
     except ValueError as error:
         raise UserError(f"--window, --initial-tokens: {error}") from error
-    saved = open_saved(checkpoint)
+    saved = open_saved(run_folder(checkpoint))
     request = Request(prompt, tokens, temperature, top_k, top_p, seed, policy)
     pieces = []
     for piece in generated(saved, request):

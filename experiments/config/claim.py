@@ -8,6 +8,8 @@ from pydantic import Field
 from leadline.experiments.config.base import Frozen
 from leadline.experiments.config.report import Dims
 
+Needs = dict[Literal["parameters", "steps", "tokens"], float]
+
 
 class Term(Frozen):
     """A quantity of the arm that a selector of the study names, at some dimensions; `over` divides it by another term.
@@ -72,7 +74,7 @@ class Claim(Frozen):
     cases: Literal["seeds", "arms"] = "seeds"
     when: tuple[Condition, ...] = ()  # preconditions that are measured
     # the smallest scale of the arm of `left`, or of all arms of `function`, at which the statement can be tested
-    needs: dict[Literal["parameters", "steps", "tokens"], float] = Field(default_factory=dict)
+    needs: Needs = Field(default_factory=dict)
     function: str | None = None  # code for a predicate that no relation says, as "module:function"
     arms: str = ""  # the selector of what `function` takes
 

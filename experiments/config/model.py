@@ -12,6 +12,10 @@ from leadline.experiments.config.position import Heads, Pope, Position
 # The sink logit (leadline.model.attention.normalizers).
 
 
+# Beyond this the number of weights of a matrix has no place in 64 bits.
+Channels = Annotated[int, Field(gt=0, le=2**24)]
+
+
 class NoSink(Frozen):
     """The plain softmax."""
 
@@ -118,11 +122,11 @@ class ModelConfig(Frozen):
     """The sizes and mechanisms of a model."""
 
     layers: Positive = 2  # number of blocks
-    width: Positive = 128  # channels of the residual stream
+    width: Channels = 128  # channels of the residual stream
     heads: Positive = 4  # query heads of a layer
     kv_heads: Positive | None = None  # key and value heads, shared by the query heads (GQA); absent: as many as heads
     head_dim: Positive | None = None  # channels of a head; absent: width / heads
-    hidden: Positive | None = None  # channels of the feed-forward layer; absent: 4 · width
+    hidden: Channels | None = None  # channels of the feed-forward layer; absent: 4 · width
     norm: Literal["rms", "layer"] = "rms"  # RMSNorm or LayerNorm
     # before each sublayer, behind its residual sum, or before and behind it
     norm_placement: Literal["pre", "post", "sandwich"] = "pre"
@@ -155,7 +159,7 @@ class ModelConfig(Frozen):
         if self.head_dim is None and self.width % self.heads:
             yield f"width {self.width} does not divide into {self.heads} heads: change one, or set head_dim"
         if size % 2:
-            yield f"the head dimension {size} is odd: RoPE rotates pairs"
+            yield f"the head dimension {size} is odd: channels come in pairs"
         if self.initial_tokens is not None and self.window is None:
             yield f"initial_tokens = {self.initial_tokens}: without a window every token is seen; set window, or leave it out"
         if self.kv_heads is not None and self.heads % self.kv_heads:

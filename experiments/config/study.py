@@ -7,7 +7,7 @@ from typing import Annotated, Any
 from pydantic import AfterValidator, BeforeValidator, Field
 
 from leadline.experiments.config.base import Frozen, Positive, nearest
-from leadline.experiments.config.claim import Claim
+from leadline.experiments.config.claim import Claim, Needs
 from leadline.experiments.config.data import BackcopyData, Data, MixedData, RetrievalData, TextData
 from leadline.experiments.config.exact import Exact
 from leadline.experiments.config.measure import Measure, PerplexityMeasure, RecallMeasure, StreamingMeasure
@@ -117,6 +117,7 @@ class Study(Frozen):
     tables: tuple[TableSpec, ...] = ()  # of the records
     figures: tuple[FigureSpec, ...] = ()  # of the records
     claims: tuple[Claim, ...] = ()  # statements that the records decide
+    needs: Needs = Field(default_factory=dict)  # the smallest scale for every claim that asks no more
 
     @property
     def heading(self) -> str:

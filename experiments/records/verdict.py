@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from leadline.experiments.config.claim import Claim
+from leadline.experiments.config.claim import Claim, Needs
 from leadline.experiments.config.study import Study
 from leadline.experiments.records.arms import RecordedArm, combinations, recorded_arms
 from leadline.experiments.records.evidence import Choice, Decision, Evidence, Outcome, decide, related, stated, term_values
@@ -57,7 +57,7 @@ def judge(claim: Claim, study: Study, arms: Sequence[RecordedArm]) -> Verdict:
     """The verdict on one claim of a study. UserError where it names a function that does not exist."""
     choices, matching = combinations(study, claim.selectors(), arms)
     compared = list({id(arm): arm for choice in choices for arm in choice.values()}.values())
-    missing = (_missing(claim, study, choices, matching) if arms else "no records") or _too_small(claim, choices)
+    missing = (_missing(claim, study, choices, matching) if arms else "no records") or _too_small(claim, study.needs, choices)
     measured, n, decision = "", 0, Decision("not measured", missing)
     if not missing and (unmet := _unmet(claim, choices)) is not None:
         measured, n, decision = unmet
@@ -101,10 +101,10 @@ def _missing(claim: Claim, study: Study, choices: Sequence[Choice], matching: Ma
     return "" if choices else f"the arms that are {' and '.join(matching)} differ in other settings"
 
 
-def _too_small(claim: Claim, choices: Sequence[Choice]) -> str:
+def _too_small(claim: Claim, needs: Needs, choices: Sequence[Choice]) -> str:
     """How much smaller the arm on the left side is than the statement needs; empty where it is not."""
     name = claim.arms if claim.left is None else claim.left.arm
-    for field, least in claim.needs.items():
+    for field, least in (needs | claim.needs).items():
         smallest = min((getattr(record, field) for choice in choices for record in choice[name].records), default=0)
         if smallest < least:
             return f"{count(smallest)} {field}, and the statement needs {count(least)}"

@@ -23,7 +23,7 @@ ROUNDING = 1e-12  # a spread that is smaller than this, relative to the values, 
 
 @dataclass(frozen=True)
 class Difference:
-    """One quantity on both sides. Interval, p and q are None where a side has one seed only."""
+    """One quantity on both sides. Interval, p and q are None where there is no spread to judge it by."""
 
     pair: str  # study and arm, where several are compared
     reading: Reading
@@ -134,19 +134,22 @@ def _values(records: Sequence[Record], *, layers: bool) -> dict[tuple[Reading, s
 def difference(first: Mapping[int, float], second: Mapping[int, float]) -> tuple[tuple[float, float] | None, float | None]:
     """The 95 % interval of the mean of B - A, and the p-value of no difference.
 
-    Of two or more common seeds by Student's t of their differences, else by Welch's t; None where a side has one seed only.
+    Of two or more common seeds by Student's t of their differences, else by Welch's t. None where a side has one seed
+    only or the seeds do not differ, which says nothing of other seeds; values that are all equal have p = 1.
     """
     common = sorted(first.keys() & second.keys())
     if len(common) > 1:
         margins = [second[seed] - first[seed] for seed in common]
         equal = np.ptp(margins) <= ROUNDING * np.max(np.abs(margins))
-        test: Any = None if equal else stats.ttest_1samp(margins, 0.0)
-        return mean_interval(margins), float(not any(margins)) if test is None else float(test.pvalue)
+        if equal:
+            return None, None if any(margins) else 1.0
+        test: Any = stats.ttest_1samp(margins, 0.0)
+        return mean_interval(margins), float(test.pvalue)
     if min(len(first), len(second)) < 2:
         return None, None
     a, b = list(first.values()), list(second.values())
     if max(np.ptp(a), np.ptp(b)) <= ROUNDING * np.max(np.abs([*a, *b])):
-        return (b[0] - a[0], b[0] - a[0]), float(a[0] == b[0])
+        return None, 1.0 if a[0] == b[0] else None
     test = stats.ttest_ind(b, a, equal_var=False)
     low, high = test.confidence_interval(CONFIDENCE)
     return (float(low), float(high)), float(test.pvalue)
@@ -175,7 +178,8 @@ def _row(entry: Difference) -> dict[str, str]:
     digits = quantity_of(entry.reading).digits
     sides = [statistic(list(values.values()), digits) for values in (entry.first, entry.second)]
     change = float(np.mean(list(entry.second.values())) - np.mean(list(entry.first.values())))
-    low_high = "one seed" if entry.interval is None else "{:.{digits}f} to {:.{digits}f}".format(*entry.interval, digits=digits)
+    few = "one seed" if min(len(entry.first), len(entry.second)) < 2 else "no spread"
+    low_high = few if entry.interval is None else "{:.{digits}f} to {:.{digits}f}".format(*entry.interval, digits=digits)
     return {
         "quantity": heading(entry.reading),
         "A": str(sides[0]),

@@ -16,7 +16,7 @@ from leadline.experiments.measure.kinds.curves import curve_of
 from leadline.experiments.measure.kinds.plugin import quantities_of
 from leadline.experiments.measure.kinds.registry import check_data, final_points
 from leadline.experiments.records.measurement import Measurement, Point, measurements_of
-from leadline.experiments.runs.folders import cache_of
+from leadline.experiments.runs.folders import cache_of, run_folder
 from leadline.experiments.runs.stored import heading, quantity_of
 from leadline.experiments.runtime.errors import UserError
 from leadline.experiments.runtime.progress import Progress, Work
@@ -34,7 +34,7 @@ def measured(
     """Every number of a trained run, measured now.
 
     Args:
-        folder: RESULTS/STUDY/ARM-HASH/sSEED.
+        folder: RESULTS/STUDY/ARM-HASH/sSEED, or a folder above it that holds no other run.
         words: `key=value` of [data] and [measure], as in measure.windows=512.
         corpus: files, folders and data sets, all of which are measured; none: the held-out text of the run.
         lengths: at which perplexity or accuracy is measured; none: as the run did.
@@ -43,6 +43,7 @@ def measured(
     Raises:
         UserError: for a folder without a run, settings that cannot be, or text that does not suffice.
     """
+    folder = run_folder(folder)
     saved = open_saved(folder)
     arm = _changed(saved.arm, words, lengths)
     source = _source(saved, arm, corpus, cache_of(folder), progress)
@@ -69,6 +70,11 @@ def _changed(arm: Arm, words: Sequence[str], lengths: Sequence[int]) -> Arm:
 
 
 def _source(saved: Saved, arm: Arm, corpus: Sequence[str], cache: Path, progress: Progress) -> Source:
+    if not corpus and arm.data == saved.arm.data and isinstance(arm.data, TextData) and isinstance(arm.data.corpus, tuple):
+        raise UserError(
+            f"{arm.name}: a record names its text without its place; give data.corpus='[\"FILE\"]' for its held-out part, "
+            "or --corpus FILE for all of a text"
+        )
     if not corpus:
         return open_source(arm.data, cache, progress.encoded)
     if not isinstance(arm.data, TextData) or saved.tokenizer is None:

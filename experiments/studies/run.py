@@ -25,6 +25,7 @@ from leadline.experiments.runtime.errors import UserError
 from leadline.experiments.runtime.lock import locked
 from leadline.experiments.runtime.progress import Progress, Work
 from leadline.experiments.runtime.signals import Interrupted, Interruption
+from leadline.experiments.studies.names import check_quantities
 from leadline.experiments.training.plan import check_starts, run_arms
 from leadline.experiments.training.reporting import flops_expected, report_record
 
@@ -64,7 +65,9 @@ def planned(config: Path, words: Sequence[str]) -> list[tuple[Study, list[Arm]]]
     arms = together(arms_of, [(study, config) for study in studies if study.exact is None])
     together(check_starts, [(of_study,) for of_study in arms])
     trained = iter(arms)
-    return [(study, [] if study.exact is not None else next(trained)) for study in studies]
+    plan = [(study, [] if study.exact is not None else next(trained)) for study in studies]
+    together(check_quantities, plan)
+    return plan
 
 
 def run(plan: Plan, results: Path, progress: Progress, show: Callable[[str], None], command: str = "") -> Ran:

@@ -24,6 +24,7 @@ of them: each name below is imported when it is first used.
 TYPE_CHECKING = False  # True for type checkers; to import `typing` takes longer than all else here
 
 if TYPE_CHECKING:
+    __version__: str
     from leadline.experiments.runs.measured import Sinks
     from leadline.experiments.runs.opened import Run
     from leadline.experiments.runs.opened import open_run as open  # noqa: A004  # as in gzip.open
@@ -35,8 +36,10 @@ if TYPE_CHECKING:
 else:
 
     def __getattr__(name: str) -> object:
-        from importlib import import_module
+        from importlib import import_module, metadata
 
+        if name == "__version__":
+            return metadata.version("leadline")
         if name not in NAMES:
             raise AttributeError(f"module 'leadline' has no attribute {name!r}; it has {', '.join(NAMES)}")
         module, attribute = NAMES[name]

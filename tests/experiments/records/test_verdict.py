@@ -127,6 +127,14 @@ def test_a_precondition_is_met_by_the_scale_and_the_median_over_seeds(
     assert verdict.reason.startswith(reason) and verdict.measured.startswith(measured)
 
 
+def test_what_a_study_needs_each_of_its_claims_needs(tmp_path: Path) -> None:
+    (study,) = studies_of(tmp_path, CLAIM)
+    longer = study.model_copy(update={"needs": {"steps": 900}})
+    verdict = judged(longer, records_of(longer, steps=600))
+    assert (verdict.outcome, verdict.reason) == ("not measured", "600 steps, and the statement needs 900")
+    assert judged(longer, records_of(longer, steps=900)).outcome == "holds"
+
+
 def test_a_function_that_does_not_exist_is_an_error(tmp_path: Path) -> None:
     (study,) = studies_of(tmp_path, HEAD + 'function = "leadline.nowhere:predicate"\narms = "softmax"\n')
     with pytest.raises(UserError, match=r"leadline\.nowhere"):

@@ -84,11 +84,10 @@ def test_the_interval_and_the_p_value_are_those_of_the_t_tests(common: bool) -> 
     assert (interval, p) == (pytest.approx(test.confidence_interval(0.95)), pytest.approx(test.pvalue))  # pyright: ignore
 
 
-@pytest.mark.parametrize(("values", "p"), [((1.0, 1.0), 1.0), ((2.0, 2.0), 0.0)])
-def test_values_without_spread_are_the_same_or_not(values: tuple[float, float], p: float) -> None:
+@pytest.mark.parametrize(("values", "p"), [((1.0, 1.0), 1.0), ((2.0, 2.0), None)])
+def test_values_without_spread_are_the_same_or_say_nothing_of_other_seeds(values: tuple[float, float], p: float | None) -> None:
     for start in (0, 2):
-        interval, p_value = difference({0: 1.0, 1: 1.0}, dict(enumerate(values, start)))
-        assert (interval, p_value) == ((values[0] - 1.0,) * 2, p)
+        assert difference({0: 1.0, 1: 1.0}, dict(enumerate(values, start))) == (None, p)
 
 
 def test_equal_arms_rarely_differ_beyond_noise() -> None:

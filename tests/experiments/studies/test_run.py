@@ -181,6 +181,17 @@ def test_a_dry_run_remarks_on_what_is_hardly_meant(recorded: Run) -> None:
     ]
 
 
+def test_quantities_that_there_are_not_are_named_before_anything_runs(recorded: Run) -> None:
+    words = ["tables=[{ title = 'T', columns = ['sink_rat', 'loss', 'seconds'] }]", "claims=[]"]
+    words += ["figures=[{ kind = 'step', name = 'f', caption = 'C.', quantities = ['los'] }]"]
+    with pytest.raises(UserError) as raised:
+        planned(recorded.config.with_name("mine.toml"), words)
+    assert str(raised.value).splitlines() == [
+        "mine: figures.0.quantities: no quantity is called 'los'; did you mean 'loss'?",
+        "mine: tables.0.columns: no quantity is called 'sink_rat'; did you mean 'sink_rate'?",
+    ]
+
+
 def test_a_dry_run_refuses_what_cannot_fit(recorded: Run, tmp_path: Path) -> None:
     plan = planned(recorded.config.with_name("mine.toml"), ["model.width=1000000"])
     with pytest.raises(UserError, match=r"need at least [\d,.]+ GB a device .* make model.width"):
