@@ -128,6 +128,7 @@ def test_attention_takes_values_that_are_traced() -> None:
         (((T, 4, H), (T, 3, H), (T, 3, H)), {}, "where K divides N"),
         (((T, 4, H), (9, 4, H), (9, 4, H)), {}, r"not \(12, 4, 8\), \(9, 4, 8\), \(9, 4, 8\)"),
         (((T, 4, H), (T, 4, H), (T, 2, H)), {}, r"not \(12, 4, 8\), \(12, 4, 8\), \(12, 2, 8\)"),
+        (((T, 4, H),) * 3, {"window": 0}, "window = 0: a query sees at least itself"),
         (((T, 4, H),) * 3, {"slopes": jnp.ones(3)}, r"slopes \[3\]: give one number, or one for each of the 4 heads"),
     ],
 )

@@ -49,6 +49,7 @@ def _dotted(sweep: object) -> object:
 
 Swept = Annotated[tuple[object, ...], Field(min_length=1)]
 Name = Annotated[str, AfterValidator(_folder_name)]
+RESERVED = ("claims", "ledger", "totals", "verdicts")
 # The data that each table of [measure] measures.
 MEASURED = {
     "ablation": TextData | BackcopyData,
@@ -138,6 +139,8 @@ class Study(Frozen):
         ):
             for name in sorted({name for name in names if names.count(name) > 1}):
                 yield f"{table}: {name!r} is there twice"
+        if self.study in RESERVED:
+            yield f"study = {self.study!r}: the tables of the ledger have this name; take another"
         for claim in self.claims:
             for name in claim.selectors():
                 if name not in self.selectors:

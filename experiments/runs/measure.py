@@ -55,6 +55,7 @@ def measured(
 
 
 def _changed(arm: Arm, words: Sequence[str], lengths: Sequence[int]) -> Arm:
+    """The arm with other settings of [data] and [measure]. UserError for any other key, or lengths that it cannot have."""
     for word in words:
         if not word.startswith(("data.", "measure.")):
             raise UserError(f"{word!r}: a trained model is what it is; only keys of data and measure can change")
@@ -70,6 +71,7 @@ def _changed(arm: Arm, words: Sequence[str], lengths: Sequence[int]) -> Arm:
 
 
 def _source(saved: Saved, arm: Arm, corpus: Sequence[str], cache: Path, progress: Progress) -> Source:
+    """What the model is measured on. UserError where that is not there, or the model was not trained on text."""
     if not corpus and arm.data == saved.arm.data and isinstance(arm.data, TextData) and isinstance(arm.data.corpus, tuple):
         raise UserError(
             f"{arm.name}: a record names its text without its place; give data.corpus='[\"FILE\"]' for its held-out part, "

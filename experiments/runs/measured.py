@@ -11,6 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int
 
+from leadline.experiments.config.base import validated
 from leadline.experiments.config.measure import SinkRate
 from leadline.experiments.config.to_tables import tables
 from leadline.experiments.measure.evaluate import Statistics
@@ -48,8 +49,8 @@ def logits_of(saved: Saved, texts: Int[np.ndarray, "B T"]) -> Float[np.ndarray, 
 
 
 def sinks_of(saved: Saved, texts: Int[np.ndarray, "B T"], token: int, epsilon: float) -> Sinks:
-    """Attention sinks on these texts: Sink_k^ε and its like. Raises as `logits_of`; ValueError for a token behind the texts."""
-    sink = SinkRate(token=token, epsilon=epsilon, length=texts.shape[1])
+    """Attention sinks on these texts: Sink_k^ε and its like. Raises as `logits_of`, and for a token behind the texts."""
+    sink = validated(SinkRate, {"token": token, "epsilon": epsilon, "length": texts.shape[1]}, "sinks")
     with jax.set_mesh(make_mesh()):
         statistics = jax.device_get(_sinks(*_on_device(saved, texts), cfg=saved.cfg, sink=sink))
     return Sinks(**{name: statistics.get(reading(name)) for name in Sinks._fields})

@@ -110,8 +110,7 @@ class Run:
             epsilon: ε of the sink rate.
 
         Raises:
-            UserError: as `logits`.
-            ValueError: for a token that is not in the texts.
+            UserError: as `logits`, and for a token that is not in the texts, or an ε that is not between 0 and 1.
         """
         return sinks_of(self.saved, self._texts(ids), token, epsilon)
 

@@ -42,7 +42,7 @@ class Work(NamedTuple):
     part: str = ""  # of the whole, as "group 2 of 6"
     arms: Sequence[str] = ()  # of each model that trains, the arm
     tokens: int = 0  # of a step of all models
-    flops: float = 0.0  # likewise
+    flops: float = 0.0  # of a step of all models
     dtype: str = "float32"  # that the models compute in
 
     @property

@@ -167,6 +167,8 @@ def attention(
     for name, value in (("sink_logit", sink_logit), ("slopes", slopes)):
         if np.shape(value) not in ((), (q.shape[-2],)):
             raise UserError(f"{name} {list(np.shape(value))}: give one number, or one for each of the {q.shape[-2]} heads")
+    if isinstance(window, int) and window < 1:
+        raise UserError(f"window = {window}: a query sees at least itself; give 1 or more, or None for all keys")
     mask = Mask(NO_WINDOW if window is None else window, initial_tokens)
     scores = Scores(sink_logit=jnp.asarray(sink_logit, jnp.float32), slopes=jnp.asarray(slopes, jnp.float32))
     leading = q.shape[:-3]

@@ -28,6 +28,7 @@ MISTAKES = [
     ("seeds=[-1]", "seeds.0 = -1", "greater than or equal to 0"),
     ("seeds=[1, 0, 1]", "seeds", "1 is there twice"),
     ("study=a/b", "study", "'a/b' names a folder"),
+    ("study=claims", "study = 'claims': the tables of the ledger have this name"),
     ("tables=[{title='T', name='../T', columns=['loss']}]", "tables.0.name = '../T'", "pattern"),
     ("figures=[{kind='step', name='a/b', caption='C', quantities=['loss']}]", "figures.0.name = 'a/b'", "pattern"),
     ("tables=[{title='T', columns=['loss']}, {title='U', columns=['loss']}]", "tables: '' is there twice"),
