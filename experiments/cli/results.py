@@ -17,12 +17,14 @@ def show(
     as_json: AsJson = False,
 ) -> None:
     """List runs with state, step, loss and key figures."""
-    from leadline.experiments.runs.show import listed
+    from dataclasses import asdict
 
-    rows, notes = listed(folder)
+    from leadline.experiments.runs.show import listed, row
+
+    arms, notes = listed(folder)
     for note in notes:
         complain(note)
-    print_json({"arms": rows}) if as_json else show_rows(rows)
+    print_json({"arms": [asdict(arm) for arm in arms]}) if as_json else show_rows([row(arm) for arm in arms])
 
 
 def measure(

@@ -3,8 +3,8 @@
 import itertools
 import math
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 from leadline.experiments.config.study import Study
 from leadline.experiments.publish.contents import tables_of
@@ -20,12 +20,37 @@ from leadline.experiments.runtime.lock import is_locked
 from leadline.experiments.training.group import Unfinished
 from leadline.experiments.training.saving import unfinished_groups
 
-Row = dict[str, Any]
 FIGURES = 3  # of the first table of a study
 
 
-def listed(path: Path) -> tuple[list[Row], list[str]]:
-    """One row for each configuration of an arm that is recorded or was begun, and a line for each record that is left out.
+@dataclass(frozen=True)
+class Listed:
+    """One configuration of an arm that is recorded or was begun."""
+
+    study: str
+    arm: str  # ARM-HASH
+    label: str  # for readers; with the settings that differ, where an arm has several configurations
+    seeds: Mapping[str, int]  # how many are finished, diverged, running or interrupted
+    step: int  # that the models have come to
+    loss: Statistic | None  # [nats], over the seeds that have a finite one
+    figures: Mapping[str, Statistic] = field(default_factory=dict)  # the first numbers of the first table of the study
+
+
+def row(entry: Listed) -> dict[str, str]:
+    """An entry as a row of a table."""
+    return {
+        "study": entry.study,
+        "arm": entry.arm,
+        "label": entry.label,
+        "state": ", ".join(f"{count} {state}" for state, count in entry.seeds.items() if count),
+        "step": str(entry.step),
+        "loss (nats)": str(entry.loss or ""),
+        "key figures": "; ".join(f"{name} {number}" for name, number in entry.figures.items()),
+    }
+
+
+def listed(path: Path) -> tuple[list[Listed], list[str]]:
+    """One entry for each configuration of an arm that is recorded or was begun, and a line for each record that is left out.
 
     Args:
         path: a results folder, or a study or arm in it.
@@ -43,30 +68,27 @@ def listed(path: Path) -> tuple[list[Row], list[str]]:
         results, stored, left_out = path, [], []
     studies = read_studies(results)
     by_study = itertools.groupby(stored, key=lambda entry: entry.record.study)
-    rows = [row for name, entries in by_study for row in _recorded(studies.get(name), list(entries))]
-    return rows + [row for group in begun for row in _unfinished(group)], [*left_out, *notes]
+    recorded = [arm for name, entries in by_study for arm in _recorded(studies.get(name), list(entries))]
+    return recorded + [arm for group in begun for arm in _unfinished(group)], [*left_out, *notes]
 
 
-def _recorded(study: Study | None, stored: Sequence[StoredRecord]) -> Iterator[Row]:
-    """The rows of one study; an arm with several configurations is followed by the keys in which they differ."""
+def _recorded(study: Study | None, stored: Sequence[StoredRecord]) -> Iterator[Listed]:
+    """Yields the configurations of the arms of one study."""
     changed = {} if study is None else _changed(study, stored)
     by_arm = itertools.groupby(stored, key=lambda entry: (entry.record.arm, entry.record.arm_hash))
     for (arm, digest), entries in by_arm:
         of_arm = list(entries)
         records = [entry.record for entry in of_arm]
         finished = [record for record in records if record.status == "finished"]
-        lost = len(records) - len(finished)
-        states = [f"{count} {state}" for count, state in ((len(finished), "finished"), (lost, "diverged")) if count]
-        losses = statistic([value for _, value in select(finished, "loss")], digits=4)
-        yield {
-            "study": records[0].study,
-            "arm": f"{arm}-{digest}",
-            "label": ", ".join(part for part in (records[0].label or arm, changed.get(digest)) if part),
-            "state": ", ".join(states),
-            "step": max(record.steps for record in records),
-            "loss (nats)": "" if losses is None else str(losses),
-            "key figures": "" if study is None else _figures(study, of_arm),
-        }
+        yield Listed(
+            study=records[0].study,
+            arm=f"{arm}-{digest}",
+            label=", ".join(part for part in (records[0].label or arm, changed.get(digest)) if part),
+            seeds={"finished": len(finished), "diverged": len(records) - len(finished)},
+            step=max(record.steps for record in records),
+            loss=statistic([value for _, value in select(finished, "loss")], digits=4),
+            figures={} if study is None else _figures(study, of_arm),
+        )
 
 
 def _changed(study: Study, stored: Sequence[StoredRecord]) -> Mapping[str, str]:
@@ -80,27 +102,21 @@ def _changed(study: Study, stored: Sequence[StoredRecord]) -> Mapping[str, str]:
     return changed
 
 
-def _figures(study: Study, stored: Sequence[StoredRecord]) -> str:
+def _figures(study: Study, stored: Sequence[StoredRecord]) -> dict[str, Statistic]:
     """The first numbers of the first table of a study, of these records alone."""
     first = table(tables_of(study, stored)[0], study, stored)
     cells = zip(first.columns, first.rows[0] if first.rows else (), strict=False)
-    numbers = [f"{name} {cell}" for name, cell in cells if isinstance(cell, Statistic) and not name.startswith("loss")]
-    return "; ".join(numbers[:FIGURES])
+    numbers = ((name, cell) for name, cell in cells if isinstance(cell, Statistic) and not name.startswith("loss"))
+    return dict(itertools.islice(numbers, FIGURES))
 
 
-def _unfinished(group: Unfinished) -> Iterator[Row]:
-    """One row for each arm of a group that has no record yet."""
+def _unfinished(group: Unfinished) -> Iterator[Listed]:
+    """Yields each arm of a group that has no record yet."""
     state = "running" if is_locked(group.folder.parent) else "interrupted"
     losses_of: dict[str, list[float]] = {}
     for member, rows in zip(group.extra["members"], group.extra["curves"], strict=True):
         losses_of.setdefault(Path(member).parent.name, []).append(Curve.of_rows(rows).values[reading("loss")][-1])
     for arm, losses in losses_of.items():
-        yield {
-            "study": group.folder.parent.name,
-            "arm": arm,
-            "label": arm.rpartition("-")[0],
-            "state": f"{len(losses)} {state}",
-            "step": group.step,
-            "loss (nats)": str(statistic([loss for loss in losses if math.isfinite(loss)], digits=4) or ""),
-            "key figures": "",
-        }
+        finite = [loss for loss in losses if math.isfinite(loss)]
+        label, seeds = arm.rpartition("-")[0], {state: len(losses)}
+        yield Listed(group.folder.parent.name, arm, label, seeds, group.step, statistic(finite, digits=4))

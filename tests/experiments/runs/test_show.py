@@ -1,5 +1,6 @@
 """What is listed of a results folder: synthetic records, packed ones, and a group that was interrupted."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -7,9 +8,10 @@ import pytest
 
 from leadline.experiments.publish.export import pack
 from leadline.experiments.records.measurement import reading
+from leadline.experiments.records.over_seeds import Statistic
 from leadline.experiments.records.record import NO_CURVE
 from leadline.experiments.records.store import write_study
-from leadline.experiments.runs.show import listed
+from leadline.experiments.runs.show import Listed, listed, row
 from leadline.experiments.runtime.errors import UserError
 from leadline.experiments.runtime.lock import is_locked, locked
 from leadline.experiments.training import checkpoint
@@ -34,45 +36,35 @@ def written(results: Path) -> Path:
 
 
 def test_each_configuration_is_a_row_that_names_what_changed(tmp_path: Path) -> None:
-    rows, notes = listed(written(tmp_path))
+    arms, notes = listed(written(tmp_path))
     assert notes == []
+    assert [(arm.seeds, arm.loss and arm.loss.mean, arm.step) for arm in arms] == [
+        ({"finished": 2, "diverged": 0}, 2.5, 600),
+        ({"finished": 2, "diverged": 1}, 2.5, 900),
+    ]
     loss, rate = "2.5000 ± 0.7071", "sink rate 0.500 ± 0.000"
-    assert [tuple(row.values()) for row in rows] == [
-        ("mine", f"softmax-{'a' * 12}", "Softmax, train.steps = 600", "2 finished", 600, loss, rate),
-        (
-            "mine",
-            f"softmax-{'b' * 12}",
-            "Softmax, train.steps = 900",
-            "2 finished, 1 diverged",
-            900,
-            loss,
-            f"{rate}, 1 diverged",
-        ),
+    labels = "Softmax, train.steps = 600", "Softmax, train.steps = 900"
+    assert [tuple(row(arm).values()) for arm in arms] == [
+        ("mine", f"softmax-{'a' * 12}", labels[0], "2 finished", "600", loss, rate),
+        ("mine", f"softmax-{'b' * 12}", labels[1], "2 finished, 1 diverged", "900", loss, f"{rate}, 1 diverged"),
     ]
 
 
 def test_packed_records_are_listed_as_they_were(tmp_path: Path) -> None:
-    rows, _ = listed(written(tmp_path / "results"))
+    arms, _ = listed(written(tmp_path / "results"))
     pack(tmp_path / "results", "mine", tmp_path / "packed", ())
-    assert listed(tmp_path / "packed")[0] == rows
-    assert listed(tmp_path / "packed" / "mine" / f"softmax-{'a' * 12}")[0][0]["state"] == "2 finished"
+    assert listed(tmp_path / "packed")[0] == arms
+    assert listed(tmp_path / "packed" / "mine" / f"softmax-{'a' * 12}")[0] == [replace(arms[0], label="Softmax")]
 
 
 def test_a_group_without_records_is_interrupted_or_running(tmp_path: Path) -> None:
     curve = NO_CURVE.extended(5, {reading("loss"): 3.25, reading("sink_rate"): 0.5})
     extra = {"members": ["gate-cccccccccccc/s0", "gate-cccccccccccc/s1"], "curves": [curve.rows()] * 2}
     checkpoint.save(tmp_path / "mine" / ".group-0", 5, {"w": np.zeros(1)}, extra)
-    row = {
-        "study": "mine",
-        "arm": "gate-cccccccccccc",
-        "label": "gate",
-        "step": 5,
-        "loss (nats)": "3.2500 ± 0.0000",
-        "key figures": "",
-    }
-    assert listed(tmp_path) == ([row | {"state": "2 interrupted"}], [])
+    begun = Listed("mine", "gate-cccccccccccc", "gate", {"interrupted": 2}, 5, Statistic(3.25, 0.0, 2, digits=4))
+    assert listed(tmp_path) == ([begun], [])
     with locked(tmp_path / "mine"):
-        assert [row["state"] for row in listed(tmp_path)[0]] == ["2 running"]
+        assert listed(tmp_path) == ([replace(begun, seeds={"running": 2})], [])
 
 
 def test_a_lock_that_cannot_be_opened_stops_no_list(tmp_path: Path) -> None:
