@@ -129,7 +129,7 @@ def test_a_precondition_is_met_by_the_scale_and_the_median_over_seeds(
 
 def test_what_a_study_needs_each_of_its_claims_needs(tmp_path: Path) -> None:
     (study,) = studies_of(tmp_path, CLAIM)
-    longer = study.model_copy(update={"needs": {"steps": 900}})
+    longer = study.model_copy(update={"needs": {"steps": 900.0}})
     verdict = judged(longer, records_of(longer, steps=600))
     assert (verdict.outcome, verdict.reason) == ("not measured", "600 steps, and the statement needs 900")
     assert judged(longer, records_of(longer, steps=900)).outcome == "holds"

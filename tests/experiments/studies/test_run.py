@@ -275,6 +275,6 @@ def test_measure_gives_the_numbers_of_the_record_and_of_other_texts(called: Call
         (("model.width=9",), "only keys of data and measure"),
         (("--lengths", "x"), "--lengths x: numbers"),
         (("--corpus", tmp_path / "no"), "no such file"),
-        ((), "corpus sha256"),
+        ((), "a record names its text without its place"),
     ):
         assert message in called.mistake("measure", run_folder, *words)
