@@ -117,5 +117,5 @@ def test_a_defect_is_one_line_and_keeps_its_traceback(called: Called, monkeypatc
 def test_an_arm_of_packed_records_is_shown_though_it_has_no_folder(called: Called) -> None:
     results = Path(__file__).parents[3] / "docs" / "results"
     rows = called.json("show", results / "sinks")["arms"]
-    assert called.json("show", results / "sinks" / rows[0]["arm"])["arms"][0]["state"] == rows[0]["state"]
+    assert called.json("show", results / "sinks" / rows[0]["arm"])["arms"][0]["seeds"] == rows[0]["seeds"]
     assert "there are no records" in called.mistake("show", results / "nothing")
