@@ -54,6 +54,6 @@ def quick_to_compile() -> Iterator[None]:
 @pytest.fixture
 def mesh() -> Iterator[Mesh]:
     """The mesh of one device, set for the test."""
-    one = make_mesh()
-    with jax.set_mesh(one):
-        yield one
+    of_one_device = make_mesh()
+    with jax.set_mesh(of_one_device):
+        yield of_one_device

@@ -109,8 +109,8 @@ def test_attention_is_that_of_the_model(arguments: dict[str, Any]) -> None:
 
 def test_attention_takes_one_text_and_stacks_of_batches() -> None:
     whole = leadline.attention(Q, K, V)
-    one = leadline.attention(*(np.asarray(x[0]) for x in (Q, K, V)))
-    jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b[0], atol=1e-6), one, whole)
+    first_text = leadline.attention(*(np.asarray(x[0]) for x in (Q, K, V)))
+    jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b[0], atol=1e-6), first_text, whole)
     stacked = leadline.attention(*(x[:, None] for x in (Q, K, V)))
     jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b[:, None], atol=1e-6), stacked, whole)
 

@@ -77,7 +77,7 @@ def _row(case: Case, times: Timed, ours: Timed, ceiling: float | None, peak: flo
 
 
 def _targets(case: Case, row: Outcome, *, of_peer: bool) -> list[Outcome]:
-    """Of a peer its ratio; of leadline itself shares of the ceiling and of the peak, a rate, and a time."""
+    """The targets of a contestant: a ratio for a peer; for leadline shares of ceiling and peak, a rate and a time."""
     ours = (
         ("share of the ceiling", "at least", case.share, row.get("share")),
         ("utilisation", "at least", case.utilisation, row.get("utilisation")),

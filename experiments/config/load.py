@@ -46,7 +46,11 @@ def load_studies(path: Path, words: Sequence[str] = ()) -> list[Study]:
 
 
 def together(function: Callable[..., Result], calls: Iterable[tuple[Any, ...]]) -> list[Result]:
-    """What a function returns for each call. UserError with the mistakes of all calls, if any of them raises one."""
+    """Calls a function with each tuple of arguments and returns the results.
+
+    Raises:
+        UserError: with the mistakes of all calls, after the last one.
+    """
     results, mistakes = [], []
     for arguments in calls:
         try:
@@ -152,9 +156,10 @@ def _started(arm: Arm, origins: Sequence[Arm]) -> Arm:
 
 
 def _tree(path: Path, extending: tuple[Path, ...] = ()) -> Tree:
-    """What a file says, merged into what the file says that it `extends`. Its paths are relative to it.
+    """Reads a configuration file and merges it into the file that it `extends`. Its paths are relative to its folder.
 
-    UserError for a circle of files.
+    Raises:
+        UserError: for files that extend each other in a circle, or one that cannot be read.
     """
     if path.resolve() in extending:
         raise UserError(f"{path}: these files extend each other in a circle: {', '.join(map(str, extending))}")
@@ -168,7 +173,7 @@ def _tree(path: Path, extending: tuple[Path, ...] = ()) -> Tree:
 
 
 def _with_paths(tree: Tree, folder: Path) -> Tree:
-    """The tree with the files and folders that it names as they are found from here."""
+    """Returns the tree with its relative paths put behind the folder."""
 
     def placed(value: Any) -> Any:
         match value:

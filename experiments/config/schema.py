@@ -54,7 +54,7 @@ def schema() -> Tree:
 
 
 def key_comments(kind: type[BaseModel]) -> dict[str, str]:
-    """What the comments of a class, and of those that it inherits from, say of each key."""
+    """Returns the description of each key: the comments on the fields of a class and of its base classes."""
     comments: dict[str, str] = {}
     for base in reversed(kind.__mro__):
         if issubclass(base, Frozen):

@@ -109,7 +109,7 @@ class Curve:
         return Curve(self.steps[kept], {key: values[kept] for key, values in self.values.items()})
 
     def rows(self) -> list[dict[str, Any]]:
-        """As JSON: `{"readings": [{"quantity", "dims"}, …]}`, then `{"step", "values"}` for each point, to DIGITS digits."""
+        """The curve as JSON, rounded: `{"readings": [{"quantity", "dims"}, …]}` and one `{"step", "values"}` per point."""
         header = {"readings": [{"quantity": key.quantity, "dims": dict(key.dims)} for key in self.values]}
         points = zip(self.steps, *self.values.values(), strict=True)
         return [header, *({"step": int(step), "values": [_rounded(value) for value in row]} for step, *row in points)]

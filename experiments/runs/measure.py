@@ -71,7 +71,7 @@ def _changed(arm: Arm, words: Sequence[str], lengths: Sequence[int]) -> Arm:
 
 
 def _source(saved: Saved, arm: Arm, corpus: Sequence[str], cache: Path, progress: Progress) -> Source:
-    """What the model is measured on. UserError where that is not there, or the model was not trained on text."""
+    """The source of what the model is measured on. UserError where it is missing, or the model was not trained on text."""
     if not corpus and arm.data == saved.arm.data and isinstance(arm.data, TextData) and isinstance(arm.data.corpus, tuple):
         raise UserError(
             f"{arm.name}: a record names its text without its place; give data.corpus='[\"FILE\"]' for its held-out part, "

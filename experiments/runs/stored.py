@@ -47,7 +47,7 @@ def records_at(path: Path) -> tuple[Path, list[StoredRecord], list[str]]:
 
 
 def quantity_of(reading: Reading) -> Quantity:
-    """What is measured; of a quantity that a study plugged in no more than its name is known."""
+    """The quantity of a reading. A quantity that a study plugged in has its name only."""
     return QUANTITIES.get(reading.quantity) or Quantity(reading.quantity, "1", "")
 
 

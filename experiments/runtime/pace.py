@@ -46,7 +46,7 @@ class Pace:
 
     @property
     def steps_a_second(self) -> float:
-        """Of this work, since its first report."""
+        """The rate of the current work since its first report; NaN before the second one."""
         steps, seconds = self._last[0] - self._first[0], self._last[1] - self._first[1]
         return steps / seconds if steps > 0 and seconds > 0 else math.nan
 

@@ -83,5 +83,5 @@ def _run(study: str, member: Member) -> Run:
 
 
 def _name(key: Reading) -> str:
-    """As `perplexity/extension_yarn/length_512`: trackers group what has a first part in common."""
+    """The name of a reading, as `perplexity/extension_yarn/length_512`. Trackers group names by their first part."""
     return "/".join([key.quantity, *(f"{dim}_{value}" for dim, value in key.dims)])

@@ -1,4 +1,5 @@
 from collections.abc import Iterator
+from pathlib import Path
 from typing import BinaryIO
 
 import jax
@@ -7,11 +8,18 @@ from matplotlib.figure import Figure
 from PIL import Image
 
 from tests.experiments.called import Called
+from tests.experiments.data.corpora import write_corpus
 
 
 @pytest.fixture(scope="module", autouse=True)
 def _toy_programs(quick_to_compile: None) -> None:
     """All programs here are of toy size."""
+
+
+@pytest.fixture(scope="module")
+def corpus(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder of twenty short texts in prose."""
+    return write_corpus(tmp_path_factory.mktemp("texts"), 20, lines=5, code=False)
 
 
 @pytest.fixture(scope="module")

@@ -81,7 +81,7 @@ class WeightedText:
 
     @property
     def digest(self) -> str:
-        """Of all that decides the tokens and their order, up to the seed; that of the part where it is alone."""
+        """The digest of all that decides the tokens and their order, apart from the seed. A single part has its own digest."""
         if len(self.parts) == 1:
             return self.parts[0].digest
         content = [FORMAT, [part.digest for part in self.parts], self.shares]
@@ -181,7 +181,7 @@ class TextSource:
         return Sample(inputs)
 
     def by_domain(self, length: int, windows: int) -> dict[str, HeldOut]:
-        """As many windows of each domain, drawn as those of `WeightedText.held_out`; a domain without a window is left out.
+        """Equally many windows of each domain, drawn as in `WeightedText.held_out`. Domains without a window are left out.
 
         Within a domain the parts of a mixture count by their size.
         """

@@ -43,11 +43,6 @@ def arms(corpus: Path) -> dict[str, Arm]:
 
 
 @pytest.fixture(scope="module")
-def corpus(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return write_corpus(tmp_path_factory.mktemp("texts"), 20, lines=5, code=False)
-
-
-@pytest.fixture(scope="module")
 def results(in_use: None, corpus: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:  # noqa: ARG001
     results = tmp_path_factory.mktemp("opened") / "results"
     for arm in arms(corpus).values():

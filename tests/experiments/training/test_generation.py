@@ -22,7 +22,6 @@ from leadline.model.generate import Policy
 from leadline.model.mesh import make_mesh
 from leadline.tokenization.byte import ByteTokenizer
 from leadline.tokenization.formats.saving import save
-from tests.experiments.data.corpora import write_corpus
 from tests.experiments.training.runs import LENGTH, STEPS, Watched, changed, run
 
 pytestmark = pytest.mark.usefixtures("in_use")
@@ -36,15 +35,10 @@ def text_arm(folder: Path) -> Arm:
 
 
 @pytest.fixture(scope="module")
-def texts(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return write_corpus(tmp_path_factory.mktemp("texts"), 20, lines=5, code=False)
-
-
-@pytest.fixture(scope="module")
-def results(in_use: None, texts: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:  # noqa: ARG001
+def results(in_use: None, corpus: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:  # noqa: ARG001
     """A model of text by characters."""
     results = tmp_path_factory.mktemp("generation") / "results"
-    run(results, [text_arm(texts)], (0,))
+    run(results, [text_arm(corpus)], (0,))
     return results
 
 
@@ -115,18 +109,18 @@ def test_a_folder_that_is_not_whole_is_named(folder: Path, tmp_path: Path, damag
         open_saved(copy)
 
 
-def test_nothing_starts_from_weights_of_another_tokenizer(results: Path, texts: Path, tmp_path: Path) -> None:
+def test_nothing_starts_from_weights_of_another_tokenizer(results: Path, corpus: Path, tmp_path: Path) -> None:
     shutil.copytree(results, tmp_path / "results")
     lower = TOKENIZER.model_copy(update={"normalization": ("lower",)})
-    other = changed("other", text_arm(texts), data={"tokenizer": lower})
+    other = changed("other", text_arm(corpus), data={"tokenizer": lower})
     other = other.model_copy(update={"start": Start(arm="rope", length=LENGTH, steps=STEPS)})
     with pytest.raises(UserError, match=r"rope-.*: these weights were trained with another tokenizer than 'other' has"):
-        run(tmp_path / "results", [text_arm(texts), other], (0,))
+        run(tmp_path / "results", [text_arm(corpus), other], (0,))
 
 
-def test_a_run_does_not_go_on_with_another_tokenizer(texts: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_run_does_not_go_on_with_another_tokenizer(corpus: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(Interrupted):
-        run(tmp_path, [text_arm(texts)], (0,), Watched(stop_at=2, group=2))  # the first work is to encode the texts
+        run(tmp_path, [text_arm(corpus)], (0,), Watched(stop_at=2, group=2))  # the first work is to encode the texts
     monkeypatch.setattr(saving, "_digest", lambda source: f"not {source.tokenizer.digest()}")
     with pytest.raises(UserError, match=r"\.group-.*: these weights were trained with another tokenizer than 'rope' has"):
-        run(tmp_path, [text_arm(texts)], (0,))
+        run(tmp_path, [text_arm(corpus)], (0,))
