@@ -1,6 +1,7 @@
 """One transformer block: its structure, its weights and how they are sharded. `model.layer` applies them."""
 
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Literal, no_type_check
 
 import jax
@@ -12,15 +13,18 @@ from jaxtyping import Array, Float
 from leadline.model.attention.attention import AttentionStatistics
 from leadline.model.attention.gate import GateConfig, gate_weights
 from leadline.model.attention.normalizers import NORMALIZERS
+from leadline.model.experts import Experts, expert_weights
 from leadline.model.feedforward import Activation, FeedForward, feedforward_weights
-from leadline.model.linear import draw, matrix
+from leadline.model.linear import draw, matrix, zeros
 from leadline.model.mesh import GROUPS, on_mesh
 from leadline.model.norm import Norm, init_norm
 from leadline.model.positions.relative import PositionBias
 from leadline.model.positions.rotation import init_polar_phase
 
 # Where the norms stand (model.layer.apply_block).
-Placement = Literal["pre", "post", "sandwich"]
+Placement = Literal["pre", "post", "sandwich", "reordered", "parallel", "parallel_one_norm"]
+# Which products of a block have biases.
+Biased = Literal["query", "key", "value", "output", "feedforward"]
 # Axes:  B batch  T query  S key  D model  N query heads  K key/value heads  H head  F hidden  L layers
 
 
@@ -36,7 +40,12 @@ class BlockConfig:
         hidden: F, hidden units of the feed-forward.
         activation: of the feed-forward.
         layer_norm: LayerNorm instead of RMSNorm.
+        norm_epsilon: ε of all norms; None is the default of the kind.
+        norm_offset: added to the scale of all norms but LayerNorms.
         placement: of the norms.
+        biases: products that have a bias.
+        experts: networks of the feed-forward (model.experts), of which `active_experts` take each token; 0 is one for all.
+        active_experts: experts of a token.
         gate: of queries, keys, values or outputs.
         interleaved: whether RoPE pairs the channels (2i, 2i + 1) instead of (i, i + H/2).
         polar: PoPE instead of RoPE.
@@ -46,6 +55,8 @@ class BlockConfig:
         normalizer: a name of model.attention.normalizers.NORMALIZERS.
         soft_cap: whether the scores are capped.
         qk_norm: RMSNorm of queries and keys before they are rotated (Dehghani et al. 2023, arXiv:2302.05442).
+        joint_qk_norm: the mean square is over all heads together, not over each (OLMo 2, arXiv:2501.00656).
+        clip: queries, keys and values are clipped to [-clip, clip] (MPT, OLMo 1); None is not.
         scalable_softmax: multiplies the scores of a query that sees n tokens by s · ln n, with s learned for each head
             (Nakanishi 2025, arXiv:2501.19399).
         key_bias: a learned key of the sink logit (Gu et al. 2024, arXiv:2410.10781).
@@ -64,7 +75,12 @@ class BlockConfig:
     hidden: int
     activation: Activation = "swiglu"
     layer_norm: bool = False
+    norm_epsilon: float | None = None
+    norm_offset: float = 0.0
     placement: Placement = "pre"
+    biases: tuple[Biased, ...] = ()
+    experts: int = 0
+    active_experts: int = 1
     gate: GateConfig | None = None
     interleaved: bool = False
     polar: bool = False
@@ -73,6 +89,8 @@ class BlockConfig:
     normalizer: str = "softmax"
     soft_cap: bool = False
     qk_norm: bool = False
+    joint_qk_norm: bool = False
+    clip: float | None = None
     scalable_softmax: bool = False
     key_bias: bool = False
     value_bias: bool = False
@@ -87,6 +105,8 @@ class BlockConfig:
             raise ValueError(f"unknown normalizer {self.normalizer!r}: choose one of {', '.join(NORMALIZERS)}")
         if not 0 < (self.key_bias_dims or self.head_dim) <= self.head_dim:
             raise ValueError(f"a key of {self.head_dim} channels has no first {self.key_bias_dims}")
+        if self.experts and not 1 <= self.active_experts <= self.experts:
+            raise ValueError(f"{self.active_experts} active experts of {self.experts}: take between 1 and all of them")
         if self.value_bias and not self.key_bias:
             raise ValueError("a value bias is the value of a key bias: set key_bias too")
         if self.polar and self.key_bias:
@@ -94,6 +114,17 @@ class BlockConfig:
 
 
 @no_type_check  # JAX rebuilds trees from whatever a transformation leaves: shapes, host arrays, norms
+@struct.dataclass
+class Biases:
+    """Of the products of attention; None where there is none."""
+
+    query: Float[Array, "*L N H"] | None = None
+    key: Float[Array, "*L K H"] | None = None
+    value: Float[Array, "*L K H"] | None = None
+    output: Float[Array, "*L D"] | None = None
+
+
+@no_type_check
 @struct.dataclass
 class Block:
     """Weights. `*L` is empty for one block and the layer axis for a stack."""
@@ -113,9 +144,10 @@ class Block:
     phase: Float[Array, "*L K H"] | None  # of PoPE
     output: Float[Array, "*L N H D"]
     attention_end: Norm | None  # of a sandwich, behind attention
-    feedforward_norm: Norm
-    feedforward: FeedForward
+    feedforward_norm: Norm | None  # None where attention's serves both
+    feedforward: FeedForward | Experts
     feedforward_end: Norm | None
+    biases: Biases = Biases()  # frozen
 
 
 @no_type_check
@@ -146,8 +178,10 @@ def init_block(key: Array, cfg: BlockConfig, *, sink_logit: float | Float[Array,
     """
     D, N, K, H, bias = cfg.width, cfg.heads, cfg.kv_heads, cfg.head_dim, cfg.position_bias
     gain, by_head = (2 * depth) ** -0.5, on_mesh(P("model"))
+    norm = partial(init_norm, bias=cfg.layer_norm, epsilon=cfg.norm_epsilon, offset=cfg.norm_offset)
+    qk_norm = partial(init_norm, bias=False, epsilon=cfg.norm_epsilon, offset=cfg.norm_offset)
     block = Block(
-        attention_norm=init_norm(D, bias=cfg.layer_norm),
+        attention_norm=norm(D),
         query=matrix((D, N, H), P("data", "model", None), D),
         key=matrix((D, K, H), P("data", "model", None), D),
         value=matrix((D, K, H), P("data", "model", None), D),
@@ -156,17 +190,37 @@ def init_block(key: Array, cfg: BlockConfig, *, sink_logit: float | Float[Array,
         key_bias=_sink_bias(cfg, cfg.key_bias_dims or H) if cfg.key_bias else None,
         value_bias=_sink_bias(cfg, H) if cfg.value_bias else None,
         length_scale=jnp.ones(N, jnp.float32, out_sharding=by_head) if cfg.scalable_softmax else None,
-        query_norm=init_norm(H, bias=False) if cfg.qk_norm else None,
-        key_norm=init_norm(H, bias=False) if cfg.qk_norm else None,
+        query_norm=qk_norm(N * H if cfg.joint_qk_norm else H) if cfg.qk_norm else None,
+        key_norm=qk_norm(K * H if cfg.joint_qk_norm else H) if cfg.qk_norm else None,
         position_bias=bias and bias.init(jax.random.fold_in(key, 1), D, N, H),
         phase=init_polar_phase(K, H) if cfg.polar else None,
         output=matrix((N, H, D), P("model", None, "data"), N * H, gain),
-        attention_end=init_norm(D, bias=cfg.layer_norm) if cfg.placement == "sandwich" else None,
-        feedforward_norm=init_norm(D, bias=cfg.layer_norm),
-        feedforward=feedforward_weights(D, cfg.hidden, cfg.activation, gain),
-        feedforward_end=init_norm(D, bias=cfg.layer_norm) if cfg.placement == "sandwich" else None,
+        attention_end=norm(D) if cfg.placement == "sandwich" else None,
+        feedforward_norm=None if cfg.placement == "parallel_one_norm" else norm(D),
+        feedforward=_feedforward(cfg, gain),
+        feedforward_end=norm(D) if cfg.placement == "sandwich" else None,
+        biases=_biases(cfg),
     )
     return draw(key, block)
+
+
+def _biases(cfg: BlockConfig) -> Biases:
+    """Zeros for those that the block has."""
+    heads = P("model", None)
+    shapes = {
+        "query": ((cfg.heads, cfg.head_dim), heads),
+        "key": ((cfg.kv_heads, cfg.head_dim), heads),
+        "value": ((cfg.kv_heads, cfg.head_dim), heads),
+        "output": ((cfg.width,), P(None)),
+    }
+    return Biases(**{name: zeros(*shape) if name in cfg.biases else None for name, shape in shapes.items()})
+
+
+def _feedforward(cfg: BlockConfig, gain: float) -> FeedForward | Experts:
+    bias = "feedforward" in cfg.biases
+    if cfg.experts:
+        return expert_weights(cfg.width, cfg.hidden, cfg.activation, gain, bias=bias, experts=cfg.experts)
+    return feedforward_weights(cfg.width, cfg.hidden, cfg.activation, gain, bias=bias)
 
 
 def _sink_bias(cfg: BlockConfig, dims: int) -> Any:

@@ -25,6 +25,8 @@ class Context:
         cache: one layer's cache; the tokens follow those that it holds.
         intervention: one layer's row.
         rotations: those of the tokens, where they are computed already (model.positions.rotation.layer_rotations).
+        starts: [B], place in its row of each text's first token, behind padding on the left; None is 0. Only what was learned
+            for a position needs it: RoPE, ALiBi and windows know distances alone.
         context_parallel: whether the tokens are those of one device of the mesh axis "text" (model.context_parallel).
     """
 
@@ -33,6 +35,7 @@ class Context:
     cache: Cache | None = None
     intervention: Intervention | None = None
     rotations: Rotations | None = None
+    starts: Int[Array, " B"] | None = None
     context_parallel: bool = struct.field(pytree_node=False, default=False)
 
 

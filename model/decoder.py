@@ -17,7 +17,7 @@ from leadline.model.cache.protocol import Cache
 from leadline.model.context import Context, grid_positions, text_positions
 from leadline.model.embedding import embed, logits
 from leadline.model.layer import apply_block
-from leadline.model.linear import draw, matrix
+from leadline.model.linear import draw, matrix, plus_bias, zeros
 from leadline.model.mesh import first_position
 from leadline.model.norm import Norm, init_norm, normalise
 from leadline.model.positions.absolute import add_positions, sinusoidal
@@ -46,10 +46,13 @@ class DecoderConfig:
         block: the structure of every block.
         tied: whether the unembedding is the embedding.
         scaled_embedding: whether embeddings are multiplied by sqrt(D).
+        embedding_norm: whether the embeddings are normalised (BLOOM, arXiv:2211.05100).
         learned_positions: length of a learned absolute table, 0 for none.
         sinusoidal: whether sinusoidal positions are added to the embeddings.
         grid: sizes of all axes but the first of a raster of tokens (model.positions.sections); () is a text, where every
             coordinate of a position is the index of the token.
+        final_cap: c of c · tanh(logit / c) (Gemma 2, arXiv:2408.00118); None is none.
+        unembedding_bias: whether the unembedding has a bias.
         compute: type of activations.
     """
 
@@ -58,22 +61,27 @@ class DecoderConfig:
     block: BlockConfig
     tied: bool = True
     scaled_embedding: bool = False
+    embedding_norm: bool = False
     learned_positions: int = 0
     sinusoidal: bool = False
     grid: tuple[int, ...] = ()
+    final_cap: float | None = None
+    unembedding_bias: bool = False
     compute: Literal["float32", "bfloat16"] = "float32"
 
 
 @no_type_check  # JAX rebuilds trees from whatever a transformation leaves: shapes, host arrays, norms
 @struct.dataclass
 class Decoder:
-    """Weights, float32. `unembedding` is None if it is tied, `positions` if none are learned."""
+    """Weights, float32. `unembedding` is None if it is tied, and what the structure does not have is None."""
 
     embedding: Float[Array, "V D"]
     positions: Float[Array, "C D"] | None
     blocks: Block
     final_norm: Norm
     unembedding: Float[Array, "V D"] | None
+    unembedding_bias: Float[Array, " V"] | None = None
+    embedding_norm: Norm | None = None
 
 
 def init_decoder(key: Array, cfg: DecoderConfig, *, sink_logit: float | Float[Array, ""] = -jnp.inf) -> Decoder:
@@ -88,12 +96,15 @@ def init_decoder(key: Array, cfg: DecoderConfig, *, sink_logit: float | Float[Ar
     V, D = cfg.vocabulary, cfg.block.width
     whole = P(None, None)  # a sharded look-up table costs a rematerialisation and these are small
     init = jax.vmap(lambda k: init_block(k, cfg.block, sink_logit=sink_logit, depth=cfg.layers))
+    norm = partial(init_norm, D, bias=cfg.block.layer_norm, epsilon=cfg.block.norm_epsilon, offset=cfg.block.norm_offset)
     decoder = Decoder(
         embedding=matrix((V, D), whole, D),
         positions=matrix((cfg.learned_positions, D), whole, D) if cfg.learned_positions else None,
         blocks=init(jax.random.split(inside, cfg.layers)),
-        final_norm=init_norm(D, bias=cfg.block.layer_norm),
+        final_norm=norm(),
         unembedding=None if cfg.tied else matrix((V, D), whole, D),
+        unembedding_bias=zeros((V,), P(None)) if cfg.unembedding_bias else None,
+        embedding_norm=norm() if cfg.embedding_norm else None,
     )
     return draw(outside, decoder)
 
@@ -120,6 +131,20 @@ def apply_decoder(
     Returns:
         Logits, float32, and what `measure` returns, stacked over L; None without it.
     """
+    x, measured = apply_layers(p, tokens, tables, cfg, context=context, measure=measure)
+    return decoded(p, x, cfg), measured
+
+
+def apply_layers(
+    p: Decoder,
+    tokens: Int[Array, "B T"],
+    tables: PositionTables,
+    cfg: DecoderConfig,
+    *,
+    context: Context = Context(),
+    measure: Callable[[LayerTrace], Any] | None = None,
+) -> tuple[Float[Array, "B T D"], Any]:
+    """`apply_decoder` up to the residual stream behind the last layer, of which `decoded` gives the logits."""
     T = tokens.shape[1]
     i = jnp.arange(T) + (first_position(T) if context.context_parallel else 0)
     positions = positions_of(tables, cfg) if context.positions is None else context.positions
@@ -133,11 +158,10 @@ def apply_decoder(
         x, trace, _ = apply_block(block, x, table, cfg.block, changed)
         return x, None if measure is None else measure(trace)
 
-    x = embedded(p, tokens, i, cfg)
+    x = embedded(p, tokens, i, cfg, context.starts)
     layer = jax.checkpoint(layer, policy=SAVED, prevent_cse=False)
     rows = (p.blocks, tables, context.intervention, rotations)
-    x, measured = jax.lax.scan(layer, x, rows, unroll=cfg.layers <= UNROLLED)
-    return decoded(p, x), measured
+    return jax.lax.scan(layer, x, rows, unroll=cfg.layers <= UNROLLED)
 
 
 def extend(
@@ -173,9 +197,10 @@ def extend(
         x, _, layer_cache = apply_block(block, x, table, cfg.block, Context(positions, cache=layer_cache))
         return x, layer_cache
 
-    x = embedded(p, tokens, cache.length[0] + jnp.arange(tokens.shape[1]), cfg)
+    starts = None if cache.starts is None else cache.starts[0]
+    x = embedded(p, tokens, cache.length[0] + jnp.arange(tokens.shape[1]), cfg, starts)
     x, cache = jax.lax.scan(layer, x, (p.blocks, tables, cache))
-    return decoded(p, x), cache
+    return decoded(p, x, cfg), cache
 
 
 def check_cache(p: Decoder, cfg: DecoderConfig, room: int | None) -> None:
@@ -207,17 +232,20 @@ def positions_of(tables: PositionTables, cfg: DecoderConfig) -> Positions:
     return partial(grid_positions, shape=cfg.grid) if cfg.grid else partial(text_positions, tables=tables)
 
 
-def embedded(p: Decoder, tokens: Int[Array, "B T"], i: Int[Array, " T"], cfg: DecoderConfig) -> Float[Array, "B T D"]:
-    """The input of the first layer, of tokens at places i of the text."""
+def embedded(
+    p: Decoder, tokens: Int[Array, "B T"], i: Int[Array, " T"], cfg: DecoderConfig, starts: Int[Array, " B"] | None = None
+) -> Float[Array, "B T D"]:
+    """The input of the first layer, of tokens at places i of their row, in which the text begins at `starts`."""
     x = embed(p.embedding, tokens, scaled=cfg.scaled_embedding).astype(cfg.compute)
     if p.positions is not None:
-        x = add_positions(x, p.positions, i)
+        x = add_positions(x, p.positions, i, starts)
     if cfg.sinusoidal:
         x = x + sinusoidal(i, x.shape[-1])[None].astype(x.dtype)
-    return x
+    return x if p.embedding_norm is None else normalise(p.embedding_norm, x)
 
 
-def decoded(p: Decoder, x: Float[Array, "B T D"]) -> Float[Array, "B T V"]:
+def decoded(p: Decoder, x: Float[Array, "B T D"], cfg: DecoderConfig) -> Float[Array, "B T V"]:
     """Logits of a residual stream, float32; before the last layer they are its logit lens."""
-    x = normalise(p.final_norm, x)
-    return logits(x, p.embedding if p.unembedding is None else p.unembedding)
+    scores = logits(normalise(p.final_norm, x), p.embedding if p.unembedding is None else p.unembedding)
+    scores = plus_bias(scores, p.unembedding_bias)
+    return scores if cfg.final_cap is None else cfg.final_cap * jnp.tanh(scores / cfg.final_cap)

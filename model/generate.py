@@ -1,14 +1,18 @@
-"""Text from a decoder, token by token in one program. A draw depends only on the key and the position of the token."""
+"""Text from a decoder, token by token in one program.
+
+A draw depends only on the key, the row, and the place of the token in its row.
+"""
 
 import functools
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, no_type_check
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from flax import struct
+from jax.sharding import PartitionSpec as P
 from jaxtyping import Array, Float, Int, Key
 
 from leadline.model.block import Block
@@ -18,7 +22,8 @@ from leadline.model.cache.ring import ring_cache
 from leadline.model.context import Context
 from leadline.model.decoder import Decoder, DecoderConfig, check_cache, decoded, embedded, extend, positions_of
 from leadline.model.layer import apply_block
-from leadline.model.mesh import RESIDUAL, on_mesh
+from leadline.model.mesh import RESIDUAL, on_mesh, place
+from leadline.model.positions.fire import Fire
 from leadline.model.positions.tables import PositionTables
 from leadline.model.sampling import Sampling, draw_token
 
@@ -108,6 +113,7 @@ def begin(
     policy: Policy,
     room: int,
     *,
+    starts: Int[Array, " B"] | None = None,
     chunk: int = CHUNK,
 ) -> Decoding:
     """The caches of a prompt. Not under jit itself: it looks at the tables.
@@ -119,11 +125,13 @@ def begin(
         cfg: the structure.
         policy: what the caches remember.
         room: the longest text, where all of it is remembered.
+        starts: place in its row of each prompt's first token; any ids are padding before it. None is 0.
         chunk: tokens that are read at once.
 
     Raises:
         ValueError: for an empty prompt or one without room, for a model whose every query rotates all keys, for learned
-            positions that end before the room does, and, where tokens are forgotten, for a model that cannot be streamed.
+            positions that end before the room does, where tokens are forgotten for a model that cannot be streamed, and with
+            `starts` for what depends on the place in a row.
     """
     if not prompt.shape[1]:
         raise ValueError("an empty prompt: there is no token to begin with")
@@ -134,13 +142,32 @@ def begin(
         raise ValueError(f"a prompt of {prompt.shape[1]} tokens does not fit into room for {room}")
     if cfg.block.table_per == "query":
         raise ValueError("each query of this model rotates all keys: decode with model.decoder.extend, or with a scaling")
-    return _read(p, prompt, tables, cfg, policy, room, chunk)
+    if starts is not None:
+        _check_padding(p, cfg, tables, policy)
+    return _read(p, prompt, starts, tables, cfg, policy, room, chunk)
+
+
+def _check_padding(p: Decoder, cfg: DecoderConfig, tables: PositionTables, policy: Policy) -> None:
+    """Raises ValueError for what depends on more than the distance of two tokens and learned positions."""
+    b = cfg.block
+    by_place = {
+        "initial tokens": policy.initial_tokens or np.any(np.asarray(tables.initial_tokens)),
+        "sinusoidal positions": cfg.sinusoidal,
+        "a grid": bool(cfg.grid),
+        "the bias Fire": isinstance(b.position_bias, Fire),
+        f"a table a {b.table_per}": b.table_per != "sequence",
+        "a softmax scaled by the position": p.blocks.length_scale is not None,
+        "a temperature by the position": np.any(np.asarray(tables.temperature)),
+    }
+    if names := [name for name, needed in by_place.items() if needed]:
+        raise ValueError(f"{' and '.join(names)}: prompts of one batch must have equally many tokens; give them one by one")
 
 
 @functools.partial(jax.jit, static_argnames=("cfg", "policy", "room", "chunk"))
 def _read(
     p: Decoder,
     prompt: Int[Array, "B T"],
+    starts: Int[Array, " B"] | None,
     tables: PositionTables,
     cfg: DecoderConfig,
     policy: Policy,
@@ -156,7 +183,10 @@ def _read(
         return cache, logits[:, -1]
 
     first = T % chunk or chunk  # the odd ones, so that the last token is always in a chunk of the loop or alone
-    cache, logits = read(empty_cache(cfg, policy, B, room), prompt[:, :first])
+    cache = empty_cache(cfg, policy, B, room)
+    if starts is not None:
+        cache = replace(cache, starts=jnp.tile(place(starts, P("data"))[None], (cfg.layers, 1)))
+    cache, logits = read(cache, prompt[:, :first])
     if first < T:
         chunks = prompt[:, first:].reshape(B, -1, chunk, out_sharding=on_mesh(RESIDUAL))
         cache, each = jax.lax.scan(read, cache, jnp.swapaxes(chunks, 0, 1))
@@ -217,10 +247,10 @@ def decode(
 
 def step(p: Decoder, layers: Sequence[Layer], text: Decoding, token: Int[Array, " B"], cfg: DecoderConfig) -> Decoding:
     """The text with one more token. Layers are unrolled, each with its cache."""
-    x = embedded(p, token[:, None], text.caches[0].length[None], cfg)
+    x = embedded(p, token[:, None], text.caches[0].length[None], cfg, text.caches[0].starts)
     caches: list[Cache | None] = []
     for layer, cache in zip(layers, text.caches, strict=True):
         context = Context(positions_of(layer.tables, cfg), cache=cache)
         x, _, cache = apply_block(layer.block, x, layer.tables, cfg.block, context)
         caches.append(cache)
-    return Decoding(tuple(caches), decoded(p, x)[:, 0])
+    return Decoding(tuple(caches), decoded(p, x, cfg)[:, 0])

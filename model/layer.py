@@ -14,10 +14,11 @@ from leadline.model.attention.scores import Scores, grouped
 from leadline.model.block import Block, BlockConfig, LayerTrace
 from leadline.model.cache.protocol import Cache
 from leadline.model.context import Context, text_positions
+from leadline.model.experts import Experts, mixture
 from leadline.model.feedforward import feedforward
 from leadline.model.intervention import with_first_value, with_heads
-from leadline.model.linear import project, project_each
-from leadline.model.mesh import HEADS, RESIDUAL, TEXT, axis_size, first_position
+from leadline.model.linear import plus_bias, project, project_each
+from leadline.model.mesh import HEADS, HIDDEN, RESIDUAL, TEXT, axis_size, first_position, on_mesh
 from leadline.model.norm import Norm, normalise
 from leadline.model.positions.rotation import Side, rotate, rotate_polar, table_rotation, tables_at
 from leadline.model.positions.tables import PositionTables
@@ -26,11 +27,13 @@ from leadline.model.positions.tables import PositionTables
 def apply_block(
     p: Block, x: Float[Array, "B T D"], tables: PositionTables, cfg: BlockConfig, context: Context = Context()
 ) -> tuple[Float[Array, "B T D"], LayerTrace, Cache | None]:
-    """Attention and feed-forward f, one after the other.
+    """Attention a and feed-forward f, one after the other, or side by side.
 
-        pre        x + f(norm(x))
-        post       norm(x + f(x))             (Vaswani et al. 2017, arXiv:1706.03762)
-        sandwich   x + norm'(f(norm(x)))      (Ding et al. 2021, arXiv:2105.13290)
+        pre         x + f(norm(x))
+        post        norm(x + f(x))             (Vaswani et al. 2017, arXiv:1706.03762)
+        sandwich    x + norm'(f(norm(x)))      (Ding et al. 2021, arXiv:2105.13290)
+        reordered   x + norm(f(x))             (Liu et al. 2022, arXiv:2111.09883; OLMo 2, arXiv:2501.00656)
+        parallel    x + a(norm(x)) + f(norm'(x))     (Wang and Komatsuzaki 2021; norm' = norm in parallel_one_norm)
 
     Args:
         p: weights of one block.
@@ -43,35 +46,65 @@ def apply_block(
         The residual stream, the trace of the layer, and the cache with the tokens, None without one.
     """
     h = _entering(p.attention_norm, x, cfg)
-    q, k, v = project_each(h, (p.query, p.key, p.value), out_sharding=HEADS)
-    if p.query_norm is not None and p.key_norm is not None:
-        q, k = normalise(p.query_norm, q), normalise(p.key_norm, k)
+    q, k, v = _projected(p, h, cfg)
     gate = None if p.gate is None or cfg.gate is None else gate_scores(h, p.gate, cfg.gate, tables.attention.gate)
     q, k, v = _gated(q, gate, cfg, "query"), _gated(k, gate, cfg, "key"), _gated(v, gate, cfg, "value")
     v = v if context.intervention is None else with_first_value(v, context.intervention)
     o, statistics, rotated, cache = _attention(p, q, k, v, tables, cfg, context)
     o = o if context.intervention is None else with_heads(o, v, context.intervention)
     o = project(_gated(o, gate, cfg, "output"), p.output, contract=2, out_sharding=RESIDUAL)
-    x = _leaving(p.attention_norm, p.attention_end, x, _gated(o, gate, cfg, "projection"), cfg)
-    y = feedforward(p.feedforward, _entering(p.feedforward_norm, x, cfg), cfg.activation)
-    x = _leaving(p.feedforward_norm, p.feedforward_end, x, y, cfg)
+    o = _gated(plus_bias(o, p.biases.output), gate, cfg, "projection")
+    if cfg.placement in ("parallel", "parallel_one_norm"):
+        x = x + o + _feedforward(p, h if p.feedforward_norm is None else normalise(p.feedforward_norm, x), cfg)
+    else:
+        x = _leaving(p.attention_norm, p.attention_end, x, o, cfg)
+        y = _feedforward(p, _entering(p.feedforward_norm, x, cfg), cfg)
+        x = _leaving(p.feedforward_norm, p.feedforward_end, x, y, cfg)
     norm = jnp.linalg.norm(v.astype(jnp.float32), axis=-1)
     q, k = rotated
     trace = LayerTrace(attention=statistics, query=q, key=k, value=v, value_norm=norm, gate=gate, residual=x)
     return x, trace, cache
 
 
-def _entering(norm: Norm, x: Float[Array, "B T D"], cfg: BlockConfig) -> Float[Array, "B T D"]:
+def _projected(p: Block, h: Float[Array, "B T D"], cfg: BlockConfig) -> tuple[Array, Array, Array]:
+    """Queries [B, T, N, H], keys and values [B, T, K, H], with biases, clipped, and normalised where the block does so."""
+    weights, biases = (p.query, p.key, p.value), (p.biases.query, p.biases.key, p.biases.value)
+    products = project_each(h, weights, out_sharding=HEADS)
+    q, k, v = (plus_bias(product, bias) for product, bias in zip(products, biases, strict=True))
+    if cfg.clip is not None:
+        q, k, v = (jnp.clip(x, -cfg.clip, cfg.clip) for x in (q, k, v))
+    if p.query_norm is not None and p.key_norm is not None:
+        q, k = _of_heads(p.query_norm, q, cfg), _of_heads(p.key_norm, k, cfg)
+    return q, k, v
+
+
+def _of_heads(norm: Norm, x: Float[Array, "B T N H"], cfg: BlockConfig) -> Float[Array, "B T N H"]:
+    """Each head normalised by itself, or all of them together."""
+    if not cfg.joint_qk_norm:
+        return normalise(norm, x)
+    together = x.reshape(*x.shape[:2], -1, out_sharding=on_mesh(HIDDEN))
+    return normalise(norm, together).reshape(x.shape, out_sharding=on_mesh(HEADS))
+
+
+def _feedforward(p: Block, x: Float[Array, "B T D"], cfg: BlockConfig) -> Float[Array, "B T D"]:
+    if isinstance(p.feedforward, Experts):
+        return mixture(p.feedforward, x, cfg.activation, cfg.active_experts)
+    return feedforward(p.feedforward, x, cfg.activation)
+
+
+def _entering(norm: Norm | None, x: Float[Array, "B T D"], cfg: BlockConfig) -> Float[Array, "B T D"]:
     """The input of f."""
-    return x if cfg.placement == "post" else normalise(norm, x)
+    return x if norm is None or cfg.placement in ("post", "reordered") else normalise(norm, x)
 
 
 def _leaving(
-    norm: Norm, end: Norm | None, x: Float[Array, "B T D"], y: Float[Array, "B T D"], cfg: BlockConfig
+    norm: Norm | None, end: Norm | None, x: Float[Array, "B T D"], y: Float[Array, "B T D"], cfg: BlockConfig
 ) -> Float[Array, "B T D"]:
     """The residual stream with the output y of f."""
-    if cfg.placement == "post":
+    if norm is not None and cfg.placement == "post":
         return normalise(norm, x + y)
+    if norm is not None and cfg.placement == "reordered":
+        return x + normalise(norm, y)
     return x + (y if end is None else normalise(end, y))
 
 

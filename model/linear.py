@@ -119,6 +119,16 @@ def matrix(shape: tuple[int, ...], spec: P, fan_in: int, gain: float = 1.0) -> A
     return Matrix(shape, spec, fan_in, gain)
 
 
+def zeros(shape: tuple[int, ...], spec: P) -> Float[Array, "..."]:
+    """A bias at the start of training: float32 zeros."""
+    return jnp.zeros(shape, jnp.float32, out_sharding=on_mesh(spec))
+
+
+def plus_bias(x: Float[Array, "B T *out"], bias: Float[Array, "*out"] | None) -> Float[Array, "B T *out"]:
+    """x + bias, in x's type; x itself where there is no bias."""
+    return x if bias is None else x + bias.astype(x.dtype)[None, None]
+
+
 def draw(key: Array, tree: Any) -> Any:
     """The tree with every `Matrix` drawn: truncated normal at three standard deviations, float32.
 

@@ -11,9 +11,10 @@ from functools import partial
 from typing import Any
 
 import jax
-from jax.sharding import AxisType, Mesh
+import numpy as np
+from jax.sharding import AxisType, Mesh, NamedSharding
 from jax.sharding import PartitionSpec as P
-from jaxtyping import Array, Int
+from jaxtyping import Array, Int, Shaped
 
 TEXT = "text"
 AXES = ("arm", TEXT, "data", "model")
@@ -61,6 +62,12 @@ def on_mesh(spec: P) -> P | None:
 def place(x: Array, spec: P) -> Array:
     """x with the sharding `spec`; x itself where no mesh is set."""
     return x if jax.sharding.get_abstract_mesh().empty else jax.reshard(x, spec)
+
+
+def put(x: Shaped[np.ndarray, "..."], spec: P) -> Array:
+    """An array of the host on the devices of the mesh that is set; without a copy where the host is the device."""
+    mesh = jax.sharding.get_mesh()
+    return jax.device_put(x, None if mesh.empty else NamedSharding(mesh, spec), may_alias=True)
 
 
 def axis_size(axis: str) -> int:

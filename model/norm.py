@@ -18,13 +18,26 @@ class Norm:
 
     scale: Float[Array, "*L D"]
     bias: Float[Array, "*L D"] | None
+    # ε, which is added to the mean square; None is 1e-6 of RMSNorm and 1e-5 of LayerNorm
+    epsilon: float | None = struct.field(pytree_node=False, default=None)
+    # added to the scale: 1 where weights are stored as the difference from 1 (Gemma, arXiv:2403.08295)
+    offset: float = struct.field(pytree_node=False, default=0.0)
 
 
-def init_norm(width: int, *, bias: bool) -> Norm:
-    """Scale 1 and bias 0. A norm with a bias is a LayerNorm (`normalise`)."""
+def init_norm(width: int, *, bias: bool, epsilon: float | None = None, offset: float = 0.0) -> Norm:
+    """A norm that multiplies by 1 and adds 0. A norm with a bias is a LayerNorm (`normalise`).
+
+    Args:
+        width: D.
+        bias: whether it is a LayerNorm.
+        epsilon: ε; None is the default of the kind.
+        offset: added to the scale, which starts at 1 - offset.
+    """
     return Norm(
-        scale=jnp.ones(width, out_sharding=on_mesh(P(None))),
+        scale=jnp.full(width, 1 - offset, jnp.float32, out_sharding=on_mesh(P(None))),
         bias=jnp.zeros(width, out_sharding=on_mesh(P(None))) if bias else None,
+        epsilon=epsilon,
+        offset=offset,
     )
 
 
@@ -47,7 +60,9 @@ def layer_norm(
 
 def normalise(norm: Norm, x: Float[Array, "*B D"]) -> Float[Array, "*B D"]:
     """LayerNorm if the weights have a bias, else RMSNorm."""
-    return rms_norm(x, norm.scale) if norm.bias is None else layer_norm(x, norm.scale, norm.bias)
+    scale = norm.scale + norm.offset if norm.offset else norm.scale
+    epsilon = {} if norm.epsilon is None else {"epsilon": norm.epsilon}
+    return rms_norm(x, scale, **epsilon) if norm.bias is None else layer_norm(x, scale, norm.bias, **epsilon)
 
 
 def _along_last(vector: Float[Array, " D"], like: Float[Array, "*B D"]) -> Float[Array, "*B D"]:

@@ -82,7 +82,7 @@ def attend_parts(parts: Sequence[Part], i: Int[Array, " q"], scores: Scores, rea
     merged = [part.q.reshape(B, K, G * rows, -1, out_sharding=on_mesh(heads_first(4))) for part in parts]
     s = capped(_joined([_products("BKqH,BKSH->BKqS", q, part.k) for q, part in zip(merged, parts, strict=True)]), scores.cap)
     if parts[0].padding is not None:
-        s = jnp.where(parts[0].padding[:, None, None], s, -jnp.inf)
+        s = jnp.where(_joined([part.padding for part in parts if part.padding is not None])[:, None, None], s, -jnp.inf)
     j, distance = _joined([part.positions for part in parts]), _joined([part.distance for part in parts])
     is_visible = _joined([part.visible for part in parts])
     if scores.bias is not None:

@@ -12,7 +12,7 @@ from jaxtyping import Array, Float, Int
 from leadline.model.attention.blockwise import Part
 from leadline.model.attention.mask import Mask, distances
 from leadline.model.attention.scores import grouped
-from leadline.model.cache.protocol import after
+from leadline.model.cache.protocol import after, padding_of
 from leadline.model.mesh import heads_first, on_mesh
 
 
@@ -28,6 +28,7 @@ class FullCache:
     key: Float[Array, "*L B K S H"]
     value: Float[Array, "*L B K S Hv"]
     length: Int[Array, "*L"]
+    starts: Int[Array, "*L B"] | None = None
 
     @property
     def room(self) -> int:
@@ -44,8 +45,9 @@ class FullCache:
         i, j = self.length + jnp.arange(k.shape[2]), jnp.arange(self.room)
         distance, visible = distances(i, j, mask)
         visible = visible & (j < self.length)[None]
-        past = Part(queries, self.key.astype(k.dtype), self.value.astype(v.dtype), j, distance, visible)
-        return past, Part(queries, k, v, i, *distances(i, i, mask))
+        keys, values = self.key.astype(k.dtype), self.value.astype(v.dtype)
+        past = Part(queries, keys, values, j, distance, visible, padding_of(self.starts, j))
+        return past, Part(queries, k, v, i, *distances(i, i, mask), padding_of(self.starts, i))
 
     def update(self, k: Float[Array, "B T K H"], v: Float[Array, "B T K Hv"], out: Float[Array, "B T N Hv"]) -> Any:
         """The cache with T tokens more. The caller makes room: beyond S, the last tokens would be overwritten."""

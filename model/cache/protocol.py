@@ -3,7 +3,7 @@
 from typing import Any, Protocol, runtime_checkable
 
 import jax.numpy as jnp
-from jaxtyping import Array, Float, Int
+from jaxtyping import Array, Bool, Float, Int
 
 from leadline.model.attention.blockwise import Part
 from leadline.model.attention.mask import Mask
@@ -15,6 +15,7 @@ class Cache(Protocol):
     """Keys and values of the text so far. A block calls `parts`, attends, and then calls `update`."""
 
     length: Any  # [*L], tokens of the text so far
+    starts: Any  # [*L, B], place in its row of each text's first token, behind padding on the left; None is 0
 
     @property
     def room(self) -> int | None:
@@ -39,6 +40,11 @@ class Cache(Protocol):
     def update(self, k: Float[Array, "B T K H"], v: Float[Array, "B T K Hv"], out: Float[Array, "B T N Hv"]) -> Any:
         """The cache with T tokens more, whose attention gave `out`."""
         ...
+
+
+def padding_of(starts: Int[Array, " B"] | None, j: Int[Array, " S"]) -> Bool[Array, "B S"] | None:
+    """Which keys at positions j are real: those behind the padding."""
+    return None if starts is None else j[None] >= starts[:, None]
 
 
 def after(

@@ -12,7 +12,7 @@ from jaxtyping import Array, Bool, Float, Int
 from leadline.model.attention.blockwise import Part
 from leadline.model.attention.mask import NO_WINDOW, Mask, distances
 from leadline.model.attention.scores import grouped, grouped_queries
-from leadline.model.cache.protocol import after
+from leadline.model.cache.protocol import after, padding_of
 from leadline.model.mesh import heads_first, on_mesh
 
 
@@ -39,6 +39,7 @@ class RingCache:
     initial_tokens: Int[Array, "*L"]  # <= F
     window: Int[Array, "*L"]  # newest keys that a query sees, itself included; <= R + 1
     furthest: Int[Array, "*L"]  # initial_tokens + window - 1, or NO_WINDOW for positions of the text
+    starts: Int[Array, "*L B"] | None = None  # where it is not None, there are no initial tokens
 
     @property
     def room(self) -> None:
@@ -62,8 +63,9 @@ class RingCache:
             return distance, visible & (distance < self.window) & (j >= self.initial_tokens)[None]
 
         j = self._positions(self.length)
-        ring = Part(queries, self.key.astype(k.dtype), self.value.astype(v.dtype), j, *newest(j))
-        tokens = Part(queries, k, v, i, *newest(i))
+        keys, values = self.key.astype(k.dtype), self.value.astype(v.dtype)
+        ring = Part(queries, keys, values, j, *newest(j), padding_of(self.starts, j))
+        tokens = Part(queries, k, v, i, *newest(i), padding_of(self.starts, i))
         F = self.first_key.shape[-2]
         if not F:
             return ring, tokens

@@ -3,19 +3,31 @@
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int
 
+from leadline.model.mesh import RESIDUAL, on_mesh
 from leadline.model.positions.angles import angles, fixed_point
 from leadline.model.positions.frequencies import inverse_frequencies
 
 
-def add_positions(x: Float[Array, "B T D"], table: Float[Array, "C D"], positions: Int[Array, " T"]) -> Float[Array, "B T D"]:
+def add_positions(
+    x: Float[Array, "B T D"], table: Float[Array, "C D"], positions: Int[Array, " T"], starts: Int[Array, " B"] | None = None
+) -> Float[Array, "B T D"]:
     """x + table[positions] (Gehring et al. 2017, arXiv:1705.03122).
+
+    Args:
+        x: embeddings.
+        table: learned.
+        positions: places in the rows.
+        starts: the place of position 0 in each row, behind padding; None is 0.
 
     Raises:
         ValueError: for a text longer than the table, whose last positions were never trained.
     """
     if positions.shape[0] > table.shape[0]:
         raise ValueError(f"learned positions end at {table.shape[0]}, the text has {positions.shape[0]} tokens")
-    return x + table[positions][None].astype(x.dtype)
+    if starts is None:
+        return x + table[positions][None].astype(x.dtype)
+    places = jnp.maximum(positions[None] - starts[:, None], 0)
+    return x + table.at[places].get(out_sharding=on_mesh(RESIDUAL)).astype(x.dtype)
 
 
 def sinusoidal(positions: Int[Array, " T"], width: int, *, base: float = 10000.0) -> Float[Array, "T D"]:

@@ -6,7 +6,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from flax import struct
-from jaxtyping import Array, Float, Int
+from jaxtyping import Array, Bool, Float, Int
 from numpy.typing import NDArray
 
 from leadline.model.attention.hyperparameters import Hyperparameters, hyperparameters
@@ -76,18 +76,17 @@ def position_tables(
     )
 
 
-def by_layer(with_positions: PositionTables, without: PositionTables, every: int) -> PositionTables:
-    """Tables whose layers every, 2 · every, … (counted from 1) are those of `without`, the others those of `with_positions`.
+def by_layer(first: PositionTables, second: PositionTables, of_second: Bool[np.ndarray, " L"]) -> PositionTables:
+    """Tables whose layers are rows of `second` where `of_second`, and of `first` elsewhere.
 
-    With NoPE as the second table this is iRoPE (Llama 4, Meta 2025; SmolLM3 2025: every fourth layer).
+    With NoPE as the second table in every fourth layer this is iRoPE (Llama 4, Meta 2025; SmolLM3 2025); with a window in the
+    second one it is the alternation of Gemma 2 (arXiv:2408.00118).
     """
-    layers = with_positions.window.shape[0]
-    without_here = (np.arange(layers) + 1) % every == 0
 
     def chosen(a: Array, b: Array) -> Array:
-        return jnp.where(without_here.reshape(-1, *[1] * (a.ndim - 1)), b, a)
+        return jnp.where(of_second.reshape(-1, *[1] * (a.ndim - 1)), b, a)
 
-    return jax.tree.map(chosen, with_positions, without)
+    return jax.tree.map(chosen, first, second)
 
 
 def _stacked(row: NDArray[np.float64], layers: int) -> NDArray[np.float64]:

@@ -2,7 +2,7 @@
 
 import functools
 from dataclasses import replace
-from typing import Any
+from typing import Any, get_args
 
 import jax
 import jax.numpy as jnp
@@ -12,7 +12,8 @@ import pytest
 from leadline.model.attention.gate import GateConfig, apply_gate, gate_scores, gate_weights, gates
 from leadline.model.attention.hyperparameters import Hyperparameters
 from leadline.model.attention.scores import Scores
-from leadline.model.block import Block, BlockConfig, init_block
+from leadline.model.block import Biased, Block, BlockConfig, init_block
+from leadline.model.feedforward import FeedForward
 from leadline.model.layer import apply_block
 from leadline.model.linear import Matrix
 from leadline.model.norm import Norm
@@ -35,6 +36,22 @@ CONFIGS = {
     "query": replace(PLAIN, interleaved=True, activation="relu", gate=GateConfig("query", "shared", "silu", static=True)),
     "projection": replace(PLAIN, kv_heads=1, gate=GateConfig("projection", "channel")),
     "PoPE": replace(PLAIN, polar=True, qk_norm=True, scalable_softmax=True, gate=GateConfig("value", "channel", static=True)),
+    "reordered": replace(
+        PLAIN,
+        placement="reordered",
+        norm_offset=1.0,
+        norm_epsilon=0.3,
+        qk_norm=True,
+        joint_qk_norm=True,
+        clip=1.0,
+        biases=("query", "key", "value"),
+        activation="geglu_tanh",
+    ),
+    "parallel": replace(
+        PLAIN, placement="parallel", layer_norm=True, norm_epsilon=0.3, activation="gelu_tanh", biases=get_args(Biased)
+    ),
+    "one norm": replace(PLAIN, placement="parallel_one_norm", experts=3, activation="gelu"),
+    "experts": replace(PLAIN, experts=4, active_experts=2, activation="swiglu_clamped", biases=("output", "feedforward")),
     "query of all": replace(BIASED, value_bias=True, gate=GateConfig("query", "channel", zero=True)),
 }
 
@@ -62,7 +79,8 @@ def apply(p: Block, x: jax.Array, values: Hyperparameters, cfg: BlockConfig) -> 
 
 def normed(norm: Norm, x: jax.Array) -> jax.Array:
     x = x if norm.bias is None else x - x.mean(-1, keepdims=True)
-    y = x / jnp.sqrt((x * x).mean(-1, keepdims=True) + (1e-6 if norm.bias is None else 1e-5)) * norm.scale
+    epsilon = norm.epsilon or (1e-6 if norm.bias is None else 1e-5)
+    y = x / jnp.sqrt((x * x).mean(-1, keepdims=True) + epsilon) * (norm.offset + norm.scale)
     return y if norm.bias is None else y + norm.bias
 
 
@@ -89,9 +107,51 @@ def mixed(p: Block, q: jax.Array, k: jax.Array, v: jax.Array, values: Hyperparam
     return whole_attention(values.scale * q, k, v, scores=scores).output
 
 
+FEEDFORWARD = {
+    "swiglu": lambda up, gate: jax.nn.silu(gate) * up,
+    "geglu_tanh": lambda up, gate: jax.nn.gelu(gate) * up,
+    "swiglu_clamped": lambda up, gate: gate / (1 + jnp.exp(-1.702 * gate)) * (up + 1),  # none reaches 7
+    "relu": lambda up, gate: jax.nn.relu(up),  # noqa: ARG005
+    "gelu": lambda up, gate: jax.nn.gelu(up, approximate=False),  # noqa: ARG005
+    "gelu_tanh": lambda up, gate: jax.nn.gelu(up),  # noqa: ARG005
+}
+
+
+def network(f: FeedForward, h: jax.Array, cfg: BlockConfig) -> jax.Array:
+    def product(x: jax.Array, w: jax.Array, bias: jax.Array | None) -> jax.Array:
+        return x @ w if bias is None else x @ w + bias
+
+    gate = None if f.gate is None else product(h, f.gate, f.gate_bias)
+    return product(FEEDFORWARD[cfg.activation](product(h, f.up, f.up_bias), gate), f.down, f.down_bias)
+
+
+def feedforward(f: Any, h: jax.Array, cfg: BlockConfig) -> jax.Array:
+    """One network, or all experts one after the other, each times its softmax among the active ones."""
+    if not cfg.experts:
+        return network(f, h, cfg)
+    logits = h @ f.router if f.router_bias is None else h @ f.router + f.router_bias
+    least = jnp.sort(logits, axis=-1)[..., -cfg.active_experts]
+    shares = jax.nn.softmax(jnp.where(logits >= least[..., None], logits, -jnp.inf), axis=-1)
+    experts = [jax.tree.map(lambda leaf, e=e: leaf[e], f.networks) for e in range(cfg.experts)]
+    outputs = jnp.stack([network(expert, h, cfg) for expert in experts], axis=-2)
+    return jnp.sum(shares[..., None] * outputs, axis=-2)
+
+
+def projected(p: Any, h: jax.Array, cfg: BlockConfig) -> list[jax.Array]:
+    """Queries, keys and values before they are gated and rotated."""
+    products = []
+    for name, norm in (("query", p.query_norm), ("key", p.key_norm), ("value", None)):
+        y, bias = jnp.einsum("btd,dnh->btnh", h, getattr(p, name)), getattr(p.biases, name)
+        y = y if bias is None else y + bias
+        y = y if cfg.clip is None else jnp.clip(y, -cfg.clip, cfg.clip)
+        shape = (*y.shape[:2], -1) if cfg.joint_qk_norm else y.shape
+        products.append(y if norm is None else normed(norm, y.reshape(shape)).reshape(y.shape))
+    return products
+
+
 def equations(p: Any, x: jax.Array, values: Hyperparameters, cfg: BlockConfig) -> jax.Array:
-    post = cfg.placement == "post"
-    h = x if post else normed(p.attention_norm, x)
+    plain_input = cfg.placement in ("post", "reordered")
+    h = x if plain_input else normed(p.attention_norm, x)
 
     def gated(y: jax.Array, where: str) -> jax.Array:
         if cfg.gate is None or p.gate is None or cfg.gate.where != where:
@@ -102,21 +162,21 @@ def equations(p: Any, x: jax.Array, values: Hyperparameters, cfg: BlockConfig) -
         return y * {"head": scores[..., None], "shared": scores[..., None, :], "channel": scores}[cfg.gate.per]
 
     def leaving(norm: Norm, end: Norm | None, x: jax.Array, y: jax.Array) -> jax.Array:
-        return normed(norm, x + y) if post else x + (y if end is None else normed(end, y))
+        if cfg.placement == "reordered":
+            return x + normed(norm, y)
+        return normed(norm, x + y) if plain_input else x + (y if end is None else normed(end, y))
 
-    q, k, v = (jnp.einsum("btd,dnh->btnh", h, w) for w in (p.query, p.key, p.value))
-    if p.query_norm is not None and p.key_norm is not None:
-        q, k = normed(p.query_norm, q), normed(p.key_norm, k)
+    q, k, v = projected(p, h, cfg)
     q, k = rotated(gated(q, "query"), cfg), rotated(gated(k, "key"), cfg, p.phase)
     o = gated(mixed(p, q, k, gated(v, "value"), values, cfg), "output")
-    x = leaving(p.attention_norm, p.attention_end, x, gated(jnp.einsum("btnh,nhd->btd", o, p.output), "projection"))
-    h, f = x if post else normed(p.feedforward_norm, x), p.feedforward
-    up = h @ f.up
-    hidden = {"relu": jax.nn.relu, "gelu": functools.partial(jax.nn.gelu, approximate=False)}.get(
-        cfg.activation, lambda up: up
-    )(up)
-    hidden = hidden if f.gate is None else jax.nn.silu(h @ f.gate) * up
-    return leaving(p.feedforward_norm, p.feedforward_end, x, hidden @ f.down)
+    a = jnp.einsum("btnh,nhd->btd", o, p.output)
+    a = gated(a if p.biases.output is None else a + p.biases.output, "projection")
+    if cfg.placement in ("parallel", "parallel_one_norm"):
+        second = p.attention_norm if cfg.placement == "parallel_one_norm" else p.feedforward_norm
+        return x + a + feedforward(p.feedforward, normed(second, x), cfg)
+    x = leaving(p.attention_norm, p.attention_end, x, a)
+    y = feedforward(p.feedforward, x if plain_input else normed(p.feedforward_norm, x), cfg)
+    return leaving(p.feedforward_norm, p.feedforward_end, x, y)
 
 
 @pytest.mark.parametrize("name", CONFIGS)
@@ -131,10 +191,15 @@ def test_output_and_every_gradient_are_those_of_the_equations(name: str) -> None
         return jnp.sum(w * y), (y, trace)
 
     gradients, (y, trace) = ours(p, x, values)
+
+    @jax.jit
+    def theirs(w: jax.Array, *given: Any) -> Any:
+        y, pull = jax.vjp(functools.partial(equations, cfg=cfg), *given)
+        return y, pull(w)
+
     with jax.enable_x64(True), jax.numpy_rank_promotion("allow"), jax.numpy_dtype_promotion("standard"):
-        wide = jax.tree.map(lambda leaf: jnp.asarray(np.asarray(leaf), jnp.float64), (p, x, values))
-        expected, pull = jax.vjp(jax.jit(functools.partial(equations, cfg=cfg)), *wide)
-        references = pull(jnp.asarray(np.asarray(w), jnp.float64))
+        wide = jax.tree.map(lambda leaf: jnp.asarray(np.asarray(leaf), jnp.float64), (w, p, x, values))
+        expected, references = theirs(*wide)
     np.testing.assert_allclose(y, expected, atol=2e-5 * max(1, np.abs(expected).max()))
     np.testing.assert_array_equal(trace.residual, y)
     np.testing.assert_allclose(trace.value_norm, np.linalg.norm(trace.value, axis=-1), rtol=1e-5)
@@ -162,6 +227,7 @@ test_impossible_shapes_and_gates_are_named = refused(
     (lambda: replace(PLAIN, key_bias=True, key_bias_dims=9), "a key of 4 channels has no first 9"),
     (lambda: replace(PLAIN, key_bias=True, polar=True), "PoPE's keys have twice the channels"),
     (lambda: replace(PLAIN, value_bias=True), "set key_bias too"),
+    (lambda: replace(PLAIN, experts=2, active_experts=3), "3 active experts of 2"),
     (lambda: replace(PLAIN, normalizer="softmaxx"), "unknown normalizer 'softmaxx': choose one of softmax, clipped"),
     (lambda: GateConfig("projection", "head"), "per = \"channel\", not 'head'"),
     (lambda: GateConfig(dims=3, static=True), "cannot see the first 3 channels"),

@@ -11,8 +11,9 @@ import pytest
 from jax.tree_util import Partial
 
 from leadline.model.context import Context
-from leadline.model.decoder import UNROLLED, Decoder, DecoderConfig, apply_decoder, embedded, init_decoder
+from leadline.model.decoder import UNROLLED, Decoder, DecoderConfig, apply_decoder, decoded, embedded, init_decoder
 from leadline.model.intervention import Intervention, no_intervention, with_first_value, with_heads
+from leadline.model.norm import Norm, normalise
 from leadline.model.positions.absolute import sinusoidal
 from leadline.model.positions.frequencies import inverse_frequencies
 from leadline.model.positions.tables import PositionTables
@@ -73,7 +74,7 @@ def test_scanned_layers_equal_unrolled_ones():
     """Layers that add nothing, above the scanning depth, change nothing."""
     shallow, deep = replace(CONFIG, layers=UNROLLED), replace(CONFIG, layers=UNROLLED + 2)
     p = weights(shallow)
-    silent = jax.tree.map(lambda leaf: jnp.concatenate([leaf, jnp.zeros_like(leaf[:2])]), p.blocks)
+    silent = jax.tree.map(lambda leaf: jnp.asarray(np.concatenate([leaf, np.zeros_like(leaf[:2])])), p.blocks)
     logits, _ = forward(replace(p, blocks=silent), TEXT, rope(UNROLLED + 2), deep)
     np.testing.assert_allclose(logits, forward(p, TEXT, rope(UNROLLED), shallow)[0], atol=1e-5)
 
@@ -158,7 +159,29 @@ def test_the_first_layer_reads_scaled_embeddings_and_the_positions_added_to_them
     p, tokens, i = weights(cfg), jnp.asarray([[3, 3, 1]]), jnp.asarray([0, 2, 5])
     assert p.positions is not None
     expected = 4 * p.embedding[tokens] + (p.positions[i] + sinusoidal(i, 16))[None]
-    np.testing.assert_allclose(embedded(p, tokens, i, cfg), expected, rtol=1e-6)
+    np.testing.assert_allclose(jax.jit(embedded, static_argnames="cfg")(p, tokens, i, cfg), expected, rtol=1e-6)
+
+
+def test_the_first_layer_reads_normalised_embeddings_and_the_last_logits_are_capped_behind_their_bias():
+    cfg = replace(CONFIG, embedding_norm=True, final_cap=3.0, unembedding_bias=True)
+    p, tokens = weights(cfg), jnp.asarray([[3, 3, 1]])
+    norm = Norm(numbers(1, 16), None)
+    p = replace(p, embedding_norm=norm, unembedding_bias=2 * numbers(2, 29))
+    x = embedded(p, tokens, jnp.arange(3), cfg)
+    np.testing.assert_allclose(x, normalise(norm, p.embedding[tokens]), rtol=1e-6)
+    assert p.unembedding is not None
+    assert p.unembedding_bias is not None
+    plain = normalise(p.final_norm, x) @ p.unembedding.T + p.unembedding_bias[None, None]
+    np.testing.assert_allclose(decoded(p, x, cfg), 3 * np.tanh(plain / 3), atol=1e-5)
+
+
+def test_a_text_behind_padding_has_learned_positions_from_its_first_token_on():
+    cfg = replace(CONFIG, learned_positions=9)
+    p, text = weights(cfg), jnp.asarray([[4, 1, 5, 9, 2, 6]])
+    shifted = jnp.concatenate([jnp.zeros((1, 3), text.dtype), text], axis=1)
+    context = Context(padding=jnp.asarray([[False] * 3 + [True] * 6]), starts=jnp.asarray([3]))
+    padded, _ = forward(p, shifted, nope(), cfg, context=context)
+    np.testing.assert_allclose(padded[:, 3:], forward(p, text, nope(), cfg)[0], atol=1e-4)
 
 
 def test_bfloat16_compute_keeps_float32_weights_and_logits():
@@ -203,7 +226,7 @@ def test_a_removed_head_is_one_whose_output_weights_are_zero(kept, where):
 def test_all_mass_on_the_first_token_gives_its_value():
     """Of heads that share a key/value head too; a share of the mass moves that share of the output."""
     o, v, forced = numbers(1, 2, 5, 4, 3), numbers(2, 2, 5, 2, 3), np.array([1.0, 0.25, 0.0, 1.0], np.float32)
-    moved = with_heads(o, v, replace(ROW, forced=jnp.asarray(forced)))
+    moved = jax.jit(with_heads)(o, v, replace(ROW, forced=jnp.asarray(forced)))
     first = np.repeat(np.asarray(v)[:, :1], 2, axis=2)
     np.testing.assert_allclose(moved, (1 - forced[:, None]) * np.asarray(o) + forced[:, None] * first, atol=1e-6)
 

@@ -17,6 +17,7 @@ from leadline.model.mesh import make_mesh
 from leadline.model.positions.cope import Cope
 from leadline.model.positions.fire import Fire
 from leadline.model.positions.frequencies import inverse_frequencies
+from leadline.model.positions.relative import PositionBias
 from leadline.model.positions.t5 import T5
 from leadline.model.positions.tables import PositionTables, position_tables
 from leadline.model.positions.xpos import xpos_decay
@@ -48,20 +49,21 @@ def assert_one_pass(p: Decoder, tables: PositionTables, cfg: DecoderConfig) -> N
     np.testing.assert_allclose(last, whole[:, -1], atol=2e-5)
 
 
+def biased(bias: PositionBias, **fields: Any) -> DecoderConfig:
+    return replace(ONE_LAYER, block=replace(BLOCK, position_bias=bias), **fields)
+
+
 # Models that need the whole text, and their tables.
 WHOLE = {
-    "learned positions": (replace(ONE_LAYER, learned_positions=64), FREQUENCIES),
-    "sinusoidal positions": (replace(ONE_LAYER, sinusoidal=True, scaled_embedding=True), FREQUENCIES),
+    "learned positions and the bias T5": (biased(T5(), learned_positions=64), FREQUENCIES),
+    "sinusoidal positions and the bias Fire": (biased(Fire(), sinusoidal=True, scaled_embedding=True), FREQUENCIES),
+    "the bias Cope": (biased(Cope()), FREQUENCIES),
     "PoPE": (replace(ONE_LAYER, block=replace(BLOCK, polar=True)), inverse_frequencies(16, 100.0)),
     "a grid": (replace(ONE_LAYER, grid=(5,)), np.stack([FREQUENCIES, 2 * inverse_frequencies(8, 50.0)])),
     "a table a token": (
         replace(ONE_LAYER, block=replace(BLOCK, table_per="token")),
         np.linspace(0.5, 1.0, 24)[:, None, None] * FREQUENCIES,
     ),
-    **{
-        f"the bias {type(bias).__name__}": (replace(ONE_LAYER, block=replace(BLOCK, position_bias=bias)), FREQUENCIES)
-        for bias in (T5(), Fire(), Cope())
-    },
 }
 
 
@@ -164,6 +166,49 @@ def test_a_text_in_pieces_is_the_text() -> None:
         first, text = decode(p, layers, begun, 6, CONFIG, drawn_by, KEY)
         then, _ = decode(p, layers, text, 6, CONFIG, drawn_by, KEY)
         np.testing.assert_array_equal(np.concatenate([first, then], axis=1), whole)
+
+
+# Models, and what is remembered of a text.
+IN_BATCHES = {
+    "rope": (CONFIG, rope(), Policy()),
+    "alibi": (CONFIG, alibi(), Policy()),
+    "windows": (CONFIG, replace(rope(), window=jnp.asarray([4, 3])), Policy()),
+    "a ring": (CONFIG, rope(), Policy(3)),
+    **{what: (WHOLE[what][0], nope(1), Policy()) for what in ("learned positions and the bias T5", "the bias Cope")},
+}
+
+
+@pytest.mark.parametrize("what", IN_BATCHES)
+def test_prompts_of_several_lengths_go_on_as_each_alone(what: str) -> None:
+    """Of the shorter prompt the first of three chunks is padding, and part of the second."""
+    cfg, tables, policy = IN_BATCHES[what]
+    p, layers = loud(cfg), layers_of(loud(cfg), tables)
+    starts = jnp.asarray([0, 3])
+    together = begin(p, jnp.asarray(PROMPT), tables, cfg, policy, 21, starts=starts, chunk=4)
+    tokens, text = decode(p, layers, together, 12, cfg, sampling(), KEY)
+    for row, start in enumerate(starts.tolist()):
+        alone = begin(p, jnp.asarray(PROMPT[row : row + 1, start:]), tables, cfg, policy, 21)
+        expected, scores = decode(p, layers, alone, 12, cfg, sampling(), KEY)
+        np.testing.assert_array_equal(tokens[row], expected[0])
+        np.testing.assert_allclose(text.logits[row], scores.logits[0], atol=2e-5)
+
+
+@pytest.mark.parametrize(
+    ("cfg", "tables", "policy", "message"),
+    [
+        (CONFIG, rope(), Policy(6, 2), "initial tokens: prompts of one batch must have equally many tokens"),
+        (CONFIG, WINDOWS, Policy(), "initial tokens"),
+        (replace(ONE_LAYER, sinusoidal=True), rope(1), Policy(), "sinusoidal positions"),
+        (biased(Fire()), rope(1), Policy(), "the bias Fire"),
+        (replace(ONE_LAYER, block=VARIANTS["norms"]), rope(1), Policy(), "a softmax scaled by the position"),
+        (ONE_LAYER, replace(rope(1), temperature=jnp.full(1, 0.1)), Policy(), "a temperature by the position"),
+    ],
+)
+def test_what_depends_on_the_place_in_a_row_has_no_padding(
+    cfg: DecoderConfig, tables: PositionTables, policy: Policy, message: str
+) -> None:
+    with pytest.raises(ValueError, match=message):
+        begin(loud(cfg), jnp.asarray(PROMPT), tables, cfg, policy, 20, starts=jnp.asarray([0, 3]))
 
 
 def test_two_devices_of_each_axis_give_the_same_tokens() -> None:

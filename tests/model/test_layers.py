@@ -10,7 +10,7 @@ import pytest
 from jax.sharding import PartitionSpec as P
 
 from leadline.model.embedding import embed, logits, token_losses
-from leadline.model.feedforward import Activation, feedforward, feedforward_weights
+from leadline.model.feedforward import GATED, Activation, activated, feedforward, feedforward_weights
 from leadline.model.linear import draw, matrix, project, project_each
 from leadline.model.mesh import make_mesh
 from leadline.model.norm import init_norm, normalise, rms_norm
@@ -103,11 +103,35 @@ def test_bfloat16_is_normalised_in_float32():
 @pytest.mark.parametrize("activation", get_args(Activation))
 def test_only_the_gated_kind_has_a_gate_matrix(activation):
     p = draw(jax.random.key(0), feedforward_weights(6, 10, activation, 0.25))
-    assert (p.gate is not None) == (activation == "swiglu")
+    assert (p.gate is not None) == (activation in GATED)
     assert jnp.abs(p.down).max() <= 3 * 0.25 / math.sqrt(10)
     if p.gate is None:
         with pytest.raises(ValueError, match="swiglu needs a gate matrix"):
             feedforward(p, jnp.zeros((1, 2, 6)), "swiglu")
+
+
+def test_activations_where_they_are_clamped_and_where_not():
+    """Only the gate is without a lower bound."""
+    h, gate = (x.ravel().astype(np.float32) for x in np.meshgrid([-9.0, -7, -1, 0, 2, 7, 9], [-20.0, -7, -1, 0, 2, 7, 9]))
+    least = np.minimum(gate, 7)
+    sigmoid = np.array([1 / (1 + math.exp(-1.702 * x)) for x in least])
+    tanh = 0.5 * gate * (1 + np.tanh(math.sqrt(2 / math.pi) * (gate + 0.044715 * gate**3)))
+    expected: dict[Activation, np.ndarray] = {
+        "swiglu_clamped": least * sigmoid * (np.clip(h, -7, 7) + 1),
+        "geglu_tanh": tanh * h,
+    }
+    for kind, values in expected.items():
+        np.testing.assert_allclose(activated(jnp.asarray(h), jnp.asarray(gate), kind), values, rtol=1e-5, atol=1e-5)
+    np.testing.assert_allclose(activated(jnp.asarray(gate), None, "gelu_tanh"), tanh, rtol=1e-5, atol=1e-5)
+    with pytest.raises(ValueError, match="gelu has no gate"):
+        activated(jnp.asarray(h), jnp.asarray(gate), "gelu")
+
+
+def test_a_scale_is_the_difference_from_the_offset_and_epsilon_is_that_of_the_norm():
+    x = numbers(6, 3, 8)
+    norm = init_norm(8, bias=False, epsilon=0.5, offset=1.0)
+    np.testing.assert_array_equal(norm.scale, 0)
+    np.testing.assert_allclose(normalise(norm, x), rms_norm(x, jnp.ones(8), 0.5), rtol=1e-6)
 
 
 def test_look_up_and_its_gradient_are_those_of_one_hot_products_of_tokens_within_the_vocabulary():

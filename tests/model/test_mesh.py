@@ -1,7 +1,7 @@
 """Meshes: what they hold, and that sharded equals unsharded in forward pass, gradient and one step of training."""
 
 from dataclasses import replace
-from typing import Any
+from typing import Any, get_args
 
 import jax
 import jax.numpy as jnp
@@ -14,6 +14,7 @@ from leadline.experiments.config.train import TrainConfig
 from leadline.experiments.data.sample import Sample
 from leadline.experiments.training.step import TrainState, Values, init_state, train_step
 from leadline.model.attention.gate import GateConfig
+from leadline.model.block import Biased
 from leadline.model.decoder import DecoderConfig, apply_decoder
 from leadline.model.mesh import AXES, make_mesh
 from leadline.model.positions.alibi import alibi_slopes
@@ -21,14 +22,24 @@ from tests.model.weights import BLOCK, CONFIG, rope, weights
 
 pytestmark = pytest.mark.usefixtures("quick_to_compile")
 
+ONE_LAYER = replace(CONFIG, layers=1)
 MODELS = {
-    "gated, grouped": replace(CONFIG, block=replace(BLOCK, gate=GateConfig("output", "channel"))),
+    "gated, grouped": replace(ONE_LAYER, block=replace(BLOCK, gate=GateConfig("output", "channel"))),
     "value gate, LayerNorm, GELU, learned positions, tied": replace(
-        CONFIG,
-        layers=1,
+        ONE_LAYER,
         block=replace(BLOCK, gate=GateConfig("value", "head"), layer_norm=True, activation="gelu"),
         tied=True,
         learned_positions=12,
+    ),
+    "experts, biases, norms behind all heads": replace(
+        CONFIG,
+        layers=1,
+        block=replace(
+            BLOCK, experts=3, active_experts=2, biases=get_args(Biased), qk_norm=True, joint_qk_norm=True, placement="reordered"
+        ),
+        unembedding_bias=True,
+        embedding_norm=True,
+        final_cap=5.0,
     ),
 }
 TRAIN = TrainConfig(steps=1, batch=8, learning_rate=1e-2, weight_decay=0.0)

@@ -25,6 +25,7 @@ VARIANTS = {
     "norms": replace(BLOCK, qk_norm=True, layer_norm=True, scalable_softmax=True, placement="sandwich"),
     "relu": replace(BLOCK, normalizer="relu_by_keys", gate=GateConfig("value", "channel")),
     "key": replace(BLOCK, gate=GateConfig("key", "channel"), placement="post", activation="gelu"),
+    "experts": replace(BLOCK, experts=3, active_experts=2, biases=("query", "feedforward"), placement="parallel"),
 }
 CONFIG = DecoderConfig(vocabulary=29, layers=2, block=BLOCK, tied=False)
 FREQUENCIES = inverse_frequencies(8, 100.0)

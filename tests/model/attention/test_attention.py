@@ -117,7 +117,7 @@ def test_32k_tokens_and_all_statistics_take_less_than_25_mib_a_head() -> None:
 def test_rows_of_a_text_are_those_of_the_whole_text() -> None:
     (q, k, v), first_query = random_heads(14, 2, 12, 4, 2, 8), 5
     given = {"window": 5, "initial_tokens": 2, "slopes": SLOPES, "sink_logit": 0.5}
-    rows, _ = attend_rows(q[:, first_query:], k, v, **arguments(**given, first_query=first_query))
+    rows, _ = jax.jit(attend_rows)(q[:, first_query:], k, v, **arguments(**given, first_query=first_query))
     np.testing.assert_allclose(rows, naive_attention(q, k, v, **arguments(**given)).output[:, first_query:], atol=1e-5)
 
 

@@ -17,17 +17,15 @@ from leadline.model.cache.full import full_cache
 from leadline.model.cache.ring import RingCache, ring_cache
 from leadline.model.decoder import Decoder, DecoderConfig, apply_decoder, extend
 from leadline.model.positions.tables import PositionTables
-from tests.model import weights as toys
-from tests.model.weights import VARIANTS, alibi, nope, rope, weights
+from tests.model.weights import CONFIG, VARIANTS, alibi, nope, rope, weights
 
 pytestmark = pytest.mark.usefixtures("mesh", "quick_to_compile")
 
-CONFIG = replace(toys.CONFIG, layers=3)
 WINDOW, TOKENS, WIDEST, ROOM = 5, 30, 6, 4
 CHUNKS = [10, 10, 10]
 STEP = jax.jit(extend, static_argnames="cfg")
 ONE_PASS = jax.jit(apply_decoder, static_argnames="cfg")
-TABLES = {"rope": rope(3), "alibi": alibi(3), "nope": nope(3)}
+TABLES = {"rope": rope(), "alibi": alibi(), "nope": nope()}
 TEXT = np.random.default_rng(3).integers(0, 29, TOKENS)
 
 
@@ -130,7 +128,7 @@ def test_nothing_forgotten_is_one_pass(variant: str) -> None:
 
 def test_initial_tokens_of_the_model_are_those_of_a_cache_with_positions_of_the_text() -> None:
     """Which of the two knows the window and the initial tokens does not matter."""
-    p, both, windowed = weights(CONFIG), rope(3, window=WINDOW, initial_tokens=3), rope(3, window=WINDOW)
+    p, both, windowed = weights(CONFIG), rope(window=WINDOW, initial_tokens=3), rope(window=WINDOW)
     whole, _ = ONE_PASS(p, jnp.asarray(TEXT[None]), both, CONFIG)
     in_text = {"reindexed": False, "widest": TOKENS}
     policies = ((TABLES["rope"], 3, WINDOW), (windowed, 3, TOKENS), (both, 0, TOKENS), (both, 2, TOKENS), (both, 3, WINDOW))

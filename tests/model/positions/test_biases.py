@@ -97,7 +97,7 @@ def test_blocks_and_single_queries_get_the_bias_of_their_own_rows(encoding: Posi
     np.testing.assert_allclose(output, whole, atol=5e-5)
     row = jax.jit(lambda q, i: attend(q, k, v, Mask(first_query=i), scores)[0])
     for i in (0, 6, 38):
-        np.testing.assert_allclose(row(q[:, i : i + 1], jnp.int32(i))[:, 0], whole[:, i], atol=5e-5)
+        np.testing.assert_allclose(row(np.asarray(q)[:, i : i + 1], jnp.int32(i))[:, 0], whole[:, i], atol=5e-5)
 
 
 @ENCODINGS
@@ -130,8 +130,8 @@ FINITE: dict[str, tuple[Any, Any]] = {
 @pytest.mark.parametrize("name", FINITE)
 def test_biases_are_finite_for_any_weight_at_surplus_rows_and_far_away(name: str) -> None:
     bias, p = FINITE[name]
-    value_and_gradient = jax.value_and_grad(lambda p: jnp.sum(bias(p)))(weights_of(FIRE) if p is None else p)
-    assert all(np.isfinite(leaf).all() for leaf in jax.tree.leaves(value_and_gradient))
+    value_and_gradient = jax.jit(jax.value_and_grad(lambda p: jnp.sum(bias(p))))
+    assert all(np.isfinite(leaf).all() for leaf in jax.tree.leaves(value_and_gradient(weights_of(FIRE) if p is None else p)))
 
 
 def test_cope_counts_neither_padded_nor_hidden_keys() -> None:
@@ -168,15 +168,20 @@ def test_cope_of_a_sharded_batch_and_sharded_heads() -> None:
 def test_row_i_and_column_j_hold_the_bias_of_distance_i_minus_j(start: int, rows: int, keys: int) -> None:
     """And the gradient is that of a look-up. A surplus row behind the last is at -1, and finite."""
     bias, i = numbers(3, 2, keys), np.arange(start, start + rows)
-    w, visible = numbers(4, 2, rows, keys), i[:, None] >= np.arange(keys)
-    by_row, pull = jax.vjp(lambda b: by_distance(b, jnp.asarray([*i, -1])), bias)
+    w, visible = np.asarray(numbers(4, 2, rows, keys)), i[:, None] >= np.arange(keys)
+
+    @jax.jit
+    def by_row_and_gradient(b: jax.Array, w: jax.Array) -> tuple[jax.Array, jax.Array]:
+        by_row, pull = jax.vjp(lambda b: by_distance(b, jnp.asarray([*i, -1])), b)
+        return by_row, pull(w)[0]
+
+    by_row, gradient = by_row_and_gradient(bias, jnp.asarray(np.pad(np.where(visible, w, 0), [(0, 0), (0, 1), (0, 0)])))
     distance = np.maximum(i[:, None] - np.arange(keys), 0)
-    np.testing.assert_array_equal(by_row[:, :-1][:, visible], np.asarray(bias)[:, distance][:, visible])
+    np.testing.assert_array_equal(np.asarray(by_row)[:, :-1][:, visible], np.asarray(bias)[:, distance][:, visible])
     assert np.isfinite(by_row).all()
     looked_up = np.zeros((2, keys))
     for r, j in zip(*np.nonzero(visible), strict=True):
         looked_up[:, i[r] - j] += w[:, r, j]
-    (gradient,) = pull(jnp.pad(jnp.where(visible[None], w, 0), [(0, 0), (0, 1), (0, 0)]))
     np.testing.assert_allclose(gradient, looked_up, atol=1e-5)
 
 
