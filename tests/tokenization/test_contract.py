@@ -16,6 +16,8 @@ from leadline.tokenization.bpe.tokenizer import BpeTokenizer, train_bpe
 from leadline.tokenization.byte import ByteTokenizer
 from leadline.tokenization.character import train_characters
 from leadline.tokenization.formats.fast import FastTokenizer
+from leadline.tokenization.formats.huggingface import to_huggingface
+from leadline.tokenization.formats.published import from_huggingface
 from leadline.tokenization.formats.saving import DEFINITION, MANIFEST, load, of_definition, save
 from leadline.tokenization.formats.tiktoken import RankTokenizer
 from leadline.tokenization.normalization import normalize
@@ -45,6 +47,10 @@ TOKENIZERS: dict[str, Tokenizer] = {
     "unigram, one word": replace(UNIGRAM, pattern=None, dummy_prefix=True),
     "sentencepiece": trained_model(CORPUS, 300, **BYTEWISE, **PLAIN),
     "ranks": RankTokenizer("toy", "gpt2", BYTES | {b"bc": 256, b"ab": 257, b"  ": 258}, {"<|endoftext|>": 259}),
+    "published bpe": from_huggingface(to_huggingface(BPE).to_str()),
+    "published bpe, nfc": from_huggingface(to_huggingface(replace(BPE, normalization=("nfc",))).to_str()),
+    "published character-bpe": from_huggingface(to_huggingface(CHARACTER_BPE).to_str()),
+    "published unigram": from_huggingface(to_huggingface(replace(UNIGRAM, escape=True, dummy_prefix=True)).to_str()),
     "fast bpe": FastTokenizer(BPE),
     "fast character-bpe": FastTokenizer(CHARACTER_BPE),
     "fast unigram": FastTokenizer(UNIGRAM),
@@ -58,6 +64,7 @@ TEXTS = ["", " ", "  ", *("".join(random.Random(seed).choices(PARTS, k=40)) for 
 
 def test_which_of_them_are_lossless() -> None:
     lossless = {"byte", "bpe", "bpe, digits", "unigram, bytes", "unigram, one word", "ranks", "fast bpe", "fast unigram"}
+    lossless |= {"published bpe"}
     assert LOSSLESS.keys() == lossless
 
 

@@ -1,24 +1,20 @@
-"""tokenizer.json of byte pair encoding, over bytes and over characters."""
+"""tokenizer.json of bytes, and of byte pair encoding over bytes and over characters."""
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 from tokenizers import Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers
 
 from leadline.tokenization.bpe.tokenizer import BpeTokenizer
-from leadline.tokenization.bpe.training import BYTE_ORDER
+from leadline.tokenization.byte import ByteTokenizer
 from leadline.tokenization.formats.huggingface_parts import (
     WORD,
     digit_split,
-    is_digit_split,
     oniguruma_pattern,
-    read_steps,
-    require,
     special_names,
     step_normalizers,
 )
+from leadline.tokenization.formats.piece_bytes import BYTE_OF, byte_characters
 from leadline.tokenization.normalization import Step
-from leadline.tokenization.pretokenization import COVERING, PATTERNS
 
 
 def bpe_to_huggingface(tokenizer: BpeTokenizer, steps: Sequence[Step]) -> Tokenizer:
@@ -31,44 +27,12 @@ def bpe_to_huggingface(tokenizer: BpeTokenizer, steps: Sequence[Step]) -> Tokeni
     return (_from_bytes if tokenizer.unit == "bytes" else _from_characters)(tokenizer, step_normalizers(steps))
 
 
-def read_bpe(file: Mapping[str, Any]) -> BpeTokenizer:
-    """Reads a file of byte-level BPE.
-
-    Raises:
-        ValueError: A part, which is named, does not fit.
-    """
-    model = file["model"]
-    _check_settings(model, file.get("post_processor"))
-    pattern, single_digits = _read_cut(file["pre_tokenizer"])
-    ids = model["vocab"]
-    pairs = [merge.split(" ") if isinstance(merge, str) else merge for merge in model["merges"]]
-    require(all(len(pair) == 2 for pair in pairs), "a merge", next((pair for pair in pairs if len(pair) != 2), None), "a pair")
-    merges = tuple((ids[left], ids[right]) for left, right in pairs)
-    steps, others = read_steps(file["normalizer"])
-    require(not others, "normalizer", others[:1], "NFC, NFKC, Lowercase, and white space made one space")
-    tokenizer = BpeTokenizer(merges, pattern=pattern, single_digits=single_digits, normalization=steps)
-    for spelling, token in _vocabulary(tokenizer).items():
-        require(ids.get(spelling) == token, f"model.vocab[{spelling!r}]", ids.get(spelling), token)
-    require(len(ids) == tokenizer.vocabulary_size, "the size of model.vocab", len(ids), tokenizer.vocabulary_size)
-    names = list(special_names(tokenizer.specials))
-    added = [token["content"] for token in file.get("added_tokens", []) if token["content"] not in names]
-    require(not added, "added_tokens", added, names)
-    return tokenizer
-
-
-def byte_characters() -> dict[int, str]:
-    """The character that stands for each byte in byte-level files: itself, or for the last 68 of BYTE_ORDER, from U+0100 on."""
-    printed = len(BYTE_ORDER) - 68
-    return {byte: chr(byte) if i < printed else chr(0x100 + i - printed) for i, byte in enumerate(BYTE_ORDER)}
-
-
-def _check_settings(model: Mapping[str, Any], post_processor: Mapping[str, Any] | None) -> None:
-    for key, default in (("type", "BPE"), ("dropout", None), ("unk_token", None), ("ignore_merges", False)):
-        require(model.get(key, default) == default, f"model.{key}", model.get(key), default)
-    for key in ("continuing_subword_prefix", "end_of_word_suffix", "byte_fallback"):
-        require(not model.get(key), f"model.{key}", model.get(key), None)
-    byte_level = post_processor is None or post_processor["type"] == "ByteLevel"
-    require(byte_level, "post_processor", post_processor, None)
+def bytes_to_huggingface(tokenizer: ByteTokenizer) -> Tokenizer:
+    """Converts the byte tokenizer: byte-level BPE without merges."""
+    converted = Tokenizer(models.BPE(vocab=BYTE_OF | special_names(tokenizer.specials), merges=[]))
+    converted.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)
+    converted.decoder = decoders.ByteLevel()
+    return converted
 
 
 def _vocabulary(tokenizer: BpeTokenizer) -> dict[str, int]:
@@ -125,23 +89,3 @@ def _from_characters(tokenizer: BpeTokenizer, steps: list) -> Tokenizer:
     converted.pre_tokenizer = pre_tokenizers.Split(Regex(f"(?:{inside}+|{alone}) "), "removed", invert=True)
     converted.decoder = decoders.Sequence([decoders.Fuse(), decoders.Strip(" ", 0, 1)])
     return converted
-
-
-def _read_cut(pre_tokenizer: Mapping[str, Any]) -> tuple[str, bool]:
-    """The pattern of a file's pre-tokenizer, by its name if it has one, and whether every digit is a word."""
-    parts = pre_tokenizer.get("pretokenizers", [pre_tokenizer])
-    require(bool(parts), "pre_tokenizer", parts, "one that ends with ByteLevel")
-    digits = is_digit_split(parts[0])
-    *splits, last = parts[1:] if digits else parts
-    byte_level = last["type"] == "ByteLevel" and not last["add_prefix_space"]
-    require(byte_level, "pre_tokenizer", last, "ByteLevel, without a space added")
-    if last.get("use_regex", True):
-        require(not splits, "pre_tokenizer", splits, "nothing before ByteLevel with its own pattern")
-        return "gpt2", digits
-    require(len(splits) == 1 and "Regex" in splits[0].get("pattern", {}), "pre_tokenizer", splits, "one Split by a Regex")
-    pattern = splits[0]["pattern"]["Regex"].replace(WORD, r"\w")
-    name = next((name for name, published in PATTERNS.items() if published == pattern), pattern)
-    removed = splits[0]["behavior"] == "Removed" and splits[0]["invert"]
-    isolated = splits[0]["behavior"] == "Isolated" and name in COVERING
-    require(removed or isolated, "pre_tokenizer", splits[0], "the words that its pattern matches, and nothing between them")
-    return name, digits

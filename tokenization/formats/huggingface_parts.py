@@ -1,8 +1,6 @@
 """The parts of a tokenizer.json that all kinds share: names of specials, normalizers, and pre-tokenizers."""
 
-import reprlib
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from collections.abc import Iterable, Sequence
 
 from tokenizers import Regex, normalizers, pre_tokenizers
 
@@ -49,11 +47,6 @@ def with_stand_in(piece: str) -> str:
     return piece.replace(BRACKET, STAND_IN)
 
 
-def without_stand_in(piece: str) -> str:
-    """Inverts `with_stand_in`."""
-    return piece.replace(STAND_IN, BRACKET)
-
-
 def stand_in_normalizers() -> list:
     """The normalizers that spell all white space as a line feed and "<" as a space, for the pattern whitespace."""
     return [normalizers.Replace(Regex(r"\s"), "\n"), normalizers.Replace(BRACKET, STAND_IN)]
@@ -75,25 +68,6 @@ def step_normalizers(steps: Sequence[Step]) -> list:
     return parts
 
 
-def read_steps(normalizer: Mapping[str, Any] | None) -> tuple[tuple[Step, ...], list[Mapping[str, Any]]]:
-    """The steps with which the normalizer of a file begins, and the parts behind them."""
-    parts = [] if normalizer is None else normalizer.get("normalizers", [normalizer])
-    known: dict[str, Step] = {"NFC": "nfc", "NFKC": "nfkc", "Lowercase": "lower"}
-    spaces = [{"type": "Replace", "pattern": {"Regex": r"\s+"}, "content": " "}]
-    spaces += [{"type": "Strip", "strip_left": True, "strip_right": True}]
-    steps: list[Step] = []
-    while parts:
-        if parts[:2] == spaces:
-            steps.append("spaces")
-            parts = parts[2:]
-        elif parts[0]["type"] in known:
-            steps.append(known[parts[0]["type"]])
-            parts = parts[1:]
-        else:
-            break
-    return tuple(steps), parts
-
-
 def oniguruma_pattern(pattern: str) -> str:
     """A key of PATTERNS, or an expression of the package `regex`, as an expression of the library's engine."""
     return PATTERNS.get(pattern, pattern).replace(r"\w", WORD)
@@ -102,14 +76,6 @@ def oniguruma_pattern(pattern: str) -> str:
 def digit_split() -> pre_tokenizers.PreTokenizer:
     """The pre-tokenizer that makes every digit a word."""
     return pre_tokenizers.Split(Regex(r"\p{N}"), "isolated")
-
-
-def is_digit_split(part: Mapping[str, Any]) -> bool:
-    """Whether a part of a file's pre-tokenizer makes every digit a word."""
-    return part in (
-        {"type": "Split", "pattern": {"Regex": r"\p{N}"}, "behavior": "Isolated", "invert": False},
-        {"type": "Digits", "individual_digits": True},
-    )
 
 
 def word_splits(pattern: str, *, single_digits: bool) -> list:
@@ -123,30 +89,3 @@ def word_splits(pattern: str, *, single_digits: bool) -> list:
     expression = _BETWEEN_SPACES if pattern == "whitespace" else oniguruma_pattern(pattern)
     cut = pre_tokenizers.Split(Regex(expression), "removed", invert=True)
     return [digit_split(), cut] if single_digits else [cut]
-
-
-def read_word_splits(pre_tokenizer: Mapping[str, Any] | None) -> tuple[str | None, bool]:
-    """The pattern of a file that has `word_splits`, None if nothing cuts; and whether every digit is a word.
-
-    Raises:
-        ValueError: The expression is none of PATTERNS.
-    """
-    parts = [] if pre_tokenizer is None else pre_tokenizer["pretokenizers"]
-    digits = bool(parts) and is_digit_split(parts[0])
-    splits = [part for part in parts[digits:] if part["type"] == "Split"]
-    if not splits:
-        return None, digits
-    names = {oniguruma_pattern(name): name for name in PATTERNS if name != "whitespace"} | {_BETWEEN_SPACES: "whitespace"}
-    expression = splits[0]["pattern"].get("Regex")
-    require(expression in names, "pre_tokenizer", splits[0], "a Split by the expression of a named pattern")
-    return names[expression], digits
-
-
-def require(holds: bool, part: str, value: object, expected: object) -> None:
-    """Raises ValueError, naming a part of the file with its value and what is expected, unless the condition holds."""
-    if not holds:
-        raise ValueError(f"{part} is {_shown(value)}, and only {_shown(expected)} can be read here")
-
-
-def _shown(value: object) -> str:
-    return repr(value) if len(repr(value)) < 1000 else reprlib.repr(value)

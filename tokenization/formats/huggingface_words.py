@@ -1,10 +1,6 @@
-"""tokenizer.json of words, characters, WordPieces and unigram pieces.
+"""tokenizer.json of words, characters, WordPieces and unigram pieces."""
 
-Every function that reads a file leaves it to the caller to check that the result is written as the file is.
-"""
-
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 from tokenizers import Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers
 
@@ -15,12 +11,9 @@ from leadline.tokenization.formats.huggingface_parts import (
     STAND_IN,
     digit_split,
     numbered,
-    read_steps,
-    read_word_splits,
     stand_in_normalizers,
     step_normalizers,
     with_stand_in,
-    without_stand_in,
     word_splits,
 )
 from leadline.tokenization.normalization import Step
@@ -34,8 +27,6 @@ _EACH = r"[\s\S]"  # any character; a dot does not match a line feed
 # cuts out a word that begins with these three characters, and words of letters do not begin with ## either.
 _CONTINUATION = "\n" + CONTINUATION
 _BYTE_NAMES = tuple(f"<0x{value:02X}>" for value in range(BYTES))
-_PREFIX = {"type": "Prepend", "prepend": " "}
-_UNESCAPE = {"type": "Replace", "pattern": {"String": SPACE}, "content": " "}
 
 
 def words_to_huggingface(tokenizer: WordTokenizer, steps: Sequence[Step]) -> Tokenizer:
@@ -107,45 +98,6 @@ def unigram_to_huggingface(tokenizer: UnigramTokenizer, steps: Sequence[Step]) -
     return converted
 
 
-def read_word_level(file: Mapping[str, Any]) -> WordTokenizer | CharacterTokenizer:
-    """Reads what `words_to_huggingface` or `characters_to_huggingface` wrote."""
-    words, steps = _in_order(file["model"]["vocab"])[len(SPECIALS.ids()) :], read_steps(file["normalizer"])[0]
-    if file["pre_tokenizer"].get("pattern") == {"Regex": _EACH}:
-        return CharacterTokenizer("".join(words), steps)
-    pattern, digits = _read_word_cut(file)
-    return WordTokenizer(_spelled_back(words, pattern), pattern, digits, steps)
-
-
-def read_wordpiece(file: Mapping[str, Any]) -> WordPieceTokenizer:
-    """Reads what `wordpiece_to_huggingface` wrote."""
-    model, (pattern, digits) = file["model"], _read_word_cut(file)
-    pieces = _in_order(model["vocab"])[len(WORDPIECE_SPECIALS.ids()) :]
-    prefix = _continuation(pattern)
-    plain = [CONTINUATION + piece.removeprefix(prefix) if piece.startswith(prefix) else piece for piece in pieces]
-    steps, longest = read_steps(file["normalizer"])[0], model["max_input_chars_per_word"]
-    return WordPieceTokenizer(_spelled_back(plain, pattern), pattern, digits, steps, longest)
-
-
-def read_unigram(file: Mapping[str, Any]) -> UnigramTokenizer:
-    """Reads what `unigram_to_huggingface` wrote."""
-    model = file["model"]
-    steps, others = read_steps(file["normalizer"])
-    pattern, digits = read_word_splits(file["pre_tokenizer"])
-    names = tuple(token["content"][1:-1] for token in file["added_tokens"])
-    entries = model["vocab"][len(names) + BYTES * model["byte_fallback"] :]
-    return UnigramTokenizer(
-        _spelled_back([piece for piece, _ in entries], pattern),
-        tuple(score for _, score in entries),
-        byte_fallback=model["byte_fallback"],
-        escape=_UNESCAPE in file["decoder"]["decoders"],
-        dummy_prefix=_PREFIX in others,
-        pattern=pattern,
-        single_digits=digits,
-        normalization=steps,
-        special_names=names,
-    )
-
-
 def _has_stand_in(pattern: str | None) -> bool:
     """Whether a word may contain the name of a special, so that < is spelled as a space."""
     return pattern in (None, "whitespace")
@@ -155,26 +107,11 @@ def _spelled(pieces: Sequence[str], pattern: str | None) -> tuple[str, ...]:
     return tuple(map(with_stand_in, pieces)) if _has_stand_in(pattern) else tuple(pieces)
 
 
-def _spelled_back(pieces: Sequence[str], pattern: str | None) -> tuple[str, ...]:
-    return tuple(map(without_stand_in, pieces)) if _has_stand_in(pattern) else tuple(pieces)
-
-
-def _in_order(vocabulary: Mapping[str, int]) -> list[str]:
-    return sorted(vocabulary, key=vocabulary.__getitem__)
-
-
 def _set_word_cut(converted: Tokenizer, tokenizer: WordTokenizer | WordPieceTokenizer, steps: Sequence[Step]) -> None:
     parts = step_normalizers(steps) + (stand_in_normalizers() if tokenizer.pattern == "whitespace" else [])
     if parts:
         converted.normalizer = normalizers.Sequence(parts)
     converted.pre_tokenizer = pre_tokenizers.Sequence(word_splits(tokenizer.pattern, single_digits=tokenizer.single_digits))
-
-
-def _read_word_cut(file: Mapping[str, Any]) -> tuple[str, bool]:
-    pattern, digits = read_word_splits(file["pre_tokenizer"])
-    if pattern is None:
-        raise ValueError(f"pre_tokenizer is {file['pre_tokenizer']!r}, which cuts no words")
-    return pattern, digits
 
 
 def _word_decoder(prefix: str, pattern: str) -> decoders.Decoder:

@@ -9,6 +9,7 @@ from typing import Any
 from leadline.tokenization.bpe.tokenizer import BpeTokenizer
 from leadline.tokenization.byte import ByteTokenizer
 from leadline.tokenization.character import CharacterTokenizer
+from leadline.tokenization.formats.published import PublishedTokenizer
 from leadline.tokenization.formats.sentencepiece import SentencePieceTokenizer
 from leadline.tokenization.formats.tiktoken import RankTokenizer
 from leadline.tokenization.tokenizer import Tokenizer
@@ -26,6 +27,7 @@ CLASSES = {
     "unigram": UnigramTokenizer,
     "sentencepiece": SentencePieceTokenizer,
     "ranks": RankTokenizer,
+    "published": PublishedTokenizer,
 }
 
 

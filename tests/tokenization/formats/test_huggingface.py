@@ -1,6 +1,5 @@
-"""Files of the tokenizers library, written and read. tests/oracles compares their ids on more text."""
+"""Our tokenizers as files of the tokenizers library, which are read again. tests/oracles compares their ids on more text."""
 
-import json
 from dataclasses import replace
 from itertools import product
 
@@ -9,8 +8,9 @@ import pytest
 from leadline.tokenization.bpe.tokenizer import train_bpe
 from leadline.tokenization.byte import ByteTokenizer
 from leadline.tokenization.character import CharacterTokenizer, train_characters
-from leadline.tokenization.formats.huggingface import from_huggingface, to_huggingface
-from leadline.tokenization.formats.huggingface_bpe import byte_characters
+from leadline.tokenization.formats.fast import FastTokenizer
+from leadline.tokenization.formats.huggingface import to_huggingface
+from leadline.tokenization.formats.published import from_huggingface
 from leadline.tokenization.tokenizer import Tokenizer
 from leadline.tokenization.unigram.tokenizer import UnigramTokenizer
 from leadline.tokenization.word import WordTokenizer, train_words
@@ -56,12 +56,22 @@ VARIANTS |= {
     "other specials": replace(UNIGRAM, special_names=("bos", "unk")),
     "words like specials": WordTokenizer(("<pad>", "<x"), "whitespace"),
     "character": ALPHABET,
+    "byte": ByteTokenizer(),
 }
 
 
-def is_as_written(tokenizer: Tokenizer) -> bool:
-    """Whether the file of a tokenizer is that tokenizer; one of BPE over characters is only written."""
-    return tokenizer.name == "character-bpe" or from_huggingface(to_huggingface(tokenizer).to_str()) == tokenizer
+def check_as_written(tokenizer: Tokenizer, *texts: str) -> None:
+    """The file of a tokenizer gives its ids and means its bytes."""
+    published = from_huggingface(to_huggingface(tokenizer).to_str())
+    assert published.vocabulary_size == tokenizer.vocabulary_size
+    for name in ("pad", "unk", "bos", "eos"):
+        assert getattr(published.specials, name) == getattr(tokenizer.specials, name)
+    for token in range(tokenizer.vocabulary_size):
+        assert published.token_bytes(token) == tokenizer.token_bytes(token)
+    for text in texts:
+        ids = tokenizer.encode(text)
+        assert published.encode(text).tolist() == ids.tolist()
+        assert published.decode(ids) == tokenizer.decode(ids)
 
 
 def ordinary_ids(tokenizer: Tokenizer, text: str) -> list[int]:
@@ -73,18 +83,14 @@ def ordinary_ids(tokenizer: Tokenizer, text: str) -> list[int]:
 
 @pytest.mark.parametrize("tokenizer", VARIANTS.values(), ids=VARIANTS)
 def test_ids_are_equal_and_the_file_is_read_as_it_was_written(tokenizer: Tokenizer) -> None:
-    for text in (TEXT, "##a ##> \n##a", "<pad> <bos> <x", " abab é 12 a\n"):
-        assert ordinary_ids(tokenizer, text) == tokenizer.encode(text).tolist()
-    assert is_as_written(tokenizer)
+    check_as_written(tokenizer, TEXT, "##a ##> \n##a", "<pad> <bos> <x", " abab é 12 a\n")
 
 
 @pytest.mark.parametrize("steps", [("nfc",), ("nfkc", "lower", "spaces"), ("spaces", "nfc", "lower")])
 @EACH
 def test_normalization_is_part_of_the_file(tokenizer: WordTokenizer, steps: tuple) -> None:
     tokenizer = replace(tokenizer, normalization=steps)
-    text = "LOW  \uff4cower \te\u0301"
-    assert ordinary_ids(tokenizer, text) == tokenizer.encode(text).tolist()
-    assert is_as_written(tokenizer)
+    check_as_written(tokenizer, "LOW  \uff4cower \te\u0301")
 
 
 def test_normalization_can_be_left_out() -> None:
@@ -117,79 +123,10 @@ def test_ties_and_the_cost_of_unknown_characters(scores: dict[str, float], text:
     assert ordinary_ids(tokenizer, text) == tokenizer.encode(text).tolist()
 
 
-def test_merges_may_be_strings() -> None:
-    """As in files before 2024."""
-    file = json.loads(to_huggingface(BYTES).to_str())
-    file["model"]["merges"] = [" ".join(pair) for pair in file["model"]["merges"]]
-    assert from_huggingface(json.dumps(file)) == BYTES
-
-
-BYTES_WITH_OTHER_IDS = to_huggingface(BYTES).get_vocab() | {"<pad>": 1, "<bos>": 0}
-OTHER_MODELS = [
-    (BYTES, {"type": "Other"}, "model.type is 'Other'"),
-    (BYTES, {"dropout": 0.1}, "model.dropout is 0.1"),
-    (BYTES, {"byte_fallback": True}, "model.byte_fallback is True"),
-    (BYTES, {"ignore_merges": True}, "model.ignore_merges is True"),
-    (BYTES, {"merges": []}, "the size of model.vocab is 280, and only 259"),
-    (BYTES, {"vocab": BYTES_WITH_OTHER_IDS}, r"model\.vocab\['<pad>'\] is 1, and only 0"),
-    (BYTES, {"merges": [["Q", "QQ"]]}, r"not a tokenizer\.json .*'QQ'"),
-    (BYTES, {"merges": ["Q"]}, r"a merge is \['Q'\], and only 'a pair'"),
-    (PIECES, {"continuing_subword_prefix": "@@"}, r"model\.continuing_subword_prefix is '@@', and only '##'"),
-    (UNIGRAM, {"unk_id": 0}, r"model\.unk_id is 0, and only 1"),
-    (UNIGRAM, {"vocab": [["<unk>", 0.0]]}, r"model\.vocab is"),
-    (UNIGRAM, {"byte_fallback": None}, r"not a tokenizer\.json"),
-    (UNIGRAM, {"fuse_unk": False}, r"model\.fuse_unk is False"),
-    (WORDS, {"vocab": {"<pad>": 0, "<unk>": 1}}, "model.vocab is"),
-]
-BYTE_LEVEL = {"type": "ByteLevel", "add_prefix_space": False, "trim_offsets": True, "use_regex": False}
-BETWEEN = {"type": "Split", "pattern": {"Regex": "a+"}, "behavior": "Isolated", "invert": False}
-HUGE = {"type": "Split", "pattern": {"Regex": "x{99999999}"}, "behavior": "Removed", "invert": True}
-
-
-@pytest.mark.parametrize(
-    ("tokenizer", "change", "message"),
-    [
-        (BYTES, {"normalizer": {"type": "StripAccents"}}, "normalizer is .*StripAccents"),
-        (BYTES, {"pre_tokenizer": {"type": "Whitespace"}}, "pre_tokenizer is .*Whitespace"),
-        (BYTES, {"pre_tokenizer": BYTE_LEVEL | {"add_prefix_space": True}}, "pre_tokenizer is .*ByteLevel"),
-        (BYTES, {"pre_tokenizer": BYTE_LEVEL}, "pre_tokenizer is .*one Split by a Regex"),
-        (BYTES, {"pre_tokenizer": {"type": "Sequence", "pretokenizers": [BETWEEN, BYTE_LEVEL]}}, "nothing between"),
-        (BYTES, {"pre_tokenizer": {"type": "Sequence", "pretokenizers": [HUGE, BYTE_LEVEL]}}, "expand to more than"),
-        (BYTES, {"pre_tokenizer": {"type": "Sequence", "pretokenizers": []}}, r"pre_tokenizer is \[\]"),
-        (BYTES, {"post_processor": {"type": "TemplateProcessing"}}, "post_processor is .*Template"),
-        (BYTES, {"model": None}, r"not a tokenizer\.json"),
-        (BYTES, {"added_tokens": [{"id": 9, "content": "low"}]}, r"added_tokens is \['low'\]"),
-        (WORDS, {"normalizer": {"type": "NFD"}}, "normalizer is .*NFD"),
-        (WORDS, {"pre_tokenizer": {"type": "Whitespace"}}, "not a tokenizer.json"),
-        (WORDS, {"pre_tokenizer": {"type": "Sequence", "pretokenizers": []}}, "cuts no words"),
-        (WORDS, {"post_processor": {"type": "TemplateProcessing"}}, "post_processor is"),
-        (WORDS, {"decoder": None}, "decoder is None"),
-        (WORDS, {"added_tokens": []}, r"added_tokens is \[\]"),
-        *((tokenizer, {"model": change}, message) for tokenizer, change, message in OTHER_MODELS),
-    ],
-)
-def test_another_file_is_refused(tokenizer: Tokenizer, change: dict, message: str) -> None:
-    file = json.loads(to_huggingface(tokenizer).to_str())
-    model = change.get("model") and file["model"] | change["model"]
-    with pytest.raises(ValueError, match=message):
-        from_huggingface(json.dumps(file | change | ({"model": model} if "model" in change else {})))
-
-
-def test_another_pattern_is_refused() -> None:
-    with pytest.raises(ValueError, match=r"a Split by the expression of a named pattern"):
-        from_huggingface(to_huggingface(WORDS).to_str().replace("Alphabetic", "L"))
-
-
-@pytest.mark.parametrize("text", ["", "[]", "{}", '{"model": 1}', "[" * 10**5], ids=["empty", "list", "object", "one", "deep"])
-def test_what_is_no_file_is_refused(text: str) -> None:
-    with pytest.raises(ValueError, match=r"not a tokenizer\.json"):
-        from_huggingface(text)
-
-
 @pytest.mark.parametrize(
     ("tokenizer", "message"),
     [
-        (ByteTokenizer(), "a byte tokenizer cannot be written"),
+        (FastTokenizer(BYTES), "a bpe tokenizer cannot be written"),
         (replace(CHARACTERS, pattern="gpt2"), "only the patterns whitespace and words"),
         (WordTokenizer(("a",), "[a-z]+"), r"only the patterns .* not '\[a-z\]\+'"),
         (WordTokenizer(("<pad>",)), "'<pad>' is spelled like a special"),
@@ -213,9 +150,3 @@ def test_a_merge_that_makes_the_name_of_a_special() -> None:
     with pytest.raises(ValueError, match=r"'<eos>' is spelled like a special, .* shorten to 262 ids"):
         to_huggingface(tokenizer)
     assert to_huggingface(tokenizer.shortened(262)).get_vocab_size() == 262
-
-
-def test_characters_of_bytes_are_those_of_the_library() -> None:
-    characters = byte_characters()
-    assert len(set(characters.values())) == 256
-    assert [characters[byte] for byte in (ord("a"), ord(" "), 0, 0xAD, 0xFF)] == ["a", "Ġ", "Ā", "Ń", "ÿ"]
