@@ -1,0 +1,211 @@
+"""A checkpoint as the weights and the configuration of a decoder."""
+
+import math
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Shaped
+
+from leadline.experiments.config.model import ModelConfig
+from leadline.experiments.config.to_model import decoder_config
+from leadline.experiments.published.architectures.base import Architecture, Keys, Row
+from leadline.experiments.published.architectures.registry import ARCHITECTURES
+from leadline.experiments.published.checkpoint import Checkpoint
+from leadline.experiments.published.mxfp4 import dequantised
+from leadline.experiments.runtime.errors import UserError
+from leadline.model.decoder import Decoder, DecoderConfig, init_decoder
+from leadline.model.mesh import put
+
+# Of a decoder and of its blocks: what is multiplied or looked up, and is kept in the compute type. The rest is float32.
+MATRICES = frozenset(
+    [
+        *("embedding", "positions", "unembedding"),
+        *(f"blocks.{name}" for name in ("query", "key", "value", "output", "gate")),
+        *(f"blocks.feedforward.{name}" for name in ("up", "gate", "down", "router")),
+        *(f"blocks.feedforward.networks.{name}" for name in ("up", "gate", "down")),
+    ]
+)
+# Names of the longest text in a config.json.
+CONTEXT = ("max_position_embeddings", "n_positions", "max_seq_len", "seq_length")
+# An address that XLA's CPU back end takes over without a copy is a multiple of this many bytes.
+ALIGNMENT = 64
+
+
+@dataclass(frozen=True)
+class PublishedModel:
+    """The weights of a published model, in the decoder that they belong to.
+
+    Attributes:
+        name: of the model.
+        architecture: `model_type` of its config.json.
+        model: its configuration.
+        context: the longest text that it was trained on [tokens], as its configuration says.
+        cfg: the structure.
+        params: the weights, on the devices of the mesh.
+        constants: weights that no tensor of the checkpoint holds, and their value.
+        rows: every tensor, by its name in the checkpoint.
+    """
+
+    name: str
+    architecture: str
+    model: ModelConfig
+    context: int
+    cfg: DecoderConfig
+    params: Decoder
+    constants: Mapping[str, float]
+    rows: tuple[Row, ...]
+
+
+def load(checkpoint: Checkpoint, compute: str = "float32") -> PublishedModel:
+    """Puts the weights of a checkpoint on the devices of the mesh that is set, tensor by tensor.
+
+    Every tensor is used once and every weight is set once. On a CPU the host has the model and one tensor at most.
+
+    Args:
+        checkpoint: its files.
+        compute: the type of activations and of matrices, "float32" or "bfloat16".
+
+    Raises:
+        UserError: for an architecture, a setting or a tensor that leadline does not know, and for tensors that are missing or
+            have another shape.
+    """
+    architecture, model, context = configured(checkpoint)
+    checkpoint = dequantised(checkpoint)
+    model = model.model_copy(update={"compute_dtype": compute})
+    cfg = decoder_config(model, checkpoint.config["vocab_size"], context)
+    shapes = shapes_of(cfg)
+    rows = checked_rows(checkpoint, architecture, model, shapes)
+    constants = {"blocks.sink_logit": -math.inf, **architecture.constants}
+    from_rows = {weight for entry in rows for weight in entry.weights}
+    constants = {name: value for name, value in constants.items() if name in shapes and name not in from_rows}
+    if unset := sorted(set(shapes) - from_rows - set(constants)):
+        raise UserError(
+            f"{checkpoint.name}: no tensor of architecture {checkpoint.config['model_type']} holds {', '.join(unset)}"
+        )
+    leaves = {name: _constant(shapes[name], value) for name, value in constants.items()}
+    for entry in rows:
+        leaves |= _weights(checkpoint, entry, shapes, compute)
+    structure = jax.tree.structure(_template(cfg))
+    params = structure.unflatten([leaves[name] for name in shapes])
+    return PublishedModel(checkpoint.name, checkpoint.config["model_type"], model, context, cfg, params, constants, rows)
+
+
+def configured(checkpoint: Checkpoint) -> tuple[Architecture, ModelConfig, int]:
+    """The architecture of a checkpoint, its configuration, and the longest text that it was trained on.
+
+    Raises:
+        UserError: for what leadline cannot express, by name.
+    """
+    kind = checkpoint.config.get("model_type")
+    if kind not in ARCHITECTURES:
+        raise UserError(f"{checkpoint.name}: model_type {kind!r} is not among {', '.join(sorted(ARCHITECTURES))}")
+    keys = Keys(checkpoint.config, checkpoint.name)
+    model = ARCHITECTURES[kind].configured(keys)
+    keys.required("vocab_size")
+    contexts = [keys.get(name) for name in CONTEXT]
+    context = next((tokens for tokens in (*contexts, ARCHITECTURES[kind].context) if tokens is not None), None)
+    context = context or keys.required(CONTEXT[0])
+    keys.finish()
+    return ARCHITECTURES[kind], model, context
+
+
+def _template(cfg: DecoderConfig) -> Decoder:
+    return jax.eval_shape(lambda: init_decoder(jax.random.key(0), cfg, sink_logit=jnp.float32(0)))
+
+
+def shapes_of(cfg: DecoderConfig) -> dict[str, jax.ShapeDtypeStruct]:
+    """The weights of a decoder by name, as "blocks.feedforward.up", with their shapes and shardings."""
+    leaves = jax.tree_util.tree_leaves_with_path(_template(cfg))
+    return {jax.tree_util.keystr(path, simple=True, separator="."): leaf for path, leaf in leaves}
+
+
+def weight_shapes(cfg: DecoderConfig) -> Decoder:
+    """The weights of a decoder as shapes and types, as `load` would put them on the devices."""
+
+    def shape(name: str, leaf: jax.ShapeDtypeStruct) -> jax.ShapeDtypeStruct:
+        return jax.ShapeDtypeStruct(leaf.shape, cfg.compute if name in MATRICES else "float32")
+
+    leaves = [shape(name, leaf) for name, leaf in shapes_of(cfg).items()]
+    return jax.tree.structure(_template(cfg)).unflatten(leaves)
+
+
+def tensors_of(entry: Row, layers: int) -> Iterator[tuple[str, int]]:
+    """The tensors of a row, each with the number of its layer; 0 for the one tensor that is of none."""
+    return ((entry.tensor.format(layer), layer) for layer in range(layers if entry.by_layer else 1))
+
+
+def shape_in_file(entry: Row, shapes: Mapping[str, Any]) -> tuple[int, ...]:
+    """The shape of each tensor of a row."""
+    weights = [jax.ShapeDtypeStruct(shapes[name].shape[entry.by_layer :], jnp.float32) for name in entry.weights]
+    return jax.eval_shape(entry.theirs, *weights).shape
+
+
+def checked_rows(
+    checkpoint: Checkpoint, architecture: Architecture, model: ModelConfig, shapes: Mapping[str, Any]
+) -> tuple[Row, ...]:
+    """The rows of an architecture, once every tensor is known to be there, of its shape, and no other.
+
+    Raises:
+        UserError: otherwise, before any weight is read.
+    """
+    entries = checkpoint.entries
+    rows = tuple(replace(entry, tensor=_spelled(entry.tensor, architecture, entries)) for entry in architecture.rows(model))
+    expected = {name: shape_in_file(entry, shapes) for entry in rows for name, _ in tensors_of(entry, model.layers)}
+    buffers = [_spelled(buffer, architecture, entries) for buffer in architecture.buffers]
+    buffers = {buffer.format(layer) for buffer in buffers for layer in range(model.layers)}
+    tied = {"lm_head.weight"} if model.tied else set()
+    unknown = set(entries) - set(expected) - buffers - tied
+    problems = [f"lacks {name}" for name in expected if name not in entries]
+    problems += [f"has {name}, which {checkpoint.config['model_type']} does not" for name in unknown]
+    problems += [
+        f"has {name} of shape {list(entries[name].shape)}, where its config.json means {list(shape)}"
+        for name, shape in expected.items()
+        if name in entries and tuple(entries[name].shape) != shape
+    ]
+    if problems:
+        more = f" and {len(problems) - 3} more" if len(problems) > 3 else ""
+        raise UserError(f"{checkpoint.name}: {'; '.join(sorted(problems)[:3])}{more}")
+    for name in tied & set(entries):
+        (embedding,) = (entry.tensor for entry in rows if entry.weights == ("embedding",))
+        if not np.array_equal(checkpoint.read(name), checkpoint.read(embedding)):
+            raise UserError(f"{checkpoint.name}: {name} differs from {embedding}, though config.json ties them")
+    return rows
+
+
+def _spelled(name: str, architecture: Architecture, entries: Iterable[str]) -> str:
+    """The name of a tensor in a file with these names."""
+    for beginning, other in architecture.spellings.items():
+        if name.startswith(beginning) and not any(entry.startswith(beginning) for entry in entries):
+            return other + name.removeprefix(beginning)
+    return name
+
+
+def _weights(checkpoint: Checkpoint, entry: Row, shapes: Mapping[str, Any], compute: str) -> dict[str, jax.Array]:
+    """The weights of a row, on the devices."""
+    leaves = [shapes[name] for name in entry.weights]
+    hosts = [
+        _aligned(leaf.shape, compute if name in MATRICES else "float32")
+        for name, leaf in zip(entry.weights, leaves, strict=True)
+    ]
+    of_layer = tuple(leaf.shape[entry.by_layer :] for leaf in leaves)
+    layers = leaves[0].shape[0] if entry.by_layer else 1
+    for name, layer in tensors_of(entry, layers):
+        for host, part in zip(hosts, entry.ours(checkpoint.read(name), of_layer), strict=True):
+            (host[layer] if entry.by_layer else host)[...] = part
+    return {name: put(host, leaf.sharding.spec) for name, host, leaf in zip(entry.weights, hosts, leaves, strict=True)}
+
+
+def _aligned(shape: tuple[int, ...], dtype: str) -> Shaped[np.ndarray, "..."]:
+    """An array that the CPU back end of XLA takes over without a copy."""
+    kind = jnp.dtype(dtype)
+    room = np.empty(math.prod(shape) * kind.itemsize + ALIGNMENT, np.uint8)
+    start = -room.ctypes.data % ALIGNMENT
+    return room[start : start + math.prod(shape) * kind.itemsize].view(kind).reshape(shape)
+
+
+def _constant(leaf: jax.ShapeDtypeStruct, value: float) -> jax.Array:
+    return put(np.full(leaf.shape, value, np.float32), leaf.sharding.spec)

@@ -1,0 +1,66 @@
+"""The tokenizer of a checkpoint, and whether its texts begin with BOS."""
+
+from pathlib import Path
+from typing import NamedTuple
+
+from tokenizers import Tokenizer as LibraryTokenizer
+
+from leadline.experiments.published.checkpoint import Checkpoint, GgufTokenizer
+from leadline.experiments.records.json_file import parse
+from leadline.experiments.runtime.errors import UserError
+from leadline.tokenization.formats.gguf import gguf_tokenizer
+from leadline.tokenization.formats.published import CONFIG, PublishedTokenizer, load_published
+from leadline.tokenization.formats.sentencepiece import SentencePieceTokenizer
+from leadline.tokenization.tokenizer import Tokenizer
+
+
+class PublishedText(NamedTuple):
+    """How text becomes ids.
+
+    Attributes:
+        tokenizer: None where the files hold none.
+        add_bos: whether BOS is put in front of a text.
+    """
+
+    tokenizer: Tokenizer | None
+    add_bos: bool
+
+
+def published_text(checkpoint: Checkpoint) -> PublishedText:
+    """The tokenizer of a checkpoint.
+
+    BOS is put in front where GGUF's `add_bos_token` or that of tokenizer_config.json says so. Where neither is there, it is
+    where the post-processor of tokenizer.json does it, for a tokenizer.model as for those of LLaMA always, and for GGUF as
+    llama.cpp does: with SentencePiece, and with the pre-tokenizer of LLaMA 3.
+
+    Raises:
+        UserError: for a tokenizer that cannot be read.
+    """
+    source = checkpoint.tokenizer
+    try:
+        match source:
+            case None:
+                return PublishedText(None, add_bos=False)
+            case GgufTokenizer():
+                tokenizer, stated = gguf_tokenizer(source), source.add_bos
+                usual = source.model == "llama" or source.pre == "llama-bpe"
+            case Path(suffix=".json"):
+                tokenizer, stated = load_published(source.parent), _stated(source.parent)
+                usual = _begins_with_bos(tokenizer)
+            case _:
+                tokenizer, stated, usual = SentencePieceTokenizer.from_file(source), _stated(source.parent), True
+    except (ValueError, OSError) as error:
+        raise UserError(f"{checkpoint.name}: its tokenizer cannot be read ({error})") from error
+    return PublishedText(tokenizer, (usual if stated is None else stated) and tokenizer.specials.bos is not None)
+
+
+def _stated(folder: Path) -> bool | None:
+    """`add_bos_token` of a tokenizer_config.json; None where it does not say."""
+    path = folder / CONFIG
+    return parse(path.read_bytes()).get("add_bos_token") if path.exists() else None
+
+
+def _begins_with_bos(tokenizer: PublishedTokenizer) -> bool:
+    """Whether the library puts BOS in front of a text."""
+    ids = LibraryTokenizer.from_str(tokenizer.file).encode("a").ids
+    return ids[:1] == [tokenizer.specials.bos]

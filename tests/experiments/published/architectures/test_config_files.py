@@ -1,0 +1,329 @@
+"""What config.json of real models says in the spellings of its time, as a model's configuration."""
+
+from typing import Any
+
+import pytest
+
+from leadline.experiments.config.model import Gate, LearnedSink, ModelConfig
+from leadline.experiments.config.position import Rope
+from leadline.experiments.config.scaling import Llama3, PositionInterpolation, Yarn
+from leadline.experiments.published.checkpoint import Checkpoint
+from leadline.experiments.published.load import configured
+from leadline.experiments.runtime.errors import UserError
+
+# What files of transformers before 5 say besides. It changes nothing.
+COMMON = {
+    "architectures": ["ForCausalLM"],
+    "attention_dropout": 0.0,
+    "bos_token_id": 1,
+    "eos_token_id": [1, 107],
+    "initializer_range": 0.02,
+    "torch_dtype": "bfloat16",
+    "transformers_version": "4.42.4",
+    "use_cache": True,
+}
+
+
+def sizes(layers: int, width: int, heads: int, kv_heads: int, hidden: int, context: int, vocabulary: int) -> dict[str, Any]:
+    return {
+        **COMMON,
+        "num_hidden_layers": layers,
+        "hidden_size": width,
+        "num_attention_heads": heads,
+        "num_key_value_heads": kv_heads,
+        "intermediate_size": hidden,
+        "max_position_embeddings": context,
+        "vocab_size": vocabulary,
+    }
+
+
+GEMMA = {
+    "attention_bias": False,
+    "cache_implementation": "hybrid",
+    "head_dim": 256,
+    "hidden_activation": "gelu_pytorch_tanh",
+    "pad_token_id": 0,
+    "query_pre_attn_scalar": 256,
+    "rms_norm_eps": 1e-06,
+}
+ALTERNATING = ["sliding_attention", "full_attention"]
+LLAMA3 = {"factor": 8.0, "low_freq_factor": 1.0, "high_freq_factor": 4.0, "original_max_position_embeddings": 8192}
+YARN = {"beta_fast": 32.0, "beta_slow": 1.0, "factor": 32.0, "original_max_position_embeddings": 4096, "truncate": False}
+
+FILES: dict[str, dict[str, Any]] = {
+    "Llama 3.1 8B": {
+        **sizes(32, 4096, 32, 8, 14336, 131072, 128256),
+        "model_type": "llama",
+        "attention_bias": False,
+        "hidden_act": "silu",
+        "mlp_bias": False,
+        "pretraining_tp": 1,
+        "rms_norm_eps": 1e-05,
+        "rope_scaling": {**LLAMA3, "rope_type": "llama3"},
+        "rope_theta": 500000.0,
+        "tie_word_embeddings": False,
+    },
+    "SmolLM2 135M": {
+        **sizes(30, 576, 9, 3, 1536, 8192, 49152),
+        "model_type": "llama",
+        "attention_bias": False,
+        "hidden_act": "silu",
+        "is_llama_config": True,
+        "mlp_bias": False,
+        "pretraining_tp": 1,
+        "rms_norm_eps": 1e-05,
+        "rope_interleaved": False,
+        "rope_scaling": None,
+        "rope_theta": 100000,
+        "tie_word_embeddings": True,
+    },
+    "Mistral 7B v0.1": {
+        **sizes(32, 4096, 32, 8, 14336, 32768, 32000),
+        "model_type": "mistral",
+        "hidden_act": "silu",
+        "rms_norm_eps": 1e-05,
+        "rope_theta": 10000.0,
+        "sliding_window": 4096,
+        "tie_word_embeddings": False,
+    },
+    "SmolLM3 3B": {
+        **sizes(36, 2048, 16, 4, 11008, 65536, 128256),
+        "model_type": "smollm3",
+        "attention_bias": False,
+        "hidden_act": "silu",
+        "layer_types": ["full_attention"] * 36,
+        "max_window_layers": 28,
+        "mlp_bias": False,
+        "no_rope_layer_interval": 4,
+        "no_rope_layers": [1, 1, 1, 0] * 9,
+        "pad_token_id": 128004,
+        "pretraining_tp": 2,
+        "rms_norm_eps": 1e-06,
+        "rope_scaling": None,
+        "rope_theta": 5000000.0,
+        "sliding_window": None,
+        "use_sliding_window": False,
+    },
+    "Qwen2.5 0.5B": {
+        **sizes(24, 896, 14, 2, 4864, 32768, 151936),
+        "model_type": "qwen2",
+        "hidden_act": "silu",
+        "max_window_layers": 24,
+        "rms_norm_eps": 1e-06,
+        "rope_theta": 1000000.0,
+        "sliding_window": 32768,
+        "tie_word_embeddings": True,
+        "use_mrope": False,
+        "use_sliding_window": False,
+    },
+    "OLMo 2 1B": {
+        **sizes(16, 2048, 16, 16, 8192, 4096, 100352),
+        "model_type": "olmo2",
+        "attention_bias": False,
+        "hidden_act": "silu",
+        "rms_norm_eps": 1e-06,
+        "rope_scaling": None,
+        "rope_theta": 500000,
+        "tie_word_embeddings": False,
+    },
+    "Gemma 2 2B": {
+        **sizes(26, 2304, 8, 4, 9216, 8192, 256000),
+        **GEMMA,
+        "model_type": "gemma2",
+        "attn_logit_softcapping": 50.0,
+        "final_logit_softcapping": 30.0,
+        "hidden_act": "gelu_pytorch_tanh",
+        "rope_theta": 10000.0,
+        "sliding_window": 4096,
+    },
+    "Gemma 3 1B": {
+        **sizes(26, 1152, 4, 1, 6912, 32768, 262144),
+        **GEMMA,
+        "model_type": "gemma3_text",
+        "attn_logit_softcapping": None,
+        "final_logit_softcapping": None,
+        "rope_local_base_freq": 10000,
+        "rope_scaling": None,
+        "rope_theta": 1000000,
+        "sliding_window": 512,
+        "sliding_window_pattern": 6,
+    },
+    "gpt-oss-20b": {
+        **sizes(24, 2880, 64, 8, 2880, 131072, 201088),
+        "model_type": "gpt_oss",
+        "attention_bias": True,
+        "experts_per_token": 4,
+        "head_dim": 64,
+        "hidden_act": "silu",
+        "initial_context_length": 4096,
+        "layer_types": ALTERNATING * 12,
+        "num_experts_per_tok": 4,
+        "num_local_experts": 32,
+        "output_router_logits": False,
+        "quantization_config": {"modules_to_not_convert": ["model.layers.*.self_attn", "lm_head"], "quant_method": "mxfp4"},
+        "rms_norm_eps": 1e-05,
+        "rope_scaling": {**YARN, "rope_type": "yarn"},
+        "rope_theta": 150000,
+        "router_aux_loss_coef": 0.9,
+        "sliding_window": 128,
+        "swiglu_limit": 7.0,
+        "tie_word_embeddings": False,
+    },
+}
+# Besides the sizes, which files state in the same words. What is not here is a default.
+EXPECTED: dict[str, dict[str, Any]] = {
+    "Llama 3.1 8B": {
+        "position": Rope(base=5e5, scaling=Llama3(factor=8, original_length=8192)),
+        "head_dim": 128,
+        "norm_epsilon": 1e-5,
+        "tied": False,
+    },
+    "SmolLM2 135M": {"position": Rope(base=1e5), "head_dim": 64, "norm_epsilon": 1e-5},
+    "Mistral 7B v0.1": {"position": Rope(base=1e4), "head_dim": 128, "norm_epsilon": 1e-5, "window": 4096, "tied": False},
+    "SmolLM3 3B": {"position": Rope(base=5e6, nope_every=4), "head_dim": 128, "norm_epsilon": 1e-6},
+    "Qwen2.5 0.5B": {
+        "position": Rope(base=1e6),
+        "head_dim": 64,
+        "norm_epsilon": 1e-6,
+        "biases": ("query", "key", "value"),
+    },
+    "OLMo 2 1B": {
+        "position": Rope(base=5e5),
+        "head_dim": 128,
+        "norm_epsilon": 1e-6,
+        "norm_placement": "reordered",
+        "qk_norm": True,
+        "joint_qk_norm": True,
+        "tied": False,
+    },
+    "Gemma 2 2B": {
+        "position": Rope(base=1e4),
+        "head_dim": 256,
+        "norm_epsilon": 1e-6,
+        "norm_placement": "sandwich",
+        "zero_centered_norm": True,
+        "feedforward": "geglu_tanh",
+        "scaled_embedding": True,
+        "soft_cap": 50.0,
+        "final_cap": 30.0,
+        "window": 4096,
+        "windowed": (True, False) * 13,
+    },
+    "Gemma 3 1B": {
+        "position": Rope(base=1e6),
+        "window_position": Rope(base=1e4),
+        "head_dim": 256,
+        "norm_epsilon": 1e-6,
+        "norm_placement": "sandwich",
+        "zero_centered_norm": True,
+        "feedforward": "geglu_tanh",
+        "scaled_embedding": True,
+        "qk_norm": True,
+        "window": 512,
+        "windowed": (*(*(True,) * 5, False) * 4, True, True),
+    },
+    "gpt-oss-20b": {
+        "position": Rope(base=1.5e5, scaling=Yarn(factor=32, original_length=4096, truncate=False)),
+        "head_dim": 64,
+        "norm_epsilon": 1e-5,
+        "feedforward": "swiglu_clamped",
+        "experts": 32,
+        "active_experts": 4,
+        "biases": ("query", "key", "value", "output", "feedforward"),
+        "sink": LearnedSink(),
+        "window": 128,
+        "windowed": (True, False) * 12,
+        "tied": False,
+    },
+}
+
+
+def loaded(config: dict[str, Any]) -> tuple[ModelConfig, int]:
+    return configured(Checkpoint("tiny", config, {}, None, (), lambda name: pytest.fail(f"{name} was read")))[1:]
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_the_file_of_a_real_model(name: str) -> None:
+    file = FILES[name]
+    expected = ModelConfig(
+        layers=file["num_hidden_layers"],
+        width=file["hidden_size"],
+        heads=file["num_attention_heads"],
+        kv_heads=file["num_key_value_heads"],
+        hidden=file["intermediate_size"],
+        **EXPECTED[name],
+    )
+    assert loaded(file) == (expected, file["max_position_embeddings"])
+
+
+def changed(name: str, **changes: Any) -> dict[str, Any]:
+    """A file with other values; without those that are None."""
+    return {key: value for key, value in {**FILES[name], **changes}.items() if value is not None}
+
+
+def test_qwen2_with_windows_in_its_last_layers() -> None:
+    model, _ = loaded(changed("Qwen2.5 0.5B", use_sliding_window=True, max_window_layers=20))
+    assert (model.window, model.windowed) == (32768, (*(False,) * 20, *(True,) * 4))
+
+
+def test_a_scaling_of_gemma_3_is_that_of_layers_without_a_window() -> None:
+    model, _ = loaded(changed("Gemma 3 1B", rope_scaling={"factor": 8.0, "rope_type": "linear"}))
+    assert model.position == Rope(base=1e6, scaling=PositionInterpolation(factor=8))
+    assert model.window_position == Rope(base=1e4)
+
+
+def test_the_scores_of_gemma_have_a_scale_of_their_own() -> None:
+    """27B: 144^(-1/2) instead of 128^(-1/2)."""
+    model, _ = loaded(changed("Gemma 2 2B", head_dim=128, query_pre_attn_scalar=144))
+    assert 128**-0.5 / model.temperature == pytest.approx(144**-0.5)
+
+
+QWEN3_NEXT = {
+    **sizes(2, 64, 4, 2, 96, 1024, 99),
+    "model_type": "qwen3_next",
+    "head_dim": 16,
+    "partial_rotary_factor": 0.25,
+    "rms_norm_eps": 1e-06,
+    "rope_theta": 1e7,
+    "layer_types": ["full_attention"] * 2,
+    "num_experts": 0,
+}
+
+
+def test_qwen3_next_with_softmax_attention_alone() -> None:
+    model, _ = loaded(QWEN3_NEXT)
+    assert model.position == Rope(base=1e7, partial=0.25)
+    assert model.gate == Gate(kind="output", per="channel")
+
+
+@pytest.mark.parametrize(
+    ("config", "message"),
+    [
+        (changed("Llama 3.1 8B", model_type="gemma3"), "model_type 'gemma3' is not among RefinedWeb"),
+        (
+            changed("Llama 3.1 8B", attention_multiplier=0.5),
+            "config.json says attention_multiplier = 0.5: leadline does not know",
+        ),
+        (changed("Llama 3.1 8B", mlp_bias=True), "mlp_bias = True; leadline has this architecture with False only"),
+        (changed("Llama 3.1 8B", hidden_act="gelu"), "hidden_act = 'gelu'; leadline has this architecture with 'silu' only"),
+        (changed("Llama 3.1 8B", partial_rotary_factor=0.5), "partial_rotary_factor = 0.5; in llama all channels rotate"),
+        (changed("Llama 3.1 8B", quantization_config={"quant_method": "awq"}), "config.json says quantization_config = "),
+        (changed("Llama 3.1 8B", rope_scaling={"rope_type": "spiral"}), "rope_scaling of type 'spiral'; leadline has"),
+        (changed("Llama 3.1 8B", rope_theta=None), "config.json lacks 'rope_theta'"),
+        (changed("SmolLM3 3B", no_rope_layers=[0] * 36), r"no_rope_layers = \[0, .*\] is not every 4th layer"),
+        (changed("Mistral 7B v0.1", layer_types=["full_attention"]), "layer_types has 1 layers, num_hidden_layers says 32"),
+        (changed("Gemma 2 2B", layer_types=["chunked_attention"] * 26), "layer_types has chunked_attention; leadline has full"),
+        (changed("Gemma 3 1B", use_bidirectional_attention=True), "use_bidirectional_attention = True; leadline has"),
+        (changed("Gemma 3 1B", rope_local_base_freq=None), "lacks 'rope_local_base_freq', the RoPE base of layers of sliding"),
+        (changed("gpt-oss-20b", quantization_config={"quant_method": "fp8"}), "quant_method = 'fp8'; leadline has mxfp4 only"),
+        (changed("gpt-oss-20b", num_experts_per_tok=2), "different values for num_experts_per_tok and experts_per_token"),
+        (
+            QWEN3_NEXT | {"layer_types": None},
+            "layer_types has linear_attention; of qwen3_next leadline has full_attention only",
+        ),
+        (QWEN3_NEXT | {"num_experts": 8}, "num_experts = 8; of qwen3_next leadline has dense feed-forward layers only"),
+    ],
+)
+def test_what_would_be_another_model_is_named(config: dict[str, Any], message: str) -> None:
+    with pytest.raises(UserError, match=message):
+        loaded(config)
