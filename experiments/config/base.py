@@ -36,8 +36,9 @@ class Frozen(BaseModel):
     def _kinds(cls, tree: Any) -> Any:
         if not isinstance(tree, dict):
             return tree
-        tagged = {name for name, field in cls.model_fields.items() if _is_tagged(field.annotation)}
-        return {key: {"kind": value} if key in tagged and isinstance(value, str) else value for key, value in tree.items()}
+        words = {key for key, value in tree.items() if isinstance(value, str)}
+        tagged = {name for name, field in cls.model_fields.items() if name in words and _is_tagged(field.annotation)}
+        return {key: {"kind": value} if key in tagged else value for key, value in tree.items()}
 
     @model_validator(mode="after")
     def _no_problems(self) -> "Frozen":

@@ -56,7 +56,10 @@ class Claim(Frozen):
     """
 
     id: str = Field(pattern=r"^[a-z0-9][a-z0-9.-]*$")  # lower case letters, digits, - and .
-    statement: str = Field(min_length=1)  # a sentence that the predicate below decides
+    statement: str = ""  # a sentence that the predicate below decides; left out only where another claim has it
+    # the id of the claim, of a study in the same folder, whose statement this one tests at another scale: it takes statement,
+    # source, where, published and shown_at from there
+    restates: str = ""
     source: str = ""  # a key of the references; absent for a statement of our own
     where: str = ""  # table, figure or section of the source
     published: str = ""  # the published figure
@@ -93,6 +96,8 @@ class Claim(Frozen):
         return list(dict.fromkeys([part.arm for side in sides for part in side.parts()] + [self.arms] * bool(self.arms)))
 
     def problems(self) -> Iterator[str]:
+        if not self.statement:
+            yield f"claim {self.id}: give statement, or restates"
         if self.function is not None:
             if self.left is not None or self.relation is not None:
                 yield f"claim {self.id}: give function, or left and relation, not both"

@@ -38,6 +38,8 @@ def _files_or_mixture(corpus: object) -> object:
 # "stdlib" (sources and documentation topics of the running Python), or files, folders and data sets of the Hub: "hub:NAME",
 # "hub:NAME:CONFIGURATION" or "hub:NAME:CONFIGURATION:SPLIT".
 Files = Annotated[Literal["stdlib"] | tuple[str, ...], BeforeValidator(_files)]
+# Parallel texts: "embedded", or files and folders, a language a file.
+Texts = Literal["embedded"] | tuple[str, ...]
 
 
 class MixturePart(Frozen):
@@ -77,7 +79,7 @@ class TextData(Frozen):
     # first token of a window, not of a document: BOS, none of its own, or a random id
     bos: Literal["fixed", "absent", "random"] = "absent"
     held_out: float = Field(default=0.05, gt=0, lt=1)  # share of documents that is held out
-    tokenizer: TokenizerConfig | None = None  # trained on the training text; absent: bytes
+    tokenizer: TokenizerConfig | None = None  # trained on the training text, or published; absent: bytes
 
 
 class BackcopyData(Frozen):

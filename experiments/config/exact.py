@@ -5,10 +5,10 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from leadline.experiments.config.base import Factor, Frozen, Positive
+from leadline.experiments.config.data import Files, Texts
+from leadline.experiments.config.measure import Measure
 
 HeadDim = Annotated[int, Field(ge=4, multiple_of=2)]
-# Parallel texts: "embedded", or files and folders, a language a file.
-Texts = Literal["embedded"] | tuple[str, ...]
 
 
 class BaseBound(Frozen):
@@ -51,6 +51,8 @@ class Tokens(Frozen):
     window: Positive = 8192  # tokens of a context
     speed_documents: int = Field(default=50, ge=0)  # of the standard library, a megabyte, to time rank vocabularies on
     ranks: str | None = None  # the folder of NAME.tiktoken and NAME.json; absent: tiktoken downloads them
+    published: tuple[str, ...] = ()  # arms whose tokenizer is ARM/tokenizer.json
+    published_in: str | None = None  # the folder of those; absent: they are left out
     wordpiece: WordPieceComparison | None = None  # absent: not compared
 
 
@@ -66,4 +68,16 @@ class Multilingual(Frozen):
     reference: str = "eng"  # the language that others are measured against
 
 
-Exact = Annotated[BaseBound | Precision | Tokens | Multilingual, Field(discriminator="kind")]
+class PublishedStudy(Frozen):
+    """A published model, measured: a record for each table of `measure`, and for each length and extension of perplexity."""
+
+    kind: Literal["published"] = "published"
+    # a folder as the Hub lays it out, a GGUF file, "hub:NAME", or "package:NAME" of an installed package
+    model: str
+    corpus: Files = "stdlib"  # "stdlib" (its held-out part), or files, folders and data sets of the Hub, all of which is read
+    bos: Literal["fixed", "absent"] = "absent"  # whether BOS begins a window
+    compute_dtype: Literal["float32", "bfloat16"] = "float32"  # of activations and matrices
+    measure: Measure  # what is measured
+
+
+Exact = Annotated[BaseBound | Precision | Tokens | Multilingual | PublishedStudy, Field(discriminator="kind")]

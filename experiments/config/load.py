@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 
 from leadline.experiments.config.base import Tree, nearest, validated
 from leadline.experiments.config.study import Arm, Start, Study
+from leadline.experiments.config.toml_file import read_toml, with_statements
 from leadline.experiments.runtime.errors import UserError
 
 Result = TypeVar("Result")
@@ -16,7 +17,7 @@ Result = TypeVar("Result")
 SECTIONS = ("model", "data", "train", "measure")
 DESCRIPTIONS = ("label", "published", "start")
 # Keys of files and folders, as texts, lists or tables of them, and what stands there that is no path.
-PATHS = ("corpus", "texts", "ranks", "tokenizers")
+PATHS = ("corpus", "texts", "ranks", "tokenizers", "published_in", "tokenizer.source")
 NO_PATHS = re.compile(r"(stdlib|embedded|byte)$|(hub|tiktoken):")
 
 
@@ -163,7 +164,7 @@ def _tree(path: Path, extending: tuple[Path, ...] = ()) -> Tree:
     """
     if path.resolve() in extending:
         raise UserError(f"{path}: these files extend each other in a circle: {', '.join(map(str, extending))}")
-    tree = _with_paths(_read_toml(path), path.parent)
+    tree = with_statements(_with_paths(read_toml(path), path.parent), path)
     base = tree.pop("extends", None)
     if base is None:
         return tree
@@ -172,39 +173,29 @@ def _tree(path: Path, extending: tuple[Path, ...] = ()) -> Tree:
     return _merged(_tree(path.parent / base, (*extending, path.resolve())), tree)
 
 
-def _with_paths(tree: Tree, folder: Path) -> Tree:
-    """Returns the tree with its relative paths put behind the folder."""
-
-    def placed(value: Any) -> Any:
-        match value:
-            case str():
-                return value if NO_PATHS.match(value) else str(folder / value)
-            case list():
-                return [placed(entry) for entry in value]
-        return value
-
+def _with_paths(tree: Tree, folder: Path, table: str = "") -> Tree:
+    """Returns the tree, which is at this key, with its relative paths put behind the folder."""
     result = {}
     for key, value in tree.items():
+        *_, last_table, last = f".{table}.{key}".split(".")
         if isinstance(value, list) and value and all(isinstance(entry, dict) for entry in value):  # parts, [[tables]]
-            result[key] = [_with_paths(entry, folder) for entry in value]
+            result[key] = [_with_paths(entry, folder, key) for entry in value]
         elif isinstance(value, dict):
-            result[key] = {k: placed(v) for k, v in value.items()} if key == "tokenizers" else _with_paths(value, folder)
+            paths = key == "tokenizers"
+            result[key] = {k: _placed(v, folder) for k, v in value.items()} if paths else _with_paths(value, folder, key)
         else:
-            result[key] = placed(value) if key.rpartition(".")[2] in PATHS else value
+            result[key] = _placed(value, folder) if {last, f"{last_table}.{last}"} & {*PATHS} else value
     return result
 
 
-def _read_toml(path: Path) -> Tree:
-    try:
-        return tomllib.loads(path.read_text(encoding="utf-8"))
-    except FileNotFoundError:
-        raise UserError(f"{path}: there is no such file") from None
-    except IsADirectoryError:
-        raise UserError(f"{path} is a folder: name one TOML file") from None
-    except UnicodeDecodeError as error:
-        raise UserError(f"{path}: not UTF-8 at byte {error.start}") from None
-    except tomllib.TOMLDecodeError as error:
-        raise UserError(f"{path}: not TOML: {error}") from None
+def _placed(value: Any, folder: Path) -> Any:
+    """Returns a path, or each path of a list, put behind the folder; anything else as it is."""
+    match value:
+        case str():
+            return value if NO_PATHS.match(value) else str(folder / value)
+        case list():
+            return [_placed(entry, folder) for entry in value]
+    return value
 
 
 def overridden(tree: Tree, words: Sequence[str]) -> Tree:

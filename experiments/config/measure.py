@@ -1,11 +1,12 @@
 """What is measured of trained models: curves along the way, and at the end each of the tables below that is given."""
 
 from collections.abc import Iterator
-from typing import Annotated
+from typing import Annotated, Literal
 
 from pydantic import Field
 
 from leadline.experiments.config.base import Frozen, Positive
+from leadline.experiments.config.data import Texts
 from leadline.experiments.config.scaling import Extension
 
 Lengths = Annotated[tuple[Positive, ...], Field(min_length=1)]
@@ -79,6 +80,51 @@ class VocabularyMeasure(Frozen):
     bytes: Positive = 262144  # of held-out text
 
 
+class InputsMeasure(Frozen):
+    """Sinks of natural text, of random tokens and of one token repeated, each with BOS in front and without (Gu et al. 2025).
+
+    Texts have measure.sink.length tokens, BOS included.
+    """
+
+    sequences: Positive = 100  # of each kind of input
+
+
+class ContextMeasure(Frozen):
+    """Sinks, attention and massive activations on a few long windows (Sun et al. 2024), in memory linear in their length."""
+
+    lengths: Lengths | None = None  # tokens of a window; absent: the training length
+    windows: Positive = 2  # at each length
+    largest: Positive = 3  # activations of a layer whose channels and positions are given
+
+
+class InterventionsMeasure(Frozen):
+    """Loss gained by interventions on short windows, and the predictions that are decoded behind each layer."""
+
+    length: Positive = 256  # tokens of a window
+    windows: Positive = 16  # number of windows
+    hidden: tuple[Positive, ...] = (1, 4)  # first tokens that are hidden from all others, one case each
+    heads: bool = False  # each head is removed by itself too: one case each
+
+
+Prompt = Literal["passkey", "key_value"]
+
+
+class PromptsMeasure(Frozen):
+    """Retrieval in words: a passkey among other sentences, and one of many numbered things, each at several depths."""
+
+    tasks: tuple[Prompt, ...] = Field(default=("passkey", "key_value"), min_length=1)  # what is asked for
+    lengths: Lengths = (1024,)  # tokens of a prompt, without its answer
+    depths: int = Field(default=5, ge=2)  # depths at each length, from the beginning to the end
+    rows: Positive = 4  # of each task at each depth
+
+
+class LanguagesMeasure(Frozen):
+    """Tokens by language of the model's tokenizer, on parallel texts."""
+
+    texts: Texts = "embedded"  # "embedded", or files and folders, one file per language
+    reference: str = "eng"  # the language that others are measured against
+
+
 class Measure(Frozen):
     """The curves, and each measurement at the end that has a table: [measure.ablation], [measure.perplexity] …"""
 
@@ -91,5 +137,10 @@ class Measure(Frozen):
     recall: RecallMeasure | None = None  # by length and distance
     streaming: StreamingMeasure | None = None  # of one long stream
     vocabulary: VocabularyMeasure | None = None  # bits per byte
+    inputs: InputsMeasure | None = None  # sinks by kind of input, with BOS and without
+    context: ContextMeasure | None = None  # sinks and massive activations of long windows
+    interventions: InterventionsMeasure | None = None  # what the loss gains by them
+    prompts: PromptsMeasure | None = None  # retrieval in words
+    languages: LanguagesMeasure | None = None  # tokens by language
     # measurements from elsewhere, as "module:function" (leadline.experiments.measure.kinds.plugin)
     functions: tuple[str, ...] = ()

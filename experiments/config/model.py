@@ -128,21 +128,36 @@ class ModelConfig(Frozen):
     head_dim: Positive | None = None  # channels of a head; absent: width / heads
     hidden: Channels | None = None  # channels of the feed-forward layer; absent: 4 · width
     norm: Literal["rms", "layer"] = "rms"  # RMSNorm or LayerNorm
-    # before each sublayer, behind its residual sum, or before and behind it
-    norm_placement: Literal["pre", "post", "sandwich"] = "pre"
-    feedforward: Literal["swiglu", "gelu", "relu"] = "swiglu"  # the form of the feed-forward layer
+    norm_epsilon: float | None = Field(default=None, gt=0)  # ε of the norms; absent: 1e-6 of RMSNorm, 1e-5 of LayerNorm
+    zero_centered_norm: bool = False  # norms multiply by 1 + weight, as those of Gemma
+    # before each sublayer; behind its residual sum; before and behind it; behind it only; or before two parallel sublayers,
+    # which have a norm each or share one
+    norm_placement: Literal["pre", "post", "sandwich", "reordered", "parallel", "parallel_one_norm"] = "pre"
+    # the form of the feed-forward layer
+    feedforward: Literal["swiglu", "geglu_tanh", "swiglu_clamped", "gelu", "gelu_tanh", "relu"] = "swiglu"
+    experts: Positive | None = None  # networks of a feed-forward layer, between which a router chooses; absent: one for all
+    active_experts: Positive = 1  # experts that each token goes through
+    biases: tuple[Literal["query", "key", "value", "output", "feedforward"], ...] = ()  # products that have a bias
     position: Position  # the position encoding
     normalizer: Normalizer = Softmax()  # what turns scores into the weights of the values
     sink: Sink = NoSink()  # what joins the scores without a token: an extra logit, or a learned key
     temperature: float = Field(default=1.0, gt=0)  # by which scores are divided
     soft_cap: float | None = Field(default=None, gt=0)  # c of c · tanh(score / c); absent: none
     qk_norm: bool = False  # RMSNorm of queries and keys
+    joint_qk_norm: bool = False  # the RMSNorm is over the channels of all heads together
+    clip_qkv: float | None = Field(default=None, gt=0)  # queries, keys and values are clipped to ± this; absent: not
     scalable_softmax: bool = False  # scores times s · ln n for n visible keys, s learned
     gate: AnyGate = NoGate()  # a gate on a part of the attention
     window: Positive | None = None  # newest tokens that a query sees; absent: all
     initial_tokens: Positive | None = None  # first tokens that it sees besides the window; absent: none
+    # which layers have the window, repeated to all of them, as in [true, false]; empty: all layers
+    windowed: tuple[bool, ...] = ()
+    window_position: Position | None = None  # the position encoding of layers with the window; absent: as in the others
     tied: bool = True  # the unembedding is the embedding
     scaled_embedding: bool = False  # embeddings times sqrt(width)
+    embedding_norm: bool = False  # the embeddings are normalised
+    final_cap: float | None = Field(default=None, gt=0)  # c of c · tanh(logit / c) of the last logits; absent: none
+    unembedding_bias: bool = False  # the unembedding has a bias
     compute_dtype: Literal["float32", "bfloat16"] = "float32"  # of the products; weights are float32
 
     @property
@@ -162,6 +177,16 @@ class ModelConfig(Frozen):
             yield f"the head dimension {size} is odd: channels come in pairs"
         if self.initial_tokens is not None and self.window is None:
             yield f"initial_tokens = {self.initial_tokens}: without a window every token is seen; set window, or leave it out"
+        if self.windowed and self.window is None:
+            yield f"windowed = {list(self.windowed)} says which layers have a window: set window, or leave it out"
+        if self.window_position is not None and not self.windowed:
+            yield "window_position is that of the layers with a window: say which they are, as in windowed = [true, false]"
+        if self.window_position is not None and self.window_position.table_per != self.position.table_per:
+            yield "window_position and position need tables of one shape: give both the same scaling.per"
+        if self.experts is not None and self.active_experts > self.experts:
+            yield f"active_experts = {self.active_experts} is more than the {self.experts} experts"
+        if self.joint_qk_norm and not self.qk_norm:
+            yield "joint_qk_norm says how queries and keys are normalised: set qk_norm = true"
         if self.kv_heads is not None and self.heads % self.kv_heads:
             yield f"kv_heads {self.kv_heads} does not divide heads {self.heads}"
         yield from self.position.misfits(self.attention_heads)

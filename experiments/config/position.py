@@ -184,9 +184,11 @@ class Alibi(Encoding):
     """Scores minus slope · distance, with a fixed slope for each head (Press et al. 2022)."""
 
     kind: Literal["alibi"] = "alibi"
+    exponent: float = Field(default=8.0, gt=0)  # e of the slopes 2^(-e n / N) of the heads n = 1 … N
+    factor: float = Field(default=1.0, gt=0)  # multiplies every slope
 
     def rows(self, heads: Heads, lengths: Lengths) -> dict[str, Any]:  # noqa: ARG002
-        return {"slopes": alibi_slopes(heads.number)}
+        return {"slopes": self.factor * alibi_slopes(heads.number, self.exponent)}
 
 
 class T5(Encoding):

@@ -10,7 +10,15 @@ from leadline.experiments.config.base import Frozen, Positive, nearest
 from leadline.experiments.config.claim import Claim, Needs
 from leadline.experiments.config.data import BackcopyData, Data, MixedData, RetrievalData, TextData
 from leadline.experiments.config.exact import Exact
-from leadline.experiments.config.measure import Measure, PerplexityMeasure, RecallMeasure, StreamingMeasure
+from leadline.experiments.config.measure import (
+    ContextMeasure,
+    Measure,
+    PerplexityMeasure,
+    PromptsMeasure,
+    RecallMeasure,
+    RetrievalMeasure,
+    StreamingMeasure,
+)
 from leadline.experiments.config.model import ModelConfig
 from leadline.experiments.config.position import Alibi, Nope, Position, Rope, Rotating
 from leadline.experiments.config.report import FigureSpec, Published, Selector, TableSpec
@@ -49,7 +57,7 @@ def _dotted(sweep: object) -> object:
 
 Swept = Annotated[tuple[object, ...], Field(min_length=1)]
 Name = Annotated[str, AfterValidator(_folder_name)]
-RESERVED = ("claims", "ledger", "totals", "verdicts")
+RESERVED = ("claims", "ledger", "scales", "totals", "verdicts")
 # The data that each table of [measure] measures.
 MEASURED = {
     "ablation": TextData | BackcopyData,
@@ -58,16 +66,25 @@ MEASURED = {
     "recall": MixedData,
     "streaming": TextData,
     "vocabulary": TextData,
+    "inputs": TextData,
+    "context": TextData,
+    "interventions": TextData,
+    "prompts": TextData,
+    "languages": TextData,
 }
 
 
-class Settings(Frozen):
-    """What trains and measures one model: everything that an arm may change."""
+class Measured(Frozen):
+    """A model, what it is measured on, and what is measured."""
 
     model: ModelConfig
     data: Data
-    train: TrainConfig
     measure: Measure = Measure()
+
+    @property
+    def original_length(self) -> int:
+        """The training length to which the factors of scalings relate."""
+        return self.data.length
 
     def problems(self) -> Iterator[str]:
         measure, data = self.measure, self.data
@@ -86,14 +103,27 @@ class Settings(Frozen):
                 yield f"measure.ablation.hidden = {list(hidden)} leaves nothing of {data.length} tokens"
             if tokens > data.length:
                 yield f"measure.ablation.map = {tokens} is more than the {data.length} tokens of a text"
+        for key, length in _lengths(measure).items():
+            yield from _too_long(self, length, key)
+        if measure.interventions is not None and max(measure.interventions.hidden, default=0) >= measure.interventions.length:
+            yield f"measure.interventions.hidden leaves nothing of {measure.interventions.length} tokens"
         if measure.perplexity is not None:
             yield from _perplexity_problems(self, measure.perplexity)
-        if measure.retrieval is not None:
-            yield from _too_long(self, max(measure.retrieval.lengths), "measure.retrieval.lengths")
         if measure.recall is not None and isinstance(data, MixedData):
-            yield from _recall_problems(self, measure.recall, data)
+            yield from _recall_problems(self.model.position, measure.recall, data)
         if measure.streaming is not None and isinstance(data, TextData):
             yield from _streaming_problems(self.model.position, data, measure.streaming)
+
+
+class Settings(Measured):
+    """What trains and measures one model: everything that an arm may change."""
+
+    train: TrainConfig
+
+    def problems(self) -> Iterator[str]:
+        yield from super().problems()
+        if self.measure.recall is not None and self.train.batch % 2:
+            yield f"train.batch = {self.train.batch} is odd: half of its rows are text, half recall"
 
 
 class Study(Frozen):
@@ -169,16 +199,26 @@ class Arm(Settings):
         return self.data.length if self.start is None else self.start.length
 
 
-def _too_long(settings: Settings, longest: int, key: str) -> Iterator[str]:
+def _lengths(measure: Measure) -> dict[str, int]:
+    """The longest texts of tables of [measure], by the key that says so."""
+    lengths = {
+        f"measure.{name}.lengths": max(table.lengths)
+        for name, table in measure
+        if isinstance(table, PerplexityMeasure | RetrievalMeasure | ContextMeasure | PromptsMeasure) and table.lengths
+    }
+    short = measure.interventions
+    return lengths if short is None else lengths | {"measure.interventions.length": short.length}
+
+
+def _too_long(settings: Measured, longest: int, key: str) -> Iterator[str]:
     """Says so where the positions of a model end before the longest text that it is measured on."""
     end, why = settings.model.position.longest(settings.model.attention_heads, settings.data.length)
     if longest > end:
         yield f"{key}: {why} at {end:.0f} tokens: nothing is measured at {longest}"
 
 
-def _perplexity_problems(settings: Settings, measure: PerplexityMeasure) -> Iterator[str]:
+def _perplexity_problems(settings: Measured, measure: PerplexityMeasure) -> Iterator[str]:
     shortest, position = min(measure.lengths), settings.model.position
-    yield from _too_long(settings, max(measure.lengths), "measure.perplexity.lengths")
     if measure.last > shortest:
         yield f"measure.perplexity.last = {measure.last} is more than the {shortest} tokens of a window"
     if measure.stride is not None and measure.stride >= shortest:
@@ -191,14 +231,12 @@ def _perplexity_problems(settings: Settings, measure: PerplexityMeasure) -> Iter
             yield from extension_of(extension, 1.0).misfits(position.base, position.spectrum(settings.model.attention_heads))
 
 
-def _recall_problems(settings: Settings, measure: RecallMeasure, data: MixedData) -> Iterator[str]:
-    lengths, position = measure.lengths, settings.model.position
+def _recall_problems(position: Position, measure: RecallMeasure, data: MixedData) -> Iterator[str]:
+    lengths = measure.lengths
     if not isinstance(position, Rope):
         yield f"model.position.kind = {position.kind!r}: [measure.recall] is about the base of RoPE"
     if data.length not in lengths:
         yield f"measure.recall.lengths = {list(lengths)} lacks data.length = {data.length}, what is trained on"
-    if settings.train.batch % 2:
-        yield f"train.batch = {settings.train.batch} is odd: half of its rows are text, half recall"
     if measure.last > min(lengths):
         yield f"measure.recall.last = {measure.last} is more than the {min(lengths)} tokens of a window"
     yield from data.lacks_keys(max(lengths))

@@ -10,6 +10,7 @@ from leadline.experiments.config.scaling import Extension, extension_of
 from leadline.model.attention.gate import GateConfig, gates
 from leadline.model.block import BlockConfig
 from leadline.model.decoder import DecoderConfig
+from leadline.model.feedforward import GATED
 
 
 def decoder_config(model: ModelConfig, vocabulary: int, length: int) -> DecoderConfig:
@@ -26,7 +27,12 @@ def decoder_config(model: ModelConfig, vocabulary: int, length: int) -> DecoderC
             hidden=model.hidden or 4 * model.width,
             activation=model.feedforward,
             layer_norm=model.norm == "layer",
+            norm_epsilon=model.norm_epsilon,
+            norm_offset=float(model.zero_centered_norm),
             placement=model.norm_placement,
+            biases=model.biases,
+            experts=model.experts or 0,
+            active_experts=model.active_experts,
             gate=GateConfig(gate.kind, gate.per, gate.activation, gate.dims, gate.static, gate.zero) if gate else None,
             interleaved=isinstance(model.position, Rope | Axial) and model.position.interleaved,
             polar=isinstance(model.position, Pope),
@@ -35,6 +41,8 @@ def decoder_config(model: ModelConfig, vocabulary: int, length: int) -> DecoderC
             normalizer=_normalizer(model),
             soft_cap=model.soft_cap is not None,
             qk_norm=model.qk_norm,
+            joint_qk_norm=model.joint_qk_norm,
+            clip=model.clip_qkv,
             scalable_softmax=model.scalable_softmax,
             key_bias=isinstance(model.sink, KeyBias),
             value_bias=model.sink.kind == "key_value_bias",
@@ -42,9 +50,12 @@ def decoder_config(model: ModelConfig, vocabulary: int, length: int) -> DecoderC
         ),
         tied=model.tied,
         scaled_embedding=model.scaled_embedding,
+        embedding_norm=model.embedding_norm,
         learned_positions=(model.position.capacity or length) if isinstance(model.position, LearnedPositions) else 0,
         sinusoidal=isinstance(model.position, Sinusoidal),
         grid=model.position.grid if isinstance(model.position, Rope | Axial) else (),
+        final_cap=model.final_cap,
+        unembedding_bias=model.unembedding_bias,
         compute=model.compute_dtype,
     )
 
@@ -91,7 +102,9 @@ def matmul_parameters(cfg: DecoderConfig) -> int:
     if b.gate is not None and not b.gate.static:
         gate = (b.gate.dims or b.width) * math.prod(gates(b.gate, b.width, b.heads, b.kv_heads, b.head_dim))
     attention = b.width * b.head_dim * (2 * b.heads + 2 * b.kv_heads)
-    feedforward = b.width * b.hidden * (3 if b.activation == "swiglu" else 2)
+    feedforward = b.width * b.hidden * (3 if b.activation in GATED else 2)
+    if b.experts:
+        feedforward = feedforward * b.active_experts + b.width * b.experts
     return cfg.layers * (attention + gate + feedforward) + b.width * cfg.vocabulary
 
 

@@ -36,19 +36,26 @@ def tables(model: ModelConfig, train_length: int, text_length: int | None = None
     cap = model.soft_cap or math.inf
     values = hyperparameters(model.layers, scale=1 / model.temperature, cap=cap, normalizer=bounds, gate=gate)
     lengths = Lengths(train_length, text_length or train_length)
-    position, heads = model.position, model.attention_heads
-    end, why = position.longest(heads, lengths.trained)
+    end, why = model.position.longest(model.attention_heads, lengths.trained)
     if lengths.text > end:
         raise UserError(f"{why} at {end:.0f} tokens, this text has {lengths.text}: shorten it or take another encoding")
+    rows = _layers(model, model.position, None if model.windowed else model.window, lengths, trained)
+    if model.windowed:
+        windowed = _layers(model, model.window_position or model.position, model.window, lengths, trained)
+        rows = by_layer(rows, windowed, np.resize(np.array(model.windowed), model.layers))
+    return dataclasses.replace(rows, attention=values)
+
+
+def _layers(model: ModelConfig, position: Encoding, window: int | None, lengths: Lengths, trained: float) -> PositionTables:
+    """The tables of a model whose layers all have this encoding and this window."""
     rows = position_tables(
         model.layers,
-        *heads,
-        window=model.window or NO_WINDOW,
+        *model.attention_heads,
+        window=window or NO_WINDOW,
         initial_tokens=model.initial_tokens or 0,
-        **_rows(position, heads, lengths),
+        **_rows(position, model.attention_heads, lengths),
     )
-    positions = _without(rows, position, trained) if isinstance(position, Rope) else rows
-    return dataclasses.replace(positions, attention=values)
+    return _without(rows, position, trained) if isinstance(position, Rope) else rows
 
 
 def _rows(position: Encoding, heads: Heads, lengths: Lengths) -> dict[str, Any]:
@@ -77,4 +84,5 @@ def _without(tables: PositionTables, position: Rope, trained: float) -> Position
             temperature=jnp.full_like(nope.temperature, strength),
             temperature_span=jnp.full_like(nope.temperature_span, span),
         )
-    return by_layer(tables, nope, position.nope_every)
+    layers = np.arange(tables.window.shape[0]) + 1
+    return by_layer(tables, nope, layers % position.nope_every == 0)

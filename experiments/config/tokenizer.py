@@ -1,4 +1,4 @@
-"""Which tokenizer is trained on the training text, and read with."""
+"""Which tokenizer text is read with: one that is trained on the training text, or a published one."""
 
 from typing import Annotated, Literal
 
@@ -58,4 +58,13 @@ class Unigram(Frozen):
     normalization: tuple[Step, ...] = ()  # steps before the text is cut
 
 
-TokenizerConfig = Annotated[Words | Characters | Bpe | WordPiece | Unigram, Field(discriminator="kind")]
+class PublishedSource(Frozen):
+    """A tokenizer that exists: it is not trained."""
+
+    kind: Literal["published"] = "published"
+    source: str  # a tokenizer.json, a folder with one, or another tokenizer as `leadline tokens --tokenizer` has it
+    vocabulary: Size | None = None  # ids of the model, at least those of the tokenizer; absent: as many
+
+
+TrainedConfig = Annotated[Words | Characters | Bpe | WordPiece | Unigram, Field(discriminator="kind")]
+TokenizerConfig = Annotated[Words | Characters | Bpe | WordPiece | Unigram | PublishedSource, Field(discriminator="kind")]

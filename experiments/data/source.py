@@ -11,20 +11,22 @@ from pathlib import Path
 import numpy as np
 
 from leadline.experiments.config.data import BackcopyData, Data, MixedData, Mixture, MixturePart, RetrievalData, TextData
+from leadline.experiments.config.tokenizer import PublishedSource, TokenizerConfig
 from leadline.experiments.data.backcopy import BackcopySource, make_task
 from leadline.experiments.data.recall import MixedSource, recall_task
 from leadline.experiments.data.retrieval.source import RetrievalSource
 from leadline.experiments.data.retrieval.vocabulary import vocabulary_of
 from leadline.experiments.data.text.batches import first_tokens
-from leadline.experiments.data.text.corpus import stdlib_documents, text_documents
+from leadline.experiments.data.text.corpus import Document, stdlib_documents, text_documents
 from leadline.experiments.data.text.held_out import documents_of
 from leadline.experiments.data.text.source import TextSource, WeightedText, listed, shares_of
-from leadline.experiments.data.text.split import Split, split
-from leadline.experiments.data.text.tokenizers import trained_tokenizer
+from leadline.experiments.data.text.split import Split, corpus_digest, split
+from leadline.experiments.data.text.tokenizers import published_tokenizer, trained_tokenizer
 from leadline.experiments.data.text.tokens import Report, end_of_document, token_files
 from leadline.experiments.runtime.errors import UserError
 from leadline.tokenization.byte import ByteTokenizer
 from leadline.tokenization.formats.fast import FastTokenizer
+from leadline.tokenization.formats.published import PublishedTokenizer
 from leadline.tokenization.tokenizer import Tokenizer
 
 CACHE = ".cache"  # of a results folder: tokens and tokenizers
@@ -53,10 +55,12 @@ def open_source(data: Data, cache: Path, report: Report | None = None) -> Source
     sides = [_sides(part.corpus, data, alone=len(corpora) == 1) for part in corpora]
     if isinstance(data, MixedData) or data.tokenizer is None:
         tokenizer = ByteTokenizer()
+    elif isinstance(data.tokenizer, PublishedSource):
+        tokenizer = published_tokenizer(data.tokenizer)
     else:
         tokenizer = trained_tokenizer(data.tokenizer, [part.train for part in sides], cache)
     # Tokenizers in Python keep to one core, so they encode in several processes.
-    in_processes = not isinstance(tokenizer, ByteTokenizer | FastTokenizer)
+    in_processes = not isinstance(tokenizer, ByteTokenizer | FastTokenizer | PublishedTokenizer)
     files = tuple(token_files(part, tokenizer, cache, report, in_processes=in_processes) for part in sides)
     eos = end_of_document(tokenizer)
     documents = tuple(documents_of(part.held_out, ids.held_out, eos) for part, ids in zip(sides, files, strict=True))
@@ -64,6 +68,28 @@ def open_source(data: Data, cache: Path, report: Report | None = None) -> Source
     first = first_tokens("absent" if isinstance(data, MixedData) else data.bos, tokenizer)
     text = WeightedText(files, documents, names, shares, first)
     return MixedSource(data, size, text) if isinstance(data, MixedData) else TextSource(data, size, text, tokenizer)
+
+
+def held_out_source(data: TextData, tokenizer: Tokenizer, vocabulary: int) -> tuple[TextSource, str]:
+    """A source of held-out text alone, for a model that was not trained here, and the digest of that text.
+
+    It is the held-out part of the standard library, or the whole of any other corpus.
+
+    Args:
+        data: says which corpus, and what begins a window.
+        tokenizer: of the model.
+        vocabulary: ids that the model knows.
+
+    Raises:
+        UserError: for a corpus that cannot be read.
+    """
+    if isinstance(data.corpus, Mixture):
+        raise UserError("data.corpus: a model is measured on one corpus at a time, not on a mixture")
+    whole = isinstance(data.corpus, tuple)
+    texts = list(
+        text_documents(data.corpus, data.hub_documents) if whole else split(stdlib_documents(), data.held_out).held_out
+    )
+    return _of_documents(data, texts, tokenizer, vocabulary), corpus_digest(texts)
 
 
 def source_of_corpus(data: TextData, corpus: tuple[str, ...], tokenizer: Tokenizer) -> TextSource:
@@ -77,12 +103,16 @@ def source_of_corpus(data: TextData, corpus: tuple[str, ...], tokenizer: Tokeniz
     Raises:
         UserError: for a corpus that cannot be read.
     """
-    texts = list(text_documents(corpus, data.hub_documents))
+    return _of_documents(data, list(text_documents(corpus, data.hub_documents)), tokenizer, vocabulary_size(data))
+
+
+def _of_documents(data: TextData, texts: list[Document], tokenizer: Tokenizer, vocabulary: int) -> TextSource:
     eos = np.array([end_of_document(tokenizer)])
     ids = [np.concatenate([tokens, eos]) for tokens in tokenizer.encode_batch([text.text for text in texts])]
     documents = documents_of(texts, np.concatenate(ids).astype(np.uint32), int(eos[0]))
-    text = WeightedText((), (documents,), (str(listed(corpus)),), shares_of([1.0]), first_tokens(data.bos, tokenizer))
-    return TextSource(data, vocabulary_size(data), text, tokenizer)
+    name = str(listed(data.corpus)) if isinstance(data.corpus, str | tuple) else ""
+    text = WeightedText((), (documents,), (name,), shares_of([1.0]), first_tokens(data.bos, tokenizer))
+    return TextSource(data, vocabulary, text, tokenizer)
 
 
 def _sides(corpus: str | tuple[str, ...], data: TextData | MixedData, *, alone: bool) -> Split:
@@ -103,8 +133,21 @@ def _sides(corpus: str | tuple[str, ...], data: TextData | MixedData, *, alone: 
     return sides
 
 
+def with_vocabulary(data: Data) -> Data:
+    """The data with the vocabulary of a published tokenizer filled in, so that nobody has to open it to know its size.
+
+    Raises:
+        UserError: for a tokenizer that cannot be read.
+    """
+    match data:
+        case TextData(tokenizer=PublishedSource(vocabulary=None) as published):
+            filled = published.model_copy(update={"vocabulary": vocabulary_size(data)})
+            return data.model_copy(update={"tokenizer": filled})
+    return data
+
+
 def vocabulary_size(data: Data) -> int:
-    """Ids that a model of this data needs, known without reading any."""
+    """Ids that a model of this data needs, known without reading any data."""
     match data:
         case BackcopyData():
             return data.vocabulary + 1  # and BOS
@@ -112,5 +155,13 @@ def vocabulary_size(data: Data) -> int:
             return vocabulary_of(data).size
         case MixedData():
             return ByteTokenizer().vocabulary_size + recall_task(data).size
-        case TextData():
-            return ByteTokenizer().vocabulary_size if data.tokenizer is None else data.tokenizer.vocabulary
+        case TextData(tokenizer=tokenizer):
+            return _text_vocabulary(tokenizer)
+
+
+def _text_vocabulary(tokenizer: TokenizerConfig | None) -> int:
+    if tokenizer is None:
+        return ByteTokenizer().vocabulary_size
+    if isinstance(tokenizer, PublishedSource):
+        return tokenizer.vocabulary or published_tokenizer(tokenizer).vocabulary_size
+    return tokenizer.vocabulary

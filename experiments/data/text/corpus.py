@@ -16,6 +16,7 @@ from pydoc_data.topics import topics
 
 from leadline.experiments.data.text import formats
 from leadline.experiments.runtime.errors import UserError
+from leadline.experiments.runtime.packages import needed_package
 
 # Not the standard library, or its tests, or made for one build of Python and different on each machine.
 NOT_STDLIB = re.compile(
@@ -106,7 +107,7 @@ def hub_texts(entry: str, most: int) -> list[tuple[str, bytes]]:
     if not words[0] or len(words) > 3:
         raise UserError(f"{entry!r}: a data set is hub:NAME, hub:NAME:CONFIGURATION or hub:NAME:CONFIGURATION:SPLIT")
     name, configuration, split = [*words, "", ""][:3]
-    datasets = formats.needed_package("datasets", entry)
+    datasets = needed_package("datasets", entry, "corpora")
     try:
         rows = datasets.load_dataset(name, configuration or None, split=split or "train", streaming=True)
         columns = rows.column_names or list(next(iter(rows), {}))

@@ -3,7 +3,6 @@
 Text is bytes in valid UTF-8, kept as they are in the file. Files are read from their beginning on, a document at a time.
 """
 
-import importlib
 import json
 import zlib
 from collections.abc import Callable, Iterator
@@ -12,6 +11,7 @@ from pathlib import Path, PurePath
 from typing import Any
 
 from leadline.experiments.runtime.errors import UserError
+from leadline.experiments.runtime.packages import needed_package
 
 # What is taken from a folder, compressed or not. A file that is named itself is read whatever its suffix.
 TEXT_SUFFIXES = frozenset({".txt", ".md", ".rst", ".py", ".jsonl"})
@@ -71,15 +71,6 @@ def first_invalid(text: bytes) -> int | None:
     return None
 
 
-def needed_package(name: str, what: str) -> Any:
-    """A package of the extra `corpora`. UserError that says how to get it where it cannot be imported."""
-    try:
-        return importlib.import_module(name)
-    except ImportError as error:
-        package = name.partition(".")[0]
-        raise UserError(f"{what} needs the package {package} ({error}); pip install '.[corpora]'") from error
-
-
 def _checked(name: str, text: bytes, start: int = 0, whole: str = "") -> bytes:
     """The text. UserError where it is not UTF-8; `start` is where it begins in what `whole` names, the file if nothing."""
     offset = first_invalid(text)
@@ -94,7 +85,7 @@ def _content(path: Path) -> Iterator[bytes]:
         case ".gz":
             parts = _unpacked(path, "gzip", lambda: zlib.decompressobj(GZIP_WINDOW), zlib.error, padding=b"\0")
         case ".zst":
-            zstandard = needed_package("zstandard", str(path))
+            zstandard = needed_package("zstandard", str(path), "corpora")
             begin = zstandard.ZstdDecompressor(max_window_size=LARGEST_WINDOW).decompressobj
             parts = _unpacked(path, "Zstandard", begin, zstandard.ZstdError)
         case _:
@@ -192,7 +183,7 @@ def utf8(where: str, text: object) -> bytes:
 
 
 def _parquet_texts(path: Path) -> Iterator[tuple[str, bytes]]:
-    arrow, parquet = (needed_package(name, str(path)) for name in ("pyarrow", "pyarrow.parquet"))
+    arrow, parquet = (needed_package(name, str(path), "corpora") for name in ("pyarrow", "pyarrow.parquet"))
     documents = 0
     try:
         # Unless it is told so, the library has a whole group of rows in memory.

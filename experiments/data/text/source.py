@@ -151,7 +151,7 @@ class WeightedText:
             left -= shares[-1]
         orders = [iter(keyed_order(len(documents)).tolist()) for documents in self.documents]
         before = np.cumsum([0, *map(len, self.documents)]).tolist()
-        given = np.zeros(len(self.parts))
+        given = np.zeros(len(self.documents))
         while (number := next(orders[part := int(np.argmin(given / shares))], None)) is not None:
             size = int(self.documents[part].sizes[number])
             given[part] += size

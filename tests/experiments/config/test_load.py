@@ -178,3 +178,73 @@ def test_paths_are_relative_to_the_file_that_names_them(tmp_path: Path) -> None:
     assert study.model_dump()["data"]["corpus"] == (str(tmp_path / "below" / "a.txt"), "hub:b", "/c")
     assert mixed.model_dump()["corpus"]["parts"][0]["corpus"] == (str(tmp_path / "d"),)
     assert word.model_dump()["corpus"] == ("e",)
+
+
+STATED = """
+[selectors.arm]
+[[claims]]
+id = "xiao-window"
+statement = "A window without initial tokens has twice the perplexity."
+source = "xiao2024"
+where = "Table 3"
+published = "27.87"
+shown_at = "160M parameters"
+left = { quantity = "loss", arm = "arm" }
+relation = "above"
+right = 2.0
+"""
+RESTATED = """
+study = "published"
+exact = { kind = "precision", lengths = [1] }
+[selectors.arm]
+[[claims]]
+id = "large-window"
+restates = "xiao-window"
+left = { quantity = "loss", arm = "arm" }
+relation = "above"
+right = 3.0
+"""
+
+
+def test_a_claim_has_the_statement_of_the_one_that_it_restates(tmp_path: Path) -> None:
+    write_config(tmp_path, SINKS + STATED, "sinks.toml")
+    (study,) = load_studies(write_config(tmp_path, RESTATED, "published.toml"))
+    (stated,) = load_studies(tmp_path / "sinks.toml")[0].claims
+    (claim,) = study.claims
+    assert (claim.id, claim.right) == ("large-window", 3.0)
+    taken = {"statement", "source", "where", "published", "shown_at"}
+    assert claim.model_dump(include=taken) == stated.model_dump(include=taken)
+    (tmp_path / "below").mkdir()
+    below = write_config(tmp_path / "below", 'extends = "../published.toml"\nstudy = "longer"\n')
+    assert load_studies(below)[0].claims == study.claims
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        (
+            RESTATED.replace('"xiao-window"', '"xiao-windw"'),
+            r"restates = 'xiao-windw': no claim .*did you mean 'xiao-window'\?",
+        ),
+        (RESTATED.replace("left =", 'where = "A"\nsource = "B"\nleft ='), "'xiao-window' gives source, where: leave them out"),
+        (RESTATED.replace('restates = "xiao-window"\n', ""), "claim large-window: give statement, or restates"),
+    ],
+)
+def test_what_a_claim_cannot_restate_is_named(tmp_path: Path, text: str, message: str) -> None:
+    write_config(tmp_path, SINKS + STATED, "sinks.toml")
+    with pytest.raises(UserError, match=message):
+        load_studies(write_config(tmp_path, text, "published.toml"))
+
+
+def test_the_path_of_a_tokenizer_is_relative_too_and_the_source_of_a_figure_is_none(tmp_path: Path) -> None:
+    path = write_config(
+        tmp_path,
+        EXTRAPOLATION
+        + "sweep.'data.tokenizer.source' = ['c', 'tiktoken:gpt2']\n"
+        + "[arms.a]\npublished = [{ text = '1', source = 'gu2025' }]\n"
+        + "[arms.b]\ndata.tokenizer = { kind = 'published', source = 'd/tokenizer.json' }\n",
+    )
+    (study,) = load_studies(path)
+    assert study.sweep == {"data.tokenizer.source": (str(tmp_path / "c"), "tiktoken:gpt2")}
+    assert study.arms["a"]["published"][0]["source"] == "gu2025"
+    assert study.arms["b"]["data"]["tokenizer"]["source"] == str(tmp_path / "d" / "tokenizer.json")

@@ -37,6 +37,18 @@ MISTAKES = [
     ("model.head_dim=7", "model", "head dimension 7 is odd"),
     ("model.heads=3", "model", "width 32 does not divide into 3 heads"),
     ("model.kv_heads=4", "model", "kv_heads 4 does not divide heads 2"),
+    ("model.windowed=[true]", "windowed = [True]", "set window"),
+    (("model.window_position={kind='nope'}", "model.window=4"), "window_position is that", "windowed = [true, false]"),
+    (
+        (
+            "model.window=4",
+            "model.windowed=[true, false]",
+            "model.window_position={kind='rope', base=1e2, scaling={kind='dynamic_ntk', per='query'}}",
+        ),
+        "give both the same scaling.per",
+    ),
+    (("model.experts=2", "model.active_experts=3"), "active_experts = 3 is more than the 2 experts"),
+    ("model.joint_qk_norm=true", "set qk_norm = true"),
     ("model.sink={kind='fixed', logit=nan}", "nan"),
     (
         ("model.sink={kind='learned'}", "model.normalizer={kind='softpick'}"),

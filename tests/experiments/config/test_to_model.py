@@ -55,6 +55,18 @@ def _structure(**changes: Any) -> DecoderConfig:
         ({"tied": False}, "tied", False),
         *(({"norm_placement": placement}, "block.placement", placement) for placement in ("pre", "post", "sandwich")),
         *(({"normalizer": choice}, "block.normalizer", name) for choice, name in zip(CHOICES, NORMALIZERS, strict=True)),
+        ({"norm_placement": "reordered"}, "block.placement", "reordered"),
+        ({"norm_epsilon": 0.1}, "block.norm_epsilon", 0.1),
+        ({}, "block.norm_offset", 0),
+        ({"zero_centered_norm": True}, "block.norm_offset", 1),
+        ({"biases": ("key", "feedforward")}, "block.biases", ("key", "feedforward")),
+        ({}, "block.experts", 0),
+        ({"experts": 4, "active_experts": 3}, "block.active_experts", 3),
+        ({"qk_norm": True, "joint_qk_norm": True}, "block.joint_qk_norm", True),
+        ({"clip_qkv": 8.0}, "block.clip", 8.0),
+        ({"embedding_norm": True}, "embedding_norm", True),
+        ({"final_cap": 30.0}, "final_cap", 30.0),
+        ({"unembedding_bias": True}, "unembedding_bias", True),
         ({"gate": {"kind": "none"}}, "block.gate", None),
         ({"gate": GATES[-1]}, "block.gate", GateConfig("output", "channel", dims=5)),
         ({"sink": KEY_BIAS}, "block.key_bias", True),
@@ -77,6 +89,7 @@ def test_a_setting_chooses_its_structure(changes: dict[str, Any], name: str, exp
         *({"position": ROPE | other} for other in ({"base": 7.0}, {"scaling": {"kind": "yarn", "factor": 2.0}})),
         {"sink": {"kind": "learned"}},
         {"window": 4, "initial_tokens": 1},
+        {"window": 4, "windowed": (True, False), "window_position": ROPE | {"base": 7.0}},
         {"temperature": 2.0},
     ],
     ids=str,
@@ -98,6 +111,16 @@ def test_matmul_parameters_are_the_entries_of_the_matrices(changes: dict[str, An
     head = params.embedding if params.unembedding is None else params.unembedding
     matrices = [leaf for leaf in jax.tree.leaves(params.blocks) if leaf.ndim >= 3]  # a layer axis and two more
     assert matmul_parameters(cfg) == sum(leaf.size for leaf in (*matrices, head))
+
+
+@pytest.mark.usefixtures("mesh")
+def test_a_token_goes_through_the_router_and_its_experts() -> None:
+    few, all_of_them = _structure(experts=4, active_experts=3), _structure(experts=4, active_experts=4)
+    params = jax.eval_shape(lambda: init_decoder(jax.random.key(0), few))
+    networks = sum(leaf.size for leaf in jax.tree.leaves(params.blocks.feedforward.networks))
+    assert matmul_parameters(all_of_them) - matmul_parameters(few) == networks / 4
+    router = params.blocks.feedforward.router.size
+    assert matmul_parameters(_structure(experts=1)) - matmul_parameters(_structure()) == router / 4
 
 
 @pytest.mark.usefixtures("in_use", "mesh")

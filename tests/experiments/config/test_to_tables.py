@@ -72,7 +72,20 @@ SCORES: dict[str, Tree] = {
     "softpick and scalable softmax": {"normalizer": {"kind": "softpick"}, "scalable_softmax": True},
     "sigmoid and temperature": {"normalizer": {"kind": "sigmoid"}, "temperature": 0.5},
 }
-CHANGES: dict[str, Tree] = {name: {"position": position} for name, position in ENCODINGS.items()} | SCORES
+# What published models mix among their layers, and do besides attention.
+MODELS: dict[str, Tree] = {
+    "windows and bases by layer": {
+        "layers": 2,
+        "window": 5,
+        "windowed": (True, False),
+        "window_position": rope(base=10.0),
+        "zero_centered_norm": True,
+        "norm_placement": "sandwich",
+        "final_cap": 2.0,
+    },
+    "experts": {"experts": 3, "active_experts": 2, "biases": ("key", "feedforward"), "norm_placement": "parallel_one_norm"},
+}
+CHANGES: dict[str, Tree] = {name: {"position": position} for name, position in ENCODINGS.items()} | SCORES | MODELS
 CHANGES["irope"]["layers"] = 2  # its tables differ between layers
 
 TEXT = np.random.default_rng(1).integers(0, V, (2, T))
@@ -171,6 +184,7 @@ def test_the_last_frequencies_are_those_of_the_scaling(position: Tree, length: i
 
 IROPE = {"layers": 8, "position": rope(nope_every=4, temperature={"strength": 0.3, "span": 3})}
 YARN = scaled("yarn", factor=2.0, attention_factor=1.3)
+MIXED = {"layers": 3, "window": 5, "windowed": (True, False)}
 
 
 @pytest.mark.parametrize(
@@ -188,6 +202,10 @@ YARN = scaled("yarn", factor=2.0, attention_factor=1.3)
         ({}, "window", NO_WINDOW),
         ({"window": 5, "initial_tokens": 2}, "window", 5),
         ({"window": 5, "initial_tokens": 2}, "initial_tokens", 2),
+        (MIXED, "window", [5, NO_WINDOW, 5]),
+        (MIXED, "attention_factor", 1),
+        ({**MIXED, "window_position": YARN}, "attention_factor", [[1.3, 1.3], [1, 1], [1.3, 1.3]]),
+        ({**MIXED, "window_position": {"kind": "nope"}}, "frequencies.units.any", [False, True, False]),
         ({"gate": {"kind": "output", "per": "head", "low": 0.5, "high": 1.5}}, "attention.gate", [[0.5, 1.5]] * 2),
         ({"normalizer": {"kind": "clipped", "low": -0.1, "high": 1.2}}, "attention.normalizer", [[-0.1, 1.2]] * 2),
         ({"normalizer": {"kind": "sigmoid"}}, "attention.normalizer", [[-math.log(TRAINED), 0.0]] * 2),

@@ -9,14 +9,17 @@ import numpy as np
 import pytest
 
 from leadline.experiments.config.data import BackcopyData, Data, MixedData, Mixture, MixturePart, RetrievalData, TextData
-from leadline.experiments.config.tokenizer import Bpe
+from leadline.experiments.config.tokenizer import Bpe, PublishedSource
 from leadline.experiments.data.backcopy import BackcopySource
 from leadline.experiments.data.recall import recall_task
 from leadline.experiments.data.retrieval.source import RetrievalSource
 from leadline.experiments.data.sample import Sample
-from leadline.experiments.data.source import open_source, vocabulary_size
+from leadline.experiments.data.source import open_source, vocabulary_size, with_vocabulary
 from leadline.experiments.measure.perplexity import mean_loss
+from leadline.experiments.runtime.errors import UserError
 from leadline.tokenization.byte import ByteTokenizer
+from leadline.tokenization.formats.huggingface import to_huggingface
+from leadline.tokenization.formats.published import load_published
 from tests.experiments.data.corpora import write_corpus
 
 BATCH, LENGTH = 6, 24
@@ -100,6 +103,22 @@ def test_the_record_says_what_the_data_are(source: Any) -> None:
         assert described["tokenizer_digest"] == source.tokenizer.digest()
         assert described["train_documents"] + described["held_out_documents"] in (60, 120)
         assert described["train_tokens"] > described["held_out_tokens"] > 1000
+
+
+def test_text_is_read_with_a_published_tokenizer_as_with_the_one_that_it_was_written_from(books: Path) -> None:
+    trained = _open("text by BPE", books)
+    file = books / "tokenizer.json"
+    file.write_text(to_huggingface(trained.tokenizer.wrapped).to_str())
+    data = trained.data.model_copy(update={"tokenizer": PublishedSource(source=str(file))})
+    sized = with_vocabulary(data)
+    assert sized == data.model_copy(update={"tokenizer": PublishedSource(source=str(file), vocabulary=280)})
+    assert vocabulary_size(data) == vocabulary_size(with_vocabulary(sized)) == 280
+    source = open_source(sized, books / "cache")
+    np.testing.assert_array_equal(source.inputs(1, 4, BATCH), trained.inputs(1, 4, BATCH))
+    assert source.described["tokenizer_digest"] == load_published(file).digest()
+    small = data.model_copy(update={"tokenizer": PublishedSource(source=str(file), vocabulary=279)})
+    with pytest.raises(UserError, match=r"data\.tokenizer\.vocabulary = 279: .*tokenizer\.json has 280 ids"):
+        open_source(small, books / "cache")
 
 
 def test_half_of_a_mixed_batch_is_text_and_half_recall_and_so_is_its_loss(books: Path) -> None:

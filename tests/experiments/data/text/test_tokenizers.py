@@ -4,11 +4,12 @@ from pathlib import Path
 
 import pytest
 
-from leadline.experiments.config.tokenizer import Bpe, Characters, TokenizerConfig, Unigram, WordPiece, Words
+from leadline.experiments.config.tokenizer import Bpe, Characters, TrainedConfig, Unigram, WordPiece, Words
 from leadline.experiments.data.text.corpus import Document
-from leadline.experiments.data.text.tokenizers import train_tokenizer, trained_tokenizer
+from leadline.experiments.data.text.tokenizers import open_tokenizer, train_tokenizer, trained_tokenizer
 from leadline.experiments.runtime.errors import UserError
 from leadline.tokenization.formats.fast import FastTokenizer
+from leadline.tokenization.formats.huggingface import to_huggingface
 from leadline.tokenization.formats.saving import DEFINITION, load
 
 TEXT = "the cat sat on the mat; the dog sat on the log. " * 4
@@ -27,7 +28,7 @@ DOCUMENTS = [Document("a", TEXT.encode())]
         (Unigram(vocabulary=290), "unigram"),
     ],
 )
-def test_every_kind_is_trained_to_its_size_and_kept(cfg: TokenizerConfig, name: str, tmp_path: Path) -> None:
+def test_every_kind_is_trained_to_its_size_and_kept(cfg: TrainedConfig, name: str, tmp_path: Path) -> None:
     """The library encodes where it gives the same ids, and what is kept does not know of it."""
     opened, trained = trained_tokenizer(cfg, [DOCUMENTS], tmp_path), train_tokenizer(cfg, [TEXT])
     assert (trained.name, trained.vocabulary_size, trained.specials.pad) == (name, cfg.vocabulary, 0)
@@ -52,3 +53,15 @@ def test_another_text_is_another_tokenizer(tmp_path: Path) -> None:
 def test_too_little_text_is_said(tmp_path: Path) -> None:
     with pytest.raises(UserError, match=r"data\.tokenizer: the corpus has"):
         trained_tokenizer(Bpe(vocabulary=5000), [DOCUMENTS], tmp_path)
+
+
+def test_a_tokenizer_json_is_opened_by_its_path_or_its_folder(tmp_path: Path) -> None:
+    trained = train_tokenizer(Bpe(vocabulary=270), [TEXT])
+    (tmp_path / "tokenizer.json").write_text(to_huggingface(trained).to_str())
+    for spec in (tmp_path, tmp_path / "tokenizer.json"):
+        opened = open_tokenizer(str(spec))
+        assert (opened.name, opened.specials) == ("published", trained.specials)
+        assert opened.encode(TEXT).tolist() == trained.encode(TEXT).tolist()
+    (tmp_path / "tokenizer.json").write_text("{}")
+    with pytest.raises(UserError, match=r"tokenizer\.json: not a tokenizer\.json"):
+        open_tokenizer(str(tmp_path))

@@ -1,0 +1,56 @@
+"""TOML files as trees, and claims whose statement stands in a file beside their own."""
+
+import tomllib
+from pathlib import Path
+from typing import Any
+
+from leadline.experiments.config.base import Tree, nearest
+from leadline.experiments.runtime.errors import UserError
+
+# What a claim takes from the one that it restates.
+TAKEN = ("statement", "source", "where", "published", "shown_at")
+
+
+def read_toml(path: Path) -> Tree:
+    """The content of a TOML file. UserError where it cannot be read."""
+    try:
+        return tomllib.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise UserError(f"{path}: there is no such file") from None
+    except IsADirectoryError:
+        raise UserError(f"{path} is a folder: name one TOML file") from None
+    except UnicodeDecodeError as error:
+        raise UserError(f"{path}: not UTF-8 at byte {error.start}") from None
+    except tomllib.TOMLDecodeError as error:
+        raise UserError(f"{path}: not TOML: {error}") from None
+
+
+def with_statements(tree: Tree, path: Path) -> Tree:
+    """The tree of a file, in which each claim that `restates` another has the statement and source of that one.
+
+    The other claim stands in a TOML file of the same folder.
+
+    Raises:
+        UserError: for a claim that no such file has, or one that gives a statement or source beside `restates`.
+    """
+    if not any("restates" in claim for claim in _claims(tree)):
+        return tree
+    claims = [claim for file in sorted(path.parent.glob("*.toml")) for claim in _claims(read_toml(file))]
+    stated = {str(claim.get("id")): claim for claim in claims if "statement" in claim}
+
+    def whole(claim: Any) -> Any:
+        if not isinstance(claim, dict) or "restates" not in claim:
+            return claim
+        name, where = str(claim["restates"]), f"{path}: claim {claim.get('id')}: restates = {claim['restates']!r}"
+        if name not in stated:
+            raise UserError(f"{where}: no claim of the studies in {path.parent} has this id{nearest(name, list(stated))}")
+        if given := [key for key in TAKEN if key in claim]:
+            raise UserError(f"{where} gives {', '.join(given)}: leave {'it' if len(given) == 1 else 'them'} out here")
+        return {**claim, **{key: stated[name][key] for key in TAKEN if key in stated[name]}}
+
+    return {**tree, "claims": [whole(claim) for claim in tree["claims"]]}
+
+
+def _claims(tree: Tree) -> list[Tree]:
+    claims = tree.get("claims")
+    return [claim for claim in claims if isinstance(claim, dict)] if isinstance(claims, list) else []
