@@ -6,7 +6,17 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from leadline.experiments.bench.cases import attention, decode, evaluation, mechanisms, startup, step, sweep, tokenization
+from leadline.experiments.bench.cases import (
+    attention,
+    decode,
+    evaluation,
+    mechanisms,
+    published,
+    startup,
+    step,
+    sweep,
+    tokenization,
+)
 from leadline.experiments.bench.contest import Benchmark, contest
 from leadline.experiments.bench.outcome import Outcome, outcome
 from leadline.experiments.bench.page import PAGE, page
@@ -27,6 +37,7 @@ def benchmarks() -> tuple[Benchmark, ...]:
         evaluation.EVALUATION,
         attention.SINKS,
         decode.DECODING,
+        published.PUBLISHED,
         tokenization.TOKENIZATION,
         step.COMPILATION,
         startup.STARTUP,

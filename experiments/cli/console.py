@@ -2,7 +2,7 @@
 
 import json
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Annotated, Any
 
 import typer
@@ -34,16 +34,18 @@ def show_rows(rows: Sequence[Mapping[str, Any]]) -> None:
     Console(width=None if sys.stdout.isatty() else 160, markup=False, highlight=False).print(table)
 
 
-def show_verdicts(verdicts: Iterable[Any]) -> None:
-    """Statements with what was measured, or why nothing was, and the verdict."""
+def show_verdicts(verdicts: Sequence[Any]) -> None:
+    """Statements with what was measured, or why nothing was, and the verdict; a line for each scale where there are several."""
+    from leadline.experiments.publish.ledger import by_scale, statements
+
     rows = [
         {
-            "claim": v.id,
-            "statement": f"{v.statement} Published: {v.published}." if v.published else v.statement,
-            "measured": v.reason if v.outcome == "not measured" else v.measured,
-            "verdict": v.outcome,
+            "claim": "\n".join(v.id for v in row),
+            "statement": f"{row[0].statement} Published: {row[0].published}." if row[0].published else row[0].statement,
+            "measured": by_scale(row, lambda v: v.reason if v.outcome == "not measured" else v.measured, "\n"),
+            "verdict": by_scale(row, lambda v: v.outcome, "\n"),
         }
-        for v in verdicts
+        for row in statements(verdicts)
     ]
     show_rows(rows) if rows else typer.echo("no claims")
 

@@ -17,8 +17,9 @@ from leadline.experiments.cli.console import AsJson, begin_jax, complain, print_
 from leadline.experiments.cli.results import claims, compare, measure, publish, report, show
 from leadline.experiments.cli.tokens import app as tokenizer_app
 from leadline.experiments.cli.tokens import tokens
-from leadline.experiments.cli.tools import bench, bound, doctor, generate, schema
+from leadline.experiments.cli.tools import bench, bound, doctor, export, generate, schema
 from leadline.experiments.runtime.errors import UserError
+from leadline.experiments.runtime.signals import Interrupted
 
 MISTAKE, FAILURE, STOPPED = 2, 1, 130
 
@@ -79,7 +80,6 @@ def run(
 
     from leadline.experiments.runtime.log import LOG
     from leadline.experiments.runtime.progress import Progress
-    from leadline.experiments.runtime.signals import Interrupted
     from leadline.experiments.studies.run import planned
     from leadline.experiments.studies.run import run as run_plan
     from leadline.experiments.trackers.registry import open_trackers
@@ -91,13 +91,9 @@ def run(
             _show_plan(plan, results, progress, as_json)
         return
     show = partial(typer.echo, file=sys.stdout)  # bound now, because a tracker may redirect what its library prints
-    try:
-        with Progress(Console(stderr=True), results / LOG, trackers) as progress:
-            command = shlex.join(["leadline", *sys.argv[1:]])
-            ran = run_plan(plan, results, progress, (lambda _: None) if as_json else show, command)
-    except Interrupted as stopped:
-        complain(f"{stopped}; to go on, run the same command again")
-        raise typer.Exit(STOPPED) from None
+    with Progress(Console(stderr=True), results / LOG, trackers) as progress:
+        command = shlex.join(["leadline", *sys.argv[1:]])
+        ran = run_plan(plan, results, progress, (lambda _: None) if as_json else show, command)
     if as_json:
         print_json(ran.as_json(results))
         return
@@ -109,7 +105,7 @@ def run(
     )
 
 
-for command in (show, measure, compare, report, claims, publish, generate, bound, tokens, bench, schema, doctor):
+for command in (show, measure, compare, report, claims, publish, generate, export, bound, tokens, bench, schema, doctor):
     app.command()(command)
 app.add_typer(tokenizer_app, name="tokenizer")
 
@@ -146,6 +142,9 @@ def main() -> None:
     except UserError as error:
         complain(str(error))
         sys.exit(MISTAKE)
+    except Interrupted as stopped:
+        complain(f"{stopped}; to go on, run the same command again")
+        sys.exit(STOPPED)
     except (KeyboardInterrupt, typer.Abort):
         complain("stopped")
         sys.exit(STOPPED)

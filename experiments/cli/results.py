@@ -28,10 +28,19 @@ def show(
 
 
 def measure(
-    folder: Annotated[Path, typer.Argument(metavar="RUN", help="The folder of a run: RESULTS/STUDY/ARM-HASH/sSEED.")],
+    model: Annotated[
+        str,
+        typer.Argument(
+            metavar="MODEL", help="A run, RESULTS/STUDY/ARM-HASH/sSEED; a folder or GGUF file; hub:NAME; package:NAME."
+        ),
+    ],
     overrides: Annotated[
         list[str] | None, typer.Argument(metavar="[KEY=VALUE]...", help="Of data and measure, as in measure.windows=512.")
     ] = None,
+    only: Annotated[
+        list[str] | None, typer.Option("--only", metavar="TABLE", help="Of a published model: inputs, streaming …")
+    ] = None,
+    results: Annotated[Path, typer.Option("--results", metavar="DIR", help="Records of published models.")] = Path("results"),
     corpus: Annotated[
         list[str] | None, typer.Option("--corpus", metavar="TEXT", help="A file or folder to measure on; may be given again.")
     ] = None,
@@ -39,7 +48,10 @@ def measure(
     layers: Annotated[bool, typer.Option("--layers", help="Show quantities layer by layer, too.")] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Measure a trained run again, on other text or lengths."""
+    """Measure a published model, or a trained run again on other text or lengths.
+
+    What is measured of a published model is recorded.
+    """
     begin_jax()
     from dataclasses import asdict
 
@@ -47,13 +59,18 @@ def measure(
 
     from leadline.experiments.runs.measure import measured, row
     from leadline.experiments.runtime.progress import Progress
+    from leadline.experiments.studies.published import is_published, measured_published
 
     try:
         tokens = [int(part) for part in lengths.split(",") if part]
     except ValueError as error:
         raise UserError(f"--lengths {lengths}: numbers of tokens with commas between them, as in 256,512") from error
+    words, texts = overrides or [], corpus or []
     with Progress(Console(stderr=True)) as progress:
-        numbers = measured(folder, overrides or [], corpus or [], tokens, progress)
+        if is_published(model):
+            numbers = measured_published(model, words, texts, tokens, only or [], results, progress)
+        else:
+            numbers = measured(Path(model), words, texts, tokens, progress)
     shown = [entry for entry in numbers if layers or "layer" not in entry.dims]
     if as_json:
         print_json({"measurements": [asdict(entry) for entry in shown]})

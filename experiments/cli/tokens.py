@@ -6,6 +6,7 @@ from typing import Annotated
 import typer
 
 from leadline.experiments.cli.console import AsJson, print_json, show_rows
+from leadline.experiments.runtime.errors import UserError
 
 app = typer.Typer(help="Train tokenizers, and show how.", no_args_is_help=True, rich_markup_mode=None)
 
@@ -36,7 +37,7 @@ def tokens(
     from leadline.experiments.measure.exact.texts import texts_of
     from leadline.experiments.measure.exact.tokens import probed, report
 
-    opened = [open_tokenizer(name, ranks) for name in tokenizer or ["byte"]]
+    opened = {name: open_tokenizer(name, ranks) for name in tokenizer or ["byte"]}
     if probes:
         print_json({"probes": probed(opened)}) if as_json else show_rows(probed(opened))
         return
@@ -64,14 +65,22 @@ def train(
 def trace(
     texts: Texts = None,
     text: Annotated[str | None, typer.Option("--text", help="A text, in place of files.")] = None,
+    tokenizer: Annotated[
+        str | None, typer.Option("--tokenizer", metavar="FILE", help="A tokenizer.json: show how it encodes the --text.")
+    ] = None,
     kind: Kind = "bpe",
     vocabulary: Annotated[int | None, typer.Option("--vocabulary", help="Where unigram's pruning ends.")] = None,
     steps: Annotated[int, typer.Option("--steps", min=1, help="Greatest number of steps to print.")] = 20,
     settings: Settings = None,
     as_json: AsJson = False,
 ) -> None:
-    """Show each merge (or round of pruning): the pair, its count, and the corpus after it."""
-    from leadline.experiments.data.text.tokenizers import traced
+    """Show each merge (or round of pruning) of training: the pair, its count, and the corpus after it. Or each of encoding."""
+    from leadline.experiments.data.text.tokenizer_steps import traced, traced_encoding
 
-    rows = traced(texts or [], text, kind, vocabulary, steps, settings or [])
+    if tokenizer is None:
+        rows = traced(texts or [], text, kind, vocabulary, steps, settings or [])
+    elif text is None or texts or settings:
+        raise UserError("--tokenizer shows how one --text is encoded; give that, without files and --set")
+    else:
+        rows = traced_encoding(tokenizer, text, steps)
     print_json({"steps": rows}) if as_json else show_rows(rows)

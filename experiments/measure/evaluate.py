@@ -10,19 +10,22 @@ import numpy as np
 from jax.sharding import PartitionSpec as P
 from jaxtyping import Array, Float, Int
 
-from leadline.experiments.config.study import Arm
+from leadline.experiments.config.study import Measured
 from leadline.experiments.config.to_tables import tables
 from leadline.experiments.records.measurement import Reading
-from leadline.experiments.runtime.ensemble import in_rounds
+from leadline.experiments.runtime.ensemble import Tell, in_rounds, silent
 from leadline.model.block import LayerTrace
 from leadline.model.context_parallel import apply_context_parallel
-from leadline.model.decoder import Decoder, DecoderConfig, apply_decoder
+from leadline.model.decoder import Decoder, DecoderConfig, apply_layers, decoded
 from leadline.model.embedding import token_losses
-from leadline.model.mesh import TEXT, axis_size
+from leadline.model.mesh import TEXT, axis_size, on_mesh
 from leadline.model.positions.tables import PositionTables
 
 # Tokens of one forward pass: enough to fill a core, few enough that a block of scores stays small.
 TOKENS_AT_ONCE = 5000
+
+# Logits that exist at once: 2^25 are 128 MiB.
+LOGITS_AT_ONCE = 2**25
 
 Statistics = dict[Reading, Float[Array, "..."]]
 # `evaluate` of a model, from its batches on.
@@ -61,14 +64,49 @@ def evaluate(
         inputs, targets = tokens[:, :-1], tokens[:, 1:]
         if over_devices:
             scores, layers = apply_context_parallel(params, inputs, tables, cfg, measure=of_layer)
-            targets = jax.reshard(targets, P(None, TEXT))
+            values = of_target(scores, jax.reshard(targets, P(None, TEXT)))
         else:
-            scores, layers = apply_decoder(params, inputs, tables, cfg, measure=lambda trace: of_layer(trace, inputs))
-        values = jax.tree.map(lambda value: jax.reshard(value, P(None, None)), of_target(scores, targets))
-        return values, layers
+            x, layers = apply_layers(params, inputs, tables, cfg, measure=lambda trace: of_layer(trace, inputs))
+            values = of_targets(params, x, targets, cfg, of_target)
+        return jax.tree.map(lambda value: jax.reshard(value, P(None, None)), values), layers
 
     values, layers = jax.lax.map(measured, batches)
     return as_rows(values), jax.tree.map(lambda statistic: jnp.mean(statistic, axis=0), layers)
+
+
+def of_targets(
+    params: Decoder,
+    x: Float[Array, "B T D"],
+    targets: Int[Array, "B T"],
+    cfg: DecoderConfig,
+    of_target: Callable[[Float[Array, "B t V"], Int[Array, "B t"]], Any],
+    logits_at_once: int = LOGITS_AT_ONCE,
+) -> Any:
+    """`of_target` of the residual stream behind the last layer, of as many tokens at a time as divide T.
+
+    Args:
+        params: the weights.
+        x: the residual stream.
+        targets: ids.
+        cfg: the structure.
+        of_target: from logits and targets, a tree of values for every target.
+        logits_at_once: most logits that exist at once, unless those of one token of every text are more.
+
+    Returns:
+        The tree, of arrays [B, T].
+    """
+    B, T, D = x.shape
+    parts = next(n for n in range(1, T + 1) if T % n == 0 and (n == T or B * T // n * cfg.vocabulary <= logits_at_once))
+    if parts == 1:
+        return of_target(decoded(params, x, cfg), targets)
+
+    def of_part(part: tuple[Float[Array, "B t D"], Int[Array, "B t"]]) -> Any:
+        return of_target(decoded(params, part[0], cfg), part[1])
+
+    pieces = x.reshape(B, parts, -1, D, out_sharding=on_mesh(P("data", None, None, None)))
+    ids = targets.reshape(B, parts, -1, out_sharding=on_mesh(P("data", None, None)))
+    values = jax.lax.map(of_part, (jnp.swapaxes(pieces, 0, 1), jnp.swapaxes(ids, 0, 1)))
+    return jax.tree.map(lambda value: jnp.swapaxes(value, 0, 1).reshape(B, T, out_sharding=on_mesh(P("data", None))), values)
 
 
 def as_rows(tree: Tree) -> Tree:
@@ -95,13 +133,14 @@ def in_full_batches(windows: Int[np.ndarray, "W T"], tokens_at_once: int = TOKEN
 
 @dataclass(frozen=True)
 class Models:
-    """Trained models of one structure and what they were trained on."""
+    """Models of one structure, and what they are measured on."""
 
-    arms: Sequence[Arm]  # one a model; the same arm occurs once for each seed
+    arms: Sequence[Measured]  # one a model; the same arm occurs once for each seed
     params: Sequence[Decoder]  # the weights, in the same order
     source: Any  # of their data; that of any arm, where they differ only in what a sequence of a task begins with
     model: DecoderConfig  # the structure that they share
     programs: list[str]  # names of the programs compiled so far; a measurement appends its own
+    tell: Tell = silent  # hears how many jobs of a program are done
 
     def tables(self, length: int = 0) -> list[PositionTables]:
         """The position tables of each model as it was trained, for texts of this length; 0: the training length."""
@@ -121,7 +160,7 @@ class Models:
         """
         several = len(inputs) // len(self.params)
         jobs = [(self.params[number // several], values) for number, values in enumerate(inputs)]
-        return in_rounds(name, job, jobs, shared, self.programs, *rows, self.model.block.width)
+        return in_rounds(name, job, jobs, shared, self.programs, *rows, self.model.block.width, tell=self.tell)
 
     def evaluated(
         self, name: str, batches: Int[np.ndarray, "C B T_and_1"], of_target: Callable[..., Any] = token_losses, length: int = 0

@@ -50,7 +50,7 @@ def last_perplexity(losses: Losses, counted: Counted, last: int) -> float:
 
 
 def perplexities(losses: Losses, text: HeldOut, last: int, **dims: Dim) -> Point:
-    """The perplexity of a text by every protocol, at these dimensions.
+    """The perplexity of a text by every protocol, with the loss and the document of each window, at these dimensions.
 
     Args:
         losses: [nats] of every target of the text.
@@ -69,7 +69,12 @@ def perplexities(losses: Losses, text: HeldOut, last: int, **dims: Dim) -> Point
         reading("perplexity", protocol="documents", **dims): exponential(np.mean(of_documents)),
         reading("perplexity", protocol="last", last=last, **dims): last_perplexity(losses, counted, last),
     }
-    return {key: np.asarray(value) for key, value in values.items()}
+    first = np.argmax(counted, axis=1)  # the first target that counts
+    of_window = {
+        reading("window_loss", **dims): of_windows,
+        reading("window_document", **dims): text.documents[np.arange(len(counted)), first],
+    }
+    return {key: np.asarray(value) for key, value in values.items()} | of_window
 
 
 def evaluated(text: HeldOut, **dims: Dim) -> Point:

@@ -8,6 +8,7 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax.sharding import PartitionSpec as P
 from jaxtyping import Array, Float, Int
 
@@ -28,6 +29,8 @@ from leadline.model.positions.tables import PositionTables
 
 # From the losses [nats] of every target and the ids: the mean losses that a kind of data tells apart.
 Losses = Callable[[Float[Array, "W T"], Int[Array, "W T_and_1"]], Statistics]
+# An intervention, and how many first tokens are hidden besides.
+Case = tuple[Intervention, Int[Array, "*cases"]]
 # What is done to all heads at once: the first token's value becomes 0, or the mean of the others', or all attention is on it.
 ALL_HEADS = ("zero_value", "mean_value", "forced")
 
@@ -99,7 +102,7 @@ def early_divergence(
 
     def of_batch(tokens: Int[Array, "B T_and_1"]) -> Float[Array, " L"]:
         _, residuals = apply_decoder(params, tokens[:, :-1], tables, cfg, measure=lambda trace: trace.residual)
-        return early_decoding(residuals, lambda residual: decoded(params, residual))
+        return early_decoding(residuals, lambda residual: decoded(params, residual, cfg))
 
     return jnp.mean(jax.lax.map(of_batch, batches), axis=0)
 
@@ -136,8 +139,13 @@ def _of_mass(normalizer: Normalizer, scores: Array, sink_logit: Array) -> Terms:
     return terms._replace(total=terms.mass)
 
 
-def interventions(cfg: DecoderConfig) -> Intervention:
-    """No intervention, those of ALL_HEADS, then each head removed by itself: rows [1 + 3 + L · N, L, …]."""
+def mean_of_losses(losses: Float[Array, "W T"], tokens: Int[Array, "W T_and_1"]) -> Statistics:  # noqa: ARG001
+    """The mean loss [nats] of all targets: `Losses` that tell nothing apart."""
+    return {reading("loss"): mean_loss(losses)}
+
+
+def interventions(cfg: DecoderConfig, *, heads: bool = True) -> Intervention:
+    """No intervention, those of ALL_HEADS, then each head removed by itself if `heads`: rows [1 + 3 + L · N, L, …]."""
     L, N, K = cfg.layers, cfg.block.heads, cfg.block.kv_heads
     none = no_intervention(L, N, K)
     zeros, ones = jnp.zeros((L, K)), jnp.ones((L, K))
@@ -147,9 +155,36 @@ def interventions(cfg: DecoderConfig) -> Intervention:
         replace(none, first_value=zeros, mean_value=ones),
         replace(none, forced=jnp.ones((L, N))),
     )
+    rows = jax.tree.map(lambda *leaves: jnp.stack(leaves), *together)
+    if not heads:
+        return rows
     each = jax.tree.map(lambda leaf: jnp.tile(leaf[None], (L * N, 1, 1)), none)
     removed = replace(each, head=1 - jnp.eye(L * N).reshape(L * N, L, N))
-    return jax.tree.map(lambda *rows: jnp.concatenate([jnp.stack(rows[:-1]), rows[-1]]), *together, removed)
+    return jax.tree.map(lambda *leaves: jnp.concatenate(leaves), rows, removed)
+
+
+def loss_cases(cfg: DecoderConfig, hidden: tuple[int, ...], *, heads: bool = True) -> Case:
+    """`interventions`, then none while so many first tokens are hidden, for each of the numbers: rows [cases, …]."""
+    alone = interventions(cfg, heads=heads)
+    rows = jax.tree.map(lambda leaf: jnp.concatenate([leaf, jnp.tile(leaf[:1], (len(hidden), 1, 1))]), alone)
+    return rows, jnp.array([0] * alone.head.shape[0] + list(hidden))
+
+
+def case_losses(
+    params: Decoder, tables: PositionTables, batches: Int[Array, "C B T_and_1"], cfg: DecoderConfig, losses: Losses, case: Case
+) -> tuple[Statistics, Float[Array, " T"]]:
+    """The mean losses of one case that are told apart, and the mean loss [nats] of each position."""
+    intervention, count = case
+
+    def of_batch(tokens: Int[Array, "B T_and_1"]) -> Float[Array, "B T"]:
+        ids = tokens[:, :-1]
+        seen = jnp.broadcast_to(jnp.arange(ids.shape[1])[None] >= count, ids.shape)
+        padding = jax.reshard(seen, P("data", None))
+        scores, _ = apply_decoder(params, ids, tables, cfg, context=Context(padding=padding, intervention=intervention))
+        return jax.reshard(token_losses(scores, tokens[:, 1:]), P(None, None))
+
+    values = as_rows(jax.lax.map(of_batch, batches))
+    return losses(values, as_rows(batches)), jnp.mean(values, axis=0)
 
 
 def loss_changes(
@@ -160,41 +195,33 @@ def loss_changes(
     losses: Losses,
     hidden: tuple[int, ...],
 ) -> Statistics:
-    """The gain of each loss [nats] by each intervention. One forward pass is compiled, and run once for each.
+    """`loss_gains` of every case. One forward pass is compiled, and run once for each."""
+    means, by_position = jax.lax.map(partial(case_losses, params, tables, batches, cfg, losses), loss_cases(cfg, hidden))
+    return loss_gains(means, by_position, cfg, hidden)
 
-    Interventions are those of ALL_HEADS, each head removed by itself, and for each of the numbers `hidden` so many first tokens
-    hidden from all others. `losses` are the mean losses that are told apart.
+
+def loss_gains(
+    means: dict[Reading, Any], by_position: Float[Array | np.ndarray, "cases T"], cfg: DecoderConfig, hidden: tuple[int, ...]
+) -> dict[Reading, Any]:
+    """The gain of each loss [nats] by each intervention, from the `case_losses` of the rows of `loss_cases`.
+
+    Interventions are those of ALL_HEADS, each head removed by itself where the rows have that, and for each of the numbers
+    `hidden` so many first tokens hidden from all others.
 
     Returns:
         `loss_change` [] with the dimension `intervention`, and `head_removed` [L, N]; both with `of` for losses other than
         `loss`. Of hidden tokens the loss counts over the targets of the queries behind them, with the dimension `tokens`.
     """
-    several = len(hidden)
-    cases = jax.tree.map(lambda leaf: jnp.concatenate([leaf, jnp.tile(leaf[:1], (several, 1, 1))]), interventions(cfg))
-    counts = jnp.array([0] * (cases.head.shape[0] - several) + list(hidden))
-
-    def run(case: tuple[Intervention, Int[Array, ""]]) -> tuple[Statistics, Float[Array, " T"]]:
-        intervention, count = case
-
-        def of_batch(tokens: Int[Array, "B T_and_1"]) -> Float[Array, "B T"]:
-            ids = tokens[:, :-1]
-            seen = jnp.broadcast_to(jnp.arange(ids.shape[1])[None] >= count, ids.shape)
-            padding = jax.reshard(seen, P("data", None))
-            scores, _ = apply_decoder(params, ids, tables, cfg, context=Context(padding=padding, intervention=intervention))
-            return jax.reshard(token_losses(scores, tokens[:, 1:]), P(None, None))
-
-        values = as_rows(jax.lax.map(of_batch, batches))
-        return losses(values, as_rows(batches)), jnp.mean(values, axis=0)
-
-    means, by_position = jax.lax.map(run, (cases, counts))
-    changes: Statistics = {}
+    alone, together = len(by_position) - len(hidden), 1 + len(ALL_HEADS)
+    changes: dict[Reading, Any] = {}
     for (name, dims), value in means.items():
         gains, of = value - value[0], {} if name == "loss" else {"of": name}
         for row, intervention in enumerate(ALL_HEADS, start=1):
             changes[Reading("loss_change", dims).at(intervention=intervention, **of)] = gains[row]
-        heads = gains[1 + len(ALL_HEADS) : len(counts) - several].reshape(cfg.layers, cfg.block.heads)
-        changes[Reading("head_removed", dims).at(**of)] = heads
-    for row, count in enumerate(hidden, start=len(counts) - several):
-        gain = jnp.mean(by_position[row, count:]) - jnp.mean(by_position[0, count:])
+        if alone > together:
+            heads = gains[together:alone].reshape(cfg.layers, cfg.block.heads)
+            changes[Reading("head_removed", dims).at(**of)] = heads
+    for row, count in enumerate(hidden, start=alone):
+        gain = by_position[row, count:].mean() - by_position[0, count:].mean()
         changes[reading("loss_change", intervention="hidden", tokens=count)] = gain
     return changes

@@ -7,7 +7,7 @@ from pathlib import Path
 from leadline.experiments.config.report import Column, FigureSpec, TableSpec
 from leadline.experiments.config.study import Study
 from leadline.experiments.publish.figures import figure
-from leadline.experiments.publish.ledger import claims_table, ledger_table, totals_table, verdicts_table
+from leadline.experiments.publish.ledger import claims_table, ledger_table, scales_table, totals_table, verdicts_table
 from leadline.experiments.publish.shown import file_name
 from leadline.experiments.publish.style import Drawing
 from leadline.experiments.publish.table import Table, comma_separated, latex, markdown
@@ -57,7 +57,8 @@ class Compiled:
 
     sections: tuple[Section, ...]  # of the page, one a study with records, by name
     verdicts: tuple[Verdict, ...]  # on every claim of these studies
-    # tables of all claims: counts by study, statements with sources, statements with verdicts, counts; empty without claims
+    # tables of all claims: counts by study, statements with sources, statements with verdicts, counts, and statements with a
+    # column a scale where there are several; empty without claims
     ledger: tuple[Table, ...]
     records: tuple[Record, ...]  # that all of it is made from
     notes: tuple[str, ...]  # what was left out, and why
@@ -97,11 +98,17 @@ def compiled(
     return Compiled(
         tuple(_section(study, stored, judged, drawn) for study in studies.values()),
         tuple(judged),
-        (ledger_table(judged), claims_table(judged), verdicts_table(judged), totals_table(judged)) if judged else (),
+        _ledger(judged) if judged else (),
         tuple(records),
         (*left_out, *others, *notes),
         bibtex(sources(studies.values(), records)),
     )
+
+
+def _ledger(judged: Sequence[Verdict]) -> tuple[Table, ...]:
+    scales = scales_table(judged)
+    tables = (ledger_table(judged), claims_table(judged), verdicts_table(judged), totals_table(judged))
+    return (*tables, scales) if scales.rows else tables
 
 
 def _section(study: Study, stored: Sequence[StoredRecord], judged: Sequence[Verdict], drawn: Collection[str] | None) -> Section:

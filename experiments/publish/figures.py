@@ -206,12 +206,12 @@ def _matched(
     for entry in chosen.finished:
         reference = None if spec.relative_to is None else resolve(entry.record, spec.relative_to)
         for index, column in enumerate(spec.quantities):
-            curves = _curves(spec, column, entry)
+            curves, fixed = _curves(spec, column, entry), resolve(entry.record, spec.at | column.at)
             base = None if reference is None else curves.get(reading("", **reference).dims)
             free = (*keys, *([column.over] if column.over else []))
             for place, values in curves.items():
                 dims = dict(place)
-                if free_dims(entry.record, dims, spec.at | column.at, free) is None:
+                if free_dims(dims, fixed, free) is None:
                     continue
                 if reference is None:
                     yield index, entry, dims, values

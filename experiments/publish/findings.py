@@ -1,4 +1,4 @@
-"""What the records say in three sentences: how the published claims fared, and the largest effect for and against one."""
+"""What the records say in a few sentences: how the published claims fared, and the largest effect for and against one."""
 
 import math
 from collections import Counter
@@ -6,8 +6,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from leadline.experiments.config.claim import Claim
+from leadline.experiments.publish.ledger import columns_of
 from leadline.experiments.records.evidence import OUTCOMES
-from leadline.experiments.records.over_seeds import count
+from leadline.experiments.records.over_seeds import ON_ACCELERATOR, TRAINED_HERE, count
 from leadline.experiments.records.record import Record
 from leadline.experiments.records.references import cite
 from leadline.experiments.records.verdict import Verdict
@@ -33,7 +34,7 @@ class Finding:
 
 
 def findings(judged: Sequence[Verdict], claims: Mapping[tuple[str, str], Claim], records: Sequence[Record]) -> list[Finding]:
-    """How many published claims have each outcome, the strongest support and the strongest contradiction.
+    """How many published claims have each outcome at each scale, the strongest support and the strongest contradiction.
 
     Where nothing published was measured the statements of the studies themselves take their place. The strongest verdict is
     that on a ratio whose 95 % interval lies farthest beyond the threshold of its claim: ratios of all quantities compare.
@@ -44,17 +45,16 @@ def findings(judged: Sequence[Verdict], claims: Mapping[tuple[str, str], Claim],
         records: what was judged.
 
     Returns:
-        At most three findings; none where nothing was measured.
+        A finding for each scale and at most two more; none where nothing was measured.
     """
     measured = [verdict for verdict in judged if verdict.outcome != "not measured"]
     published = [verdict for verdict in measured if not verdict.own]
     about = published or measured
     if not about:
         return []
-    kind = f"{'published ' if published else ''}claim{'s' if len(about) != 1 else ''}"
-    outcomes = Counter(verdict.outcome for verdict in about)
-    parts = [f"{outcomes[name]} {SAID[name][outcomes[name] != 1]}" for name in OUTCOMES if outcomes[name]]
-    said = [Finding("", f"Of {len(about)} {kind} measured here, {_listed(parts)}{_basis(about, records)}.")]
+    kind = "published claim" if published else "claim"
+    of_scales = [(column, [verdict for verdict in about if verdict.column == column]) for column in columns_of(about)]
+    said = [Finding("", _counts(kind, column, of_scale, records)) for column, of_scale in of_scales]
     for lead, outcome, side in (("Strongest support", "holds", "beyond"), ("Strongest contradiction", "fails", WORST)):
         ratios = [
             v for v in about if v.outcome == outcome and claims[v.study, v.id].log and claims[v.study, v.id].share is None
@@ -66,6 +66,15 @@ def findings(judged: Sequence[Verdict], claims: Mapping[tuple[str, str], Claim],
             beyond = f"{side} its threshold by a factor of {factor:.1f} or more"
             said.append(Finding(f"{lead}{source}", f"{best.statement.rstrip('.')}: {best.measured}, {beyond}.", best))
     return said
+
+
+def _counts(kind: str, column: str, about: Sequence[Verdict], records: Sequence[Record]) -> str:
+    """`Of 3 published claims measured on SmolLM2-135M, 2 hold and 1 fails.`"""
+    outcomes = Counter(verdict.outcome for verdict in about)
+    parts = [f"{outcomes[name]} {SAID[name][outcomes[name] != 1]}" for name in OUTCOMES if outcomes[name]]
+    place = {TRAINED_HERE: "here", ON_ACCELERATOR: "on an accelerator"}.get(column, f"on {column}")
+    plural = "s" if len(about) != 1 else ""
+    return f"Of {len(about)} {kind}{plural} measured {place}, {_listed(parts)}{_basis(about, records)}."
 
 
 def _listed(parts: Sequence[str]) -> str:

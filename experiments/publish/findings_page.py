@@ -13,7 +13,8 @@ Each section answers the question of one study with the verdicts on its statemen
 from the records by `leadline publish`. A statement *holds* (*fails*) where the 95 % interval of its margin over the seeds lies
 above (below) zero, is *equivalent* where that interval lies within a stated difference of zero, and is *undecided* otherwise.
 It is *not testable here* where a precondition is not met, such as a sink in the baseline, and *not measured* without records of
-the configuration that it speaks of. The models are tiny, and a verdict speaks of their scale alone.
+the configuration that it speaks of. What is measured of one published model is decided by its figures, without an interval.
+Models that are trained here are tiny, and a verdict speaks of its scale alone.
 """
 
 
@@ -25,7 +26,7 @@ def findings_page(contents: Compiled, shown: Collection[str], results: str) -> s
         shown: the names of the figures that the page shows, one per study.
         results: the folder of the published tables and figures, relative to the page.
     """
-    tables = "".join(f"\n{markdown(table)}" for table in contents.ledger[:1])
+    tables = "".join(f"\n{markdown(table)}" for table in contents.ledger if table.name in ("ledger", "scales"))
     links = f"[All verdicts]({results}/{TABLES}/claims.md) with sources, intervals and scales.\n"
     return "\n".join([INTRODUCTION + tables, links, *(_section(section, shown, results) for section in contents.sections)])
 

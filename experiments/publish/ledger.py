@@ -1,15 +1,18 @@
 """The ledger as tables: published statements by study, and statements of our own apart from them.
 
+A statement that is tested at several scales, as on models trained here and on a published one, is a row with a column a scale.
+
 A statement names its threshold. Where a paper gives none, the threshold is the weakest reading that still says something:
 "cuts" is "at most half", "does not remove" is "leaves at least a tenth", "stays flat" is "rises by at most 5 %". Arms of one
 seed see the same batches, so they are compared seed by seed.
 """
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 from leadline.experiments.publish.table import MISSING, Table
-from leadline.experiments.records.evidence import OUTCOMES
+from leadline.experiments.records.evidence import OUTCOMES, interval_text
+from leadline.experiments.records.over_seeds import ON_ACCELERATOR, TRAINED_HERE
 from leadline.experiments.records.references import cite
 from leadline.experiments.records.verdict import Verdict
 
@@ -17,40 +20,122 @@ OWN = "our own statement"
 RULE = (
     "a claim holds (fails) where the 95 % interval of Student of the mean margin over seeds lies above (below) 0, and is "
     "equivalent where it lies within a stated difference of 0; shares of seeds have intervals of Clopper and Pearson; an exact "
-    "claim is decided by its sign; a claim whose precondition is not met here is not testable here"
+    "claim is decided by its sign, and a claim about one published model by that of its figures, without an interval; a claim "
+    "whose precondition is not met here is not testable here"
 )
 
 
 def claims_table(judged: Sequence[Verdict]) -> Table:
     """Every claim with its verdict, study by study: published statements first, then our own."""
+    verdicts = [verdict for row in statements(judged) for verdict in row]
     rows = tuple(
-        (v.study, v.id, v.statement, published(v), v.measured or MISSING, v.outcome, v.reason, str(v.n), v.scale or MISSING)
-        for v in _ordered(judged)
+        (v.study, v.id, v.statement, published(v), v.measured or MISSING, v.outcome, v.reason, str(v.n), _scale(v) or MISSING)
+        for v in verdicts
     )
     columns = ("study", "claim", "statement", "published", "measured", "verdict", "why", "n", "scale")
     return Table("Claims and their verdicts", "claims", columns, rows, (RULE,))
 
 
 def verdicts_table(judged: Sequence[Verdict]) -> Table:
-    """What was said, what was measured and whether it holds here; claims that nothing was measured for are counted."""
-    measured = [verdict for verdict in _ordered(judged) if verdict.outcome != "not measured"]
-    rows = tuple((row.statement, published(row), row.measured, row.outcome) for row in measured)
-    left = len(judged) - len(measured)
+    """What was said, what was measured and whether it holds; statements that nothing was measured for are counted."""
+    every = statements(judged)
+    measured = [row for row in every if any(verdict.outcome != "not measured" for verdict in row)]
+    rows = tuple(
+        (
+            row[0].statement,
+            published(row[0]),
+            by_scale(row, lambda verdict: verdict.measured or MISSING),
+            by_scale(row, lambda verdict: verdict.outcome),
+        )
+        for row in measured
+    )
+    left = len(every) - len(measured)
     notes = (f"{left} more claim{'s' if left != 1 else ''} not measured here",) if left else ()
     return Table("Verdicts", "verdicts", ("claim", "published", "measured here", "verdict"), rows, notes)
 
 
+def scales_table(judged: Sequence[Verdict]) -> Table:
+    """The statements that were tested at several scales, a column a scale."""
+    several = several_scales(judged)
+    columns = columns_of(verdict for row in several for verdict in row)
+    rows = tuple(
+        (
+            row[0].statement,
+            published(row[0]),
+            *("; ".join(_cell(verdict) for verdict in row if verdict.column == column) or MISSING for column in columns),
+        )
+        for row in several
+    )
+    return Table("Claims at several scales", "scales", ("claim", "published", *columns), rows)
+
+
+def _cell(verdict: Verdict) -> str:
+    """`holds: gate: sink rate 0.05; softmax: sink rate 0.9 (n = 3, 95 % interval [0.8, 0.9], 116k parameters …)`."""
+    if not verdict.measured:
+        return verdict.outcome
+    return f"{verdict.outcome}: {verdict.measured} ({basis(verdict)})"
+
+
+def basis(verdict: Verdict) -> str:
+    """What an outcome rests on: seeds or cases, the interval and the scale, or one model; and the text that was measured on."""
+    if verdict.column not in (TRAINED_HERE, ON_ACCELERATOR):
+        parts = ["one model, no interval"]
+    else:
+        parts = [f"n = {verdict.n}", interval_text(verdict.interval) if verdict.interval else "", verdict.scale]
+    return ", ".join(part for part in (*parts, verdict.windows) if part)
+
+
+def statements(judged: Sequence[Verdict]) -> list[list[Verdict]]:
+    """The verdicts on each statement, those on models trained here first; by study, published statements before our own."""
+    rows: dict[str, list[Verdict]] = {}
+    for verdict in judged:
+        rows.setdefault(verdict.statement, []).append(verdict)
+    ordered = [sorted(row, key=lambda verdict: verdict.column != TRAINED_HERE) for row in rows.values()]
+    studies = list(dict.fromkeys(verdict.study for verdict in judged))
+    return sorted(ordered, key=lambda row: (studies.index(row[0].study), row[0].own))
+
+
+def several_scales(judged: Sequence[Verdict]) -> list[list[Verdict]]:
+    """The verdicts on each statement that claims test at several scales, and that something was measured for."""
+    rows = (row for row in statements(judged) if len(columns_of(row)) > 1)
+    return [row for row in rows if any(verdict.outcome != "not measured" for verdict in row)]
+
+
+def columns_of(judged: Iterable[Verdict]) -> list[str]:
+    """The scales of verdicts: models trained here first, then those trained on an accelerator, then published ones by name."""
+    first = {TRAINED_HERE: 0, ON_ACCELERATOR: 1}
+    return sorted({verdict.column for verdict in judged}, key=lambda column: (first.get(column, 2), column))
+
+
+def by_scale(row: Sequence[Verdict], text: Callable[[Verdict], str], between: str = "; ") -> str:
+    """A text of each verdict on one statement, with its scale before it unless all are on models trained here."""
+    if columns_of(row) == [TRAINED_HERE]:
+        return between.join(map(text, row))
+    return between.join(f"{verdict.column}: {text(verdict)}" for verdict in row)
+
+
 def ledger_table(judged: Sequence[Verdict]) -> Table:
-    """How many claims of each study have each outcome: published statements, our own, and both in all."""
+    """How many claims of each study have each outcome: published statements, our own, and both in all, each scale by itself."""
     rows = []
-    for kind, is_own in (("published", False), ("our own", True)):
-        of_kind = [verdict for verdict in judged if verdict.own == is_own]
+    for kind, of_kind in _kinds(judged):
         studies = dict.fromkeys(verdict.study for verdict in of_kind)
         groups = {name: [verdict for verdict in of_kind if verdict.study == name] for name in studies} | {"all": of_kind}
         for name, group in groups.items():
             counts = Counter(verdict.outcome for verdict in group)
             rows.append((kind, name, *(str(counts[outcome]) for outcome in OUTCOMES)))
     return Table("Claims by study", "ledger", ("statements", "study", *OUTCOMES), tuple(rows))
+
+
+def _kinds(judged: Sequence[Verdict]) -> list[tuple[str, list[Verdict]]]:
+    """Published statements and our own, on models trained here, and on others where there are any."""
+    kinds = []
+    for name, is_own in (("published", False), ("our own", True)):
+        of_kind = [verdict for verdict in judged if verdict.own == is_own]
+        kinds.append((name, [verdict for verdict in of_kind if verdict.column == TRAINED_HERE]))
+        for column in columns_of(of_kind):
+            if column != TRAINED_HERE:
+                kinds.append((f"{name}, {column}", [verdict for verdict in of_kind if verdict.column == column]))
+    return kinds
 
 
 def totals_table(judged: Sequence[Verdict]) -> Table:
@@ -67,7 +152,5 @@ def published(verdict: Verdict) -> str:
     return f"{verdict.published} ({place})" if verdict.published else place
 
 
-def _ordered(judged: Sequence[Verdict]) -> list[Verdict]:
-    """Study by study in their order, published statements before our own."""
-    studies = list(dict.fromkeys(verdict.study for verdict in judged))
-    return sorted(judged, key=lambda verdict: (studies.index(verdict.study), verdict.own))
+def _scale(verdict: Verdict) -> str:
+    return "; ".join(part for part in (verdict.scale, verdict.windows) if part)

@@ -29,6 +29,8 @@ VALUES: Mapping[str, Mapping[Any, str]] = {
         "variable_tracking": "variable tracking",
         "key_value": "key-value lookup",
     },
+    "input": {"natural": "natural text", "random": "random tokens", "repeated": "one token repeated"},
+    "bos": {"fixed": "BOS first", "absent": "no BOS"},
     "part": {"first": "first eighth", "middle": "middle quarter", "last": "last eighth"},
     "language": LANGUAGES,
     "protocol": {"windows": "mean of windows", "documents": "mean of documents", "last": "last positions"},

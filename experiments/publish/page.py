@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
@@ -13,7 +14,7 @@ from markupsafe import Markup
 from leadline.experiments.config.claim import Claim
 from leadline.experiments.publish.contents import FIGURES, IMAGES, PRINTERS, Compiled, Section, figures_of
 from leadline.experiments.publish.findings import findings
-from leadline.experiments.publish.ledger import RULE
+from leadline.experiments.publish.ledger import RULE, basis, columns_of, several_scales
 from leadline.experiments.publish.run_groups import HEIGHT, WIDTH, RunGroup, command_of, run_groups, run_id
 from leadline.experiments.publish.shown import file_name
 from leadline.experiments.publish.style import Drawing
@@ -82,9 +83,9 @@ def page_text(contents: Compiled, results: Path, *, inline: bool = False) -> str
         findings=[(finding, finding.verdict and claim_id(finding.verdict)) for finding in said],
         tables=tables,
         numbers={table.name: number for number, table in enumerate(tables)},
-        groups_of_claims=_groups(rows),
+        **_claims(rows),
+        basis=basis,
         outcomes=[(name, MARKS.get(name, "none")) for name in OUTCOMES],
-        counts=Counter(row.verdict.outcome for row in rows),
         marks={name: MARKS.get(name, "none") for name in OUTCOMES},
         rule=RULE,
         parts=parts,
@@ -113,6 +114,24 @@ def claim_id(verdict: Verdict) -> str:
 
 def _data(drawing: Drawing) -> str:
     return f"data:image/svg+xml;base64,{base64.b64encode(drawing.svg).decode()}"
+
+
+def _claims(rows: Sequence[ClaimRow]) -> dict[str, Any]:
+    """The statements at several scales with the columns of their table, the groups of all others, and how many are listed."""
+    of_verdict = {row.id: row for row in rows}
+    several = [[of_verdict[claim_id(v)] for v in row] for row in several_scales([row.verdict for row in rows])]
+    compared = {row.id for of_statement in several for row in of_statement}
+    single = [row for row in rows if row.id not in compared]
+    # A statement at several scales is listed under each of its outcomes.
+    counts = Counter(row.verdict.outcome for row in single)
+    counts.update(outcome for of_statement in several for outcome in {row.verdict.outcome for row in of_statement})
+    return {
+        "several": several,
+        "columns": columns_of(row.verdict for of_statement in several for row in of_statement),
+        "groups_of_claims": _groups(single),
+        "counts": counts,
+        "listed": len(single) + len(several),
+    }
 
 
 def _groups(rows: Sequence[ClaimRow]) -> list[tuple[str, bool, list[ClaimRow]]]:

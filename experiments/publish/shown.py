@@ -10,7 +10,7 @@ from leadline.experiments.config.report import Column, FigureSpec, Published, Ta
 from leadline.experiments.config.study import Study
 from leadline.experiments.publish.names import ABSENT, dims_name, order, value_name
 from leadline.experiments.records.arms import has, part_of, setting
-from leadline.experiments.records.measurement import Dim, resolve
+from leadline.experiments.records.measurement import Dim
 from leadline.experiments.records.quantities import QUANTITIES, Quantity
 from leadline.experiments.records.record import Record, StoredRecord, created_at
 
@@ -136,10 +136,8 @@ def configured(config: Mapping[str, Any], key: str) -> Dim | None:
     return value if isinstance(value, bool | int | float | str) else None
 
 
-def free_dims(record: Record, dims: Mapping[str, Dim], at: Mapping[str, Any], free: Collection[str]) -> dict[str, Dim] | None:
-    """What is left of the dimensions of a reading beside those `at` which it is wanted; None unless these agree and the rest is
-    free."""
-    fixed = resolve(record, at)
+def free_dims(dims: Mapping[str, Dim], fixed: Mapping[str, Dim] | None, free: Collection[str]) -> dict[str, Dim] | None:
+    """What is left of the dimensions of a reading beside the `fixed` ones; None unless these agree and the rest is free."""
     if fixed is None or not fixed.items() <= dims.items():
         return None
     rest = {key: value for key, value in dims.items() if key not in fixed}

@@ -8,7 +8,7 @@ from leadline.experiments.config.study import Study
 from leadline.experiments.publish.names import MISSING, key_name
 from leadline.experiments.publish.shown import QUANTITY, Key, Shown, file_name, free_dims, of_record, shown
 from leadline.experiments.publish.table import Cell, Table
-from leadline.experiments.records.measurement import Dim
+from leadline.experiments.records.measurement import Dim, resolve
 from leadline.experiments.records.over_seeds import notes_of, statistic
 from leadline.experiments.records.record import Record, StoredRecord
 from leadline.experiments.records.references import cite
@@ -23,10 +23,10 @@ def table(spec: TableSpec, study: Study, stored: Iterable[StoredRecord]) -> Tabl
     """A row for what the keys of the specification tell apart, a column for each quantity or value of `each`.
 
     Cells are means over seeds and sample standard deviations, of the records of the study among `stored`. Rows and columns
-    without a number are left out.
+    without a number are left out, and the notes are about the records that have one or diverged.
     """
     chosen = shown(spec, study, stored)
-    numbers, lost = _numbers(spec, chosen), _diverged(spec, chosen)
+    (numbers, told), lost = _numbers(spec, chosen), _diverged(spec, chosen)
     rows = sorted({row for row, _ in (*numbers, *lost)}, key=lambda row: chosen.place(spec.rows, row))
     places = sorted(
         {place for _, place in numbers or lost} | {place for _, place in lost if spec.columns[place[0]].each is not None},
@@ -45,7 +45,7 @@ def table(spec: TableSpec, study: Study, stored: Iterable[StoredRecord]) -> Tabl
         ]
         body.append((*names, *cells, *((figures or (MISSING, MISSING)) if sources else ())))
     heading = (*(key_name(key) for key in spec.rows), *(_heading(spec, chosen, place) for place in places), *sources)
-    return Table(spec.title, file_name(study, spec.name), heading, tuple(body), (*spec.notes, *notes_of(chosen.records)))
+    return Table(spec.title, file_name(study, spec.name), heading, tuple(body), (*spec.notes, *notes_of(told)))
 
 
 def _readings(column: Column, record: Record) -> Iterator[tuple[Mapping[str, Dim], float]]:
@@ -57,19 +57,29 @@ def _readings(column: Column, record: Record) -> Iterator[tuple[Mapping[str, Dim
             yield entry.dims, entry.value
 
 
-def _numbers(spec: TableSpec, chosen: Shown) -> dict[tuple[Key, Place], list[float]]:
-    """The numbers of every cell: of each record that finished those whose dimensions are given, or keys of the table."""
+def _numbers(spec: TableSpec, chosen: Shown) -> tuple[dict[tuple[Key, Place], list[float]], list[Record]]:
+    """The numbers of every cell, and the records that have one or diverged."""
     numbers: dict[tuple[Key, Place], list[float]] = {}
-    for record in (entry.record for entry in chosen.finished):
-        for index, column in enumerate(spec.columns):
-            needed = {key for key in (column.each, column.over) if key is not None and not of_record(key)}
-            for dims, value in _readings(column, record):
-                rest = free_dims(record, dims, column.at, (*spec.rows, *needed))
-                if rest is not None and needed <= rest.keys():
-                    each = None if column.each is None else chosen.value(column.each, record, dims)
-                    place = (0 if QUANTITY in spec.rows else index, each)
-                    numbers.setdefault((chosen.key(spec.rows, record, dims, index), place), []).append(value)
-    return numbers
+    told = []
+    for record in chosen.records:
+        cells = list(_numbers_of(spec, chosen, record)) if record.status == "finished" else []
+        for place, value in cells:
+            numbers.setdefault(place, []).append(value)
+        told += [record] if cells or record.status == "diverged" else []
+    return numbers, told
+
+
+def _numbers_of(spec: TableSpec, chosen: Shown, record: Record) -> Iterator[tuple[tuple[Key, Place], float]]:
+    """The numbers of a record with their cells: those whose dimensions are given, or keys of the table."""
+    for index, column in enumerate(spec.columns):
+        needed = {key for key in (column.each, column.over) if key is not None and not of_record(key)}
+        fixed = resolve(record, column.at)
+        for dims, value in _readings(column, record):
+            rest = free_dims(dims, fixed, (*spec.rows, *needed))
+            if rest is not None and needed <= rest.keys():
+                each = None if column.each is None else chosen.value(column.each, record, dims)
+                place = (0 if QUANTITY in spec.rows else index, each)
+                yield (chosen.key(spec.rows, record, dims, index), place), value
 
 
 def _diverged(spec: TableSpec, chosen: Shown) -> dict[tuple[Key, Place], int]:

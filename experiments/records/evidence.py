@@ -74,7 +74,7 @@ def decide(evidence: Evidence, delta: float | None = None) -> Decision:
     if reason := _undecidable(margins):
         return Decision("undecided", reason)
     low, high = interval = mean_interval(margins)
-    reason = f"mean margin {np.mean(margins):.4g}, {_text(interval)}"
+    reason = f"mean margin {np.mean(margins):.4g}, {interval_text(interval)}"
     if low > 0 or high < 0:
         return Decision("holds" if low > 0 else "fails", reason, interval)
     if delta is not None and -delta < low and high < delta:
@@ -98,7 +98,7 @@ def decide_within(values: Sequence[float], bounds: tuple[float, float], *, exact
         return Decision("undecided", reason)
     lower, upper = interval = mean_interval(values)
     outcome = "holds" if low <= lower and upper <= high else "fails" if upper < low or lower > high else "undecided"
-    return Decision(outcome, f"mean {np.mean(values):.4g}, {_text(interval)}; bounds {low:.4g} to {high:.4g}", interval)
+    return Decision(outcome, f"mean {np.mean(values):.4g}, {interval_text(interval)}; bounds {low:.4g} to {high:.4g}", interval)
 
 
 def decide_share(margins: Sequence[float], share: float) -> Decision:
@@ -109,15 +109,13 @@ def decide_share(margins: Sequence[float], share: float) -> Decision:
     ci = stats.binomtest(count, n).proportion_ci(CONFIDENCE, method="exact")
     low, high = interval = float(ci.low), float(ci.high)
     outcome = "holds" if low > share else "fails" if high < share else "undecided"
-    return Decision(outcome, f"{count} of {n} seeds, {_text(interval)} of the share, compared with {share:g}", interval)
+    return Decision(outcome, f"{count} of {n} seeds, {interval_text(interval)} of the share, compared with {share:g}", interval)
 
 
 def _exactly(against: Sequence[bool], how: str) -> Decision:
     """The decision where nothing is random: every case counts."""
     cases = f"{len(against)} case{'s' if len(against) != 1 else ''}"
-    if any(against):
-        return Decision("fails", f"exact: {how} in {sum(against)} of {cases}")
-    return Decision("holds", f"exact: {cases}")
+    return Decision("fails", f"{how} in {sum(against)} of {cases}") if any(against) else Decision("holds", cases)
 
 
 def _undecidable(values: Sequence[float]) -> str:
@@ -126,8 +124,9 @@ def _undecidable(values: Sequence[float]) -> str:
     return f"{len(values)} seed: an interval needs two or more" if len(values) < 2 else ""
 
 
-def _text(interval: tuple[float, float]) -> str:
-    return "95 % interval [{:.4g}, {:.4g}]".format(*interval)  # margins of perplexities and of shares differ by magnitudes
+def interval_text(interval: tuple[float, float]) -> str:
+    """An interval with as many digits as margins of perplexities and of shares need, which differ by magnitudes."""
+    return "95 % interval [{:.4g}, {:.4g}]".format(*interval)
 
 
 @dataclass(frozen=True)

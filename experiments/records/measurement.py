@@ -100,7 +100,8 @@ def value_of(record: Measured, quantity: str, **dims: Any) -> float | None:
     """
     resolved = resolve(record, dims)
     wanted = None if resolved is None else reading(quantity, **resolved)
-    return next((entry.value for entry in record.measurements if entry.reading == wanted), None)
+    entries = (entry for entry in record.measurements if entry.quantity == quantity)
+    return next((entry.value for entry in entries if entry.reading == wanted), None)
 
 
 def select(records: Iterable[Any], quantity: str, **dims: Any) -> Iterator[tuple[Any, float]]:

@@ -9,6 +9,10 @@ import numpy as np
 from leadline.experiments.records.measurement import Reading
 from leadline.experiments.records.record import Record, StoredRecord, created_at
 
+# The columns of the ledger, beside one for each published model.
+TRAINED_HERE, ON_ACCELERATOR = "trained here", "trained on an accelerator"
+LANGUAGE = ("text", "mixed")  # kinds of data of which all or half is text
+
 
 @dataclass(frozen=True)
 class Statistic:
@@ -82,18 +86,22 @@ def notes_of(records: Sequence[Record]) -> tuple[str, ...]:
     """The notes under a table: seeds and spread of what is trained, what diverged, held-out data, texts, provenance."""
     if not records:
         return ()
-    counts = {
-        name: {round(e.value) for r in records for e in r.measurements if e.quantity == name and e.value is not None}
-        for name in ("windows", "documents")
-    }
-    measured = " from ".join(f"{_span(numbers, '{:,}'.format)} {name}" for name, numbers in counts.items() if numbers)
+    trained = any(record.steps for record in records)
+    measured = measured_text(records)
     texts = {f"{r.data['source']}, {r.data['edition']}; {r.data['normalization']}" for r in records if "edition" in r.data}
     return (
-        *(_seeds_notes(records) if any(record.steps for record in records) else ()),
-        *([f"measured on {measured} that are held out"] if measured else []),
+        *(_seeds_notes(records) if trained else ()),
+        *([f"measured on {measured}{' that are held out' if trained else ''}"] if measured else []),
         *([f"texts: {' and '.join(sorted(texts))}"] if texts else []),
         *provenance(records),
     )
+
+
+def measured_text(records: Iterable[Record]) -> str:
+    """The text that records were measured on: `256 windows from 52 to 54 documents`; empty where they do not say."""
+    entries = [entry for record in records for entry in record.measurements if entry.value is not None]
+    counts = {name: {round(e.value or 0) for e in entries if e.quantity == name} for name in ("windows", "documents")}
+    return " from ".join(f"{_span(numbers, '{:,}'.format)} {name}" for name, numbers in counts.items() if numbers)
 
 
 def _seeds_notes(records: Sequence[Record]) -> Iterator[str]:
@@ -138,17 +146,45 @@ def count(number: float | int) -> str:
     return f"{number:.0f}"
 
 
+def published_model(record: Record) -> str:
+    """The name of the published model that was measured, which is `model` of its configuration; empty for all other records."""
+    model = record.config.get("model")
+    return model if isinstance(model, str) else ""
+
+
+def ledger_column(records: Sequence[Record]) -> str:
+    """The column of the ledger that records are shown in: where models were trained, or the name of a published one.
+
+    What is exact stands beside the models that were trained here.
+    """
+    names = {published_model(record) for record in records} - {""}
+    platforms = {record.device["platform"] for record in records if record.steps}
+    return " and ".join(sorted(names)) or (ON_ACCELERATOR if platforms and "cpu" not in platforms else TRAINED_HERE)
+
+
 def scale(records: Sequence[Record]) -> str:
-    """Parameters, layers, width, steps and tokens of trained records; `exact` for those that were computed."""
+    """What was measured: a kind of model with layers, width, parameters, steps and tokens; `exact` for what was computed."""
     trained = [record for record in records if record.steps > 0]
+    if names := sorted({published_model(record) for record in records} - {""}):
+        return f"{' and '.join(names)}, {parameters(records)}"
     if not trained:
         return "exact" if records else ""
     models = [model for record in trained if isinstance(model := record.config.get("model"), dict)]
     shapes = sorted({f"{model['layers']} layers of width {model['width']}" for model in models})
-    fields = ("parameters", "steps", "tokens")
-    return ", ".join(
-        [*shapes, *(f"{_span([getattr(record, field) for record in trained], count)} {field}" for field in fields)]
-    )
+    sizes = (f"{_span([getattr(record, field) for record in trained], count)} {field}" for field in ("steps", "tokens"))
+    return ", ".join([" and ".join(sorted(set(map(_kind, trained)))), *shapes, parameters(trained), *sizes])
+
+
+def parameters(records: Iterable[Record]) -> str:
+    """`116k to 124k parameters`."""
+    return f"{_span([record.parameters for record in records], count)} parameters"
+
+
+def _kind(record: Record) -> str:
+    """What a trained model is: of language, or of a task; and where it was trained, unless on a CPU."""
+    data, platform = record.config.get("data"), record.device["platform"]
+    language = isinstance(data, dict) and data.get("kind") in LANGUAGE
+    return ("small language model" if language else "toy task") + (f" on {platform}" if platform != "cpu" else "")
 
 
 def _span(values: Collection[Any], write: Callable[[Any], str]) -> str:

@@ -7,20 +7,29 @@ from typing import Any
 from leadline.experiments.records.json_file import file_sha256, sha256
 from leadline.experiments.records.record import Record
 
-FILES_AT = ("corpus", "texts", "ranks", "tokenizers")  # keys of settings whose texts name files
+FILES_AT = ("corpus", "texts", "ranks", "tokenizers", "published_in", "tokenizer.source")  # settings whose texts name files
 WORDS = ("stdlib", "embedded", "byte")  # what such a text may say instead
 ELSEWHERE = ("hub:", "tiktoken:")
 
 
-def portable(tree: Any) -> Any:
+def portable(tree: Any, table: str = "") -> Any:
     """Nested settings with every file that they name as `NAME sha256:DIGEST`, and all else as it is.
 
     A folder has one digest, of its files' names and contents. What is no longer there, or can be read only once, is its base
     name alone.
+
+    Args:
+        tree: the settings.
+        table: the key that they are at.
     """
     if isinstance(tree, Mapping):
-        return {key: _named(value) if key.split(".")[-1] in FILES_AT else portable(value) for key, value in tree.items()}
+        return {key: _named(value) if _names_files(table, key) else portable(value, key) for key, value in tree.items()}
     return [portable(value) for value in tree] if isinstance(tree, list | tuple) else tree
+
+
+def _names_files(table: str, key: str) -> bool:
+    *_, above, last = f".{table}.{key}".split(".")
+    return not {last, f"{above}.{last}"}.isdisjoint(FILES_AT)
 
 
 def portable_record(record: Record) -> Record:

@@ -18,11 +18,12 @@ from leadline.experiments.records.record import Device
 
 PACKAGES = ("leadline", "jax", "jaxlib", "flax", "optax", "numpy", "orbax-checkpoint")
 # Fields that no number depends on: what an arm is called and what is published of it; where it starts, which the digest of that
-# arm covers; how often a run is saved; and where a corpus lies, whose content the digest of the data covers.
+# arm covers; how often a run is saved; and where a corpus and a tokenizer lie, whose content the digest of the data covers.
 WITHOUT_EFFECT: Mapping[str, Collection[str]] = {
     "": ("name", "label", "published", "start"),
     "train": ("checkpoint_every",),
     "data": ("corpus", "hub_documents"),
+    "data.tokenizer": ("source",),
 }
 # To be raised when the same configuration gives other numbers than before, as after a change of a default.
 NUMBERS = 2
@@ -64,7 +65,9 @@ def arm_digest(config: Frozen, data_digest: str | None, start: str | None = None
     """
     settings = differing(config)
     for section, names in WITHOUT_EFFECT.items():
-        table = settings.get(section) if section else settings
+        table: Any = settings
+        for key in filter(None, section.split(".")):
+            table = table.get(key) if isinstance(table, dict) else None
         if isinstance(table, dict):
             for name in names:
                 table.pop(name, None)

@@ -55,6 +55,8 @@ QUANTITIES = table(
         Quantity("bits_per_byte", "bits", "cross-entropy of held-out text per byte of it"),
         Quantity("perplexity", "1", "exp of the mean loss; token-weighted unless `protocol` says otherwise", digits=2),
         array("loss_by_position", "nats", "mean loss in half-octave bins of positions", axes=("position_bin",)),
+        array("window_loss", "nats", "mean loss of the targets of each window", axes=("window",)),
+        array("window_document", "documents", "number of the document of each window's first target", axes=("window",)),
         array("position_edges", "tokens", "edges of the bins of positions", axes=("edge",)),
         Quantity("bigram_loss", "nats", "loss on targets drawn from the bigram", "bigram loss (nats)", "guo2024", digits=4),
         Quantity("bigram_excess", "nats", "bigram loss less the entropy of the bigram", "excess bigram loss (nats)", "guo2024"),
@@ -92,6 +94,13 @@ QUANTITIES = table(
         per_head("key_dims", "dimensions", "directions that hold 95 % of the other keys' squared length", digits=1),
         Quantity("dormant_share", "share", "share of heads that give the first token more than ε", source="guo2024"),
         Quantity("active_dormant_share", "share", "share of heads dormant in one of two domains only", source="guo2024"),
+        array(
+            "received_by_position",
+            "share",
+            "attention of a key's queries to it, mean over heads, in half-octave bins of keys",
+            source="gu2025",
+            axes=("layer", "position_bin"),
+        ),
         array("attention_map", "probability", "attention of one held-out sequence", axes=(*HEADS, "query", "key")),
         # Activations, gates, depth.
         peak(
@@ -109,6 +118,8 @@ QUANTITIES = table(
             source="sun2024",
             axes=("layer", "rank"),
         ),
+        array("massive_channels", "channels", "channels of the largest activations", axes=("window", "layer", "rank")),
+        array("massive_positions", "tokens", "positions of the largest activations", axes=("window", "layer", "rank")),
         per_layer("kurtosis", "ratio", "kurtosis of the residual stream behind a layer", digits=1),
         per_layer("early_divergence", "nats", "KL from the final distribution to the one decoded behind a layer"),
         per_layer("gradient_norm", "nats", "norm of the gradient of the loss by a layer's weights"),

@@ -1,8 +1,8 @@
 """The verdict on a claim: its arms are found by their configuration, its preconditions checked and its values compared."""
 
 import importlib
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -10,7 +10,15 @@ from leadline.experiments.config.claim import Claim, Needs
 from leadline.experiments.config.study import Study
 from leadline.experiments.records.arms import RecordedArm, combinations, recorded_arms
 from leadline.experiments.records.evidence import Choice, Decision, Evidence, Outcome, decide, related, stated, term_values
-from leadline.experiments.records.over_seeds import count, scale
+from leadline.experiments.records.over_seeds import (
+    TRAINED_HERE,
+    count,
+    ledger_column,
+    measured_text,
+    parameters,
+    published_model,
+    scale,
+)
 from leadline.experiments.records.record import Record
 from leadline.experiments.runtime.errors import UserError
 
@@ -32,8 +40,10 @@ class Verdict:
     reason: str  # why it is that
     n: int  # seeds, or cases of an exact claim
     interval: tuple[float, float] | None  # the 95 % interval that the outcome rests on
-    scale: str  # parameters, steps and tokens of the arms that were compared
+    scale: str  # what was compared: toy tasks, small language models or a published one; its parameters, steps and tokens
     arms: tuple[str, ...] = ()  # that were compared, as the study names them
+    column: str = TRAINED_HERE  # of the ledger: models trained here, on an accelerator, or the name of a published model
+    windows: str = ""  # and documents that the compared records were measured on; empty where they do not say
 
     @property
     def own(self) -> bool:
@@ -59,30 +69,42 @@ def judge(claim: Claim, study: Study, arms: Sequence[RecordedArm]) -> Verdict:
     compared = list({id(arm): arm for choice in choices for arm in choice.values()}.values())
     missing = (_missing(claim, study, choices, matching) if arms else "no records") or _too_small(claim, study.needs, choices)
     measured, n, decision = "", 0, Decision("not measured", missing)
+    exact = study.exact is not None
     if not missing and (unmet := _unmet(claim, choices)) is not None:
         measured, n, decision = unmet
     elif not missing and claim.function is None:
-        measured, n, decision = related(claim, choices, exact=study.exact is not None)
+        measured, n, decision = related(claim, choices, exact=exact)
     elif not missing:
-        measured, n, decision = _computed(claim, [record for arm in matching[claim.arms] for record in arm.members])
+        measured, n, decision = _computed(claim, [record for arm in matching[claim.arms] for record in arm.members], exact)
     if not n:
         compared = []
-    notes = [decision.reason]
-    if lost := sum(record.status == "diverged" for arm in compared for record in arm.members):
-        notes.append(f"{lost} seed{'s' if lost != 1 else ''} diverged and {'are' if lost != 1 else 'is'} left out")
-    if decision.outcome in ("fails", "equivalent", "undecided") and claim.shown_at:
-        notes.append(f"it was shown at {claim.shown_at}")
+    records = [record for arm in compared for record in arm.records]
     return Verdict(
         **claim.model_dump(include={"id", "statement", "source", "where", "published"}),
         study=study.study,
         measured=measured,
         outcome=decision.outcome,
-        reason="; ".join(notes),
+        reason="; ".join(_notes(claim, decision, compared, exact=exact)),
         n=n,
         interval=decision.interval,
-        scale=scale([record for arm in compared for record in arm.records]),
+        scale=scale(records),
         arms=tuple(sorted({record.arm for arm in compared for record in arm.members})),
+        column=ledger_column(records or [record for arm in arms for record in arm.members]),
+        windows=measured_text(records),
     )
+
+
+def _notes(claim: Claim, decision: Decision, compared: Sequence[RecordedArm], *, exact: bool) -> Iterator[str]:
+    """Why an outcome is what it is, which seeds diverged, and at which scale the statement was shown."""
+    records = [record for arm in compared for record in arm.records]
+    decided = decision.outcome in ("holds", "fails")
+    basis = "one model, no interval" if any(map(published_model, records)) else "exact"
+    yield f"{basis}: {decision.reason}" if exact and decided else decision.reason
+    if lost := sum(record.status == "diverged" for arm in compared for record in arm.members):
+        yield f"{lost} seed{'s' if lost != 1 else ''} diverged and {'are' if lost != 1 else 'is'} left out"
+    if decision.outcome in ("fails", "equivalent", "undecided") and claim.shown_at:
+        models = [record for record in records if record.parameters]
+        yield f"{f'not shown at {parameters(models)}; ' if models else ''}it was shown at {claim.shown_at}"
 
 
 def _missing(claim: Claim, study: Study, choices: Sequence[Choice], matching: Mapping[str, Sequence[RecordedArm]]) -> str:
@@ -122,17 +144,18 @@ def _unmet(claim: Claim, choices: Sequence[Choice]) -> tuple[str, int, Decision]
             median, above = float(np.median(values)), condition.relation == "above"
             if not (median > condition.value if above else median < condition.value):
                 sign = ">" if above else "<"
-                reason = f"{condition.reason}: the median over seeds is not {sign} {condition.value:g}"
+                figure = "the median over seeds" if len(values) > 1 else "the figure"
+                reason = f"{condition.reason}: {figure} is not {sign} {condition.value:g}"
                 return text, len(values), Decision("not testable here", reason)
     return None
 
 
-def _computed(claim: Claim, records: Sequence[Record]) -> tuple[str, int, Decision]:
-    """What the function of a claim says of the records."""
+def _computed(claim: Claim, records: Sequence[Record], exact: bool) -> tuple[str, int, Decision]:
+    """What the function of a claim says of the records; where these are `exact`, so is that."""
     evidence = predicate(claim.function or "")(records)
     if evidence is None or not (evidence.margins or evidence.unmet):
         return "", 0, Decision("not measured", "the records lack what is compared")
-    return evidence.measured, len(evidence.margins), decide(evidence, claim.delta)
+    return evidence.measured, len(evidence.margins), decide(replace(evidence, exact=exact or evidence.exact), claim.delta)
 
 
 def predicate(name: str) -> Predicate:

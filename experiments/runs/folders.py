@@ -8,6 +8,8 @@ from leadline.experiments.runtime.errors import UserError
 
 # Runs that an error lists.
 LISTED = 20
+# Levels of RESULTS/STUDY/ARM-HASH/sSEED.
+LEVELS = 4
 
 
 def run_folder(folder: Path, arm: str | None = None, seed: int | None = None) -> Path:
@@ -23,8 +25,7 @@ def run_folder(folder: Path, arm: str | None = None, seed: int | None = None) ->
     """
     if not folder.is_dir():
         raise UserError(f"{folder}: there is no such folder; leadline run makes results/STUDY/ARM-HASH/sSEED")
-    runs = sorted(path.parent for depth in range(4) for path in folder.glob("*/" * depth + RECORD))
-    if not runs:
+    if not (runs := runs_below(folder)):
         raise UserError(
             f"{folder}: no trained run is in it; of packed records, which have no weights, leadline.records makes a table"
         )
@@ -37,6 +38,11 @@ def run_folder(folder: Path, arm: str | None = None, seed: int | None = None) ->
     more = f"\n  and {len(matching or runs) - LISTED} more" if len(matching or runs) > LISTED else ""
     of = f" of {wanted}" if wanted else ""
     raise UserError(f"{folder}: it holds {problem}{of}; name one by its folder, or by arm and seed:{listed}{more}")
+
+
+def runs_below(folder: Path) -> list[Path]:
+    """The folders of runs, the folder itself or below it."""
+    return sorted(path.parent for depth in range(LEVELS) for path in folder.glob("*/" * depth + RECORD))
 
 
 def _is_of(run: Path, arm: str | None, seed: int | None) -> bool:

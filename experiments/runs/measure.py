@@ -20,7 +20,7 @@ from leadline.experiments.runs.folders import cache_of, run_folder
 from leadline.experiments.runs.stored import heading, quantity_of
 from leadline.experiments.runtime.errors import UserError
 from leadline.experiments.runtime.progress import Progress, Work
-from leadline.experiments.training.generation import Saved, open_saved
+from leadline.experiments.training.saved import Saved, open_saved
 from leadline.model.decoder import Decoder
 from leadline.model.positions.tables import PositionTables
 

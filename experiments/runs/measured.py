@@ -1,10 +1,11 @@
 """A trained model, asked for its logits, sinks and attention on some texts: arrays on the host.
 
-The weights are put on the device for each call, and a program is compiled for each shape of ids.
+The weights of a run are put on the device for each call, and a program is compiled for each shape of ids.
 """
 
+from collections.abc import Callable, Sequence
 from functools import partial
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -19,11 +20,13 @@ from leadline.experiments.measure.layers import layer_statistics, sink_statistic
 from leadline.experiments.measure.trained import attention_maps
 from leadline.experiments.records.measurement import reading
 from leadline.experiments.runtime.errors import UserError
-from leadline.experiments.training.generation import Saved
+from leadline.experiments.training.saved import TrainedModel
 from leadline.model.block import LayerTrace
 from leadline.model.decoder import Decoder, DecoderConfig, apply_decoder
 from leadline.model.mesh import make_mesh
 from leadline.model.positions.tables import PositionTables
+
+Ids = Sequence[int] | Sequence[Sequence[int]] | Int[np.ndarray | Array, "..."]
 
 
 class Sinks(NamedTuple):
@@ -38,42 +41,61 @@ class Sinks(NamedTuple):
     residual_norm_ratio: Float[np.ndarray, " L"] | None
 
 
-def logits_of(saved: Saved, texts: Int[np.ndarray, "B T"]) -> Float[np.ndarray, "B T V"]:
-    """The logits of the token behind each token.
+def texts_of(trained: TrainedModel, ids: Ids) -> Int[np.ndarray, "B T"]:
+    """Ids [T] of one text or [B, T] of several as those of several. UserError for ids that the model does not know."""
+    array, known = np.asarray(ids), trained.cfg.vocabulary
+    if array.ndim not in (1, 2) or not array.size or not np.issubdtype(array.dtype, np.integer):
+        raise UserError(f"ids are integers [T] or [B, T], not {array.dtype} {list(array.shape)}; `encode` gives some")
+    if array.min() < 0 or array.max() >= known:
+        raise UserError(f"ids {array.min()} to {array.max()}: this model knows 0 to {known - 1}")
+    return np.atleast_2d(array).astype(np.int32)
+
+
+def applied(
+    trained: TrainedModel, texts: Int[np.ndarray, "B T"], measure: Callable[[LayerTrace], Any] | None = None
+) -> tuple[Float[np.ndarray, "B T V"], Any]:
+    """The logits of the token behind each token, and what `measure` returns of each layer, stacked.
 
     Raises:
         UserError: for texts that are longer than the positions of the model.
     """
     with jax.set_mesh(make_mesh()):
-        return np.asarray(_logits(*_on_device(saved, texts), cfg=saved.cfg))
+        return jax.device_get(_applied(*_on_device(trained, texts), cfg=trained.cfg, measure=measure))
 
 
-def sinks_of(saved: Saved, texts: Int[np.ndarray, "B T"], token: int, epsilon: float) -> Sinks:
-    """Attention sinks on these texts: Sink_k^ε and its like. Raises as `logits_of`, and for a token behind the texts."""
+def sinks_of(trained: TrainedModel, texts: Int[np.ndarray, "B T"], token: int, epsilon: float) -> Sinks:
+    """Attention sinks on these texts: Sink_k^ε and its like. Raises as `applied`, and for a token behind the texts."""
     sink = validated(SinkRate, {"token": token, "epsilon": epsilon, "length": texts.shape[1]}, "sinks")
     with jax.set_mesh(make_mesh()):
-        statistics = jax.device_get(_sinks(*_on_device(saved, texts), cfg=saved.cfg, sink=sink))
+        statistics = jax.device_get(_sinks(*_on_device(trained, texts), cfg=trained.cfg, sink=sink))
     return Sinks(**{name: statistics.get(reading(name)) for name in Sinks._fields})
 
 
-def maps_of(saved: Saved, texts: Int[np.ndarray, "1 T"]) -> Float[np.ndarray, "L N T T"]:
-    """The attention of query i to key j of one text. Raises as `logits_of`, and for a model whose attention has no map."""
+def maps_of(trained: TrainedModel, texts: Int[np.ndarray, "1 T"]) -> Float[np.ndarray, "L N T T"]:
+    """The attention of query i to key j of one text. Raises as `applied`, and for a model whose attention has no map."""
     with jax.set_mesh(make_mesh()):
-        maps = jax.device_get(_maps(*_on_device(saved, texts), cfg=saved.cfg))
+        maps = jax.device_get(_maps(*_on_device(trained, texts), cfg=trained.cfg))
     if not maps:
         raise UserError("every query of this model rotates all keys anew, so that attention has no map")
     return maps[reading("attention_map")]
 
 
-def _on_device(saved: Saved, texts: Int[np.ndarray, "B T"]) -> tuple[Decoder, Int[Array, "B T"], PositionTables]:
+def _on_device(trained: TrainedModel, texts: Int[np.ndarray, "B T"]) -> tuple[Decoder, Int[Array, "B T"], PositionTables]:
     """Weights, ids and the tables of texts of that length."""
-    rows = tables(saved.arm.model, saved.arm.original_length, texts.shape[1])
-    return jax.tree.map(jnp.asarray, saved.params), jnp.asarray(texts), rows
+    rows = tables(trained.model, trained.original_length, texts.shape[1])
+    return jax.tree.map(jnp.asarray, trained.params), jnp.asarray(texts), rows
 
 
-@partial(jax.jit, static_argnames="cfg")
-def _logits(params: Decoder, ids: Int[Array, "B T"], tables: PositionTables, *, cfg: DecoderConfig) -> Float[Array, "B T V"]:
-    return apply_decoder(params, ids, tables, cfg)[0]
+@partial(jax.jit, static_argnames=("cfg", "measure"))
+def _applied(
+    params: Decoder,
+    ids: Int[Array, "B T"],
+    tables: PositionTables,
+    *,
+    cfg: DecoderConfig,
+    measure: Callable[[LayerTrace], Any] | None,
+) -> tuple[Float[Array, "B T V"], Any]:
+    return apply_decoder(params, ids, tables, cfg, measure=measure)
 
 
 @partial(jax.jit, static_argnames=("cfg", "sink"))

@@ -1,4 +1,4 @@
-"""A trained run, opened by its folder: its model is asked for logits, sinks, attention and text, its record for the rest.
+"""A trained run, opened by its folder: a model and its record.
 
 Whatever is measured here is measured by the functions that measure studies (leadline.experiments.measure).
 """
@@ -8,34 +8,28 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
-from jaxtyping import Array, Float, Int
+from jaxtyping import Int
 
 from leadline.experiments.records.measurement import Reading, value_of
 from leadline.experiments.records.record import Record, StoredRecord
 from leadline.experiments.records.store import read_stored
 from leadline.experiments.runs.folders import cache_of, run_folder
 from leadline.experiments.runs.held_out import held_out_ids
-from leadline.experiments.runs.measured import Sinks, logits_of, maps_of, sinks_of
+from leadline.experiments.runs.model import Model
 from leadline.experiments.runtime.errors import UserError
-from leadline.experiments.training.generation import Request, Saved, generated, open_saved, prompt_ids
-from leadline.model.generate import Policy
-from leadline.tokenization.tokenizer import Tokenizer
+from leadline.experiments.training.saved import Saved, open_saved
 
-Ids = Sequence[int] | Sequence[Sequence[int]] | Int[np.ndarray | Array, "..."]
 # What `repr` shows of a record, as far as it has them.
 KEY_FIGURES = ("loss", "bits_per_byte", "accuracy", "recall_accuracy", "sink_rate", "first_token_mass", "bos_mass")
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Run:
-    """A trained run, of text or of a task. `leadline.open` makes one.
-
-    Ids are [T] for one text or [B, T] for several of one length, from 0 to below `vocabulary_size`. Arrays come back as NumPy
-    arrays on the host; layers and heads count from 0, as their axes do. A program is compiled for each shape of ids.
+class Run(Model):
+    """A trained run, of text or of a task: a `Model` with its record. `leadline.open` makes one.
 
     Attributes:
+        saved: the arm, the model and its weights on the host, the last step.
         folder: `results/STUDY/ARM-HASH/sSEED`.
-        saved: the configuration of the arm, the structure of the model, its weights on the host.
         stored: the record and what lies beside it.
 
     Examples:
@@ -43,7 +37,7 @@ class Run:
         >>> ids = run.held_out()[:, :-1]
         >>> run.logits(ids).shape == (*ids.shape, run.vocabulary_size)
         True
-        >>> run.sinks(ids).first_token_mass.shape == (run.saved.cfg.layers, run.saved.cfg.block.heads)
+        >>> run.sinks(ids).first_token_mass.shape == (run.structure.layers, run.structure.block.heads)
         True
         >>> float(run.attention_map(ids[0], layer=0, head=0)[0, 0])  # the first token sees itself alone
         1.0
@@ -51,32 +45,14 @@ class Run:
         ['activation_ratio', 'backcopy_loss']
     """
 
-    folder: Path
     saved: Saved
+    folder: Path
     stored: StoredRecord
 
     @property
     def record(self) -> Record:
         """The record of the run: configuration, provenance, measurements with units."""
         return self.stored.record
-
-    @property
-    def vocabulary_size(self) -> int:
-        """V, ids that the model knows; some of them may stand for no text."""
-        return self.saved.cfg.vocabulary
-
-    @property
-    def tokenizer(self) -> Tokenizer | None:
-        """The tokenizer of a model of text; None for a task of ids."""
-        return self.saved.tokenizer
-
-    def encode(self, text: str) -> Int[np.ndarray, " T"]:
-        """The ids of a text, behind BOS where the model was trained with one.
-
-        Raises:
-            UserError: for a model of a task, an empty text, and characters that the tokenizer does not know.
-        """
-        return prompt_ids(self.saved, text)
 
     def held_out(self, corpus: Sequence[str | Path] | None = None) -> Int[np.ndarray, "W T_and_1"]:
         """The held-out sequences that the curves of the run are measured on: inputs [:, :-1], targets [:, 1:].
@@ -92,71 +68,6 @@ class Run:
         """
         digest = self.record.data["digest"]
         return held_out_ids(self.saved.arm, digest, cache_of(self.folder), corpus)  # pyright: ignore[reportArgumentType]  # JSON of a text
-
-    def logits(self, ids: Ids) -> Float[np.ndarray, "*B T V"]:
-        """The logits of the token behind each token, [T, V] or [B, T, V]. The loss is that of log_softmax(logits)[target].
-
-        Raises:
-            UserError: for ids that the model does not know, and texts that are longer than its positions.
-        """
-        return logits_of(self.saved, self._texts(ids)).reshape(*np.shape(ids), -1)
-
-    def sinks(self, ids: Ids, *, token: int = 1, epsilon: float = 0.3) -> Sinks:
-        """Attention sinks of every layer and head on these texts.
-
-        Args:
-            ids: [T] or [B, T].
-            token: k of the sink rate, from 1.
-            epsilon: ε of the sink rate.
-
-        Raises:
-            UserError: as `logits`, and for a token that is not in the texts, or an ε that is not between 0 and 1.
-        """
-        return sinks_of(self.saved, self._texts(ids), token, epsilon)
-
-    def attention_map(self, ids: Ids, layer: int, head: int) -> Float[np.ndarray, "T T"]:
-        """The attention of query i (row) to key j (column) in one head, on one text; the sink logit has the rest of a row.
-
-        Raises:
-            UserError: as `logits`, for several texts, for a layer or a head that is not there, and for a model whose queries
-                each rotate all keys by a table of their own.
-        """
-        texts, cfg = self._texts(ids), self.saved.cfg
-        if len(texts) > 1:
-            raise UserError(f"attention_map is of one text, ids [T], not of {len(texts)}: ids[0] is the first")
-        if not (0 <= layer < cfg.layers and 0 <= head < cfg.block.heads):
-            raise UserError(
-                f"layer {layer}, head {head}: there are layers 0 to {cfg.layers - 1}, heads 0 to {cfg.block.heads - 1}"
-            )
-        return maps_of(self.saved, texts)[layer, head]
-
-    def generate(
-        self,
-        prompt: str,
-        tokens: int = 64,
-        *,
-        temperature: float = 1.0,
-        top_k: int | None = None,
-        top_p: float = 1.0,
-        seed: int = 0,
-        policy: Policy = Policy(),
-    ) -> str:
-        """The text that follows a prompt, at most `tokens` tokens of it, to the end of a document.
-
-        Args:
-            prompt: the text to go on from.
-            tokens: greatest number of tokens.
-            temperature: of the softmax; 0 takes the likeliest token.
-            top_k: draws from the k likeliest tokens; None is all.
-            top_p: draws from the fewest tokens whose probabilities sum to p.
-            seed: of what is drawn.
-            policy: what the model remembers, as in `leadline.Policy(window=64, initial_tokens=4)`.
-
-        Raises:
-            UserError: for a model of a task, and for a prompt, a policy or a way of sampling that cannot be.
-        """
-        request = Request(prompt, tokens, temperature, top_k, top_p, seed, policy)
-        return "".join(piece.text for piece in generated(self.saved, request))
 
     def curves(self) -> dict[str, np.ndarray]:
         """What was measured during training, by quantity: arrays of one number a point, and `step` [P].
@@ -182,16 +93,6 @@ class Run:
             f"  folder    {self.folder}"
         )
 
-    def _texts(self, ids: Ids) -> Int[np.ndarray, "B T"]:
-        array, known = np.asarray(ids), self.vocabulary_size
-        if array.ndim not in (1, 2) or not array.size or not np.issubdtype(array.dtype, np.integer):
-            raise UserError(
-                f"ids are integers [T] or [B, T], not {array.dtype} {list(array.shape)}; run.encode(text) gives some"
-            )
-        if array.min() < 0 or array.max() >= known:
-            raise UserError(f"ids {array.min()} to {array.max()}: this model knows 0 to {known - 1}")
-        return np.atleast_2d(array).astype(np.int32)
-
 
 def open_run(folder: str | Path, *, arm: str | None = None, seed: int | None = None) -> Run:
     """Opens a trained run, of text or of a task.
@@ -209,7 +110,7 @@ def open_run(folder: str | Path, *, arm: str | None = None, seed: int | None = N
     stored = read_stored(path)
     if not stored.record.steps and stored.record.status == "finished":
         raise UserError(f"{path}: {stored.record.study} is computed and trains nothing; leadline.records has its numbers")
-    return Run(path, open_saved(path), stored)
+    return Run(open_saved(path), path, stored)
 
 
 def _named(key: Reading) -> str:

@@ -8,10 +8,8 @@ from leadline.experiments.records.measurement import Reading
 from leadline.experiments.records.quantities import QUANTITIES, Quantity
 from leadline.experiments.records.record import StoredRecord
 from leadline.experiments.records.store import read_records, record_folder
+from leadline.experiments.runs.folders import LEVELS
 from leadline.experiments.runtime.errors import UserError
-
-# Levels of RESULTS/STUDY/ARM-HASH/sSEED.
-LEVELS = 4
 
 
 def folder_of(results: Path, stored: StoredRecord) -> Path:

@@ -6,6 +6,7 @@ run under `vmap`; on a CPU they run one after the other with a core each, becaus
 
 import math
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 import jax
@@ -17,6 +18,8 @@ from jax.sharding import PartitionSpec as P
 from leadline.model.mesh import make_mesh
 
 Tree = Any
+# Hears how many jobs are done, of how many. It may raise to end the work.
+Tell = Callable[[int, int], None]
 # Trained models on one device at once (`in_rounds`).
 JOBS_A_DEVICE = 8
 
@@ -82,6 +85,10 @@ def unstack(tree: Tree, members: int) -> list[Tree]:
     return [jax.tree.map(lambda leaf, i=i: leaf[i, ...], host) for i in range(members)]
 
 
+def silent(done: int, total: int) -> None:
+    """A `Tell` that says nothing."""
+
+
 def in_rounds(
     name: str,
     job: Callable[[Tree, Tree, Tree], Tree],
@@ -90,13 +97,20 @@ def in_rounds(
     programs: list[str],
     *divided: int,
     text: int = 1,
+    tell: Tell = silent,
 ) -> list[Tree]:
     """What `job(weights, values, shared)` gives for each (weights, values), on the host; all go through one program.
 
     They come in rounds of equal size, at most JOBS_A_DEVICE on a device, so that a long list needs no more memory than a short
-    one. `divided` and `text` are those of `ensemble_mesh`.
+    one. Jobs that all have the same weights, one and the same tree, come one at a time, and share them instead of copies.
+    `divided` and `text` are those of `ensemble_mesh`; `tell` hears of jobs done after each round.
     """
     size = math.ceil(len(jobs) / math.ceil(len(jobs) / (JOBS_A_DEVICE * len(jax.devices()))))
+    if len({id(weights) for weights, _ in jobs}) == 1:
+        size, shared, jobs = 1, (jobs[0][0], shared), [((), values) for _, values in jobs]
+        function = partial(_of_shared, job)
+    else:
+        function = job
     mesh = ensemble_mesh(size, *divided, text=text)
     results, program = [], None
     with jax.set_mesh(mesh):
@@ -105,6 +119,12 @@ def in_rounds(
             in_round = jobs[start : start + size]
             filled = [*in_round, *[in_round[-1]] * (size - len(in_round))]
             weights, values = stack(filled, mesh)
-            program = program or compiled(name, over_arms(job), programs, weights, values, everywhere)
+            program = program or compiled(name, over_arms(function), programs, weights, values, everywhere)
             results += unstack(program(weights, values, everywhere), len(in_round))
+            tell(len(results), len(jobs))
     return results
+
+
+def _of_shared(job: Callable[[Tree, Tree, Tree], Tree], _: tuple[()], values: Tree, shared: tuple[Tree, Tree]) -> Tree:
+    """`job` of the weights that all jobs share."""
+    return job(shared[0], values, shared[1])

@@ -12,6 +12,7 @@ import numpy as np
 
 from leadline.experiments.config.load import arms_of, load_studies, together
 from leadline.experiments.config.study import Arm, Study
+from leadline.experiments.data.source import with_vocabulary
 from leadline.experiments.measure.exact.job import Computed, Job
 from leadline.experiments.measure.exact.registry import jobs_of
 from leadline.experiments.publish.contents import compiled
@@ -62,12 +63,19 @@ def planned(config: Path, words: Sequence[str]) -> list[tuple[Study, list[Arm]]]
     UserError for whatever the files or the words say that cannot be run.
     """
     studies = load_studies(config, words)
-    arms = together(arms_of, [(study, config) for study in studies if study.exact is None])
+    arms = together(_arms, [(study, config) for study in studies if study.exact is None])
     together(check_starts, [(of_study,) for of_study in arms])
     trained = iter(arms)
     plan = [(study, [] if study.exact is not None else next(trained)) for study in studies]
     together(check_quantities, plan)
     return plan
+
+
+def _arms(study: Study, path: Path) -> list[Arm]:
+    """The arms of a study, each with the size of its vocabulary."""
+    arms = arms_of(study, path)
+    sized = {data: with_vocabulary(data) for data in dict.fromkeys(arm.data for arm in arms)}
+    return [arm.model_copy(update={"data": sized[arm.data]}) for arm in arms]
 
 
 def run(plan: Plan, results: Path, progress: Progress, show: Callable[[str], None], command: str = "") -> Ran:
@@ -221,7 +229,7 @@ def _record(study: str, job: Job, digest: str, computed: Computed, seconds: floa
         tokens=0,
         seconds=seconds,
         flops=0,
-        parameters=0,
+        parameters=computed.parameters,
         measurements=tuple(measurements_of(computed.point)),
         created=now(),
         **origin,

@@ -1,6 +1,6 @@
 """Synthetic records for tests: invented numbers in the form that studies write. Nothing here was measured."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -130,6 +130,26 @@ def write_records(results: Path, *records: Stored) -> None:
         record = stored.record
         folder = record_folder(results, record.study, record.arm, record.arm_hash, record.seed)
         write_record(folder, record, stored.curve(), stored.arrays())
+
+
+PUBLISHED_MODEL = "SmolLM2-135M"
+
+
+def published_study(claims: Sequence[Mapping[str, Any]]) -> Study:
+    """A study of one published model, whose arms `sinks` and `streaming` its selectors find by their kind."""
+    exact = {"kind": "precision", "lengths": [1]}  # any: nothing of it is computed
+    selectors = {kind: {"kind": kind} for kind in ("sinks", "streaming")}
+    return Study.model_validate({"study": "published", "exact": exact, "selectors": selectors, "claims": claims})
+
+
+def of_published_model(arm: str, *measurements: Measurement) -> Stored:
+    """The record of an arm of that study, measured on 100 windows from 34 documents."""
+    counts = (measured("windows", 100), measured("documents", 34))
+    settings = {"kind": arm, "model": PUBLISHED_MODEL, "source": "package:synthetic"}
+    sizes = {"steps": 0, "tokens": 0, "flops": 0, "parameters": 134_515_008}
+    digest = f"{len(arm):012x}"
+    numbers = (*measurements, *counts)
+    return Stored(made(study="published", arm=arm, arm_hash=digest, config=settings, measurements=numbers, **sizes))
 
 
 def bits(arrays: Mapping[Any, np.ndarray]) -> dict[Any, object]:

@@ -18,6 +18,7 @@ class Computed:
     point: Point
     # What the record says of the data: name, digest and what else is known.
     data: Mapping[str, object] = field(default_factory=lambda: {"name": "none"})
+    parameters: int = 0  # weights of the model that was measured, if there was one
 
 
 @dataclass(frozen=True)

@@ -2,8 +2,8 @@
 
 from typing import Any
 
-from leadline.experiments.config.exact import BaseBound, Exact, Multilingual, Precision, Tokens
-from leadline.experiments.measure.exact import base_bound, precision, tokens, training
+from leadline.experiments.config.exact import BaseBound, Exact, Multilingual, Precision, PublishedStudy, Tokens
+from leadline.experiments.measure.exact import base_bound, precision, published, tokens, training
 from leadline.experiments.measure.exact.job import Job
 
 
@@ -13,5 +13,11 @@ def jobs_of(exact: Exact) -> list[Job]:
     Raises:
         UserError: for texts or tokenizers that cannot be read.
     """
-    tables: dict[type, Any] = {BaseBound: base_bound, Precision: precision, Tokens: tokens, Multilingual: training}
+    tables: dict[type, Any] = {
+        BaseBound: base_bound,
+        Precision: precision,
+        Tokens: tokens,
+        Multilingual: training,
+        PublishedStudy: published,
+    }
     return tables[type(exact)].jobs(exact)

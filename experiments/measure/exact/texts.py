@@ -119,3 +119,21 @@ def premium_point(costs: Mapping[str, Cost], reference: str) -> Point:
     for language, premium in premiums.items():
         point |= scalars({"tokens": costs[language].tokens, "relative_tokens": premium}, language=language)
     return point
+
+
+def language_point(costs: Mapping[str, Cost], reference: str, window: int) -> Point:
+    """`premium_point`, and of each language the sizes of its tokens, the share that is UNK, and what a window holds.
+
+    Args:
+        costs: of each text, by language.
+        reference: the language that the others are compared with.
+        window: tokens of a context.
+    """
+    point = premium_point(costs, reference)
+    for language, premium in relative(costs, reference).items():
+        text = costs[language]
+        sizes = {"bytes_per_token": text.bytes_per_token, "characters_per_token": text.characters_per_token}
+        # So many of the reference's tokens have the content of a full window in a language of this premium.
+        context = {"effective_context": window / premium}
+        point |= scalars(sizes | context | {"unknown_share": text.unknown / text.tokens}, language=language)
+    return point

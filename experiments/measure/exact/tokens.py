@@ -14,9 +14,10 @@ from leadline.experiments.data.text.corpus import stdlib_documents
 from leadline.experiments.data.text.parallel import described
 from leadline.experiments.data.text.tokenizers import open_tokenizer
 from leadline.experiments.measure.exact.job import Computed, Job, independent
-from leadline.experiments.measure.exact.texts import LANGUAGES, costs, premium_point, relative, texts_of
+from leadline.experiments.measure.exact.texts import LANGUAGES, costs, language_point, relative, texts_of
 from leadline.experiments.measure.exact.training import wordpiece_jobs
 from leadline.experiments.records.measurement import Point, reading, scalars
+from leadline.tokenization.formats.published import FILE
 from leadline.tokenization.formats.tiktoken import RankTokenizer, rank_ids
 from leadline.tokenization.pretokenization import pretokenize
 from leadline.tokenization.tokenizer import Tokenizer
@@ -51,7 +52,9 @@ def jobs(exact: Tokens) -> list[Job]:
     texts = texts_of(exact.texts, exact.reference)
     ranks = None if exact.ranks is None else Path(exact.ranks)
     digest, planned = described(texts)["digest"], []
-    for name, spec in exact.tokenizers.items():
+    folder = exact.published_in
+    published = {} if folder is None else {name: str(Path(folder) / name / FILE) for name in exact.published}
+    for name, spec in (exact.tokenizers | published).items():
         tokenizer = open_tokenizer(spec, ranks)
         settings = TokensSettings(
             tokenizer=tokenizer.digest(),
@@ -65,13 +68,8 @@ def jobs(exact: Tokens) -> list[Job]:
 
 def _counted(tokenizer: Tokenizer, texts: Mapping[str, str], settings: TokensSettings) -> Computed:
     by_language = costs(tokenizer, texts)
-    point = premium_point(by_language, settings.reference) | scalars({"vocabulary_size": tokenizer.vocabulary_size})
-    for language, premium in relative(by_language, settings.reference).items():
-        text = by_language[language]
-        sizes = {"bytes_per_token": text.bytes_per_token, "characters_per_token": text.characters_per_token}
-        # So many of the reference's tokens have the content of a full window in a language of this premium.
-        context = {"effective_context": settings.window / premium}
-        point |= scalars(sizes | context | {"unknown_share": text.unknown / text.tokens}, language=language)
+    point = language_point(by_language, settings.reference, settings.window)
+    point |= scalars({"vocabulary_size": tokenizer.vocabulary_size})
     for name, probe in PROBES.items():
         point |= scalars({"tokens": len(tokenizer.encode(probe))}, probe=name)
     if isinstance(tokenizer, RankTokenizer) and settings.speed_documents:
@@ -134,12 +132,12 @@ Row = dict[str, str | float]
 
 
 def report(
-    tokenizers: Sequence[Tokenizer], texts: Mapping[str, str], reference: str, window: int, price: float | None
+    tokenizers: Mapping[str, Tokenizer], texts: Mapping[str, str], reference: str, window: int, price: float | None
 ) -> list[Row]:
     """A row for each tokenizer and text.
 
     Args:
-        tokenizers: what encodes the texts.
+        tokenizers: what encodes the texts, by the name that rows have.
         texts: parallel texts by language.
         reference: the language that the others are compared with.
         window: tokens of a context.
@@ -149,12 +147,12 @@ def report(
         UserError: for a text that cannot be encoded.
     """
     rows = []
-    for tokenizer in tokenizers:
+    for name, tokenizer in tokenizers.items():
         by_language = costs(tokenizer, texts)
         for language, premium in relative(by_language, reference).items():
             text = by_language[language]
             row: Row = {
-                "tokenizer": tokenizer.name,
+                "tokenizer": name,
                 "language": LANGUAGES.get(language, language),
                 "tokens": text.tokens,
                 "relative": premium,
@@ -166,13 +164,13 @@ def report(
     return rows
 
 
-def probed(tokenizers: Sequence[Tokenizer]) -> list[Row]:
+def probed(tokenizers: Mapping[str, Tokenizer]) -> list[Row]:
     """A row for each probe and tokenizer: its tokens, and where they end."""
     rows: list[Row] = []
-    for (name, text), tokenizer in product(PROBES.items(), tokenizers):
+    for (probe, text), (name, tokenizer) in product(PROBES.items(), tokenizers.items()):
         ids = tokenizer.encode(text).tolist()
         pieces = " ".join(_shown(tokenizer.token_bytes(token)) for token in ids)
-        rows.append({"text": name, "tokenizer": tokenizer.name, "tokens": len(ids), "pieces": pieces})
+        rows.append({"text": probe, "tokenizer": name, "tokens": len(ids), "pieces": pieces})
     return rows
 
 

@@ -12,7 +12,7 @@ from jaxtyping import Array, Float, Int
 
 from leadline.experiments.config.data import BackcopyData, Data, MixedData, RetrievalData, TextData
 from leadline.experiments.config.measure import Measure
-from leadline.experiments.config.study import Arm
+from leadline.experiments.config.study import Measured
 from leadline.experiments.data.backcopy import Backcopy, BackcopySource, bigram_queries, oracle_loss, trigger_queries
 from leadline.experiments.data.recall import MixedSource
 from leadline.experiments.data.retrieval.source import RetrievalSource
@@ -36,13 +36,13 @@ class Curve(ABC):
     """A point of the curves of one kind of data, and the numbers that a record ends with."""
 
     @abstractmethod
-    def batches(self, source: Any, arm: Arm) -> Any:
+    def batches(self, source: Any, arm: Measured) -> Any:
         """The held-out arrays [C, B, …] that a point is measured on, the same for every seed.
 
         Their `tokens` are the ids [C, B, T + 1] of whole sequences of the training length.
         """
 
-    def evaluated(self, source: Any, arm: Arm) -> Point:  # noqa: ARG002
+    def evaluated(self, source: Any, arm: Measured) -> Point:  # noqa: ARG002
         """How much they are: `windows`, and of text `documents`."""
         return {reading("windows", length=arm.data.length): np.asarray(float(arm.measure.windows))}
 
@@ -61,7 +61,7 @@ class Curve(ABC):
         """The mean losses that this kind of data tells apart, from the loss [nats] of every target."""
         return {reading("loss"): mean_loss(losses)}
 
-    def domains(self, source: Any, arm: Arm) -> dict[str, Int[np.ndarray, "C B S_and_1"]]:  # noqa: ARG002
+    def domains(self, source: Any, arm: Measured) -> dict[str, Int[np.ndarray, "C B S_and_1"]]:  # noqa: ARG002
         """Windows of measure.sink.length of each domain of the held-out text, in batches; none for a task."""
         return {}
 
@@ -85,19 +85,19 @@ class TextBatches(NamedTuple):
 class TextCurve(Curve):
     """Loss, bits per byte and layer statistics of windows of the training length; sinks of windows of measure.sink.length."""
 
-    def batches(self, source: TextSource, arm: Arm) -> TextBatches:
+    def batches(self, source: TextSource, arm: Measured) -> TextBatches:
         windows = source.text.held_out(arm.data.length, arm.measure.windows).windows
         lost = 0.0 if source.tokenizer.lossless else math.nan
         sizes = token_sizes(source.tokenizer, source.vocabulary)[windows[:, 1:]] + lost
         sinks = source.text.held_out(arm.measure.sink.length, arm.measure.windows).windows
         return TextBatches(*in_batches((windows, sizes.astype(np.float32))), in_batches(sinks))
 
-    def evaluated(self, source: TextSource, arm: Arm) -> Point:
+    def evaluated(self, source: TextSource, arm: Measured) -> Point:
         lengths = {arm.data.length, arm.measure.sink.length}
         texts = {length: source.text.held_out(length, arm.measure.windows) for length in lengths}
         return {key: value for length, text in texts.items() for key, value in evaluated(text, length=length).items()}
 
-    def domains(self, source: TextSource, arm: Arm) -> dict[str, Int[np.ndarray, "C B S_and_1"]]:
+    def domains(self, source: TextSource, arm: Measured) -> dict[str, Int[np.ndarray, "C B S_and_1"]]:
         texts = source.by_domain(arm.measure.sink.length, arm.measure.windows)
         return {domain: in_batches(text.windows) for domain, text in texts.items()}
 
@@ -119,7 +119,7 @@ class TextCurve(Curve):
 class BackcopyCurve(Curve):
     """The loss on either kind of token; attention to BOS where nothing is to be copied, and the norm of its value."""
 
-    def batches(self, source: BackcopySource, arm: Arm) -> Sample:
+    def batches(self, source: BackcopySource, arm: Measured) -> Sample:
         source = replace(source, data=arm.data)  # pyright: ignore[reportArgumentType]  # arms may differ in BOS
         return in_batches(Sample(source.held_out(arm.measure.windows)))
 
@@ -150,7 +150,7 @@ class BackcopyCurve(Curve):
 class RetrievalCurve(Curve):
     """Loss on all targets of the mixture, and accuracy of whole answers."""
 
-    def batches(self, source: RetrievalSource, arm: Arm) -> Sample:
+    def batches(self, source: RetrievalSource, arm: Measured) -> Sample:
         return in_batches(source.held_out(arm.measure.windows))
 
     def statistics(self, evaluate: Evaluation, batches: Sample, shared: None, measure: Measure) -> Statistics:  # noqa: ARG002
@@ -171,11 +171,11 @@ class MixedBatches(NamedTuple):
 class MixedCurve(Curve):
     """The loss on text, and loss and accuracy on the answers of recall."""
 
-    def batches(self, source: MixedSource, arm: Arm) -> MixedBatches:
+    def batches(self, source: MixedSource, arm: Measured) -> MixedBatches:
         windows = source.text.held_out(arm.data.length, arm.measure.windows).windows
         return MixedBatches(in_batches(windows), in_batches(source.held_out_recall(arm.data.length, arm.measure.windows)))
 
-    def evaluated(self, source: MixedSource, arm: Arm) -> Point:
+    def evaluated(self, source: MixedSource, arm: Measured) -> Point:
         return evaluated(source.text.held_out(arm.data.length, arm.measure.windows), length=arm.data.length)
 
     def statistics(self, evaluate: Evaluation, batches: MixedBatches, shared: None, measure: Measure) -> Statistics:  # noqa: ARG002

@@ -24,40 +24,50 @@ Job = tuple[int, Extension | None, ModelConfig]
 
 
 def perplexity(models: Models, settings: PerplexityMeasure) -> list[Point]:
-    """At every length: perplexity as trained and with each extension, and the sinks as trained.
-
-    Windows of all lengths end at the same targets: a longer one has the text of a shorter one, and more before it.
-
-    One program a length serves all models, seeds and tables of one structure.
-    """
+    """`perplexity_at` every length, as trained and with each extension."""
     points: list[Point] = [{} for _ in models.arms]
-    longest = models.source.text.held_out(max(settings.lengths), settings.windows, settings.stride)
     for length in settings.lengths:
-        text = longest.ending(length)
-        edges = position_edges(length)
-        for structure, jobs in by_structure(models, length, settings.extensions).items():
-            for (i, extension, _), (losses, sinks) in zip(jobs, _measured(models, text.windows, structure, jobs), strict=True):
-                dims: dict[str, Dim] = {"length": length}
-                if extension is not None:
-                    dims["extension"] = extension
-                points[i] |= perplexities(losses, text, settings.last, **dims)
-                points[i] |= {reading("loss_by_position", **dims): loss_by_position(losses, edges)}
-                if extension is None:
-                    points[i] |= sinks | evaluated(text, length=length, of="perplexity")
-                    points[i] |= {reading("position_edges", length=length): edges}
+        measured = perplexity_at(models, settings, length, (None, *settings.extensions))
+        points = [point | more for point, more in zip(points, measured, strict=True)]
     return points
 
 
-def by_structure(models: Models, length: int, extensions: Sequence[Extension]) -> dict[DecoderConfig, list[Job]]:
+def perplexity_at(
+    models: Models, settings: PerplexityMeasure, length: int, extensions: Sequence[Extension | None]
+) -> list[Point]:
+    """At one length: perplexity with each extension; None is as trained, and gives the sinks too.
+
+    Windows of all lengths of the settings end at the same targets: a longer one has the text of a shorter one, and more before
+    it. A model that cannot be extended to this length has nothing of an extension.
+
+    One program serves all models, seeds and tables of one structure.
+    """
+    points: list[Point] = [{} for _ in models.arms]
+    text = models.source.text.held_out(max(settings.lengths), settings.windows, settings.stride).ending(length)
+    edges = position_edges(length)
+    for structure, jobs in by_structure(models, length, extensions).items():
+        for (i, extension, _), (losses, sinks) in zip(jobs, _measured(models, text.windows, structure, jobs), strict=True):
+            dims: dict[str, Dim] = {"length": length}
+            if extension is not None:
+                dims["extension"] = extension
+            points[i] |= perplexities(losses, text, settings.last, **dims)
+            points[i] |= {reading("loss_by_position", **dims): loss_by_position(losses, edges)}
+            points[i] |= {reading("position_edges", length=length): edges} | evaluated(text, length=length, of="perplexity")
+            if extension is None:
+                points[i] |= sinks
+    return points
+
+
+def by_structure(models: Models, length: int, extensions: Sequence[Extension | None]) -> dict[DecoderConfig, list[Job]]:
     """Jobs by what is compiled in: besides the model, whether its table changes within a text.
 
     At the training length there is nothing to extend, and some models have no such extension.
     """
     by_structure: dict[DecoderConfig, list[Job]] = {}
     for i, arm in enumerate(models.arms):
-        for extension in (None, *(extensions if length > arm.data.length else ())):
+        for extension in extensions:
             # A factor is relative to the length that the first weights were trained at.
-            factor = length / arm.original_length
+            factor = length / arm.original_length if length > arm.data.length else 1.0
             model = arm.model if extension is None else extended(arm.model, extension, factor)
             if model is not None:
                 structure = decoder_config(model, models.model.vocabulary, arm.data.length)
@@ -68,15 +78,16 @@ def by_structure(models: Models, length: int, extensions: Sequence[Extension]) -
 def _measured(
     models: Models, windows: Int[np.ndarray, "W T_and_1"], structure: DecoderConfig, jobs: Sequence[Job]
 ) -> list[tuple[Float[np.ndarray, "W T"], Point]]:
-    """The loss [nats] of every target, and the sinks, of each job."""
+    """The loss [nats] of every target, and the sinks, of each job; no sinks where no job is as trained."""
     length, sink, batches = windows.shape[1] - 1, models.arms[0].measure.sink, in_batches(windows)
+    as_trained = any(extension is None for _, extension, _ in jobs)
 
     def of_layer(trace: LayerTrace, tokens: Int[Array, "B T"]) -> Statistics:  # noqa: ARG001
-        return sink_statistics(trace, sink, length=length)
+        return sink_statistics(trace, sink, length=length) if as_trained else {}
 
     def job(params: Decoder, row: PositionTables, batches: Int[Array, "C B T_and_1"]) -> tuple[Array, Statistics]:
         return evaluate(params, row, batches, structure, of_layer=of_layer)
 
     inputs = [(models.params[i], tables(model, models.arms[i].original_length, length)) for i, _, model in jobs]
     divided = batches.shape[1], structure.block.width
-    return in_rounds(f"perplexity at {length}", job, inputs, batches, models.programs, *divided, text=length)
+    return in_rounds(f"perplexity at {length}", job, inputs, batches, models.programs, *divided, text=length, tell=models.tell)

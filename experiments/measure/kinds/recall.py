@@ -7,7 +7,7 @@ from jaxtyping import Array, Float, Int
 
 from leadline.experiments.config.measure import RecallMeasure
 from leadline.experiments.config.position import Rope
-from leadline.experiments.config.study import Arm
+from leadline.experiments.config.study import Measured
 from leadline.experiments.data.sample import Sample
 from leadline.experiments.measure.evaluate import Models, evaluate, in_batches
 from leadline.experiments.measure.kinds.retrieval import hits
@@ -45,19 +45,19 @@ def recall(models: Models, settings: RecallMeasure) -> list[Point]:
     return points
 
 
-def predicted_reach(arm: Arm) -> float:
+def predicted_reach(arm: Measured) -> float:
     """The first distance [tokens] at which B_m of the arm's base is negative; infinite where there is none below FURTHEST.
 
     Raises:
         ValueError: for an arm without RoPE.
     """
     if not isinstance(arm.model.position, Rope):
-        raise ValueError(f"arm {arm.name} has no RoPE, so no base that could bound its reach")
+        raise ValueError(f"position {arm.model.position.kind!r} has no base that could bound its reach")
     violation = first_violation(arm.model.position.base, arm.model.head_width, FURTHEST)
     return math.inf if violation is None else float(violation.first)
 
 
-def _recalled(hit: np.ndarray, rows: Sample, arm: Arm) -> Point:
+def _recalled(hit: np.ndarray, rows: Sample, arm: Measured) -> Point:
     """Accuracy and number of answers: of all, of each bin of distance, and within and beyond the predicted reach."""
     evidence, length = np.asarray(rows.evidence), hit.shape[1]
     is_answer = evidence >= 0

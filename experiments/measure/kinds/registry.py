@@ -9,12 +9,18 @@ from typing import Any
 
 import jax
 
-from leadline.experiments.config.study import Arm
+from leadline.experiments.config.study import Measured
 from leadline.experiments.measure.evaluate import Models
+from leadline.experiments.measure.exact.texts import texts_of
 from leadline.experiments.measure.kinds.ablation import ablation
+from leadline.experiments.measure.kinds.context import context
 from leadline.experiments.measure.kinds.curves import curve_of
+from leadline.experiments.measure.kinds.inputs import inputs
+from leadline.experiments.measure.kinds.interventions import interventions
+from leadline.experiments.measure.kinds.languages import languages
 from leadline.experiments.measure.kinds.perplexity import perplexity
 from leadline.experiments.measure.kinds.plugin import quantities_of
+from leadline.experiments.measure.kinds.prompts import prompts_of, retrieval_in_words
 from leadline.experiments.measure.kinds.recall import recall
 from leadline.experiments.measure.kinds.retrieval import retrieval
 from leadline.experiments.measure.kinds.streaming import streaming
@@ -24,7 +30,12 @@ from leadline.experiments.records.measurement import Point
 # What a table of [measure] adds to the last point of every model.
 FINALS: Mapping[str, Callable[[Models, Any], list[Point]]] = {
     "ablation": ablation,
+    "context": context,
+    "inputs": inputs,
+    "interventions": interventions,
+    "languages": languages,
     "perplexity": perplexity,
+    "prompts": retrieval_in_words,
     "recall": recall,
     "retrieval": retrieval,
     "streaming": streaming,
@@ -32,7 +43,11 @@ FINALS: Mapping[str, Callable[[Models, Any], list[Point]]] = {
 }
 # What raises UserError, before anything is trained, where the held-out data of a source do not suffice for a table.
 CHECKS: Mapping[str, Callable[[Any, Any], object]] = {
+    "context": lambda source, table: source.text.held_out(max(table.lengths or (source.data.length,)), 1),
+    "interventions": lambda source, table: source.text.held_out(table.length, 1),
+    "languages": lambda source, table: texts_of(table.texts, table.reference),  # noqa: ARG005
     "perplexity": lambda source, table: source.text.held_out(max(table.lengths), 1, table.stride),
+    "prompts": lambda source, table: [prompts_of(source, table, length) for length in table.lengths],
     "recall": lambda source, table: [source.text.held_out(length, 1) for length in table.lengths],
     "retrieval": lambda source, table: [
         jax.eval_shape(partial(source.questions, task, length, table.depths, table.rows))
@@ -43,7 +58,7 @@ CHECKS: Mapping[str, Callable[[Any, Any], object]] = {
 }
 
 
-def check_data(source: Any, arm: Arm) -> None:
+def check_data(source: Any, arm: Measured) -> None:
     """To be called before an arm is trained.
 
     Raises:

@@ -8,6 +8,7 @@ from jaxtyping import Array, Float, Int, UInt
 
 from leadline.experiments.config.measure import VocabularyMeasure
 from leadline.experiments.data.text.held_out import by_domain
+from leadline.experiments.data.text.source import TextSource
 from leadline.experiments.measure.evaluate import Models
 from leadline.experiments.measure.perplexity import evaluated
 from leadline.experiments.records.measurement import Point, scalars
@@ -24,13 +25,7 @@ def vocabulary(models: Models, settings: VocabularyMeasure) -> list[Point]:
     targets = text.windows[:, 1:][text.counted]
     sizes = token_sizes(source.tokenizer, source.vocabulary)[targets].astype(np.float64)
     results = models.window_losses("bits per byte", text.windows)
-    parts = source.text.parts
-    train, held_out = (
-        np.asarray(sum(np.bincount(ids, minlength=source.vocabulary) for ids in side))
-        for side in ([part.train for part in parts], [part.held_out for part in parts])
-    )
-    rare_ids, rare_tokens = rare_shares(train, held_out)
-    use = {"vocabulary_size": float(source.tokenizer.vocabulary_size), "rare_ids": rare_ids, "rare_tokens": rare_tokens}
+    use = {"vocabulary_size": float(source.tokenizer.vocabulary_size)} | _rare(source)
     common = scalars(use | {"bytes_per_token": sizes.sum() / len(targets)}) | evaluated(text, of="bits_per_byte")
     for domain, documents in by_domain(source.text.documents).items():
         common |= scalars({"unknown_share": unknown_share(documents.ids, source.tokenizer.specials.unk)}, domain=domain)
@@ -73,6 +68,17 @@ def rare_shares(train: Int[np.ndarray, " V"], held_out: Int[np.ndarray, " V"]) -
     """
     rare = train < RARE
     return float(np.mean(rare)), float(np.sum(held_out[rare]) / np.sum(held_out))
+
+
+def _rare(source: TextSource) -> dict[str, float]:
+    """`rare_shares` of the source; nothing where its training text is not at hand, as of a published model."""
+    parts = source.text.parts
+    if not parts:
+        return {}
+    sides = [part.train for part in parts], [part.held_out for part in parts]
+    train, held_out = (np.asarray(sum(np.bincount(ids, minlength=source.vocabulary) for ids in side)) for side in sides)
+    rare_ids, rare_tokens = rare_shares(train, held_out)
+    return {"rare_ids": rare_ids, "rare_tokens": rare_tokens}
 
 
 def unknown_share(ids: Int[np.ndarray, " ids"] | UInt[np.ndarray, " ids"], unk: int | None) -> float:

@@ -37,7 +37,7 @@
       const outcome = chips.find((chip) => chip.ariaPressed === "true").dataset.outcome;
       const words = search.value.toLowerCase().split(/\s+/).filter(Boolean);
       for (const row of rows) {
-        const listed = !outcome || row.dataset.outcome === outcome;
+        const listed = !outcome || row.dataset.outcome.split("|").includes(outcome);
         row.hidden = !(listed && words.every((word) => texts.get(row).includes(word)));
       }
       for (const group of document.querySelectorAll("[data-claims]")) {

@@ -99,6 +99,13 @@ def test_tokens_counts_parallel_texts(called: Called) -> None:
     assert "tlh" in called.mistake("tokens", "--reference", "tlh")
 
 
+def test_a_tokenizer_is_traced_on_one_text(called: Called) -> None:
+    words = ("tokenizer", "trace", "--tokenizer", "byte")
+    assert "--tokenizer shows how one --text is encoded" in called.mistake(*words)
+    assert "--tokenizer shows how one --text is encoded" in called.mistake(*words, "--text", "a", "--set", "pattern=gpt2")
+    assert "byte: the steps of encoding are shown for a tokenizer.json" in called.mistake(*words, "--text", "a")
+
+
 def test_a_defect_is_one_line_and_keeps_its_traceback(called: Called, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     def broken(*_: object, **__: object) -> int:
         raise RuntimeError("no such luck")

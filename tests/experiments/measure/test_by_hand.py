@@ -133,7 +133,7 @@ WRONG: dict[str, Callable[[], Any]] = {
     "the last 0 positions of a window of 10": lambda: perplexity.last_perplexity(WINDOWS, WINDOWS > 0, 0),
     "the last 11 positions of a window of 10": lambda: perplexity.last_perplexity(WINDOWS, WINDOWS > 0, 11),
     "a grid of 1 points": lambda: retrieval.grid_edges(1),
-    "arm alibi has no RoPE": lambda: recall.predicted_reach(ALIBI),
+    "position 'alibi' has no base": lambda: recall.predicted_reach(ALIBI),
     "the byte tokenizer finds no token": lambda: cost(ByteTokenizer(), ""),
     "mya: the byte tokenizer finds no token": lambda: costs(ByteTokenizer(), {"eng": "a", "mya": ""}),
     "'fra' is none of the texts: eng, mya": lambda: relative(TWO, "fra"),

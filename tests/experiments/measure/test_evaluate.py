@@ -14,15 +14,17 @@ from leadline.experiments.config.model import ModelConfig
 from leadline.experiments.config.position import Rope
 from leadline.experiments.config.to_model import decoder_config
 from leadline.experiments.config.to_tables import tables
-from leadline.experiments.measure.evaluate import Statistics, evaluate, in_batches, in_full_batches
+from leadline.experiments.measure.evaluate import Statistics, evaluate, in_batches, in_full_batches, of_targets
 from leadline.experiments.measure.layers import START, attention_statistics, layer_statistics, sink_statistics
 from leadline.experiments.records.measurement import reading
 from leadline.experiments.runtime.ensemble import over_arms, share, stack, unstack
 from leadline.model.attention.attention import AttentionStatistics
 from leadline.model.block import LayerTrace
-from leadline.model.decoder import Decoder, init_decoder
+from leadline.model.decoder import Decoder, decoded, init_decoder
+from leadline.model.embedding import token_losses
 from leadline.model.mesh import make_mesh
 from leadline.model.positions.tables import PositionTables
+from tests.model.naive import numbers
 from tests.model.weights import drawn
 
 MODEL = ModelConfig(layers=1, width=16, heads=2, hidden=16, position=Rope(base=100.0))
@@ -72,6 +74,27 @@ def test_neither_batches_nor_devices_that_share_a_text_change_what_is_measured(i
     assert {value.shape for value in whole[0][1].values()} == {(1, 2)}
     same = functools.partial(np.testing.assert_allclose, rtol=1e-5, atol=1e-6)
     jax.tree.map(same, measured(windows.reshape(2, 3, 13), text=4), whole)
+
+
+@pytest.mark.parametrize(("logits_at_once", "tokens"), [(10_000, 12), (2 * 11 * 5, 4), (1, 1)])
+def test_values_of_targets_do_not_depend_on_how_many_logits_exist_at_once(
+    mesh: Mesh,  # noqa: ARG001
+    logits_at_once: int,
+    tokens: int,
+) -> None:
+    params = drawn(lambda: init_decoder(jax.random.key(0), CONFIG))
+    x, targets = numbers(3, 2, 12, 16), jnp.asarray(np.random.default_rng(0).integers(0, 11, (2, 12)))
+    sizes = []
+
+    def of_target(scores: jax.Array, ids: jax.Array) -> dict[str, jax.Array]:
+        sizes.append(scores.shape[1])
+        return {"loss": token_losses(scores, ids), "right": jnp.argmax(scores, axis=-1) == ids}
+
+    values = of_targets(params, x, targets, CONFIG, of_target, logits_at_once)
+    assert set(sizes) == {tokens}
+    whole = of_target(decoded(params, x, CONFIG), targets)
+    np.testing.assert_allclose(values["loss"], whole["loss"], rtol=1e-5)
+    np.testing.assert_array_equal(values["right"], whole["right"])
 
 
 def test_memory_grows_linearly_with_the_length(mesh: Mesh) -> None:  # noqa: ARG001

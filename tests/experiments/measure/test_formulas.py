@@ -200,6 +200,9 @@ def test_every_protocol_equals_a_walk_over_the_targets(seed: int, length: int, s
     text = HeldOut(np.zeros((windows, length + 1), np.int32), counted, documents)
     point = perplexities(losses, text, 2, length=length, extension="pi")
     dims = {"length": length, "extension": "pi"}
+    of_windows = [mean(group) for group in walked["windows"].values()]
+    np.testing.assert_allclose(point.pop(reading("window_loss", **dims)), of_windows, rtol=1e-12)
+    np.testing.assert_array_equal(point.pop(reading("window_document", **dims)), documents[:, max(0, length - stride)])
     assert {key: float(value) for key, value in point.items()} == {
         reading("perplexity", **dims): pytest.approx(expected["tokens"], rel=1e-12),
         reading("perplexity", protocol="windows", **dims): pytest.approx(expected["windows"], rel=1e-12),

@@ -6,7 +6,16 @@ from typing import Any
 from leadline.experiments.publish.report import Published, report
 from leadline.experiments.records.record import StoredRecord
 from leadline.experiments.records.store import write_study
-from tests.experiments.synthetic_records import LENGTH, Stored, entry, measured, sinks_study, write_records
+from tests.experiments.synthetic_records import (
+    LENGTH,
+    Stored,
+    entry,
+    measured,
+    of_published_model,
+    published_study,
+    sinks_study,
+    write_records,
+)
 
 HOSTILE = '<img src=x onerror="alert(1)">&_%'
 STATEMENT = "An output gate lowers the sink rate"
@@ -54,6 +63,22 @@ def with_settings(stored: StoredRecord) -> Stored:
     config = {"model": MODEL | CHANGES[record.arm], "data": {"kind": "text", "length": LENGTH}, "train": train, "start": None}
     digest = f"{list(CHANGES).index(record.arm):012x}"
     return Stored(record.model_copy(update={"config": config, "arm_hash": digest}), stored.curve(), stored.arrays())
+
+
+def restated(name: str, left: str, relation: str, right: float | dict[str, Any]) -> dict[str, Any]:
+    """A claim about a published model that has the statement of a claim above."""
+    (stated,) = (claim for claim in SHOWN["claims"] if claim["id"] == name)
+    taken = {key: stated[key] for key in ("statement", "source", "where", "published") if key in stated}
+    term = {"quantity": "sink_rate", "arm": left}
+    return {"id": f"large-{name}", "restates": name, "left": term, "relation": relation, "right": right, **taken}
+
+
+def publish_scales(results: Path) -> Published:
+    """Publishes the same with a published model: one of two statements turns out otherwise, one lacks a record."""
+    claims = [restated("gate-less", "sinks", "above", 0.9), restated("gate-our", "streaming", "above", 0.5)]
+    write_study(results, published_study(claims))
+    write_records(results, of_published_model("sinks", measured("sink_rate", 0.7)))
+    return publish(results)
 
 
 def publish(results: Path, **options: Any) -> Published:

@@ -53,5 +53,11 @@ def test_statements_of_our_own_are_told_where_nothing_published_was_measured() -
     assert support.startswith("Strongest support: a is said")
 
 
+def test_published_models_are_counted_by_themselves() -> None:
+    here, there = said(HOLDS, replace(FAILS, interval=None, column="SmolLM2-135M", arms=("b",)))[:2]
+    assert here.startswith(": Of 1 published claim measured here, 1 holds, judged on 2 trained models")
+    assert there == ": Of 1 published claim measured on SmolLM2-135M, 1 fails."
+
+
 def test_nothing_is_said_of_nothing() -> None:
     assert said(judged("e", "not measured")) == []

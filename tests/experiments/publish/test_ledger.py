@@ -3,7 +3,14 @@ from typing import Any
 
 import pytest
 
-from leadline.experiments.publish.ledger import claims_table, ledger_table, published, verdicts_table
+from leadline.experiments.publish.ledger import (
+    claims_table,
+    ledger_table,
+    published,
+    scales_table,
+    totals_table,
+    verdicts_table,
+)
 from leadline.experiments.records.evidence import OUTCOMES
 from leadline.experiments.records.verdict import Verdict
 
@@ -17,8 +24,10 @@ DECIDED: dict[str, Any] = {
     "scale": "58k parameters",
 }
 PUBLISHED = Verdict(id="a", statement=STATEMENT, study="sinks", measured="key bias: sink rate 0.010", **CITED, **DECIDED)
-OWN = replace(PUBLISHED, id="b", source="", where="", published="")
-LATER = replace(PUBLISHED, id="c", study="depth", outcome="not measured", measured="", n=0, scale="")
+OWN = replace(PUBLISHED, id="b", statement="A key bias is learned.", source="", where="", published="")
+LATER = replace(
+    PUBLISHED, id="c", statement="Sinks grow with depth.", study="depth", outcome="not measured", measured="", n=0, scale=""
+)
 
 
 @pytest.mark.parametrize(
@@ -45,3 +54,32 @@ def test_what_is_not_measured_and_our_own_statements_are_counted_apart() -> None
     counts = {(row[0], row[1]): dict(zip(OUTCOMES, row[2:], strict=True)) for row in table.rows}
     assert counts["published", "all"]["holds"] == counts["published", "all"]["not measured"] == "1"
     assert counts["our own", "all"]["holds"] == "1" and ("our own", "depth") not in counts
+
+
+LARGE = replace(
+    PUBLISHED, id="d", study="published", outcome="fails", measured="sink rate 0.700", interval=None, n=1, column="SmolLM2-135M"
+)
+LARGE = replace(LARGE, scale="SmolLM2-135M, 135M parameters", windows="100 windows from 34 documents")
+
+
+def test_a_statement_at_two_scales_is_one_row_with_a_column_each() -> None:
+    judged = [LARGE, OWN, LATER, PUBLISHED]
+    table = scales_table(judged)
+    assert table.columns == ("claim", "published", "trained here", "SmolLM2-135M")
+    ((statement, source, here, there),) = table.rows
+    assert (statement, source) == (STATEMENT, "18.18 % → 0.00 % (Gu et al. 2025, Table 4)")
+    assert here == "holds: key bias: sink rate 0.010 (n = 3, 95 % interval [0.05, 0.15], 58k parameters)"
+    assert there == "fails: sink rate 0.700 (one model, no interval, 100 windows from 34 documents)"
+    assert [row[3] for row in verdicts_table(judged).rows] == ["trained here: holds; SmolLM2-135M: fails", "holds"]
+    assert [row[1] for row in claims_table(judged).rows] == ["a", "d", "b", "c"]
+
+
+def test_a_scale_that_was_not_measured_says_so() -> None:
+    (row,) = scales_table([PUBLISHED, replace(LARGE, outcome="not measured", measured="", scale="", windows="")]).rows
+    assert row[3] == "not measured"
+    assert scales_table([LATER, replace(LATER, column="SmolLM2-135M")]).rows == ()
+
+
+def test_each_scale_is_counted_by_itself() -> None:
+    kinds = {row[0]: row[1:3] for row in totals_table([PUBLISHED, LARGE]).rows}
+    assert kinds == {"published": ("1", "0"), "published, SmolLM2-135M": ("0", "1"), "our own": ("0", "0")}

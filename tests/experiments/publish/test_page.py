@@ -8,7 +8,7 @@ import pytest
 
 from leadline.experiments.publish.page import css_text
 from leadline.experiments.publish.report import report
-from tests.experiments.publish.page_of_records import HOSTILE, SHOWN, STATEMENT, publish
+from tests.experiments.publish.page_of_records import HOSTILE, SHOWN, STATEMENT, publish, publish_scales
 
 VOID = ("meta", "br", "input", "hr", "img")
 
@@ -92,6 +92,23 @@ def test_published_claims_come_first_and_those_not_measured_are_folded(page: str
     assert places == sorted(places)
     assert "<details" not in page[page.index("<div data-claims>") : page.index('<tr id="claim-sinks-gate-less"')]
     assert page[: places[-1]].count('<details class="fold" data-claims>') == 2
+
+
+def test_a_statement_at_two_scales_is_one_row_and_says_what_was_not_measured(tmp_path: Path) -> None:
+    published = publish_scales(tmp_path)
+    page = published.page.read_text(encoding="utf-8")
+    table = page[page.index('<table class="sortable cards claims scales">') :]
+    first, second = table[: table.index("</table>")].split('<tr data-outcome="')[1:]
+    assert first.startswith('holds|fails"') and second.startswith('holds|not measured"')
+    for row, parts in (
+        (first, (STATEMENT, 'id="claim-sinks-gate-less"', 'id="claim-published-large-gate-less"', "one model, no interval")),
+        (second, ("A gate lowers the loss", 'data-label="Trained here"', 'data-label="SmolLM2-135M"')),
+    ):
+        for part in parts:
+            assert part in row, part
+    assert page.count('id="claim-sinks-gate-less"') == 1
+    assert "Of 1 published claim measured on SmolLM2-135M, 1 fails." in page
+    assert (tmp_path / "tables" / "scales.md").is_file()
 
 
 def test_a_run_group_has_its_settings_numbers_curves_records_and_command(page: str) -> None:

@@ -3,11 +3,12 @@
 import json
 import shutil
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.experiments.publish.page_of_records import publish
+from tests.experiments.publish.page_of_records import publish, publish_scales
 
 WIDTHS = (1280, 390)
 LIGHT, DARK = "rgb(255, 255, 255)", "rgb(13, 17, 23)"
@@ -37,11 +38,15 @@ def browser() -> Iterator[Any]:
 
 @pytest.fixture(params=WIDTHS)
 def opened(request: pytest.FixtureRequest, browser: Any, page: str) -> Any:
-    metrics = {"width": request.param, "height": 900, "deviceScaleFactor": 1, "mobile": request.param < 640}
+    show(browser, page, request.param)
+    return browser
+
+
+def show(browser: Any, page: str, width: int) -> None:
+    metrics = {"width": width, "height": 900, "deviceScaleFactor": 1, "mobile": width < 640}
     browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", metrics)
     browser.get("about:blank")
     browser.get(page)
-    return browser
 
 
 def listed(browser: Any, what: str = "outcome") -> list[str]:
@@ -55,12 +60,16 @@ def click(browser: Any, selector: str) -> None:
     browser.execute_script("document.querySelector(arguments[0]).click()", selector)
 
 
-def test_nothing_overflows_the_page_even_where_everything_is_open(opened: Any) -> None:
+def assert_nothing_overflows(browser: Any) -> None:
     for script in ("", "document.querySelectorAll('details').forEach((part) => { part.open = true; })"):
-        opened.execute_script(script)
-        width, shown = opened.execute_script("const e = document.documentElement; return [e.scrollWidth, e.clientWidth]")
+        browser.execute_script(script)
+        width, shown = browser.execute_script("const e = document.documentElement; return [e.scrollWidth, e.clientWidth]")
         assert width <= shown
-    assert opened.get_log("browser") == []
+    assert browser.get_log("browser") == []
+
+
+def test_nothing_overflows_the_page_even_where_everything_is_open(opened: Any) -> None:
+    assert_nothing_overflows(opened)
 
 
 def test_chips_and_search_filter_the_claims(opened: Any) -> None:
@@ -126,3 +135,16 @@ def test_pictures_are_shown_and_nothing_else_is_fetched(opened: Any, page: str) 
     folder = page.removesuffix("index.html")
     assert page in addresses
     assert {address for address in addresses if not address.startswith(f"{folder}figures/")} <= {page, "about:blank"}
+
+
+@pytest.mark.parametrize("width", WIDTHS)
+def test_a_statement_at_two_scales_is_listed_under_each_outcome(browser: Any, tmp_path: Path, width: int) -> None:
+    show(browser, publish_scales(tmp_path).page.as_uri(), width)
+    several = ["holds|fails", "holds|not measured"]
+    assert listed(browser)[:2] == several
+    click(browser, "#tools button[data-outcome='fails']")
+    assert listed(browser) == [several[0], "fails"]
+    assert browser.find_element("css selector", "#tools [role=status]").text == "2 of 5 claims shown"
+    click(browser, "#tools button[data-outcome='holds']")
+    assert listed(browser)[:2] == several
+    assert_nothing_overflows(browser)

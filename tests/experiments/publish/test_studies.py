@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from leadline.experiments.config.load import arms_of
-from leadline.experiments.config.report import Column, FigureSpec
+from leadline.experiments.config.report import Column, FigureSpec, TableSpec
 from leadline.experiments.config.study import Study
 from leadline.experiments.publish.contents import sources
 from leadline.experiments.publish.figures import figure
@@ -47,6 +47,12 @@ def _dims(arm: Record, column: Column, keys: Sequence[str | None], at: dict[str,
     return [fixed | {key: pair[i] for key, pair in values.items()} for i in range(2 if values else 1)]
 
 
+def _among(arms: Sequence[Record], study: Study, spec: TableSpec | FigureSpec) -> list[Record]:
+    """The arms; those of an exact study, which has no settings here, among the ones that a table or figure is of."""
+    where = {} if study.exact is None else dict(spec.where)
+    return [arm.model_copy(update={"config": {**arm.config, **where}}) for arm in arms]
+
+
 def _stored(arm: Record, columns: Sequence[Column], keys: Sequence[str | None], spec: FigureSpec | None = None) -> Stored:
     numbers, point, curves = {}, {}, {}
     at = {} if spec is None else spec.at
@@ -73,14 +79,14 @@ def test_every_table_has_rows_and_every_figure_is_drawn(name: str) -> None:
     path, study = STUDIES[name]
     arms = _arms(study, path)
     for spec in study.tables:
-        stored = [_stored(arm, spec.columns, spec.rows) for arm in arms]
+        stored = [_stored(arm, spec.columns, spec.rows) for arm in _among(arms, study, spec)]
         shown = table(spec, study, stored)
         assert shown.rows, spec.title
         assert all(any(isinstance(cell, Statistic) for cell in row) for row in shown.rows), spec.title
     for spec in study.figures:
         columns = [*spec.quantities, *([Column(quantity=spec.x)] if spec.kind == "scatter" and spec.x else [])]
         across = {"length": "length", "layer": "layer", "dim": spec.dim, "bars": spec.dim}.get(spec.kind)
-        stored = [_stored(arm, columns, (*spec.lines, *spec.panels, across), spec) for arm in arms]
+        stored = [_stored(arm, columns, (*spec.lines, *spec.panels, across), spec) for arm in _among(arms, study, spec)]
         assert figure(spec, study, stored) is not None, spec.name
 
 

@@ -1,6 +1,7 @@
 """Tables as a study's file describes them, from synthetic records."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -119,3 +120,15 @@ def test_published_figures_stand_in_their_rows() -> None:
 @pytest.mark.parametrize("records", [[], [entry("other", "softmax", 0, measured("loss", 1.0))]])
 def test_records_of_another_study_are_no_rows(records: list[Stored]) -> None:
     assert made(records, columns=["loss"]).rows == ()
+
+
+def test_notes_are_about_the_records_with_a_number() -> None:
+    """Of two arms one has the quantity; the other's texts and commit are not named."""
+    texts = {"source": "the Declaration", "edition": "1", "normalization": "none"}
+    first = entry("sinks", "softmax", 0, measured("loss", 1.0))
+    second = entry("sinks", "gate", 0, measured("sink_rate", 0.5))
+    second = replace(second, record=second.record.model_copy(update={"data": second.record.data | texts}))
+    of_loss, of_sinks = (made([first, second], columns=[quantity]).notes for quantity in ("loss", "sink_rate"))
+    assert not any("Declaration" in note for note in of_loss)
+    assert "texts: the Declaration, 1; none" in of_sinks
+    assert all(any("in 1 records" in note for note in notes) for notes in (of_loss, of_sinks))

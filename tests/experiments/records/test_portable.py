@@ -29,7 +29,10 @@ def settings(book: str, more: str) -> dict[str, Any]:
         "data": {"corpus": [book, more, "hub:owner/name"], "length": 8},
         "arms": {"a": {"data": {"corpus": {"kind": "mixture", "parts": [{"corpus": [book], "weight": 1.0}]}}}},
         "selectors": {"a": {"data.corpus": [book]}, "b": {"data.corpus": "stdlib"}},
-        "exact": {"texts": "embedded", "ranks": more, "tokenizers": {"byte": "byte", "mine": book}},
+        "exact": {"texts": "embedded", "ranks": more, "tokenizers": {"byte": "byte", "mine": book}, "published_in": more},
+        "tokenizer": {"kind": "published", "source": book},
+        "sweep": {"data.tokenizer.source": [book]},
+        "claims": [{"source": "petrov2023"}],
     }
 
 

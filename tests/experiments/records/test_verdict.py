@@ -22,11 +22,13 @@ from leadline.experiments.records.evidence import (
     seeds_to_decide,
 )
 from leadline.experiments.records.measurement import Measurement
+from leadline.experiments.records.over_seeds import ledger_column, scale
 from leadline.experiments.records.record import Record
 from leadline.experiments.records.verdict import Verdict, verdicts
 from leadline.experiments.runtime.errors import UserError
 from tests.experiments.configured import EXTRAPOLATION, studies_of
 from tests.experiments.records.claimed import changed, record
+from tests.experiments.synthetic_records import PUBLISHED_MODEL, measured, of_published_model, published_study
 
 HEAD = f"""{EXTRAPOLATION}
 [arms.plain]
@@ -82,7 +84,74 @@ def test_a_verdict_has_figures_seeds_interval_and_scale(study: Study) -> None:
     assert verdict.outcome == "holds" and verdict.n == 3 and verdict.own
     assert verdict.measured == "key bias: sink rate 0.150 ± 0.050; softmax: sink rate 0.550 ± 0.050"
     assert verdict.interval == pytest.approx((0.4, 0.4))
-    assert verdict.scale == "2 layers of width 128, 1.23M parameters, 10 steps, 640 tokens"
+    assert verdict.scale == "small language model, 2 layers of width 128, 1.23M parameters, 10 steps, 640 tokens"
+
+
+@pytest.mark.parametrize(
+    ("change", "kind", "column"),
+    [
+        (updated(), "small language model", "trained here"),
+        (configured("data", kind="backcopy"), "toy task", "trained here"),
+        (
+            updated(device={"platform": "gpu", "kind": "any", "count": 1}),
+            "small language model on gpu",
+            "trained on an accelerator",
+        ),
+    ],
+)
+def test_records_say_the_kind_of_models_and_where_they_were_trained(
+    study: Study, change: Change, kind: str, column: str
+) -> None:
+    records = change(records_of(study))
+    assert scale(records).startswith(f"{kind}, 2 layers")
+    assert ledger_column(records) == column
+
+
+def test_a_statement_that_was_shown_at_a_larger_scale_is_not_shown_here(tmp_path: Path) -> None:
+    (study,) = studies_of(tmp_path, CLAIM + 'source = "gu2025"\nshown_at = "7B parameters"\n')
+    verdict = judged(study, records_of(study, [(high, low) for low, high in RATES], parameters=116_000))
+    assert verdict.outcome == "fails"
+    assert verdict.reason.endswith("not shown at 116k parameters; it was shown at 7B parameters")
+
+
+RATE = {"quantity": "sink_rate", "arm": "sinks"}
+MORE = {"left": RATE, "relation": "above", "right": {"quantity": "sink_rate", "arm": "streaming"}}
+OF_MODEL = {
+    "high": {"left": RATE, "relation": "above", "right": 0.5},
+    "low": {"left": RATE, "relation": "above", "right": 0.9, "source": "gu2025", "shown_at": "7B parameters"},
+    "untestable": {**MORE, "when": [{"term": RATE, "relation": "above", "value": 0.8, "reason": "no sink"}]},
+    "more": MORE,
+    "computed": {"function": f"{__name__}:rates_above_half", "arms": "sinks"},
+}
+
+
+def rates_above_half(records: Sequence[Record]) -> Evidence:
+    rates = [entry.value or 0.0 for record in records for entry in record.measurements if entry.quantity == "sink_rate"]
+    return Evidence("rates", tuple(rate - 0.5 for rate in rates))
+
+
+@pytest.fixture
+def of_model() -> dict[str, Verdict]:
+    """Verdicts on one published model that was measured by one of two arms."""
+    study = published_study([{"id": name, "statement": f"{name} is said.", **claim} for name, claim in OF_MODEL.items()])
+    record = of_published_model("sinks", measured("sink_rate", 0.7)).record
+    return {verdict.id: verdict for verdict in verdicts({study.study: study}, [record])}
+
+
+def test_a_published_model_is_judged_by_its_figures_without_an_interval(of_model: dict[str, Verdict]) -> None:
+    outcomes = {name: verdict.outcome for name, verdict in of_model.items()}
+    assert outcomes == {
+        "high": "holds",
+        "low": "fails",
+        "untestable": "not measured",
+        "more": "not measured",
+        "computed": "holds",
+    }
+    assert {verdict.column for verdict in of_model.values()} == {PUBLISHED_MODEL}
+    high, low = of_model["high"], of_model["low"]
+    assert (high.n, high.interval, high.windows) == (1, None, "100 windows from 34 documents")
+    assert (high.reason, high.scale) == ("one model, no interval: 1 case", "SmolLM2-135M, 135M parameters")
+    assert low.reason.endswith("not shown at 135M parameters; it was shown at 7B parameters")
 
 
 # A change to the records, a part of the reason, and the number of seeds that are left: of 0 nothing is measured.

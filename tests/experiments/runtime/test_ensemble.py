@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 from jax.sharding import PartitionSpec as P
 
-from leadline.experiments.runtime.ensemble import compiled, ensemble_mesh, over_arms, share, stack, unstack
+from leadline.experiments.runtime.ensemble import compiled, ensemble_mesh, in_rounds, over_arms, share, stack, unstack
 from leadline.model.mesh import AXES, make_mesh
 
 
@@ -62,3 +62,18 @@ def test_three_members_on_two_devices_each_are_alone(monkeypatch: pytest.MonkeyP
             program(stack([np.zeros((5, 5), np.float32)] * 3, mesh), *arguments[1:])
     for product, member, gain in zip(products, members, gains, strict=True):
         np.testing.assert_allclose(product, gain * (member @ weights), rtol=1e-5)
+
+
+def test_jobs_of_one_model_share_its_weights_and_come_one_by_one() -> None:
+    weights, programs, heard = np.arange(3, dtype=np.float32), [], []
+
+    def product(weights: jax.Array, gain: jax.Array, shared: jax.Array) -> jax.Array:
+        return gain * weights + shared
+
+    jobs = [(weights, np.float32(gain)) for gain in range(3)]
+    results = in_rounds("product", product, jobs, np.float32(1), programs, tell=lambda done, total: heard.append((done, total)))
+    np.testing.assert_array_equal(results, np.outer(range(3), weights) + 1)
+    assert programs == ["product"]
+    assert heard == [(1, 3), (2, 3), (3, 3)]
+    apart = in_rounds("product", product, [(weights.copy(), gain) for _, gain in jobs], np.float32(1), programs)
+    np.testing.assert_array_equal(apart, results)

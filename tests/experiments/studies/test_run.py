@@ -205,7 +205,7 @@ def test_report_and_claims_of_records(called: Called, results: Path) -> None:
     assert published["tables"] and all(Path(path).is_file() for path in published["tables"] + published["figures"])
     claims = called.json("claims", results)["claims"]
     assert {claim["id"]: claim["outcome"] for claim in claims} == {"mine-loss": "holds"}
-    assert {"statement", "published", "measured", "reason", "n", "interval", "scale"} <= set(claims[0])
+    assert {"statement", "published", "measured", "reason", "n", "interval", "scale", "column", "windows"} <= set(claims[0])
     assert "mine-loss" in called.text("claims", results)
 
 
@@ -254,8 +254,9 @@ def test_generate_writes_text_with_a_trained_model(called: Called, recorded: Run
     [softmax] = recorded.results.glob("mine/softmax-*/s0")
     words = ("generate", softmax, "--prompt", "Line 7 of ", "--tokens", "4", "--temperature", "0")
     written = called.json(*words)
-    assert (written["prompt"], written["step"], len(written["ids"])) == ("Line 7 of ", 4, 4)
-    assert called.text(*words).rstrip("\n") == written["text"].rstrip("\n")
+    (text,) = written["texts"]
+    assert (text["prompt"], len(text["ids"])) == ("Line 7 of ", 4)
+    assert called.text(*words).rstrip("\n") == text["text"].rstrip("\n")
     assert "--initial-tokens" in called.mistake(*words, "--initial-tokens", "2")
 
 

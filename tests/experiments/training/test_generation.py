@@ -2,6 +2,7 @@
 
 import shutil
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import jax
@@ -16,7 +17,8 @@ from leadline.experiments.config.tokenizer import Characters
 from leadline.experiments.runtime.errors import UserError
 from leadline.experiments.runtime.signals import Interrupted
 from leadline.experiments.training import saving
-from leadline.experiments.training.generation import Request, Saved, generated, open_saved, prompt_ids, text_tokenizer
+from leadline.experiments.training.generation import Piece, Request, Text, generated, prompt_ids, text_tokenizer
+from leadline.experiments.training.saved import Saved, open_saved
 from leadline.model.decoder import apply_decoder
 from leadline.model.generate import Policy
 from leadline.model.mesh import make_mesh
@@ -54,11 +56,16 @@ def saved(folder: Path) -> Saved:
 
 
 def request(prompt: str = PROMPT, tokens: int = 20, policy: Policy = Policy(), temperature: float = 0.0) -> Request:
-    return Request(prompt, tokens, temperature, None, 1.0, 3, policy)
+    return Request((prompt,), tokens, temperature, None, 1.0, 3, policy)
+
+
+def ids_of(saved: Saved, wanted: Request) -> list[tuple[int, ...]]:
+    """The ids of each text."""
+    return [sum((piece.ids for piece in pieces), ()) for pieces in zip(*generated(saved, wanted), strict=True)]
 
 
 def test_greedy_text_is_what_the_model_finds_likeliest(saved: Saved) -> None:
-    pieces = list(generated(saved, request()))
+    pieces = [piece for (piece,) in generated(saved, request())]
     ids = [token for piece in pieces for token in piece.ids]
     prompt, tokenizer = prompt_ids(saved, PROMPT), text_tokenizer(saved)
     assert len(ids) <= 20
@@ -67,16 +74,32 @@ def test_greedy_text_is_what_the_model_finds_likeliest(saved: Saved) -> None:
     with jax.set_mesh(make_mesh()):
         params = jax.tree.map(jnp.asarray, saved.params)
         whole = jnp.asarray(np.concatenate([prompt, np.asarray(ids, np.int32)])[None])
-        rows = tables(saved.arm.model, saved.arm.original_length, whole.shape[1])
+        rows = tables(saved.model, saved.original_length, whole.shape[1])
         scores, _ = jax.jit(apply_decoder, static_argnames="cfg")(params, whole, rows, saved.cfg)
     np.testing.assert_array_equal(np.argmax(scores[0, len(prompt) - 1 : -1], axis=-1), ids)
 
 
 def test_policies_and_seeds_are_heeded(saved: Saved) -> None:
     ways = (request(), request(policy=Policy(4)), request(policy=Policy(4, 2)), request(temperature=1.0))
-    written = [tuple(token for piece in generated(saved, way) for token in piece.ids) for way in ways]
+    written = [ids_of(saved, way)[0] for way in ways]
     assert len(set(written)) > 1
-    assert written[3] == tuple(token for piece in generated(saved, ways[3]) for token in piece.ids)
+    assert written[3] == ids_of(saved, ways[3])[0]
+
+
+def test_each_text_of_a_batch_is_that_of_its_prompt_alone(saved: Saved) -> None:
+    prompts = (PROMPT, "Do", "Document 12")
+    together = ids_of(saved, replace(request(), prompts=prompts))
+    assert together == [ids_of(saved, request(prompt))[0] for prompt in prompts]
+
+
+def test_a_text_ends_with_its_document_whatever_the_others_do() -> None:
+    """Byte 0xc3 begins a character that the next token would end."""
+    text = Text(ByteTokenizer(), np.asarray([97]))
+    assert text.read([98, 0xC3], last=False) == Piece((98, 0xC3), "b", last=False)
+    assert text.read([0xA9, 258, 99], last=False) == Piece((0xA9,), "é", last=True)
+    assert text.read([100], last=True) == Piece((), "", last=True)
+    cut = Text(ByteTokenizer(), np.asarray([97]))
+    assert cut.read([0xC3], last=True) == Piece((0xC3,), "\ufffd", last=True)
 
 
 @pytest.mark.parametrize(

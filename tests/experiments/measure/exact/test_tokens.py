@@ -16,7 +16,9 @@ from leadline.experiments.measure.exact.tokens import megabytes_per_second, prob
 from leadline.experiments.measure.exact.training import divided, unigram_bits, weighted_pieces
 from leadline.experiments.records.measurement import reading
 from leadline.experiments.runtime.errors import UserError
+from leadline.tokenization.bpe.tokenizer import train_bpe
 from leadline.tokenization.byte import ByteTokenizer
+from leadline.tokenization.formats.huggingface import to_huggingface
 from leadline.tokenization.wordpiece.training import train_wordpiece
 from tests.experiments.measure.exact.jobs import points_of
 
@@ -33,6 +35,20 @@ def test_every_tokenizer_is_counted(ranks: Path, monkeypatch: pytest.MonkeyPatch
     speeds = [key for key in toy if key.quantity == "encoding_speed"]
     assert len(speeds) == 9
     assert not any(key.quantity == "encoding_speed" for key in byte)
+
+
+def test_published_tokenizers_are_counted_where_their_folder_is_given(tmp_path: Path) -> None:
+    english = texts_of("embedded", "eng")["eng"]
+    trained = train_bpe([english], 270)
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / "tokenizer.json").write_text(to_huggingface(trained).to_str())
+    exact = {"tokenizers": {"byte": "byte"}, "published": ("mine",)}
+    assert list(points_of(tokens.jobs(Tokens.model_validate(exact)))) == ["byte"]
+    points = points_of(tokens.jobs(Tokens.model_validate(exact | {"published_in": str(tmp_path)})))
+    assert list(points) == ["byte", "mine"]
+    assert points["mine"][reading("tokens", language="eng")] == len(trained.encode(english))
+    with pytest.raises(UserError, match=r"gone/tokenizer\.json"):
+        tokens.jobs(Tokens.model_validate(exact | {"published": ("gone",), "published_in": str(tmp_path)}))
 
 
 def test_most_over_least_is_the_ratio_of_the_extremes() -> None:
@@ -53,7 +69,7 @@ def test_languages_stand_in_their_order(tmp_path: Path) -> None:
 
 
 def test_a_report_has_a_row_a_text_and_tokenizer() -> None:
-    rows = report([ByteTokenizer()], {"eng": "ab", "deu": "äbc"}, "eng", 100, 5.0)
+    rows = report({"byte": ByteTokenizer()}, {"eng": "ab", "deu": "äbc"}, "eng", 100, 5.0)
     assert rows[1] == {
         "tokenizer": "byte",
         "language": "German",
@@ -67,7 +83,7 @@ def test_a_report_has_a_row_a_text_and_tokenizer() -> None:
 
 
 def test_probes_show_where_tokens_end() -> None:
-    rows = {row["text"]: row for row in probed([ByteTokenizer()])}
+    rows = {row["text"]: row for row in probed({"byte": ByteTokenizer()})}
     assert rows["12,345,678"]["tokens"] == 10
     assert rows["12,345,678"]["pieces"] == "'1' '2' ',' '3' '4' '5' ',' '6' '7' '8'"
     assert str(rows["a family of emoji"]["pieces"]).startswith(r"'\xf0' '\x9f'")

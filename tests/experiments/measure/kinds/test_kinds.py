@@ -36,7 +36,7 @@ SETTINGS = RetrievalMeasure(lengths=(36,), depths=8, rows=2)
 def test_models_whose_tables_are_values_share_a_structure() -> None:
     arms = [arm("any", "text", ROPE.model_copy(update={"position": Rope(base=base)})) for base in (100.0, 50.0)]
     models = Models([*arms, ALIBI], [], None, decoder_config(ROPE, 9, LENGTH), [])
-    extensions = ("pi", "yarn", "dynamic_ntk_token")
+    extensions = (None, "pi", "yarn", "dynamic_ntk_token")
     (same,) = by_structure(models, LENGTH, extensions).values()
     assert [job[:2] for job in same] == [(0, None), (1, None), (2, None)]
     whole, by_token = by_structure(models, 32, extensions).values()  # a table a token is a structure of its own
@@ -48,7 +48,7 @@ def test_a_tuned_model_is_extended_from_its_first_length() -> None:
     plain = arm("plain", "text")
     tuned = arm("tuned", "text", data=plain.data.model_copy(update={"length": 32}))
     tuned = tuned.model_copy(update={"start": Start(arm="plain", length=LENGTH, steps=1)})
-    (jobs,) = by_structure(Models([plain, tuned], [], None, decoder_config(ROPE, 9, LENGTH), []), 64, ("pi",)).values()
+    (jobs,) = by_structure(Models([plain, tuned], [], None, decoder_config(ROPE, 9, LENGTH), []), 64, (None, "pi")).values()
     of_plain, of_tuned = (model for _, extension, model in jobs if extension is not None)
     assert of_plain == of_tuned == extended(ROPE, "pi", 4.0)  # 64 / 16 both
 

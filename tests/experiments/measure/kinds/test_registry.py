@@ -29,7 +29,10 @@ from tests.experiments.measure.kinds.toys import DATA, LENGTH, MEASURES, NOPE, R
 
 pytestmark = pytest.mark.usefixtures("in_use")
 PROGRAMS = {
-    "text": ["ablation", "perplexity at 32", "recomputed", "full attention", "stream", "bits per byte"],
+    "text": [
+        *("ablation", "context of 24", "inputs", "interventions", "early decoding", "perplexity at 32", "prompts of 160"),
+        *("recomputed", "full attention", "stream", "bits per byte"),
+    ],
     "backcopy": ["ablation"],
     "retrieval": ["retrieval at 36", "retrieval at 72"],
     "mixed": ["recall at 16", "recall at 24"],

@@ -1,0 +1,66 @@
+"""Sinks by kind of input: natural text, random tokens, and one token repeated, each with BOS in front and without."""
+
+from dataclasses import replace
+
+import jax
+import numpy as np
+from jaxtyping import Array, Int
+
+from leadline.experiments.config.measure import InputsMeasure
+from leadline.experiments.data.sample import HELD_OUT_SEED
+from leadline.experiments.data.text.batches import drawn_first
+from leadline.experiments.data.text.source import TextSource
+from leadline.experiments.measure.evaluate import Models, Statistics, evaluate, in_batches
+from leadline.experiments.measure.kinds.vocabulary import token_sizes
+from leadline.experiments.measure.layers import sink_statistics
+from leadline.experiments.measure.perplexity import evaluated
+from leadline.experiments.records.measurement import Point, Reading
+from leadline.model.block import LayerTrace
+from leadline.model.decoder import Decoder
+from leadline.model.positions.tables import PositionTables
+
+
+def inputs(models: Models, settings: InputsMeasure) -> list[Point]:
+    """`sink_rate`, `first_token_mass` and `sink_logit_mass` of each head, by `input` and `bos` ("fixed" or "absent").
+
+    Gu et al. 2025, arXiv:2410.10781, Table 1: T = 64 and 100 sequences by default. One program serves all models and inputs.
+    """
+    sink, bos = models.arms[0].measure.sink, models.source.tokenizer.specials.bos
+    natural = replace(models.source.text, first=np.empty(0, np.int32)).held_out(sink.length, settings.sequences)
+    cases = {(name, "absent"): rows for name, rows in input_rows(models.source, natural.windows).items()}
+    if bos is not None:
+        cases |= {(name, "fixed"): np.insert(rows[:, :-1], 0, bos, axis=1) for (name, _), rows in cases.items()}
+    batches = np.stack([in_batches(rows) for rows in cases.values()])
+
+    def of_layer(trace: LayerTrace, tokens: Int[Array, "B T"]) -> Statistics:  # noqa: ARG001
+        return sink_statistics(trace, sink)
+
+    def job(params: Decoder, row: PositionTables, batches: Int[Array, "cases C B T_and_1"]) -> Statistics:
+        return jax.lax.map(lambda case: evaluate(params, row, case, models.model, of_layer=of_layer)[1], batches)
+
+    results = models.run("inputs", job, models.tables(sink.length), batches, batches.shape[2])
+    return [
+        evaluated(natural, length=sink.length, of="inputs")
+        | {
+            Reading(*key).at(input=name, bos=first): values[case]
+            for key, values in statistics.items()
+            for case, (name, first) in enumerate(cases)
+        }
+        for statistics in results
+    ]
+
+
+def input_rows(source: TextSource, natural: Int[np.ndarray, "S T_and_1"]) -> dict[str, Int[np.ndarray, "S T_and_1"]]:
+    """As many rows of every kind of input as there are natural ones, each with a target that nothing depends on.
+
+    Random tokens are drawn evenly from all ids that stand for some text, by a key. No row begins with BOS.
+
+    Args:
+        source: of the model, with its tokenizer.
+        natural: held-out windows.
+    """
+    ids = np.flatnonzero(token_sizes(source.tokenizer, source.vocabulary)).astype(np.int32)
+    drawn = drawn_first(ids, HELD_OUT_SEED, np.arange(natural.size + len(natural)))
+    random, repeated = np.split(drawn, [natural.size])
+    repeated = np.repeat(repeated, natural.shape[1], axis=1)
+    return {"natural": natural, "random": random.reshape(natural.shape), "repeated": repeated}

@@ -1,0 +1,204 @@
+"""Tables of [measure] for models of text, published ones too, each against the same computed another way."""
+
+import math
+from collections.abc import Iterator
+from dataclasses import replace
+from functools import cache, partial
+from pathlib import Path
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from leadline.experiments.config.measure import (
+    ContextMeasure,
+    InputsMeasure,
+    InterventionsMeasure,
+    LanguagesMeasure,
+    PromptsMeasure,
+    VocabularyMeasure,
+)
+from leadline.experiments.config.to_tables import tables
+from leadline.experiments.data.source import source_of_corpus
+from leadline.experiments.measure.evaluate import Models
+from leadline.experiments.measure.exact.texts import costs, texts_of
+from leadline.experiments.measure.kinds.context import context
+from leadline.experiments.measure.kinds.inputs import input_rows, inputs
+from leadline.experiments.measure.kinds.interventions import interventions
+from leadline.experiments.measure.kinds.languages import languages
+from leadline.experiments.measure.kinds.perplexity import perplexity, perplexity_at
+from leadline.experiments.measure.kinds.prompts import answer_hits, prompts_of
+from leadline.experiments.measure.kinds.registry import check_data
+from leadline.experiments.measure.kinds.vocabulary import vocabulary
+from leadline.experiments.measure.perplexity import position_edges
+from leadline.experiments.measure.trained import attention_maps, loss_changes, mean_of_losses
+from leadline.experiments.records.measurement import reading
+from leadline.experiments.runtime.errors import UserError
+from leadline.model.decoder import apply_decoder
+from leadline.model.mesh import make_mesh
+from tests.experiments.measure.kinds.toys import LENGTH, MEASURES, NOPE, ROPE, arm, models_of, source_of
+
+pytestmark = pytest.mark.usefixtures("in_use", "mesh")
+
+
+@pytest.fixture(scope="module")
+def rope(folder: Path) -> Models:
+    return models_of([arm("rope", "text")], source_of("text", folder), (1,))
+
+
+def attention_of(models: Models, rows: np.ndarray) -> np.ndarray:
+    """The attention [R, L, N, T, T] of the first model on each row of ids."""
+    row = tables(models.arms[0].model, LENGTH, rows.shape[1])
+    run = jax.jit(lambda ids: attention_maps(params, row, ids[None], models.model)[reading("attention_map")])
+    params = jax.tree.map(jnp.asarray, models.params[0])
+    return np.stack([run(jnp.asarray(ids)) for ids in rows])
+
+
+def rows_of(models: Models) -> dict[str, np.ndarray]:
+    """Six rows of twelve inputs of each kind."""
+    text = replace(models.source.text, first=np.empty(0, np.int32))
+    return input_rows(models.source, text.held_out(12, 6).windows)
+
+
+@pytest.mark.parametrize(("name", "bos"), [("natural", "absent"), ("random", "fixed")])
+def test_sinks_of_an_input_are_those_of_its_attention(rope: Models, name: str, bos: str) -> None:
+    (point,) = inputs(rope, InputsMeasure(sequences=6))
+    rows = rows_of(rope)[name][:, :-1]
+    if bos == "fixed":
+        rows = np.concatenate([np.full((6, 1), rope.source.tokenizer.specials.bos), rows[:, :-1]], axis=1)
+    first = attention_of(rope, rows)[..., 0].mean(axis=-1)
+    np.testing.assert_allclose(point[reading("first_token_mass", input=name, bos=bos)], first.mean(axis=0), rtol=1e-4)
+    np.testing.assert_allclose(point[reading("sink_rate", input=name, bos=bos)], (first > 0.3).mean(axis=0), rtol=1e-6)
+
+
+def test_a_repeated_token_without_positions_is_attended_to_evenly(folder: Path) -> None:
+    """Gu et al. 2025, Proposition 1: A_ij = 1 / i, so that the first of T keys gets (1 + 1/2 + … + 1/T) / T."""
+    models = models_of([arm("nope", "text", NOPE)], source_of("text", folder), (1,))
+    (point,) = inputs(models, InputsMeasure(sequences=4))
+    even = np.mean(1 / np.arange(1, 13))
+    np.testing.assert_allclose(point[reading("first_token_mass", input="repeated", bos="absent")], even, rtol=1e-5)
+
+
+def test_rows_are_without_specials_and_as_many_of_each_kind(rope: Models) -> None:
+    rows = rows_of(rope)
+    assert {name: part.shape for name, part in rows.items()} == dict.fromkeys(("natural", "random", "repeated"), (6, 13))
+    assert set(rows["random"].flat).isdisjoint(rope.source.tokenizer.specials.ids())
+    assert len(np.unique(rows["random"])) > 40
+    assert np.ptp(rows["repeated"], axis=1).max() == 0
+    assert len(np.unique(rows["repeated"])) > 1
+    assert not (rows["natural"][:, 0] == rope.source.tokenizer.specials.bos).any()
+
+
+def test_statistics_of_long_windows_are_those_of_dense_attention(rope: Models) -> None:
+    (point,) = context(rope, ContextMeasure(lengths=(24,), windows=2))
+    windows, edges = rope.source.text.held_out(24, 2).windows[:, :-1], position_edges(24)
+    attention = attention_of(rope, windows)
+    seen = attention.sum(axis=-2) / np.arange(24, 0, -1)
+    by_bin = [part.mean(axis=-1) for part in np.split(seen.mean(axis=(0, 2)), edges[1:-1], axis=-1)]
+    np.testing.assert_allclose(point[reading("received_by_position", length=24)], np.stack(by_bin, -1), rtol=1e-4)
+    np.testing.assert_allclose(point[reading("first_token_mass", length=24)], attention[..., 0].mean(axis=(0, 3)), rtol=1e-4)
+    np.testing.assert_array_equal(point[reading("position_edges", length=24)], edges)
+    row, params = tables(ROPE, LENGTH, 24), jax.tree.map(jnp.asarray, rope.params[0])
+    run = jax.jit(lambda ids: apply_decoder(params, ids, row, rope.model, measure=lambda trace: trace.residual)[1])
+    size = np.abs(np.stack([np.asarray(run(jnp.asarray(ids[None])))[:, 0] for ids in windows])).reshape(2, 2, -1)
+    order = np.argsort(-size, axis=-1)[..., :3]
+    np.testing.assert_array_equal(point[reading("massive_channels", length=24)], order % 16)
+    np.testing.assert_array_equal(point[reading("massive_positions", length=24)], order // 16)
+    ratios = np.take_along_axis(size, order, -1) / np.median(size, axis=-1, keepdims=True)
+    np.testing.assert_allclose(point[reading("massive_activations", length=24)], ratios.mean(axis=0), rtol=1e-4)
+
+
+def test_windows_are_as_long_as_those_of_training_where_no_length_is_given(rope: Models) -> None:
+    (point,) = context(rope, ContextMeasure(windows=1))
+    assert point[reading("windows", length=LENGTH, of="context")] == 1
+    assert {dict(key.dims)["length"] for key in point} == {LENGTH}
+
+
+@pytest.mark.parametrize("heads", [True, False])
+def test_cases_one_by_one_change_the_loss_as_all_together(rope: Models, heads: bool) -> None:
+    heard: list[tuple[int, int]] = []
+    models = Models(rope.arms, rope.params, rope.source, rope.model, [], lambda done, total: heard.append((done, total)))
+    (point,) = interventions(models, InterventionsMeasure(length=20, windows=4, hidden=(3,), heads=heads))
+    batches = jnp.asarray(rope.source.text.held_out(20, 4).windows[None])
+    run = jax.jit(partial(loss_changes, cfg=rope.model, losses=mean_of_losses, hidden=(3,)))
+    together = run(jax.tree.map(jnp.asarray, rope.params[0]), tables(ROPE, LENGTH, 20), batches)
+    expected = {key for key in together if heads or key.quantity != "head_removed"}
+    assert {key.at(length=20) for key in expected} == {key for key in point if key.quantity in ("loss_change", "head_removed")}
+    for key in expected:
+        np.testing.assert_allclose(point[key.at(length=20)], together[key], atol=1e-5, err_msg=str(key))
+    assert heard == [(done, 5 + 4 * heads) for done in range(1, 6 + 4 * heads)] + [(1, 1)]
+    assert point[reading("early_divergence", length=20)][-1] == 0
+
+
+@pytest.fixture(scope="module")
+def answered(rope: Models) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+    """Prompts with what greedy decoding makes of them, and what they ask for."""
+    tokens = prompts_of(rope.source, PromptsMeasure(lengths=(160,), depths=2, rows=2), 160).tokens
+    params, row = jax.tree.map(jnp.asarray, rope.params[0]), tables(ROPE, LENGTH, 160)
+
+    @cache
+    def run(length: int):  # noqa: ARG001
+        return jax.jit(lambda ids: jnp.argmax(apply_decoder(params, ids, row, rope.model)[0][:, -1], axis=-1))
+
+    decoded = tokens[:, :160]
+    with jax.set_mesh(make_mesh()):
+        for length in range(160, tokens.shape[1]):
+            decoded = np.concatenate([decoded, np.asarray(run(length)(jnp.asarray(decoded)))[:, None]], axis=1)
+    yield decoded, tokens
+
+
+def test_an_answer_is_hit_exactly_if_greedy_decoding_gives_it(rope: Models, answered: tuple[np.ndarray, np.ndarray]) -> None:
+    decoded, asked = answered
+    params, row = jax.tree.map(jnp.asarray, rope.params[0]), tables(ROPE, LENGTH, 160)
+    spoiled = decoded.copy()
+    spoiled[:, 162] = (spoiled[:, 162] + 1) % 256  # a wrong token, behind which hits say nothing of decoding
+    run = jax.jit(lambda batches: answer_hits(params, row, batches, 160, rope.model))
+    hit = np.asarray(run(jnp.asarray(np.stack([decoded, spoiled, asked]))))
+    assert hit[: len(decoded)].all()
+    rows = np.concatenate([decoded, spoiled, asked])
+    same = (rows[:, 160:] == np.tile(decoded[:, 160:], (3, 1))).all(axis=1)
+    np.testing.assert_array_equal(hit.all(axis=1), same)
+    assert 0 < same.sum() < len(same)
+
+
+def test_prompts_too_short_for_their_question_are_said_before_training(rope: Models) -> None:
+    measure = MEASURES["text"].model_copy(update={"prompts": PromptsMeasure(lengths=(90,))})
+    with pytest.raises(UserError, match="a prompt of 89 tokens has no room"):
+        check_data(rope.source, arm("rope", "text", measure=measure))
+
+
+def test_languages_are_those_of_the_tokenizer(rope: Models) -> None:
+    (point,) = languages(rope, LanguagesMeasure())
+    by_language = costs(rope.source.tokenizer, texts_of("embedded", "eng"))
+    for language, text in by_language.items():
+        assert point[reading("tokens", language=language)] == text.tokens
+        assert point[reading("effective_context", language=language)] == pytest.approx(
+            LENGTH * by_language["eng"].tokens / text.tokens
+        )
+
+
+def test_a_length_and_an_extension_by_themselves_are_as_with_all_others(rope: Models) -> None:
+    settings = MEASURES["text"].perplexity
+    assert settings is not None
+    settings = settings.model_copy(update={"lengths": (24, 32)})
+    (whole,) = perplexity(rope, settings)
+    (alone,) = perplexity_at(rope, settings, 24, ("pi",))
+    assert {dict(key.dims).get("extension") for key in alone if key.quantity == "perplexity"} == {"pi"}
+    assert "sink_rate" not in {key.quantity for key in alone}
+    for key, value in alone.items():
+        np.testing.assert_allclose(whole[key], value, rtol=1e-6, err_msg=str(key))
+    losses = whole[reading("window_loss", length=24)]
+    assert math.exp(losses.mean()) == pytest.approx(float(whole[reading("perplexity", protocol="windows", length=24)]))
+    text = rope.source.text.held_out(32, settings.windows, settings.stride)
+    np.testing.assert_array_equal(whole[reading("window_document", length=24)], text.documents[:, -8])
+
+
+def test_a_corpus_that_nothing_is_trained_on_is_streamed_and_has_no_rare_tokens(rope: Models, folder: Path) -> None:
+    source = source_of_corpus(rope.source.data, (str(folder),), rope.source.tokenizer)
+    text, documents = source.stream(200)
+    assert len(text) == 201
+    assert documents > 1
+    (point,) = vocabulary(Models(rope.arms, rope.params, source, rope.model, []), VocabularyMeasure(bytes=200))
+    assert point[reading("bits_per_byte")] > 5
+    assert reading("rare_ids") not in point
