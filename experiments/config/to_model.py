@@ -108,12 +108,16 @@ def matmul_parameters(cfg: DecoderConfig) -> int:
     return cfg.layers * (attention + gate + feedforward) + b.width * cfg.vocabulary
 
 
-def training_flops(cfg: DecoderConfig, length: int, window: int | None = None, initial_tokens: int | None = None) -> float:
+def training_flops(cfg: DecoderConfig, length: int, model: ModelConfig) -> float:
     """Matmul FLOPs of one token's forward and backward pass: 6 a parameter, and attention over the keys that are visible.
 
-    Query i of T, counted from 1, sees min(i, window + initial_tokens) keys, at 4 · N · H FLOPs forward and twice that backward;
-    the scores of PoPE have twice the channels. Position biases are not counted: they are no products of the weights.
+    Query i of T, counted from 1, sees i keys, in a layer with a window min(i, window + initial_tokens), at 4 · N · H FLOPs
+    forward and twice that backward; the scores of PoPE have twice the channels. Position biases are not counted: they are no
+    products of the weights.
     """
-    seen = np.minimum(np.arange(1, length + 1), (window or length) + (initial_tokens or 0)).mean()
+    i = np.arange(1, length + 1)
+    near = np.minimum(i, (model.window or length) + (model.initial_tokens or 0))
+    windowed = np.resize(np.array(model.windowed or True), cfg.layers)
+    seen = np.where(windowed[:, None], near, i).mean(axis=1).sum()
     channels = cfg.block.heads * cfg.block.head_dim * (1.5 if cfg.block.polar else 1.0)
-    return 6.0 * matmul_parameters(cfg) + 12.0 * cfg.layers * channels * float(seen)
+    return 6.0 * matmul_parameters(cfg) + 12.0 * channels * float(seen)

@@ -73,7 +73,7 @@ class Member:
 
     def flops(self, model: DecoderConfig) -> float:
         """FLOPs of one token, forward and backward."""
-        return training_flops(model, self.arm.data.length, self.arm.model.window, self.arm.model.initial_tokens)
+        return training_flops(model, self.arm.data.length, self.arm.model)
 
 
 @dataclass(frozen=True)

@@ -50,7 +50,7 @@ def flops_expected(arms: Sequence[Arm], seeds: Sequence[int], records: Iterable[
         missing = sum((seed, settings) not in recorded for seed in seeds)
         if missing:
             common = structure(arm, vocabulary_size(arm.data))
-            token = training_flops(common.model, arm.data.length, arm.model.window, arm.model.initial_tokens)
+            token = training_flops(common.model, arm.data.length, arm.model)
             key = arm.start is None, common
             flops = missing * arm.train.steps * arm.train.batch * arm.data.length * token
             groups[key] = groups.get(key, 0.0) + flops

@@ -137,16 +137,24 @@ def test_flops_are_those_that_the_compiler_counts() -> None:
     # and element-wise work, a few percent.
     heads_width = cfg.layers * cfg.block.heads * cfg.block.head_dim
     left_out = 12 * heads_width * (T - (T + 1) / 2) + 2 * heads_width * T
-    assert 1.0 < analysis["flops"] / (2 * T) / (training_flops(cfg, T) + left_out) < 1.06
+    assert 1.0 < analysis["flops"] / (2 * T) / (training_flops(cfg, T, model) + left_out) < 1.06
 
 
 @pytest.mark.parametrize(
-    ("window", "seen"), [((), 4.5), ((3,), (1 + 2 + 3 * 6) / 8), ((100,), 4.5), ((2, 1), (1 + 2 + 3 * 6) / 8)]
+    ("windows", "seen"),
+    [
+        ({}, 4.5),
+        ({"window": 3}, (1 + 2 + 3 * 6) / 8),
+        ({"window": 100}, 4.5),
+        ({"window": 2, "initial_tokens": 1}, (1 + 2 + 3 * 6) / 8),
+        ({"window": 3, "windowed": [True, False]}, ((1 + 2 + 3 * 6) / 8 + 4.5) / 2),
+    ],
 )
-def test_a_window_bounds_the_keys_that_are_seen(window: tuple[int, ...], seen: float) -> None:
-    cfg = _structure()
+def test_a_window_bounds_the_keys_that_are_seen(windows: dict[str, Any], seen: float) -> None:
+    model = _with(layers=2, **windows)
+    cfg = decoder_config(model, V, T)
     a_key = 12 * cfg.layers * cfg.block.heads * cfg.block.head_dim
-    assert training_flops(cfg, 8, *window) - 6 * matmul_parameters(cfg) == pytest.approx(a_key * seen)
+    assert training_flops(cfg, 8, model) - 6 * matmul_parameters(cfg) == pytest.approx(a_key * seen)
 
 
 @pytest.mark.parametrize(
