@@ -6,7 +6,6 @@ from typing import Any
 import jax.numpy as jnp
 
 from leadline.experiments.config.model import Gate, ModelConfig
-from leadline.experiments.config.position import Rope
 from leadline.experiments.published.architectures.base import (
     LINEAR,
     SAME,
@@ -15,11 +14,10 @@ from leadline.experiments.published.architectures.base import (
     Row,
     Shape,
     Split,
-    in_order,
     linear,
-    rotary_order,
     row,
 )
+from leadline.experiments.published.architectures.gpt import qkv_layouts
 from leadline.experiments.published.architectures.llama import LAYER, PRE, feedforward_rows, norm_rows, outer_rows, sizes
 from leadline.experiments.published.architectures.rope import rope
 
@@ -69,22 +67,18 @@ def gated(size: int) -> Split:
 
 def rows(model: ModelConfig) -> tuple[Row, ...]:
     """Every tensor."""
-    attention, size = LAYER + "self_attn.", model.head_width
-    part = model.position.partial if isinstance(model.position, Rope) else 1.0
-    order = rotary_order(size, round(part * size))
-    rotated = in_order(LINEAR, order)
+    attention = LAYER + "self_attn."
+    rotated, _, _ = qkv_layouts(model, LINEAR)
+    rotated_scale, _, _ = qkv_layouts(model, SAME)
     return (
         *outer_rows(model),
         *norm_rows(PRE),
         *feedforward_rows(),
-        Row(attention + "q_proj.weight", ("blocks.query", "blocks.gate"), (rotated, LINEAR), gated(size)),
+        Row(attention + "q_proj.weight", ("blocks.query", "blocks.gate"), (rotated, LINEAR), gated(model.head_width)),
         row(attention + "k_proj.weight", "blocks.key", rotated),
         row(attention + "v_proj.weight", "blocks.value", LINEAR),
         row(attention + "o_proj.weight", "blocks.output", linear(inputs=2)),
-        *(
-            row(f"{attention}{name[0]}_norm.weight", f"blocks.{name}_norm.scale", in_order(SAME, order))
-            for name in ("query", "key")
-        ),
+        *(row(f"{attention}{name[0]}_norm.weight", f"blocks.{name}_norm.scale", rotated_scale) for name in ("query", "key")),
     )
 
 

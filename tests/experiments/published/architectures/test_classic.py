@@ -1,4 +1,4 @@
-"""What the config.json of real models means, and which of their settings are refused."""
+"""What config.json of GPT-2 and the models after it means, and which of their settings are refused."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""What config.json of real models says in the spellings of its time, as a model's configuration."""
+"""What config.json of Llama and the models after it means, in the spellings of its time."""
 
 from typing import Any
 
