@@ -100,8 +100,10 @@ def notes_of(records: Sequence[Record]) -> tuple[str, ...]:
 def measured_text(records: Iterable[Record]) -> str:
     """The text that records were measured on: `256 windows from 52 to 54 documents`; empty where they do not say."""
     entries = [entry for record in records for entry in record.measurements if entry.value is not None]
-    counts = {name: {round(e.value or 0) for e in entries if e.quantity == name} for name in ("windows", "documents")}
-    return " from ".join(f"{_span(numbers, '{:,}'.format)} {name}" for name, numbers in counts.items() if numbers)
+    counts = {name: {round(e.value or 0) for e in entries if e.quantity == f"{name}s"} for name in ("window", "document")}
+    return " from ".join(
+        f"{_span(numbers, '{:,}'.format)} {name}{'' if numbers == {1} else 's'}" for name, numbers in counts.items() if numbers
+    )
 
 
 def _seeds_notes(records: Sequence[Record]) -> Iterator[str]:
