@@ -1,15 +1,11 @@
-"""Outcomes as tables of text, for a terminal and for a page of every outcome in a folder. Empty columns are left out."""
+"""Outcomes as tables of text, for a terminal and for a page. Empty columns are left out."""
 
-import json
 from collections.abc import Callable, Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 from leadline.experiments.publish.table import MISSING, Table, markdown
-from leadline.experiments.runtime.errors import UserError
 
 HIDDEN = ("value", "absent", "flops")
-PAGE = "bench.md"
 HEAD = """# Benchmarks
 
 `leadline bench` writes this page. Every contestant runs in a process of its own, and rounds alternate between them. *Times
@@ -18,19 +14,9 @@ matrix products, with attention over visible keys only.
 """
 
 
-def page(folder: Path) -> str:
-    """Markdown: a section for each benchmark, by name, with its machine, versions, date and commit.
-
-    Raises:
-        UserError: for a JSON file that is no outcome.
-    """
-    sections = []
-    for path in sorted(folder.glob("*.json")):
-        try:
-            sections.append(_section(json.loads(path.read_text(encoding="utf-8"))))
-        except (ValueError, KeyError, TypeError) as error:
-            raise UserError(f"{path}: this is no outcome of a benchmark; remove it, or choose another folder") from error
-    return "\n".join([HEAD, *sections])
+def page(outcomes: Sequence[Mapping[str, Any]]) -> str:
+    """Markdown: a section for each benchmark, with its machine, versions, date and commit."""
+    return "\n".join([HEAD, *map(_section, outcomes)])
 
 
 def _section(content: Mapping[str, Any]) -> str:

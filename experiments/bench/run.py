@@ -3,6 +3,7 @@
 import json
 import tempfile
 from collections.abc import Callable, Sequence
+from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
@@ -19,11 +20,12 @@ from leadline.experiments.bench.cases import (
 )
 from leadline.experiments.bench.contest import Benchmark, contest
 from leadline.experiments.bench.outcome import Outcome, outcome
-from leadline.experiments.bench.page import PAGE, page
+from leadline.experiments.bench.page import page
 from leadline.experiments.config.base import nearest
 from leadline.experiments.records.json_file import write_whole
 from leadline.experiments.runtime.errors import UserError
 
+OUTCOMES, PAGE = "bench.json", "bench.md"
 Tell = Callable[[str], None]
 
 
@@ -87,16 +89,26 @@ def measured(
 
 
 def keep(folder: Path, content: dict[str, Any]) -> None:
-    """Writes the outcome of a benchmark, and the page of all outcomes in the folder.
+    """Writes the last outcome of each benchmark to one file, by name, and the page of them.
 
     Raises:
-        UserError: if the folder cannot be written.
+        UserError: if the folder cannot be written, or its file holds something else.
     """
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        outcome_file = folder / f"{content['benchmark']}.json"
-        write_whole(outcome_file, (json.dumps(content, indent=1, allow_nan=False) + "\n").encode())
-        write_whole(folder / PAGE, page(folder).encode())
+        outcomes = [*(other for other in _kept(folder / OUTCOMES) if other["benchmark"] != content["benchmark"]), content]
+        outcomes.sort(key=itemgetter("benchmark"))
+        text = page(outcomes)
+        write_whole(folder / OUTCOMES, (json.dumps({"benchmarks": outcomes}, indent=1, allow_nan=False) + "\n").encode())
+        write_whole(folder / PAGE, text.encode())
+    except (KeyError, TypeError, ValueError) as error:
+        raise UserError(
+            f"{folder / OUTCOMES}: these are no outcomes of benchmarks; remove it, or choose another folder"
+        ) from error
     except OSError as error:
         reason = error.strerror or error
         raise UserError(f"{folder}: cannot be written ({reason}); choose another folder with --results") from error
+
+
+def _kept(path: Path) -> list[dict[str, Any]]:
+    return json.loads(path.read_bytes())["benchmarks"] if path.exists() else []

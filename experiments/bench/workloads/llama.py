@@ -61,7 +61,7 @@ def structure(size: Size, compute: str) -> DecoderConfig:
 
 def step_flops(size: Size) -> float:
     """Matmul FLOPs of one training step."""
-    return training_flops(structure(size, "float32"), size.length) * size.tokens
+    return training_flops(structure(size, "float32"), size.length, config(size, "float32")) * size.tokens
 
 
 def tokens(size: Size) -> np.ndarray:

@@ -1,5 +1,6 @@
 """Ratios, rates and targets, and how they are printed."""
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -7,8 +8,8 @@ import pytest
 
 from leadline.experiments.bench.contest import Case, Contestant, Timed
 from leadline.experiments.bench.outcome import outcome, published_peak
-from leadline.experiments.bench.page import PAGE, ceilings, duration, rows_of
-from leadline.experiments.bench.run import keep
+from leadline.experiments.bench.page import ceilings, duration, rows_of
+from leadline.experiments.bench.run import OUTCOMES, PAGE, keep
 from leadline.experiments.runtime.errors import UserError
 
 CPU = {"cpu": "a processor", "cores": 2, "memory_gib": 4.0, "accelerator": None, "device_kind": "cpu"}
@@ -85,19 +86,19 @@ def _content(name: str) -> dict[str, Any]:
     return head | about | {"cases": [_outcome(targets={"theirs": 2.0})]}
 
 
-def test_the_page_is_of_all_outcomes_in_the_folder(tmp_path: Path) -> None:
-    for name in ("b", "a"):
+def test_the_page_is_of_the_last_outcome_of_each_benchmark(tmp_path: Path) -> None:
+    for name in ("b", "a", "b"):
         keep(tmp_path, _content(name))
     text = (tmp_path / PAGE).read_text(encoding="utf-8")
     assert text.index("## a: How long?") < text.index("## b: How long?")
     for part in ("a processor, 2 cores, 4 GiB", "python 3.11", "commit 0123456789 with changes", "- a note", "≥ 2", "| ours |"):
         assert part in text
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["a.json", "b.json", PAGE]
+    assert json.loads((tmp_path / OUTCOMES).read_bytes()) == {"benchmarks": [_content("a"), _content("b")]}
 
 
 def test_a_file_that_is_no_outcome_and_a_folder_that_is_none_are_named(tmp_path: Path) -> None:
-    other = tmp_path / "other.json"
+    other = tmp_path / OUTCOMES
     other.write_text("[]")
-    for folder, message in ((tmp_path, r"other\.json"), (other, "--results")):
+    for folder, message in ((tmp_path, OUTCOMES), (other, "--results")):
         with pytest.raises(UserError, match=message):
             keep(folder, _content("a"))

@@ -108,7 +108,7 @@ def test_a_case_runs_where_it_is_for(accelerator: str | None, titles: list[str],
 def test_from_the_command_line_to_the_files(called: Called, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(run, "benchmarks", lambda: (_tiny("absent"),))
     (content,) = called.json("bench", "tiny", "--rounds", "1", "--results", tmp_path)["benchmarks"]
-    assert json.loads((tmp_path / "tiny.json").read_text()) == content
+    assert json.loads((tmp_path / "bench.json").read_text())["benchmarks"] == [content]
     machine = content["machine"]
     assert machine["cpu"] and machine["cores"] >= 1 and (machine["memory_gib"] or 1) > 0
     assert {"python", "jax", "tokenizers"} <= set(content["versions"])
