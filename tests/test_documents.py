@@ -88,12 +88,9 @@ def test_a_study_can_be_run(block: str, tmp_path: Path) -> None:
     assert [arm.name for arm in arms] == list(tomllib.loads(block)["arms"])
 
 
-@pytest.mark.parametrize(
-    ("command", "output"),
-    [pair for block in blocks("console") for pair in printed(block) if "leadline " in pair[0] and " run " not in pair[0]],
-)
-def test_a_command_prints_what_is_shown(called: Called, command: str, output: str) -> None:
-    assert [line.rstrip() for line in called.text(*words_of(command)).splitlines()] == output.splitlines()
+def test_no_output_is_shown_but_that_of_the_run_that_is_tested() -> None:
+    (command,) = [command for block in blocks("console") for command, output in printed(block) if output]
+    assert " run " in command
 
 
 @pytest.mark.slow
