@@ -133,6 +133,8 @@ class Study(Frozen):
     title: str = ""  # heading; absent: the name
     question: str = ""  # what the study asks
     seeds: Seeds = (0, 1, 2)  # each trains every arm once
+    # seeds are added up to this number where claims are undecided (`leadline run --decide`); absent: never
+    most_seeds: Annotated[int, Field(gt=1)] | None = None
     model: ModelConfig | None = None  # the model of every arm
     data: Data | None = None  # what every arm is trained on
     train: TrainConfig | None = None  # how every arm is trained

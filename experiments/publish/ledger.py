@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 
 from leadline.experiments.publish.table import MISSING, Table
-from leadline.experiments.records.evidence import OUTCOMES, interval_text
+from leadline.experiments.records.decisions import OUTCOMES, interval_text
 from leadline.experiments.records.over_seeds import ON_ACCELERATOR, TRAINED_HERE
 from leadline.experiments.records.references import cite
 from leadline.experiments.records.verdict import Verdict
@@ -23,17 +23,24 @@ RULE = (
     "claim is decided by its sign, and a claim about one published model by that of its figures, without an interval; a claim "
     "whose precondition is not met here is not testable here"
 )
+SENSITIVITY = (
+    "q: the p-value after Benjamini and Hochberg over the ledger; threshold: the number that the statement names against the "
+    "interval of what it is compared with, within which a claim is undecided; for perplexities the outcome by other protocols"
+)
 
 
 def claims_table(judged: Sequence[Verdict]) -> Table:
     """Every claim with its verdict, study by study: published statements first, then our own."""
     verdicts = [verdict for row in statements(judged) for verdict in row]
     rows = tuple(
-        (v.study, v.id, v.statement, published(v), v.measured or MISSING, v.outcome, v.reason, str(v.n), _scale(v) or MISSING)
+        (
+            *(v.study, v.id, v.statement, published(v), v.measured or MISSING, v.outcome, v.reason, str(v.n)),
+            *(text or MISSING for text in (_q(v), sensitivity(v), _scale(v))),
+        )
         for v in verdicts
     )
-    columns = ("study", "claim", "statement", "published", "measured", "verdict", "why", "n", "scale")
-    return Table("Claims and their verdicts", "claims", columns, rows, (RULE,))
+    columns = ("study", "claim", "statement", "published", "measured", "verdict", "why", "n", "q", "threshold", "scale")
+    return Table("Claims and their verdicts", "claims", columns, rows, (RULE, SENSITIVITY))
 
 
 def verdicts_table(judged: Sequence[Verdict]) -> Table:
@@ -81,8 +88,24 @@ def basis(verdict: Verdict) -> str:
     if verdict.column not in (TRAINED_HERE, ON_ACCELERATOR):
         parts = ["one model, no interval"]
     else:
-        parts = [f"n = {verdict.n}", interval_text(verdict.interval) if verdict.interval else "", verdict.scale]
+        parts = [f"n = {verdict.n}", interval_text(verdict.interval, verdict.level) if verdict.interval else "", verdict.scale]
     return ", ".join(part for part in (*parts, verdict.windows) if part)
+
+
+def sensitivity(verdict: Verdict) -> str:
+    """`0.5 against 0.12 to 0.17; last 64: undecided`: what the threshold is compared with, and protocols of another outcome."""
+    parts = []
+    if verdict.turns is not None:
+        stated, measured = (" to ".join(dict.fromkeys(f"{n:.4g}" for n in pair)) for pair in (verdict.threshold, verdict.turns))
+        parts.append(f"{stated} against {measured}")
+    turned = [f"{name}: {outcome}" for name, outcome in verdict.protocols.items() if outcome != verdict.outcome]
+    if verdict.protocols:
+        parts += turned or [f"the same by all {len(verdict.protocols)} protocols"]
+    return "; ".join(parts)
+
+
+def _q(verdict: Verdict) -> str:
+    return "" if verdict.q is None else f"{verdict.q:.2g}"
 
 
 def statements(judged: Sequence[Verdict]) -> list[list[Verdict]]:

@@ -2,14 +2,16 @@
 
 import importlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import numpy as np
+from scipy import stats
 
 from leadline.experiments.config.claim import Claim, Needs
 from leadline.experiments.config.study import Study
 from leadline.experiments.records.arms import RecordedArm, combinations, recorded_arms
-from leadline.experiments.records.evidence import Choice, Decision, Evidence, Outcome, decide, related, stated, term_values
+from leadline.experiments.records.decisions import Decision, Evidence, Outcome, decide
+from leadline.experiments.records.evidence import Choice, related, stated, term_values
 from leadline.experiments.records.over_seeds import (
     TRAINED_HERE,
     count,
@@ -19,7 +21,10 @@ from leadline.experiments.records.over_seeds import (
     published_model,
     scale,
 )
+from leadline.experiments.records.protocols import by_protocol
 from leadline.experiments.records.record import Record
+from leadline.experiments.records.sequential import LEVEL, SeedPlan
+from leadline.experiments.records.thresholds import threshold
 from leadline.experiments.runtime.errors import UserError
 
 Predicate = Callable[[Sequence[Record]], Evidence | None]
@@ -39,11 +44,17 @@ class Verdict:
     outcome: Outcome  # of the comparison
     reason: str  # why it is that
     n: int  # seeds, or cases of an exact claim
-    interval: tuple[float, float] | None  # the 95 % interval that the outcome rests on
+    interval: tuple[float, float] | None  # of the mean margin or of a share, that the outcome rests on
     scale: str  # what was compared: toy tasks, small language models or a published one; its parameters, steps and tokens
     arms: tuple[str, ...] = ()  # that were compared, as the study names them
     column: str = TRAINED_HERE  # of the ledger: models trained here, on an accelerator, or the name of a published model
     windows: str = ""  # and documents that the compared records were measured on; empty where they do not say
+    level: float = LEVEL  # so often the interval misses the truth
+    p: float | None = None  # leadline.experiments.records.decisions.Decision; None where nothing is random
+    q: float | None = None  # p after Benjamini and Hochberg, over all verdicts that were made together
+    threshold: tuple[float, ...] = ()  # that the statement names
+    turns: tuple[float, float] | None = None  # the thresholds between which it would be undecided
+    protocols: Mapping[str, Outcome] = field(default_factory=dict)  # of perplexity, and the outcome by each
 
     @property
     def own(self) -> bool:
@@ -60,22 +71,28 @@ def verdicts(studies: Mapping[str, Study], records: Sequence[Record]) -> list[Ve
     for study in studies.values():
         arms = recorded_arms(study, records)
         judged += [judge(claim, study, arms) for claim in study.claims]
-    return judged
+    return with_q(judged)
+
+
+def with_q(judged: Sequence[Verdict]) -> list[Verdict]:
+    """The verdicts with their q-values: the share of false ones among those of so small a p (Benjamini and Hochberg 1995)."""
+    random = [number for number, verdict in enumerate(judged) if verdict.p is not None]
+    corrected = stats.false_discovery_control([judged[number].p for number in random]) if random else ()
+    q = dict(zip(random, map(float, corrected), strict=True))
+    return [replace(verdict, q=q.get(number)) for number, verdict in enumerate(judged)]
 
 
 def judge(claim: Claim, study: Study, arms: Sequence[RecordedArm]) -> Verdict:
     """The verdict on one claim of a study. UserError where it names a function that does not exist."""
     choices, matching = combinations(study, claim.selectors(), arms)
     compared = list({id(arm): arm for choice in choices for arm in choice.values()}.values())
-    missing = (_missing(claim, study, choices, matching) if arms else "no records") or _too_small(claim, study.needs, choices)
-    measured, n, decision = "", 0, Decision("not measured", missing)
     exact = study.exact is not None
-    if not missing and (unmet := _unmet(claim, choices)) is not None:
-        measured, n, decision = unmet
-    elif not missing and claim.function is None:
-        measured, n, decision = related(claim, choices, exact=exact)
-    elif not missing:
-        measured, n, decision = _computed(claim, [record for arm in matching[claim.arms] for record in arm.members], exact)
+    plan = SeedPlan(len(study.seeds), study.most_seeds)
+    missing = _missing(claim, study, choices, matching) if arms else "no records"
+    if missing := missing or _too_small(claim, study.needs, choices):
+        measured, n, decision = "", 0, Decision("not measured", missing)
+    else:
+        measured, n, decision = _decided(claim, choices, matching, plan, exact=exact)
     if not n:
         compared = []
     records = [record for arm in compared for record in arm.records]
@@ -87,11 +104,32 @@ def judge(claim: Claim, study: Study, arms: Sequence[RecordedArm]) -> Verdict:
         reason="; ".join(_notes(claim, decision, compared, exact=exact)),
         n=n,
         interval=decision.interval,
+        level=decision.level,
+        p=decision.p,
+        threshold=threshold(claim),
+        turns=decision.turns,
+        protocols=by_protocol(claim, choices, plan, exact=exact) if decision.turns is not None else {},
         scale=scale(records),
         arms=tuple(sorted({record.arm for arm in compared for record in arm.members})),
         column=ledger_column(records or [record for arm in arms for record in arm.members]),
         windows=measured_text(records),
     )
+
+
+def _decided(
+    claim: Claim, choices: Sequence[Choice], matching: Mapping[str, Sequence[RecordedArm]], plan: SeedPlan, *, exact: bool
+) -> tuple[str, int, Decision]:
+    """The measured figures, the number of seeds or cases, and the decision, of a claim whose arms are on record."""
+    if (unmet := _unmet(claim, choices)) is not None:
+        return unmet
+    if claim.function is None:
+        return related(claim, choices, plan, exact=exact)
+    records = [record for arm in matching[claim.arms] for record in arm.members]
+    evidence = predicate(claim.function)(records)
+    if evidence is None or not (evidence.margins or evidence.unmet):
+        return "", 0, Decision("not measured", "the records lack what is compared")
+    n = len(evidence.margins)
+    return evidence.measured, n, decide(replace(evidence, exact=exact or evidence.exact), claim.delta, plan.level(n))
 
 
 def _notes(claim: Claim, decision: Decision, compared: Sequence[RecordedArm], *, exact: bool) -> Iterator[str]:
@@ -126,10 +164,10 @@ def _missing(claim: Claim, study: Study, choices: Sequence[Choice], matching: Ma
 def _too_small(claim: Claim, needs: Needs, choices: Sequence[Choice]) -> str:
     """How much smaller the arm on the left side is than the statement needs; empty where it is not."""
     name = claim.arms if claim.left is None else claim.left.arm
-    for field, least in (needs | claim.needs).items():
-        smallest = min((getattr(record, field) for choice in choices for record in choice[name].records), default=0)
+    for size, least in (needs | claim.needs).items():
+        smallest = min((getattr(record, size) for choice in choices for record in choice[name].records), default=0)
         if smallest < least:
-            return f"{count(smallest)} {field}, and the statement needs {count(least)}"
+            return f"{count(smallest)} {size}, and the statement needs {count(least)}"
     return ""
 
 
@@ -148,14 +186,6 @@ def _unmet(claim: Claim, choices: Sequence[Choice]) -> tuple[str, int, Decision]
                 reason = f"{condition.reason}: {figure} is not {sign} {condition.value:g}"
                 return text, len(values), Decision("not testable here", reason)
     return None
-
-
-def _computed(claim: Claim, records: Sequence[Record], exact: bool) -> tuple[str, int, Decision]:
-    """What the function of a claim says of the records; where these are `exact`, so is that."""
-    evidence = predicate(claim.function or "")(records)
-    if evidence is None or not (evidence.margins or evidence.unmet):
-        return "", 0, Decision("not measured", "the records lack what is compared")
-    return evidence.measured, len(evidence.margins), decide(replace(evidence, exact=exact or evidence.exact), claim.delta)
 
 
 def predicate(name: str) -> Predicate:

@@ -10,10 +10,11 @@ import numpy as np
 from scipy import stats
 
 from leadline.experiments.records.arms import leaves_of, with_defaults
-from leadline.experiments.records.evidence import CONFIDENCE, mean_interval
+from leadline.experiments.records.decisions import mean_interval
 from leadline.experiments.records.measurement import Reading
 from leadline.experiments.records.over_seeds import current, statistic
 from leadline.experiments.records.record import Record
+from leadline.experiments.records.sequential import LEVEL
 from leadline.experiments.runs.stored import heading, quantity_of, records_at
 
 Sides = tuple[Sequence[Record], Sequence[Record]]
@@ -37,7 +38,7 @@ class Difference:
     @property
     def beyond_noise(self) -> bool:
         """Whether the means differ at a false discovery rate of 5 %."""
-        return self.q is not None and self.q < 1 - CONFIDENCE
+        return self.q is not None and self.q < LEVEL
 
     def as_json(self) -> dict[str, Any]:
         """Names and numbers; the values of both sides by seed."""
@@ -151,7 +152,7 @@ def difference(first: Mapping[int, float], second: Mapping[int, float]) -> tuple
     if max(np.ptp(a), np.ptp(b)) <= ROUNDING * np.max(np.abs([*a, *b])):
         return None, 1.0 if a[0] == b[0] else None
     test = stats.ttest_ind(b, a, equal_var=False)
-    low, high = test.confidence_interval(CONFIDENCE)
+    low, high = test.confidence_interval(1 - LEVEL)
     return (float(low), float(high)), float(test.pvalue)
 
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from leadline.experiments.records.evidence import Evidence
+from leadline.experiments.records.decisions import Evidence
 from leadline.experiments.records.measurement import value_of
 from leadline.experiments.records.record import Record
 from leadline.tokenization.byte import ByteTokenizer

@@ -7,7 +7,7 @@ import pytest
 from leadline.experiments.publish.contents import Section
 from leadline.experiments.publish.export import export
 from leadline.experiments.publish.findings_page import paragraph
-from leadline.experiments.records.evidence import Outcome
+from leadline.experiments.records.decisions import Outcome
 from leadline.experiments.records.verdict import Verdict
 from tests.experiments.committed import ROOT
 from tests.experiments.synthetic_records import study

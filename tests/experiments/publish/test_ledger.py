@@ -8,10 +8,11 @@ from leadline.experiments.publish.ledger import (
     ledger_table,
     published,
     scales_table,
+    sensitivity,
     totals_table,
     verdicts_table,
 )
-from leadline.experiments.records.evidence import OUTCOMES
+from leadline.experiments.records.decisions import OUTCOMES
 from leadline.experiments.records.verdict import Verdict
 
 STATEMENT = "A key bias takes the sink from the first token."
@@ -60,6 +61,15 @@ LARGE = replace(
     PUBLISHED, id="d", study="published", outcome="fails", measured="sink rate 0.700", interval=None, n=1, column="SmolLM2-135M"
 )
 LARGE = replace(LARGE, scale="SmolLM2-135M, 135M parameters", windows="100 windows from 34 documents")
+
+
+def test_a_threshold_stands_against_its_interval_with_the_protocols_that_disagree() -> None:
+    assert sensitivity(PUBLISHED) == ""
+    within = replace(PUBLISHED, threshold=(0.5,), turns=(0.1234567, 0.25))
+    assert sensitivity(within) == "0.5 against 0.1235 to 0.25"
+    exact = replace(PUBLISHED, threshold=(0.95, 1.05), turns=(1.0, 1.0), protocols={"tokens": "holds", "windows": "holds"})
+    assert sensitivity(exact) == "0.95 to 1.05 against 1; the same by all 2 protocols"
+    assert sensitivity(replace(within, protocols={"tokens": "holds", "last 64": "fails"})).endswith("0.25; last 64: fails")
 
 
 def test_a_statement_at_two_scales_is_one_row_with_a_column_each() -> None:

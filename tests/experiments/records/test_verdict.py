@@ -1,30 +1,22 @@
 """The rules by which evidence is decided, and the verdicts on claims of recorded studies."""
 
-import math
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
-from scipy import stats
 
 from leadline.experiments.config.load import arms_of
 from leadline.experiments.config.study import Study
 from leadline.experiments.records.arms import matches, recorded_arms
-from leadline.experiments.records.evidence import (
-    Decision,
+from leadline.experiments.records.decisions import (
     Evidence,
-    decide,
-    decide_share,
-    decide_within,
-    mean_interval,
-    seeds_to_decide,
 )
 from leadline.experiments.records.measurement import Measurement
 from leadline.experiments.records.over_seeds import ledger_column, scale
 from leadline.experiments.records.record import Record
-from leadline.experiments.records.verdict import Verdict, verdicts
+from leadline.experiments.records.verdict import Verdict, verdicts, with_q
 from leadline.experiments.runtime.errors import UserError
 from tests.experiments.configured import EXTRAPOLATION, studies_of
 from tests.experiments.records.claimed import changed, record
@@ -233,52 +225,29 @@ def test_a_configuration_of_other_times_is_no_arm(study: Study) -> None:
     assert recorded_arms(study, configured("model", kernel={"kind": "softmax"})(records_of(study))) == []
 
 
-DECISIONS: list[tuple[Decision, str]] = [
-    (decide(Evidence("", (1.0, 1.1, 0.9))), "holds"),
-    (decide(Evidence("", (-1.0, -1.1, -0.9))), "fails"),
-    (decide(Evidence("", (1.0, -1.1, 0.9))), "undecided"),
-    (decide(Evidence("", (0.01, -0.01, 0.005)), 0.1), "equivalent"),
-    (decide(Evidence("", (0.01, -0.01, 0.005)), 0.001), "undecided"),
-    (decide(Evidence("", (0.0, 0.0, 0.0))), "undecided"),
-    (decide(Evidence("", (1.0,))), "undecided"),
-    (decide(Evidence("", (1.0, math.nan))), "undecided"),
-    # Exact evidence is decided by every sign.
-    (decide(Evidence("", (0.1, 0.2), exact=True)), "holds"),
-    (decide(Evidence("", (0.1, 0.0), exact=True)), "fails"),
-    (decide(Evidence("", (0.1, math.nan), exact=True)), "fails"),
-    # Bounds are met where the whole interval is inside.
-    (decide_within((1.0, 1.01, 0.99), (0.0, 2.0), exact=False), "holds"),
-    (decide_within((3.0, 3.01, 2.99), (0.0, 2.0), exact=False), "fails"),
-    (decide_within((1.9, 2.1, 2.0), (0.0, 2.0), exact=False), "undecided"),
-    (decide_within((2.0,), (0.0, 2.0), exact=True), "holds"),
-    (decide_within((2.1,), (0.0, 2.0), exact=True), "fails"),
-    # Six seeds of which all speak for a statement are the fewest for more than half of all.
-    (decide_share([1.0] * 5, 0.5), "undecided"),
-    (decide_share([1.0] * 6, 0.5), "holds"),
-    (decide_share([-1.0] * 6, 0.5), "fails"),
-    (decide_share([1.0], 0.5), "undecided"),
-]
+def test_q_values_are_those_of_all_verdicts_together(study: Study) -> None:
+    verdict = judged(study, records_of(study))
+    several = with_q([replace(verdict, p=p) for p in (0.01, None, 0.04, 0.03)])
+    assert [entry.q for entry in several] == pytest.approx([0.03, None, 0.04, 0.04])
+    assert judged(study, records_of(study)).q == verdict.p
 
 
-@pytest.mark.parametrize(("decision", "outcome"), DECISIONS)
-def test_the_interval_decides(decision: Decision, outcome: str) -> None:
-    assert decision.outcome == outcome
-
-
-def test_intervals_are_students_and_that_of_a_share_is_exact() -> None:
-    values = (0.1, 0.3, 0.2, 0.5)
-    half = stats.t.ppf(0.975, 3) * np.std(values, ddof=1) / 2
-    assert mean_interval(values) == pytest.approx((np.mean(values) - half, np.mean(values) + half))
-    assert mean_interval((0.25, 0.25)) == (0.25, 0.25)
-    assert decide_share([1.0] * 5, 0.5).interval == pytest.approx((0.025**0.2, 1.0))
-
-
-def test_as_many_seeds_as_are_named_would_decide() -> None:
-    margins = (0.5, -0.2, 0.4)
-    n = seeds_to_decide(margins)
-    assert n is not None
-    mean, spread = np.mean(margins), np.std(margins, ddof=1)
-    halves = [stats.t.ppf(0.975, count - 1) * spread / math.sqrt(count) for count in (n - 1, n)]
-    assert halves[1] < mean <= halves[0]
-    assert str(n) in decide(Evidence("", margins)).reason
-    assert seeds_to_decide((1.0, -1.0)) is None
+def test_a_claim_on_perplexity_has_an_outcome_by_each_protocol(tmp_path: Path) -> None:
+    last = 'quantity = "perplexity", at = { protocol = "last", last = 8 }'
+    text = CLAIM.replace('quantity = "sink_rate"', last)
+    (study,) = studies_of(tmp_path, text)
+    protocols: list[dict[str, Any]] = [{}, {"protocol": "documents"}, {"protocol": "last", "last": 8}]
+    records = [
+        record.model_copy(
+            update={
+                "measurements": tuple(
+                    Measurement("perplexity", 5.0 + 0.01 * record.seed + (record.arm == low), "1", **dims)
+                    for dims, low in zip(protocols, ("biased", "biased", "plain"), strict=True)
+                )
+            }
+        )
+        for record in records_of(study)
+    ]
+    verdict = judged(study, records)
+    assert verdict.outcome == "holds"
+    assert verdict.protocols == {"tokens": "fails", "documents": "fails", "last 8": "holds"}

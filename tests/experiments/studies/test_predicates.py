@@ -2,7 +2,7 @@ import math
 
 import pytest
 
-from leadline.experiments.records.evidence import decide
+from leadline.experiments.records.decisions import decide
 from leadline.experiments.records.record import Record
 from leadline.experiments.studies.predicates import decoding_converges, gate_is_stable, sandwich_is_stable
 from tests.experiments.synthetic_records import measured, record

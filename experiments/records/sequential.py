@@ -1,0 +1,44 @@
+"""A group-sequential plan: seeds are added until a claim is decided, and the chance of a false decision stays at 5 % in all."""
+
+import math
+from dataclasses import dataclass
+
+from scipy import stats
+
+LEVEL = 0.05
+GROWTH = 1.5  # of the number of seeds from look to look
+
+
+@dataclass(frozen=True)
+class SeedPlan:
+    """The numbers of seeds at which claims are judged, and the error that each look may spend.
+
+    The spending function of O'Brien and Fleming's form (Lan and DeMets 1983) allows 2 (1 - Φ(z / √t)) up to the share t of all
+    seeds, with z = Φ^-1(0.975). A look takes the difference to the look before, which leaves out that looks depend on each
+    other and so errs on the safe side.
+
+    Attributes:
+        first: seeds of the first look.
+        most: seeds of the last one; None where seeds are never added.
+    """
+
+    first: int
+    most: int | None = None
+
+    def looks(self) -> list[int]:
+        """The numbers of seeds, in rising order."""
+        looks = [self.first]
+        while looks[-1] < (self.most or 0):
+            looks.append(min(math.ceil(GROWTH * looks[-1]), self.most or 0))
+        return looks
+
+    def level(self, seeds: int) -> float:
+        """The error of the look that so many seeds have reached; of the first one where they are fewer."""
+        looks = self.looks()
+        spent = [0.0, *(self._spent(look / looks[-1]) for look in looks)]
+        number = max(1, sum(look <= seeds for look in looks))
+        return spent[number] - spent[number - 1]
+
+    @staticmethod
+    def _spent(share: float) -> float:
+        return float(2 * stats.norm.sf(stats.norm.isf(LEVEL / 2) / math.sqrt(share)))

@@ -1,0 +1,177 @@
+"""The rules by which margins are decided, and how often they are wrong where there is nothing to find."""
+
+import math
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from leadline.experiments.records.decisions import (
+    Decision,
+    Evidence,
+    decide,
+    decide_share,
+    decide_within,
+    estimate,
+    mean_interval,
+    seeds_to_decide,
+)
+from leadline.experiments.records.sequential import LEVEL, SeedPlan
+from leadline.experiments.records.thresholds import ratio_interval
+
+DECISIONS: list[tuple[Decision, str]] = [
+    (decide(Evidence("", (1.0, 1.1, 0.9))), "holds"),
+    (decide(Evidence("", (-1.0, -1.1, -0.9))), "fails"),
+    (decide(Evidence("", (1.0, -1.1, 0.9))), "undecided"),
+    (decide(Evidence("", (0.01, -0.01, 0.005)), 0.1), "equivalent"),
+    (decide(Evidence("", (0.01, -0.01, 0.005)), 0.001), "undecided"),
+    (decide(Evidence("", (0.0, 0.0, 0.0))), "undecided"),
+    (decide(Evidence("", (1.0,))), "undecided"),
+    (decide(Evidence("", (1.0, math.nan))), "undecided"),
+    # Exact evidence is decided by every sign.
+    (decide(Evidence("", (0.1, 0.2), exact=True)), "holds"),
+    (decide(Evidence("", (0.1, 0.0), exact=True)), "fails"),
+    (decide(Evidence("", (0.1, math.nan), exact=True)), "fails"),
+    # Bounds are met where the whole interval is inside.
+    (decide_within((1.0, 1.01, 0.99), (0.0, 2.0), exact=False), "holds"),
+    (decide_within((3.0, 3.01, 2.99), (0.0, 2.0), exact=False), "fails"),
+    (decide_within((1.9, 2.1, 2.0), (0.0, 2.0), exact=False), "undecided"),
+    (decide_within((2.0,), (0.0, 2.0), exact=True), "holds"),
+    (decide_within((2.1,), (0.0, 2.0), exact=True), "fails"),
+    # Six seeds of which all speak for a statement are the fewest for more than half of all.
+    (decide_share([1.0] * 5, 0.5), "undecided"),
+    (decide_share([1.0] * 6, 0.5), "holds"),
+    (decide_share([-1.0] * 6, 0.5), "fails"),
+    (decide_share([1.0], 0.5), "undecided"),
+]
+
+
+@pytest.mark.parametrize(("decision", "outcome"), DECISIONS)
+def test_the_interval_decides(decision: Decision, outcome: str) -> None:
+    assert decision.outcome == outcome
+
+
+def test_intervals_are_students_and_that_of_a_share_is_exact() -> None:
+    values = (0.1, 0.3, 0.2, 0.5)
+    half = stats.t.ppf(0.975, 3) * np.std(values, ddof=1) / 2
+    assert mean_interval(values) == pytest.approx((np.mean(values) - half, np.mean(values) + half))
+    assert mean_interval((0.25, 0.25)) == (0.25, 0.25)
+    assert decide_share([1.0] * 5, 0.5).interval == pytest.approx((0.025**0.2, 1.0))
+
+
+def test_as_many_seeds_as_are_named_would_decide() -> None:
+    margins = (0.5, -0.2, 0.4)
+    n = seeds_to_decide(margins)
+    assert n is not None
+    mean, spread = np.mean(margins), np.std(margins, ddof=1)
+    halves = [stats.t.ppf(0.975, count - 1) * spread / math.sqrt(count) for count in (n - 1, n)]
+    assert halves[1] < mean <= halves[0]
+    assert str(n) in decide(Evidence("", margins)).reason
+    assert seeds_to_decide((1.0, -1.0)) is None
+
+
+@pytest.mark.parametrize(
+    ("decision", "p"),
+    [
+        (decide(Evidence("", (0.1, 0.3, 0.2, 0.5))), stats.ttest_1samp((0.1, 0.3, 0.2, 0.5), 0).pvalue),
+        (decide(Evidence("", (0.1, -0.3, 0.2, 0.5))), stats.ttest_1samp((0.1, -0.3, 0.2, 0.5), 0).pvalue),
+        (decide_within((1.0, 1.2, 0.9), (0.0, 2.0)), 2 * stats.ttest_1samp((1.0, 1.2, 0.9), 2.0, alternative="less").pvalue),
+        (decide_within((3.0, 3.2, 2.9), (0.0, 2.0)), 2 * stats.ttest_1samp((3.0, 3.2, 2.9), 2.0, alternative="greater").pvalue),
+        (decide_share([1.0] * 7 + [-1.0], 0.5), stats.binomtest(7, 8, 0.5).pvalue),
+        (decide(Evidence("", (0.2, 0.2))), 0.0),
+        (decide(Evidence("", (0.0, 0.0))), 1.0),
+    ],
+)
+def test_p_values_are_those_of_scipy(decision: Decision, p: float) -> None:
+    assert decision.p == pytest.approx(p)
+    assert (decision.outcome in ("holds", "fails")) == (p < LEVEL)
+
+
+TRIALS = 1000
+Judge = Callable[[np.ndarray], str]
+
+
+def _false(judge: Judge, draws: np.ndarray) -> float:
+    """The share of draws that are decided."""
+    return sum(judge(draw) in ("holds", "fails", "equivalent") for draw in draws) / len(draws)
+
+
+def _most(level: float, trials: int = TRIALS) -> float:
+    """What a share may come to whose mean is `level`, but for one run in 10,000."""
+    return float(stats.binom.isf(1e-4, trials, level)) / trials
+
+
+@pytest.mark.parametrize("seeds", [3, 6, 10])
+def test_a_margin_of_zero_is_decided_in_one_of_twenty_cases(seeds: int) -> None:
+    draws = np.random.default_rng(seeds).normal(size=(TRIALS, seeds))
+    share = _false(lambda draw: decide(Evidence("", tuple(draw))).outcome, draws)
+    assert 0.03 < share < _most(LEVEL)
+
+
+def test_a_difference_of_delta_is_called_equivalent_in_one_of_forty_cases() -> None:
+    draws = np.random.default_rng(0).normal(1.0, 0.3, size=(TRIALS, 5))
+    share = _false(lambda draw: decide_within(tuple(draw), (-1.0, 1.0)).outcome.replace("fails", "undecided"), draws)
+    assert 0.01 < share < _most(LEVEL / 2)
+
+
+@pytest.mark.parametrize(("seeds", "share"), [(6, 0.5), (10, 0.5), (32, 0.2)])
+def test_a_share_that_is_the_one_named_is_decided_in_at_most_one_of_twenty_cases(seeds: int, share: float) -> None:
+    draws = np.where(np.random.default_rng(seeds).random((TRIALS, seeds)) < share, 1.0, -1.0)
+    assert _false(lambda draw: decide_share(tuple(draw), share).outcome, draws) < _most(LEVEL)
+
+
+def test_a_ratio_that_is_the_one_named_lies_outside_of_its_interval_in_one_of_twenty_cases() -> None:
+    rng = np.random.default_rng(0)
+    common = rng.normal(size=(TRIALS, 6))
+    left, right = (mean + 0.2 * (common + rng.normal(size=common.shape)) for mean in (1.0, 2.0))
+    outside = 0
+    for a, b in zip(left, right, strict=True):
+        low, high = ratio_interval(a, b) or (-math.inf, math.inf)
+        outside += not low <= 0.5 <= high
+    assert 0.03 < outside / TRIALS < _most(LEVEL)
+
+
+class TestSeedsThatAreAdded:
+    PLAN = SeedPlan(first=10, most=30)
+
+    def test_looks_grow_by_half_up_to_the_limit(self) -> None:
+        assert self.PLAN.looks() == [10, 15, 23, 30]
+        assert SeedPlan(10).looks() == SeedPlan(10, 10).looks() == [10]
+        assert SeedPlan(10).level(10) == pytest.approx(LEVEL)
+
+    def test_all_looks_together_spend_the_error(self) -> None:
+        levels = [self.PLAN.level(seeds) for seeds in self.PLAN.looks()]
+        assert sum(levels) == pytest.approx(LEVEL)
+        assert levels == sorted(levels)
+        # The first look, at a third of all seeds: 2 (1 - Φ(1.96 · √3)).
+        assert levels[0] == pytest.approx(2 * stats.norm.sf(1.959964 * math.sqrt(3)), rel=1e-5)
+        assert self.PLAN.level(9) == self.PLAN.level(14) == levels[0]
+
+    def test_a_margin_of_zero_is_decided_in_at_most_one_of_twenty_cases_and_would_be_more_often_without_a_plan(self) -> None:
+        draws = np.random.default_rng(0).normal(size=(300, 30))
+
+        def judge(level: Callable[[int], float]) -> Judge:
+            def outcome(draw: np.ndarray) -> str:
+                outcomes = [decide(Evidence("", tuple(draw[:n])), None, level(n)).outcome for n in self.PLAN.looks()]
+                return next((each for each in outcomes if each != "undecided"), "undecided")
+
+            return outcome
+
+        assert 0.01 < _false(judge(self.PLAN.level), draws) < _most(LEVEL, 300)
+        assert _false(judge(lambda _: LEVEL), draws) > 0.08
+
+
+def test_text_that_all_seeds_share_makes_errors_unless_it_is_counted() -> None:
+    """40 documents with an effect of their own on the margin, of which the mean varies as much as that of the seeds."""
+    rng = np.random.default_rng(0)
+    seeds, documents = rng.normal(size=(TRIALS, 5)), rng.normal(size=(TRIALS, 40)) * math.sqrt(40 / 5)
+
+    def errors(counted: bool) -> float:
+        means = seeds + documents.mean(axis=1, keepdims=True)
+        errors_of_text = stats.sem(documents, axis=1) if counted else np.zeros(TRIALS)
+        intervals = [estimate(values, float(error), 40).interval() for values, error in zip(means, errors_of_text, strict=True)]
+        return sum(low > 0 or high < 0 for low, high in intervals) / TRIALS
+
+    assert errors(counted=True) < _most(LEVEL)
+    assert errors(counted=False) > 0.1

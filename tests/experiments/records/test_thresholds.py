@@ -1,0 +1,38 @@
+"""The thresholds at which verdicts turn: for every claim of configs/ that names one."""
+
+import numpy as np
+import pytest
+
+from leadline.experiments.config.claim import Claim, Term
+from leadline.experiments.records.arms import recorded_arms
+from leadline.experiments.records.thresholds import threshold
+from leadline.experiments.records.verdict import Verdict, judge
+from tests.experiments.records.claimed import ROWS, Row
+
+# The interval of a share is the one that decides; bounds are two numbers.
+NAMED = [row for row in ROWS if row.claim.relation in ("above", "below") and row.claim.share is None]
+
+
+def _with(claim: Claim, value: float) -> Claim:
+    """A claim that names another number."""
+    if isinstance(claim.right, Term):
+        return claim.model_copy(update={"factor": value})
+    return claim.model_copy(update={"right": value / claim.factor})
+
+
+@pytest.mark.parametrize("row", NAMED, ids=[row.claim.id for row in NAMED])
+def test_a_claim_holds_on_one_side_of_its_interval_and_fails_on_the_other(row: Row) -> None:
+    records = row.records(holds=True)
+    arms = recorded_arms(row.study, records)
+
+    def judged(value: float) -> Verdict:
+        return judge(_with(row.claim, value), row.study, arms)
+
+    low, high = row.verdict(records).turns or (np.nan, np.nan)
+    step = 1e-6 * max(abs(low), abs(high), 1e-3)
+    (stated,) = threshold(row.claim)
+    assert stated < low or stated > high
+    outcomes = {judged(low - step).outcome, judged(high + step).outcome}
+    assert outcomes == {"holds", "fails"}
+    if high - low > 4 * step and row.study.exact is None:
+        assert judged((low + high) / 2).outcome in ("undecided", "equivalent")
