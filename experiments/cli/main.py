@@ -66,6 +66,10 @@ def run(
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Print what would run: models, tokens, FLOPs, memory, minutes.")
     ] = False,
+    decide: Annotated[bool, typer.Option("--decide", help="Add seeds where claims are undecided, up to most_seeds.")] = False,
+    limit: Annotated[
+        int | None, typer.Option("--limit", min=2, help="With --decide: most seeds, in place of the study's most_seeds or 30.")
+    ] = None,
     tracker: Annotated[
         list[str] | None, typer.Option("--tracker", metavar="NAME", help="tensorboard, wandb or trackio; may be given again.")
     ] = None,
@@ -80,11 +84,14 @@ def run(
 
     from leadline.experiments.runtime.log import LOG
     from leadline.experiments.runtime.progress import Progress
+    from leadline.experiments.studies.decide import with_most_seeds
     from leadline.experiments.studies.run import planned
     from leadline.experiments.studies.run import run as run_plan
     from leadline.experiments.trackers.registry import open_trackers
 
     plan = planned(config, overrides or [])
+    if decide:
+        plan = [(with_most_seeds(study, limit), arms) for study, arms in plan]
     trackers = open_trackers(tracker or [], results)
     if dry_run:
         with Progress(Console(stderr=True)) as progress:
@@ -93,7 +100,7 @@ def run(
     show = partial(typer.echo, file=sys.stdout)  # bound now, because a tracker may redirect what its library prints
     with Progress(Console(stderr=True), results / LOG, trackers) as progress:
         command = shlex.join(["leadline", *sys.argv[1:]])
-        ran = run_plan(plan, results, progress, (lambda _: None) if as_json else show, command)
+        ran = run_plan(plan, results, progress, (lambda _: None) if as_json else show, command, decide=decide)
     if as_json:
         print_json(ran.as_json(results))
         return

@@ -135,6 +135,7 @@ class Study(Frozen):
     seeds: Seeds = (0, 1, 2)  # each trains every arm once
     # seeds are added up to this number where claims are undecided (`leadline run --decide`); absent: never
     most_seeds: Annotated[int, Field(gt=1)] | None = None
+    explored: Annotated[tuple[int, ...], AfterValidator(_distinct)] = ()  # seeds that the recipe was chosen on: none of `seeds`
     model: ModelConfig | None = None  # the model of every arm
     data: Data | None = None  # what every arm is trained on
     train: TrainConfig | None = None  # how every arm is trained
@@ -171,6 +172,8 @@ class Study(Frozen):
         ):
             for name in sorted({name for name in names if names.count(name) > 1}):
                 yield f"{table}: {name!r} is there twice"
+        if tested := sorted(set(self.explored) & set(self.seeds)):
+            yield f"seeds {tested} are in explored, too: a recipe is not tested on the seeds that it was chosen on"
         if self.study in RESERVED:
             yield f"study = {self.study!r}: the tables of the ledger have this name; take another"
         for claim in self.claims:

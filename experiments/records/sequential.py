@@ -33,8 +33,11 @@ class SeedPlan:
         return looks
 
     def level(self, seeds: int) -> float:
-        """The error of the look that so many seeds have reached; of the first one where they are fewer."""
-        looks = self.looks()
+        """The error of the look that so many seeds have reached; of the first one where they are fewer.
+
+        More seeds than the plan has are judged as its last look.
+        """
+        looks = SeedPlan(self.first, max(self.most or self.first, seeds)).looks()
         spent = [0.0, *(self._spent(look / looks[-1]) for look in looks)]
         number = max(1, sum(look <= seeds for look in looks))
         return spent[number] - spent[number - 1]

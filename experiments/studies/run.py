@@ -1,10 +1,12 @@
 """Runs studies: what has no record yet is trained or computed, then everything that is recorded is published."""
 
+import itertools
 import math
 import os
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +21,7 @@ from leadline.experiments.publish.contents import compiled
 from leadline.experiments.publish.report import Published, report
 from leadline.experiments.publish.table import plain
 from leadline.experiments.records.measurement import Point, measurements_of
+from leadline.experiments.records.over_seeds import current
 from leadline.experiments.records.provenance import Provenance, arm_digest, now, provenance
 from leadline.experiments.records.record import Record, StoredRecord
 from leadline.experiments.records.store import read_records, record_folder, write_record, write_study
@@ -26,6 +29,7 @@ from leadline.experiments.runtime.errors import UserError
 from leadline.experiments.runtime.lock import locked
 from leadline.experiments.runtime.progress import Progress, Work
 from leadline.experiments.runtime.signals import Interrupted, Interruption
+from leadline.experiments.studies.decide import looks
 from leadline.experiments.studies.names import check_quantities
 from leadline.experiments.training.plan import check_starts, run_arms
 from leadline.experiments.training.reporting import flops_expected, report_record
@@ -78,7 +82,9 @@ def _arms(study: Study, path: Path) -> list[Arm]:
     return [arm.model_copy(update={"data": sized[arm.data]}) for arm in arms]
 
 
-def run(plan: Plan, results: Path, progress: Progress, show: Callable[[str], None], command: str = "") -> Ran:
+def run(
+    plan: Plan, results: Path, progress: Progress, show: Callable[[str], None], command: str = "", *, decide: bool = False
+) -> Ran:
     """Runs what has no record yet, or a damaged one, and publishes what is recorded. What is left out is said.
 
     Args:
@@ -87,6 +93,7 @@ def run(plan: Plan, results: Path, progress: Progress, show: Callable[[str], Non
         progress: hears of every step.
         show: gets the first table of each study as text, once the study has been run.
         command: that was given, for the log.
+        decide: whether seeds are added where claims are undecided, up to the `most_seeds` of each study.
 
     Raises:
         UserError: before anything is trained, if the folder cannot be written.
@@ -110,11 +117,13 @@ def run(plan: Plan, results: Path, progress: Progress, show: Callable[[str], Non
                 digests |= computed
                 recorded += already
             else:
-                outcome = run_arms(study.study, arms, study.seeds, results, progress, interruption, origin)
-                digests |= outcome.digests
-                programs += outcome.programs
-                trained += outcome.trained
-                recorded += outcome.recorded
+                more = looks(study, arms, partial(_current, results, study, digests), progress.note) if decide else ()
+                for number, (chosen, seeds) in enumerate(itertools.chain([(arms, study.seeds)], more)):
+                    outcome = run_arms(study.study, chosen, seeds, results, progress, interruption, origin)
+                    digests |= outcome.digests
+                    programs += outcome.programs
+                    trained += outcome.trained
+                    recorded += outcome.recorded if number == 0 else 0
             sections = {section.study: section for section in compiled(results, digests, drawn=()).sections}
             show(plain(sections[study.study].tables[0]))
     published = report(results, digests)
@@ -143,6 +152,12 @@ def _begin(plan: Plan, results: Path, origin: Provenance, progress: Progress) ->
     for line in notes:
         progress.note(line)
     return notes
+
+
+def _current(results: Path, study: Study, digests: Mapping[tuple[str, str], str]) -> list[Record]:
+    """The records of a study as it is now."""
+    stored, _ = current(read_records(results, study.study)[0], digests)
+    return [entry.record for entry in stored]
 
 
 def _check_folder(results: Path) -> None:

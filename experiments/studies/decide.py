@@ -1,0 +1,73 @@
+"""Seeds for claims that are undecided: added look by look, by the plan of leadline.experiments.records.sequential."""
+
+import itertools
+from collections.abc import Callable, Iterator, Sequence
+from datetime import timedelta
+
+from leadline.experiments.config.study import Arm, Study
+from leadline.experiments.records.record import Record
+from leadline.experiments.records.sequential import SeedPlan
+from leadline.experiments.records.verdict import Verdict, verdicts
+
+MOST_SEEDS = 30  # where neither the study nor the command says so
+
+
+def with_most_seeds(study: Study, most: int | None) -> Study:
+    """A study whose seeds are added up to this number; None: up to its own, or MOST_SEEDS."""
+    return study.model_copy(update={"most_seeds": most or study.most_seeds or MOST_SEEDS})
+
+
+def seeds_of_look(study: Study, number: int) -> list[int]:
+    """The first `number` seeds of a study: its own, then the next integers, without those that its recipe was chosen on."""
+    more = (seed for seed in itertools.count(max(study.seeds) + 1) if seed not in study.explored)
+    return list(itertools.islice(itertools.chain(study.seeds, more), number))
+
+
+def looks(
+    study: Study, arms: Sequence[Arm], recorded: Callable[[], Sequence[Record]], tell: Callable[[str], None]
+) -> Iterator[tuple[list[Arm], list[int]]]:
+    """What is to be trained for each look: the arms of the claims that are undecided then, and seeds.
+
+    Args:
+        study: with `most_seeds`.
+        arms: of the study.
+        recorded: reads the records, anew for each look, for which the caller trains what the one before asked for.
+        tell: hears what is undecided, and what a look costs.
+    """
+    plan = SeedPlan(len(study.seeds), study.most_seeds)
+    for number in plan.looks()[1:]:
+        records = recorded()
+        undecided = [verdict for verdict in verdicts({study.study: study}, records) if more_seeds_help(verdict)]
+        if not undecided:
+            return
+        chosen = _with_starts(arms, {name for verdict in undecided for name in verdict.arms})
+        seeds = seeds_of_look(study, number)
+        claims = ", ".join(verdict.id for verdict in undecided)
+        tell(f"{study.study}: undecided: {claims}; {_cost(chosen, seeds, records)}")
+        yield chosen, seeds
+
+
+def more_seeds_help(verdict: Verdict) -> bool:
+    """Whether a claim is undecided because its interval is wide, and not because no seed shows a difference."""
+    return verdict.outcome == "undecided" and verdict.interval is not None and verdict.interval[0] < verdict.interval[1]
+
+
+def _with_starts(arms: Sequence[Arm], names: set[str]) -> list[Arm]:
+    """The arms of these names, and those that they start from."""
+    by_name = {arm.name: arm for arm in arms}
+    waiting = list(names)
+    while waiting:
+        start = by_name[waiting.pop()].start
+        if start is not None and start.arm not in names:
+            names = names | {start.arm}
+            waiting.append(start.arm)
+    return [arm for arm in arms if arm.name in names]
+
+
+def _cost(arms: Sequence[Arm], seeds: Sequence[int], records: Sequence[Record]) -> str:
+    """`3 arms with 15 seeds: 15 models to train, about 0:04:10`, at the time that their models have taken so far."""
+    names = {arm.name for arm in arms}
+    trained = [record for record in records if record.arm in names]
+    models = len(names) * len(seeds) - sum(record.seed in seeds for record in trained)
+    left = timedelta(seconds=round(models * sum(record.seconds for record in trained) / max(1, len(trained))))
+    return f"{len(names)} arms with {len(seeds)} seeds: {models} models to train, about {left}"

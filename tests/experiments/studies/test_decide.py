@@ -1,0 +1,78 @@
+"""Seeds that are added where claims are undecided."""
+
+from pathlib import Path
+
+import pytest
+
+from leadline.experiments.config.load import arms_of
+from leadline.experiments.config.study import Arm, Study
+from leadline.experiments.records.measurement import Measurement
+from leadline.experiments.records.record import Record
+from leadline.experiments.studies.decide import looks, seeds_of_look, with_most_seeds
+from tests.experiments.configured import EXTRAPOLATION, studies_of
+from tests.experiments.records.claimed import record
+
+TEXT = f"""{EXTRAPOLATION}
+[arms.plain]
+[arms.biased]
+model.sink = {{ kind = "key_bias" }}
+[arms.other]
+model.sink = {{ kind = "learned" }}
+[selectors]
+softmax = {{ "model.sink" = "none" }}
+key_bias = {{ "model.sink" = {{ kind = "key_bias" }} }}
+learned = {{ "model.sink" = {{ kind = "learned" }} }}
+[[claims]]
+id = "small"
+statement = "A key bias gives a lower sink rate than softmax."
+left = {{ quantity = "sink_rate", arm = "key_bias" }}
+relation = "below"
+right = {{ quantity = "sink_rate", arm = "softmax" }}
+[[claims]]
+id = "large"
+statement = "A learned sink logit gives a lower sink rate than softmax."
+left = {{ quantity = "sink_rate", arm = "learned" }}
+relation = "below"
+right = {{ quantity = "sink_rate", arm = "softmax" }}
+"""
+
+
+@pytest.fixture
+def study(tmp_path: Path) -> Study:
+    return with_most_seeds(studies_of(tmp_path, TEXT)[0].model_copy(update={"seeds": (4, 5, 6), "explored": (8,)}), 6)
+
+
+def _record(study: Study, arm: Arm, number: int, seed: int) -> Record:
+    """Softmax has a rate of 0.5, a learned logit one of 0 and a key bias one that is lower by a little in the mean."""
+    noise = 0.05 * (-1) ** seed
+    rate = {"plain": 0.5, "biased": 0.45 + noise, "other": 0.0 + noise / 100}[arm.name]
+    measured = {"measurements": (Measurement("sink_rate", rate, "share"),), "seconds": 120.0}
+    return record(study.study, arm.name, number, seed, arm.model_dump()).model_copy(update=measured)
+
+
+def test_seeds_follow_those_of_the_study_and_leave_out_those_of_its_recipe(study: Study) -> None:
+    assert seeds_of_look(study, 6) == [4, 5, 6, 7, 9, 10]
+    assert with_most_seeds(study, None).most_seeds == 6
+    assert with_most_seeds(study.model_copy(update={"most_seeds": None}), None).most_seeds == 30
+
+
+def test_arms_of_undecided_claims_alone_get_more_seeds_until_the_limit(study: Study) -> None:
+    arms = arms_of(study, Path())
+    records = [_record(study, arm, number, seed) for number, arm in enumerate(arms) for seed in study.seeds]
+    numbers = {arm.name: number for number, arm in enumerate(arms)}
+    said: list[str] = []
+    asked = []
+    for chosen, seeds in looks(study, arms, records.copy, said.append):
+        asked.append(([arm.name for arm in chosen], seeds))
+        known = {(entry.arm, entry.seed) for entry in records}
+        waiting = [(arm, seed) for arm in chosen for seed in seeds if (arm.name, seed) not in known]
+        records.extend(_record(study, arm, numbers[arm.name], seed) for arm, seed in waiting)
+    assert asked == [(["plain", "biased"], [4, 5, 6, 7, 9]), (["plain", "biased"], [4, 5, 6, 7, 9, 10])]
+    assert said[0] == (f"{study.study}: undecided: small; 2 arms with 5 seeds: 4 models to train, about 0:08:00")
+
+
+def test_nothing_is_trained_where_every_claim_is_decided(study: Study) -> None:
+    arms = arms_of(study, Path())
+    one = study.model_copy(update={"claims": study.claims[1:]})
+    records = [_record(study, arm, number, seed) for number, arm in enumerate(arms) for seed in study.seeds]
+    assert list(looks(one, arms, lambda: records, pytest.fail)) == []
