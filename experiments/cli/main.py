@@ -14,7 +14,7 @@ import typer
 from typer.core import TyperGroup
 
 from leadline.experiments.cli.console import AsJson, begin_jax, complain, print_json, show_rows, show_verdicts
-from leadline.experiments.cli.results import claims, compare, measure, publish, report, show
+from leadline.experiments.cli.results import claims, compare, lock, measure, publish, report, show
 from leadline.experiments.cli.tokens import app as tokenizer_app
 from leadline.experiments.cli.tokens import tokens
 from leadline.experiments.cli.tools import bench, bound, doctor, export, generate, schema
@@ -112,7 +112,7 @@ def run(
     )
 
 
-for command in (show, measure, compare, report, claims, publish, generate, export, bound, tokens, bench, schema, doctor):
+for command in (show, measure, compare, report, lock, claims, publish, generate, export, bound, tokens, bench, schema, doctor):
     app.command()(command)
 app.add_typer(tokenizer_app, name="tokenizer")
 

@@ -1,5 +1,6 @@
 """The commands about what is recorded: lists, comparisons, measurements, tables, figures, the page and the ledger."""
 
+from functools import partial
 from pathlib import Path
 from typing import Annotated
 
@@ -8,6 +9,7 @@ import typer
 from leadline.experiments.cli.console import AsJson, begin_jax, complain, print_json, show_rows, show_verdicts
 from leadline.experiments.runtime.errors import UserError
 
+Lock = Annotated[Path, typer.Option("--lock", metavar="FILE", help="The file of locked claims.")]
 Folder = Annotated[Path, typer.Argument(metavar="[DIR]", help="The results folder.")]
 SIDE = "A results folder, RESULTS/STUDY, RESULTS/STUDY/ARM-HASH, or a run in it."
 
@@ -126,17 +128,62 @@ def report(
     typer.echo(f"{len(published.tables)} tables, {len(published.figures)} figures\npage: {published.page}")
 
 
-def claims(folder: Folder = Path("results"), as_json: AsJson = False) -> None:
+def claims(
+    folder: Folder = Path("results"),
+    check_lock: Annotated[
+        bool, typer.Option("--check-lock", help="Check instead that claims, seeds and runs are those that were locked.")
+    ] = False,
+    lock: Lock = Path("ledger.lock"),
+    as_json: AsJson = False,
+) -> None:
     """Print the ledger: statements with their verdicts."""
     from dataclasses import asdict
 
     from leadline.experiments.publish.contents import compiled
 
+    if check_lock:
+        _check_lock(_existing(folder), lock)
+        return
     contents = compiled(_existing(folder), drawn=())
     for note in contents.notes:
         complain(note)
     verdicts = contents.verdicts
     print_json({"claims": [asdict(verdict) for verdict in verdicts]}) if as_json else show_verdicts(verdicts)
+
+
+def _check_lock(folder: Path, path: Path) -> None:
+    from leadline.experiments.records.store import read_records, read_studies
+    from leadline.experiments.studies.lock import locked_since, problems, read_lock
+
+    studies, (stored, notes) = read_studies(folder), read_records(folder)
+    locked = read_lock(path)
+    records = [entry.record for entry in stored]
+    mistakes = [*notes, *problems(locked, studies.values(), records, partial(locked_since, path))]
+    for mistake in mistakes:
+        complain(mistake)
+    if mistakes:
+        raise typer.Exit(1)
+    typer.echo(f"{len(studies)} studies: every claim is as it was locked, before its runs")
+
+
+def lock(
+    configs: Annotated[list[Path], typer.Argument(metavar="CONFIG...", help="Studies or suites, in TOML.")],
+    into: Lock = Path("ledger.lock"),
+) -> None:
+    """Freeze the claims, thresholds, arms and seeds of studies before they are run.
+
+    Claims that are locked already keep their digest unless their study is given again.
+    """
+    from leadline.experiments.config.load import load_studies
+    from leadline.experiments.studies.lock import digests, read_lock, write_lock
+
+    studies = [study for config in configs for study in load_studies(config)]
+    names = {study.study for study in studies}
+    before = read_lock(into) if into.exists() else {}
+    kept = {key: digest for key, digest in before.items() if key.partition("/")[0] not in names}
+    locked = digests(studies)
+    write_lock(into, kept | locked)
+    typer.echo(f"{into}: claims of {', '.join(sorted(names))} are locked; commit this file before you run them")
 
 
 def publish(

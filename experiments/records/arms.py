@@ -2,13 +2,13 @@
 
 import itertools
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from pydantic import ValidationError
 
 from leadline.experiments.config.report import Selector
-from leadline.experiments.config.study import Settings, Study
+from leadline.experiments.config.study import Arm, Settings, Study
 from leadline.experiments.records.record import Record
 
 TRAINED = ("model", "data", "train", "measure")
@@ -26,7 +26,8 @@ class RecordedArm:
     # the keys of leaves that differ from what the arms of the study share; none where nothing is trained
     changes: frozenset[str]
     started: bool  # whether it goes on from the weights of another arm
-    members: tuple[Record, ...]  # its records, those that diverged included, by seed
+    training_length: int | None  # at which its first weights were trained [tokens]; None where nothing is trained
+    members: tuple[Record, ...] = ()  # its records, those that diverged included, by seed
 
     @property
     def name(self) -> str:
@@ -44,18 +45,29 @@ def recorded_arms(study: Study, records: Sequence[Record]) -> list[RecordedArm]:
 
     A configuration that today's classes do not accept is no arm of the study as it is now, and is left out.
     """
-    shared = leaves_of(study.model_dump(mode="json", include=set(TRAINED))) if study.exact is None else None
     of_study = sorted((r for r in records if r.study == study.study), key=lambda record: (record.arm_hash, record.seed))
     arms = []
     for _, members in itertools.groupby(of_study, key=lambda record: record.arm_hash):
         by_seed = tuple(members)
-        config = by_seed[0].config
-        settings = with_defaults(config) if study.exact is None else config
-        if settings is not None:
-            leaves = leaves_of(settings)
-            changes = frozenset() if shared is None else _differences(leaves, shared)
-            arms.append(RecordedArm(settings, leaves, changes, config.get(START) is not None, by_seed))
+        arm = _arm(study, by_seed[0].config, by_seed[0].training_length)
+        if arm is not None:
+            arms.append(replace(arm, members=by_seed))
     return arms
+
+
+def planned_arm(study: Study, arm: Arm) -> RecordedArm | None:
+    """An arm of a study that has no records yet, for selectors to match."""
+    return _arm(study, arm.model_dump(mode="json"), arm.original_length)
+
+
+def _arm(study: Study, config: Tree, training_length: int | None) -> RecordedArm | None:
+    settings = with_defaults(config) if study.exact is None else config
+    if settings is None:
+        return None
+    leaves, changes = leaves_of(settings), frozenset()
+    if study.exact is None:
+        changes = _differences(leaves, leaves_of(study.model_dump(mode="json", include=set(TRAINED))))
+    return RecordedArm(settings, leaves, changes, config.get(START) is not None, training_length)
 
 
 def combinations(
@@ -83,7 +95,7 @@ def matches(selector: Selector, arm: RecordedArm) -> bool:
     free = [*keys, "train"] if arm.started else keys
     if arm.started != bool(selector.get(START, False)) or not _inside(arm.changes, free):
         return False
-    return all(has(arm.settings, key, selector[key], arm.members[0].training_length) for key in keys)
+    return all(has(arm.settings, key, selector[key], arm.training_length) for key in keys)
 
 
 def differing(arms: Sequence[RecordedArm]) -> list[str]:

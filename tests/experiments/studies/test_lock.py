@@ -1,0 +1,98 @@
+"""Claims that are frozen before they are run."""
+
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+
+from leadline.experiments.config.load import arms_of, load_studies
+from leadline.experiments.config.study import Study
+from leadline.experiments.records.record import Record
+from leadline.experiments.records.store import read_studies
+from leadline.experiments.runtime.errors import UserError
+from leadline.experiments.studies.lock import digests, locked_since, problems, read_lock, write_lock
+from tests.experiments.committed import COMMITTED, CONFIGS, ROOT
+from tests.experiments.records.claimed import record
+
+SINKS = CONFIGS / "sinks.toml"
+START = datetime(2026, 1, 1, tzinfo=UTC)
+CLAIM = "sinks/guo-sink"
+
+
+def _study(*words: str) -> Study:
+    (study,) = load_studies(SINKS, words)
+    return study
+
+
+def _changed(study: Study, **fields: object) -> Study:
+    """The study with another first claim."""
+    first, *others = study.claims
+    return study.model_copy(update={"claims": (first.model_copy(update=fields), *others)})
+
+
+CHANGES: dict[str, tuple[Callable[[Study], Study], bool]] = {
+    "a threshold": (lambda study: _changed(study, right=0.4), True),
+    "a statement": (lambda study: _changed(study, statement="Another one."), True),
+    "where it was published": (lambda study: _changed(study, where="Table 9"), False),
+    "a seed": (lambda study: study.model_copy(update={"seeds": (*study.seeds, 99)}), True),
+    "most seeds": (lambda study: study.model_copy(update={"most_seeds": 30}), True),
+    "the recipe": (lambda _: _study("train.learning_rate=1e-3"), True),
+    "an arm that it does not compare": (lambda _: _study("arms.headwise_gate.model.hidden=512"), False),
+    "a table": (lambda study: study.model_copy(update={"tables": ()}), False),
+}
+
+
+@pytest.mark.parametrize("name", CHANGES)
+def test_what_a_verdict_depends_on_changes_the_digest_of_its_claim(name: str) -> None:
+    change, changes = CHANGES[name]
+    study = _study()
+    assert (digests([change(study)])[CLAIM] != digests([study])[CLAIM]) == changes
+
+
+def test_a_published_study_has_the_digests_of_its_file() -> None:
+    of_files = digests(study for path, study in COMMITTED if path.parent == CONFIGS)
+    published = digests(study for study in read_studies(ROOT / "docs" / "results").values() if study.study == "sinks")
+    assert published and {key: of_files[key] for key in published} == published
+
+
+def _run(study: Study, created: datetime, seed: int = 10) -> list[Record]:
+    arm, *_ = arms_of(study, Path())
+    return [record(study.study, arm.name, 0, seed, arm.model_dump()).model_copy(update={"created": created.isoformat()})]
+
+
+@pytest.mark.parametrize(
+    ("locked", "study", "began", "seed", "said"),
+    [
+        ({}, _study(), 1, 10, []),
+        ({CLAIM: "0" * 16}, _study(), 1, 10, [f"{CLAIM}: changed since it was locked"]),
+        ({CLAIM: None}, _study(), 1, 10, [f"{CLAIM}: not locked"]),
+        ({}, _study(), -1, 10, ["run on 2025-12-31 00:00, before it was locked on 2026-01-01 00:00"] * 5),
+        ({}, _study("explored=[3]"), 1, 3, ["sinks: seed 3 is one that the recipe was chosen on"]),
+    ],
+)
+def test_what_was_not_frozen_is_named(
+    locked: dict[str, str | None], study: Study, began: int, seed: int, said: list[str]
+) -> None:
+    lock = {key: digest for key, digest in (digests([study]) | locked).items() if digest is not None}
+    records = _run(study, START + timedelta(days=began), seed)
+    found = list(problems(lock, [study], records, lambda _: START))
+    assert len(found) == len(said) and all(text in line for text, line in zip(said, found, strict=True))
+
+
+def test_a_lock_that_is_not_committed_freezes_nothing(tmp_path: Path) -> None:
+    path = tmp_path / "ledger.lock"
+    study = _study()
+    write_lock(path, digests([study]))
+    assert read_lock(path) == digests([study])
+    assert locked_since(path, digests([study])[CLAIM]) is None
+    assert len(list(problems(read_lock(path), [study], [], lambda _: None))) == len(study.claims)
+
+
+@pytest.mark.parametrize("content", [None, "[]", "no JSON"])
+def test_a_file_that_is_no_lock_is_named(tmp_path: Path, content: str | None) -> None:
+    path = tmp_path / "ledger.lock"
+    if content is not None:
+        path.write_text(content)
+    with pytest.raises(UserError, match=r"ledger\.lock: there is no lock of claims"):
+        read_lock(path)
