@@ -23,7 +23,6 @@ def rope(
     base: float | None = None,
     part_key: str = "partial_rotary_factor",
     part: float | None = 1.0,
-    **settings: Any,
 ) -> Rope:
     """The position encoding of a config.json.
 
@@ -33,24 +32,21 @@ def rope(
         base: that of an architecture whose files may have neither; None is an error then.
         part_key: the name of the part of the channels that rotate in such files.
         part: that of an architecture whose files may have neither; None is an error then.
-        **settings: further settings of `Rope`.
 
     Raises:
         UserError: for a base that is missing, and a scaling that is not known.
     """
-    parameters = dict(keys.get("rope_parameters") or {})
-    scaling = parameters or dict(keys.get("rope_scaling") or {})
-    given = {
-        base_key: keys.get(base_key) or parameters.get("rope_theta") or (None if parameters else base),
-        part_key: keys.get(part_key) or parameters.get("partial_rotary_factor") or part,
-    }
-    base, part = (float(keys.required(key) if value is None else value) for key, value in given.items())
-    return rope_of(keys, base, scaling, partial=part, **settings)
+    parameters = keys.get("rope_parameters") or {}
+    scaling = parameters or keys.get("rope_scaling") or {}
+    default = None if parameters else base
+    base = float(keys.get(base_key) or parameters.get("rope_theta") or default or keys.required(base_key))
+    part = float(keys.get(part_key) or parameters.get("partial_rotary_factor") or part or keys.required(part_key))
+    return rope_of(keys, base, scaling, part)
 
 
-def rope_of(keys: Keys, base: float, scaling: Mapping[str, Any], **settings: Any) -> Rope:
-    """RoPE of a base with a scaling as `rope_scaling` has it."""
-    return Rope(base=base, scaling=_scaling(keys, scaling), **settings)
+def rope_of(keys: Keys, base: float, scaling: Mapping[str, Any], part: float = 1.0) -> Rope:
+    """RoPE of a base, with a scaling as `rope_scaling` has it, of this part of the channels."""
+    return Rope(base=base, partial=part, scaling=_scaling(keys, scaling))
 
 
 def _scaling(keys: Keys, scaling: Mapping[str, Any]) -> Scaling:
