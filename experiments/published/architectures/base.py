@@ -3,6 +3,7 @@
 An architecture is a module of this folder and a row in registry.py.
 """
 
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
@@ -88,14 +89,10 @@ class Layout(NamedTuple):
 
 def linear(inputs: int = 1) -> Layout:
     """A weight [outputs, inputs] of `torch.nn.Linear`, as [*inputs, *outputs] with so many axes of inputs."""
-
-    def theirs(w: Any) -> Any:
-        rows = 1
-        for size in w.shape[:inputs]:
-            rows *= size
-        return w.reshape(rows, -1).T
-
-    return Layout(lambda tensor, shape: tensor.T.reshape(shape), theirs)
+    return Layout(
+        lambda tensor, shape: tensor.T.reshape(shape),
+        lambda w: w.reshape(math.prod(w.shape[:inputs]), -1).T,
+    )
 
 
 # A weight whose axes are in the same order: vectors, and the matrices of GPT-2. Channels of heads are one axis in a file.
@@ -166,29 +163,16 @@ def row(tensor: str, weight: str, layout: Layout = SAME) -> Row:
     return Row(tensor, (weight,), (layout,))
 
 
-def joined(axis: int, rows: tuple[str, ...], tensor: str, layouts: tuple[Layout, ...]) -> Row:
-    """A tensor with several weights one behind the other along an axis."""
-
-    return Row(tensor, rows, layouts, concatenated(axis))
-
-
 def concatenated(axis: int) -> Split:
     """One part behind the other along an axis."""
 
     def ours(whole: Any, shapes: tuple[Shape, ...]) -> tuple[Any, ...]:
-        sizes = [_size(shape) * whole.shape[axis] // sum(map(_size, shapes)) for shape in shapes]
+        sizes = [math.prod(shape) * whole.shape[axis] // sum(map(math.prod, shapes)) for shape in shapes]
         ends = [sum(sizes[: number + 1]) for number in range(len(sizes))]
         before = (slice(None),) * (axis % whole.ndim)
         return tuple(whole[(*before, slice(end - size, end))] for end, size in zip(ends, sizes, strict=True))
 
     return Split(ours, lambda parts: jnp.concatenate(parts, axis=axis))
-
-
-def _size(shape: Shape) -> int:
-    size = 1
-    for axis in shape:
-        size *= axis
-    return size
 
 
 @dataclass(frozen=True)

@@ -1,7 +1,7 @@
 """Phi-3 and Phi-4 (arXiv:2404.14219): the Llama family with fused products, LongRoPE, and RoPE of a part of the channels."""
 
 from leadline.experiments.config.model import ModelConfig
-from leadline.experiments.published.architectures.base import LINEAR, Architecture, Keys, Row, concatenated, joined, linear, row
+from leadline.experiments.published.architectures.base import LINEAR, Architecture, Keys, Row, concatenated, linear, row
 from leadline.experiments.published.architectures.gpt import fused, qkv_layouts
 from leadline.experiments.published.architectures.llama import LAYER, PRE, norm_rows, outer_rows, sizes
 from leadline.experiments.published.architectures.rope import rope
@@ -23,7 +23,7 @@ def rows(model: ModelConfig) -> tuple[Row, ...]:
         *norm_rows(PRE),
         *fused(f"{LAYER}self_attn.qkv_proj", concatenated(0), qkv_layouts(model, LINEAR), None),
         row(f"{LAYER}self_attn.o_proj.weight", "blocks.output", linear(inputs=2)),
-        joined(0, gate_up, f"{LAYER}mlp.gate_up_proj.weight", (LINEAR, LINEAR)),
+        Row(f"{LAYER}mlp.gate_up_proj.weight", gate_up, (LINEAR, LINEAR), concatenated(0)),
         row(f"{LAYER}mlp.down_proj.weight", "blocks.feedforward.down", LINEAR),
     )
 
