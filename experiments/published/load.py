@@ -46,7 +46,6 @@ class PublishedModel:
         context: the longest text that it was trained on [tokens], as its configuration says.
         cfg: the structure.
         params: the weights, on the devices of the mesh.
-        constants: weights that no tensor of the checkpoint holds, and their value.
         rows: every tensor, by its name in the checkpoint.
     """
 
@@ -56,7 +55,6 @@ class PublishedModel:
     context: int
     cfg: DecoderConfig
     params: Decoder
-    constants: Mapping[str, float]
     rows: tuple[Row, ...]
 
 
@@ -77,11 +75,11 @@ def load(checkpoint: Checkpoint, compute: str = "float32") -> PublishedModel:
     checkpoint = dequantised(checkpoint)
     model = model.model_copy(update={"compute_dtype": compute})
     cfg = decoder_config(model, checkpoint.config["vocab_size"], context)
-    shapes = shapes_of(cfg)
+    template = decoder_shapes(cfg)
+    shapes = weights_by_name(template)
     rows = checked_rows(checkpoint, architecture, model, shapes)
-    constants = {"blocks.sink_logit": -math.inf, **architecture.constants}
     from_rows = {weight for entry in rows for weight in entry.weights}
-    constants = {name: value for name, value in constants.items() if name in shapes and name not in from_rows}
+    constants = {name: value for name, value in architecture.defaults.items() if name in shapes and name not in from_rows}
     if unset := sorted(set(shapes) - from_rows - set(constants)):
         raise UserError(
             f"{checkpoint.name}: no tensor of architecture {checkpoint.config['model_type']} holds {', '.join(unset)}"
@@ -89,9 +87,8 @@ def load(checkpoint: Checkpoint, compute: str = "float32") -> PublishedModel:
     leaves = {name: _constant(shapes[name], value) for name, value in constants.items()}
     for entry in rows:
         leaves |= _weights(checkpoint, entry, shapes, compute)
-    structure = jax.tree.structure(_template(cfg))
-    params = structure.unflatten([leaves[name] for name in shapes])
-    return PublishedModel(checkpoint.name, checkpoint.config["model_type"], model, context, cfg, params, constants, rows)
+    params = jax.tree.structure(template).unflatten([leaves[name] for name in shapes])
+    return PublishedModel(checkpoint.name, checkpoint.config["model_type"], model, context, cfg, params, rows)
 
 
 def configured(checkpoint: Checkpoint) -> tuple[Architecture, ModelConfig, int]:
@@ -113,24 +110,15 @@ def configured(checkpoint: Checkpoint) -> tuple[Architecture, ModelConfig, int]:
     return ARCHITECTURES[kind], model, context
 
 
-def _template(cfg: DecoderConfig) -> Decoder:
-    return jax.eval_shape(lambda: init_decoder(jax.random.key(0), cfg, sink_logit=jnp.float32(0)))
+def decoder_shapes(cfg: DecoderConfig) -> Decoder:
+    """The shapes and shardings of the weights of a decoder."""
+    return jax.eval_shape(lambda: init_decoder(jax.random.key(0), cfg))
 
 
-def shapes_of(cfg: DecoderConfig) -> dict[str, jax.ShapeDtypeStruct]:
-    """The weights of a decoder by name, as "blocks.feedforward.up", with their shapes and shardings."""
-    leaves = jax.tree_util.tree_leaves_with_path(_template(cfg))
+def weights_by_name(params: Decoder) -> dict[str, Any]:
+    """The weights, or their shapes, by name as in "blocks.feedforward.up"."""
+    leaves = jax.tree_util.tree_leaves_with_path(params)
     return {jax.tree_util.keystr(path, simple=True, separator="."): leaf for path, leaf in leaves}
-
-
-def weight_shapes(cfg: DecoderConfig) -> Decoder:
-    """The weights of a decoder as shapes and types, as `load` would put them on the devices."""
-
-    def shape(name: str, leaf: jax.ShapeDtypeStruct) -> jax.ShapeDtypeStruct:
-        return jax.ShapeDtypeStruct(leaf.shape, cfg.compute if name in MATRICES else "float32")
-
-    leaves = [shape(name, leaf) for name, leaf in shapes_of(cfg).items()]
-    return jax.tree.structure(_template(cfg)).unflatten(leaves)
 
 
 def tensors_of(entry: Row, layers: int) -> Iterator[tuple[str, int]]:

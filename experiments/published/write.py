@@ -6,14 +6,13 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-import jax
 import numpy as np
 from jaxtyping import Shaped
 from tokenizers import Tokenizer as LibraryTokenizer
 from tokenizers import processors
 
 from leadline.experiments.published.architectures.base import Row
-from leadline.experiments.published.load import shape_in_file, tensors_of
+from leadline.experiments.published.load import shape_in_file, tensors_of, weights_by_name
 from leadline.experiments.published.safetensors_files import INDEX, SINGLE
 from leadline.experiments.runtime.packages import needed_package
 from leadline.model.decoder import Decoder
@@ -22,12 +21,6 @@ from leadline.tokenization.formats.published import CONFIG, FILE, PublishedToken
 from leadline.tokenization.tokenizer import Tokenizer
 
 LARGEST = 5 * 10**9  # bytes of the tensors of one file
-
-
-def weights_by_name(params: Decoder) -> dict[str, Any]:
-    """The weights, as "blocks.feedforward.up"."""
-    leaves = jax.tree_util.tree_leaves_with_path(params)
-    return {jax.tree_util.keystr(path, simple=True, separator="."): leaf for path, leaf in leaves}
 
 
 def write_weights(

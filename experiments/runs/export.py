@@ -14,12 +14,12 @@ from leadline.experiments.published.architectures.base import Architecture, Row
 from leadline.experiments.published.architectures.registry import ARCHITECTURES
 from leadline.experiments.published.checkpoint import Checkpoint
 from leadline.experiments.published.config_json import published_config
-from leadline.experiments.published.load import load
+from leadline.experiments.published.load import load, weights_by_name
 from leadline.experiments.published.mxfp4 import dequantised
 from leadline.experiments.published.open import open_checkpoint
 from leadline.experiments.published.safetensors_files import CONFIG, DTYPES, TOKENIZERS
 from leadline.experiments.published.tokenizer import published_text
-from leadline.experiments.published.write import weights_by_name, write_json, write_tokenizer, write_weights
+from leadline.experiments.published.write import write_json, write_tokenizer, write_weights
 from leadline.experiments.runs.loaded import named_run
 from leadline.experiments.runtime.errors import UserError
 from leadline.experiments.training.saved import TrainedModel, open_saved
@@ -111,9 +111,8 @@ def _export_published(checkpoint: Checkpoint, folder: Path, dtype: FileType | No
 def _check_constants(trained: TrainedModel, architecture: Architecture, rows: Sequence[Row]) -> None:
     """UserError for weights that no tensor of the architecture holds, unless they have the value that it gives them."""
     held = {name for row in rows for name in row.weights}
-    constants = {"blocks.sink_logit": -math.inf, **architecture.constants}
     for name, leaf in weights_by_name(trained.params).items():
-        if name not in held and not np.all(np.asarray(leaf) == constants.get(name, math.nan)):
+        if name not in held and not np.all(np.asarray(leaf) == architecture.defaults.get(name, math.nan)):
             raise UserError(f"{trained.name}: {architecture.model_types[0]} has no tensor for the weights {name}")
 
 

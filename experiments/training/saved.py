@@ -4,7 +4,6 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 from pydantic import ValidationError
 
@@ -76,7 +75,7 @@ def open_saved(folder: Path) -> Saved:
     data, cfg = arm.data, decoder_config(arm.model, vocabulary_size(arm.data), arm.data.length)
     tokenizer = _tokenizer(checkpoints / "tokenizer", checkpoint.extra_of(checkpoints, step)["tokenizer"])
     with jax.set_mesh(make_mesh()):
-        shapes = jax.eval_shape(lambda: init_decoder(jax.random.key(0), cfg, sink_logit=jnp.float32(0)))
+        shapes = jax.eval_shape(lambda: init_decoder(jax.random.key(0), cfg))
     template = jax.tree.map(lambda leaf: np.zeros(leaf.shape, leaf.dtype), shapes)
     return Saved(
         name=arm.name,

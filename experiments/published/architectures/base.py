@@ -196,3 +196,8 @@ class Architecture:
     buffers: tuple[str, ...] = ()
     spellings: Mapping[str, str] = field(default_factory=dict)
     context: int | None = None
+
+    @property
+    def defaults(self) -> dict[str, float]:
+        """The values of weights that no tensor holds: the constants, and no sink."""
+        return {"blocks.sink_logit": -math.inf, **self.constants}

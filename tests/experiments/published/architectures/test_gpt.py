@@ -10,7 +10,14 @@ from leadline.experiments.config.to_model import decoder_config
 from leadline.experiments.published.architectures.base import LINEAR
 from leadline.experiments.published.architectures.gpt import by_group, fused, qkv_layouts
 from leadline.experiments.published.checkpoint import Checkpoint, Entry
-from leadline.experiments.published.load import checked_rows, configured, shape_in_file, shapes_of, tensors_of
+from leadline.experiments.published.load import (
+    checked_rows,
+    configured,
+    decoder_shapes,
+    shape_in_file,
+    tensors_of,
+    weights_by_name,
+)
 from leadline.experiments.runtime.errors import UserError
 from tests.experiments.published.architectures import real_configs as real
 
@@ -34,7 +41,7 @@ def tiny(name: str) -> tuple[Checkpoint, Any, Any, dict[str, Any]]:
     """A checkpoint with all tensors, its architecture, its model and the shapes of its weights."""
     checkpoint = Checkpoint(name, TINY[name] | {"vocab_size": VOCABULARY}, {}, None, (), {}.__getitem__)
     architecture, model, context = configured(checkpoint)
-    shapes = shapes_of(decoder_config(model, VOCABULARY, context))
+    shapes = weights_by_name(decoder_shapes(decoder_config(model, VOCABULARY, context)))
     entries = {
         tensor: Entry(shape_in_file(row, shapes), "F32")
         for row in architecture.rows(model)
@@ -47,7 +54,7 @@ def tiny(name: str) -> tuple[Checkpoint, Any, Any, dict[str, Any]]:
 def test_every_weight_is_in_one_tensor(name: str) -> None:
     _, architecture, model, shapes = tiny(name)
     weights = [weight for row in architecture.rows(model) for weight in row.weights]
-    assert sorted([*weights, *architecture.constants, "blocks.sink_logit"]) == sorted(shapes)
+    assert sorted([*weights, *architecture.defaults]) == sorted(shapes)
 
 
 @pytest.mark.parametrize("name", TINY)
