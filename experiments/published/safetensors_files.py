@@ -24,6 +24,7 @@ from leadline.experiments.runtime.packages import needed_package
 
 CONFIG, SINGLE, INDEX = "config.json", "model.safetensors", "model.safetensors.index.json"
 TOKENIZERS = ("tokenizer.json", "tokenizer.model")
+TOKENIZER_SETTINGS = ("tokenizer_config.json", "special_tokens_map.json")
 PICKLE = frozenset({".bin", ".pt", ".pth", ".ckpt", ".pkl"})
 LARGEST_JSON = 1 << 25  # bytes; the index of a model of 91,000 tensors has 9 MB
 DTYPES = {

@@ -3,12 +3,12 @@
 from importlib import metadata
 from pathlib import Path
 
-from leadline.experiments.published.safetensors_files import CONFIG, INDEX, PICKLE, TOKENIZERS
+from leadline.experiments.published.safetensors_files import CONFIG, INDEX, PICKLE, TOKENIZER_SETTINGS, TOKENIZERS
 from leadline.experiments.runtime.errors import UserError
 from leadline.experiments.runtime.packages import needed_package
 
 HUB, PACKAGE, GGUF = "hub:", "package:", ".gguf"
-FROM_HUB = ["*.safetensors", CONFIG, INDEX, *TOKENIZERS, "tokenizer_config.json", "special_tokens_map.json"]
+FROM_HUB = ["*.safetensors", CONFIG, INDEX, *TOKENIZERS, *TOKENIZER_SETTINGS]
 # Other forms of the same weights: those of subfolders (GPT-OSS) and of Mistral's own programs.
 NOT_FROM_HUB = ["*/*", "consolidated*"]
 

@@ -5,10 +5,10 @@ from typing import NamedTuple
 
 from tokenizers import Tokenizer as LibraryTokenizer
 
-from leadline.experiments.published.checkpoint import Checkpoint, GgufTokenizer
+from leadline.experiments.published.checkpoint import Checkpoint
 from leadline.experiments.records.json_file import parse
 from leadline.experiments.runtime.errors import UserError
-from leadline.tokenization.formats.gguf import gguf_tokenizer
+from leadline.tokenization.formats.gguf import GgufTokenizer, gguf_tokenizer
 from leadline.tokenization.formats.published import CONFIG, PublishedTokenizer, load_published
 from leadline.tokenization.formats.sentencepiece import SentencePieceTokenizer
 from leadline.tokenization.tokenizer import Tokenizer

@@ -17,7 +17,7 @@ from leadline.experiments.published.config_json import published_config
 from leadline.experiments.published.load import load, weights_by_name
 from leadline.experiments.published.mxfp4 import dequantised
 from leadline.experiments.published.open import open_checkpoint
-from leadline.experiments.published.safetensors_files import CONFIG, DTYPES, TOKENIZERS
+from leadline.experiments.published.safetensors_files import CONFIG, DTYPES, TOKENIZER_SETTINGS, TOKENIZERS
 from leadline.experiments.published.tokenizer import published_text
 from leadline.experiments.published.write import write_json, write_tokenizer, write_weights
 from leadline.experiments.runs.loaded import named_run
@@ -28,8 +28,6 @@ from leadline.tokenization.tokenizer import Tokenizer
 
 # Types of a file that keep every value of the weights; what is quantised is written in float32.
 KEPT = ("BF16", "F16", "F32")
-# Files of a tokenizer besides.
-SETTINGS = ("tokenizer_config.json", "special_tokens_map.json")
 FileType = Literal["float32", "bfloat16"]
 
 
@@ -94,7 +92,7 @@ def _export_published(checkpoint: Checkpoint, folder: Path, dtype: FileType | No
     write_weights(folder, loaded.params, loaded.rows, dtype_of)
     source = checkpoint.tokenizer
     if isinstance(source, Path):
-        for name in (*TOKENIZERS, *SETTINGS):
+        for name in (*TOKENIZERS, *TOKENIZER_SETTINGS):
             if (source.parent / name).exists():
                 shutil.copyfile(source.parent / name, folder / name)
         reason = None

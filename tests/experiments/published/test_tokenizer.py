@@ -7,10 +7,11 @@ from typing import Any
 
 import pytest
 
-from leadline.experiments.published.checkpoint import Checkpoint, GgufTokenizer
+from leadline.experiments.published.checkpoint import Checkpoint
 from leadline.experiments.published.tokenizer import published_text
 from leadline.experiments.runtime.errors import UserError
 from leadline.tokenization.byte import ByteTokenizer
+from leadline.tokenization.formats.gguf import GgufTokenizer
 from leadline.tokenization.formats.huggingface import to_huggingface
 from tests.tokenization.sentencepiece_models import BYTEWISE, trained_bytes
 
