@@ -138,7 +138,9 @@ def read_header(path: Path) -> GgufHeader:
 
 def _tensors(cursor: _Cursor, count: int, alignment: int) -> dict[str, GgufTensor]:
     """The descriptions of the tensors, from the cursor on."""
-    sizes = {int(kind): (kind.name, *size) for kind, size in _ggml_types(cursor.path).items()}
+    # Of each type, the numbers in a block and the bytes that they take.
+    blocks = needed_package("gguf", str(cursor.path), "published").GGML_QUANT_SIZES
+    sizes = {int(kind): (kind.name, *size) for kind, size in blocks.items()}
     described: dict[str, tuple[tuple[int, ...], int, int]] = {}
     for _ in range(count):
         name = cursor.string()
@@ -164,8 +166,3 @@ def _tensors(cursor: _Cursor, count: int, alignment: int) -> dict[str, GgufTenso
         if first.offset + first.size > second.offset:
             raise cursor.refuse(f"the tensors {name!r} and {other!r} overlap")
     return tensors
-
-
-def _ggml_types(path: Path) -> dict[Any, tuple[int, int]]:
-    """Of each type of ggml, the numbers in a block and the bytes that they take."""
-    return needed_package("gguf", str(path), "published").GGML_QUANT_SIZES

@@ -85,6 +85,13 @@ def published_model(checkpoint: Checkpoint, compute: Compute = "float32") -> Tra
     tokenizer, add_bos = published_text(checkpoint)
     with jax.set_mesh(make_mesh()):
         loaded = load_weights(checkpoint, compute)
-    lengths = {"length": loaded.context, "original_length": loaded.context}
-    text = {"add_bos": add_bos, "tokenizer": tokenizer}
-    return TrainedModel(name=loaded.name, model=loaded.model, cfg=loaded.cfg, params=loaded.params, **lengths, **text)
+    return TrainedModel(
+        name=loaded.name,
+        model=loaded.model,
+        length=loaded.context,
+        original_length=loaded.context,
+        add_bos=add_bos,
+        cfg=loaded.cfg,
+        params=loaded.params,
+        tokenizer=tokenizer,
+    )
