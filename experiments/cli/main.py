@@ -14,10 +14,11 @@ import typer
 from typer.core import TyperGroup
 
 from leadline.experiments.cli.console import AsJson, begin_jax, complain, print_json, show_rows, show_verdicts
+from leadline.experiments.cli.models import export, generate
 from leadline.experiments.cli.results import claims, compare, lock, measure, publish, report, show
 from leadline.experiments.cli.tokens import app as tokenizer_app
 from leadline.experiments.cli.tokens import tokens
-from leadline.experiments.cli.tools import bench, bound, doctor, export, generate, schema
+from leadline.experiments.cli.tools import bench, bound, doctor, schema
 from leadline.experiments.runtime.errors import UserError
 from leadline.experiments.runtime.signals import Interrupted
 
