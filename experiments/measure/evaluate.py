@@ -10,7 +10,7 @@ import numpy as np
 from jax.sharding import PartitionSpec as P
 from jaxtyping import Array, Float, Int
 
-from leadline.experiments.config.study import Measured
+from leadline.experiments.config.measured import Measured
 from leadline.experiments.config.to_tables import tables
 from leadline.experiments.records.measurement import Reading
 from leadline.experiments.runtime.ensemble import Tell, in_rounds, silent

@@ -13,10 +13,10 @@ from leadline.experiments.config.base import Frozen
 from leadline.experiments.config.data import TextData
 from leadline.experiments.config.exact import PublishedStudy
 from leadline.experiments.config.measure import Measure, PerplexityMeasure
+from leadline.experiments.config.measured import Measured
 from leadline.experiments.config.model import ModelConfig
 from leadline.experiments.config.position import Rope
 from leadline.experiments.config.scaling import Extension
-from leadline.experiments.config.study import Measured
 from leadline.experiments.data.source import held_out_source
 from leadline.experiments.data.text.source import TextSource, listed
 from leadline.experiments.measure import bound

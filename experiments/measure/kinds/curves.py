@@ -12,7 +12,7 @@ from jaxtyping import Array, Float, Int
 
 from leadline.experiments.config.data import BackcopyData, Data, MixedData, RetrievalData, TextData
 from leadline.experiments.config.measure import Measure
-from leadline.experiments.config.study import Measured
+from leadline.experiments.config.measured import Measured
 from leadline.experiments.data.backcopy import Backcopy, BackcopySource, bigram_queries, oracle_loss, trigger_queries
 from leadline.experiments.data.recall import MixedSource
 from leadline.experiments.data.retrieval.source import RetrievalSource

@@ -6,8 +6,8 @@ import numpy as np
 from jaxtyping import Array, Float, Int
 
 from leadline.experiments.config.measure import RecallMeasure
+from leadline.experiments.config.measured import Measured
 from leadline.experiments.config.position import Rope
-from leadline.experiments.config.study import Measured
 from leadline.experiments.data.sample import Sample
 from leadline.experiments.measure.evaluate import Models, evaluate, in_batches
 from leadline.experiments.measure.kinds.retrieval import hits

@@ -9,7 +9,7 @@ from typing import Any
 
 import jax
 
-from leadline.experiments.config.study import Measured
+from leadline.experiments.config.measured import Measured
 from leadline.experiments.measure.evaluate import Models
 from leadline.experiments.measure.exact.texts import texts_of
 from leadline.experiments.measure.kinds.ablation import ablation

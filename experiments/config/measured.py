@@ -1,0 +1,136 @@
+"""A model with what it is measured on and what is measured, and where the three do not fit each other."""
+
+from collections.abc import Iterator
+
+from leadline.experiments.config.base import Frozen
+from leadline.experiments.config.data import BackcopyData, Data, MixedData, RetrievalData, TextData
+from leadline.experiments.config.measure import (
+    ContextMeasure,
+    Measure,
+    PerplexityMeasure,
+    PromptsMeasure,
+    RecallMeasure,
+    RetrievalMeasure,
+    StreamingMeasure,
+)
+from leadline.experiments.config.model import ModelConfig
+from leadline.experiments.config.position import Alibi, Nope, Position, Rope, Rotating
+from leadline.experiments.config.scaling import extension_of
+
+# The data that each table of [measure] measures.
+MEASURED = {
+    "ablation": TextData | BackcopyData,
+    "perplexity": TextData,
+    "retrieval": RetrievalData,
+    "recall": MixedData,
+    "streaming": TextData,
+    "vocabulary": TextData,
+    "inputs": TextData,
+    "context": TextData,
+    "interventions": TextData,
+    "prompts": TextData,
+    "languages": TextData,
+}
+
+
+class Measured(Frozen):
+    """A model, what it is measured on, and what is measured."""
+
+    model: ModelConfig
+    data: Data
+    measure: Measure = Measure()
+
+    @property
+    def original_length(self) -> int:
+        """The training length to which the factors of scalings relate."""
+        return self.data.length
+
+    def problems(self) -> Iterator[str]:
+        measure, data = self.measure, self.data
+        yield from _too_long(self, data.length, "data.length")
+        for table, kinds in MEASURED.items():
+            if getattr(measure, table) is not None and not isinstance(data, kinds):
+                yield f"[measure.{table}] does not measure data.kind = {data.kind!r}"
+        if isinstance(data, BackcopyData) and measure.sink.length != data.length:
+            yield (
+                f"measure.sink.length = {measure.sink.length}: sinks of this task are measured on whole sequences, of "
+                f"data.length = {data.length}; make them equal"
+            )
+        if measure.ablation is not None:
+            hidden, tokens = measure.ablation.hidden, measure.ablation.map
+            if max(hidden, default=0) >= data.length:
+                yield f"measure.ablation.hidden = {list(hidden)} leaves nothing of {data.length} tokens"
+            if tokens > data.length:
+                yield f"measure.ablation.map = {tokens} is more than the {data.length} tokens of a text"
+        for key, length in _lengths(measure).items():
+            yield from _too_long(self, length, key)
+        if measure.interventions is not None and max(measure.interventions.hidden, default=0) >= measure.interventions.length:
+            yield f"measure.interventions.hidden leaves nothing of {measure.interventions.length} tokens"
+        if measure.perplexity is not None:
+            yield from _perplexity_problems(self, measure.perplexity)
+        if measure.recall is not None and isinstance(data, MixedData):
+            yield from _recall_problems(self.model.position, measure.recall, data)
+        if measure.streaming is not None and isinstance(data, TextData):
+            yield from _streaming_problems(self.model.position, data, measure.streaming)
+
+
+def _lengths(measure: Measure) -> dict[str, int]:
+    """The longest texts of tables of [measure], by the key that says so."""
+    lengths = {
+        f"measure.{name}.lengths": max(table.lengths)
+        for name, table in measure
+        if isinstance(table, PerplexityMeasure | RetrievalMeasure | ContextMeasure | PromptsMeasure) and table.lengths
+    }
+    short = measure.interventions
+    return lengths if short is None else lengths | {"measure.interventions.length": short.length}
+
+
+def _too_long(settings: Measured, longest: int, key: str) -> Iterator[str]:
+    """Says so where the positions of a model end before the longest text that it is measured on."""
+    end, why = settings.model.position.longest(settings.model.attention_heads, settings.data.length)
+    if longest > end:
+        yield f"{key}: {why} at {end:.0f} tokens: nothing is measured at {longest}"
+
+
+def _perplexity_problems(settings: Measured, measure: PerplexityMeasure) -> Iterator[str]:
+    shortest, position = min(measure.lengths), settings.model.position
+    if measure.last > shortest:
+        yield f"measure.perplexity.last = {measure.last} is more than the {shortest} tokens of a window"
+    if measure.stride is not None and measure.stride >= shortest:
+        yield (
+            f"measure.perplexity.stride = {measure.stride} is not below the {shortest} tokens of a window: leave it out for "
+            "windows that do not overlap"
+        )
+    if isinstance(position, Rotating):
+        for extension in measure.extensions:
+            yield from extension_of(extension, 1.0).misfits(position.base, position.spectrum(settings.model.attention_heads))
+
+
+def _recall_problems(position: Position, measure: RecallMeasure, data: MixedData) -> Iterator[str]:
+    lengths = measure.lengths
+    if not isinstance(position, Rope):
+        yield f"model.position.kind = {position.kind!r}: [measure.recall] is about the base of RoPE"
+    if data.length not in lengths:
+        yield f"measure.recall.lengths = {list(lengths)} lacks data.length = {data.length}, what is trained on"
+    if measure.last > min(lengths):
+        yield f"measure.recall.last = {measure.last} is more than the {min(lengths)} tokens of a window"
+    yield from data.lacks_keys(max(lengths))
+
+
+def _streaming_problems(position: Position, data: TextData, measure: StreamingMeasure) -> Iterator[str]:
+    cache = measure.cache or data.length
+    if not isinstance(position, Rope | Alibi | Nope):
+        yield f'model.position.kind = "{position.kind}" cannot be streamed: take "rope", "alibi" or "nope"'
+    if isinstance(position, Rope) and (position.grid or position.table_per != "sequence"):
+        yield "a stream has no grid, and one table for all of its tokens: leave out grid and scaling.per"
+    if data.bos == "random":
+        yield 'data.bos = "random": a stream has one first token; take "fixed" or "absent"'
+    if (most := max(*measure.initial_tokens, *measure.text_positions, 0)) >= cache:
+        yield f"{most} initial tokens fill a cache of {cache}: keep fewer, or raise measure.streaming.cache"
+    if measure.stride >= cache:
+        yield f"measure.streaming.stride = {measure.stride} is not below the {cache} tokens of a window"
+    if not cache < measure.full_attention <= measure.tokens:
+        yield (
+            f"measure.streaming.full_attention = {measure.full_attention}: full attention reads more than the {cache} tokens "
+            f"of a cache, at most the {measure.tokens} of the stream"
+        )
