@@ -21,15 +21,15 @@ def retrieval_in_words(models: Models, settings: PromptsMeasure) -> list[Point]:
     """`accuracy`, and `accuracy_by_depth`, of every task at every length. One program a length serves all models and tasks."""
     points: list[Point] = [{} for _ in models.arms]
     for length in settings.lengths:
-        asked = prompts_of(models.source, settings, length)
-        batches = in_batches(asked.tokens)
+        drawn = prompts_of(models.source, settings, length)
+        batches = in_batches(drawn.tokens)
 
         def job(params: Decoder, row: PositionTables, batches: Array, length: int = length) -> Bool[Array, "R A"]:
             return answer_hits(params, row, batches, length, models.model)
 
         results = models.run(f"prompts of {length}", job, models.tables(length), batches, batches.shape[1])
         for point, hit in zip(points, results, strict=True):
-            right = np.all(hit | ~asked.answers, axis=1).reshape(len(settings.tasks), settings.depths, settings.rows)
+            right = np.all(hit | ~drawn.answers, axis=1).reshape(len(settings.tasks), settings.depths, settings.rows)
             for task, of_task in zip(settings.tasks, right, strict=True):
                 dims: dict[str, Dim] = {"task": task, "length": length}
                 point |= scalars({"accuracy": np.mean(of_task), "answers": float(of_task.size)}, **dims)

@@ -36,11 +36,11 @@ class Keys:
 
     def __init__(self, config: Mapping[str, Any], name: str) -> None:
         self._config, self._name = config, name
-        self._asked: set[str] = set()
+        self._read: set[str] = set()
 
     def get(self, key: str, default: Any = None) -> Any:
         """The value; the default where the key is absent or null."""
-        self._asked.add(key)
+        self._read.add(key)
         value = self._config.get(key)
         return default if value is None else value
 
@@ -67,7 +67,7 @@ class Keys:
 
     def without_effect(self, *keys: str) -> None:
         """Keys that change nothing in this architecture."""
-        self._asked.update(keys)
+        self._read.update(keys)
 
     def refuse(self, reason: str) -> UserError:
         """An error about this file."""
@@ -75,7 +75,7 @@ class Keys:
 
     def finish(self) -> None:
         """UserError for keys that nobody has asked for."""
-        if unknown := sorted(set(self._config) - self._asked - WITHOUT_EFFECT):
+        if unknown := sorted(set(self._config) - self._read - WITHOUT_EFFECT):
             listed = ", ".join(f"{key} = {self._config[key]!r}" for key in unknown)
             raise self.refuse(f"config.json says {listed}: leadline does not know what this changes, and loads no such model")
 

@@ -81,9 +81,9 @@ def _mutated(data: bytes, header: int, generator: np.random.Generator) -> bytes:
     return data
 
 
-def _outcomes(made: Format, cases: int) -> dict[str, int]:
+def _outcomes(file: Format, cases: int) -> dict[str, int]:
     """How many were opened and refused; every tensor of those that were opened is read."""
-    path, header, opened = made
+    path, header, opened = file
     data, generator = path.read_bytes(), np.random.default_rng(0)
     outcomes = {"opened": 0, "refused": 0}
     for _ in range(cases):
@@ -112,11 +112,11 @@ def unchecked() -> Iterator[None]:
 @pytest.mark.parametrize("cases", [300, pytest.param(2_500, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("make", [_llama, _qwen3, _safetensors, _index])
 def test_mistakes_in_a_header_are_refused_or_harmless(tmp_path: Path, make: Callable[[Path], Format], cases: int) -> None:
-    made = make(tmp_path)
-    made[2]()  # imports what it needs
+    file = make(tmp_path)
+    file[2]()  # imports what it needs
     tracemalloc.start()
     try:
-        outcomes = _outcomes(made, cases)
+        outcomes = _outcomes(file, cases)
         _, peak = tracemalloc.get_traced_memory()
     finally:
         tracemalloc.stop()

@@ -100,10 +100,10 @@ class _Hub:
     """Stands for the Hub: the folder that it gives, and what it was asked for."""
 
     def __init__(self, folder: Path) -> None:
-        self.folder, self.asked = folder, {}
+        self.folder, self.arguments = folder, {}
 
-    def snapshot_download(self, name: str, **asked: Any) -> str:
-        self.asked = {"name": name, **asked}
+    def snapshot_download(self, name: str, **arguments: Any) -> str:
+        self.arguments = {"name": name, **arguments}
         return str(self.folder)
 
 
@@ -114,21 +114,20 @@ def test_the_hub_is_asked_for_safetensors_alone(
     hub = _Hub(safetensors_folder(tmp_path, WEIGHTS))
     monkeypatch.setattr("huggingface_hub.snapshot_download", hub.snapshot_download)
     assert open_checkpoint(spec).name == "Tiny-1B"
-    assert (hub.asked["name"], hub.asked["revision"]) == ("maker/Tiny-1B", revision)
-    assert _taken(hub.asked, "config.json", "model-00001-of-00002.safetensors", "tokenizer.json", "tokenizer.model") == 4
+    assert (hub.arguments["name"], hub.arguments["revision"]) == ("maker/Tiny-1B", revision)
+    assert _taken(hub.arguments, "config.json", "model-00001-of-00002.safetensors", "tokenizer.json", "tokenizer.model") == 4
     assert (
-        _taken(hub.asked, "pytorch_model.bin", "modeling_tiny.py", "original/model.safetensors", "consolidated.safetensors")
+        _taken(hub.arguments, "pytorch_model.bin", "modeling_tiny.py", "original/model.safetensors", "consolidated.safetensors")
         == 0
     )
 
 
-def _taken(asked: dict[str, Any], *files: str) -> int:
+def _taken(arguments: dict[str, Any], *files: str) -> int:
     """How many of these files the library would download."""
     from huggingface_hub.utils import filter_repo_objects
 
-    return len(
-        list(filter_repo_objects(files, allow_patterns=asked["allow_patterns"], ignore_patterns=asked["ignore_patterns"]))
-    )
+    patterns = {name: arguments[name] for name in ("allow_patterns", "ignore_patterns")}
+    return len(list(filter_repo_objects(files, **patterns)))
 
 
 def test_a_model_of_the_hub_without_safetensors_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

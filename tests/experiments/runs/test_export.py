@@ -28,10 +28,10 @@ FILES = ["config.json", "model.safetensors", "tokenizer.json", "tokenizer_config
 
 def assert_same_tensors(ours: Path, theirs: Path) -> None:
     """Names, shapes, types and bits."""
-    one, other = open_checkpoint(str(ours)), open_checkpoint(str(theirs))
-    assert dict(one.entries) == dict(other.entries)
-    for name in one.entries:
-        assert one.read(name).tobytes() == other.read(name).tobytes(), name
+    written, expected = open_checkpoint(str(ours)), open_checkpoint(str(theirs))
+    assert dict(written.entries) == dict(expected.entries)
+    for name in written.entries:
+        assert written.read(name).tobytes() == expected.read(name).tobytes(), name
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float16, ml_dtypes.bfloat16])

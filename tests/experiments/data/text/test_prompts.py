@@ -44,17 +44,17 @@ def test_a_short_haystack_is_repeated_and_never_says_the_answer(task: Prompt) ->
 
 
 def test_rows_are_different_questions_at_each_depth_behind_the_first_token() -> None:
-    asked = prompts(ByteTokenizer(), np.array([257], np.int32), ("passkey", "key_value"), 300, 2, 3)
-    assert asked.tokens.shape == (12, 300 + asked.answers.shape[1])
-    assert (asked.tokens[:, 0] == 257).all()
-    assert len(np.unique(asked.tokens[:, 300:], axis=0)) == 12
-    assert asked.answers.all()
+    drawn = prompts(ByteTokenizer(), np.array([257], np.int32), ("passkey", "key_value"), 300, 2, 3)
+    assert drawn.tokens.shape == (12, 300 + drawn.answers.shape[1])
+    assert (drawn.tokens[:, 0] == 257).all()
+    assert len(np.unique(drawn.tokens[:, 300:], axis=0)) == 12
+    assert drawn.answers.all()
 
 
 def test_shorter_answers_are_filled_up_and_marked() -> None:
-    asked = prompts(BPE, NONE, ("passkey",), 300, 2, 4)
-    assert len(set(asked.answers.sum(axis=1))) > 1
-    for row, answer in zip(asked.tokens[:, 300:], asked.answers, strict=True):
+    drawn = prompts(BPE, NONE, ("passkey",), 300, 2, 4)
+    assert len(set(drawn.answers.sum(axis=1))) > 1
+    for row, answer in zip(drawn.tokens[:, 300:], drawn.answers, strict=True):
         assert len(BPE.decode(row[answer])) == len(" 12345")
         assert not row[~answer].any()
 

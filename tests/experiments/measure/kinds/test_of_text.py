@@ -149,14 +149,14 @@ def answered(rope: Models) -> Iterator[tuple[np.ndarray, np.ndarray]]:
 
 
 def test_an_answer_is_hit_exactly_if_greedy_decoding_gives_it(rope: Models, answered: tuple[np.ndarray, np.ndarray]) -> None:
-    decoded, asked = answered
+    decoded, prompts = answered
     params, row = jax.tree.map(jnp.asarray, rope.params[0]), tables(ROPE, LENGTH, 160)
     spoiled = decoded.copy()
     spoiled[:, 162] = (spoiled[:, 162] + 1) % 256  # a wrong token, behind which hits say nothing of decoding
     run = jax.jit(lambda batches: answer_hits(params, row, batches, 160, rope.model))
-    hit = np.asarray(run(jnp.asarray(np.stack([decoded, spoiled, asked]))))
+    hit = np.asarray(run(jnp.asarray(np.stack([decoded, spoiled, prompts]))))
     assert hit[: len(decoded)].all()
-    rows = np.concatenate([decoded, spoiled, asked])
+    rows = np.concatenate([decoded, spoiled, prompts])
     same = (rows[:, 160:] == np.tile(decoded[:, 160:], (3, 1))).all(axis=1)
     np.testing.assert_array_equal(hit.all(axis=1), same)
     assert 0 < same.sum() < len(same)
