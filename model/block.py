@@ -179,7 +179,7 @@ def init_block(key: Array, cfg: BlockConfig, *, sink_logit: float | Float[Array,
     D, N, K, H, bias = cfg.width, cfg.heads, cfg.kv_heads, cfg.head_dim, cfg.position_bias
     gain, by_head = (2 * depth) ** -0.5, on_mesh(P("model"))
     norm = partial(init_norm, bias=cfg.layer_norm, epsilon=cfg.norm_epsilon, offset=cfg.norm_offset)
-    qk_norm = partial(init_norm, bias=False, epsilon=cfg.norm_epsilon, offset=cfg.norm_offset)
+    qk_norm = partial(norm, bias=False)
     block = Block(
         attention_norm=norm(D),
         query=matrix((D, N, H), P("data", "model", None), D),
