@@ -148,7 +148,7 @@ def begin(
 
 
 def _check_padding(p: Decoder, cfg: DecoderConfig, tables: PositionTables, policy: Policy) -> None:
-    """Raises ValueError for what depends on more than the distance of two tokens and learned positions."""
+    """Raises ValueError for what depends on the place of a token in its row, where padding counts."""
     b = cfg.block
     by_place = {
         "initial tokens": policy.initial_tokens or np.any(np.asarray(tables.initial_tokens)),

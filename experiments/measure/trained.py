@@ -164,7 +164,7 @@ def interventions(cfg: DecoderConfig, *, heads: bool = True) -> Intervention:
 
 
 def loss_cases(cfg: DecoderConfig, hidden: tuple[int, ...], *, heads: bool = True) -> Case:
-    """`interventions`, then none while so many first tokens are hidden, for each of the numbers: rows [cases, …]."""
+    """The rows of `interventions`, then for each number of `hidden` a row that only hides so many first tokens: [cases, …]."""
     alone = interventions(cfg, heads=heads)
     rows = jax.tree.map(lambda leaf: jnp.concatenate([leaf, jnp.tile(leaf[:1], (len(hidden), 1, 1))]), alone)
     return rows, jnp.array([0] * alone.head.shape[0] + list(hidden))

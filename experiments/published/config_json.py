@@ -1,6 +1,7 @@
-"""The config.json of a model that was trained here, in the words of the published architecture that can say all of it.
+"""The config.json of a model that was trained here, as a file of the first published architecture that has all its mechanisms.
 
-A function writes what its architecture has names for. What it wrote is read again: where that is the model, it is the file.
+Each function writes the settings that its architecture has names for. The result is read again: where that gives the model
+back, nothing is lost.
 """
 
 from collections.abc import Iterator

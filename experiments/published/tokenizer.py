@@ -29,9 +29,12 @@ class PublishedText(NamedTuple):
 def published_text(checkpoint: Checkpoint) -> PublishedText:
     """The tokenizer of a checkpoint.
 
-    BOS is put in front where GGUF's `add_bos_token` or that of tokenizer_config.json says so. Where neither is there, it is
-    where the post-processor of tokenizer.json does it, for a tokenizer.model as for those of LLaMA always, and for GGUF as
-    llama.cpp does: with SentencePiece, and with the pre-tokenizer of LLaMA 3.
+    `add_bos_token` of tokenizer_config.json or of the GGUF file says whether BOS is put in front of a text. Where it is absent,
+    the kind of tokenizer decides:
+
+        tokenizer.json    where its post-processor puts it there
+        tokenizer.model   always, as for LLaMA
+        GGUF              with SentencePiece and with the pre-tokenizer of LLaMA 3, as in llama.cpp
 
     Raises:
         UserError: for a tokenizer that cannot be read.

@@ -77,7 +77,7 @@ class PublishedTokenizer(TableTokenizer):
 
     @property
     def lossless(self) -> bool:
-        """With pieces of bytes, no normalizer, and a pre-tokenizer that neither adds nor removes text."""
+        """Whether pieces are of bytes, nothing normalizes, and the pre-tokenizer neither adds nor removes text."""
         if not is_byte_level(self.decoder) or not self.library.get_vocab().keys() >= BYTE_OF.keys():
             return False
         strips = any(token["lstrip"] or token["rstrip"] for token in self._content["added_tokens"] if not token["special"])

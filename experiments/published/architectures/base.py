@@ -32,7 +32,7 @@ WITHOUT_EFFECT = frozenset({
 
 
 class Keys:
-    """The keys of a config.json. Each is asked for; whatever is left over may change the model, and is refused by name."""
+    """The keys of a config.json, and which of them are read. Any other may change the model: `finish` refuses it."""
 
     def __init__(self, config: Mapping[str, Any], name: str) -> None:
         self._config, self._name = config, name
@@ -54,7 +54,7 @@ class Keys:
         return values[0]
 
     def inside(self, key: str) -> "Keys":
-        """The keys of a value that has keys of its own. They are to be finished too."""
+        """The keys of a value that has keys of its own. Call their `finish` too."""
         return Keys(self.required(key), f"{self._name}: {key}")
 
     def expect(self, **values: Any) -> None:
@@ -74,7 +74,7 @@ class Keys:
         return UserError(f"{self._name}: {reason}")
 
     def finish(self) -> None:
-        """UserError for keys that nobody has asked for."""
+        """UserError for keys that were not read."""
         if unknown := sorted(set(self._config) - self._read - WITHOUT_EFFECT):
             listed = ", ".join(f"{key} = {self._config[key]!r}" for key in unknown)
             raise self.refuse(f"config.json says {listed}: leadline does not know what this changes, and loads no such model")

@@ -65,7 +65,7 @@ def feedforward_rows(up: str, down: str, *, biased: bool, layout: Layout = LINEA
 
 
 def qkv_layouts(model: ModelConfig, layout: Layout) -> tuple[Layout, Layout, Layout]:
-    """Of query, key and value in a file whose first channels of each head rotate, where RoPE is partial."""
+    """The layouts of query, key and value in a file where the first channels of each head rotate."""
     if not isinstance(model.position, Rope):
         return layout, layout, layout
     order = rotary_order(model.head_width, model.position.spectrum(model.attention_heads))

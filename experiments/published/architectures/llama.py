@@ -34,7 +34,7 @@ def configured(keys: Keys) -> ModelConfig:
 
 
 def sizes(keys: Keys, *, tied: bool = False) -> dict[str, Any]:
-    """What most families say under the same names; `tied` where config.json does not say it."""
+    """The settings that most families have under the same keys; `tied` is that of files that do not state it."""
     width, heads = keys.required("hidden_size"), keys.required("num_attention_heads")
     return {
         "layers": keys.required("num_hidden_layers"),
@@ -85,7 +85,7 @@ def windowed_layers(keys: Keys, kinds: list[str]) -> list[bool]:
 
 
 def windows(keys: Keys, window: int | None, windowed: list[bool]) -> dict[str, Any]:
-    """A window, which these layers have."""
+    """The settings of a sliding window in the layers that are `windowed`; none where there is no such layer."""
     if len(windowed) != keys.required("num_hidden_layers"):
         raise keys.refuse(
             f"layer_types has {len(windowed)} layers, num_hidden_layers says {keys.required('num_hidden_layers')}"

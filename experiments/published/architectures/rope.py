@@ -28,10 +28,10 @@ def rope(
 
     Args:
         keys: of the file.
-        base_key: the name of the base in files without `rope_parameters`.
-        base: that of an architecture whose files may have neither; None is an error then.
-        part_key: the name of the part of the channels that rotate in such files.
-        part: that of an architecture whose files may have neither; None is an error then.
+        base_key: the key of the base in files without `rope_parameters`.
+        base: the base of files that do not state it; None refuses them.
+        part_key: the key of the share of channels that rotate, in files without `rope_parameters`.
+        part: the share in files that do not state it; None refuses them.
 
     Raises:
         UserError: for a base that is missing, and a scaling that is not known.
