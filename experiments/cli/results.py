@@ -59,9 +59,10 @@ def measure(
 
     from rich.console import Console
 
+    from leadline.experiments.runs.loaded import named_run
     from leadline.experiments.runs.measure import measured, row
     from leadline.experiments.runtime.progress import Progress
-    from leadline.experiments.studies.published import is_published, measured_published
+    from leadline.experiments.studies.published import measured_published
 
     try:
         tokens = [int(part) for part in lengths.split(",") if part]
@@ -69,10 +70,10 @@ def measure(
         raise UserError(f"--lengths {lengths}: numbers of tokens with commas between them, as in 256,512") from error
     words, texts = overrides or [], corpus or []
     with Progress(Console(stderr=True)) as progress:
-        if is_published(model):
-            numbers = measured_published(model, words, texts, tokens, only or [], results, progress)
+        if run := named_run(model):
+            numbers = measured(run, words, texts, tokens, progress)
         else:
-            numbers = measured(Path(model), words, texts, tokens, progress)
+            numbers = measured_published(model, words, texts, tokens, only or [], results, progress)
     shown = [entry for entry in numbers if layers or "layer" not in entry.dims]
     if as_json:
         print_json({"measurements": [asdict(entry) for entry in shown]})

@@ -25,11 +25,6 @@ CACHE = 256
 PARTS = (32, 8, 1)
 
 
-def is_published(word: str) -> bool:
-    """Whether a word names a published model, and not the folder of a run."""
-    return word.startswith(("hub:", "package:")) or word.endswith(".gguf") or (Path(word) / "config.json").is_file()
-
-
 def measured_published(
     model: str,
     words: Sequence[str],
