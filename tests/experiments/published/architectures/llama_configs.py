@@ -1,0 +1,173 @@
+"""The config.json of real models of the Llama family and those after it, and of a tiny Qwen3-Next."""
+
+from typing import Any
+
+# What files of transformers before 5 say besides. It changes nothing.
+COMMON = {
+    "architectures": ["ForCausalLM"],
+    "attention_dropout": 0.0,
+    "bos_token_id": 1,
+    "eos_token_id": [1, 107],
+    "initializer_range": 0.02,
+    "torch_dtype": "bfloat16",
+    "transformers_version": "4.42.4",
+    "use_cache": True,
+}
+
+
+def sizes(layers: int, width: int, heads: int, kv_heads: int, hidden: int, context: int, vocabulary: int) -> dict[str, Any]:
+    return {
+        **COMMON,
+        "num_hidden_layers": layers,
+        "hidden_size": width,
+        "num_attention_heads": heads,
+        "num_key_value_heads": kv_heads,
+        "intermediate_size": hidden,
+        "max_position_embeddings": context,
+        "vocab_size": vocabulary,
+    }
+
+
+GEMMA = {
+    "attention_bias": False,
+    "cache_implementation": "hybrid",
+    "head_dim": 256,
+    "hidden_activation": "gelu_pytorch_tanh",
+    "pad_token_id": 0,
+    "query_pre_attn_scalar": 256,
+    "rms_norm_eps": 1e-06,
+}
+ALTERNATING = ["sliding_attention", "full_attention"]
+LLAMA3 = {"factor": 8.0, "low_freq_factor": 1.0, "high_freq_factor": 4.0, "original_max_position_embeddings": 8192}
+YARN = {"beta_fast": 32.0, "beta_slow": 1.0, "factor": 32.0, "original_max_position_embeddings": 4096, "truncate": False}
+
+FILES: dict[str, dict[str, Any]] = {
+    "Llama 3.1 8B": {
+        **sizes(32, 4096, 32, 8, 14336, 131072, 128256),
+        "model_type": "llama",
+        "attention_bias": False,
+        "hidden_act": "silu",
+        "mlp_bias": False,
+        "pretraining_tp": 1,
+        "rms_norm_eps": 1e-05,
+        "rope_scaling": {**LLAMA3, "rope_type": "llama3"},
+        "rope_theta": 500000.0,
+        "tie_word_embeddings": False,
+    },
+    "SmolLM2 135M": {
+        **sizes(30, 576, 9, 3, 1536, 8192, 49152),
+        "model_type": "llama",
+        "attention_bias": False,
+        "hidden_act": "silu",
+        "is_llama_config": True,
+        "mlp_bias": False,
+        "pretraining_tp": 1,
+        "rms_norm_eps": 1e-05,
+        "rope_interleaved": False,
+        "rope_scaling": None,
+        "rope_theta": 100000,
+        "tie_word_embeddings": True,
+    },
+    "Mistral 7B v0.1": {
+        **sizes(32, 4096, 32, 8, 14336, 32768, 32000),
+        "model_type": "mistral",
+        "hidden_act": "silu",
+        "rms_norm_eps": 1e-05,
+        "rope_theta": 10000.0,
+        "sliding_window": 4096,
+        "tie_word_embeddings": False,
+    },
+    "SmolLM3 3B": {
+        **sizes(36, 2048, 16, 4, 11008, 65536, 128256),
+        "model_type": "smollm3",
+        "attention_bias": False,
+        "hidden_act": "silu",
+        "layer_types": ["full_attention"] * 36,
+        "max_window_layers": 28,
+        "mlp_bias": False,
+        "no_rope_layer_interval": 4,
+        "no_rope_layers": [1, 1, 1, 0] * 9,
+        "pad_token_id": 128004,
+        "pretraining_tp": 2,
+        "rms_norm_eps": 1e-06,
+        "rope_scaling": None,
+        "rope_theta": 5000000.0,
+        "sliding_window": None,
+        "use_sliding_window": False,
+    },
+    "Qwen2.5 0.5B": {
+        **sizes(24, 896, 14, 2, 4864, 32768, 151936),
+        "model_type": "qwen2",
+        "hidden_act": "silu",
+        "max_window_layers": 24,
+        "rms_norm_eps": 1e-06,
+        "rope_theta": 1000000.0,
+        "sliding_window": 32768,
+        "tie_word_embeddings": True,
+        "use_mrope": False,
+        "use_sliding_window": False,
+    },
+    "OLMo 2 1B": {
+        **sizes(16, 2048, 16, 16, 8192, 4096, 100352),
+        "model_type": "olmo2",
+        "attention_bias": False,
+        "hidden_act": "silu",
+        "rms_norm_eps": 1e-06,
+        "rope_scaling": None,
+        "rope_theta": 500000,
+        "tie_word_embeddings": False,
+    },
+    "Gemma 2 2B": {
+        **sizes(26, 2304, 8, 4, 9216, 8192, 256000),
+        **GEMMA,
+        "model_type": "gemma2",
+        "attn_logit_softcapping": 50.0,
+        "final_logit_softcapping": 30.0,
+        "hidden_act": "gelu_pytorch_tanh",
+        "rope_theta": 10000.0,
+        "sliding_window": 4096,
+    },
+    "Gemma 3 1B": {
+        **sizes(26, 1152, 4, 1, 6912, 32768, 262144),
+        **GEMMA,
+        "model_type": "gemma3_text",
+        "attn_logit_softcapping": None,
+        "final_logit_softcapping": None,
+        "rope_local_base_freq": 10000,
+        "rope_scaling": None,
+        "rope_theta": 1000000,
+        "sliding_window": 512,
+        "sliding_window_pattern": 6,
+    },
+    "gpt-oss-20b": {
+        **sizes(24, 2880, 64, 8, 2880, 131072, 201088),
+        "model_type": "gpt_oss",
+        "attention_bias": True,
+        "experts_per_token": 4,
+        "head_dim": 64,
+        "hidden_act": "silu",
+        "initial_context_length": 4096,
+        "layer_types": ALTERNATING * 12,
+        "num_experts_per_tok": 4,
+        "num_local_experts": 32,
+        "output_router_logits": False,
+        "quantization_config": {"modules_to_not_convert": ["model.layers.*.self_attn", "lm_head"], "quant_method": "mxfp4"},
+        "rms_norm_eps": 1e-05,
+        "rope_scaling": {**YARN, "rope_type": "yarn"},
+        "rope_theta": 150000,
+        "router_aux_loss_coef": 0.9,
+        "sliding_window": 128,
+        "swiglu_limit": 7.0,
+        "tie_word_embeddings": False,
+    },
+}
+QWEN3_NEXT = {
+    **sizes(2, 64, 4, 2, 96, 1024, 99),
+    "model_type": "qwen3_next",
+    "head_dim": 16,
+    "partial_rotary_factor": 0.25,
+    "rms_norm_eps": 1e-06,
+    "rope_theta": 1e7,
+    "layer_types": ["full_attention"] * 2,
+    "num_experts": 0,
+}
