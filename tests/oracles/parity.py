@@ -19,9 +19,8 @@ from transformers import AutoModelForCausalLM, PreTrainedConfig, PreTrainedModel
 
 from leadline.experiments.config.position import Rope
 from leadline.experiments.config.to_tables import tables
-from leadline.experiments.published.architectures.registry import ARCHITECTURES
 from leadline.experiments.published.checkpoint import Checkpoint, Entry
-from leadline.experiments.published.load import PublishedModel, load, tensors_of
+from leadline.experiments.published.load import PublishedModel, load, tensors_of, weights_by_name
 from leadline.experiments.published.open import open_checkpoint
 from leadline.experiments.runtime.errors import UserError
 from leadline.model.attention.attention import attend
@@ -179,14 +178,11 @@ def logits(loaded: PublishedModel, tokens: np.ndarray) -> np.ndarray:
 
 def tensors_by_name(loaded: PublishedModel, params: Decoder) -> dict[str, np.ndarray]:
     """Weights, or their gradients, as tensors of the checkpoint."""
-    leaves = {jax.tree_util.keystr(path, simple=True, separator="."): leaf for path, leaf in jax.tree.leaves_with_path(params)}
-    tensors = {}
-    for row in ARCHITECTURES[loaded.architecture].rows(loaded.model):
+    leaves, tensors = weights_by_name(params), {}
+    for row in loaded.rows:
+        weights = [np.asarray(leaves[name]) for name in row.weights]
         for name, layer in tensors_of(row, loaded.cfg.layers):
-            weights = [
-                np.asarray(leaves[weight])[layer] if row.by_layer else np.asarray(leaves[weight]) for weight in row.weights
-            ]
-            tensors[name] = np.asarray(row.theirs(*weights))
+            tensors[name] = np.asarray(row.theirs(*(weight[layer] if row.by_layer else weight for weight in weights)))
     return tensors
 
 
@@ -228,8 +224,7 @@ class Parity:
         assert difference(np.concatenate(logits, axis=1), theirs.logits[:1]) < ROUNDING
 
     def test_every_tensor_is_there_once_and_goes_back_to_itself(self, pair: Pair) -> None:
-        rows = ARCHITECTURES[pair.loaded.architecture].rows(pair.loaded.model)
-        names = [name for row in rows for name, _ in tensors_of(row, pair.loaded.cfg.layers)]
+        names = [name for row in pair.loaded.rows for name, _ in tensors_of(row, pair.loaded.cfg.layers)]
         assert sorted(names) == sorted(pair.checkpoint.entries)
         for name, tensor in tensors_by_name(pair.loaded, pair.loaded.params).items():
             np.testing.assert_array_equal(tensor, pair.checkpoint.read(name), err_msg=name)
