@@ -1,13 +1,13 @@
 """From a TOML file and `key=value` words to checked studies and their arms, with errors that name the key and its neighbour."""
 
 import itertools
-import re
 import tomllib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
 from leadline.experiments.config.base import Tree, nearest, validated
+from leadline.experiments.config.paths import with_paths
 from leadline.experiments.config.study import Arm, Start, Study
 from leadline.experiments.config.toml_file import read_toml, with_statements
 from leadline.experiments.runtime.errors import UserError
@@ -16,9 +16,6 @@ Result = TypeVar("Result")
 # What an arm may change, and what it says of itself.
 SECTIONS = ("model", "data", "train", "measure")
 DESCRIPTIONS = ("label", "published", "start")
-# Keys of files and folders, as texts, lists or tables of them, and what stands there that is no path.
-PATHS = ("corpus", "texts", "ranks", "tokenizers", "published_in", "tokenizer.source")
-NO_PATHS = re.compile(r"(stdlib|embedded|byte)$|(hub|tiktoken):")
 
 
 def load_studies(path: Path, words: Sequence[str] = ()) -> list[Study]:
@@ -164,38 +161,13 @@ def _tree(path: Path, extending: tuple[Path, ...] = ()) -> Tree:
     """
     if path.resolve() in extending:
         raise UserError(f"{path}: these files extend each other in a circle: {', '.join(map(str, extending))}")
-    tree = with_statements(_with_paths(read_toml(path), path.parent), path)
+    tree = with_statements(with_paths(read_toml(path), path.parent), path)
     base = tree.pop("extends", None)
     if base is None:
         return tree
     if not isinstance(base, str):
         raise UserError(f'{path}: extends = {base!r}: name one TOML file, as in extends = "../sinks.toml"')
     return _merged(_tree(path.parent / base, (*extending, path.resolve())), tree)
-
-
-def _with_paths(tree: Tree, folder: Path, table: str = "") -> Tree:
-    """Returns the tree, which is at this key, with its relative paths put behind the folder."""
-    result = {}
-    for key, value in tree.items():
-        *_, last_table, last = f".{table}.{key}".split(".")
-        if isinstance(value, list) and value and all(isinstance(entry, dict) for entry in value):  # parts, [[tables]]
-            result[key] = [_with_paths(entry, folder, key) for entry in value]
-        elif isinstance(value, dict):
-            paths = key == "tokenizers"
-            result[key] = {k: _placed(v, folder) for k, v in value.items()} if paths else _with_paths(value, folder, key)
-        else:
-            result[key] = _placed(value, folder) if {last, f"{last_table}.{last}"} & {*PATHS} else value
-    return result
-
-
-def _placed(value: Any, folder: Path) -> Any:
-    """Returns a path, or each path of a list, put behind the folder; anything else as it is."""
-    match value:
-        case str():
-            return value if NO_PATHS.match(value) else str(folder / value)
-        case list():
-            return [_placed(entry, folder) for entry in value]
-    return value
 
 
 def overridden(tree: Tree, words: Sequence[str]) -> Tree:

@@ -4,12 +4,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from leadline.experiments.config.paths import is_path, names_files
 from leadline.experiments.records.json_file import file_sha256, sha256
 from leadline.experiments.records.record import Record
-
-FILES_AT = ("corpus", "texts", "ranks", "tokenizers", "published_in", "tokenizer.source")  # settings whose texts name files
-WORDS = ("stdlib", "embedded", "byte")  # what such a text may say instead
-ELSEWHERE = ("hub:", "tiktoken:")
 
 
 def portable(tree: Any, table: str = "") -> Any:
@@ -23,13 +20,8 @@ def portable(tree: Any, table: str = "") -> Any:
         table: the key that they are at.
     """
     if isinstance(tree, Mapping):
-        return {key: _named(value) if _names_files(table, key) else portable(value, key) for key, value in tree.items()}
+        return {key: _named(value) if names_files(table, key) else portable(value, key) for key, value in tree.items()}
     return [portable(value) for value in tree] if isinstance(tree, list | tuple) else tree
-
-
-def _names_files(table: str, key: str) -> bool:
-    *_, above, last = f".{table}.{key}".split(".")
-    return not {last, f"{above}.{last}"}.isdisjoint(FILES_AT)
 
 
 def portable_record(record: Record) -> Record:
@@ -41,7 +33,7 @@ def portable_record(record: Record) -> Record:
 def _named(value: Any) -> Any:
     match value:
         case str():
-            if value in WORDS or value.startswith(ELSEWHERE):
+            if not is_path(value):
                 return value
             path = Path(value)
             digest = _digest(path)
