@@ -7,6 +7,7 @@ from pathlib import Path
 from leadline.experiments.config.report import Column, FigureSpec, TableSpec
 from leadline.experiments.config.study import Study
 from leadline.experiments.publish.figures import figure
+from leadline.experiments.publish.forest import FOREST, forest
 from leadline.experiments.publish.ledger import claims_table, ledger_table, scales_table, totals_table, verdicts_table
 from leadline.experiments.publish.shown import file_name
 from leadline.experiments.publish.style import Drawing
@@ -60,6 +61,7 @@ class Compiled:
     # tables of all claims: counts by study, statements with sources, statements with verdicts, counts, and statements with a
     # column a scale where there are several; empty without claims
     ledger: tuple[Table, ...]
+    forest: Drawing | None  # of all claims; None where it is not drawn, or seeds decide no claim
     records: tuple[Record, ...]  # that all of it is made from
     notes: tuple[str, ...]  # what was left out, and why
     references: str  # BibTeX of every source that is cited
@@ -67,6 +69,11 @@ class Compiled:
     @property
     def tables(self) -> tuple[Table, ...]:
         return (*self.ledger, *(table for section in self.sections for table in section.tables))
+
+    @property
+    def drawings(self) -> tuple[Drawing, ...]:
+        of_sections = (drawing for section in self.sections for drawing in section.drawings)
+        return (*of_sections, *([] if self.forest is None else [self.forest]))
 
 
 def compiled(
@@ -99,6 +106,7 @@ def compiled(
         tuple(_section(study, stored, judged, drawn) for study in studies.values()),
         tuple(judged),
         _ledger(judged) if judged else (),
+        forest(judged) if drawn is None or FOREST in drawn else None,
         tuple(records),
         (*left_out, *others, *notes),
         bibtex(sources(studies.values(), records)),

@@ -4,17 +4,15 @@ from collections.abc import Collection
 
 from leadline.experiments.publish.contents import FIGURES, TABLES, Compiled, Section
 from leadline.experiments.publish.findings import findings
+from leadline.experiments.publish.style import Drawing
 from leadline.experiments.publish.table import markdown, markdown_text
 from leadline.experiments.records.references import cite
 
 INTRODUCTION = """# Findings
 
 Each section answers the question of one study with the verdicts on its statements, a figure and a table. All of it is computed
-from the records by `leadline publish`. A statement *holds* (*fails*) where the 95 % interval of its margin over the seeds lies
-above (below) zero, is *equivalent* where that interval lies within a stated difference of zero, and is *undecided* otherwise.
-It is *not testable here* where a precondition is not met, such as a sink in the baseline, and *not measured* without records of
-the configuration that it speaks of. What is measured of one published model is decided by its figures, without an interval.
-Models that are trained here are tiny, and a verdict speaks of its scale alone.
+from the records by `leadline publish`; [How a verdict is made](methods.md) has the rules. Models that are trained here are tiny,
+and a verdict speaks of its scale alone.
 """
 
 
@@ -27,6 +25,8 @@ def findings_page(contents: Compiled, shown: Collection[str], results: str) -> s
         results: the folder of the published tables and figures, relative to the page.
     """
     tables = "".join(f"\n{markdown(table)}" for table in contents.ledger if table.name in ("ledger", "scales"))
+    if contents.forest is not None:
+        tables += f"\n{_picture(contents.forest, results)}\n"
     links = f"[All verdicts]({results}/{TABLES}/claims.md) with sources, intervals and scales.\n"
     return "\n".join([INTRODUCTION + tables, links, *(_section(section, shown, results) for section in contents.sections)])
 
@@ -34,11 +34,15 @@ def findings_page(contents: Compiled, shown: Collection[str], results: str) -> s
 def _section(section: Section, shown: Collection[str], results: str) -> str:
     parts = [f"## {markdown_text(section.title)}", paragraph(section)]
     for drawing in (drawing for drawing in section.drawings if drawing.name in shown):
-        caption = markdown_text(drawing.caption)
-        parts.append(f"![{caption}]({results}/{FIGURES}/{drawing.name}.png)\n*{caption}*")
+        parts.append(_picture(drawing, results))
     parts.append(markdown(section.tables[0]).strip())
     parts.append(f"[All tables of this study]({results}/{TABLES}/{section.study}.md)\n")
     return "\n\n".join(parts)
+
+
+def _picture(drawing: Drawing, results: str) -> str:
+    caption = markdown_text(drawing.caption)
+    return f"![{caption}]({results}/{FIGURES}/{drawing.name}.png)\n*{caption}*"
 
 
 def paragraph(section: Section) -> str:

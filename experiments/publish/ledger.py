@@ -104,6 +104,12 @@ def sensitivity(verdict: Verdict) -> str:
     return "; ".join(parts)
 
 
+def strength(verdict: Verdict) -> str:
+    """`q = 0.012; threshold 0.5 against 0.12 to 0.17`: how strong the evidence is, and what would turn the verdict."""
+    parts = [f"q = {_q(verdict)}" if verdict.q is not None else "", sensitivity(verdict)]
+    return "; ".join(part for part in (parts[0], f"threshold {parts[1]}" if parts[1] else "") if part)
+
+
 def _q(verdict: Verdict) -> str:
     return "" if verdict.q is None else f"{verdict.q:.2g}"
 

@@ -50,9 +50,10 @@ def write_contents(
     contents: Compiled, folder: Path, formats: Sequence[str], images: Sequence[str]
 ) -> tuple[tuple[Path, ...], tuple[Path, ...]]:
     """Writes the tables and figures, each in these forms, and `references.bib`. Returns the files of tables and of figures."""
-    drawings = [drawing for section in contents.sections for drawing in section.drawings]
     tables = {folder / TABLES / f"{t.name}.{form}": PRINTERS[form](t).encode() for t in contents.tables for form in formats}
-    figures = {folder / FIGURES / f"{drawing.name}.{form}": getattr(drawing, form) for drawing in drawings for form in images}
+    figures = {
+        folder / FIGURES / f"{drawing.name}.{form}": getattr(drawing, form) for drawing in contents.drawings for form in images
+    }
     for path in (folder / TABLES, folder / FIGURES):
         path.mkdir(parents=True, exist_ok=True)
     for path, content in {**tables, **figures, folder / "references.bib": contents.references.encode()}.items():

@@ -32,6 +32,7 @@ class Decision(NamedTuple):
     reason: str
     interval: tuple[float, float] | None = None  # that the outcome rests on
     level: float = LEVEL  # the interval misses the truth so often
+    null: float | None = 0.0  # the value in the interval at which nothing is decided; None where bounds decide
     # the two-sided p-value of the hypothesis that the outcome rules out; of an undecided claim, of the nearest one
     p: float | None = None
     # the thresholds of the claim between which it is undecided (leadline.experiments.records.thresholds)
@@ -114,15 +115,15 @@ def decide(evidence: Evidence, delta: float | None = None, level: float = LEVEL)
     reason = f"mean margin {mean.mean:.4g}, {interval_text(interval, level)}"
     p = _doubled(min(mean.above(0.0), mean.below(0.0)))
     if low > 0 or high < 0:
-        return Decision("holds" if low > 0 else "fails", reason, interval, level, p)
+        return Decision("holds" if low > 0 else "fails", reason, interval, level, 0.0, p)
     if delta is not None and -delta < low and high < delta:
         within = _doubled(max(mean.above(-delta), mean.below(delta)))
-        return Decision("equivalent", f"{reason}, within ±{delta:.4g}", interval, level, within)
+        return Decision("equivalent", f"{reason}, within ±{delta:.4g}", interval, level, 0.0, within)
     if low == high:
-        return Decision("undecided", "no difference in any seed", interval, level, p)
+        return Decision("undecided", "no difference in any seed", interval, level, 0.0, p)
     seeds = seeds_to_decide(margins, level)
     more = f"about {seeds} seeds" if seeds else f"more than {MOST_SEEDS} seeds"
-    return Decision("undecided", f"{reason}; {more} would decide at this mean and spread", interval, level, p)
+    return Decision("undecided", f"{reason}; {more} would decide at this mean and spread", interval, level, 0.0, p)
 
 
 def decide_within(
@@ -143,7 +144,7 @@ def decide_within(
     outcome = "holds" if low <= lower and upper <= high else "fails" if upper < low or lower > high else "undecided"
     p = {"holds": inside, "fails": outside, "undecided": min(inside, outside)}[outcome]
     reason = f"mean {mean.mean:.4g}, {interval_text(interval, level)}; bounds {low:.4g} to {high:.4g}"
-    return Decision(outcome, reason, interval, level, _doubled(p))
+    return Decision(outcome, reason, interval, level, None, _doubled(p))
 
 
 def decide_share(margins: Sequence[float], share: float, level: float = LEVEL) -> Decision:
@@ -156,7 +157,7 @@ def decide_share(margins: Sequence[float], share: float, level: float = LEVEL) -
     outcome = "holds" if low > share else "fails" if high < share else "undecided"
     tails = [stats.binomtest(count, n, share, alternative=side).pvalue for side in ("greater", "less")]
     reason = f"{count} of {n} seeds, {interval_text(interval, level)} of the share, compared with {share:g}"
-    return Decision(outcome, reason, interval, level, _doubled(float(min(tails))))
+    return Decision(outcome, reason, interval, level, share, _doubled(float(min(tails))))
 
 
 def _doubled(p: float) -> float:

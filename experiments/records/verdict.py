@@ -50,6 +50,7 @@ class Verdict:
     column: str = TRAINED_HERE  # of the ledger: models trained here, on an accelerator, or the name of a published model
     windows: str = ""  # and documents that the compared records were measured on; empty where they do not say
     level: float = LEVEL  # so often the interval misses the truth
+    null: float | None = 0.0  # the value in the interval at which nothing is decided; None where bounds decide
     p: float | None = None  # leadline.experiments.records.decisions.Decision; None where nothing is random
     q: float | None = None  # p after Benjamini and Hochberg, over all verdicts that were made together
     threshold: tuple[float, ...] = ()  # that the statement names
@@ -105,6 +106,7 @@ def judge(claim: Claim, study: Study, arms: Sequence[RecordedArm]) -> Verdict:
         n=n,
         interval=decision.interval,
         level=decision.level,
+        null=decision.null,
         p=decision.p,
         threshold=threshold(claim),
         turns=decision.turns,

@@ -1,0 +1,65 @@
+"""The forest plot of a ledger: every claim that seeds decide, by how far its interval lies from what would decide nothing."""
+
+from collections.abc import Sequence
+
+import matplotlib as mpl
+import numpy as np
+from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+from matplotlib.ticker import NullLocator
+
+from leadline.experiments.publish.style import GREY, INK, PALETTE, STYLE, Drawing, encode, legend
+from leadline.experiments.records.decisions import Outcome
+from leadline.experiments.records.verdict import Verdict
+
+FOREST = "ledger_forest"
+Interval = tuple[float, float, float]  # its lower end, its middle and its upper end
+COLOURS: dict[Outcome, str] = {"holds": PALETTE[0], "fails": PALETTE[1], "equivalent": PALETTE[2], "undecided": GREY}
+TICKS = (-100, -10, -3, -1, 0, 1, 3, 10, 100)
+CAPTION = (
+    "One line a claim: the interval of its margin, in units of half its own width. An interval that does not reach 0 decides. "
+    "Intervals are Student's at 95 %, wider where seeds are added; those of shares of seeds are exact."
+)
+
+
+def forest(judged: Sequence[Verdict]) -> Drawing | None:
+    """The figure; None where seeds decide no claim."""
+    placed = sorted(((standardised(v), v) for v in judged if _has_margin(v)), key=lambda pair: pair[0][1])
+    if not placed:
+        return None
+    with mpl.rc_context(STYLE):
+        return _drawn(placed)
+
+
+def _drawn(placed: Sequence[tuple[Interval, Verdict]]) -> Drawing:
+    figure = Figure(figsize=(7.6, 1.0 + 0.19 * len(placed)), layout="constrained")
+    axes = figure.subplots()
+    axes.axvline(0, color=INK, linewidth=0.8)
+    for place, ((low, middle, high), verdict) in enumerate(placed):
+        colour = COLOURS[verdict.outcome]
+        axes.plot([low, high], [place, place], color=colour, linewidth=1.8)
+        axes.plot([middle], [place], color=colour, marker="o")
+    axes.set_xscale("symlog", linthresh=1.0)
+    axes.set_xticks(TICKS, [f"{tick:g}" for tick in TICKS])
+    axes.xaxis.set_minor_locator(NullLocator())
+    axes.set_yticks(range(len(placed)), [f"{v.study}: {v.id}" for _, v in placed], size=7)
+    axes.set_ylim(-0.8, len(placed) - 0.2)
+    axes.grid(visible=False, axis="y")
+    axes.set_xlabel("margin in half-widths of its interval; to the right for the claim")
+    there = [outcome for outcome in COLOURS if any(v.outcome == outcome for _, v in placed)]
+    legend(figure, [Line2D([], [], color=COLOURS[outcome], marker="o", label=outcome) for outcome in there])
+    return encode(FOREST, "How clearly do the records decide each claim?", CAPTION, figure)
+
+
+def _has_margin(verdict: Verdict) -> bool:
+    """Whether the interval of a verdict has a width, and a value at which nothing is decided."""
+    if verdict.outcome not in COLOURS or verdict.interval is None or verdict.null is None:
+        return False
+    return bool(np.ptp(verdict.interval) > 0)
+
+
+def standardised(verdict: Verdict) -> Interval:
+    """The interval of a margin and its middle, in units of half the interval's width."""
+    low, high = np.subtract(verdict.interval, verdict.null)
+    half = (high - low) / 2
+    return low / half, (low + high) / 2 / half, high / half
