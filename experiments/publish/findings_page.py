@@ -11,8 +11,8 @@ from leadline.experiments.records.references import cite
 INTRODUCTION = """# Findings
 
 Each section answers the question of one study with the verdicts on its statements, a figure and a table. All of it is computed
-from the records by `leadline publish`; [How a verdict is made](methods.md) has the rules. Models that are trained here are tiny,
-and a verdict speaks of its scale alone.
+from the records by `leadline publish`. [How a verdict is made](methods.md) has the rules. Models that are trained here are
+tiny, and a verdict speaks of its scale alone.
 """
 
 

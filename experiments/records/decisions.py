@@ -62,23 +62,9 @@ class Estimate(NamedTuple):
         return self._replace(mean=-self.mean).above(-bound)
 
 
-def estimate(values: Sequence[float] | np.ndarray, text_error: float = 0.0, documents: int = 0) -> Estimate:
-    """The mean over seeds, with the error that seeds and, where it is given, held-out documents leave.
-
-        error² = s² / n + text_error²
-
-    The degrees of freedom are those of Welch and Satterthwaite: between n - 1 and documents - 1 for comparable parts.
-
-    Args:
-        values: one a seed, two or more; s is their standard deviation.
-        text_error: the standard error of the mean that comes from the choice of documents, which all seeds share.
-        documents: that `text_error` was estimated from.
-    """
-    n, seeds, text = len(values), float(np.var(values, ddof=1)) / len(values), text_error**2
-    if text == 0:
-        return Estimate(float(np.mean(values)), math.sqrt(seeds), float(n - 1))
-    freedom = (seeds + text) ** 2 / (seeds**2 / (n - 1) + text**2 / (documents - 1))
-    return Estimate(float(np.mean(values)), math.sqrt(seeds + text), freedom)
+def estimate(values: Sequence[float] | np.ndarray) -> Estimate:
+    """The mean of two values or more, one a seed."""
+    return Estimate(float(np.mean(values)), float(stats.sem(values)), float(len(values) - 1))
 
 
 def mean_interval(values: Sequence[float] | np.ndarray, level: float = LEVEL) -> tuple[float, float]:

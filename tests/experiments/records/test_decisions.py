@@ -13,7 +13,6 @@ from leadline.experiments.records.decisions import (
     decide,
     decide_share,
     decide_within,
-    estimate,
     mean_interval,
     seeds_to_decide,
 )
@@ -160,18 +159,3 @@ class TestSeedsThatAreAdded:
 
         assert 0.01 < _false(judge(self.PLAN.level), draws) < _most(LEVEL, 300)
         assert _false(judge(lambda _: LEVEL), draws) > 0.08
-
-
-def test_text_that_all_seeds_share_makes_errors_unless_it_is_counted() -> None:
-    """40 documents with an effect of their own on the margin, of which the mean varies as much as that of the seeds."""
-    rng = np.random.default_rng(0)
-    seeds, documents = rng.normal(size=(TRIALS, 5)), rng.normal(size=(TRIALS, 40)) * math.sqrt(40 / 5)
-
-    def errors(counted: bool) -> float:
-        means = seeds + documents.mean(axis=1, keepdims=True)
-        errors_of_text = stats.sem(documents, axis=1) if counted else np.zeros(TRIALS)
-        intervals = [estimate(values, float(error), 40).interval() for values, error in zip(means, errors_of_text, strict=True)]
-        return sum(low > 0 or high < 0 for low, high in intervals) / TRIALS
-
-    assert errors(counted=True) < _most(LEVEL)
-    assert errors(counted=False) > 0.1
