@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from leadline.experiments.records.measurement import Reading
+from leadline.experiments.records.measurement import Measurement, Reading, resolve
 from leadline.experiments.records.record import Record, StoredRecord, created_at
 
 # The columns of the ledger, beside one for each published model.
@@ -97,13 +97,31 @@ def notes_of(records: Sequence[Record]) -> tuple[str, ...]:
     )
 
 
-def measured_text(records: Iterable[Record]) -> str:
-    """The text that records were measured on: `256 windows from 52 to 54 documents`; empty where they do not say."""
-    entries = [entry for record in records for entry in record.measurements if entry.value is not None]
+def measured_text(records: Iterable[Record], at: Mapping[str, object] | None = None) -> str:
+    """The text that records were measured on: `256 windows from 52 to 54 documents`; empty where they do not say.
+
+    Args:
+        records: whose counts are read.
+        at: dimensions of what was measured; None for all. Counts at another length, or of another span, are of other text.
+    """
+    entries = [
+        entry
+        for record in records
+        for dims in [None if at is None else resolve(record, at) or {}]
+        for entry in record.measurements
+        if entry.value is not None and (dims is None or _of_same_text(entry, dims))
+    ]
     counts = {name: {round(e.value or 0) for e in entries if e.quantity == f"{name}s"} for name in ("window", "document")}
     return " from ".join(
         f"{_span(numbers, '{:,}'.format)} {name}{'' if numbers == {1} else 's'}" for name, numbers in counts.items() if numbers
     )
+
+
+def _of_same_text(count: Measurement, dims: Mapping[str, object]) -> bool:
+    """Whether a number of windows or documents is of the text that was measured at these dimensions."""
+    if count.dims.get("span") != dims.get("span"):
+        return False
+    return all(count.dims.get(name, value) == value for name, value in dims.items())
 
 
 def _seeds_notes(records: Sequence[Record]) -> Iterator[str]:

@@ -114,8 +114,16 @@ def judge(claim: Claim, study: Study, arms: Sequence[RecordedArm]) -> Verdict:
         scale=scale(records),
         arms=tuple(sorted({record.arm for arm in compared for record in arm.members})),
         column=ledger_column(records or [record for arm in arms for record in arm.members]),
-        windows=measured_text(records),
+        windows=_text(claim, choices) if n else "",
     )
+
+
+def _text(claim: Claim, choices: Sequence[Choice]) -> str:
+    """The text that the left side was measured on."""
+    if claim.left is None:
+        return ""
+    arm = claim.left.arm
+    return measured_text([record for choice in choices for record in choice[arm].records], claim.left.at)
 
 
 def _decided(

@@ -34,6 +34,9 @@ from leadline.model.base_bound.bound import bound_of
 from leadline.model.mesh import make_mesh
 from leadline.model.positions.frequencies import inverse_frequencies
 
+# The text of the tables that read no corpus.
+WRITTEN = {"prompts": "prompts that are made from templates", "languages": "parallel texts of the study"}
+
 
 class PublishedSettings(Frozen):
     """What decides the numbers of one job, besides the text."""
@@ -69,7 +72,11 @@ class Subject:
         documents = self.source.text.documents[0]
         name = listed(self.exact.corpus)
         counts = {"held_out_documents": len(documents), "held_out_tokens": len(documents.ids)}
-        return {"name": name, "digest": self.digest, **counts, "tokenizer": self.source.tokenizer.name}
+        return {**self.described(name), **counts}
+
+    def described(self, name: object) -> dict[str, object]:
+        """What a record says of text by this name. The digest is that of the corpus, for all jobs of a model alike."""
+        return {"name": name, "digest": self.digest, "tokenizer": self.source.tokenizer.name}
 
     @cached_property
     def model(self) -> PublishedModel:
@@ -104,7 +111,7 @@ def jobs(exact: PublishedStudy) -> list[Job]:
     }
     planned = []
     for name, label, settings, measured in _parts(exact.measure, context):
-        compute = partial(_computed, subject, measured)
+        compute = partial(_computed, subject, settings["table"], measured)
         of_job = PublishedSettings.model_validate({**common, **settings})
         planned.append(Job(name, f"{checkpoint.name}, {label}", of_job, compute, digest))
     if isinstance(model.position, Rope):
@@ -139,13 +146,15 @@ def _measuring(final: Callable[[Models, Any], list[Point]], settings: Frozen) ->
 
 def _computed(
     subject: Subject,
+    table: str,
     measured: Callable[[Models], list[Point]],
     points: Mapping[str, Point],  # noqa: ARG001
     tell: Tell,
 ) -> Computed:
     with jax.set_mesh(make_mesh()):
         (point,) = measured(subject.models(tell))
-    return Computed(point, subject.text, subject.parameters)
+    data = subject.described(WRITTEN[table]) if table in WRITTEN else subject.text
+    return Computed(point, data, subject.parameters)
 
 
 def _base_bound(subject: Subject, settings: PublishedSettings, points: Mapping[str, Point], tell: Tell) -> Computed:  # noqa: ARG001

@@ -11,7 +11,7 @@ from leadline.experiments.config.measure import StreamingMeasure
 from leadline.experiments.data.text.held_out import recomputed_windows
 from leadline.experiments.measure.evaluate import Models
 from leadline.experiments.measure.perplexity import exponential, mean_by_place, mean_of_stream, position_edges
-from leadline.experiments.records.measurement import Dim, Point, reading
+from leadline.experiments.records.measurement import Dim, Point, reading, scalars
 from leadline.model.cache.ring import ring_cache
 from leadline.model.decoder import Decoder, DecoderConfig, extend
 from leadline.model.embedding import token_losses
@@ -34,6 +34,7 @@ def streaming(models: Models, settings: StreamingMeasure) -> list[Point]:
     bos = models.arms[0].data.bos == "fixed"  # pyright: ignore[reportAttributeAccessIssue]
     cache, start = settings.cache or models.arms[0].data.length, settings.full_attention
     text, documents = models.source.stream(settings.tokens)
+    _, documents_of_start = models.source.stream(start)
     edges = position_edges(settings.tokens)
     again = recomputed_windows(text, edges, cache, settings.stride, settings.recomputed, keep_first=bos)
     spans = {  # places of the stream, and edges of bins of them
@@ -42,7 +43,8 @@ def streaming(models: Models, settings: StreamingMeasure) -> list[Point]:
         "start": (np.arange(start), position_edges(start)),
     }
     common = {reading("position_edges", span=span): bins for span, (_, bins) in spans.items()}
-    common[reading("documents", span="stream")] = np.asarray(float(documents))
+    for span, count in {"stream": documents, "sampled": documents, "start": documents_of_start}.items():
+        common |= scalars({"documents": float(count)}, span=span)
     points = [dict(common) for _ in models.arms]
     recomputed = models.window_losses("recomputed", again.windows)
     full = models.window_losses("full attention", text[None, : start + 1])
