@@ -151,10 +151,10 @@ def provenance(records: Sequence[Record]) -> tuple[str, ...]:
     commits = {f"{(r.commit or 'unknown')[:12]}{' (modified)' if r.dirty else ''}" for r in records}
     dates = _span([f"{created_at(r):%Y-%m-%d}" for r in records], str)
     devices = {f"{r.device['count']} × {r.device['kind']} ({r.device['platform']})" for r in records}
-    seconds = sum(r.seconds for r in records)
+    seconds, number = sum(r.seconds for r in records), f"{len(records)} record{'s' if len(records) != 1 else ''}"
     return (
         f"commit {', '.join(sorted(commits))}; {dates} UTC",
-        f"device {', '.join(sorted(devices))}; {seconds:,.0f} s of wall time in {len(records)} records",
+        f"device {', '.join(sorted(devices))}; {seconds:,.0f} s of wall time in {number}",
     )
 
 

@@ -9,7 +9,7 @@ from types import FrameType
 from typing import Any
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM)
-STOPPING = "stopping after this step, which is kept; a second signal ends at once"
+STOPPING = "stopping at the next step that can be kept; a second signal ends at once"
 SHOW_CURSOR = "\x1b[?25h"  # which a progress bar hides
 
 

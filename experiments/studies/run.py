@@ -198,19 +198,20 @@ def run_exact(
     digests = {job.name: arm_digest(job.settings, job.data_digest) for job in jobs}
     already = sum(item in on_record for item in digests.items())
     if already < len(jobs):
-        progress.start(Work(study.study, len(jobs), already, unit="arm"))
-    for number, job in enumerate(jobs):
+        progress.start(Work(study.study, len(jobs), already, unit="part"))
+    done = already
+    for job in jobs:
         if (job.name, digests[job.name]) in on_record:
             continue
         if interruption.requested:
             raise Interrupted(f"{study.study}: stopped before {job.name}; the arms before it are kept")
 
-        def tell(done: int, steps: int, number: int = number, job: Job = job) -> None:
-            progress.reach(number, f"{job.label}: {done:,} of {steps:,}")
-            if interruption.requested and done < steps:
+        def tell(step: int, steps: int, done: int = done, job: Job = job) -> None:
+            progress.reach(done, f"{job.label}: {step:,} of {steps:,}")
+            if interruption.requested and step < steps:
                 raise Interrupted(f"{study.study}: stopped within {job.name}; the arms before it are kept")
 
-        progress.reach(number, job.label)
+        progress.reach(done, job.label)
         began = time.monotonic()
         points = {name: point_of(on_record[name, digests[name]]) for name in job.needs}
         computed = job.compute(points, tell)
@@ -218,8 +219,9 @@ def run_exact(
         folder = record_folder(results, study.study, job.name, digests[job.name], EXACT_SEED)
         on_record[job.name, digests[job.name]] = write_record(folder, record, None, computed.point)
         report_record(on_record[job.name, digests[job.name]].record, progress)
+        done += 1
     if already < len(jobs):
-        progress.end(f"{len(jobs) - already} arms computed")
+        progress.end(f"{len(jobs) - already} of {len(jobs)} parts computed")
     return {(study.study, name): digest for name, digest in digests.items()}, already
 
 

@@ -2,7 +2,6 @@
 
 from dataclasses import replace
 
-import jax
 import numpy as np
 from jaxtyping import Array, Int
 
@@ -30,24 +29,23 @@ def inputs(models: Models, settings: InputsMeasure) -> list[Point]:
     cases = {(name, "absent"): rows for name, rows in input_rows(models.source, natural.windows).items()}
     if bos is not None:
         cases |= {(name, "fixed"): np.insert(rows[:, :-1], 0, bos, axis=1) for (name, _), rows in cases.items()}
-    batches = np.stack([in_batches(rows) for rows in cases.values()])
+    batches = [in_batches(rows) for rows in cases.values()]
 
     def of_layer(trace: LayerTrace, tokens: Int[Array, "B T"]) -> Statistics:  # noqa: ARG001
         return sink_statistics(trace, sink)
 
-    def job(params: Decoder, row: PositionTables, batches: Int[Array, "cases C B T_and_1"]) -> Statistics:
-        return jax.lax.map(lambda case: evaluate(params, row, case, models.model, of_layer=of_layer)[1], batches)
+    def job(params: Decoder, inputs: tuple[PositionTables, Int[Array, "C B T_and_1"]], _: tuple[()]) -> Statistics:
+        return evaluate(params, *inputs, models.model, of_layer=of_layer)[1]
 
-    results = models.run("inputs", job, models.tables(sink.length), batches, batches.shape[2])
-    return [
-        evaluated(natural, length=sink.length, of="inputs")
-        | {
-            Reading(*key).at(input=name, bos=first): values[case]
-            for key, values in statistics.items()
-            for case, (name, first) in enumerate(cases)
-        }
-        for statistics in results
-    ]
+    inputs = [(row, case) for row in models.tables(sink.length) for case in batches]
+    results = models.run("inputs", job, inputs, (), batches[0].shape[1])
+    points = []
+    for first in range(0, len(results), len(cases)):
+        point = evaluated(natural, length=sink.length, of="inputs")
+        for (name, beginning), statistics in zip(cases, results[first : first + len(cases)], strict=True):
+            point |= {Reading(*key).at(input=name, bos=beginning): value for key, value in statistics.items()}
+        points.append(point)
+    return points
 
 
 def input_rows(source: TextSource, natural: Int[np.ndarray, "S T_and_1"]) -> dict[str, Int[np.ndarray, "S T_and_1"]]:
