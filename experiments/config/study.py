@@ -48,7 +48,7 @@ def _dotted(sweep: object) -> object:
 
 Swept = Annotated[tuple[object, ...], Field(min_length=1)]
 Name = Annotated[str, AfterValidator(_folder_name)]
-RESERVED = ("claims", "ledger", "scales", "totals", "verdicts")
+RESERVED = ("claims", "ledger", "protocols", "scales", "totals", "verdicts")
 
 
 class Settings(Measured):

@@ -8,7 +8,14 @@ from leadline.experiments.config.report import Column, FigureSpec, TableSpec
 from leadline.experiments.config.study import Study
 from leadline.experiments.publish.figures import figure
 from leadline.experiments.publish.forest import FOREST, forest
-from leadline.experiments.publish.ledger import claims_table, ledger_table, scales_table, totals_table, verdicts_table
+from leadline.experiments.publish.ledger import (
+    claims_table,
+    ledger_table,
+    protocols_table,
+    scales_table,
+    totals_table,
+    verdicts_table,
+)
 from leadline.experiments.publish.shown import file_name
 from leadline.experiments.publish.style import Drawing
 from leadline.experiments.publish.table import Table, comma_separated, latex, markdown
@@ -58,8 +65,8 @@ class Compiled:
 
     sections: tuple[Section, ...]  # of the page, one a study with records, by name
     verdicts: tuple[Verdict, ...]  # on every claim of these studies
-    # tables of all claims: counts by study, statements with sources, statements with verdicts, counts, and statements with a
-    # column a scale where there are several; empty without claims
+    # tables of all claims: counts by study, statements with sources, statements with verdicts, counts, and where there are any,
+    # statements with a column a scale and statements with a column a protocol; empty without claims
     ledger: tuple[Table, ...]
     forest: Drawing | None  # of all claims; None where it is not drawn, or seeds decide no claim
     records: tuple[Record, ...]  # that all of it is made from
@@ -114,9 +121,8 @@ def compiled(
 
 
 def _ledger(judged: Sequence[Verdict]) -> tuple[Table, ...]:
-    scales = scales_table(judged)
     tables = (ledger_table(judged), claims_table(judged), verdicts_table(judged), totals_table(judged))
-    return (*tables, scales) if scales.rows else tables
+    return (*tables, *(other for other in (scales_table(judged), protocols_table(judged)) if other.rows))
 
 
 def _section(study: Study, stored: Sequence[StoredRecord], judged: Sequence[Verdict], drawn: Collection[str] | None) -> Section:

@@ -24,7 +24,7 @@ def findings_page(contents: Compiled, shown: Collection[str], results: str) -> s
         shown: the names of the figures that the page shows, one per study.
         results: the folder of the published tables and figures, relative to the page.
     """
-    tables = "".join(f"\n{markdown(table)}" for table in contents.ledger if table.name in ("ledger", "scales"))
+    tables = "".join(f"\n{markdown(table)}" for table in contents.ledger if table.name in ("ledger", "scales", "protocols"))
     if contents.forest is not None:
         tables += f"\n{_picture(contents.forest, results)}\n"
     links = f"[All verdicts]({results}/{TABLES}/claims.md) with sources, intervals and scales.\n"

@@ -6,6 +6,7 @@ import pytest
 from leadline.experiments.publish.ledger import (
     claims_table,
     ledger_table,
+    protocols_table,
     published,
     scales_table,
     sensitivity,
@@ -70,6 +71,15 @@ def test_a_threshold_stands_against_its_interval_with_the_protocols_that_disagre
     exact = replace(PUBLISHED, threshold=(0.95, 1.05), turns=(1.0, 1.0), protocols={"tokens": "holds", "windows": "holds"})
     assert sensitivity(exact) == "0.95 to 1.05 against 1; the same by all 2 protocols"
     assert sensitivity(replace(within, protocols={"tokens": "holds", "last 64": "fails"})).endswith("0.25; last 64: fails")
+
+
+def test_outcomes_by_protocol_stand_side_by_side_those_that_turn_first() -> None:
+    same = replace(PUBLISHED, protocols={"tokens": "holds", "last 64": "holds"})
+    turned = replace(OWN, protocols={"tokens": "holds", "documents": "holds", "last 8": "fails"})
+    table = protocols_table([PUBLISHED, same, turned])
+    assert table.columns == ("claim", "tokens", "documents", "last positions")
+    assert table.rows == ((OWN.statement, "holds", "holds", "fails"), (STATEMENT, "holds", "–", "holds"))
+    assert table.notes == ("1 of 2 claims have one outcome by all protocols",)
 
 
 def test_a_statement_at_two_scales_is_one_row_with_a_column_each() -> None:
