@@ -50,7 +50,12 @@ def open_gguf(path: Path, name: str) -> Checkpoint:
     if header.metadata.get("split.count", 0) not in (0, 1):
         raise UserError(f"{path}: one file of several; join them with llama-gguf-split --merge")
     metadata = Metadata(path, header.metadata, architecture)
-    hub_names = _hub_names(path, architecture, metadata.count("block_count"), header)
+    layers = metadata.count("block_count")
+    if layers > len(header.tensors):
+        raise metadata.refuse(
+            f"{architecture}.block_count is {layers}, and there are {len(header.tensors)} tensors; convert it again"
+        )
+    hub_names = _hub_names(path, architecture, layers, header)
     tensors = {hub: _readable(path, name, header.tensors[name]) for name, hub in hub_names.items()}
     entries = {hub: Entry(tensor.shape, tensor.dtype) for hub, tensor in tensors.items()}
     config = config_of(metadata, entries, _rope_divisors(path, header))

@@ -14,8 +14,10 @@ from leadline.experiments.config.model import ModelConfig
 from leadline.experiments.config.to_model import decoder_config
 from leadline.experiments.published.architectures.base import Architecture, Keys, Row
 from leadline.experiments.published.architectures.registry import ARCHITECTURES
-from leadline.experiments.published.checkpoint import Checkpoint
+from leadline.experiments.published.checkpoint import Checkpoint, Entry
 from leadline.experiments.published.mxfp4 import dequantised
+from leadline.experiments.published.safetensors_files import DTYPES
+from leadline.experiments.records.json_file import reason
 from leadline.experiments.runtime.errors import UserError
 from leadline.model.decoder import Decoder, DecoderConfig, init_decoder
 from leadline.model.mesh import put
@@ -31,6 +33,10 @@ MATRICES = frozenset(
 )
 # Names of the longest text in a config.json.
 CONTEXT = ("max_position_embeddings", "n_positions", "max_seq_len", "seq_length")
+# Names of the number of layers.
+LAYERS = ("num_hidden_layers", "n_layer", "n_layers")
+# Types in files that hold no weights: truth values and whole numbers.
+WHOLE = frozenset(name for name, kind in DTYPES.items() if np.dtype(kind).kind in "biu")
 # An address that XLA's CPU back end takes over without a copy is a multiple of this many bytes.
 ALIGNMENT = 64
 
@@ -73,8 +79,9 @@ def load(checkpoint: Checkpoint, compute: str = "float32") -> PublishedModel:
     """
     architecture, model, context = configured(checkpoint)
     checkpoint = dequantised(checkpoint)
+    _check_sizes(checkpoint, model)
     model = model.model_copy(update={"compute_dtype": compute})
-    cfg = decoder_config(model, checkpoint.config["vocab_size"], context)
+    cfg = decoder_config(model, int(checkpoint.config["vocab_size"]), context)
     template = decoder_shapes(cfg)
     shapes = weights_by_name(template)
     rows = checked_rows(checkpoint, architecture, model, shapes)
@@ -95,19 +102,46 @@ def configured(checkpoint: Checkpoint) -> tuple[Architecture, ModelConfig, int]:
     """The architecture of a checkpoint, its configuration, and the longest text that it was trained on.
 
     Raises:
-        UserError: for what leadline cannot express, by name.
+        UserError: for what leadline cannot express, by name, and for values that no such file has.
     """
     kind = checkpoint.config.get("model_type")
-    if kind not in ARCHITECTURES:
+    if kind not in tuple(ARCHITECTURES):  # a damaged file may have a list there, which no table is searched for
         raise UserError(f"{checkpoint.name}: model_type {kind!r} is not among {', '.join(sorted(ARCHITECTURES))}")
+    _check_layers(checkpoint)
     keys = Keys(checkpoint.config, checkpoint.name)
-    model = ARCHITECTURES[kind].configured(keys)
-    keys.required("vocab_size")
-    contexts = [keys.get(name) for name in CONTEXT]
+    try:
+        model = ARCHITECTURES[kind].configured(keys)
+    except (ValueError, TypeError, KeyError, ArithmeticError) as error:  # pydantic's error is a ValueError
+        raise UserError(f"{checkpoint.name}: config.json: {reason(error)}; mend it or download it again") from error
+    keys.count("vocab_size")
+    contexts = [keys.count_or_none(name) for name in CONTEXT]
     context = next((tokens for tokens in (*contexts, ARCHITECTURES[kind].context) if tokens is not None), None)
-    context = context or keys.required(CONTEXT[0])
+    context = context or keys.count(CONTEXT[0])
     keys.finish()
     return ARCHITECTURES[kind], model, context
+
+
+def _check_layers(checkpoint: Checkpoint) -> None:
+    """UserError for more layers than tensors, before anything is made for each layer."""
+    for key in LAYERS:
+        layers, tensors = checkpoint.config.get(key), len(checkpoint.entries)
+        if isinstance(layers, int | float) and layers > tensors:
+            raise UserError(
+                f"{checkpoint.name}: config.json has {key} = {repr(layers)[:40]}, and its files {tensors} tensors; "
+                "mend it or download both again"
+            )
+
+
+def _check_sizes(checkpoint: Checkpoint, model: ModelConfig) -> None:
+    """UserError for a size above that of the largest tensor, before anything is made of that size."""
+    largest = max(math.prod(entry.shape) for entry in checkpoint.entries.values())
+    sizes = {name: getattr(model, name) or 0 for name in ("width", "heads", "kv_heads", "head_dim", "hidden", "experts")}
+    for name, size in {**sizes, "vocab_size": checkpoint.config["vocab_size"]}.items():
+        if size > largest:
+            raise UserError(
+                f"{checkpoint.name}: config.json means {name} = {size}, and its largest tensor has {largest} numbers; "
+                "mend it or download both again"
+            )
 
 
 def decoder_shapes(cfg: DecoderConfig) -> Decoder:
@@ -147,13 +181,8 @@ def checked_rows(
     buffers = {buffer.format(layer) for buffer in buffers for layer in range(model.layers)}
     tied = {"lm_head.weight"} if model.tied else set()
     unknown = set(entries) - set(expected) - buffers - tied
-    problems = [f"lacks {name}" for name in expected if name not in entries]
-    problems += [f"has {name}, which {checkpoint.config['model_type']} does not" for name in unknown]
-    problems += [
-        f"has {name} of shape {list(entries[name].shape)}, where its config.json means {list(shape)}"
-        for name, shape in expected.items()
-        if name in entries and tuple(entries[name].shape) != shape
-    ]
+    problems = [f"has {name}, which {checkpoint.config['model_type']} does not" for name in unknown]
+    problems += [problem for name, shape in expected.items() for problem in _misfits(name, entries.get(name), shape)]
     if problems:
         more = f" and {len(problems) - 3} more" if len(problems) > 3 else ""
         raise UserError(f"{checkpoint.name}: {'; '.join(sorted(problems)[:3])}{more}")
@@ -162,6 +191,17 @@ def checked_rows(
         if not np.array_equal(checkpoint.read(name), checkpoint.read(embedding)):
             raise UserError(f"{checkpoint.name}: {name} differs from {embedding}, though config.json ties them")
     return rows
+
+
+def _misfits(name: str, entry: Entry | None, shape: tuple[int, ...]) -> Iterator[str]:
+    """What is wrong with a tensor that must have this shape."""
+    if entry is None:
+        yield f"lacks {name}"
+        return
+    if tuple(entry.shape) != shape:
+        yield f"has {name} of shape {list(entry.shape)}, where its config.json means {list(shape)}"
+    if entry.dtype in WHOLE:
+        yield f"has {name} of type {entry.dtype}, where weights are floats; download it again"
 
 
 def _spelled(name: str, architecture: Architecture, entries: Iterable[str]) -> str:

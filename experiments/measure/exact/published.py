@@ -101,7 +101,7 @@ def jobs(exact: PublishedStudy) -> list[Job]:
     if tokenizer is None:
         raise UserError(f"{checkpoint.name}: its files hold no tokenizer, so that it reads no text; add tokenizer.json")
     data = TextData(corpus=exact.corpus, length=context, bos=exact.bos)
-    source, digest = held_out_source(data, tokenizer, checkpoint.config["vocab_size"])
+    source, digest = held_out_source(data, tokenizer, int(checkpoint.config["vocab_size"]))
     subject = Subject(exact, checkpoint, source, digest)
     common = {
         "model": checkpoint.name,

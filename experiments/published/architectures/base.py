@@ -4,6 +4,7 @@ An architecture is a module of this folder and a row in registry.py.
 """
 
 import math
+import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
@@ -53,9 +54,52 @@ class Keys:
             raise UserError(f"{self._name}: config.json has different values for {' and '.join(names)}, which are the same key")
         return values[0]
 
+    def count(self, *names: str, default: int | None = None) -> int:
+        """A whole number above 0, by a key that has had several names. UserError for another value, or none and no default."""
+        if default is not None and self._absent(names):
+            return default
+        value = self.required(*names)
+        # A file that a program wrote may say 32.0.
+        if (
+            isinstance(value, bool)
+            or not isinstance(value, int | float)
+            or not 1 <= value <= sys.maxsize
+            or value != int(value)
+        ):
+            raise self._unfit(names, value, "a whole number above 0")
+        return int(value)
+
+    def number(self, *names: str, default: float | None = None) -> float:
+        """A finite number above 0. UserError as `count` has it."""
+        if default is not None and self._absent(names):
+            return default
+        value = self.required(*names)
+        if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value <= sys.float_info.max:
+            raise self._unfit(names, value, "a finite number above 0")
+        return float(value)
+
+    def count_or_none(self, key: str) -> int | None:
+        """A whole number above 0; None where the key is absent or null."""
+        return None if self.get(key) is None else self.count(key)
+
+    def number_or_none(self, key: str) -> float | None:
+        """A finite number above 0; None where the key is absent or null."""
+        return None if self.get(key) is None else self.number(key)
+
+    def table(self, key: str) -> Mapping[str, Any]:
+        """The object under a key, empty where it is absent or null. UserError for another value."""
+        value = self.get(key, {})
+        if not isinstance(value, Mapping):
+            raise self._unfit((key,), value, "an object")
+        return value
+
     def inside(self, key: str) -> "Keys":
-        """The keys of a value that has keys of its own. Call their `finish` too."""
-        return Keys(self.required(key), f"{self._name}: {key}")
+        """The keys of a value that has keys of its own, none where it is absent. Call their `finish` too."""
+        return self.within(key, self.table(key))
+
+    def within(self, key: str, values: Mapping[str, Any]) -> "Keys":
+        """The keys of such a value, in the way that errors name them."""
+        return Keys(values, f"{self._name}: {key}")
 
     def expect(self, **values: Any) -> None:
         """UserError for a key that is there with another value, which would be another model."""
@@ -72,6 +116,13 @@ class Keys:
     def refuse(self, reason: str) -> UserError:
         """An error about this file."""
         return UserError(f"{self._name}: {reason}")
+
+    def _absent(self, names: tuple[str, ...]) -> bool:
+        return all(self.get(name) is None for name in names)
+
+    def _unfit(self, names: tuple[str, ...], value: object, what: str) -> UserError:
+        key = next(name for name in names if self.get(name) is not None)
+        return UserError(f"{self._name}: config.json has {key} = {repr(value)[:40]}; it must be {what}")
 
     def finish(self) -> None:
         """UserError for keys that were not read."""

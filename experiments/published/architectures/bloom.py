@@ -16,15 +16,15 @@ KERNELS = (
 
 def configured(keys: Keys) -> ModelConfig:
     """The model of a config.json."""
-    width = keys.required("hidden_size", "n_embed")
+    width = keys.count("hidden_size", "n_embed")
     keys.expect(apply_residual_connection_post_layernorm=False, n_inner=4 * width)
     keys.without_effect(*KERNELS)
     return ModelConfig(
-        layers=keys.required("n_layer", "num_hidden_layers"),
+        layers=keys.count("n_layer", "num_hidden_layers"),
         width=width,
-        heads=keys.required("n_head", "num_attention_heads"),
+        heads=keys.count("n_head", "num_attention_heads"),
         norm="layer",
-        norm_epsilon=keys.get("layer_norm_epsilon", 1e-5),
+        norm_epsilon=keys.number("layer_norm_epsilon", default=1e-5),
         feedforward="gelu_tanh",
         biases=BIASES,
         position=Alibi(),

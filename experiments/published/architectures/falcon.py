@@ -33,17 +33,17 @@ def configured(keys: Keys) -> ModelConfig:
     """The model of a config.json. The first files of the 7B models say RefinedWebModel, those of the 40B ones RefinedWeb."""
     keys.expect(apply_residual_connection_post_layernorm=False)
     new = keys.get("new_decoder_architecture", keys.get("model_type") == "RefinedWeb")
-    width, heads = keys.required("hidden_size", "n_embed"), keys.required("num_attention_heads", "n_head")
-    hidden = keys.get("ffn_hidden_size", 4 * width)
+    width, heads = keys.count("hidden_size", "n_embed"), keys.count("num_attention_heads", "n_head")
+    hidden = keys.count("ffn_hidden_size", default=4 * width)
     keys.expect(ff_factor=hidden / width)
     return ModelConfig(
-        layers=keys.required("num_hidden_layers", "n_layer"),
+        layers=keys.count("num_hidden_layers", "n_layer"),
         width=width,
         heads=heads,
         kv_heads=_groups(keys, new, heads),
         hidden=hidden,
         norm="layer",
-        norm_epsilon=keys.get("layer_norm_epsilon", 1e-5),
+        norm_epsilon=keys.number("layer_norm_epsilon", default=1e-5),
         norm_placement=_placement(keys, new),
         feedforward=activation(keys, "activation", "gelu"),
         biases=BIASES if keys.get("bias", False) else (),
@@ -54,7 +54,10 @@ def configured(keys: Keys) -> ModelConfig:
 
 def _groups(keys: Keys, new: bool, heads: int) -> int:
     """Key and value heads; their number in the file counts in the new architecture only."""
-    groups, multi_query = keys.get("num_kv_heads", keys.get("n_head_kv", heads)), keys.get("multi_query", True)
+    groups, multi_query = (
+        keys.count("num_kv_heads", default=keys.count("n_head_kv", default=heads)),
+        keys.get("multi_query", True),
+    )
     return groups if new else 1 if multi_query else heads
 
 

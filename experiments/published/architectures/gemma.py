@@ -32,10 +32,11 @@ def configured(keys: Keys) -> ModelConfig:
     keys.expect(hidden_activation="gelu_pytorch_tanh", use_bidirectional_attention=False)
     keys.without_effect("cache_implementation", "hidden_act")
     settings = sizes(keys, tied=True)
-    pattern = keys.get("sliding_window_pattern", keys.get("_sliding_window_pattern", 6)) if third else 2
+    every = keys.count("sliding_window_pattern", default=keys.count("_sliding_window_pattern", default=6))
+    pattern = every if third else 2
     kinds = keys.get("layer_types")
     windowed = [(layer + 1) % pattern != 0 for layer in range(settings["layers"])]
-    chosen = windows(keys, keys.required("sliding_window"), windowed if kinds is None else windowed_layers(keys, kinds))
+    chosen = windows(keys, keys.count("sliding_window"), windowed if kinds is None else windowed_layers(keys, kinds))
     return ModelConfig(
         **settings,
         norm_placement="sandwich",
@@ -43,9 +44,9 @@ def configured(keys: Keys) -> ModelConfig:
         feedforward="geglu_tanh",
         scaled_embedding=True,
         biases=attention_biases(keys),
-        temperature=(keys.required("query_pre_attn_scalar") / settings["head_dim"]) ** 0.5,
-        soft_cap=keys.get("attn_logit_softcapping"),
-        final_cap=keys.get("final_logit_softcapping"),
+        temperature=(keys.number("query_pre_attn_scalar") / settings["head_dim"]) ** 0.5,
+        soft_cap=keys.number_or_none("attn_logit_softcapping"),
+        final_cap=keys.number_or_none("final_logit_softcapping"),
         qk_norm=third,
         **chosen,
         **_positions(keys, chosen),
@@ -56,24 +57,24 @@ def _positions(keys: Keys, chosen: dict[str, Any]) -> dict[str, Any]:
     """The position encodings of layers with and without a window, where both are there. Gemma 2 has one of all layers."""
     if keys.get("model_type") == "gemma2":
         return {"position": rope(keys)}
-    parameters = keys.get("rope_parameters") or {
-        "full_attention": {"rope_theta": keys.get("rope_theta"), **(keys.get("rope_scaling") or {})},
-        "sliding_attention": {"rope_theta": keys.get("rope_local_base_freq")},
+    parameters = keys.table("rope_parameters") or {
+        "full_attention": {"rope_theta": keys.number_or_none("rope_theta"), **keys.table("rope_scaling")},
+        "sliding_attention": {"rope_theta": keys.number_or_none("rope_local_base_freq")},
     }
-    whole, windowed = (_rope(keys, parameters.get(kind) or {}, kind) for kind in ("full_attention", "sliding_attention"))
+    by_kind = keys.within("rope_parameters", parameters)
+    whole, windowed = (_rope(keys, by_kind.table(kind), kind) for kind in ("full_attention", "sliding_attention"))
     if not chosen:
         return {"position": whole}
     return {"position": whole, "window_position": windowed} if chosen["windowed"] else {"position": windowed}
 
 
 def _rope(keys: Keys, parameters: dict[str, Any], kind: str) -> Rope:
-    base = parameters.get("rope_theta")
-    if base is None:
+    if parameters.get("rope_theta") is None:
         name = "rope_theta" if kind == "full_attention" else "rope_local_base_freq"
         raise keys.refuse(
             f"config.json lacks {name!r}, the RoPE base of layers of {kind}, and there is no safe default; add it"
         )
-    return rope_of(keys, float(base), parameters)
+    return rope_of(keys, keys.within(f"rope_parameters: {kind}", parameters).number("rope_theta"), parameters)
 
 
 def rows(model: ModelConfig) -> tuple[Row, ...]:

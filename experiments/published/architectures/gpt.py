@@ -37,7 +37,7 @@ ACTIVATIONS: dict[str, Activation] = {
 def activation(keys: Keys, key: str, default: str) -> Activation:
     """The activation of the feed-forward layer. UserError for one that leadline has not."""
     name = keys.get(key, default)
-    if name not in ACTIVATIONS:
+    if name not in tuple(ACTIVATIONS):  # a damaged name may be a list, which no table is searched for
         raise keys.refuse(f"config.json has {key} = {name!r}; leadline has {', '.join(ACTIVATIONS)}")
     return ACTIVATIONS[name]
 

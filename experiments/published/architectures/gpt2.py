@@ -24,17 +24,17 @@ def configured(keys: Keys) -> ModelConfig:
     keys.expect(scale_attn_by_inverse_layer_idx=False, add_cross_attention=False)
     keys.without_effect("reorder_and_upcast_attn", "n_ctx", "task_specific_params")
     keys.without_effect(*(f"summary_{name}" for name in ("activation", "first_dropout", "proj_to_labels", "type", "use_proj")))
-    width, heads = keys.required("n_embd"), keys.required("n_head")
+    width, heads = keys.count("n_embd"), keys.count("n_head")
     return ModelConfig(
-        layers=keys.required("n_layer"),
+        layers=keys.count("n_layer"),
         width=width,
         heads=heads,
-        hidden=keys.get("n_inner", 4 * width),
+        hidden=keys.count("n_inner", default=4 * width),
         norm="layer",
-        norm_epsilon=keys.get("layer_norm_epsilon", 1e-5),
+        norm_epsilon=keys.number("layer_norm_epsilon", default=1e-5),
         feedforward=activation(keys, "activation_function", "gelu_new"),
         biases=BIASES,
-        position=LearnedPositions(capacity=keys.required("n_positions")),
+        position=LearnedPositions(capacity=keys.count("n_positions")),
         temperature=1.0 if keys.get("scale_attn_weights", True) else (width // heads) ** -0.5,
         tied=keys.get("tie_word_embeddings", True),
     )

@@ -25,12 +25,12 @@ def configured(keys: Keys) -> ModelConfig:
     keys.without_effect("classifier_dropout")
     biased = keys.get("attention_bias", True)
     return ModelConfig(
-        layers=keys.required("num_hidden_layers"),
-        width=keys.required("hidden_size"),
-        heads=keys.required("num_attention_heads"),
-        hidden=keys.required("intermediate_size"),
+        layers=keys.count("num_hidden_layers"),
+        width=keys.count("hidden_size"),
+        heads=keys.count("num_attention_heads"),
+        hidden=keys.count("intermediate_size"),
         norm="layer",
-        norm_epsilon=keys.get("layer_norm_eps", 1e-5),
+        norm_epsilon=keys.number("layer_norm_eps", default=1e-5),
         norm_placement="parallel" if keys.get("use_parallel_residual", True) else "pre",
         feedforward=activation(keys, "hidden_act", "gelu"),
         biases=BIASES if biased else ("feedforward",),

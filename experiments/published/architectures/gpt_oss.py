@@ -23,7 +23,7 @@ def configured(keys: Keys) -> ModelConfig:
     """The model of a config.json of this family."""
     keys.expect(hidden_act="silu", swiglu_limit=CLAMP, swiglu_alpha=STEEPNESS)
     keys.without_effect("router_aux_loss_coef", "output_router_logits", "initial_context_length")
-    if (quantised := keys.get("quantization_config", {}).get("quant_method", "mxfp4")) != "mxfp4":
+    if (quantised := keys.table("quantization_config").get("quant_method", "mxfp4")) != "mxfp4":
         raise keys.refuse(f"quantization_config has quant_method = {quantised!r}; leadline has mxfp4 only")
     settings = sizes(keys)
     alternating = ["full_attention" if layer % 2 else "sliding_attention" for layer in range(settings["layers"])]
@@ -33,9 +33,9 @@ def configured(keys: Keys) -> ModelConfig:
         biases=(*attention_biases(keys), "feedforward"),
         sink=LearnedSink(),
         feedforward="swiglu_clamped",
-        experts=keys.required("num_local_experts", "num_experts"),
-        active_experts=keys.required("num_experts_per_tok", "experts_per_token"),
-        **windows(keys, keys.required("sliding_window"), windowed_layers(keys, keys.get("layer_types", alternating))),
+        experts=keys.count("num_local_experts", "num_experts"),
+        active_experts=keys.count("num_experts_per_tok", "experts_per_token"),
+        **windows(keys, keys.count("sliding_window"), windowed_layers(keys, keys.get("layer_types", alternating))),
     )
 
 

@@ -21,7 +21,7 @@ def configured(keys: Keys) -> ModelConfig:
     kind = keys.get("model_type")
     keys.expect(hidden_act="silu", mlp_bias=False, use_mrope=False, rope_interleaved=False)
     keys.without_effect("is_llama_config", "pretraining_tp", "transformers.js_config")
-    layers, olmo = keys.required("num_hidden_layers"), kind == "olmo2"
+    layers, olmo = keys.count("num_hidden_layers"), kind == "olmo2"
     return ModelConfig(
         **sizes(keys, tied=kind == "smollm3"),
         biases=QKV if kind == "qwen2" else attention_biases(keys),
@@ -35,15 +35,15 @@ def configured(keys: Keys) -> ModelConfig:
 
 def sizes(keys: Keys, *, tied: bool = False) -> dict[str, Any]:
     """The settings that most families have under the same keys; `tied` is that of files that do not state it."""
-    width, heads = keys.required("hidden_size"), keys.required("num_attention_heads")
+    width, heads = keys.count("hidden_size"), keys.count("num_attention_heads")
     return {
-        "layers": keys.required("num_hidden_layers"),
+        "layers": keys.count("num_hidden_layers"),
         "width": width,
         "heads": heads,
-        "kv_heads": keys.get("num_key_value_heads", heads),
-        "head_dim": keys.get("head_dim", width // heads),
-        "hidden": keys.required("intermediate_size"),
-        "norm_epsilon": keys.required("rms_norm_eps"),
+        "kv_heads": keys.count("num_key_value_heads", default=heads),
+        "head_dim": keys.count("head_dim", default=width // heads),
+        "hidden": keys.count("intermediate_size"),
+        "norm_epsilon": keys.number("rms_norm_eps"),
         "tied": keys.get("tie_word_embeddings", tied),
     }
 
@@ -60,7 +60,7 @@ def _position(keys: Keys, kind: str, layers: int) -> Rope:
         raise keys.refuse(f"partial_rotary_factor = {position.partial}; in {kind} all channels rotate")
     if kind != "smollm3":
         return position
-    every = keys.get("no_rope_layer_interval", 4)
+    every = keys.count("no_rope_layer_interval", default=4)
     rotated = keys.get("no_rope_layers")  # 1 where a layer has RoPE
     if rotated is not None and rotated != [int((layer + 1) % every != 0) for layer in range(layers)]:
         raise keys.refuse(f"no_rope_layers = {rotated} is not every {every}th layer, the pattern that leadline has")
@@ -69,11 +69,11 @@ def _position(keys: Keys, kind: str, layers: int) -> Rope:
 
 def _windows(keys: Keys, kind: str, layers: int) -> dict[str, Any]:
     """The sliding window and its layers. In Qwen2 and Qwen3 the first `max_window_layers` are without."""
-    window, kinds = keys.get("sliding_window"), keys.get("layer_types")
+    kinds = keys.get("layer_types")
     used = keys.get("use_sliding_window", kind == "mistral")
     first = keys.get("max_window_layers", layers if kind in ("qwen2", "qwen3") else 0)
-    if not used:
-        window = None
+    keys.without_effect("sliding_window")  # where it is not used
+    window = keys.count_or_none("sliding_window") if used else None
     return windows(keys, window, [layer >= first for layer in range(layers)] if kinds is None else windowed_layers(keys, kinds))
 
 
@@ -86,10 +86,8 @@ def windowed_layers(keys: Keys, kinds: list[str]) -> list[bool]:
 
 def windows(keys: Keys, window: int | None, windowed: list[bool]) -> dict[str, Any]:
     """The settings of a sliding window in the layers that are `windowed`; none where there is no such layer."""
-    if len(windowed) != keys.required("num_hidden_layers"):
-        raise keys.refuse(
-            f"layer_types has {len(windowed)} layers, num_hidden_layers says {keys.required('num_hidden_layers')}"
-        )
+    if len(windowed) != (layers := keys.count("num_hidden_layers")):
+        raise keys.refuse(f"layer_types has {len(windowed)} layers, num_hidden_layers says {layers}")
     if window is None or not any(windowed):
         return {}
     return {"window": window, "windowed": () if all(windowed) else tuple(windowed)}

@@ -23,16 +23,16 @@ def configured(keys: Keys) -> ModelConfig:
     attention.expect(alibi=True, attn_type="multihead_attention", prefix_lm=False, qk_ln=False, softmax_scale=None)
     attention.expect(attn_uses_sequence_id=False)
     attention.without_effect("attn_impl")
-    position, clip = Alibi(exponent=attention.get("alibi_bias_max", 8)), attention.get("clip_qkv")
+    position, clip = Alibi(exponent=attention.number("alibi_bias_max", default=8.0)), attention.get("clip_qkv")
     attention.finish()
-    width = keys.required("d_model")
+    width = keys.count("d_model")
     return ModelConfig(
-        layers=keys.required("n_layers"),
+        layers=keys.count("n_layers"),
         width=width,
-        heads=keys.required("n_heads"),
-        hidden=keys.get("expansion_ratio", 4) * width,
+        heads=keys.count("n_heads"),
+        hidden=keys.count("expansion_ratio", default=4) * width,
         norm="layer",
-        norm_epsilon=keys.get("layer_norm_epsilon", 1e-5),
+        norm_epsilon=keys.number("layer_norm_epsilon", default=1e-5),
         feedforward="gelu",
         position=position,
         clip_qkv=clip or None,

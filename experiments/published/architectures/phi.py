@@ -12,16 +12,16 @@ ATTENTION = LAYER + "self_attn."
 
 def configured(keys: Keys) -> ModelConfig:
     """The model of a config.json."""
-    width, heads = keys.required("hidden_size"), keys.required("num_attention_heads")
+    width, heads = keys.count("hidden_size"), keys.count("num_attention_heads")
     keys.expect(qk_layernorm=False, head_dim=width // heads)
     return ModelConfig(
-        layers=keys.required("num_hidden_layers"),
+        layers=keys.count("num_hidden_layers"),
         width=width,
         heads=heads,
-        kv_heads=keys.get("num_key_value_heads", heads),
-        hidden=keys.required("intermediate_size"),
+        kv_heads=keys.count("num_key_value_heads", default=heads),
+        hidden=keys.count("intermediate_size"),
         norm="layer",
-        norm_epsilon=keys.get("layer_norm_eps", 1e-5),
+        norm_epsilon=keys.number("layer_norm_eps", default=1e-5),
         norm_placement="parallel_one_norm",
         feedforward=activation(keys, "hidden_act", "gelu_new"),
         biases=BIASES,

@@ -12,7 +12,7 @@ def configured(keys: Keys) -> ModelConfig:
     model = sizes(keys)
     keys.expect(hidden_act="silu", attention_bias=False, head_dim=model["width"] // model["heads"])
     keys.without_effect("original_max_position_embeddings")  # without LongRoPE
-    return ModelConfig(**model, position=rope(keys), window=keys.get("sliding_window"))
+    return ModelConfig(**model, position=rope(keys), window=keys.count_or_none("sliding_window"))
 
 
 def rows(model: ModelConfig) -> tuple[Row, ...]:

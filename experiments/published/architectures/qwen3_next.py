@@ -34,11 +34,11 @@ def configured(keys: Keys) -> ModelConfig:
     keys.expect(hidden_act="silu", attention_bias=False)
     keys.without_effect(*ELSEWHERE)
     settings = sizes(keys)
-    layers, every = settings["layers"], keys.get("full_attention_interval", 4)
+    layers, every = settings["layers"], keys.count("full_attention_interval", default=4)
     periodic = ["linear_attention" if (layer + 1) % every else "full_attention" for layer in range(layers)]
     if others := sorted(set(keys.get("layer_types", periodic)) - {"full_attention"}):
         raise keys.refuse(f"layer_types has {', '.join(others)}; of qwen3_next leadline has full_attention only")
-    dense, step = keys.get("mlp_only_layers", []), keys.get("decoder_sparse_step", 1)
+    dense, step = keys.get("mlp_only_layers", []), keys.count("decoder_sparse_step", default=1)
     experts = [layer for layer in range(layers) if layer not in dense and (layer + 1) % step == 0]
     if (number := keys.get("num_experts", 512)) and experts:
         raise keys.refuse(f"num_experts = {number}; of qwen3_next leadline has dense feed-forward layers only")

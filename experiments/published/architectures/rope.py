@@ -36,12 +36,18 @@ def rope(
     Raises:
         UserError: for a base that is missing, and a scaling that is not known.
     """
-    parameters = keys.get("rope_parameters") or {}
-    scaling = parameters or keys.get("rope_scaling") or {}
+    parameters = keys.table("rope_parameters")
     default = None if parameters else base
-    base = float(keys.get(base_key) or parameters.get("rope_theta") or default or keys.required(base_key))
-    part = float(keys.get(part_key) or parameters.get("partial_rotary_factor") or part or keys.required(part_key))
-    return rope_of(keys, base, scaling, part)
+    stated = _stated(keys, base_key, "rope_theta", default), _stated(keys, part_key, "partial_rotary_factor", part)
+    return rope_of(keys, stated[0], parameters or keys.table("rope_scaling"), stated[1])
+
+
+def _stated(keys: Keys, key: str, inner_key: str, default: float | None) -> float:
+    """The number of a key, or of one of `rope_parameters` where it is absent."""
+    inner = keys.inside("rope_parameters")
+    if keys.get(key) is None and inner.get(inner_key) is not None:
+        return inner.number(inner_key)
+    return keys.number(key, default=default)
 
 
 def rope_of(keys: Keys, base: float, scaling: Mapping[str, Any], part: float = 1.0) -> Rope:
@@ -49,32 +55,40 @@ def rope_of(keys: Keys, base: float, scaling: Mapping[str, Any], part: float = 1
     return Rope(base=base, partial=part, scaling=_scaling(keys, scaling))
 
 
-def _scaling(keys: Keys, scaling: Mapping[str, Any]) -> Scaling:
-    kind = scaling.get("rope_type") or scaling.get("type") or "default"
+def _scaling(keys: Keys, stated: Mapping[str, Any]) -> Scaling:
+    scaling = keys.within("rope_scaling", stated)
+    kind = str(scaling.get("rope_type", scaling.get("type", "default")))
     kind = "longrope" if kind == "su" else kind  # its name in the first files of Phi-3
-    if unknown := sorted(set(scaling) - COMMON - KNOWN.get(kind, set())):
+    if unknown := sorted(set(stated) - COMMON - KNOWN.get(kind, set())):
         raise keys.refuse(f"rope_scaling has {', '.join(unknown)} in type {kind!r}, which leadline does not know")
-    longest = keys.get("max_position_embeddings")
-    original = scaling.get("original_max_position_embeddings") or keys.get("original_max_position_embeddings") or longest
-    values = {key: value for key, value in scaling.items() if key in KNOWN.get(kind, set()) and value is not None}
+    longest, original = _lengths(keys, scaling)
+    stretch = longest / original if longest and original else None
+    values = {key: value for key, value in stated.items() if key in KNOWN.get(kind, set()) and value is not None}
     match kind:
         case "default":
             return NoScaling()
         case "linear":
-            return PositionInterpolation(factor=scaling["factor"])
+            return PositionInterpolation(factor=scaling.number("factor"))
         case "dynamic":
-            return DynamicNtk(factor=scaling["factor"], original_length=original)
+            return DynamicNtk(factor=scaling.number("factor"), original_length=original)
         case "yarn":
-            return Yarn(factor=scaling.get("factor") or longest / original, original_length=original, **values)
+            return Yarn(factor=scaling.number("factor", default=stretch), original_length=original, **values)
         case "llama3":
-            band = {"low_frequency_factor": values["low_freq_factor"], "high_frequency_factor": values["high_freq_factor"]}
-            return Llama3(factor=scaling["factor"], original_length=original, **band)
+            low, high = (scaling.number(f"{end}_freq_factor") for end in ("low", "high"))
+            band = {"low_frequency_factor": low, "high_frequency_factor": high}
+            return Llama3(factor=scaling.number("factor"), original_length=original, **band)
         case "longrope":
             return LongRope(
-                short=tuple(values["short_factor"]),
-                long=tuple(values["long_factor"]),
-                factor=scaling.get("factor") or longest / original,
+                short=tuple(scaling.required("short_factor")),
+                long=tuple(scaling.required("long_factor")),
+                factor=scaling.number("factor", default=stretch),
                 original_length=original,
                 attention_factor=values.get("attention_factor"),
             )
     raise keys.refuse(f"rope_scaling of type {kind!r}; leadline has default, linear, dynamic, yarn, llama3 and longrope")
+
+
+def _lengths(keys: Keys, scaling: Keys) -> tuple[int | None, int | None]:
+    """The longest text, and that before the context was extended; None where the file does not say it."""
+    longest, name = keys.count_or_none("max_position_embeddings"), "original_max_position_embeddings"
+    return longest, scaling.count_or_none(name) or keys.count_or_none(name) or longest

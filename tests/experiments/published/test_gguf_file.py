@@ -226,6 +226,7 @@ def test_other_divisors_are_refused(tmp_path: Path, divisors: np.ndarray) -> Non
         ({"attention__head_count": 8}, r"k_proj\.weight has 32 rows, not 2 heads of an even size 8"),
         ({"block_count": None}, r"lack llama\.block_count"),
         ({"block_count": 1}, r"'blk\.1\.attn_norm\.weight' has no place in a model of architecture llama, 1 layers"),
+        ({"block_count": 2**31}, r"llama\.block_count is 2147483648, and there are 20 tensors; convert it again"),
         ({"embedding_length": None}, r"lack llama\.embedding_length"),
         ({"feed_forward_length": None}, r"lack llama\.feed_forward_length"),
         ({"context_length": None}, r"lack llama\.context_length"),

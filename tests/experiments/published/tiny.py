@@ -10,6 +10,8 @@ import numpy as np
 from gguf import GGMLQuantizationType
 from safetensors.numpy import save_file
 
+from leadline.experiments.published.checkpoint import Entry
+
 VOCABULARY, WIDTH, HEADS, KV_HEADS, HEAD_DIM, HIDDEN, LAYERS = 7, 64, 4, 2, 16, 96, 2
 ROPE_BASE = 5e5
 TOKENS = ["<s>", "</s>", "a", "b", "ab", "Ġ", "Ġa"]
@@ -30,6 +32,8 @@ MORE_SHAPES = {
     "qwen2": {"attn_q.bias": (HEADS * HEAD_DIM,), "attn_k.bias": (KV_HEADS * HEAD_DIM,), "attn_v.bias": (KV_HEADS * HEAD_DIM,)},
     "qwen3": {"attn_q_norm.weight": (HEAD_DIM,), "attn_k_norm.weight": (HEAD_DIM,)},
 }
+# As many as any model of the tests has layers, for configurations by themselves.
+TENSORS = {str(number): Entry((), "F32") for number in range(99)}
 Tensors = dict[str, tuple[np.ndarray, GGMLQuantizationType]]
 
 

@@ -24,6 +24,7 @@ from tests.experiments.published.architectures.real_configs import (
     PHI3,
     PYTHIA,
 )
+from tests.experiments.published.tiny import TENSORS
 
 LAYER_NORM: dict[str, Any] = {"norm": "layer", "norm_epsilon": 1e-5}
 FALCON_7B = ModelConfig(
@@ -164,7 +165,7 @@ MODELS: dict[str, tuple[dict[str, Any], int, ModelConfig]] = {
 
 
 def checkpoint(config: dict[str, Any]) -> Checkpoint:
-    return Checkpoint("tiny", config, {}, None, (), {}.__getitem__)
+    return Checkpoint("tiny", config, TENSORS, None, (), {}.__getitem__)
 
 
 @pytest.mark.parametrize("name", MODELS)

@@ -20,6 +20,7 @@ from leadline.experiments.published.load import (
 )
 from leadline.experiments.runtime.errors import UserError
 from tests.experiments.published.architectures import real_configs as real
+from tests.experiments.published.tiny import TENSORS
 
 pytestmark = pytest.mark.usefixtures("mesh")
 
@@ -39,7 +40,7 @@ TINY = {
 
 def tiny(name: str) -> tuple[Checkpoint, Any, Any, dict[str, Any]]:
     """A checkpoint with all tensors, its architecture, its model and the shapes of its weights."""
-    checkpoint = Checkpoint(name, TINY[name] | {"vocab_size": VOCABULARY}, {}, None, (), {}.__getitem__)
+    checkpoint = Checkpoint(name, TINY[name] | {"vocab_size": VOCABULARY}, TENSORS, None, (), {}.__getitem__)
     architecture, model, context = configured(checkpoint)
     shapes = weights_by_name(decoder_shapes(decoder_config(model, VOCABULARY, context)))
     entries = {

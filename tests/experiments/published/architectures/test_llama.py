@@ -11,6 +11,7 @@ from leadline.experiments.published.checkpoint import Checkpoint
 from leadline.experiments.published.load import configured
 from leadline.experiments.runtime.errors import UserError
 from tests.experiments.published.architectures.llama_configs import FILES, QWEN3_NEXT
+from tests.experiments.published.tiny import TENSORS
 
 # Besides the sizes, which files state in the same words. What is not here is a default.
 EXPECTED: dict[str, dict[str, Any]] = {
@@ -81,7 +82,7 @@ EXPECTED: dict[str, dict[str, Any]] = {
 
 
 def loaded(config: dict[str, Any]) -> tuple[ModelConfig, int]:
-    return configured(Checkpoint("tiny", config, {}, None, (), lambda name: pytest.fail(f"{name} was read")))[1:]
+    return configured(Checkpoint("tiny", config, TENSORS, None, (), lambda name: pytest.fail(f"{name} was read")))[1:]
 
 
 @pytest.mark.parametrize("name", FILES)
