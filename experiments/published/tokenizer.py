@@ -5,6 +5,7 @@ from typing import NamedTuple
 
 from tokenizers import Tokenizer as LibraryTokenizer
 
+from leadline.experiments.published.architectures.base import Keys
 from leadline.experiments.published.checkpoint import Checkpoint
 from leadline.experiments.records.json_file import parse
 from leadline.experiments.runtime.errors import UserError
@@ -37,7 +38,7 @@ def published_text(checkpoint: Checkpoint) -> PublishedText:
         GGUF              with SentencePiece and with the pre-tokenizer of LLaMA 3, as in llama.cpp
 
     Raises:
-        UserError: for a tokenizer that cannot be read.
+        UserError: for a tokenizer that cannot be read, and one with tokens that the model does not have.
     """
     source = checkpoint.tokenizer
     try:
@@ -54,7 +55,26 @@ def published_text(checkpoint: Checkpoint) -> PublishedText:
                 tokenizer, stated, usual = SentencePieceTokenizer.from_file(source), _stated(source.parent), True
     except (ValueError, OSError) as error:
         raise UserError(f"{checkpoint.name}: its tokenizer cannot be read ({error})") from error
+    _check_ids(checkpoint, tokenizer)
     return PublishedText(tokenizer, (usual if stated is None else stated) and tokenizer.specials.bos is not None)
+
+
+def _check_ids(checkpoint: Checkpoint, tokenizer: Tokenizer) -> None:
+    """UserError where text becomes an id that the embedding has no row for.
+
+    Tokens without text that are neither BOS, EOS nor UNK may lie beyond: Gemma 3 has such a one, of images.
+    """
+    vocabulary = Keys(checkpoint.config, checkpoint.name).count_or_none("vocab_size")
+    if vocabulary is None or tokenizer.vocabulary_size <= vocabulary:
+        return
+    used = {tokenizer.specials.bos, tokenizer.specials.eos, tokenizer.specials.unk}
+    beyond = range(vocabulary, tokenizer.vocabulary_size)
+    first = next((token for token in beyond if token in used or tokenizer.token_bytes(token)), None)
+    if first is not None:
+        raise UserError(
+            f"{checkpoint.name}: its tokenizer has the token {first}, and config.json says vocab_size = {vocabulary}: "
+            "they are of different models; get both from one place"
+        )
 
 
 def _stated(folder: Path) -> bool | None:

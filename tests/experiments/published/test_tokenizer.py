@@ -97,6 +97,19 @@ def test_files_may_hold_no_tokenizer() -> None:
     assert published_text(checkpoint(None)) == (None, False)
 
 
+@pytest.mark.parametrize(
+    ("changes", "vocabulary", "token"), [({}, 6, 6), ({"eos": 6, "token_types": (3, 3, 1, 1, 1, 1, 3)}, 6, 6), ({}, 1, 1)]
+)
+def test_a_tokenizer_of_a_larger_model_is_refused(changes: dict[str, Any], vocabulary: int, token: int) -> None:
+    with pytest.raises(UserError, match=f"tiny: its tokenizer has the token {token}, and .* vocab_size = {vocabulary}: they"):
+        published_text(replace(checkpoint(GGUF._replace(**changes)), config={"vocab_size": vocabulary}))
+
+
+@pytest.mark.parametrize(("changes", "vocabulary"), [({}, 7), ({}, 8), ({"token_types": (3, 3, 1, 1, 1, 1, 3)}, 6)])
+def test_rows_without_a_token_and_special_tokens_without_a_row_are_no_mistake(changes: dict[str, Any], vocabulary: int) -> None:
+    assert published_text(replace(checkpoint(GGUF._replace(**changes)), config={"vocab_size": vocabulary})).tokenizer
+
+
 def test_a_tokenizer_that_cannot_be_read_is_named(tmp_path: Path) -> None:
     (tmp_path / "tokenizer.json").write_text("{}")
     with pytest.raises(UserError, match="tiny: its tokenizer cannot be read"):
