@@ -46,7 +46,11 @@ def write_weights(
     files = [SINGLE] if count == 1 else [f"model-{n:05d}-of-{count:05d}.safetensors" for n in range(1, count + 1)]
     library = needed_package("safetensors.numpy", str(folder), "published")
     for file, names in zip(files, shards, strict=True):
-        library.save_file(dict(next(tensors) for _ in names), folder / file, metadata={"format": "pt"})
+        path = folder / file
+        path.touch()
+        mode = path.stat().st_mode
+        library.save_file(dict(next(tensors) for _ in names), path, metadata={"format": "pt"})
+        path.chmod(mode)  # the library leaves a file that its owner alone may read
     if count > 1:
         shard_of = {name: file for file, names in zip(files, shards, strict=True) for name in names}
         write_json(folder / INDEX, {"metadata": {"total_size": sum(sizes.values())}, "weight_map": shard_of})

@@ -44,6 +44,11 @@ def test_a_published_model_is_written_as_it_was(tmp_path: Path, dtype: Any) -> N
     assert json.loads((tmp_path / "copy" / "config.json").read_text()) == json.loads((folder / "config.json").read_text())
 
 
+def test_everyone_may_read_what_the_umask_lets_them(tmp_path: Path) -> None:
+    export(str(tiny_llama(tmp_path / "Tiny")), tmp_path / "copy")
+    assert len({path.stat().st_mode for path in (tmp_path / "copy").iterdir()}) == 1
+
+
 def test_numbers_are_rounded_where_that_is_asked_for(tmp_path: Path) -> None:
     folder = tiny_llama(tmp_path / "Tiny")
     export(str(folder), tmp_path / "rounded", "bfloat16")
