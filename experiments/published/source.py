@@ -52,6 +52,8 @@ def _folder(path: Path) -> Path:
 
 def _downloaded(spec: str) -> Path:
     name, _, revision = spec.removeprefix(HUB).partition("@")
+    if not name:
+        raise UserError(f"{spec.rstrip(':')}: lacks a name, as in {HUB}OWNER/NAME")
     hub = needed_package("huggingface_hub", spec, "published")
     try:
         folder = hub.snapshot_download(name, revision=revision or None, allow_patterns=FROM_HUB, ignore_patterns=NOT_FROM_HUB)
@@ -67,10 +69,12 @@ def _downloaded(spec: str) -> Path:
 
 def _packaged(spec: str) -> Path:
     name = spec.removeprefix(PACKAGE)
+    if not name:
+        raise UserError(f"{spec.rstrip(':')}: lacks a name, as in {PACKAGE}NAME")
     try:
         distribution = metadata.distribution(name)
     except (metadata.PackageNotFoundError, ValueError) as error:
-        raise UserError(f"{spec}: not installed: pip install --no-deps {name or 'NAME'}") from error
+        raise UserError(f"{spec}: not installed: pip install --no-deps {name}, if that is its name") from error
     files = distribution.files or []
     folders = {file.parent for file in files if file.name == CONFIG} & {
         file.parent for file in files if file.suffix == ".safetensors"

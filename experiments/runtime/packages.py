@@ -12,4 +12,4 @@ def needed_package(name: str, what: str, extra: str) -> Any:
         return importlib.import_module(name)
     except ImportError as error:
         package = name.partition(".")[0]
-        raise UserError(f"{what} needs the package {package} ({error}); pip install 'leadline[{extra}]'") from error
+        raise UserError(f"{what} needs the package {package} ({error}); pip install -e '.[{extra}]' in a clone") from error

@@ -31,5 +31,6 @@ def open_trackers(names: Sequence[str], results: Path) -> Mapping[str, Tracker]:
         try:  # here and not in the thread of the tracker: Python 3.11 cannot compile modules in two threads at once
             import_module(TRACKERS[name][0])
         except Exception as error:
-            raise UserError(f"--tracker {name}: {error or type(error).__name__}; pip install 'leadline[{name}]'") from error
+            why = str(error) or type(error).__name__
+            raise UserError(f"--tracker {name}: {why}; pip install -e '.[{name}]' in a clone") from error
     return {name: partial(TRACKERS[name][1], results) for name in names}

@@ -24,7 +24,7 @@ FINAL = {"loss": 0.75, "perplexity/extension_yarn/length_512": 2.5}
 def _told(name: str, results: Path) -> list[str]:
     """What is said while two seeds are tracked side by side."""
     module = TRACKERS[name][0]
-    pytest.importorskip(module, reason=f"{module} is not installed (pip install 'leadline[{name}]')")
+    pytest.importorskip(module, reason=f"{module} is not installed (pip install -e '.[{name}]')")
     told = list[str]()
     tracking = Tracking(name, open_trackers([name], results)[name], told.append)
     runs = [Run("mine", "gated", "0123456789ab", seed, lambda: CONFIG) for seed in (0, 1)]
@@ -133,7 +133,7 @@ def test_what_is_not_installed_is_refused_with_its_remedy(
     name: str, module: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(sys.modules, module, None)
-    with pytest.raises(UserError, match=rf"--tracker {name}: .*; pip install 'leadline\[{name}\]'"):
+    with pytest.raises(UserError, match=rf"--tracker {name}: .*; pip install -e '\.\[{name}\]' in a clone"):
         open_trackers([name], tmp_path)
 
 
