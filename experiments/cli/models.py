@@ -20,19 +20,46 @@ Model = Annotated[
 ]
 
 
+def _share(value: float) -> float:
+    """The value of an option. BadParameter where it is no share of a whole."""
+    if not 0 < value <= 1:
+        raise typer.BadParameter(f"{value} is not in the range 0 < P <= 1.")
+    return value
+
+
 def generate(
     model: Model,
-    prompt: Annotated[list[str] | None, typer.Option("--prompt", help="The text to go on from; may be given again.")] = None,
+    prompt: Annotated[
+        list[str] | None, typer.Option("--prompt", help="The text to go on from, as it stands; may be given again.")
+    ] = None,
     prompts: Annotated[Path | None, typer.Option("--prompts", metavar="FILE", help="More prompts, one a line.")] = None,
     tokens: Annotated[int, typer.Option("--tokens", min=1, help="Greatest number of tokens to write.")] = 256,
-    temperature: Annotated[float, typer.Option("--temperature", min=0, help="Of the softmax; 0: the likeliest token.")] = 1.0,
+    temperature: Annotated[
+        float,
+        typer.Option(
+            "--temperature",
+            min=0,
+            help="How freely tokens are drawn: above 1 freer, below 1 closer to the likeliest; 0: always the likeliest.",
+        ),
+    ] = 1.0,
     top_k: Annotated[int | None, typer.Option("--top-k", min=1, help="Draw from the K likeliest tokens alone.")] = None,
     top_p: Annotated[
-        float, typer.Option("--top-p", min=0, max=1, help="Draw from the fewest tokens whose probabilities sum to P.")
+        float,
+        typer.Option(
+            "--top-p",
+            callback=_share,
+            help="Draw from the fewest likeliest tokens whose probabilities sum to P, above 0 and at most 1.",
+        ),
     ] = 1.0,
-    seed: Annotated[int, typer.Option("--seed", min=0, max=2**32 - 1, help="Of what is drawn.")] = 0,
+    seed: Annotated[
+        int,
+        typer.Option(
+            "--seed", min=0, max=2**32 - 1, help="Number that the random draws begin from: the same number, the same text."
+        ),
+    ] = 0,
     window: Annotated[
-        int | None, typer.Option("--window", min=1, help="Number of newest tokens in the cache; absent: all.")
+        int | None,
+        typer.Option("--window", min=1, help="Each new token sees this many of the newest tokens; absent: all of them."),
     ] = None,
     initial_tokens: Annotated[
         int, typer.Option("--initial-tokens", min=0, help="Number of first tokens that stay in the cache too (StreamingLLM).")
@@ -41,7 +68,8 @@ def generate(
 ) -> None:
     """Write text with a trained or published model.
 
-    Several prompts are one batch. Text is shown as it is written, that of the first prompt first.
+    The model goes on from the prompt itself: no chat template is applied, not even for chat models. Several prompts are one
+    batch. Text is shown as it is written, that of the first prompt first.
     """
     begin_jax()
     from leadline.experiments.runs.loaded import open_model
@@ -73,8 +101,15 @@ def generate(
 
 
 def _lines(path: Path) -> list[str]:
-    """The lines of a file that are not empty."""
-    return [line for line in path.read_text(encoding="utf-8").splitlines() if line]
+    """The lines of a file that are not empty. UserError for one that is absent, a folder or not UTF-8."""
+    if not path.exists():
+        raise UserError(f"--prompts: {path}: no such file; check the path")
+    try:
+        return [line for line in path.read_text(encoding="utf-8").splitlines() if line]
+    except UnicodeDecodeError as error:
+        raise UserError(f"--prompts: {path}: not UTF-8 at byte {error.start}; convert it to UTF-8") from error
+    except OSError as error:
+        raise UserError(f"--prompts: {path}: cannot be read ({error.strerror}); name a text file") from error
 
 
 def _in_order(prompts: Sequence[str], pieces: Iterable[Sequence["Piece"]]) -> Iterator[str]:

@@ -28,6 +28,31 @@ def test_a_published_model_writes_the_texts_of_several_prompts(called: Called, f
 
 
 @pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (None, "no such file; check the path"),
+        (b"ab\nc\xff", "not UTF-8 at byte 4; convert it to UTF-8"),
+    ],
+)
+def test_a_file_of_prompts_that_cannot_be_read_is_named(
+    called: Called, folder: Path, tmp_path: Path, content: bytes | None, message: str
+) -> None:
+    path = tmp_path / "prompts"
+    if content is not None:
+        path.write_bytes(content)
+    assert called.mistake("generate", folder, "--prompts", path) == f"leadline: --prompts: {path}: {message}\n"
+
+
+def test_a_folder_of_prompts_is_refused(called: Called, folder: Path) -> None:
+    assert f"--prompts: {folder}: cannot be read" in called.mistake("generate", folder, "--prompts", folder)
+
+
+@pytest.mark.parametrize("share", ["0", "-1", "1.5", "nan"])
+def test_a_share_that_is_none_is_refused_before_the_model_is_opened(called: Called, share: str) -> None:
+    assert "is not in the range 0 < P <= 1" in called.mistake("generate", "no-such-model", "--prompt", "a", "--top-p", share)
+
+
+@pytest.mark.parametrize(
     ("words", "message"),
     [
         ((), "there is no prompt: give --prompt TEXT, or --prompts FILE"),
