@@ -88,11 +88,12 @@ class FigureSpec(Frozen):
         dim             the dimension `dim`
         scatter         the quantity `x` against `quantity`, a mark a head and seed, or a record
         bars            the quantity, sorted; a row for every arm, or value of the key `dim`; a mark for each of several lines
+        head            heads, with layers on the vertical axis: the quantity is the colour, a panel for each of several
         attention_map   the attention of one sequence, a row per arm and a column per head
     """
 
     # what is on the horizontal axis
-    kind: Literal["length", "step", "value", "layer", "position", "dim", "scatter", "bars", "attention_map"]
+    kind: Literal["length", "step", "value", "layer", "position", "dim", "scatter", "bars", "head", "attention_map"]
     name: FileName  # of its files
     title: str = ""  # the question that it answers
     caption: str  # below the figure

@@ -13,7 +13,7 @@ from matplotlib.figure import Figure
 from leadline.experiments.config.report import Column, FigureSpec
 from leadline.experiments.config.study import Study
 from leadline.experiments.publish.line_grids import Axis, Line, Panel, line_grid
-from leadline.experiments.publish.marks import attention_maps, bars, scatter
+from leadline.experiments.publish.marks import attention_maps, bars, head_maps, scatter
 from leadline.experiments.publish.names import SHARES, axis_name, dims_name, with_unit
 from leadline.experiments.publish.shown import QUANTITY, Key, Shown, configured, file_name, free_dims, shown
 from leadline.experiments.publish.style import STYLE, Drawing, encode
@@ -21,14 +21,14 @@ from leadline.experiments.records.measurement import Dim, Point, reading, resolv
 from leadline.experiments.records.record import StoredRecord
 
 # Kinds whose figures read arrays, and not only numbers and curves.
-OF_ARRAYS = ("position", "scatter", "attention_map")
+OF_ARRAYS = ("position", "scatter", "head", "attention_map")
 Values = dict[float, float]  # by the place on the horizontal axis
 Dimensions = tuple[tuple[str, Dim], ...]
 
 
 def figure(spec: FigureSpec, study: Study, stored: Iterable[StoredRecord]) -> Drawing | None:
     """What a specification describes, drawn from the records of a study among `stored`; None where none has what it shows."""
-    draw = {"attention_map": _map, "scatter": _scatter, "bars": _bars}.get(spec.kind, _lines)
+    draw = {"attention_map": _map, "head": _heads, "scatter": _scatter, "bars": _bars}.get(spec.kind, _lines)
     with mpl.rc_context(STYLE):
         drawn = draw(spec, shown(spec, study, stored))
         return None if drawn is None else encode(file_name(study, spec.name), spec.title, spec.caption, drawn)
@@ -133,6 +133,20 @@ def _map(spec: FigureSpec, chosen: Shown) -> Figure | None:
             heads = np.ndindex(*array.shape[:2])
             maps[label] = {f"layer {layer + 1}, head {head + 1}": array[layer, head] for layer, head in heads}
     return attention_maps(maps, spec.columns) if maps else None
+
+
+def _heads(spec: FigureSpec, chosen: Shown) -> Figure | None:
+    """A panel for what its keys tell apart, a mean over the seeds."""
+    column, panels = spec.quantities[0], dict[Key, list[Float[np.ndarray, "L N"]]]()
+    for entry in chosen.finished:
+        fixed = resolve(entry.record, spec.at | column.at)
+        for (name, dims), array in entry.arrays().items():
+            if name == column.quantity and array.ndim == 2 and free_dims(dict(dims), fixed, spec.panels) is not None:
+                key = chosen.key(spec.panels, entry.record, dict(dims))
+                panels.setdefault(key, []).append(array.astype(np.float64))
+    ordered = sorted(panels, key=lambda key: chosen.place(spec.panels, key))
+    means = {chosen.label(spec.panels, key): np.mean(panels[key], axis=0) for key in ordered}
+    return head_maps(means, _axis(column, spec, chosen)) if means else None
 
 
 def _scatter(spec: FigureSpec, chosen: Shown) -> Figure | None:

@@ -7,7 +7,7 @@ import numpy as np
 from jaxtyping import Float
 from matplotlib.axes import Axes
 from matplotlib.cm import ScalarMappable
-from matplotlib.colors import PowerNorm
+from matplotlib.colors import Normalize, PowerNorm
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.ticker import MaxNLocator
@@ -74,6 +74,28 @@ def scatter(series: Mapping[str, Float[np.ndarray, "2 P"]], x: Axis, y: Axis) ->
     axes.set(xlabel=x.label, ylabel=y.label)
     legend(figure, marks_of([*series]), beside=True)
     return figure
+
+
+def head_maps(panels: Mapping[str, Float[np.ndarray, "L N"]], axis: Axis) -> Figure:
+    """One quantity of every head: layers down, heads across, all panels with one scale of colours."""
+    layers, heads = next(iter(panels.values())).shape
+    with mpl.rc_context({"axes.grid": False}):
+        figure = Figure(
+            figsize=(1.6 + max(1.9, 0.16 * heads) * len(panels), 1.0 + max(2.0, 0.13 * layers)), layout="constrained"
+        )
+        grid = figure.subplots(1, len(panels), sharey=True, squeeze=False)[0]
+        values = np.concatenate([matrix.ravel() for matrix in panels.values()])
+        norm = Normalize(0.0 if axis.share else float(values.min()), 1.0 if axis.share else float(values.max()))
+        for axes, (title, matrix) in zip(grid, panels.items(), strict=True):
+            extent = (0.5, heads + 0.5, layers + 0.5, 0.5)  # layers and heads are numbered from 1
+            axes.imshow(matrix, cmap="magma", norm=norm, aspect="auto", interpolation="nearest", extent=extent)
+            axes.set_title(title)
+            axes.xaxis.set_major_locator(MaxNLocator(5, integer=True, min_n_ticks=1))
+            axes.yaxis.set_major_locator(MaxNLocator(8, integer=True, min_n_ticks=1))
+        figure.supxlabel("head", fontsize=9)
+        figure.supylabel("layer", fontsize=9)
+        figure.colorbar(ScalarMappable(norm, "magma"), ax=grid, label=axis.label)
+        return figure
 
 
 def attention_maps(rows: Mapping[str, Mapping[str, Float[np.ndarray, "T T"]]], columns: int) -> Figure:

@@ -23,6 +23,7 @@ KINDS: dict[str, dict[str, Any]] = {
     "dim": {"dim": "length", "quantities": ["perplexity", "loss"], "panels": ["quantity"], "log": ["y"]},
     "scatter": {"x": "first_token_mass", "quantities": ["value_drain_ratio"]},
     "bars": {"quantities": ["first_token_mass", "loss"]},
+    "head": {"quantities": ["first_token_mass"], "panels": ["arm"]},
     "attention_map": {"quantities": ["attention_map"], "labels": ["softmax"]},
 }
 STUDY, RECORDS = sinks_study()
