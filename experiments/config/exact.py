@@ -78,6 +78,7 @@ class PublishedStudy(Frozen):
     bos: Literal["fixed", "absent"] = "absent"  # whether BOS begins a window
     compute_dtype: Literal["float32", "bfloat16"] = "float32"  # of activations and matrices
     measure: Measure  # what is measured
+    base_bound: bool = True  # whether the bound of its RoPE base is computed too
 
 
 Exact = Annotated[BaseBound | Precision | Tokens | Multilingual | PublishedStudy, Field(discriminator="kind")]

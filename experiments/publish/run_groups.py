@@ -56,7 +56,7 @@ def run_id(study: str, arm: str) -> str:
 
 def command_of(study: Study, family: str | None = None) -> str:
     """What runs a study, or one arm of it as its file names the arm."""
-    whole = f"leadline run configs/{study.study}.toml"
+    whole = study.command or f"leadline run configs/{study.study}.toml"
     return whole if family is None or study.exact is not None else f"{whole} 'only=[\"{family}\"]'"
 
 
@@ -123,17 +123,19 @@ def _quantity(name: str, unit: str) -> Quantity:
 
 
 def _numbers(records: Iterable[Record], wanted: Sequence[str]) -> tuple[tuple[str, str], ...]:
-    """What was measured of the whole model; where nothing was, the first numbers at their dimensions."""
+    """What was measured of the whole model; where nothing was, the first numbers at their dimensions, of layers if all are."""
     values: dict[tuple[str, str], list[float]] = {}
     texts: dict[tuple[str, str], Quantity] = {}
+    across: list[tuple[str, str]] = []  # that are of no one layer
     for record in records:
         for entry in record.measurements:
             if entry.value is not None and entry.quantity not in COUNTS:
                 key = entry.quantity, ", ".join(value_name(name, value) for name, value in entry.dims.items())
                 values.setdefault(key, []).append(entry.value)
                 texts[key] = _quantity(entry.quantity, entry.unit)
+                across += [] if "layer" in entry.dims or key in across else [key]
     whole = [(name, "") for name in _ordered((name for name, dims in values if not dims), wanted)]
-    shown = whole or list(values)[:MOST_NUMBERS]
+    shown = whole or (across or list(values))[:MOST_NUMBERS]
     titles = {key: ", ".join(part for part in (with_unit(texts[key]), key[1]) if part) for key in shown}
     return tuple((titles[key], str(statistic(values[key], texts[key].digits))) for key in shown)
 

@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 import jax
 
-from leadline.experiments.config.base import Frozen
+from leadline.experiments.config.base import Frozen, validated
 from leadline.experiments.config.data import TextData
 from leadline.experiments.config.exact import PublishedStudy
 from leadline.experiments.config.measure import Measure, PerplexityMeasure
@@ -23,7 +23,7 @@ from leadline.experiments.measure import bound
 from leadline.experiments.measure.evaluate import Models
 from leadline.experiments.measure.exact.job import Computed, Job, Tell
 from leadline.experiments.measure.kinds.perplexity import perplexity_at
-from leadline.experiments.measure.kinds.registry import FINALS
+from leadline.experiments.measure.kinds.registry import FINALS, check_data
 from leadline.experiments.published.checkpoint import Checkpoint
 from leadline.experiments.published.load import PublishedModel, configured, load
 from leadline.experiments.published.open import open_checkpoint
@@ -93,7 +93,7 @@ def jobs(exact: PublishedStudy) -> list[Job]:
     """The jobs of a published model.
 
     Raises:
-        UserError: for a model or a corpus that cannot be read.
+        UserError: for a model or a corpus that cannot be read, or does not suffice for what is measured.
     """
     checkpoint = open_checkpoint(exact.model)
     _, model, context = configured(checkpoint)
@@ -102,6 +102,7 @@ def jobs(exact: PublishedStudy) -> list[Job]:
         raise UserError(f"{checkpoint.name}: its files hold no tokenizer, so that it reads no text; add tokenizer.json")
     data = TextData(corpus=exact.corpus, length=context, bos=exact.bos)
     source, digest = held_out_source(data, tokenizer, int(checkpoint.config["vocab_size"]))
+    check_data(source, validated(Measured, {"model": model, "data": source.data, "measure": exact.measure}, checkpoint.name))
     subject = Subject(exact, checkpoint, source, digest)
     common = {
         "model": checkpoint.name,
@@ -114,7 +115,7 @@ def jobs(exact: PublishedStudy) -> list[Job]:
         compute = partial(_computed, subject, settings["table"], measured)
         of_job = PublishedSettings.model_validate({**common, **settings})
         planned.append(Job(name, f"{checkpoint.name}, {label}", of_job, compute, digest))
-    if isinstance(model.position, Rope):
+    if exact.base_bound and isinstance(model.position, Rope):
         settings = PublishedSettings.model_validate({**common, "table": "base_bound", "measure": Measure()})
         planned.append(Job("base_bound", f"{checkpoint.name}, base bound", settings, partial(_base_bound, subject, settings)))
     return planned
