@@ -14,8 +14,9 @@ import typer
 from typer.core import TyperGroup
 
 from leadline.experiments.cli.console import AsJson, begin_jax, complain, print_json, show_rows, show_verdicts
+from leadline.experiments.cli.measure import measure
 from leadline.experiments.cli.models import export, generate
-from leadline.experiments.cli.results import claims, compare, lock, measure, publish, report, show
+from leadline.experiments.cli.results import claims, compare, lock, publish, report, show
 from leadline.experiments.cli.tokens import app as tokenizer_app
 from leadline.experiments.cli.tokens import tokens
 from leadline.experiments.cli.tools import bench, bound, doctor, schema

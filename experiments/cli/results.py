@@ -1,4 +1,4 @@
-"""The commands about what is recorded: lists, comparisons, measurements, tables, figures, the page and the ledger."""
+"""The commands about what is recorded: lists, comparisons, tables, figures, the page and the ledger."""
 
 from functools import partial
 from pathlib import Path
@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from leadline.experiments.cli.console import AsJson, begin_jax, complain, print_json, show_rows, show_verdicts
+from leadline.experiments.cli.console import AsJson, complain, print_json, show_rows, show_verdicts
 from leadline.experiments.runtime.errors import UserError
 
 Lock = Annotated[Path, typer.Option("--lock", metavar="FILE", help="The file of locked claims.")]
@@ -27,58 +27,6 @@ def show(
     for note in notes:
         complain(note)
     print_json({"arms": [asdict(arm) for arm in arms]}) if as_json else show_rows([row(arm) for arm in arms])
-
-
-def measure(
-    model: Annotated[
-        str,
-        typer.Argument(
-            metavar="MODEL", help="A run, RESULTS/STUDY/ARM-HASH/sSEED; a folder or GGUF file; hub:NAME; package:NAME."
-        ),
-    ],
-    overrides: Annotated[
-        list[str] | None, typer.Argument(metavar="[KEY=VALUE]...", help="Of data and measure, as in measure.windows=512.")
-    ] = None,
-    only: Annotated[
-        list[str] | None, typer.Option("--only", metavar="TABLE", help="Of a published model: inputs, streaming …")
-    ] = None,
-    results: Annotated[Path, typer.Option("--results", metavar="DIR", help="Records of published models.")] = Path("results"),
-    corpus: Annotated[
-        list[str] | None, typer.Option("--corpus", metavar="TEXT", help="A file or folder to measure on; may be given again.")
-    ] = None,
-    lengths: Annotated[str, typer.Option("--lengths", metavar="N,N,…", help="Tokens of the texts.")] = "",
-    layers: Annotated[bool, typer.Option("--layers", help="Show quantities layer by layer, too.")] = False,
-    as_json: AsJson = False,
-) -> None:
-    """Measure a published model, or a trained run again on other text or lengths.
-
-    What is measured of a published model is recorded.
-    """
-    begin_jax()
-    from dataclasses import asdict
-
-    from rich.console import Console
-
-    from leadline.experiments.runs.loaded import named_run
-    from leadline.experiments.runs.measure import measured, row
-    from leadline.experiments.runtime.progress import Progress
-    from leadline.experiments.studies.published import measured_published
-
-    try:
-        tokens = [int(part) for part in lengths.split(",") if part]
-    except ValueError as error:
-        raise UserError(f"--lengths {lengths}: numbers of tokens with commas between them, as in 256,512") from error
-    words, texts = overrides or [], corpus or []
-    with Progress(Console(stderr=True)) as progress:
-        if run := named_run(model):
-            numbers = measured(run, words, texts, tokens, progress)
-        else:
-            numbers = measured_published(model, words, texts, tokens, only or [], results, progress)
-    shown = [entry for entry in numbers if layers or "layer" not in entry.dims]
-    if as_json:
-        print_json({"measurements": [asdict(entry) for entry in shown]})
-        return
-    show_rows([row(entry) for entry in shown])
 
 
 def compare(

@@ -1,47 +1,55 @@
-"""Published models measured from the command line: a study of one model, made on the spot."""
+"""Published models measured from the command line: what is not on record yet is computed, and what there is shown."""
 
-from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
-from leadline.experiments.config.base import validated
-from leadline.experiments.config.load import overridden
 from leadline.experiments.config.study import Study
-from leadline.experiments.measure.kinds.registry import FINALS
-from leadline.experiments.published.load import configured
-from leadline.experiments.published.open import open_checkpoint
+from leadline.experiments.publish.table import Table
+from leadline.experiments.publish.tables import table
 from leadline.experiments.records.measurement import Measurement
 from leadline.experiments.records.provenance import provenance
-from leadline.experiments.records.store import read_records, write_study
-from leadline.experiments.runtime.errors import UserError
+from leadline.experiments.records.record import StoredRecord
+from leadline.experiments.records.store import read_records, read_studies, write_study
 from leadline.experiments.runtime.lock import locked
 from leadline.experiments.runtime.progress import Progress
 from leadline.experiments.runtime.signals import Interruption
+from leadline.experiments.studies.published_study import Wanted, planned_study
+from leadline.experiments.studies.published_tables import TABLES
 from leadline.experiments.studies.run import run_exact
 
-# What a model without a configuration of its own is measured by, with the settings that have no default: a cache of so many
-# tokens, and texts of these parts of the context.
-CACHE = 256
-PARTS = (32, 8, 1)
+AND = " && "  # between commands
 
 
-def measured_published(
-    model: str,
-    words: Sequence[str],
-    corpus: Sequence[str],
-    lengths: Sequence[int],
-    only: Sequence[str],
-    results: Path,
-    progress: Progress,
-) -> list[Measurement]:
+@dataclass(frozen=True)
+class MeasuredModel:
+    """What was measured of a published model, now and before."""
+
+    study: Study
+    stored: tuple[StoredRecord, ...]  # of what is wanted
+    computed: int  # tables that have a new record
+    recorded: int  # tables whose records were there
+
+    @property
+    def measurements(self) -> list[Measurement]:
+        return [entry for stored in self.stored for entry in stored.record.measurements]
+
+    @property
+    def tables(self) -> list[Table]:
+        """One for each table of [exact.measure]."""
+        tables = (table(spec, self.study, self.stored) for spec in self.study.tables)
+        return [of_spec for of_spec in tables if of_spec.rows]
+
+    def summary(self, results: Path) -> str:
+        """One line: where it is recorded, what was computed, and what makes the page."""
+        counts = f"{self.computed} table{'' if self.computed == 1 else 's'} computed, {self.recorded} on record before"
+        return f"{results / self.study.study}: {counts}; leadline report {results} makes the page"
+
+
+def measured_published(wanted: Wanted, results: Path, progress: Progress) -> MeasuredModel:
     """Measures a published model, and records what is not on record yet.
 
     Args:
-        model: as `PublishedStudy.model` has it.
-        words: `key=value` of [exact], as in measure.inputs.sequences=50.
-        corpus: files, folders and data sets; none: the held-out part of the standard library.
-        lengths: at which perplexity is measured; none: parts of the context.
-        only: tables of [exact.measure]; none: all.
+        wanted: the model, and what is measured.
         results: the folder of the records.
         progress: hears of every job.
 
@@ -49,33 +57,29 @@ def measured_published(
         UserError: for a model, a setting or a text that cannot be.
         Interrupted: when asked to stop; what is recorded is kept.
     """
-    study = _study(model, words, corpus, lengths, only)
-    write_study(results, study)
+    study, notes = planned_study(wanted)
+    for note in notes:
+        progress.note(note)
+    before = {(entry.record.arm, entry.record.arm_hash) for entry in read_records(results, study.study)[0]}
     with Interruption(progress.note) as interruption, locked(results / study.study):
+        write_study(results, with_tables_before(results, study))
         digests, _ = run_exact(study, results, provenance(), progress, interruption)
-    records = [stored.record for stored in read_records(results, study.study)[0]]
-    current = [record for record in records if digests.get((study.study, record.arm)) == record.arm_hash]
-    return [entry for record in current for entry in record.measurements]
+    records = read_records(results, study.study)[0]
+    stored = tuple(entry for entry in records if digests.get((study.study, entry.record.arm)) == entry.record.arm_hash)
+    every = {str(entry.record.config["table"]) for entry in stored}
+    new = {str(e.record.config["table"]) for e in stored if (e.record.arm, e.record.arm_hash) not in before}
+    return MeasuredModel(study, stored, len(new), len(every - new))
 
 
-def _study(model: str, words: Sequence[str], corpus: Sequence[str], lengths: Sequence[int], only: Sequence[str]) -> Study:
-    """The study `measured_NAME`, of the tables that are wanted."""
-    checkpoint = open_checkpoint(model)
-    _, _, context = configured(checkpoint)
-    tables: dict[str, Any] = {
-        "inputs": {},
-        "context": {},
-        "interventions": {},
-        "languages": {},
-        "perplexity": {"lengths": list(lengths) or [context // part for part in PARTS], "windows": 4},
-        "prompts": {},
-        "streaming": {"tokens": 16 * CACHE, "cache": CACHE, "full_attention": 4 * CACHE},
-    }
-    if unknown := [name for name in only if name not in tables]:
-        raise UserError(f"--only {unknown[0]}: choose among {', '.join(tables)}")
-    measure = {name: table for name, table in tables.items() if name in (only or FINALS)}
-    exact: dict[str, Any] = {"kind": "published", "model": model, "measure": measure}
-    if corpus:
-        exact["corpus"] = list(corpus)
-    tree = {"study": f"measured_{checkpoint.name}", "title": checkpoint.name, "exact": overridden(exact, words)}
-    return validated(Study, tree, model)
+def with_tables_before(results: Path, study: Study) -> Study:
+    """The study with the tables, figures and commands of what was measured before and is not measured now."""
+    earlier = read_studies(results).get(study.study)
+    if earlier is None or {spec.name for spec in earlier.tables} <= {spec.name for spec in study.tables}:
+        return study
+    specs = {}
+    for kind in ("tables", "figures"):
+        now = getattr(study, kind)
+        kept = [spec for spec in getattr(earlier, kind) if spec.name not in {other.name for other in now}]
+        specs[kind] = tuple(sorted((*now, *kept), key=lambda spec: TABLES.index(spec.where["table"])))
+    commands = dict.fromkeys(filter(None, (*earlier.command.split(AND), study.command)))
+    return study.model_copy(update={**specs, "command": AND.join(commands)})

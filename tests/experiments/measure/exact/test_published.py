@@ -1,18 +1,15 @@
-"""A tiny published model through the jobs of `[exact] kind = "published"`, and as `leadline measure` runs them."""
+"""A tiny published model through the jobs of `[exact] kind = "published"`."""
 
 from pathlib import Path
 
 import numpy as np
 import pytest
-from rich.console import Console
 
 from leadline.experiments.config.exact import PublishedStudy
+from leadline.experiments.config.measure import Measure
 from leadline.experiments.measure.exact.published import PublishedSettings, jobs
 from leadline.experiments.records.measurement import reading
-from leadline.experiments.records.store import read_records
 from leadline.experiments.runtime.errors import UserError
-from leadline.experiments.runtime.progress import Progress
-from leadline.experiments.studies.published import measured_published
 from tests.experiments.measure.exact.jobs import computed
 from tests.experiments.published.tiny_llama import CONTEXT, LAYERS, tiny_llama
 
@@ -66,15 +63,14 @@ def test_the_settings_of_a_job_are_its_own_table_alone(exact: PublishedStudy) ->
     assert inputs.measure.perplexity is None and inputs.measure.sink.length == 16
 
 
-def test_measure_records_what_is_wanted_and_measures_it_once(model: Path, book: Path, tmp_path: Path) -> None:
-    words, quiet = ["measure.inputs.sequences=2", "measure.sink.length=16"], Progress(Console(quiet=True))
-    numbers = [measured_published(str(model), words, [str(book)], (), ["inputs"], tmp_path, quiet) for _ in range(2)]
-    assert numbers[0] == numbers[1]
-    assert {"sink_rate", "smallest_base"} <= {entry.quantity for entry in numbers[0]}
-    records, notes = read_records(tmp_path, "measured_tiny")
-    assert not notes and {stored.record.arm for stored in records} == {"inputs", "base_bound"}
+def test_the_base_bound_can_be_left_out(exact: PublishedStudy) -> None:
+    assert "base_bound" not in {job.name for job in jobs(exact.model_copy(update={"base_bound": False}))}
 
 
-def test_a_table_that_is_not_there_is_named(model: Path, tmp_path: Path) -> None:
-    with pytest.raises(UserError, match="--only sinks: choose among inputs"):
-        measured_published(str(model), (), (), (), ["sinks"], tmp_path, Progress(Console(quiet=True)))
+def test_what_cannot_be_measured_is_said_before_anything_is(exact: PublishedStudy) -> None:
+    for table, message in (
+        ({"perplexity": {"lengths": [16]}}, "tiny: measure.perplexity.last = 64 is more than the 16 tokens of a window"),
+        ({"streaming": {"tokens": 10**6, "cache": 32, "full_attention": 64}}, "a stream of 1000000 tokens takes more"),
+    ):
+        with pytest.raises(UserError, match=message):
+            jobs(exact.model_copy(update={"measure": Measure.model_validate(table)}))
