@@ -62,8 +62,12 @@ def measured_published(wanted: Wanted, results: Path, progress: Progress) -> Mea
         progress.note(note)
     before = {(entry.record.arm, entry.record.arm_hash) for entry in read_records(results, study.study)[0]}
     with Interruption(progress.note) as interruption, locked(results / study.study):
-        write_study(results, with_tables_before(results, study))
-        digests, _ = run_exact(study, results, provenance(), progress, interruption)
+        earlier = read_studies(results).get(study.study)
+        whole = with_tables_before(study, earlier)
+        write_study(results, whole)
+        digests, already = run_exact(study, results, provenance(), progress, interruption)
+        if earlier is not None and already == len(digests):  # what was given before gave all of it
+            write_study(results, whole.model_copy(update={"command": earlier.command or whole.command}))
     records = read_records(results, study.study)[0]
     stored = tuple(entry for entry in records if digests.get((study.study, entry.record.arm)) == entry.record.arm_hash)
     every = {str(entry.record.config["table"]) for entry in stored}
@@ -71,9 +75,8 @@ def measured_published(wanted: Wanted, results: Path, progress: Progress) -> Mea
     return MeasuredModel(study, stored, len(new), len(every - new))
 
 
-def with_tables_before(results: Path, study: Study) -> Study:
+def with_tables_before(study: Study, earlier: Study | None) -> Study:
     """The study with the tables, figures and commands of what was measured before and is not measured now."""
-    earlier = read_studies(results).get(study.study)
     if earlier is None or {spec.name for spec in earlier.tables} <= {spec.name for spec in study.tables}:
         return study
     specs = {}

@@ -101,10 +101,14 @@ def default_tables(context: int, lengths: Sequence[int] = ()) -> dict[str, dict[
 
 
 def _names(wanted: Wanted, model: ModelConfig) -> Sequence[str]:
-    """The tables that are wanted. UserError for an unknown one, or one that does not go with the lengths or the model."""
+    """The tables that are wanted. UserError for an unknown one, or what does not go with lengths, words or the model."""
     for name in wanted.only:
         if name not in TABLES:
             raise UserError(f"--only {name}: unknown{nearest(name, TABLES)}")
+    for word in wanted.words:
+        table = re.split(r"[.=]", word)[1] if word.startswith("measure.") else ""
+        if wanted.only and table in TABLES and table not in wanted.only:
+            raise UserError(f"{word}: --only {','.join(wanted.only)} leaves {table} out; add it there")
     if wanted.lengths and wanted.only and "perplexity" not in wanted.only:
         raise UserError(f"--lengths are those of perplexity, which --only {','.join(wanted.only)} leaves out; add it there")
     if BOUND in wanted.only and not isinstance(model.position, Rope):

@@ -40,19 +40,23 @@ def test_the_page_has_the_tables_of_all_that_was_measured_and_the_command(
     tmp_path: Path,
     unrendered: None,  # noqa: ARG001
 ) -> None:
-    words = ("measure", model, "measure.inputs.sequences=2", "--corpus", corpus, "--results", tmp_path, "--only")
-    for only in ("base_bound", "inputs"):
-        assert called(*words, only)[0] == 0
+    words = ("measure", model, "--corpus", corpus, "--results", tmp_path, "--only")
+    for only in (("base_bound",), ("inputs", "measure.inputs.sequences=2")):
+        assert called(*words, *only)[0] == 0
     called.text("report", tmp_path)
     page = (tmp_path / "index.html").read_text(encoding="utf-8")
     for part in (
         "The bound of Men et al. for the RoPE base of tiny",
         "Attention sinks of tiny by input",
-        "no BOS, natural text",
+        "first token mass (fraction), no BOS, natural text",
     ):
         assert part in page
     said = f"leadline measure tiny measure.inputs.sequences=2 --only inputs --corpus {corpus.name}</code>"
     assert said in page and "configs/measured" not in page
+    assert "layer 1" not in page
+    assert called(*words, "base_bound")[0] == 0
+    called.text("report", tmp_path)
+    assert page.count("leadline measure") == (tmp_path / "index.html").read_text(encoding="utf-8").count("leadline measure")
 
 
 @pytest.mark.parametrize("name", ["model.safetensors", "README.md", "smollm2", "folder", "folder_with_gguf"])

@@ -64,6 +64,7 @@ def test_what_a_model_cannot_be_measured_by_is_left_out_unless_somebody_names_it
     [
         ({"only": ["strem"]}, "--only strem: unknown; did you mean 'streaming'"),
         ({"only": ["inputs"], "lengths": [16]}, "--lengths are those of perplexity, which --only inputs leaves out"),
+        ({"only": ["inputs"], "words": ["measure.prompts.rows=3"]}, "--only inputs leaves prompts out; add it there"),
         ({"words": ["measure.inputs.sequnces=3"]}, "measure.inputs.sequnces: unknown key; did you mean 'sequences'"),
         ({"only": ["perplexity"], "words": ["measure.perplexity.last=999"]}, "last = 999 is more than the 8 tokens"),
     ],
