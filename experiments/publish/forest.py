@@ -46,7 +46,7 @@ def _drawn(placed: Sequence[tuple[Interval, Verdict]]) -> Drawing:
     axes.set_ylim(-0.8, len(placed) - 0.2)
     axes.grid(visible=False, axis="y")
     axes.set_xlabel("margin in half-widths of its interval; to the right for the claim")
-    there = [outcome for outcome in COLOURS if any(v.outcome == outcome for _, v in placed)]
+    there: list[Outcome] = [outcome for outcome in COLOURS if any(v.outcome == outcome for _, v in placed)]
     legend(figure, [Line2D([], [], color=COLOURS[outcome], marker="o", label=outcome) for outcome in there])
     return encode(FOREST, "How clearly do the records decide each claim?", CAPTION, figure)
 
@@ -59,7 +59,9 @@ def _has_margin(verdict: Verdict) -> bool:
 
 
 def standardised(verdict: Verdict) -> Interval:
-    """The interval of a margin and its middle, in units of half the interval's width."""
-    low, high = np.subtract(verdict.interval, verdict.null)
+    """The interval of a margin and its middle, in units of half the interval's width. ValueError for a verdict without one."""
+    if verdict.interval is None or verdict.null is None:
+        raise ValueError(f"{verdict.id} has no margin")
+    low, high = (bound - verdict.null for bound in verdict.interval)
     half = (high - low) / 2
     return low / half, (low + high) / 2 / half, high / half

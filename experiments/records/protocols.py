@@ -1,6 +1,6 @@
 """What the outcome of a claim on perplexity is by every protocol, where it states one of them."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 from leadline.experiments.config.claim import Claim, Term
 from leadline.experiments.config.report import Dims
@@ -20,9 +20,9 @@ def by_protocol(claim: Claim, choices: Sequence[Choice], plan: SeedPlan, *, exac
     if not any(part.quantity == "perplexity" for term in claim.compared() for part in term.parts()):
         return {}
     records = [record for choice in choices for arm in choice.values() for record in arm.records]
-    last = {entry.dims.get("last") for record in records for entry in record.measurements}
+    last = {entry.dims["last"] for record in records for entry in record.measurements if "last" in entry.dims}
     protocols: dict[str, Dims] = {TOKENS: {}, "windows": {"protocol": "windows"}, "documents": {"protocol": "documents"}}
-    protocols |= {f"last {count}": {"protocol": "last", "last": count} for count in sorted(last - {None})}
+    protocols |= {f"last {count}": {"protocol": "last", "last": count} for count in sorted(last, key=str)}
     outcomes = {}
     for name, dims in protocols.items():
         sides = {side: _with(term, dims) for side in ("left", "right") if isinstance(term := getattr(claim, side), Term)}
@@ -32,9 +32,9 @@ def by_protocol(claim: Claim, choices: Sequence[Choice], plan: SeedPlan, *, exac
     return outcomes if len(outcomes) > 1 else {}
 
 
-def _with(term: Term, dims: Mapping[str, object]) -> Term:
+def _with(term: Term, dims: Dims) -> Term:
     """A term whose perplexities are those of another protocol."""
-    changed = {"over": None if term.over is None else _with(term.over, dims)}
-    if term.quantity == "perplexity":
-        changed["at"] = {name: value for name, value in term.at.items() if name not in ("protocol", "last")} | dims
-    return term.model_copy(update=changed)
+    over = None if term.over is None else _with(term.over, dims)
+    kept = {name: value for name, value in term.at.items() if name not in ("protocol", "last")}
+    at = kept | dims if term.quantity == "perplexity" else term.at
+    return term.model_copy(update={"over": over, "at": at})

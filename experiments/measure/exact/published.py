@@ -112,7 +112,7 @@ def jobs(exact: PublishedStudy) -> list[Job]:
     }
     planned = []
     for name, label, settings, measured in _parts(exact.measure, context):
-        compute = partial(_computed, subject, settings["table"], measured)
+        compute = partial(_computed, subject, str(settings["table"]), measured)
         of_job = PublishedSettings.model_validate({**common, **settings})
         planned.append(Job(name, f"{checkpoint.name}, {label}", of_job, compute, digest))
     if exact.base_bound and isinstance(model.position, Rope):

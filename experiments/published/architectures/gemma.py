@@ -1,6 +1,7 @@
 """Gemma 2 and Gemma 3 (text): norms around each sublayer whose weights are the difference from 1, scaled embeddings, GeGLU,
 windows in most layers; soft caps in Gemma 2, QK-norm and another RoPE base in layers with a window in Gemma 3."""
 
+from collections.abc import Mapping
 from typing import Any
 
 from leadline.experiments.config.model import ModelConfig
@@ -68,7 +69,7 @@ def _positions(keys: Keys, chosen: dict[str, Any]) -> dict[str, Any]:
     return {"position": whole, "window_position": windowed} if chosen["windowed"] else {"position": windowed}
 
 
-def _rope(keys: Keys, parameters: dict[str, Any], kind: str) -> Rope:
+def _rope(keys: Keys, parameters: Mapping[str, Any], kind: str) -> Rope:
     if parameters.get("rope_theta") is None:
         name = "rope_theta" if kind == "full_attention" else "rope_local_base_freq"
         raise keys.refuse(

@@ -74,9 +74,12 @@ def _scaling(keys: Keys, stated: Mapping[str, Any]) -> Scaling:
         case "yarn":
             return Yarn(factor=scaling.number("factor", default=stretch), original_length=original, **values)
         case "llama3":
-            low, high = (scaling.number(f"{end}_freq_factor") for end in ("low", "high"))
-            band = {"low_frequency_factor": low, "high_frequency_factor": high}
-            return Llama3(factor=scaling.number("factor"), original_length=original, **band)
+            return Llama3(
+                factor=scaling.number("factor"),
+                original_length=original,
+                low_frequency_factor=scaling.number("low_freq_factor"),
+                high_frequency_factor=scaling.number("high_freq_factor"),
+            )
         case "longrope":
             return LongRope(
                 short=tuple(scaling.required("short_factor")),
