@@ -9,9 +9,9 @@ import pytest
 from leadline.experiments.config.load import arms_of, load_studies
 from leadline.experiments.config.study import Study
 from leadline.experiments.records.record import Record
-from leadline.experiments.records.store import read_studies
+from leadline.experiments.records.store import read_records, read_studies
 from leadline.experiments.runtime.errors import UserError
-from leadline.experiments.studies.lock import digests, locked_since, problems, read_lock, write_lock
+from leadline.experiments.studies.lock import LOCK, digests, locked_since, problems, read_lock, write_lock
 from tests.experiments.committed import COMMITTED, CONFIGS, ROOT
 from tests.experiments.records.claimed import record
 
@@ -50,13 +50,19 @@ def test_what_a_verdict_depends_on_changes_the_digest_of_its_claim(name: str) ->
     assert (digests([change(study)])[CLAIM] != digests([study])[CLAIM]) == changes
 
 
-def test_a_published_study_has_the_digests_of_its_file() -> None:
-    of_files = digests(study for path, study in COMMITTED if path.parent == CONFIGS)
-    published = digests(study for study in read_studies(ROOT / "docs" / "results").values() if study.study == "sinks")
-    assert published and {key: of_files[key] for key in published} == published
+def test_what_is_published_of_a_locked_study_is_as_it_was_locked() -> None:
+    """Whether it was locked before it was run is a question to the history, which `leadline claims --check-lock` asks."""
+    locked, results = read_lock(ROOT / LOCK), ROOT / "docs" / "results"
+    names = {key.partition("/")[0] for key in locked}
+    studies = [study for study in read_studies(results).values() if study.study in names]
+    assert {study.study for study in studies} == names
+    records = [stored.record for name in names for stored in read_records(results, name)[0]]
+    assert list(problems(locked, studies, records, lambda _: datetime.min.replace(tzinfo=UTC))) == []
+    assert {record.seed for record in records} <= {seed for study in studies for seed in study.seeds}
+    assert locked == digests(study for path, study in COMMITTED if path.parent == CONFIGS and study.study in names)
 
 
-def _run(study: Study, created: datetime, seed: int = 10) -> list[Record]:
+def _run(study: Study, created: datetime, seed: int = 30) -> list[Record]:
     arm, *_ = arms_of(study, Path())
     return [record(study.study, arm.name, 0, seed, arm.model_dump()).model_copy(update={"created": created.isoformat()})]
 
@@ -64,11 +70,11 @@ def _run(study: Study, created: datetime, seed: int = 10) -> list[Record]:
 @pytest.mark.parametrize(
     ("locked", "study", "began", "seed", "said"),
     [
-        ({}, _study(), 1, 10, []),
-        ({CLAIM: "0" * 16}, _study(), 1, 10, [f"{CLAIM}: changed since it was locked"]),
-        ({CLAIM: None}, _study(), 1, 10, [f"{CLAIM}: not locked"]),
-        ({}, _study(), -1, 10, ["run on 2025-12-31 00:00, before it was locked on 2026-01-01 00:00"] * 5),
-        ({}, _study("explored=[3]"), 1, 3, ["sinks: seed 3 is one that the recipe was chosen on"]),
+        ({}, _study(), 1, 30, []),
+        ({CLAIM: "0" * 16}, _study(), 1, 30, [f"{CLAIM}: changed since it was locked"]),
+        ({CLAIM: None}, _study(), 1, 30, [f"{CLAIM}: not locked"]),
+        ({}, _study(), -1, 30, ["run on 2025-12-31 00:00, before it was locked on 2026-01-01 00:00"] * 5),
+        ({}, _study(), 1, 3, ["sinks: seed 3 is one that the recipe was chosen on"]),
     ],
 )
 def test_what_was_not_frozen_is_named(
