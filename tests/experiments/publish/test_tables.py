@@ -131,4 +131,4 @@ def test_notes_are_about_the_records_with_a_number() -> None:
     of_loss, of_sinks = (made([first, second], columns=[quantity]).notes for quantity in ("loss", "sink_rate"))
     assert not any("Declaration" in note for note in of_loss)
     assert "texts: the Declaration, 1; none" in of_sinks
-    assert all(any("in 1 records" in note for note in notes) for notes in (of_loss, of_sinks))
+    assert all(any(note.endswith("in 1 record") for note in notes) for notes in (of_loss, of_sinks))

@@ -67,7 +67,7 @@ def test_files_and_folders(tmp_path: Path) -> None:
         (["nowhere.txt"], 3, r"nowhere\.txt: no such file or folder"),
         ([], 3, "no text was named"),
         *(([entry], 3, f"'{entry}': a data set is hub:NAME, hub:NAME:CON") for entry in ("hub:", "hub::train", "hub:a:b:c:d")),
-        (["hub:name"], 3, r"hub:name needs the package datasets .*pip install 'leadline\[corpora\]'"),
+        (["hub:name"], 3, r"hub:name needs the package datasets .*pip install -e '\.\[corpora\]'"),
         (["hub:name"], None, r"hub:name: .* say in data.hub_documents how many to read"),
     ],
 )

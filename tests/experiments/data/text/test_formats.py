@@ -132,5 +132,5 @@ def test_a_packed_document_that_is_too_large_is_named(tmp_path: Path, monkeypatc
 @pytest.mark.parametrize(("name", "package"), [("a.txt.zst", "zstandard"), ("a.parquet", "pyarrow")])
 def test_a_package_that_is_not_there_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, package: str) -> None:
     monkeypatch.setitem(sys.modules, package, None)
-    with pytest.raises(UserError, match=rf"{name} needs the package {package} .*pip install 'leadline\[corpora\]'"):
+    with pytest.raises(UserError, match=rf"{name} needs the package {package} .*pip install -e '\.\[corpora\]'"):
         _texts(tmp_path / name, b"any")
