@@ -153,7 +153,9 @@ def share_outside(key: Float[Array, "B T K H"], *, energy: float = 0.95) -> tupl
     others, exact = key[:, 1:], jax.lax.Precision.HIGHEST
     # By sequence first: a product may not contract an axis that is sharded.
     moment = jnp.sum(jnp.einsum("BTKH,BTKI->BKHI", others, others, precision=exact), axis=0)
-    eigenvalues, directions = (x[..., ::-1] for x in jnp.linalg.eigh(moment))  # the largest first
+    # A head at a time: jaxlib 0.10 divides a batch among the threads of the CPU, and two devices that do so at once wait for each
+    # other for ever.
+    eigenvalues, directions = (x[..., ::-1] for x in jax.lax.map(jnp.linalg.eigh, moment))  # the largest first
     held = jnp.cumsum(eigenvalues, axis=-1)
     dims = 1 + jnp.sum(held < energy * held[:, -1:], axis=-1)
     outside = jnp.arange(key.shape[-1])[None, :] >= dims[:, None]
