@@ -90,10 +90,14 @@ class Claim(Frozen):
         """The terms of the relation, without those that a number is divided by."""
         return [side for side in (self.left, self.right) if isinstance(side, Term)]
 
-    def selectors(self) -> list[str]:
-        """The selectors of every term, those of the preconditions included, and of the function."""
+    def parts(self) -> list[Term]:
+        """Every term, those of the preconditions and those that a number is divided by included."""
         sides = [*self.compared(), *(condition.term for condition in self.when)]
-        return list(dict.fromkeys([part.arm for side in sides for part in side.parts()] + [self.arms] * bool(self.arms)))
+        return [part for side in sides for part in side.parts()]
+
+    def selectors(self) -> list[str]:
+        """The selectors of every term and of the function."""
+        return list(dict.fromkeys([part.arm for part in self.parts()] + [self.arms] * bool(self.arms)))
 
     def problems(self) -> Iterator[str]:
         if not self.statement:

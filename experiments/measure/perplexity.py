@@ -10,17 +10,20 @@ overlap every target counts; with a stride S the last S of each window, with at 
     last        that of the corpus, over the last positions of every window only, where the context is longest
 
 Losses are float32 on the device; all means but `mean_loss` are float64 on the host.
+
+Text is a random effect: with at least ENOUGH_DOCUMENTS documents every perplexity is measured again without each group of them
+(leadline.experiments.records.left_out).
 """
 
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, Int, Shaped
 
-from leadline.experiments.data.text.held_out import HeldOut
-from leadline.experiments.records.measurement import Dim, Point, reading, scalars
+from leadline.experiments.data.text.held_out import GROUPS, HeldOut
+from leadline.experiments.records.left_out import with_left_out
+from leadline.experiments.records.measurement import Dim, Point, Reading, reading, scalars
 
 Losses = Float[np.ndarray, "W T"]
-Counted = Bool[np.ndarray, "W T"]
 
 
 def mean_loss(
@@ -33,24 +36,8 @@ def mean_loss(
     return jnp.sum(losses * weights) / jnp.sum(weights)
 
 
-def token_perplexity(losses: Losses, counted: Counted) -> float:
-    """exp of the mean over all targets that count."""
-    return exponential(np.mean(losses[counted], dtype=np.float64))
-
-
-def last_perplexity(losses: Losses, counted: Counted, last: int) -> float:
-    """exp of the mean over the targets that count among the last positions of every window.
-
-    Raises:
-        ValueError: for more positions than there are.
-    """
-    if not 1 <= last <= losses.shape[1]:
-        raise ValueError(f"the last {last} positions of a window of {losses.shape[1]}: measure between 1 and all of them")
-    return token_perplexity(losses[:, -last:], counted[:, -last:])
-
-
 def perplexities(losses: Losses, text: HeldOut, last: int, **dims: Dim) -> Point:
-    """The perplexity of a text by every protocol, with the loss and the document of each window, at these dimensions.
+    """The perplexity of a text by every protocol at these dimensions, whole and without each group of documents.
 
     Args:
         losses: [nats] of every target of the text.
@@ -58,23 +45,32 @@ def perplexities(losses: Losses, text: HeldOut, last: int, **dims: Dim) -> Point
         last: positions of the protocol "last".
         **dims: of the readings, besides `protocol` and `last`.
     """
-    counted = text.counted
+    counted, groups = text.counted, text.groups
+    late = counted & (np.arange(counted.shape[1]) >= counted.shape[1] - last)
     of_windows = np.sum(np.where(counted, losses, 0), axis=1, dtype=np.float64) / np.sum(counted, axis=1)
     # Of each document the targets in all windows; of one that is cut off, the part inside.
-    _, document = np.unique(text.documents[counted], return_inverse=True)
+    _, first, document = np.unique(text.documents[counted], return_index=True, return_inverse=True)
     of_documents = np.bincount(document, weights=losses[counted].astype(np.float64)) / np.bincount(document)
-    values = {
-        reading("perplexity", **dims): token_perplexity(losses, counted),
-        reading("perplexity", protocol="windows", **dims): exponential(np.mean(of_windows)),
-        reading("perplexity", protocol="documents", **dims): exponential(np.mean(of_documents)),
-        reading("perplexity", protocol="last", last=last, **dims): last_perplexity(losses, counted, last),
+    # What the mean of each protocol is over, and the group of each.
+    means: dict[Reading, tuple[np.ndarray, np.ndarray]] = {
+        reading("perplexity", **dims): (losses[counted], groups[counted]),
+        reading("perplexity", protocol="windows", **dims): (of_windows, text.window_groups),
+        reading("perplexity", protocol="documents", **dims): (of_documents, groups[counted][first]),
+        reading("perplexity", protocol="last", last=last, **dims): (losses[late], groups[late]),
     }
-    first = np.argmax(counted, axis=1)  # the first target that counts
-    of_window = {
-        reading("window_loss", **dims): of_windows,
-        reading("window_document", **dims): text.documents[np.arange(len(counted)), first],
-    }
-    return {key: np.asarray(value) for key, value in values.items()} | of_window
+    point: Point = {}
+    for key, (values, of_values) in means.items():
+        point |= with_left_out(key, exponential(means_without(values, of_values)), enough=text.enough_documents)
+    return point
+
+
+def means_without(values: Float[np.ndarray, "n *rest"], groups: Int[np.ndarray, "n"]) -> Float[np.ndarray, "G_and_1 *rest"]:
+    """The mean of all values, then the mean without each of the GROUPS groups, float64; NaN where nothing is left."""
+    sums = np.zeros((GROUPS, *values.shape[1:]))
+    np.add.at(sums, groups, values)
+    left = len(values) - np.bincount(groups, minlength=GROUPS)
+    weights = np.divide(1.0, left, out=np.full(GROUPS, np.nan), where=left > 0).reshape(-1, *[1] * (values.ndim - 1))
+    return np.concatenate([values.mean(axis=0, dtype=np.float64)[None], (sums.sum(axis=0) - sums) * weights])
 
 
 def evaluated(text: HeldOut, **dims: Dim) -> Point:
@@ -100,10 +96,10 @@ def loss_by_position(losses: Losses, edges: Int[np.ndarray, " E"]) -> Float[np.n
     return mean_by_place(np.asarray(np.mean(losses, axis=0, dtype=np.float64)), np.arange(losses.shape[1]), edges)
 
 
-def exponential(loss: np.floating | float) -> float:
-    """The perplexity of a mean loss [nats], float64; infinite where it overflows."""
+def exponential(loss: np.ndarray | np.floating | float) -> np.ndarray:
+    """The perplexities of mean losses [nats], float64; infinite where they overflow."""
     with np.errstate(over="ignore"):  # a model that broke down has no finite perplexity
-        return float(np.exp(loss))
+        return np.asarray(np.exp(np.asarray(loss, np.float64)))
 
 
 def mean_by_place(

@@ -3,7 +3,10 @@ first key of a head, compared with the queries and with the other keys."""
 
 import jax
 import jax.numpy as jnp
+from jax.sharding import PartitionSpec as P
 from jaxtyping import Array, Bool, Float
+
+from leadline.model.mesh import place
 
 
 def sink_rate(received: Float[Array, "B N S"], *, token: int, epsilon: float) -> Float[Array, " N"]:
@@ -153,9 +156,10 @@ def share_outside(key: Float[Array, "B T K H"], *, energy: float = 0.95) -> tupl
     others, exact = key[:, 1:], jax.lax.Precision.HIGHEST
     # By sequence first: a product may not contract an axis that is sharded.
     moment = jnp.sum(jnp.einsum("BTKH,BTKI->BKHI", others, others, precision=exact), axis=0)
-    # A head at a time: jaxlib 0.10 divides a batch among the threads of the CPU, and two devices that do so at once wait for each
-    # other for ever.
-    eigenvalues, directions = (x[..., ::-1] for x in jax.lax.map(jnp.linalg.eigh, moment))  # the largest first
+    # A head at a time: jaxlib 0.10 divides a batch among the threads of the CPU, and two devices that do so at once wait for
+    # each other for ever.
+    decomposed = jax.lax.map(jnp.linalg.eigh, place(moment, P(None, None, None)))
+    eigenvalues, directions = (x[..., ::-1] for x in decomposed)  # the largest first
     held = jnp.cumsum(eigenvalues, axis=-1)
     dims = 1 + jnp.sum(held < energy * held[:, -1:], axis=-1)
     outside = jnp.arange(key.shape[-1])[None, :] >= dims[:, None]

@@ -62,7 +62,11 @@ def export(results: Path, into: Path, text: Path, page: Path | None = None) -> E
     studies = read_studies(results)
     names = sorted({entry.record.study for entry in records} & set(studies))
     for name in names if results.resolve() != into.resolve() else ():
-        notes += [note for note in pack(results, name, into, arrays_read(studies[name])) if note not in notes]
+        study = studies[name]
+        packed = pack(
+            results, name, into, arrays_read(study), {part.quantity for claim in study.claims for part in claim.parts()}
+        )
+        notes += [note for note in packed if note not in notes]
     shown = {file_name(study, answer.name) for study in read_studies(into).values() if (answer := _answer(study)) is not None}
     contents = compiled(into, drawn=shown | {FOREST} | set(re.findall(rf"{FIGURES}/([\w.=+-]+)\.png", _read(text))))
     try:
@@ -97,10 +101,11 @@ def _with_palette(png: bytes) -> bytes:
     return picture.getvalue()
 
 
-def pack(results: Path, study: str, into: Path, quantities: Collection[str]) -> list[str]:
+def pack(results: Path, study: str, into: Path, quantities: Collection[str], judged: Collection[str] = ()) -> list[str]:
     """Packs the records of a study, their curves and its description into `into/STUDY`, and says which records are left out.
 
-    Arrays are kept of some `quantities` only. UserError if there is no record, or the folder is the one that is packed, or
+    Arrays are kept of some `quantities` only, and what was measured without groups of documents of those that are `judged`.
+    UserError if there is no record, or the folder is the one that is packed, or
     cannot be written.
     """
     if into.resolve() == results.resolve():
@@ -109,6 +114,7 @@ def pack(results: Path, study: str, into: Path, quantities: Collection[str]) -> 
     if not records:
         raise UserError(f"{results / study}: there are no records to pack")
     first = min(entry.record.seed for entry in records)
+    records = [_with_left_out_of(entry, judged) for entry in records]
     try:
         write_packed(
             into / study, [entry if entry.record.seed == first else _without_maps(entry) for entry in records], quantities
@@ -118,6 +124,12 @@ def pack(results: Path, study: str, into: Path, quantities: Collection[str]) -> 
     except OSError as error:
         raise UserError(f"{into / study}: cannot write the records ({reason(error)})") from error
     return notes
+
+
+def _with_left_out_of(stored: StoredRecord, quantities: Collection[str]) -> StoredRecord:
+    """The record with these quantities only of what was measured without groups of documents."""
+    kept = tuple(entry for entry in stored.record.left_out if entry.quantity in quantities)
+    return replace(stored, record=stored.record.model_copy(update={"left_out": kept}))
 
 
 def _without_maps(stored: StoredRecord) -> StoredRecord:

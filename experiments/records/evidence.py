@@ -1,17 +1,25 @@
 """The two sides of a claim in the records, and the decision between them."""
 
 import itertools
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
+from jaxtyping import Float
 
 from leadline.experiments.config.claim import Claim, Term
 from leadline.experiments.config.report import TrainingLength
 from leadline.experiments.records.arms import RecordedArm, differing
-from leadline.experiments.records.decisions import Decision, Evidence, decide, decide_share, decide_within
-from leadline.experiments.records.measurement import select
+from leadline.experiments.records.decisions import (
+    Decision,
+    Evidence,
+    Values,
+    decide,
+    decide_share,
+    decide_within,
+    whole,
+)
+from leadline.experiments.records.left_out import values_without
 from leadline.experiments.records.over_seeds import statistic
 from leadline.experiments.records.quantities import QUANTITIES
 from leadline.experiments.records.sequential import SeedPlan
@@ -25,7 +33,8 @@ class Comparison:
     """The values of the terms of a claim for one choice of arms, of the seeds that have all of them."""
 
     arms: Choice  # by selector
-    values: tuple[tuple[float, ...], ...]  # of each term that is compared, one a seed
+    # of each term that is compared, a row a seed: the value, then without each group of documents if all seeds have that
+    values: tuple[Float[np.ndarray, "n G_and_1"], ...]
 
 
 def related(claim: Claim, choices: Sequence[Choice], plan: SeedPlan, *, exact: bool) -> tuple[str, int, Decision]:
@@ -35,7 +44,8 @@ def related(claim: Claim, choices: Sequence[Choice], plan: SeedPlan, *, exact: b
         columns = [term_values(term, choice) for term in claim.compared()]
         seeds = sorted(set.intersection(*(set(column) for column in columns)))
         if seeds:
-            comparisons.append(Comparison(choice, tuple(tuple(column[seed] for seed in seeds) for column in columns)))
+            comparisons.append(Comparison(choice, tuple(_rows([column[seed] for seed in seeds]) for column in columns)))
+    exact = exact and not any(column.shape[1] > 1 for comparison in comparisons for column in comparison.values)
     if not comparisons:
         lacking = [term for term in claim.compared() if not any(term_values(term, choice) for choice in choices)]
         return "", 0, Decision("not measured", stated(lacking[0], ()) if lacking else "no seed has both sides")
@@ -43,20 +53,29 @@ def related(claim: Claim, choices: Sequence[Choice], plan: SeedPlan, *, exact: b
     return _figures(claim, comparisons), sum(cases) if exact else min(cases), _decide(claim, comparisons, plan, exact=exact)
 
 
-def term_values(term: Term, choice: Choice) -> dict[int, float]:
-    """Seed -> value of a term; seeds without a finite value are left out."""
-    measured = select(choice[term.arm].records, term.quantity, **term.at)
-    values = {record.seed: value for record, value in measured}
+def term_values(term: Term, choice: Choice) -> dict[int, Float[np.ndarray, " G_and_1"]]:
+    """Seed -> value of a term, and without each group of documents if that was measured.
+
+    Seeds without a finite value are left out.
+    """
+    measured = {record.seed: values_without(record, term.quantity, **term.at) for record in choice[term.arm].records}
+    values = {seed: column for seed, column in measured.items() if column is not None}
     if term.over is None:
         return values
     divisors = term_values(term.over, choice)
-    return {seed: value / divisors[seed] if divisors[seed] else math.nan for seed, value in values.items() if seed in divisors}
+    with np.errstate(divide="ignore", invalid="ignore"):  # what is divided by 0 is not finite, and decides nothing
+        return {seed: column / divisors[seed] for seed, column in values.items() if seed in divisors}
+
+
+def _rows(values: Sequence[Float[np.ndarray, " G_and_1"]]) -> Float[np.ndarray, "n G_and_1"]:
+    shortest = min(map(len, values))
+    return np.stack([row if len(row) == shortest else row[:1] for row in values])
 
 
 def _decide(claim: Claim, comparisons: Sequence[Comparison], plan: SeedPlan, *, exact: bool) -> Decision:
     """The decision on a claim: on all cases at once where they are exact, otherwise the least favourable of its cases."""
     if exact:
-        values = [[value for case in comparisons for value in case.values[side]] for side, _ in enumerate(claim.compared())]
+        values = [np.concatenate([whole(case.values[side]) for case in comparisons]) for side, _ in enumerate(claim.compared())]
         decision = _decided(claim, values, plan, exact=True)
         if decision.outcome == "holds" or len(comparisons) == 1:
             return decision
@@ -77,16 +96,16 @@ def _figures(claim: Claim, comparisons: Sequence[Comparison]) -> str:
     texts = []
     for side, term in enumerate(claim.compared()):
         values = [case.values[side] for case in comparisons]
-        means = [float(np.mean(column)) for column in values]
+        means = [float(np.mean(whole(column))) for column in values]
         low, high = (_figure(term, [pick(means)]) for pick in (min, max))
         several = f"{_text_of(term)} {low} to {high} in {len(means)} cases"
         texts.append(several if len(values) > 1 else stated(term, values[0]))
     return "; ".join(texts)
 
 
-def stated(term: Term, values: Sequence[float]) -> str:
+def stated(term: Term, values: Values) -> str:
     """A term and its figure, as `rope: perplexity (extension yarn, length 8 ×) 12.34 ± 0.56`."""
-    return f"{_text_of(term)} {_figure(term, values) if values else 'is not on record'}"
+    return f"{_text_of(term)} {_figure(term, whole(values).tolist()) if len(values) else 'is not on record'}"
 
 
 def _figure(term: Term, values: Sequence[float]) -> str:
@@ -106,34 +125,32 @@ def _text_of(term: Term) -> str:
     return text if term.over is None else f"[{text}] / [{_text_of(term.over)}]"
 
 
-def _decided(claim: Claim, values: Sequence[Sequence[float]], plan: SeedPlan, *, exact: bool) -> Decision:
+def _decided(claim: Claim, values: Sequence[Values], plan: SeedPlan, *, exact: bool) -> Decision:
     decision = _compared(claim, values, plan.level(len(values[0])), exact=exact)
     if not exact and decision.interval is None:  # a single seed, or a value that is not finite
         return decision
-    return decision._replace(turns=turning(claim, values, decision.interval, decision.level))
+    documents = claim.share is None and any(np.ndim(column) == 2 and np.shape(column)[1] > 1 for column in values)
+    return decision._replace(turns=turning(claim, values, decision.interval, decision.level), documents=documents)
 
 
-def _compared(claim: Claim, values: Sequence[Sequence[float]], level: float, *, exact: bool) -> Decision:
-    left = _scaled(claim, values[0])
+def _compared(claim: Claim, values: Sequence[Values], level: float, *, exact: bool) -> Decision:
+    left = _scaled(claim, np.asarray(values[0]))
     if claim.bounds is not None:
-        low, high = _scaled(claim, claim.bounds)
+        low, high = _scaled(claim, np.array(claim.bounds)).tolist()
         if claim.share is None:
             return decide_within(left, (low, high), level, exact=exact)
-        return decide_share([min(value - low, high - value) for value in left], claim.share, level)
-    right = values[1] if isinstance(claim.right, Term) else [claim.right or 0.0] * len(left)
-    scaled = _scaled(claim, [claim.factor * value for value in right])
-    margins = [other - value for value, other in zip(left, scaled, strict=True)]
+        return decide_share(np.minimum(left - low, high - left), claim.share, level)
+    right = np.asarray(values[1] if isinstance(claim.right, Term) else claim.right or 0.0)
+    margins = _scaled(claim, np.asarray(claim.factor * right)) - left
     if claim.relation == "equivalent":
         delta = claim.delta or 0.0
         return decide_within(margins, (-delta, delta), level, exact=exact)
     if claim.relation == "above":
-        margins = [-margin for margin in margins]
+        margins = -margins
     if claim.share is not None:
         return decide_share(margins, claim.share, level)
-    return decide(Evidence("", tuple(margins), exact=exact), claim.delta, level)
+    return decide(Evidence("", margins, exact=exact), claim.delta, level)
 
 
-def _scaled(claim: Claim, values: Sequence[float]) -> list[float]:
-    if not claim.log:
-        return list(values)
-    return [math.log(value) if value > 0 else math.nan for value in values]
+def _scaled(claim: Claim, values: np.ndarray) -> np.ndarray:
+    return np.log(values, out=np.full(values.shape, np.nan), where=values > 0) if claim.log else values

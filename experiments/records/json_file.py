@@ -13,6 +13,8 @@ from pydantic import ValidationError
 
 # The key of the SHA-256 of all other keys of a sealed object.
 SUM = "sum"
+# Significant digits of what is rounded, about the precision of float32.
+DIGITS = 7
 
 
 def strict_json(value: object) -> object:
@@ -33,6 +35,11 @@ def strict_json(value: object) -> object:
         case list() | tuple():
             return [strict_json(entry) for entry in value]
     raise TypeError(f"a record cannot hold {type(value).__name__}: give numbers, text, lists or mappings")
+
+
+def rounded(value: float) -> float | None:
+    """A number with as many digits as are kept of values that come in great numbers; None where it is not finite."""
+    return float(f"{value:.{DIGITS}g}") if math.isfinite(value) else None
 
 
 def reason(error: Exception) -> str:

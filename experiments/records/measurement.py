@@ -10,6 +10,8 @@ from leadline.experiments.config.report import TrainingLength
 from leadline.experiments.records.quantities import QUANTITIES, Quantity
 
 Dim = int | float | str
+# The dimension of what was measured again without each part of the data: those of `leadline.experiments.records.left_out`.
+WITHOUT = "without"
 
 
 class Reading(NamedTuple):
@@ -72,6 +74,8 @@ class Measured(Protocol):
 def measurements_of(point: Mapping[Reading, np.ndarray], quantities: Mapping[str, Quantity] = QUANTITIES) -> list[Measurement]:
     """The numbers of a point: each array as one number, and layer by layer where its first axis is the layers.
 
+    What was measured without a part of the data is no number of its own.
+
     Args:
         point: arrays by reading; their axes are those of their quantity.
         quantities: the table that says unit, axes and reduction of each.
@@ -82,7 +86,7 @@ def measurements_of(point: Mapping[Reading, np.ndarray], quantities: Mapping[str
     numbers: list[Measurement] = []
     for (name, dims), array in sorted(point.items(), key=str):
         quantity = quantities[name]
-        if quantity.reduce is None:
+        if quantity.reduce is None or WITHOUT in dict(dims):
             continue
         reduce = np.max if quantity.reduce == "max" else np.mean
         numbers.append(Measurement(name, float(reduce(array.astype(np.float64))), quantity.unit, **dict(dims)))

@@ -200,11 +200,16 @@ def parameters(records: Iterable[Record]) -> str:
     return f"{_span([record.parameters for record in records], count)} parameters"
 
 
+def measures_text(record: Record) -> bool:
+    """Whether a model of text was measured, which is then measured on text that is a draw of many."""
+    data = record.config.get("data")
+    return bool(published_model(record)) or (isinstance(data, dict) and data.get("kind") in LANGUAGE)
+
+
 def _kind(record: Record) -> str:
     """What a trained model is: of language, or of a task; and where it was trained, unless on a CPU."""
-    data, platform = record.config.get("data"), record.device["platform"]
-    language = isinstance(data, dict) and data.get("kind") in LANGUAGE
-    return ("small language model" if language else "toy task") + (f" on {platform}" if platform != "cpu" else "")
+    platform = record.device["platform"]
+    return ("small language model" if measures_text(record) else "toy task") + (f" on {platform}" if platform != "cpu" else "")
 
 
 def _span(values: Collection[Any], write: Callable[[Any], str]) -> str:

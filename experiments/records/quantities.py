@@ -55,8 +55,6 @@ QUANTITIES = table(
         Quantity("bits_per_byte", "bits", "cross-entropy of held-out text per byte of it"),
         Quantity("perplexity", "1", "exp of the mean loss; token-weighted unless `protocol` says otherwise", digits=2),
         array("loss_by_position", "nats", "mean loss in half-octave bins of positions", axes=("position_bin",)),
-        array("window_loss", "nats", "mean loss of the targets of each window", axes=("window",)),
-        array("window_document", "documents", "number of the document of each window's first target", axes=("window",)),
         array("position_edges", "tokens", "edges of the bins of positions", axes=("edge",)),
         Quantity("bigram_loss", "nats", "loss on targets drawn from the bigram", "bigram loss (nats)", "guo2024", digits=4),
         Quantity("bigram_excess", "nats", "bigram loss less the entropy of the bigram", "excess bigram loss (nats)", "guo2024"),

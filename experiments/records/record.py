@@ -16,7 +16,8 @@ from pydantic import BeforeValidator, Field, JsonValue
 from typing_extensions import TypedDict
 
 from leadline.experiments.config.base import Frozen
-from leadline.experiments.records.json_file import strict_json
+from leadline.experiments.records.json_file import rounded, strict_json
+from leadline.experiments.records.left_out import LeftOut
 from leadline.experiments.records.measurement import Dim, Measurement, Point, Reading, reading
 
 SCHEMA_VERSION = 2
@@ -25,8 +26,6 @@ SCHEMA_FILE = Path(__file__).with_name("record.schema.json")
 Json = Annotated[dict[str, JsonValue], BeforeValidator(strict_json, json_schema_input_type=dict[str, JsonValue])]
 NonNegative = Annotated[float, Field(ge=0)]
 _UTC = r"^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?(Z|\+00:00)$"
-# Significant digits of a value of a curve, about the precision of float32. A record holds the last point in full.
-DIGITS = 7
 
 
 class ArrayEntry(Frozen):
@@ -77,6 +76,7 @@ class Record(Frozen):
     flops: NonNegative
     parameters: int = Field(ge=0)
     measurements: tuple[Measurement, ...]
+    left_out: tuple[LeftOut, ...] = Field(default=(), description="the measurements without each group of documents")
     arrays: tuple[ArrayEntry, ...] = ()
     sums: Sums | None = Field(default=None, description="absent until the record is written")
     sum: str = Field(default="", description="SHA-256 of all other fields; empty until the record is written")
@@ -112,7 +112,7 @@ class Curve:
         """The curve as JSON, rounded: `{"readings": [{"quantity", "dims"}, …]}` and one `{"step", "values"}` per point."""
         header = {"readings": [{"quantity": key.quantity, "dims": dict(key.dims)} for key in self.values]}
         points = zip(self.steps, *self.values.values(), strict=True)
-        return [header, *({"step": int(step), "values": [_rounded(value) for value in row]} for step, *row in points)]
+        return [header, *({"step": int(step), "values": [rounded(value) for value in row]} for step, *row in points)]
 
     @classmethod
     def of_rows(cls, rows: Sequence[Mapping[str, Any]]) -> "Curve":
@@ -125,10 +125,6 @@ class Curve:
         except (KeyError, TypeError) as error:
             raise ValueError(f"not the rows of a curve ({error})") from error
         return cls(steps, {key: table[:, i] for i, key in enumerate(readings)})
-
-
-def _rounded(value: float) -> float | None:
-    return float(f"{value:.{DIGITS}g}") if np.isfinite(value) else None
 
 
 NO_CURVE = Curve(np.zeros(0, np.int64), {})

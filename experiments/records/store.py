@@ -17,7 +17,7 @@ import numpy as np
 
 from leadline.experiments.config.study import Study
 from leadline.experiments.records.json_file import json_lines, parse_lines, reason, seal, sha256, unseal, write_whole
-from leadline.experiments.records.measurement import Point, reading
+from leadline.experiments.records.measurement import WITHOUT, Point, reading
 from leadline.experiments.records.packed import PACKED, NewerSchema, read_packed, validated
 from leadline.experiments.records.portable import portable, portable_record
 from leadline.experiments.records.provenance import differing
@@ -48,7 +48,8 @@ def write_record(
         folder: as `record_folder` names it.
         record: without `arrays`, `sums` and `sum`, which are added here.
         curve: None where nothing was measured along the way.
-        point: arrays by reading. Numbers among them are in `record.measurements` only.
+        point: arrays by reading. Numbers among them are in `record.measurements` only, and what is without a part of the data
+            in `record.left_out`.
         quantities: the table that names the axes of the arrays.
 
     Returns:
@@ -58,7 +59,8 @@ def write_record(
         ValueError: if an array has other axes than its quantity, or holds Python objects.
         UserError: if the folder cannot be written.
     """
-    arrays = {key: np.asarray(array) for key, array in sorted(point.items(), key=str) if np.ndim(array)}
+    whole = {key: array for key, array in sorted(point.items(), key=str) if WITHOUT not in dict(key.dims)}
+    arrays = {key: np.asarray(array) for key, array in whole.items() if np.ndim(array)}
     entries = []
     for number, (key, array) in enumerate(arrays.items()):
         axes = quantities[key.quantity].axes
@@ -70,8 +72,8 @@ def write_record(
     np.savez_compressed(archive, allow_pickle=False, **dict(zip(names, arrays.values(), strict=True)))  # pyright: ignore[reportArgumentType]  # names are no parameter's
     files = {CURVES: json_lines((curve or NO_CURVE).rows()), ARRAYS: archive.getvalue()}
     sums = Sums(curves=sha256(files[CURVES]), arrays=sha256(files[ARRAYS]))
-    whole = portable_record(record).model_copy(update={"arrays": tuple(entries), "sums": sums})
-    content = seal(whole.model_dump(mode="json"))
+    complete = portable_record(record).model_copy(update={"arrays": tuple(entries), "sums": sums})
+    content = seal(complete.model_dump(mode="json"))
     _write(folder, {**files, RECORD: content})
     return _stored(folder, Record.model_validate(unseal(content)))
 

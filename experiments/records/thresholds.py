@@ -4,13 +4,11 @@ import math
 from collections.abc import Sequence
 
 import numpy as np
-from scipy import stats
 
 from leadline.experiments.config.claim import Claim, Term
-from leadline.experiments.records.decisions import mean_interval
+from leadline.experiments.records.decisions import Values, covariances, estimate, mean_interval, whole
 from leadline.experiments.records.sequential import LEVEL
 
-Values = Sequence[float] | np.ndarray  # of one term, one a seed, or a case where nothing is random
 Range = tuple[float, float]
 
 
@@ -42,24 +40,25 @@ def turning(claim: Claim, values: Sequence[Values], interval: Range | None, leve
 
     Args:
         claim: what is compared.
-        values: of each term.
+        values: of each term, a number or a row a seed (leadline.experiments.records.decisions), or a case.
         interval: of the decision; None where nothing is random.
         level: of the intervals.
 
     Returns:
         The lower and the upper threshold; None where no threshold decides, or a value has no logarithm.
     """
-    left = np.asarray(values[0])
+    left = np.asarray(values[0], np.float64)
     if claim.share is not None:
         return interval
     if claim.relation == "equivalent":
-        low, high = interval or _range(left - (values[1] if len(values) > 1 else 0.0))
+        low, high = interval or _range(left - (np.asarray(values[1]) if len(values) > 1 else 0.0))
         return (0.0 if low <= 0 <= high else min(abs(low), abs(high))), max(abs(low), abs(high))
     figures = left
     if isinstance(claim.right, Term):
         if interval is not None and not claim.log:
             return ratio_interval(left, values[1], level)
-        figures = np.divide(left, values[1], out=np.full(len(left), np.nan), where=np.asarray(values[1]) != 0)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            figures = left / np.asarray(values[1])
     if not np.isfinite(figures).all() or (claim.log and np.min(figures) <= 0):
         return None
     if interval is None:
@@ -75,8 +74,12 @@ def ratio_interval(left: Values, right: Values, level: float = LEVEL) -> Range |
 
     Fieller, Some Problems in Interval Estimation, 1954. None where the mean of `right` is not clearly positive.
     """
-    a, b = float(np.mean(left)), float(np.mean(right))
-    (s_aa, s_ab), (_, s_bb) = np.cov(left, right) * stats.t.isf(level / 2, len(left) - 1) ** 2 / len(left)
+    a, b = float(np.mean(whole(left))), float(np.mean(whole(right)))
+    margins = np.asarray(left) - (a / b if b else 0.0) * np.asarray(right)
+    spread = estimate(margins)
+    squared = spread.half(level / 2) ** 2 / sum(spread.variances) if any(spread.variances) else 0.0
+    seeds, documents = covariances(left, right)
+    (s_aa, s_ab), (_, s_bb) = squared * (seeds + documents)
     leading, middle = float(b**2 - s_bb), float(a * b - s_ab)
     if leading <= 0 or b <= 0:
         return None
@@ -84,5 +87,5 @@ def ratio_interval(left: Values, right: Values, level: float = LEVEL) -> Range |
     return (middle - half) / leading, (middle + half) / leading
 
 
-def _range(values: np.ndarray) -> Range:
-    return float(np.min(values)), float(np.max(values))
+def _range(values: Values) -> Range:
+    return float(np.min(whole(values))), float(np.max(whole(values)))

@@ -17,6 +17,7 @@ from leadline.experiments.records.over_seeds import (
     count,
     ledger_column,
     measured_text,
+    measures_text,
     parameters,
     published_model,
     scale,
@@ -147,7 +148,9 @@ def _notes(claim: Claim, decision: Decision, compared: Sequence[RecordedArm], *,
     records = [record for arm in compared for record in arm.records]
     decided = decision.outcome in ("holds", "fails")
     basis = "one model, no interval" if any(map(published_model, records)) else "exact"
-    yield f"{basis}: {decision.reason}" if exact and decided else decision.reason
+    yield f"{basis}: {decision.reason}" if exact and decided and decision.interval is None else decision.reason
+    if decision.interval is not None and any(map(measures_text, records)):
+        yield f"over {'documents of one model' if exact else 'seeds and documents' if decision.documents else 'seeds alone'}"
     if lost := sum(record.status == "diverged" for arm in compared for record in arm.members):
         yield f"{lost} seed{'s' if lost != 1 else ''} diverged and {'are' if lost != 1 else 'is'} left out"
     if decision.outcome in ("fails", "equivalent", "undecided") and claim.shown_at:
@@ -185,7 +188,7 @@ def _unmet(claim: Claim, choices: Sequence[Choice]) -> tuple[str, int, Decision]
     """The first precondition that is not met in some case, with the figure that says so."""
     for condition in claim.when:
         for choice in choices:
-            values = list(term_values(condition.term, choice).values())
+            values = [float(value[0]) for value in term_values(condition.term, choice).values()]
             text = stated(condition.term, values)
             if not values:
                 return "", 0, Decision("not measured", text)

@@ -20,6 +20,7 @@ from leadline.experiments.measure.exact.registry import jobs_of
 from leadline.experiments.publish.contents import compiled
 from leadline.experiments.publish.report import Published, report
 from leadline.experiments.publish.table import plain
+from leadline.experiments.records.left_out import left_out_of
 from leadline.experiments.records.measurement import Point, measurements_of
 from leadline.experiments.records.over_seeds import current
 from leadline.experiments.records.provenance import Provenance, arm_digest, now, provenance
@@ -248,6 +249,7 @@ def _record(study: str, job: Job, digest: str, computed: Computed, seconds: floa
         flops=0,
         parameters=computed.parameters,
         measurements=tuple(measurements_of(computed.point)),
+        left_out=left_out_of(computed.point),
         created=now(),
         **origin,
     )

@@ -20,6 +20,7 @@ from leadline.experiments.measure.evaluate import Models
 from leadline.experiments.measure.kinds.plugin import quantities_of
 from leadline.experiments.measure.kinds.registry import final_points
 from leadline.experiments.records.json_file import line, sha256
+from leadline.experiments.records.left_out import left_out_of
 from leadline.experiments.records.measurement import Point, measurements_of, reading
 from leadline.experiments.records.provenance import Provenance, now
 from leadline.experiments.records.quantities import Quantity
@@ -181,6 +182,7 @@ def record_group(group: RunGroup, trained: Trained, programs: list[str], origin:
             flops=tokens * member.flops(model),
             parameters=sum(leaf.size for leaf in jax.tree.leaves(params[i])),
             measurements=tuple(measurements_of(point, quantities)),
+            left_out=left_out_of(point, quantities),
             created=now(),
             **origin,
         )

@@ -1,7 +1,8 @@
 """Held-out text: its documents, the windows that are drawn from all of them, and windows of a stream of them.
 
 A draw depends on the text and on HELD_OUT_SEED alone, so all arms and seeds are measured on the same windows. Text is a random
-effect: an interval needs many documents, so a draw reports the document of every target.
+effect: an interval needs many documents, so a draw reports the document of every target, and a group of documents that what is
+measured can be measured without.
 """
 
 import itertools
@@ -23,6 +24,8 @@ from leadline.experiments.runtime.errors import UserError
 CODE = frozenset({".py"})
 # The fewest documents that a draw of windows should touch: with fewer, an interval over documents is not reliable.
 ENOUGH_DOCUMENTS = 30
+# Groups of documents: more say more of how documents differ, and take more room in every record.
+GROUPS = 16
 
 
 @dataclass(frozen=True)
@@ -32,6 +35,7 @@ class HeldOut:
     windows: Int32[np.ndarray, "W T_and_1"]
     counted: Bool[np.ndarray, "W T"]  # targets that count: with a stride only the last `stride` targets of a window do
     documents: Int[np.ndarray, "W T"]  # the number of each target's document; EOS belongs to the document that it ends
+    groups: Int[np.ndarray, "W T"]  # the number of its group, below GROUPS; the same whatever the length of windows
     first: int = 0  # ids at the beginning of each row that are put before the text: 0, or 1 with a first token
 
     @property
@@ -39,11 +43,22 @@ class HeldOut:
         """Documents that have a counted target."""
         return len(np.unique(self.documents[self.counted]))
 
+    @property
+    def enough_documents(self) -> bool:
+        """Whether an interval over documents is reliable."""
+        return self.document_count >= ENOUGH_DOCUMENTS
+
+    @property
+    def window_groups(self) -> Int[np.ndarray, " W"]:
+        """The group of the first target of each window that counts."""
+        return self.groups[np.arange(len(self.groups)), np.argmax(self.counted, axis=1)]
+
     def ending(self, length: int) -> "HeldOut":
         """The last `length` targets of each window, with the first token before them: the same text with less context."""
         begin = self.windows.shape[1] - (length + 1 - self.first)
         windows = np.concatenate([self.windows[:, : self.first], self.windows[:, begin:]], axis=1)
-        return HeldOut(windows, self.counted[:, -length:], self.documents[:, -length:], self.first)
+        counted, documents, groups = (part[:, -length:] for part in (self.counted, self.documents, self.groups))
+        return HeldOut(windows, counted, documents, groups, self.first)
 
 
 @dataclass(frozen=True)
@@ -57,6 +72,14 @@ class Documents:
 
     def __len__(self) -> int:
         return len(self.ends)
+
+    def groups(self) -> Int[np.ndarray, "D"]:
+        """The group of each document: the largest first, each goes to the group that has the fewest bytes."""
+        groups, loads = np.empty(len(self), np.int64), np.zeros(GROUPS)
+        for number in np.argsort(-self.sizes, kind="stable"):
+            groups[number] = np.argmin(loads)
+            loads[groups[number]] += self.sizes[number]
+        return groups
 
     def tokens_of(self, number: int) -> UInt[np.ndarray, "n"]:
         """The ids of one document, EOS included."""
@@ -128,10 +151,12 @@ def held_out_windows(documents: Documents, length: int, windows: int, first: Fir
     context = 0 if stride is None else length - stride  # targets of a window that do not count
     begins = np.arange(count) * step + size - length  # of the targets
     chosen = _spread(keyed_order(count), np.searchsorted(documents.ends, begins + context, side="right"), windows)
+    numbers = np.searchsorted(documents.ends, begins[chosen, None] + np.arange(length), side="right")
     return HeldOut(
         rows_at(documents.ids, chosen * step, size, drawn_first(first, HELD_OUT_SEED, chosen)),
         np.tile(np.arange(length) >= context, (len(chosen), 1)),
-        np.searchsorted(documents.ends, begins[chosen, None] + np.arange(length), side="right"),
+        numbers,
+        documents.groups()[numbers],
         min(1, len(first)),
     )
 

@@ -134,10 +134,13 @@ class WeightedText:
             except UserError as error:
                 raise error if len(self.names) == 1 else UserError(f"{name}, a part of the mixture: {error}") from error
         before = np.cumsum([0, *map(len, self.documents)])
-        numbered = [(text.windows, text.counted, text.documents + start) for text, start in zip(drawn, before, strict=False)]
+        parts = [
+            (text.windows, text.counted, text.documents + start, text.groups)
+            for text, start in zip(drawn, before, strict=False)
+        ]
         order = np.argsort(np.argsort(part, kind="stable"))  # where each row lies behind those of the earlier parts
-        rows, counted, numbers = (np.concatenate(arrays)[order] for arrays in zip(*numbered, strict=True))
-        return HeldOut(rows, counted, numbers, drawn[0].first)
+        rows, counted, numbers, groups = (np.concatenate(arrays)[order] for arrays in zip(*parts, strict=True))
+        return HeldOut(rows, counted, numbers, groups, drawn[0].first)
 
     def held_out_documents(self) -> Iterator[tuple[int, UInt[np.ndarray, "n"], int]]:
         """Number, ids (EOS included) and bytes of text of whole held-out documents, in keyed order.
@@ -228,10 +231,12 @@ class TextSource:
         before = drawn_first(self.text.first, HELD_OUT_SEED, np.arange(len(targets)))
         if not before.size:
             before = np.concatenate([[[eos]], targets[:-1, -1:]])
+        documents = np.pad(numbers, (0, rest), mode="edge").reshape(targets.shape)
         return HeldOut(
             np.concatenate([before, targets], axis=1),
             (np.arange(targets.size) < len(ids)).reshape(targets.shape),
-            np.pad(numbers, (0, rest), mode="edge").reshape(targets.shape),
+            documents,
+            np.concatenate([part.groups() for part in self.text.documents])[documents],
         )
 
 

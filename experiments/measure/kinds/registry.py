@@ -9,12 +9,14 @@ from typing import Any
 
 import jax
 
+from leadline.experiments.config.data import TextData
 from leadline.experiments.config.measured import Measured
 from leadline.experiments.measure.evaluate import Models
 from leadline.experiments.measure.exact.texts import texts_of
 from leadline.experiments.measure.kinds.ablation import ablation
 from leadline.experiments.measure.kinds.context import context
 from leadline.experiments.measure.kinds.curves import curve_of
+from leadline.experiments.measure.kinds.documents import documents
 from leadline.experiments.measure.kinds.inputs import inputs
 from leadline.experiments.measure.kinds.interventions import interventions
 from leadline.experiments.measure.kinds.languages import languages
@@ -72,10 +74,14 @@ def check_data(source: Any, arm: Measured) -> None:
 
 
 def final_points(models: Models) -> list[Point]:
-    """What is measured of every model beyond the last point of its curves, and how much data that point is of."""
-    curve = curve_of(models.arms[0].data)
-    points = [curve.evaluated(models.source, arm) for arm in models.arms]
-    tables = dict(models.arms[0].measure)
+    """What is measured of every model beyond the last point of its curves, and how much data that point is of.
+
+    Of text that point is measured again without each group of held-out documents.
+    """
+    data, tables = models.arms[0].data, dict(models.arms[0].measure)
+    points = [curve_of(data).evaluated(models.source, arm) for arm in models.arms]
+    if isinstance(data, TextData):
+        points = [point | more for point, more in zip(points, documents(models), strict=True)]
     for table, final in FINALS.items():
         if tables[table] is not None:
             for point, more in zip(points, final(models, tables[table]), strict=True):

@@ -107,6 +107,6 @@ def _span(losses: Float[np.ndarray, " n"], places: np.ndarray, edges: np.ndarray
     """Perplexity and loss by position; bins count by their size, however many of their places are sampled."""
     means = mean_by_place(losses, places, edges)
     return {
-        reading("perplexity", **dims): np.asarray(exponential(mean_of_stream(edges, means))),
+        reading("perplexity", **dims): exponential(mean_of_stream(edges, means)),
         reading("loss_by_position", **dims): means,
     }

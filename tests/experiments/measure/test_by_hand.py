@@ -61,8 +61,8 @@ BY_HAND: dict[str, tuple[Callable[[], Any], Any]] = {
     "an even guess before odds": (lambda: early_decoding(jnp.stack([EVEN, ODDS]), jnp.asarray), [0.75 * np.log(3), 0]),
     "an answer that is ruled out": (lambda: early_decoding(jnp.stack([SURE, EVEN]), jnp.asarray), [INF, 0]),
     "sums of bfloat16": (lambda: gradient_norms(jnp.ones((1, 512), jnp.bfloat16)) ** 2, [512]),  # bfloat16 stops at 256
-    "losses that overflow": (lambda: perplexity.token_perplexity(np.full((1, 2), 1e4), np.ones((1, 2), bool)), INF),
-    "losses that are no numbers": (lambda: perplexity.token_perplexity(np.array([[NAN, 1.0]]), np.ones((1, 2), bool)), NAN),
+    "losses that overflow": (lambda: perplexity.exponential(1e4), INF),
+    "losses that are no numbers": (lambda: perplexity.exponential(NAN), NAN),
     "half-octaves of 16 places": (lambda: perplexity.position_edges(16), [0, 1, 2, 3, 4, 6, 8, 11, 16]),
     "half-octaves of 20 places": (lambda: perplexity.position_edges(20), [0, 1, 2, 3, 4, 6, 8, 11, 16, 20]),
     "means of places": (lambda: perplexity.mean_by_place(np.array([1, 2, 5, 3], np.float32), SAMPLED, DECADES), [2, 5, NAN]),
@@ -111,7 +111,6 @@ FIVE = "in a text of 5 tokens"
 AXES = "gradients of stacked layers have one leading axis in common, not"
 ALIBI = arm("alibi", "text", ROPE.model_copy(update={"position": Alibi()}))
 TWO: dict[str, Cost] = {"eng": Cost(1, 1, 1, 0), "mya": Cost(1, 1, 1, 0)}
-WINDOWS = np.ones((3, 10))
 WRONG: dict[str, Callable[[], Any]] = {
     f"queries from 0 on: the first may be from 1 to 4 {FIVE}": lambda: sinks.key_cosines(ONES, ONES, start=0),
     f"queries from 5 on: the first may be from 1 to 4 {FIVE}": lambda: sinks.key_cosines(ONES, ONES, start=5),
@@ -130,8 +129,6 @@ WRONG: dict[str, Callable[[], Any]] = {
     f"{AXES} []": lambda: gradient_norms({}),
     f"{AXES} [(2,), (3,)]": lambda: gradient_norms((jnp.ones(2), jnp.ones((3, 2)))),
     f"{AXES} [()]": lambda: gradient_norms(jnp.float32(1)),
-    "the last 0 positions of a window of 10": lambda: perplexity.last_perplexity(WINDOWS, WINDOWS > 0, 0),
-    "the last 11 positions of a window of 10": lambda: perplexity.last_perplexity(WINDOWS, WINDOWS > 0, 11),
     "a grid of 1 points": lambda: retrieval.grid_edges(1),
     "position 'alibi' has no base": lambda: recall.predicted_reach(ALIBI),
     "the byte tokenizer finds no token": lambda: cost(ByteTokenizer(), ""),

@@ -3,8 +3,8 @@
 import subprocess
 import sys
 
-# Two devices decompose matrices at once, beside products that keep the threads of the CPU busy: with all matrices in one call of
-# LAPACK, this never ended.
+# Two devices decompose matrices at once, beside products that keep the threads of the CPU busy. With all matrices in one call
+# of LAPACK, this never ended.
 SIDE_BY_SIDE = """
 import jax
 import jax.numpy as jnp

@@ -18,11 +18,12 @@ from jax.sharding import NamedSharding
 from jax.sharding import PartitionSpec as P
 from scipy import special, stats
 
-from leadline.experiments.data.text.held_out import HeldOut
+from leadline.experiments.data.text.held_out import GROUPS, HeldOut
 from leadline.experiments.measure import layers
 from leadline.experiments.measure.perplexity import evaluated, loss_by_position, mean_loss, perplexities, position_edges
 from leadline.experiments.measure.sinks import first_norm_ratio, key_cosines, logit_gap, mean_mass, share_outside, sink_rate
 from leadline.experiments.measure.trained import early_decoding, gradient_norms
+from leadline.experiments.records.left_out import without
 from leadline.experiments.records.measurement import reading
 from leadline.model.mesh import make_mesh
 
@@ -197,12 +198,9 @@ def test_every_protocol_equals_a_walk_over_the_targets(seed: int, length: int, s
             for name, group in groups.items() | ({"last": 0} if place >= length - 2 else {}).items():
                 walked[name][group].append(losses[window, place])
     expected = {name: math.exp(mean(mean(group) for group in groups.values())) for name, groups in walked.items()}
-    text = HeldOut(np.zeros((windows, length + 1), np.int32), counted, documents)
+    text = HeldOut(np.zeros((windows, length + 1), np.int32), counted, documents, documents)
     point = perplexities(losses, text, 2, length=length, extension="pi")
     dims = {"length": length, "extension": "pi"}
-    of_windows = [mean(group) for group in walked["windows"].values()]
-    np.testing.assert_allclose(point.pop(reading("window_loss", **dims)), of_windows, rtol=1e-12)
-    np.testing.assert_array_equal(point.pop(reading("window_document", **dims)), documents[:, max(0, length - stride)])
     assert {key: float(value) for key, value in point.items()} == {
         reading("perplexity", **dims): pytest.approx(expected["tokens"], rel=1e-12),
         reading("perplexity", protocol="windows", **dims): pytest.approx(expected["windows"], rel=1e-12),
@@ -210,6 +208,20 @@ def test_every_protocol_equals_a_walk_over_the_targets(seed: int, length: int, s
         reading("perplexity", protocol="last", last=2, **dims): pytest.approx(expected["last"], rel=1e-12),
     }
     assert evaluated(text, length=length)[reading("documents", length=length)] == len(walked["documents"])
+
+
+def test_every_protocol_is_measured_without_each_group_of_documents() -> None:
+    rng = np.random.default_rng(0)
+    losses, documents = rng.gamma(2.0, size=(400, 9)), np.sort(rng.integers(0, 60, 400))[:, None].repeat(9, axis=1)
+    groups, counted = documents % GROUPS, np.tile(np.arange(9) >= 2, (400, 1))
+    point = perplexities(losses, HeldOut(np.zeros((400, 10), np.int32), counted, documents, groups), 2)
+    whole = [key for key in point if "without" not in dict(key.dims)]
+    assert len(whole) == len(point) / 2 == 4
+    for group in range(GROUPS):
+        kept = groups[:, 0] != group
+        rest = HeldOut(np.zeros((kept.sum(), 10), np.int32), counted[kept], documents[kept], groups[kept])
+        alone = perplexities(losses[kept], rest, 2)
+        assert {key: point[without(key)][group] for key in whole} == {key: pytest.approx(alone[key]) for key in whole}
 
 
 @pytest.mark.parametrize("length", [1, 2, 3, 7, 1000, 4096])

@@ -8,6 +8,8 @@ import numpy as np
 import pytest
 from scipy import stats
 
+from leadline.experiments.data.text.held_out import Documents
+from leadline.experiments.measure.perplexity import means_without
 from leadline.experiments.records.decisions import (
     Decision,
     Evidence,
@@ -135,6 +137,37 @@ def test_a_ratio_that_is_the_one_named_lies_outside_of_its_interval_in_one_of_tw
         low, high = ratio_interval(a, b) or (-math.inf, math.inf)
         outside += not low <= 0.5 <= high
     assert 0.03 < outside / TRIALS < _most(LEVEL)
+
+
+class TestDocuments:
+    """Margins of seeds that are all measured on the same documents, which differ more than seeds do."""
+
+    DOCUMENTS = 54
+
+    def rows(self, seeds: int, trials: int, spread: float = 1.0) -> np.ndarray:
+        """Margins [trials, seeds, 1 + G] of windows of documents, whose true mean is 0."""
+        rng = np.random.default_rng(seeds)
+        windows = rng.integers(0, self.DOCUMENTS, 256)
+        sizes = np.bincount(windows, minlength=self.DOCUMENTS)
+        groups = Documents(np.zeros(0, np.uint8), np.zeros(self.DOCUMENTS, int), sizes, np.zeros(self.DOCUMENTS, bool)).groups()
+        rows = []
+        for _ in range(trials):
+            of_seeds, of_documents = rng.normal(size=(seeds, 1)), spread * rng.normal(size=self.DOCUMENTS)
+            noise = rng.normal(size=(seeds, 256))
+            rows.append([means_without(losses, groups[windows]) for losses in of_seeds + of_documents[windows] + noise])
+        return np.array(rows)
+
+    @pytest.mark.parametrize(("seeds", "spread"), [(2, 1.0), (5, 0.3), (5, 5.0), (10, 1.0)])
+    def test_a_margin_of_zero_is_decided_in_at_most_one_of_twenty_cases(self, seeds: int, spread: float) -> None:
+        draws = self.rows(seeds, 300, spread)
+        assert _false(lambda draw: decide(Evidence("", draw)).outcome, draws) < _most(LEVEL, 300)
+
+    def test_seeds_alone_would_decide_more_often(self) -> None:
+        assert _false(lambda draw: decide(Evidence("", draw[:, :1])).outcome, self.rows(5, 300, 5.0)) > 0.1
+
+    def test_one_model_is_judged_over_documents(self) -> None:
+        draws = self.rows(1, 300, 50.0)  # whose own effect is small beside that of documents
+        assert 0.01 < _false(lambda draw: decide(Evidence("", draw)).outcome, draws) < _most(LEVEL, 300)
 
 
 class TestSeedsThatAreAdded:

@@ -3,12 +3,15 @@
 import shutil
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from leadline.experiments.publish.export import pack
-from leadline.experiments.records.store import read_records, read_studies, write_study
+from leadline.experiments.records.left_out import left_out_of, values_without, without
+from leadline.experiments.records.measurement import measurements_of, reading
+from leadline.experiments.records.store import read_records, read_studies, record_folder, write_record, write_study
 from leadline.experiments.runtime.errors import UserError
-from tests.experiments.records.test_store import STUDY, content_of, curve_bits, written
+from tests.experiments.records.test_store import STUDY, content_of, curve_bits, record, written
 from tests.experiments.synthetic_records import bits, flipped
 
 
@@ -30,6 +33,23 @@ def test_it_keeps_records_curves_and_the_arrays_that_figures_read(results: Path,
         assert curve_bits(ours.curve()) == curve_bits(theirs.curve())
         assert bits(ours.arrays()) == bits({k: a for k, a in theirs.arrays().items() if k.quantity == "loss_by_position"})
     assert read_studies(tmp_path / "docs") == read_studies(results)
+
+
+def test_it_keeps_what_claims_read_of_the_measurements_without_documents(tmp_path: Path) -> None:
+    point = {
+        key: np.arange(3.0) + number for number, key in enumerate((without(reading("loss")), without(reading("sink_rate"))))
+    }
+    point |= {reading("loss"): np.asarray(1.0), reading("sink_rate"): np.asarray(2.0)}
+    left_out = left_out_of(point)
+    assert {entry.quantity: entry.values for entry in left_out} == {"loss": (0.0, 1.0, 2.0), "sink_rate": (1.0, 2.0, 3.0)}
+    whole = record(arm_hash="0123456789ab", measurements=tuple(measurements_of(point)), left_out=left_out)
+    write_record(record_folder(tmp_path / "results", "sinks", "softmax", "0123456789ab", 0), whole, None, point)
+    np.testing.assert_array_equal(values_without(whole, "loss"), [1.0, 0.0, 1.0, 2.0])
+    assert pack(tmp_path / "results", "sinks", tmp_path / "docs", (), {"loss"}) == []
+    (packed,), _ = read_records(tmp_path / "docs")
+    np.testing.assert_array_equal(values_without(packed.record, "loss"), [1.0, 0.0, 1.0, 2.0])
+    np.testing.assert_array_equal(values_without(packed.record, "sink_rate"), [2.0])
+    assert values_without(packed.record, "loss", length=3) is None
 
 
 def test_it_gives_the_same_bytes_again_from_either_form(results: Path, tmp_path: Path) -> None:

@@ -1,0 +1,51 @@
+"""The last point of the curves of text again, without each group of held-out documents."""
+
+from collections.abc import Callable
+
+import jax
+import numpy as np
+from jaxtyping import Array, Int
+
+from leadline.experiments.data.text.held_out import HeldOut
+from leadline.experiments.measure.evaluate import Models, Statistics, evaluate
+from leadline.experiments.measure.layers import layer_statistics, sink_statistics
+from leadline.experiments.measure.perplexity import mean_loss, means_without
+from leadline.experiments.records.left_out import without
+from leadline.experiments.records.measurement import Point, Reading, reading
+from leadline.model.block import LayerTrace
+from leadline.model.decoder import Decoder
+from leadline.model.positions.tables import PositionTables
+
+
+def documents(models: Models) -> list[Point]:
+    """Loss and layer statistics of windows of the training length, sinks of windows of measure.sink.length; without each group.
+
+    A group of a window is that of its first target. One program for each length serves all models.
+    """
+    arm = models.arms[0]
+    sink, text = arm.measure.sink, models.source.text
+    windows = {length: text.held_out(length, arm.measure.windows) for length in (arm.data.length, sink.length)}
+    layers = _without(models, "documents", windows[arm.data.length], layer_statistics)
+    sinks = _without(models, "sinks of documents", windows[sink.length], lambda trace: sink_statistics(trace, sink))
+    return [point | more for point, more in zip(layers, sinks, strict=True)]
+
+
+def _without(models: Models, name: str, text: HeldOut, of_layer: Callable[[LayerTrace], Statistics]) -> list[Point]:
+    """The mean statistics over windows without each group of documents; with the loss."""
+    if not text.enough_documents:
+        return [{} for _ in models.arms]
+
+    def job(params: Decoder, row: PositionTables, windows: Int[Array, "W T_and_1"]) -> Statistics:
+        def of_window(window: Int[Array, " T_and_1"]) -> Statistics:
+            losses, statistics = evaluate(
+                params, row, window[None, None], models.model, of_layer=lambda trace, _: of_layer(trace)
+            )
+            return statistics | {reading("loss"): mean_loss(losses)}
+
+        return jax.lax.map(of_window, windows)
+
+    groups = text.window_groups
+    return [
+        {without(Reading(*key)): means_without(np.asarray(values), groups)[1:] for key, values in statistics.items()}
+        for statistics in models.run(name, job, models.tables(text.counted.shape[1]), text.windows, 1)
+    ]
