@@ -119,13 +119,8 @@ def mean_interval(values: Values, level: float = LEVEL) -> tuple[float, float]:
 
 
 def seeds_to_decide(margins: Values, level: float = LEVEL) -> int | None:
-    """The number of seeds whose interval would exclude 0 at this mean and spread, on these documents.
-
-    None where it is above MOST_SEEDS: no number of seeds makes the documents more.
-    """
+    """The number of seeds whose interval would exclude 0 at this mean and spread, on these documents; None above MOST_SEEDS."""
     now = estimate(margins)
-    if len(margins) < 2:
-        return None
 
     def decided(count: int) -> bool:
         then = now._replace(
@@ -163,9 +158,17 @@ def decide(evidence: Evidence, delta: float | None = None, level: float = LEVEL)
         return Decision("equivalent", f"{reason}, within ±{delta:.4g}", interval, level, 0.0, within)
     if low == high:
         return Decision("undecided", "no difference in any seed", interval, level, 0.0, p)
+    return Decision("undecided", f"{reason}; {_would_decide(margins, mean, level)}", interval, level, 0.0, p)
+
+
+def _would_decide(margins: Values, mean: Estimate, level: float) -> str:
+    """What an undecided claim lacks: seeds, or documents where those alone leave it undecided."""
+    known = np.ndim(margins) == 2 and np.shape(margins)[1] > 1
+    documents = mean._replace(variances=mean.variances[-1:], freedoms=mean.freedoms[-1:])
+    if known and documents.half(level / 2) >= abs(mean.mean):
+        return "no number of seeds would decide on these documents"
     seeds = seeds_to_decide(margins, level)
-    more = f"about {seeds} seeds" if seeds else f"more than {MOST_SEEDS} seeds"
-    return Decision("undecided", f"{reason}; {more} would decide at this mean and spread", interval, level, 0.0, p)
+    return f"{f'about {seeds}' if seeds else f'more than {MOST_SEEDS}'} seeds would decide at this mean and spread"
 
 
 def decide_within(values: Values, bounds: tuple[float, float], level: float = LEVEL, *, exact: bool = False) -> Decision:

@@ -165,6 +165,12 @@ class TestDocuments:
     def test_seeds_alone_would_decide_more_often(self) -> None:
         assert _false(lambda draw: decide(Evidence("", draw[:, :1])).outcome, self.rows(5, 300, 5.0)) > 0.1
 
+    def test_where_documents_leave_it_open_no_seed_is_asked_for(self) -> None:
+        rng = np.random.default_rng(0)
+        differing = 0.1 + 0.01 * rng.normal(size=(5, 1)) + rng.normal(size=17)
+        assert "no number of seeds" in decide(Evidence("", differing - differing.mean() + 0.1)).reason
+        assert "about 6 seeds" in decide(Evidence("", np.array([0.5, -0.1, 0.6, 0.3])[:, None] + np.zeros(17))).reason
+
     def test_one_model_is_judged_over_documents(self) -> None:
         draws = self.rows(1, 300, 50.0)  # whose own effect is small beside that of documents
         assert 0.01 < _false(lambda draw: decide(Evidence("", draw)).outcome, draws) < _most(LEVEL, 300)
