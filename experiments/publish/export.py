@@ -3,12 +3,13 @@
 import io
 import os
 import re
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from PIL import Image
 
+from leadline.experiments.config.claim import Term
 from leadline.experiments.config.report import FigureSpec
 from leadline.experiments.config.study import Study
 from leadline.experiments.publish.contents import FIGURES, TABLES, compiled
@@ -19,8 +20,10 @@ from leadline.experiments.publish.report import write_contents
 from leadline.experiments.publish.shown import file_name
 from leadline.experiments.publish.table import markdown
 from leadline.experiments.records.json_file import reason, seal, unseal, write_whole
+from leadline.experiments.records.measurement import Dim, resolve
 from leadline.experiments.records.packed import write_packed
 from leadline.experiments.records.portable import portable
+from leadline.experiments.records.protocols import PROTOCOL_DIMS
 from leadline.experiments.records.record import StoredRecord
 from leadline.experiments.records.store import STUDY, read_records, read_studies
 from leadline.experiments.runtime.errors import UserError
@@ -63,9 +66,8 @@ def export(results: Path, into: Path, text: Path, page: Path | None = None) -> E
     names = sorted({entry.record.study for entry in records} & set(studies))
     for name in names if results.resolve() != into.resolve() else ():
         study = studies[name]
-        packed = pack(
-            results, name, into, arrays_read(study), {part.quantity for claim in study.claims for part in claim.parts()}
-        )
+        read = [part for claim in study.claims for part in claim.parts()]
+        packed = pack(results, name, into, arrays_read(study), read)
         notes += [note for note in packed if note not in notes]
     shown = {file_name(study, answer.name) for study in read_studies(into).values() if (answer := _answer(study)) is not None}
     contents = compiled(into, drawn=shown | {FOREST} | set(re.findall(rf"{FIGURES}/([\w.=+-]+)\.png", _read(text))))
@@ -101,10 +103,10 @@ def _with_palette(png: bytes) -> bytes:
     return picture.getvalue()
 
 
-def pack(results: Path, study: str, into: Path, quantities: Collection[str], judged: Collection[str] = ()) -> list[str]:
+def pack(results: Path, study: str, into: Path, quantities: Collection[str], read: Sequence[Term] = ()) -> list[str]:
     """Packs the records of a study, their curves and its description into `into/STUDY`, and says which records are left out.
 
-    Arrays are kept of some `quantities` only, and what was measured without groups of documents of those that are `judged`.
+    Arrays are kept of some `quantities` only, and what was measured without groups of documents of the terms that claims `read`.
     UserError if there is no record, or the folder is the one that is packed, or
     cannot be written.
     """
@@ -114,7 +116,7 @@ def pack(results: Path, study: str, into: Path, quantities: Collection[str], jud
     if not records:
         raise UserError(f"{results / study}: there are no records to pack")
     first = min(entry.record.seed for entry in records)
-    records = [_with_left_out_of(entry, judged) for entry in records]
+    records = [_with_left_out_of(entry, read) for entry in records]
     try:
         write_packed(
             into / study, [entry if entry.record.seed == first else _without_maps(entry) for entry in records], quantities
@@ -126,10 +128,16 @@ def pack(results: Path, study: str, into: Path, quantities: Collection[str], jud
     return notes
 
 
-def _with_left_out_of(stored: StoredRecord, quantities: Collection[str]) -> StoredRecord:
-    """The record with these quantities only of what was measured without groups of documents."""
-    kept = tuple(entry for entry in stored.record.left_out if entry.quantity in quantities)
+def _with_left_out_of(stored: StoredRecord, read: Sequence[Term]) -> StoredRecord:
+    """The record with these terms only, by every protocol, of what was measured without groups of documents."""
+    resolved = [(term.quantity, resolve(stored.record, term.at)) for term in read]
+    wanted = [(quantity, _by_any_protocol(dims)) for quantity, dims in resolved if dims is not None]
+    kept = tuple(entry for entry in stored.record.left_out if (entry.quantity, _by_any_protocol(entry.dims)) in wanted)
     return replace(stored, record=stored.record.model_copy(update={"left_out": kept}))
+
+
+def _by_any_protocol(dims: Mapping[str, Dim]) -> dict[str, Dim]:
+    return {name: value for name, value in dims.items() if name not in PROTOCOL_DIMS}
 
 
 def _without_maps(stored: StoredRecord) -> StoredRecord:

@@ -18,8 +18,8 @@ COLOURS: dict[Outcome, str] = {"holds": PALETTE[0], "fails": PALETTE[1], "equiva
 TICKS = (-100, -10, -3, -1, 0, 1, 3, 10, 100)
 CAPTION = (
     "One line a claim: the interval of its margin, in units of half its own width. An interval that does not reach 0 decides. "
-    "Intervals are at 95 %: over seeds, and over documents where those are known. They are wider where seeds are added. Those of "
-    "shares of seeds are exact."
+    "Intervals are at 95 %: over seeds, and over documents where those are known. They are wider where seeds are added. Those "
+    "of shares of seeds are exact."
 )
 
 

@@ -10,6 +10,8 @@ from leadline.experiments.records.sequential import SeedPlan
 
 # The name of the mean over all tokens, of which readings do not speak.
 TOKENS = "tokens"
+# The dimensions that tell protocols apart.
+PROTOCOL_DIMS = ("protocol", "last")
 
 
 def by_protocol(claim: Claim, choices: Sequence[Choice], plan: SeedPlan, *, exact: bool) -> dict[str, Outcome]:
@@ -35,6 +37,6 @@ def by_protocol(claim: Claim, choices: Sequence[Choice], plan: SeedPlan, *, exac
 def _with(term: Term, dims: Dims) -> Term:
     """A term whose perplexities are those of another protocol."""
     over = None if term.over is None else _with(term.over, dims)
-    kept = {name: value for name, value in term.at.items() if name not in ("protocol", "last")}
+    kept = {name: value for name, value in term.at.items() if name not in PROTOCOL_DIMS}
     at = kept | dims if term.quantity == "perplexity" else term.at
     return term.model_copy(update={"over": over, "at": at})

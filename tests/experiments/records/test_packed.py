@@ -6,6 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from leadline.experiments.config.claim import Term
 from leadline.experiments.publish.export import pack
 from leadline.experiments.records.left_out import left_out_of, values_without, without
 from leadline.experiments.records.measurement import measurements_of, reading
@@ -45,7 +46,7 @@ def test_it_keeps_what_claims_read_of_the_measurements_without_documents(tmp_pat
     whole = record(arm_hash="0123456789ab", measurements=tuple(measurements_of(point)), left_out=left_out)
     write_record(record_folder(tmp_path / "results", "sinks", "softmax", "0123456789ab", 0), whole, None, point)
     np.testing.assert_array_equal(values_without(whole, "loss"), [1.0, 0.0, 1.0, 2.0])
-    assert pack(tmp_path / "results", "sinks", tmp_path / "docs", (), {"loss"}) == []
+    assert pack(tmp_path / "results", "sinks", tmp_path / "docs", (), [Term(quantity="loss", arm="any")]) == []
     (packed,), _ = read_records(tmp_path / "docs")
     np.testing.assert_array_equal(values_without(packed.record, "loss"), [1.0, 0.0, 1.0, 2.0])
     np.testing.assert_array_equal(values_without(packed.record, "sink_rate"), [2.0])
