@@ -106,9 +106,8 @@ def _with_palette(png: bytes) -> bytes:
 def pack(results: Path, study: str, into: Path, quantities: Collection[str], read: Sequence[Term] = ()) -> list[str]:
     """Packs the records of a study, their curves and its description into `into/STUDY`, and says which records are left out.
 
-    Arrays are kept of some `quantities` only, and what was measured without groups of documents of the terms that claims `read`.
-    UserError if there is no record, or the folder is the one that is packed, or
-    cannot be written.
+    Arrays are kept of some `quantities` only, and of the terms that claims `read` what was measured without groups of text.
+    UserError if there is no record, or the folder is the one that is packed, or cannot be written.
     """
     if into.resolve() == results.resolve():
         raise UserError(f"{into}: records are packed into another folder than the one that they are in")

@@ -3,7 +3,7 @@
 import math
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -77,6 +77,30 @@ def load(checkpoint: Checkpoint, compute: str = "float32") -> PublishedModel:
         UserError: for an architecture, a setting or a tensor that leadline does not know, and for tensors that are missing or
             have another shape.
     """
+    planned = plan(checkpoint, compute)
+    checkpoint, shapes = planned.checkpoint, weights_by_name(planned.template)
+    leaves = {name: _constant(shapes[name], value) for name, value in planned.constants.items()}
+    for entry in planned.rows:
+        leaves |= _weights(checkpoint, entry, shapes, compute)
+    params = jax.tree.structure(planned.template).unflatten([leaves[name] for name in shapes])
+    kind = checkpoint.config["model_type"]
+    return PublishedModel(checkpoint.name, kind, planned.model, planned.context, planned.cfg, params, planned.rows)
+
+
+class Plan(NamedTuple):
+    """What is to be loaded."""
+
+    checkpoint: Checkpoint  # whose tensors give plain numbers
+    model: ModelConfig
+    context: int
+    cfg: DecoderConfig
+    template: Decoder  # the shapes of its weights
+    rows: tuple[Row, ...]  # the tensors, and the weights that each sets
+    constants: Mapping[str, float]  # weights that no tensor sets
+
+
+def plan(checkpoint: Checkpoint, compute: str = "float32") -> Plan:
+    """What `load` would load, before a tensor is read. UserError as there."""
     architecture, model, context = configured(checkpoint)
     checkpoint = dequantised(checkpoint)
     _check_sizes(checkpoint, model)
@@ -91,11 +115,7 @@ def load(checkpoint: Checkpoint, compute: str = "float32") -> PublishedModel:
         raise UserError(
             f"{checkpoint.name}: no tensor of architecture {checkpoint.config['model_type']} holds {', '.join(unset)}"
         )
-    leaves = {name: _constant(shapes[name], value) for name, value in constants.items()}
-    for entry in rows:
-        leaves |= _weights(checkpoint, entry, shapes, compute)
-    params = jax.tree.structure(template).unflatten([leaves[name] for name in shapes])
-    return PublishedModel(checkpoint.name, checkpoint.config["model_type"], model, context, cfg, params, rows)
+    return Plan(checkpoint, model, context, cfg, template, rows, constants)
 
 
 def configured(checkpoint: Checkpoint) -> tuple[Architecture, ModelConfig, int]:

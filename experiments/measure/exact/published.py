@@ -25,7 +25,7 @@ from leadline.experiments.measure.exact.job import Computed, Job, Tell
 from leadline.experiments.measure.kinds.perplexity import perplexity_at
 from leadline.experiments.measure.kinds.registry import FINALS, check_data
 from leadline.experiments.published.checkpoint import Checkpoint
-from leadline.experiments.published.load import PublishedModel, configured, load
+from leadline.experiments.published.load import PublishedModel, load, plan
 from leadline.experiments.published.open import open_checkpoint
 from leadline.experiments.published.tokenizer import published_text
 from leadline.experiments.records.measurement import Point, scalars
@@ -96,7 +96,7 @@ def jobs(exact: PublishedStudy) -> list[Job]:
         UserError: for a model or a corpus that cannot be read, or does not suffice for what is measured.
     """
     checkpoint = open_checkpoint(exact.model)
-    _, model, context = configured(checkpoint)
+    _, model, context, *_ = plan(checkpoint, exact.compute_dtype)
     tokenizer = published_text(checkpoint).tokenizer
     if tokenizer is None:
         raise UserError(f"{checkpoint.name}: its files hold no tokenizer, so that it reads no text; add tokenizer.json")
@@ -107,7 +107,7 @@ def jobs(exact: PublishedStudy) -> list[Job]:
     common = {
         "model": checkpoint.name,
         "weights": checkpoint.digest(),
-        "architecture": model.model_copy(update={"compute_dtype": exact.compute_dtype}),
+        "architecture": model,
         "data": source.data,
     }
     planned = []
