@@ -1,7 +1,8 @@
 """Predicates of claims that no relation between two terms says. Each takes the records of the arms that its claim selects."""
 
+import itertools
+import math
 from collections.abc import Mapping, Sequence
-from math import log
 from typing import Any
 
 import numpy as np
@@ -11,9 +12,10 @@ from leadline.experiments.records.measurement import value_of
 from leadline.experiments.records.record import Record
 from leadline.tokenization.byte import ByteTokenizer
 
-# A learning rate is too high where the mean loss is this many times that of the best one, or a seed diverges.
-UNSTABLE = 1.1
-Losses = Mapping[float, Mapping[int, float]]  # learning rate -> seed -> loss
+# A learning rate is tolerated where the loss is at most this much above that of the best rate [nats].
+TOLERANCE = 0.1
+# The settings of a model without any of what may make it tolerate more.
+PLAIN = {"gate": "none", "norm_placement": "pre", "qk_norm": False}
 
 
 def decoding_converges(records: Sequence[Record]) -> Evidence | None:
@@ -31,43 +33,58 @@ def decoding_converges(records: Sequence[Record]) -> Evidence | None:
     return Evidence(f"KL to the final distribution [nats], layer by layer: {text}", tuple(np.min(-np.diff(complete), axis=1)))
 
 
-def gate_is_stable(records: Sequence[Record]) -> Evidence | None:
-    """Margins: the loss without an output gate less that with one, at the first learning rate that is too high without it."""
-    return _stable(records, {"gate": "output", "norm_placement": "pre"})
+def gate_tolerates_more(records: Sequence[Record]) -> Evidence | None:
+    """Margins: ln of the rate that is tolerated with an output gate over that without."""
+    return _tolerating(records, {"gate": "output"})
 
 
-def sandwich_is_stable(records: Sequence[Record]) -> Evidence | None:
-    """Margins: the loss of pre-norm less that of a sandwich norm, at the first learning rate that is too high for it."""
-    return _stable(records, {"gate": "none", "norm_placement": "sandwich"})
+def sandwich_tolerates_more(records: Sequence[Record]) -> Evidence | None:
+    """Margins: ln of the rate that is tolerated with a sandwich norm over that with pre-norm."""
+    return _tolerating(records, {"norm_placement": "sandwich"})
 
 
-def _stable(records: Sequence[Record], settings: Mapping[str, str]) -> Evidence | None:
-    plain, other = _losses(records, {"gate": "none", "norm_placement": "pre"}), _losses(records, settings)
-    if not plain or not other:
+def qk_norm_tolerates_more(records: Sequence[Record]) -> Evidence | None:
+    """Margins: ln of the rate that is tolerated with normalised queries and keys over that without."""
+    return _tolerating(records, {"qk_norm": True})
+
+
+def _tolerating(records: Sequence[Record], change: Mapping[str, object]) -> Evidence | None:
+    plain, changed = _losses(records, PLAIN), _losses(records, {**PLAIN, **change})
+    seeds = sorted(plain.keys() & changed.keys())
+    if not seeds:
         return None
-    means = {rate: float(np.mean(list(losses.values()))) for rate, losses in sorted(plain.items())}
-    best = min(means, key=lambda rate: means[rate])
-    rate = next((rate for rate in means if rate > best and means[rate] > UNSTABLE * means[best]), None)
-    if rate is None:
-        highest = max(means)
-        text = f"plain model: loss {means[best]:.3f} at rate {best:g}, {means[highest]:.3f} at {highest:g}"
-        return Evidence(text, (), unmet="the plain model is stable at every learning rate")
-    seeds = sorted(plain[rate].keys() & other.get(rate, {}).keys())
-    margins = tuple(plain[rate][seed] - other[rate][seed] for seed in seeds)
-    if not margins:
-        return None
-    lower = means[rate] - float(np.mean(margins))
-    return Evidence(f"loss {means[rate]:.3f} without and {lower:.3f} with it, at rate {rate:g} (best {best:g})", margins)
+    rates = {seed: tolerated_rate(plain[seed]) for seed in seeds}
+    highest = max(rate for seed in seeds for rate in plain[seed])
+    if all(rate == highest for rate in rates.values()):
+        return Evidence("", (), unmet=f"the plain model is within {TOLERANCE} nats of its best up to a rate of {highest:g}")
+    others = {seed: tolerated_rate(changed[seed]) for seed in seeds}
+    means = [math.exp(np.mean([math.log(rate) for rate in side.values()])) for side in (rates, others)]
+    text = f"tolerated rate {means[0]:.3g} without and {means[1]:.3g} with it (geometric means)"
+    return Evidence(text, tuple(math.log(others[seed] / rates[seed]) for seed in seeds))
 
 
-def _losses(records: Sequence[Record], settings: Mapping[str, str]) -> Losses:
-    """The losses of the models with these settings; one that diverged has that of guessing evenly among the bytes."""
-    losses: dict[float, dict[int, float]] = {}
+def tolerated_rate(losses: Mapping[float, float]) -> float:
+    """The largest learning rate, from the best one on, at which the loss is within TOLERANCE of that of the best one.
+
+    Between two rates the loss is taken as linear in the logarithm of the rate; where it stays within, the highest rate.
+    """
+    best = min(losses, key=lambda rate: losses[rate])
+    bound, rates = losses[best] + TOLERANCE, sorted(rate for rate in losses if rate >= best)
+    for low, high in itertools.pairwise(rates):
+        if losses[high] > bound:
+            part = (bound - losses[low]) / (losses[high] - losses[low])
+            return low * (high / low) ** part
+    return rates[-1]
+
+
+def _losses(records: Sequence[Record], settings: Mapping[str, object]) -> dict[int, dict[float, float]]:
+    """Seed -> learning rate -> loss of the models with these settings; one that diverged guesses evenly among the bytes."""
+    losses: dict[int, dict[float, float]] = {}
     for record in records:
         model: Any = record.config["model"]
         train: Any = record.config["train"]
-        if model["gate"]["kind"] == settings["gate"] and model["norm_placement"] == settings["norm_placement"]:
+        if {**model, "gate": model["gate"]["kind"]}.items() >= settings.items():
             loss = value_of(record, "loss") if record.status == "finished" else None
-            by_seed = losses.setdefault(float(train["learning_rate"]), {})
-            by_seed[record.seed] = log(ByteTokenizer().vocabulary_size) if loss is None else loss
+            by_rate = losses.setdefault(record.seed, {})
+            by_rate[float(train["learning_rate"])] = math.log(ByteTokenizer().vocabulary_size) if loss is None else loss
     return losses

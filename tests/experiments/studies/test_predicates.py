@@ -1,10 +1,18 @@
 import math
+from typing import Any
 
 import pytest
 
 from leadline.experiments.records.decisions import decide
 from leadline.experiments.records.record import Record
-from leadline.experiments.studies.predicates import decoding_converges, gate_is_stable, sandwich_is_stable
+from leadline.experiments.records.verdict import Predicate
+from leadline.experiments.studies.predicates import (
+    decoding_converges,
+    gate_tolerates_more,
+    qk_norm_tolerates_more,
+    sandwich_tolerates_more,
+    tolerated_rate,
+)
 from tests.experiments.synthetic_records import measured, record
 
 
@@ -24,9 +32,12 @@ def test_decoding_converges_where_every_layer_comes_nearer() -> None:
     assert decoding_converges([]) is None
 
 
-def stability(gate: str, norm: str, losses: dict[float, tuple[float | None, ...]]) -> list[Record]:
+Losses = dict[float, tuple[float | None, ...]]
+
+
+def stability(losses: Losses, gate: str = "none", norm: str = "pre", *, qk_norm: bool = False) -> list[Record]:
     """A record a learning rate and seed; None is a seed that diverged."""
-    model = {"gate": {"kind": gate}, "norm_placement": norm}
+    model = {"gate": {"kind": gate}, "norm_placement": norm, "qk_norm": qk_norm}
     return [
         record("stability", gate, seed, *numbers, config={"model": model, "train": {"learning_rate": rate}}, status=status)
         for rate, by_seed in losses.items()
@@ -35,22 +46,34 @@ def stability(gate: str, norm: str, losses: dict[float, tuple[float | None, ...]
     ]
 
 
-PLAIN = stability("none", "pre", {0.01: (2.0, 2.0), 0.02: (2.1, 2.1), 0.04: (3.0, None), 0.08: (None, None)})
+# Halfway between ln 0.01 and ln 0.04 the loss is 0.1 nats above the best of 2.0.
+PLAIN: Losses = {0.0025: (2.3, 2.4), 0.01: (2.0, 2.0), 0.04: (2.2, 2.2), 0.16: (None, None)}
 
 
-def test_a_seed_that_diverged_guesses_evenly() -> None:
-    evidence = gate_is_stable([*PLAIN, *stability("output", "pre", {0.01: (1.9, 1.9), 0.04: (2.1, 2.2)})])
-    assert evidence is not None and "at rate 0.04 (best 0.01)" in evidence.measured
-    assert evidence.margins == pytest.approx((0.9, math.log(259) - 2.2))
+def test_the_tolerated_rate_lies_where_the_loss_crosses_its_bound() -> None:
+    assert tolerated_rate({0.0025: 2.3, 0.01: 2.0, 0.04: 2.2, 0.16: 2.05}) == pytest.approx(0.02)
+    assert tolerated_rate({0.01: 2.0, 0.04: 2.1}) == 0.04
 
 
-def test_a_worse_model_speaks_against_the_claim() -> None:
-    plain = stability("none", "pre", {0.01: (2.0, 2.0), 0.04: (3.0, 3.1)})
-    evidence = sandwich_is_stable([*plain, *stability("none", "sandwich", {0.04: (4.0, 4.2)})])
-    assert evidence is not None and decide(evidence).outcome == "fails"
+@pytest.mark.parametrize(
+    ("predicate", "change"),
+    [
+        (gate_tolerates_more, {"gate": "output"}),
+        (sandwich_tolerates_more, {"norm": "sandwich"}),
+        (qk_norm_tolerates_more, {"qk_norm": True}),
+    ],
+)
+def test_margins_are_logarithms_of_ratios_of_tolerated_rates(predicate: Predicate, change: dict[str, Any]) -> None:
+    plain, better = stability(PLAIN), {0.01: (2.0, 2.0), 0.04: (2.05, 2.05), 0.16: (2.25, 2.15)}
+    evidence = predicate([*plain, *stability(better, **change)])
+    assert evidence is not None and evidence.margins == pytest.approx((math.log(2 * 4**0.25), math.log(4)))
+    worse = predicate([*plain, *stability({0.01: (2.0, 1.9), 0.04: (None, None)}, **change)])
+    assert worse is not None and decide(worse).outcome == "fails"
+    assert predicate(plain) is None
+    assert predicate([]) is None
 
 
-def test_nothing_is_testable_where_the_plain_model_is_stable() -> None:
-    evidence = gate_is_stable([*PLAIN[:4], *stability("output", "pre", {0.02: (2.0, 2.0)})])
+def test_nothing_is_testable_where_the_plain_model_tolerates_every_rate() -> None:
+    plain = stability({0.01: (2.0, 2.0), 0.02: (2.05, 2.0)})
+    evidence = gate_tolerates_more([*plain, *stability(PLAIN, "output")])
     assert evidence is not None and decide(evidence)[:2] == ("not testable here", evidence.unmet)
-    assert gate_is_stable([]) is None
