@@ -55,6 +55,7 @@ class Decision(NamedTuple):
     # the thresholds of the claim between which it is undecided (leadline.experiments.records.thresholds)
     turns: tuple[float, float] | None = None
     documents: bool = False  # whether the interval is over documents, besides seeds
+    more_seeds: bool = False  # whether it is undecided and more seeds may decide it
 
 
 class Estimate(NamedTuple):
@@ -158,17 +159,20 @@ def decide(evidence: Evidence, delta: float | None = None, level: float = LEVEL)
         return Decision("equivalent", f"{reason}, within ±{delta:.4g}", interval, level, 0.0, within)
     if low == high:
         return Decision("undecided", "no difference in any seed", interval, level, 0.0, p)
-    return Decision("undecided", f"{reason}; {_would_decide(margins, mean, level)}", interval, level, 0.0, p)
-
-
-def _would_decide(margins: Values, mean: Estimate, level: float) -> str:
-    """What an undecided claim lacks: seeds, or documents where those alone leave it undecided."""
-    known = np.ndim(margins) == 2 and np.shape(margins)[1] > 1
-    documents = mean._replace(variances=mean.variances[-1:], freedoms=mean.freedoms[-1:])
-    if known and documents.half(level / 2) >= abs(mean.mean):
-        return "no number of seeds would decide on these documents"
+    of_documents = _over_documents(margins, mean, level)
+    if of_documents[0] < 0 < of_documents[1]:
+        return Decision("undecided", f"{reason}; no number of seeds would decide on these documents", interval, level, 0.0, p)
     seeds = seeds_to_decide(margins, level)
-    return f"{f'about {seeds}' if seeds else f'more than {MOST_SEEDS}'} seeds would decide at this mean and spread"
+    more = f"about {seeds} seeds" if seeds else f"more than {MOST_SEEDS} seeds"
+    why = f"{reason}; {more} would decide at this mean and spread"
+    return Decision("undecided", why, interval, level, 0.0, p, more_seeds=True)
+
+
+def _over_documents(values: Values, mean: Estimate, level: float) -> tuple[float, float]:
+    """The interval that is left with any number of seeds; a point where documents are not known."""
+    if np.ndim(values) < 2 or np.shape(values)[1] < 2:
+        return mean.mean, mean.mean
+    return mean._replace(variances=mean.variances[-1:], freedoms=mean.freedoms[-1:]).interval(level)
 
 
 def decide_within(values: Values, bounds: tuple[float, float], level: float = LEVEL, *, exact: bool = False) -> Decision:
@@ -187,7 +191,9 @@ def decide_within(values: Values, bounds: tuple[float, float], level: float = LE
     outcome = "holds" if low <= lower and upper <= high else "fails" if upper < low or lower > high else "undecided"
     p = {"holds": inside, "fails": outside, "undecided": min(inside, outside)}[outcome]
     reason = f"mean {mean.mean:.4g}, {interval_text(interval, level)}; bounds {low:.4g} to {high:.4g}"
-    return Decision(outcome, reason, interval, level, None, _doubled(p))
+    left, right = _over_documents(values, mean, level)
+    more_seeds = outcome == "undecided" and not any(left < bound < right for bound in bounds)
+    return Decision(outcome, reason, interval, level, None, _doubled(p), more_seeds=more_seeds)
 
 
 def decide_share(margins: Values, share: float, level: float = LEVEL) -> Decision:
@@ -200,7 +206,7 @@ def decide_share(margins: Values, share: float, level: float = LEVEL) -> Decisio
     outcome = "holds" if low > share else "fails" if high < share else "undecided"
     tails = [stats.binomtest(count, n, share, alternative=side).pvalue for side in ("greater", "less")]
     reason = f"{count} of {n} seeds, {interval_text(interval, level)} of the share, compared with {share:g}"
-    return Decision(outcome, reason, interval, level, share, _doubled(float(min(tails))))
+    return Decision(outcome, reason, interval, level, share, _doubled(float(min(tails))), more_seeds=outcome == "undecided")
 
 
 def _doubled(p: float) -> float:

@@ -56,6 +56,7 @@ class Verdict:
     q: float | None = None  # p after Benjamini and Hochberg, over all verdicts that were made together
     threshold: tuple[float, ...] = ()  # that the statement names
     turns: tuple[float, float] | None = None  # the thresholds between which it would be undecided
+    more_seeds: bool = False  # whether it is undecided and more seeds may decide it
     protocols: Mapping[str, Outcome] = field(default_factory=dict)  # of perplexity, and the outcome by each
 
     @property
@@ -111,6 +112,7 @@ def judge(claim: Claim, study: Study, arms: Sequence[RecordedArm]) -> Verdict:
         p=decision.p,
         threshold=threshold(claim),
         turns=decision.turns,
+        more_seeds=decision.more_seeds,
         protocols=by_protocol(claim, choices, plan, exact=exact) if decision.turns is not None else {},
         scale=scale(records),
         arms=tuple(sorted({record.arm for arm in compared for record in arm.members})),

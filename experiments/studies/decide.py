@@ -7,7 +7,7 @@ from datetime import timedelta
 from leadline.experiments.config.study import Arm, Study
 from leadline.experiments.records.record import Record
 from leadline.experiments.records.sequential import SeedPlan
-from leadline.experiments.records.verdict import Verdict, verdicts
+from leadline.experiments.records.verdict import verdicts
 
 MOST_SEEDS = 30  # where neither the study nor the command says so
 
@@ -37,7 +37,7 @@ def looks(
     plan = SeedPlan(len(study.seeds), study.most_seeds)
     for number in plan.looks()[1:]:
         records = recorded()
-        undecided = [verdict for verdict in verdicts({study.study: study}, records) if more_seeds_help(verdict)]
+        undecided = [verdict for verdict in verdicts({study.study: study}, records) if verdict.more_seeds]
         if not undecided:
             return
         chosen = _with_starts(arms, {name for verdict in undecided for name in verdict.arms})
@@ -45,11 +45,6 @@ def looks(
         claims = ", ".join(verdict.id for verdict in undecided)
         tell(f"{study.study}: undecided: {claims}; {_cost(chosen, seeds, records)}")
         yield chosen, seeds
-
-
-def more_seeds_help(verdict: Verdict) -> bool:
-    """Whether a claim is undecided because its interval is wide, and not because no seed shows a difference."""
-    return verdict.outcome == "undecided" and verdict.interval is not None and verdict.interval[0] < verdict.interval[1]
 
 
 def _with_starts(arms: Sequence[Arm], names: set[str]) -> list[Arm]:
