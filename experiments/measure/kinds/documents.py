@@ -20,14 +20,14 @@ from leadline.model.positions.tables import PositionTables
 def documents(models: Models) -> list[Point]:
     """Loss and layer statistics of windows of the training length, sinks of windows of measure.sink.length; without each group.
 
-    A group of a window is that of its first target. One program for each length serves all models.
+    The group of a window is that of its first target. One program for each length serves all models.
     """
     arm = models.arms[0]
     sink, text = arm.measure.sink, models.source.text
     windows = {length: text.held_out(length, arm.measure.windows) for length in (arm.data.length, sink.length)}
     layers = _without(models, "documents", windows[arm.data.length], layer_statistics)
     sinks = _without(models, "sinks of documents", windows[sink.length], lambda trace: sink_statistics(trace, sink))
-    return [point | more for point, more in zip(layers, sinks, strict=True)]
+    return [{**of_sinks, **of_layers} for of_sinks, of_layers in zip(sinks, layers, strict=True)]
 
 
 def _without(models: Models, name: str, text: HeldOut, of_layer: Callable[[LayerTrace], Statistics]) -> list[Point]:

@@ -20,22 +20,26 @@ from leadline.experiments.config.measure import (
 )
 from leadline.experiments.config.to_tables import tables
 from leadline.experiments.data.source import source_of_corpus
+from leadline.experiments.data.text.held_out import GROUPS, HeldOut
 from leadline.experiments.measure.evaluate import Models
 from leadline.experiments.measure.exact.texts import costs, texts_of
 from leadline.experiments.measure.kinds.context import context
+from leadline.experiments.measure.kinds.documents import documents
 from leadline.experiments.measure.kinds.inputs import input_rows, inputs
 from leadline.experiments.measure.kinds.interventions import interventions
 from leadline.experiments.measure.kinds.languages import languages
 from leadline.experiments.measure.kinds.perplexity import perplexity, perplexity_at
 from leadline.experiments.measure.kinds.prompts import answer_hits, prompts_of
-from leadline.experiments.measure.kinds.registry import check_data
+from leadline.experiments.measure.kinds.registry import check_data, final_points
 from leadline.experiments.measure.kinds.vocabulary import vocabulary
 from leadline.experiments.measure.perplexity import position_edges
 from leadline.experiments.measure.trained import attention_maps, loss_changes, mean_of_losses
+from leadline.experiments.records.left_out import without
 from leadline.experiments.records.measurement import reading
 from leadline.experiments.runtime.errors import UserError
 from leadline.model.decoder import apply_decoder
 from leadline.model.mesh import make_mesh
+from tests.experiments.data.corpora import write_corpus
 from tests.experiments.measure.kinds.toys import LENGTH, MEASURES, NOPE, ROPE, arm, models_of, source_of
 
 pytestmark = pytest.mark.usefixtures("in_use", "mesh")
@@ -175,6 +179,26 @@ def test_languages_are_those_of_the_tokenizer(rope: Models) -> None:
         assert point[reading("effective_context", language=language)] == pytest.approx(
             LENGTH * by_language["eng"].tokens / text.tokens
         )
+
+
+@pytest.mark.parametrize("group", [0, GROUPS - 1])
+def test_the_last_point_is_measured_without_each_group_of_documents(tmp_path: Path, group: int) -> None:
+    source = source_of("text", write_corpus(tmp_path / "many", documents=80))
+    of_many = MEASURES["text"].model_copy(update={"windows": 500})
+    models = models_of([arm("rope", "text", measure=of_many)], source, (1,))
+    (point,) = documents(models)
+    (whole,) = final_points(models_of([arm("rope", "text", measure=MEASURES["text"])], source, (1,)))
+    assert not any("without" in dict(key.dims) for key in whole)  # twelve windows are of too few documents
+    kept = {length: _without(source.text.held_out(length, 500), group) for length in (LENGTH, of_many.sink.length)}
+    (losses,) = models.window_losses("kept", kept[LENGTH])
+    assert point[without(reading("loss"))][group] == pytest.approx(losses.mean(), rel=1e-5)
+    first = attention_of(models, kept[of_many.sink.length][:, :-1])[..., 0].mean(axis=-1)
+    np.testing.assert_allclose(point[without(reading("first_token_mass"))][group], first.mean(axis=0), rtol=1e-4)
+
+
+def _without(text: HeldOut, group: int) -> np.ndarray:
+    assert text.enough_documents
+    return text.windows[text.groups[:, 0] != group]
 
 
 def test_a_length_and_an_extension_by_themselves_are_as_with_all_others(rope: Models) -> None:
