@@ -79,6 +79,8 @@ class Estimate(NamedTuple):
         distance = self.mean - bound
         if not any(self.variances):
             return float(distance <= 0)
+        if len(self.variances) == 1:
+            return float(stats.t.sf(distance / math.sqrt(self.variances[0]), self.freedoms[0]))
         if distance < 0:
             return 1.0 - self._replace(mean=2 * bound - self.mean).above(bound)
         if self.half(SMALLEST) < distance:
