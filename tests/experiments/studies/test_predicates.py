@@ -1,4 +1,5 @@
 import math
+from collections.abc import Mapping
 from typing import Any
 
 import pytest
@@ -32,7 +33,7 @@ def test_decoding_converges_where_every_layer_comes_nearer() -> None:
     assert decoding_converges([]) is None
 
 
-Losses = dict[float, tuple[float | None, ...]]
+Losses = Mapping[float, tuple[float | None, ...]]
 
 
 def stability(losses: Losses, gate: str = "none", norm: str = "pre", *, qk_norm: bool = False) -> list[Record]:
