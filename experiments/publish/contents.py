@@ -1,6 +1,6 @@
 """What the records and studies of a results folder say, before it is written: tables, figures, verdicts, references."""
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -16,6 +16,7 @@ from leadline.experiments.publish.ledger import (
     totals_table,
     verdicts_table,
 )
+from leadline.experiments.publish.multiverse import MULTIVERSE, multiverse
 from leadline.experiments.publish.shown import file_name
 from leadline.experiments.publish.style import Drawing
 from leadline.experiments.publish.table import Table, comma_separated, latex, markdown
@@ -68,7 +69,7 @@ class Compiled:
     # tables of all claims: counts by study, statements with sources, statements with verdicts, counts, and where there are any,
     # statements with a column a scale and statements with a column a protocol; empty without claims
     ledger: tuple[Table, ...]
-    forest: Drawing | None  # of all claims; None where it is not drawn, or seeds decide no claim
+    pictures: tuple[Drawing, ...]  # of all claims: their intervals, and their outcomes by protocol, as far as there are any
     records: tuple[Record, ...]  # that all of it is made from
     notes: tuple[str, ...]  # what was left out, and why
     references: str  # BibTeX of every source that is cited
@@ -80,7 +81,7 @@ class Compiled:
     @property
     def drawings(self) -> tuple[Drawing, ...]:
         of_sections = (drawing for section in self.sections for drawing in section.drawings)
-        return (*of_sections, *([] if self.forest is None else [self.forest]))
+        return (*of_sections, *self.pictures)
 
 
 def compiled(
@@ -113,11 +114,17 @@ def compiled(
         tuple(_section(study, stored, judged, drawn) for study in studies.values()),
         tuple(judged),
         _ledger(judged) if judged else (),
-        forest(judged) if drawn is None or FOREST in drawn else None,
+        tuple(_pictures(judged, drawn)),
         tuple(records),
         (*left_out, *others, *notes),
         bibtex(sources(studies.values(), records)),
     )
+
+
+def _pictures(judged: Sequence[Verdict], drawn: Collection[str] | None) -> Iterator[Drawing]:
+    for name, draw in ((FOREST, forest), (MULTIVERSE, multiverse)):
+        if (drawn is None or name in drawn) and (drawing := draw(judged)) is not None:
+            yield drawing
 
 
 def _ledger(judged: Sequence[Verdict]) -> tuple[Table, ...]:

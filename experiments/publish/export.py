@@ -16,6 +16,7 @@ from leadline.experiments.publish.contents import FIGURES, TABLES, compiled
 from leadline.experiments.publish.figures import arrays_read
 from leadline.experiments.publish.findings_page import findings_page
 from leadline.experiments.publish.forest import FOREST
+from leadline.experiments.publish.multiverse import MULTIVERSE
 from leadline.experiments.publish.report import write_contents
 from leadline.experiments.publish.shown import file_name
 from leadline.experiments.publish.table import markdown
@@ -70,7 +71,7 @@ def export(results: Path, into: Path, text: Path, page: Path | None = None) -> E
         packed = pack(results, name, into, arrays_read(study), read)
         notes += [note for note in packed if note not in notes]
     shown = {file_name(study, answer.name) for study in read_studies(into).values() if (answer := _answer(study)) is not None}
-    contents = compiled(into, drawn=shown | {FOREST} | set(re.findall(rf"{FIGURES}/([\w.=+-]+)\.png", _read(text))))
+    contents = compiled(into, drawn=shown | {FOREST, MULTIVERSE} | set(re.findall(rf"{FIGURES}/([\w.=+-]+)\.png", _read(text))))
     try:
         for path in (*into.glob(f"{TABLES}/*"), *into.glob(f"{FIGURES}/*")):
             path.unlink()

@@ -25,8 +25,7 @@ def findings_page(contents: Compiled, shown: Collection[str], results: str) -> s
         results: the folder of the published tables and figures, relative to the page.
     """
     tables = "".join(f"\n{markdown(table)}" for table in contents.ledger if table.name in ("ledger", "scales", "protocols"))
-    if contents.forest is not None:
-        tables += f"\n{_picture(contents.forest, results)}\n"
+    tables += "".join(f"\n{_picture(drawing, results)}\n" for drawing in contents.pictures)
     links = f"[All verdicts]({results}/{TABLES}/claims.md) with sources, intervals and scales.\n"
     return "\n".join([INTRODUCTION + tables, links, *(_section(section, shown, results) for section in contents.sections)])
 

@@ -80,18 +80,18 @@ def protocols_table(judged: Sequence[Verdict]) -> Table:
     """The outcome of every claim on perplexity by each protocol; those that turn stand first."""
     compared = [verdict for row in statements(judged) for verdict in row if verdict.protocols]
     ordered = sorted(compared, key=lambda verdict: len(set(verdict.protocols.values())) == 1)
-    # The last positions are of as many tokens as a study says.
-    columns = list(dict.fromkeys(_protocol(name) for verdict in ordered for name in verdict.protocols))
+    columns = list(dict.fromkeys(protocol_heading(name) for verdict in ordered for name in verdict.protocols))
     rows = []
     for verdict in ordered:
-        outcomes = {_protocol(name): outcome for name, outcome in verdict.protocols.items()}
+        outcomes = {protocol_heading(name): outcome for name, outcome in verdict.protocols.items()}
         rows.append((verdict.statement, *(outcomes.get(column, MISSING) for column in columns)))
     turned = sum(len(set(verdict.protocols.values())) > 1 for verdict in ordered)
     note = f"{len(ordered) - turned} of {len(ordered)} claims have one outcome by all protocols"
     return Table("Claims on perplexity by protocol", "protocols", ("claim", *columns), tuple(rows), (note,))
 
 
-def _protocol(name: str) -> str:
+def protocol_heading(name: str) -> str:
+    """What tables and figures call a protocol; the last positions are of as many tokens as a study says."""
     return "last positions" if name.startswith("last") else name
 
 

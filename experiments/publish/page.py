@@ -86,7 +86,7 @@ def page_text(contents: Compiled, results: Path, *, inline: bool = False) -> str
         **_claims(rows),
         basis=basis,
         strength=strength,
-        forest=contents.forest,
+        pictures=contents.pictures,
         outcomes=[(name, MARKS.get(name, "none")) for name in OUTCOMES],
         marks={name: MARKS.get(name, "none") for name in OUTCOMES},
         rule=RULE,
