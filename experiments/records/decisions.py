@@ -59,14 +59,14 @@ class Decision(NamedTuple):
 
 
 class Estimate(NamedTuple):
-    """A mean with what makes it vary: seeds, and documents where they are known."""
+    """A mean over seeds, and its variance from each source: seeds, and documents if they are known."""
 
     mean: float
     variances: tuple[float, ...]  # of the mean, by each source
     freedoms: tuple[int, ...]  # degrees of freedom of each
 
     def half(self, tail: float) -> float:
-        """How far above the mean the error exceeds it with this probability."""
+        """The distance from the mean that its error exceeds, on one side, with the probability `tail`."""
         error = math.sqrt(sum(self.variances))
         return float(np.dot(stats.t.isf(tail, self.freedoms), self.variances)) / error if error else 0.0
 
@@ -93,6 +93,11 @@ class Estimate(NamedTuple):
         return self._replace(mean=-self.mean).above(-bound)
 
 
+def group_count(values: Values) -> int:
+    """The number of groups of documents that the values are known without."""
+    return np.shape(values)[1] - 1 if np.ndim(values) == 2 else 0
+
+
 def whole(values: Values) -> Float[np.ndarray, " n"]:
     """The values on all documents, one a seed."""
     return np.asarray(values, np.float64).reshape(len(values), -1)[:, 0]
@@ -110,8 +115,7 @@ def covariances(*columns: Values) -> tuple[Float[np.ndarray, "k k"], Float[np.nd
 
 def estimate(values: Values) -> Estimate:
     """The mean of values, one a seed or a row a seed: at least two of them, or one row with groups of documents."""
-    groups = np.shape(values)[1] - 1 if np.ndim(values) == 2 else 0
-    sources = zip(covariances(values), (len(values), groups), strict=True)
+    sources = zip(covariances(values), (len(values), group_count(values)), strict=True)
     variances, freedoms = zip(*((float(part[0, 0]), many - 1) for part, many in sources if many > 1), strict=True)
     return Estimate(float(np.mean(whole(values))), variances, freedoms)
 
@@ -171,8 +175,8 @@ def decide(evidence: Evidence, delta: float | None = None, level: float = LEVEL)
 
 
 def _over_documents(values: Values, mean: Estimate, level: float) -> tuple[float, float]:
-    """The interval that is left with any number of seeds; a point where documents are not known."""
-    if np.ndim(values) < 2 or np.shape(values)[1] < 2:
+    """The interval over documents alone, which no number of seeds makes narrower; a point if documents are not known."""
+    if not group_count(values):
         return mean.mean, mean.mean
     return mean._replace(variances=mean.variances[-1:], freedoms=mean.freedoms[-1:]).interval(level)
 

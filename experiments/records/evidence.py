@@ -17,6 +17,7 @@ from leadline.experiments.records.decisions import (
     decide,
     decide_share,
     decide_within,
+    group_count,
     whole,
 )
 from leadline.experiments.records.left_out import values_without
@@ -45,7 +46,7 @@ def related(claim: Claim, choices: Sequence[Choice], plan: SeedPlan, *, exact: b
         seeds = sorted(set.intersection(*(set(column) for column in columns)))
         if seeds:
             comparisons.append(Comparison(choice, tuple(_rows([column[seed] for seed in seeds]) for column in columns)))
-    exact = exact and not any(column.shape[1] > 1 for comparison in comparisons for column in comparison.values)
+    exact = exact and not any(group_count(column) for comparison in comparisons for column in comparison.values)
     if not comparisons:
         lacking = [term for term in claim.compared() if not any(term_values(term, choice) for choice in choices)]
         return "", 0, Decision("not measured", stated(lacking[0], ()) if lacking else "no seed has both sides")
@@ -129,7 +130,7 @@ def _decided(claim: Claim, values: Sequence[Values], plan: SeedPlan, *, exact: b
     decision = _compared(claim, values, plan.level(len(values[0])), exact=exact)
     if not exact and decision.interval is None:  # a single seed, or a value that is not finite
         return decision
-    documents = claim.share is None and any(np.ndim(column) == 2 and np.shape(column)[1] > 1 for column in values)
+    documents = claim.share is None and any(map(group_count, values))
     return decision._replace(turns=turning(claim, values, decision.interval, decision.level), documents=documents)
 
 

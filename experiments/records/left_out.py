@@ -1,4 +1,4 @@
-"""What is measured again without each group of held-out documents: text is a random effect, as seeds are.
+"""Measurements without each group of held-out documents: text is a random effect, as seeds are.
 
 A group is a sixteenth of the held-out documents (leadline.experiments.data.text.held_out), the same for all arms, seeds and
 lengths. From what a margin is without each of them follows the standard error that documents have in it (the jackknife of
@@ -37,14 +37,14 @@ class LeftOut:
 
 
 class Resampled(Measured, Protocol):
-    """What was measured without groups of documents too: a record."""
+    """A record, with its measurements without each group of documents."""
 
     @property
     def left_out(self) -> tuple[LeftOut, ...]: ...
 
 
 def with_left_out(key: Reading, values: Float[np.ndarray, "G_and_1 *axes"], *, enough: bool) -> Point:
-    """What was measured, and, if there are enough documents, the same without each group of them.
+    """A measurement, and, if there are enough documents, the same measurement without each group of them.
 
     Args:
         key: of the reading.
@@ -55,7 +55,7 @@ def with_left_out(key: Reading, values: Float[np.ndarray, "G_and_1 *axes"], *, e
 
 
 def without(key: Reading) -> Reading:
-    """The reading of the same without each group of documents, whose arrays have the groups as their first axis."""
+    """The key of a measurement without each group of documents. Its array has the groups as first axis."""
     return key.at(**{WITHOUT: "documents"})
 
 

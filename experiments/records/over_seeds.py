@@ -201,7 +201,7 @@ def parameters(records: Iterable[Record]) -> str:
 
 
 def measures_text(record: Record) -> bool:
-    """Whether a model of text was measured, which is then measured on text that is a draw of many."""
+    """Whether the record is of a model of text. Its held-out text is a random draw."""
     data = record.config.get("data")
     return bool(published_model(record)) or (isinstance(data, dict) and data.get("kind") in LANGUAGE)
 

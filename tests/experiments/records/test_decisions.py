@@ -16,6 +16,7 @@ from leadline.experiments.records.decisions import (
     decide,
     decide_share,
     decide_within,
+    estimate,
     mean_interval,
     seeds_to_decide,
 )
@@ -144,18 +145,20 @@ class TestDocuments:
 
     DOCUMENTS = 54
 
-    def rows(self, seeds: int, trials: int, spread: float = 1.0) -> np.ndarray:
-        """Margins [trials, seeds, 1 + G] of windows of documents, whose true mean is 0."""
+    def margins(self, seeds: int, trials: int, spread: float = 1.0) -> tuple[np.ndarray, np.ndarray]:
+        """Margins [trials, seeds, windows] whose true mean is 0, and the document of each window."""
         rng = np.random.default_rng(seeds)
         windows = rng.integers(0, self.DOCUMENTS, 256)
+        of_seeds, noise = rng.normal(size=(trials, seeds, 1)), rng.normal(size=(trials, seeds, 256))
+        of_documents = spread * rng.normal(size=(trials, 1, self.DOCUMENTS))
+        return of_seeds + of_documents[..., windows] + noise, windows
+
+    def rows(self, seeds: int, trials: int, spread: float = 1.0) -> np.ndarray:
+        """The mean margins [trials, seeds, 1 + G], on all documents and without each group."""
+        margins, windows = self.margins(seeds, trials, spread)
         sizes = np.bincount(windows, minlength=self.DOCUMENTS)
         groups = Documents(np.zeros(0, np.uint8), np.zeros(self.DOCUMENTS, int), sizes, np.zeros(self.DOCUMENTS, bool)).groups()
-        rows = []
-        for _ in range(trials):
-            of_seeds, of_documents = rng.normal(size=(seeds, 1)), spread * rng.normal(size=self.DOCUMENTS)
-            noise = rng.normal(size=(seeds, 256))
-            rows.append([means_without(losses, groups[windows]) for losses in of_seeds + of_documents[windows] + noise])
-        return np.array(rows)
+        return np.moveaxis(means_without(np.moveaxis(margins, 2, 0), groups[windows]), 0, 2)
 
     @pytest.mark.parametrize(("seeds", "spread"), [(2, 1.0), (5, 0.3), (5, 5.0), (10, 1.0)])
     def test_a_margin_of_zero_is_decided_in_at_most_one_of_twenty_cases(self, seeds: int, spread: float) -> None:
@@ -164,6 +167,27 @@ class TestDocuments:
 
     def test_seeds_alone_would_decide_more_often(self) -> None:
         assert _false(lambda draw: decide(Evidence("", draw[:, :1])).outcome, self.rows(5, 300, 5.0)) > 0.1
+
+    @pytest.mark.parametrize("spread", [0.3, 1.0, 5.0])
+    def test_a_bootstrap_over_seeds_and_documents_would_decide_more_often(self, spread: float) -> None:
+        margins, windows = self.margins(5, 1000, spread)
+        sums = np.stack([margins[..., windows == number].sum(axis=-1) for number in range(self.DOCUMENTS)], axis=-1)
+        rng, draws = np.random.default_rng(0), 400
+        seeds = rng.multinomial(5, np.full(5, 1 / 5), draws)
+        documents = rng.multinomial(self.DOCUMENTS, np.full(self.DOCUMENTS, 1 / self.DOCUMENTS), draws)
+        counts = 5 * documents @ np.bincount(windows, minlength=self.DOCUMENTS)
+        means = np.einsum("bs,tsd,bd->tb", seeds, sums, documents) / counts
+        low, high = np.quantile(means, [LEVEL / 2, 1 - LEVEL / 2], axis=1)
+        assert 0.06 < np.mean((low > 0) | (high < 0)) < 0.2
+
+    def test_welchs_degrees_of_freedom_would_decide_more_often_with_two_seeds(self) -> None:
+        decided = 0
+        for draw in self.rows(2, 1000):
+            mean = estimate(draw)
+            total, squares = sum(mean.variances), np.square(mean.variances)
+            half = stats.t.isf(LEVEL / 2, total**2 / np.sum(squares / mean.freedoms)) * math.sqrt(total)
+            decided += abs(mean.mean) > half
+        assert 0.08 < decided / 1000 < 0.16
 
     def test_where_documents_leave_it_open_no_seed_is_asked_for(self) -> None:
         rng = np.random.default_rng(0)
