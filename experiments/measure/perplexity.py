@@ -68,9 +68,8 @@ def means_without(values: Float[np.ndarray, "n *rest"], groups: Int[np.ndarray, 
     """The mean of all values, then the mean without each of the GROUPS groups, float64; NaN where nothing is left."""
     sums = np.zeros((GROUPS, *values.shape[1:]))
     np.add.at(sums, groups, values)
-    left = len(values) - np.bincount(groups, minlength=GROUPS)
-    weights = np.divide(1.0, left, out=np.full(GROUPS, np.nan), where=left > 0).reshape(-1, *[1] * (values.ndim - 1))
-    return np.concatenate([values.mean(axis=0, dtype=np.float64)[None], (sums.sum(axis=0) - sums) * weights])
+    left = len(values) - np.bincount(groups, minlength=GROUPS).reshape(-1, *[1] * (values.ndim - 1))
+    return np.concatenate([values.mean(axis=0, dtype=np.float64)[None], bin_means(sums.sum(axis=0) - sums, left)])
 
 
 def evaluated(text: HeldOut, **dims: Dim) -> Point:
@@ -111,9 +110,11 @@ def mean_by_place(
     return bin_means(sums, counts)
 
 
-def bin_means(sums: Shaped[np.ndarray, "bins"], counts: Shaped[np.ndarray, "bins"]) -> Float[np.ndarray, "bins"]:
+def bin_means(
+    sums: Shaped[np.ndarray, "bins *rest"], counts: Shaped[np.ndarray, "bins *#rest"]
+) -> Float[np.ndarray, "bins *rest"]:
     """Sums over counts, such as of hits over answers; NaN where there is nothing to count."""
-    return np.divide(sums, counts, out=np.full(len(counts), np.nan), where=counts > 0)
+    return np.divide(sums, counts, out=np.full(sums.shape, np.nan), where=counts > 0)
 
 
 def mean_of_stream(edges: Int[np.ndarray, " E"], means: Float[np.ndarray, " E-1"]) -> float:

@@ -129,7 +129,7 @@ def pack(results: Path, study: str, into: Path, quantities: Collection[str], rea
 
 
 def _with_left_out_of(stored: StoredRecord, read: Sequence[Term]) -> StoredRecord:
-    """The record with these terms only, by every protocol, of what was measured without groups of documents."""
+    """The record whose measurements without groups of documents are those of these terms, by every protocol."""
     resolved = [(term.quantity, resolve(stored.record, term.at)) for term in read]
     wanted = [(quantity, _by_any_protocol(dims)) for quantity, dims in resolved if dims is not None]
     kept = tuple(entry for entry in stored.record.left_out if (entry.quantity, _by_any_protocol(entry.dims)) in wanted)

@@ -91,7 +91,7 @@ def protocols_table(judged: Sequence[Verdict]) -> Table:
 
 
 def protocol_heading(name: str) -> str:
-    """What tables and figures call a protocol; the last positions are of as many tokens as a study says."""
+    """The name of a protocol in tables and figures. "last 64" and "last 128" are one protocol, "last positions"."""
     return "last positions" if name.startswith("last") else name
 
 

@@ -123,7 +123,11 @@ def _quantity(name: str, unit: str) -> Quantity:
 
 
 def _numbers(records: Iterable[Record], wanted: Sequence[str]) -> tuple[tuple[str, str], ...]:
-    """What was measured of the whole model; where nothing was, the first numbers at their dimensions, of layers if all are."""
+    """The names and means of the numbers that a part of the page shows.
+
+    These are the numbers of the whole model, which have no dimensions. If there are none, they are the first few numbers with
+    dimensions, and numbers of single layers only if there are no others.
+    """
     values: dict[tuple[str, str], list[float]] = {}
     texts: dict[tuple[str, str], Quantity] = {}
     across: list[tuple[str, str]] = []  # that are of no one layer

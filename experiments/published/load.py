@@ -77,20 +77,19 @@ def load(checkpoint: Checkpoint, compute: str = "float32") -> PublishedModel:
         UserError: for an architecture, a setting or a tensor that leadline does not know, and for tensors that are missing or
             have another shape.
     """
-    planned = plan(checkpoint, compute)
-    checkpoint, shapes = planned.checkpoint, weights_by_name(planned.template)
-    leaves = {name: _constant(shapes[name], value) for name, value in planned.constants.items()}
-    for entry in planned.rows:
+    checkpoint, model, context, cfg, template, rows, constants = plan(checkpoint, compute)
+    shapes = weights_by_name(template)
+    leaves = {name: _constant(shapes[name], value) for name, value in constants.items()}
+    for entry in rows:
         leaves |= _weights(checkpoint, entry, shapes, compute)
-    params = jax.tree.structure(planned.template).unflatten([leaves[name] for name in shapes])
-    kind = checkpoint.config["model_type"]
-    return PublishedModel(checkpoint.name, kind, planned.model, planned.context, planned.cfg, params, planned.rows)
+    params = jax.tree.structure(template).unflatten([leaves[name] for name in shapes])
+    return PublishedModel(checkpoint.name, checkpoint.config["model_type"], model, context, cfg, params, rows)
 
 
 class Plan(NamedTuple):
-    """What is to be loaded."""
+    """A checkpoint with its configuration and the weights that each of its tensors sets."""
 
-    checkpoint: Checkpoint  # whose tensors give plain numbers
+    checkpoint: Checkpoint  # packed tensors (MXFP4) are unpacked when they are read
     model: ModelConfig
     context: int
     cfg: DecoderConfig
@@ -100,7 +99,10 @@ class Plan(NamedTuple):
 
 
 def plan(checkpoint: Checkpoint, compute: str = "float32") -> Plan:
-    """What `load` would load, before a tensor is read. UserError as there."""
+    """Checks the configuration of a checkpoint and the names, shapes and types of its tensors, and puts no weight on a device.
+
+    UserError as `load` has it.
+    """
     architecture, model, context = configured(checkpoint)
     checkpoint = dequantised(checkpoint)
     _check_sizes(checkpoint, model)
@@ -214,7 +216,7 @@ def checked_rows(
 
 
 def _misfits(name: str, entry: Entry | None, shape: tuple[int, ...]) -> Iterator[str]:
-    """What is wrong with a tensor that must have this shape."""
+    """The reasons why a tensor does not fit the shape that it must have."""
     if entry is None:
         yield f"lacks {name}"
         return

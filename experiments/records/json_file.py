@@ -13,7 +13,7 @@ from pydantic import ValidationError
 
 # The key of the SHA-256 of all other keys of a sealed object.
 SUM = "sum"
-# Significant digits of what is rounded, about the precision of float32.
+# Significant digits of numbers that a record has many of, about the precision of float32.
 DIGITS = 7
 
 
@@ -38,7 +38,7 @@ def strict_json(value: object) -> object:
 
 
 def rounded(value: float) -> float | None:
-    """A number with as many digits as are kept of values that come in great numbers; None where it is not finite."""
+    """The number with DIGITS significant digits; None if it is not finite."""
     return float(f"{value:.{DIGITS}g}") if math.isfinite(value) else None
 
 

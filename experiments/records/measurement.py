@@ -10,7 +10,7 @@ from leadline.experiments.config.report import TrainingLength
 from leadline.experiments.records.quantities import QUANTITIES, Quantity
 
 Dim = int | float | str
-# The dimension of what was measured again without each part of the data: those of `leadline.experiments.records.left_out`.
+# The dimension of a reading that is measured without each group of documents (leadline.experiments.records.left_out).
 WITHOUT = "without"
 
 

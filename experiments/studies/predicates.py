@@ -14,7 +14,7 @@ from leadline.tokenization.byte import ByteTokenizer
 
 # A learning rate is tolerated where the loss is at most this much above that of the best rate [nats].
 TOLERANCE = 0.1
-# The settings of a model without any of what may make it tolerate more.
+# The settings of the plain model, which others are compared with.
 PLAIN = {"gate": "none", "norm_placement": "pre", "qk_norm": False}
 
 
@@ -78,7 +78,7 @@ def tolerated_rate(losses: Mapping[float, float]) -> float:
 
 
 def _losses(records: Sequence[Record], settings: Mapping[str, object]) -> dict[int, dict[float, float]]:
-    """Seed -> learning rate -> loss of the models with these settings; one that diverged guesses evenly among the bytes."""
+    """Seed -> learning rate -> loss of the models with these settings. A model that diverged has the loss of even guessing."""
     losses: dict[int, dict[float, float]] = {}
     for record in records:
         model: Any = record.config["model"]

@@ -22,7 +22,7 @@ AND = " && "  # between commands
 
 @dataclass(frozen=True)
 class MeasuredModel:
-    """What was measured of a published model, now and before."""
+    """The measurements of a published model, those of this command and those on record before."""
 
     study: Study
     stored: tuple[StoredRecord, ...]  # of what is wanted
@@ -35,7 +35,7 @@ class MeasuredModel:
 
     @property
     def tables(self) -> list[Table]:
-        """One for each table of [exact.measure]."""
+        """The tables of the study that have rows."""
         tables = (table(spec, self.study, self.stored) for spec in self.study.tables)
         return [of_spec for of_spec in tables if of_spec.rows]
 

@@ -22,8 +22,8 @@ from leadline.experiments.published.open import open_checkpoint
 from leadline.experiments.runtime.errors import UserError
 from leadline.experiments.studies.published_tables import BOUND, TABLES, specs_of
 
-# What a model without a configuration of its own is measured by, with the settings that have no default: a cache of so many
-# tokens, and texts of these parts of the context.
+# Settings without a default, for a model that no configuration file describes: the tokens of the streaming cache, and the parts
+# of the context that texts have as their lengths.
 CACHE = 256
 PARTS = (32, 8, 1)
 # Tokens of an answer to a prompt, " 12345", and of the shortest prompts, whatever the vocabulary: one token a byte.
@@ -31,7 +31,7 @@ ANSWER, SHORTEST_PROMPT = 8, 256
 
 
 class Wanted(NamedTuple):
-    """What a user wants to know of which published model."""
+    """A request of the command line: a published model, and the measurements that are wanted of it."""
 
     model: str  # as `PublishedStudy.model` has it
     words: Sequence[str] = ()  # `key=value` of [exact], as in measure.inputs.sequences=50
@@ -41,7 +41,7 @@ class Wanted(NamedTuple):
 
 
 class Planned(NamedTuple):
-    """A study, and what is left out of it."""
+    """A study of a published model, with a line for each table that the model cannot be measured by."""
 
     study: Study
     notes: tuple[str, ...]
@@ -147,7 +147,7 @@ def study_name(model: str, corpus: Sequence[str]) -> str:
 
 
 def command(wanted: Wanted, corpus: Sequence[str]) -> str:
-    """What measures the same again; models and texts in files are named without their folders."""
+    """The command that repeats a measurement. Models and texts in files are named without their folders."""
     here = Path(wanted.model).exists()
     words = ["leadline", "measure", Path(wanted.model).resolve().name if here else wanted.model, *wanted.words]
     words += [word for name in wanted.only for word in ("--only", name)]

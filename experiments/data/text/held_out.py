@@ -1,8 +1,8 @@
 """Held-out text: its documents, the windows that are drawn from all of them, and windows of a stream of them.
 
 A draw depends on the text and on HELD_OUT_SEED alone, so all arms and seeds are measured on the same windows. Text is a random
-effect: an interval needs many documents, so a draw reports the document of every target, and a group of documents that what is
-measured can be measured without.
+effect: an interval needs many documents, so a draw reports the document of every target and the group of that document. What
+is measured can be measured again without each group.
 """
 
 import itertools
@@ -24,7 +24,7 @@ from leadline.experiments.runtime.errors import UserError
 CODE = frozenset({".py"})
 # The fewest documents that a draw of windows should touch: with fewer, an interval over documents is not reliable.
 ENOUGH_DOCUMENTS = 30
-# Groups of documents: more say more of how documents differ, and take more room in every record.
+# Number of groups of documents. More groups tell more of how documents differ, and take more room in every record.
 GROUPS = 16
 
 

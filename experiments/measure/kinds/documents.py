@@ -18,9 +18,10 @@ from leadline.model.positions.tables import PositionTables
 
 
 def documents(models: Models) -> list[Point]:
-    """Loss and layer statistics of windows of the training length, sinks of windows of measure.sink.length; without each group.
+    """The loss and the statistics of `TextCurve`, each without each group of held-out documents.
 
-    The group of a window is that of its first target. One program for each length serves all models.
+    Loss and layer statistics are means over windows of the training length, sinks over windows of measure.sink.length. The
+    group of a window is that of its first target. One program for each length serves all models.
     """
     arm = models.arms[0]
     sink, text = arm.measure.sink, models.source.text
@@ -31,7 +32,7 @@ def documents(models: Models) -> list[Point]:
 
 
 def _without(models: Models, name: str, text: HeldOut, of_layer: Callable[[LayerTrace], Statistics]) -> list[Point]:
-    """The mean statistics over windows without each group of documents; with the loss."""
+    """The loss and the statistics of layers, as means over windows, without each group; nothing if documents are too few."""
     if not text.enough_documents:
         return [{} for _ in models.arms]
 

@@ -74,9 +74,10 @@ def check_data(source: Any, arm: Measured) -> None:
 
 
 def final_points(models: Models) -> list[Point]:
-    """What is measured of every model beyond the last point of its curves, and how much data that point is of.
+    """The measurements at the end of training, which a record has besides the last point of its curves.
 
-    Of text that point is measured again without each group of held-out documents.
+    They are the numbers of windows and documents of that point, for text the same point without each group of held-out
+    documents, and the measurements that have a table in [measure].
     """
     data, tables = models.arms[0].data, dict(models.arms[0].measure)
     points = [curve_of(data).evaluated(models.source, arm) for arm in models.arms]
