@@ -150,10 +150,8 @@ QUANTITIES = table(
         array("distance", "tokens", "tokens from a query back to its evidence", axes=("distance",)),
         Quantity("recall_loss", "nats", "loss on the answers of associative recall", "recall loss (nats)"),
         Quantity("recall_accuracy", "share", "share of answers of associative recall that are right"),
-        Quantity("reach", "tokens", "distance at which recall falls below one half", digits=0),
-        Quantity(
-            "predicted_reach", "tokens", "first distance m at which Σ cos(m b^(-2i/d)) is negative", source="men2024", digits=0
-        ),
+        Quantity("reach", "tokens", "distance up to which recall above chance is at least half of its best", digits=0),
+        Quantity("predicted_reach", "tokens", "first distance m with B_m = Σ cos(m ω_i) < 0", source="men2024", digits=0),
         # Lower bounds of the RoPE base (exact).
         Quantity("smallest_base", "1", "infimum of the RoPE bases with B_m >= 0 below the context", source="men2024", digits=1),
         Quantity("largest_infeasible_base", "1", "largest RoPE base with B_m < 0 somewhere below the context", digits=1),

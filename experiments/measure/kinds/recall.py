@@ -8,12 +8,13 @@ from jaxtyping import Array, Float, Int
 from leadline.experiments.config.measure import RecallMeasure
 from leadline.experiments.config.measured import Measured
 from leadline.experiments.config.position import Rope
+from leadline.experiments.config.scaling import Lengths
 from leadline.experiments.data.sample import Sample
 from leadline.experiments.measure.evaluate import Models, evaluate, in_batches
 from leadline.experiments.measure.kinds.retrieval import hits
 from leadline.experiments.measure.perplexity import bin_means, evaluated, perplexities
 from leadline.experiments.records.measurement import Point, reading, scalars
-from leadline.model.base_bound.sums import first_violation
+from leadline.model.base_bound.sums import violations
 from leadline.model.decoder import Decoder
 from leadline.model.positions.tables import PositionTables
 
@@ -46,14 +47,18 @@ def recall(models: Models, settings: RecallMeasure) -> list[Point]:
 
 
 def predicted_reach(arm: Measured) -> float:
-    """The first distance [tokens] at which B_m of the arm's base is negative; infinite where there is none below FURTHEST.
+    """The first distance [tokens] at which B_m is negative; infinite where there is none below FURTHEST.
+
+    B_m = Σ cos(m ω_i) is over the frequencies ω_i of the arm. Pairs of channels that do not rotate have ω_i = 0 and count as 1.
 
     Raises:
         ValueError: for an arm without RoPE.
     """
-    if not isinstance(arm.model.position, Rope):
-        raise ValueError(f"position {arm.model.position.kind!r} has no base that could bound its reach")
-    violation = first_violation(arm.model.position.base, arm.model.head_width, FURTHEST)
+    position = arm.model.position
+    if not isinstance(position, Rope):
+        raise ValueError(f"position {position.kind!r} has no base that could bound its reach")
+    rows = position.rows(arm.model.attention_heads, Lengths(arm.original_length, arm.data.length))
+    violation = violations(rows["inverse_frequencies"], FURTHEST)
     return math.inf if violation is None else float(violation.first)
 
 
