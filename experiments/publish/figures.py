@@ -1,6 +1,6 @@
 """Figures of a study from its records, as its file describes them."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from itertools import groupby
 from typing import Any
@@ -15,15 +15,14 @@ from leadline.experiments.config.study import Study
 from leadline.experiments.publish.line_grids import Axis, Line, Panel, line_grid
 from leadline.experiments.publish.marks import attention_maps, bars, head_maps, scatter
 from leadline.experiments.publish.names import SHARES, axis_name, dims_name, with_unit
-from leadline.experiments.publish.shown import QUANTITY, Key, Shown, configured, file_name, free_dims, shown
+from leadline.experiments.publish.readings import matched
+from leadline.experiments.publish.shown import QUANTITY, Key, Shown, file_name, free_dims, shown
 from leadline.experiments.publish.style import STYLE, Drawing, encode
-from leadline.experiments.records.measurement import Dim, Point, reading, resolve, value_of
+from leadline.experiments.records.measurement import reading, resolve, value_of
 from leadline.experiments.records.record import StoredRecord
 
 # Kinds whose figures read arrays, and not only numbers and curves.
 OF_ARRAYS = ("position", "scatter", "head", "attention_map")
-Values = dict[float, float]  # by the place on the horizontal axis
-Dimensions = tuple[tuple[str, Dim], ...]
 
 
 def figure(spec: FigureSpec, study: Study, stored: Iterable[StoredRecord]) -> Drawing | None:
@@ -44,9 +43,12 @@ def _lines(spec: FigureSpec, chosen: Shown) -> Figure | None:
     """One grid for lengths, steps, values, layers, positions and dimensions."""
     points: dict[tuple[Key, Key], dict[float, list[float]]] = {}
     members: dict[tuple[Key, Key], list[StoredRecord]] = {}
-    for index, entry, dims, values in _matched(spec, chosen, (*spec.lines, *spec.panels)):
+    counted: set[tuple[Key, Key]] = set()
+    for index, entry, dims, values in matched(spec, chosen, (*spec.lines, *spec.panels)):
         where = chosen.key(spec.panels, entry.record, dims, index), chosen.key(spec.lines, entry.record, dims, index)
         members.setdefault(where, []).append(entry)
+        if spec.quantities[index].above is not None:
+            counted.add(where)
         for place, value in values.items():
             if np.isfinite(place) and np.isfinite(value):
                 points.setdefault(where, {}).setdefault(place, []).append(value)
@@ -54,7 +56,9 @@ def _lines(spec: FigureSpec, chosen: Shown) -> Figure | None:
     x, panels = _across(spec, chosen), []
     for panel, of_panel in groupby(ordered, key=lambda where: where[0]):
         places = list(of_panel)
-        lines = [_line(chosen.label(spec.lines, p[1]), points[p], _mark(spec, members[p])) for p in places]
+        lines = [
+            _line(chosen.label(spec.lines, p[1]), points[p], _mark(spec, members[p]), counted=p in counted) for p in places
+        ]
         lengths = {entry.record.training_length for place in places for entry in members[place]}
         trained = [float(length) for length in lengths if length is not None and x.tokens and len(lengths) == 1]
         title, y = _heading(spec, panel, chosen)
@@ -65,9 +69,9 @@ def _lines(spec: FigureSpec, chosen: Shown) -> Figure | None:
     return line_grid(panels, x, spec.columns, sharey=QUANTITY not in spec.panels, marks=marks, behind=spec.behind)
 
 
-def _line(label: str, points: Mapping[float, Sequence[float]], mark: float | None) -> Line:
+def _line(label: str, points: Mapping[float, Sequence[float]], mark: float | None, *, counted: bool) -> Line:
     places = sorted(points)
-    return Line(label, np.array(places), [np.array(points[place]) for place in places], mark)
+    return Line(label, np.array(places), [np.array(points[place]) for place in places], mark, counted)
 
 
 def _mark(spec: FigureSpec, entries: Sequence[StoredRecord]) -> float | None:
@@ -109,7 +113,7 @@ def _bars(spec: FigureSpec, chosen: Shown) -> Figure | None:
     panels: dict[str, dict[str, dict[str, list[float]]]] = {}
     axes: dict[str, Axis] = {}
     series: dict[str, Any] = {}
-    for index, entry, dims, values in _matched(spec, chosen, (*rows, *lines)):
+    for index, entry, dims, values in matched(spec, chosen, (*rows, *lines)):
         title = chosen.heading(spec.quantities[index])
         axes[title] = replace(_axis(spec.quantities[index], spec, chosen), log=bool(spec.log))
         row, line = (chosen.label(keys, chosen.key(keys, entry.record, dims, index)) for keys in (rows, lines))
@@ -172,72 +176,14 @@ def _points(spec: FigureSpec, across: Column, column: Column, entry: StoredRecor
     return np.stack([np.repeat(array, heads // array.shape[-1], axis=-1).ravel() for array in (x, y)])
 
 
-def _curves(spec: FigureSpec, column: Column, entry: StoredRecord) -> dict[Dimensions, Values]:
-    """What a record has of a quantity: by its other dimensions, the values along the horizontal axis."""
-    curves: dict[Dimensions, Values] = {}
-    match spec.kind:
-        case "step":
-            curve = entry.curve()
-            for (name, dims), values in curve.values.items():
-                if name == column.quantity:
-                    curves[dims] = dict(zip(curve.steps.astype(np.float64).tolist(), values.tolist(), strict=True))
-        case "position":
-            arrays = entry.arrays()
-            for (name, dims), array in arrays.items():
-                if name == column.quantity and array.ndim == 1:
-                    places = _coordinates(arrays, spec.x, dims, len(array))
-                    curves[dims] = dict(zip(places, array.astype(np.float64).tolist(), strict=True))
-        case _:
-            along = {"length": "length", "layer": "layer", "dim": spec.dim}.get(spec.kind)
-            for measurement in entry.record.measurements:
-                dims = dict(measurement.dims)
-                # bars have no axis: all their values stand at 0
-                swept = 0.0 if spec.key is None else configured(entry.record.config, spec.key)
-                place = dims.pop(along, None) if along else swept
-                if measurement.quantity == column.quantity and isinstance(place, int | float) and measurement.value is not None:
-                    curves.setdefault(tuple(sorted(dims.items())), {})[float(place)] = measurement.value
-    return curves
-
-
-def _coordinates(arrays: Point, name: str | None, dims: Dimensions, count: int) -> list[float]:
-    """The places of an array: the array of that name with most of its dimensions, or the geometric middles of its bins.
-
-    Bins of positions count the tokens that a position sees: 1 at position 0. Without a name places are numbered from 0.
-    """
-    if name is None:
-        return np.arange(count, dtype=np.float64).tolist()
-    candidates = [key for key in arrays if key.quantity == name and set(key.dims) <= set(dims)]
-    if not candidates:
-        return [float("nan")] * count
-    places = arrays[max(candidates, key=lambda key: len(key.dims))].astype(np.float64)
-    return (np.sqrt((places[:-1] + 1.0) * places[1:]) if len(places) == count + 1 else places).tolist()
-
-
-def _matched(
-    spec: FigureSpec, chosen: Shown, keys: Sequence[str]
-) -> Iterator[tuple[int, StoredRecord, dict[str, Dim], Values]]:
-    """(quantity, record, dimensions, values) of every reading whose dimensions are those of the figure and of its keys."""
-    for entry in chosen.finished:
-        reference = None if spec.relative_to is None else resolve(entry.record, spec.relative_to)
-        for index, column in enumerate(spec.quantities):
-            curves, fixed = _curves(spec, column, entry), resolve(entry.record, spec.at | column.at)
-            base = None if reference is None else curves.get(reading("", **reference).dims)
-            free = (*keys, *([column.over] if column.over else []))
-            for place, values in curves.items():
-                dims = dict(place)
-                if free_dims(dims, fixed, free) is None:
-                    continue
-                if reference is None:
-                    yield index, entry, dims, values
-                elif base is not None and dims != reference:
-                    yield index, entry, dims, {x: value - base[x] for x, value in values.items() if x in base}
-
-
 def _axis(column: Column, spec: FigureSpec, chosen: Shown) -> Axis:
     """The axis of a quantity, labelled by its heading and unit."""
     of = chosen.quantity(column.quantity)
-    label = with_unit(replace(of, label=column.heading or of.label))
+    of = replace(of, label=column.heading or of.label)
+    label = with_unit(of)
     if spec.relative_to is not None:
         told = {key: value for key, value in spec.relative_to.items() if key not in spec.at}
         label = f"{label} minus {dims_name(told) or 'as trained'}"
+    if column.above is not None:
+        return Axis(f"share of seeds with {of.heading} above {column.above:g}", share=True)
     return Axis(label, log="y" in spec.log, share=of.unit in SHARES or spec.relative_to is not None)

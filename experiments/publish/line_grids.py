@@ -14,6 +14,7 @@ from matplotlib.lines import Line2D
 from matplotlib.ticker import MaxNLocator
 
 from leadline.experiments.publish.style import FAINT, FEW_SEEDS, GREY, INK, LETTERS, legend, look, panels_of, set_logarithmic
+from leadline.experiments.records.decisions import share_interval
 
 # More points than this have no marks of their own.
 MARKED = 16
@@ -35,6 +36,7 @@ class Line:
     seeds: Sequence[Float[np.ndarray, " S"]]  # at each x the values of the seeds that have one
     # a place on the horizontal axis: a dashed line in the line's colour, unless it lies beyond all points
     mark: float | None = None
+    counted: bool = False  # the values are 0 or 1, and their mean is a share of the seeds
 
     @property
     def y(self) -> Float[np.ndarray, " X"]:
@@ -42,8 +44,13 @@ class Line:
         return np.array([values.mean() for values in self.seeds])
 
     @property
-    def spread(self) -> Literal["none", "points", "range", "quartiles"]:
-        """How the seeds are shown: as points where there are few of them and of x; of many the middle half."""
+    def spread(self) -> Literal["none", "points", "range", "quartiles", "interval"]:
+        """How the seeds are shown: as points where there are few of them and of x; of many the middle half.
+
+        A share of them has its exact interval.
+        """
+        if self.counted:
+            return "interval"
         most = max(len(values) for values in self.seeds)
         if most == 1:
             return "none"
@@ -119,11 +126,17 @@ def _draw(axes: Axes, line: Line, style: dict[str, Any], furthest: float) -> Non
         places = np.repeat(line.x, [len(values) for values in line.seeds])
         axes.plot(places, np.concatenate(line.seeds), color=style["color"], **SEED)
     elif line.spread != "none":
-        edges = (0.0, 1.0) if line.spread == "range" else (0.25, 0.75)
-        low, high = np.array([np.quantile(values, edges) for values in line.seeds]).T
+        low, high = np.array([_edges(line.spread, values) for values in line.seeds]).T
         axes.fill_between(line.x, low, high, color=style["color"], **RANGE)
     if line.mark is not None and line.mark <= furthest:
         axes.axvline(line.mark, color=style["color"], linestyle="--", linewidth=1.1)
+
+
+def _edges(spread: str, values: Float[np.ndarray, " S"]) -> tuple[float, float]:
+    if spread == "interval":
+        return share_interval(int(values.sum()), len(values))
+    low, high = np.quantile(values, (0.0, 1.0) if spread == "range" else (0.25, 0.75))
+    return float(low), float(high)
 
 
 def _scale_across(axes: Axes, panels: Sequence[Panel], x: Axis, most: int) -> None:
@@ -155,7 +168,8 @@ def _handles(labels: Sequence[str], panels: Sequence[Panel], marks: str, *, behi
     spreads = {line.spread for panel in panels for line in panel.lines}
     if "points" in spreads:
         handles.append(Line2D([], [], color=GREY, label="single seeds", **SEED))
-    for spread, text in (("range", "range of the seeds"), ("quartiles", "middle half of the seeds")):
+    areas = {"range": "range of the seeds", "quartiles": "middle half of the seeds", "interval": "95 % interval of the share"}
+    for spread, text in areas.items():
         if spread in spreads:
             handles.append(Line2D([], [], color=GREY, alpha=RANGE["alpha"], linewidth=7, label=text))
     if marks and any(line.mark is not None for panel in panels for line in panel.lines):

@@ -46,8 +46,8 @@ class Shown:
 
     def heading(self, column: Column) -> str:
         """What readers see for a column: its heading, or its quantity and dimensions."""
-        dims = dims_name(column.at)
-        return column.heading or f"{self.quantity(column.quantity).heading}{f', {dims}' if dims else ''}"
+        dims, above = dims_name(column.at), "" if column.above is None else f" above {column.above:g}"
+        return column.heading or f"{self.quantity(column.quantity).heading}{above}{f', {dims}' if dims else ''}"
 
     def key(self, keys: Sequence[str], record: Record, dims: Mapping[str, Dim], index: int = 0) -> Key:
         """The values of keys for one reading of a record, of the column with this number."""

@@ -8,6 +8,7 @@ from leadline.experiments.config.study import Study
 from leadline.experiments.publish.names import MISSING, key_name
 from leadline.experiments.publish.shown import QUANTITY, Key, Shown, file_name, free_dims, of_record, shown
 from leadline.experiments.publish.table import Cell, Table
+from leadline.experiments.records.decisions import share_interval
 from leadline.experiments.records.measurement import Dim, resolve
 from leadline.experiments.records.over_seeds import notes_of, statistic
 from leadline.experiments.records.record import Record, StoredRecord
@@ -95,6 +96,9 @@ def _diverged(spec: TableSpec, chosen: Shown) -> dict[tuple[Key, Place], int]:
 
 
 def _cell(numbers: Sequence[float], lost: int, column: Column, chosen: Shown) -> Cell:
+    if column.above is not None and numbers:
+        count, n = sum(number > column.above for number in numbers), len(numbers)
+        return "{} of {} [{:.2f}, {:.2f}]".format(count, n, *share_interval(count, n))
     over = statistic(numbers, chosen.quantity(column.quantity).digits if column.digits is None else column.digits)
     if over is None:
         return f"{lost} diverged" if lost else MISSING

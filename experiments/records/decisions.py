@@ -207,12 +207,17 @@ def decide_share(margins: Values, share: float, level: float = LEVEL) -> Decisio
     if reason := _undecidable(margins):
         return Decision("undecided", reason)
     count, n = int(np.sum(whole(margins) > 0)), len(margins)
-    ci = stats.binomtest(count, n).proportion_ci(1 - level, method="exact")
-    low, high = interval = float(ci.low), float(ci.high)
+    low, high = interval = share_interval(count, n, level)
     outcome = "holds" if low > share else "fails" if high < share else "undecided"
     tails = [stats.binomtest(count, n, share, alternative=side).pvalue for side in ("greater", "less")]
     reason = f"{count} of {n} seeds, {interval_text(interval, level)} of the share, compared with {share:g}"
     return Decision(outcome, reason, interval, level, share, _doubled(float(min(tails))), more_seeds=outcome == "undecided")
+
+
+def share_interval(count: int, n: int, level: float = LEVEL) -> tuple[float, float]:
+    """The exact interval of a share (Clopper and Pearson 1934), of which `count` of n draws were seen."""
+    interval = stats.binomtest(count, n).proportion_ci(1 - level, method="exact")
+    return float(interval.low), float(interval.high)
 
 
 def _doubled(p: float) -> float:

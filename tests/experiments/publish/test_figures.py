@@ -106,6 +106,13 @@ def test_a_sweep_is_a_line_along_its_values_with_marks(texts: list[str]) -> None
     assert {"RoPE base", "loss (nats)", "10", "100", "10⁶", "predicted reach"} <= set(texts)
 
 
+def test_a_share_of_seeds_has_its_exact_interval(texts: list[str]) -> None:
+    figure(spec("step", quantities=[{"quantity": "sink_rate", "above": 0.3}], lines=["arm"], panels=[]), STUDY, RECORDS)
+    assert {"95 % interval of the share", "share of seeds with sink rate above 0.3"} <= {
+        text.replace("\n", " ") for text in texts
+    }
+
+
 def test_a_difference_is_taken_within_each_record(texts: list[str]) -> None:
     relative = spec("position", lines=["extension"], panels=["arm"], relative_to={"length": 1024}, at={"length": 1024})
     assert figure(relative, STUDY, RECORDS) is not None

@@ -47,6 +47,12 @@ def test_a_row_a_quantity_has_its_own_digits() -> None:
     assert [len(row[2].split(" ")[0].split(".")[1]) for row in cells(shown)] == [4, 2]
 
 
+def test_a_share_of_seeds_has_its_exact_interval() -> None:
+    shown = made(columns=[{"quantity": "sink_rate", "above": 0.2, "heading": "sinks"}], labels=["softmax"])
+    count = len(RECORDS) // len(ARMS)
+    assert cells(shown) == [["softmax", f"{count} of {count} [{0.025 ** (1 / count):.2f}, 1.00]"]]
+
+
 def test_multiples_are_of_the_training_length_of_each_record() -> None:
     columns = [{"quantity": "perplexity", "at": {"length": {"multiple": 4}}}]
     records = [
