@@ -163,7 +163,8 @@ def _scatter(spec: FigureSpec, chosen: Shown) -> Figure | None:
             series.setdefault(chosen.label(spec.lines, chosen.key(spec.lines, entry.record, {})), []).append(points)
     x = replace(_axis(across, spec, chosen), log="x" in spec.log)
     joined = {label: np.concatenate(points, axis=1) for label, points in series.items()}
-    return scatter(joined, x, _axis(column, spec, chosen)) if series else None
+    diagonal = chosen.quantity(column.quantity).unit == chosen.quantity(across.quantity).unit == "tokens"
+    return scatter(joined, x, _axis(column, spec, chosen), diagonal=diagonal) if series else None
 
 
 def _points(spec: FigureSpec, across: Column, column: Column, entry: StoredRecord) -> Float[np.ndarray, "2 P"] | None:

@@ -1,6 +1,7 @@
 """Quantities by name, sorted; one quantity against another; attention matrices."""
 
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import matplotlib as mpl
 import numpy as np
@@ -13,7 +14,8 @@ from matplotlib.lines import Line2D
 from matplotlib.ticker import MaxNLocator
 
 from leadline.experiments.publish.line_grids import SEED, Axis
-from leadline.experiments.publish.style import FAINT, INK, legend, look, marks_of, set_logarithmic
+from leadline.experiments.publish.style import FAINT, GREY, INK, legend, look, marks_of, set_logarithmic
+from leadline.experiments.records.decisions import mean_interval
 
 # Panel, row and series to the values of the seeds.
 Bars = Mapping[str, Mapping[str, Mapping[str, Sequence[float]]]]
@@ -62,17 +64,31 @@ def _row(axes: Axes, place: int, row: Mapping[str, Sequence[float]], series: Seq
             axes.plot(row[label], [place] * len(row[label]), color=INK, **SEED)
 
 
-def scatter(series: Mapping[str, Float[np.ndarray, "2 P"]], x: Axis, y: Axis) -> Figure:
-    """One mark a point (x, y) of each series."""
+def scatter(series: Mapping[str, Float[np.ndarray, "2 P"]], x: Axis, y: Axis, *, diagonal: bool = False) -> Figure:
+    """One mark a point (x, y) of each series. Points of one x are seeds: one mark of their mean, with its 95 % interval.
+
+    `diagonal` draws the line x = y.
+    """
     figure = Figure(figsize=(8.2, 4.4), layout="constrained")
     axes = figure.subplots()
     for index, (across, up) in enumerate(series.values()):
-        axes.plot(across, up, **{**look(index), "linestyle": "none", "alpha": 0.75})
+        style: dict[str, Any] = {**look(index), "linestyle": "none", "alpha": 0.75}
+        places, counts = np.unique(across, return_counts=True)
+        if counts.min() < 2:
+            axes.plot(across, up, **style)
+            continue
+        seeds = [up[across == place] for place in places]
+        means = np.array([values.mean() for values in seeds])
+        low, high = np.array([mean_interval(values) for values in seeds]).T
+        axes.errorbar(places, means, (means - low, high - means), capsize=2.0, elinewidth=0.9, **style)
+    if diagonal:
+        axes.axline((1.0, 1.0), (2.0, 2.0), color=GREY, linestyle=":", linewidth=1.2, zorder=1)
     horizontal, vertical = np.concatenate([*series.values()], axis=1).tolist()
     set_logarithmic(axes.xaxis, horizontal, x.share, x.log)
     set_logarithmic(axes.yaxis, vertical, y.share, y.log)
     axes.set(xlabel=x.label, ylabel=y.label)
-    legend(figure, marks_of([*series]), beside=True)
+    equal = [Line2D([], [], color=GREY, linestyle=":", linewidth=1.2, label="equal")] * diagonal
+    legend(figure, marks_of([*series]) + equal, beside=True)
     return figure
 
 

@@ -5,11 +5,13 @@ from typing import Any
 import matplotlib as mpl
 import numpy as np
 import pytest
+from matplotlib.collections import LineCollection
 from matplotlib.figure import Figure
 
 from leadline.experiments.config.report import FigureSpec
 from leadline.experiments.publish.figures import arrays_read, figure
 from leadline.experiments.publish.line_grids import Axis, Line, Panel, line_grid
+from leadline.experiments.publish.marks import scatter
 from leadline.experiments.publish.style import STYLE, encode, for_pages, tick_text
 from tests.experiments.synthetic_records import Stored, entry, measured, sinks_study, study
 
@@ -131,6 +133,21 @@ def test_heads_that_share_values_are_marks_of_their_own() -> None:
     first = RECORDS[0]
     halved = {key: array[:, :2] if key.quantity == "value_drain_ratio" else array for key, array in first.arrays().items()}
     assert figure(spec("scatter"), STUDY, [Stored(first.record, first.curve(), halved)]) is not None
+
+
+def test_seeds_of_one_place_have_an_interval_beside_the_diagonal(texts: list[str]) -> None:
+    records = [
+        entry("s", f"a_base={base}", seed, measured("reach", base + 0.1 * seed), measured("predicted_reach", float(base)))
+        for base in (8, 16)
+        for seed in range(3)
+    ]
+    drawn = scatter({"a": np.array([[8.0, 8.0, 16.0, 16.0], [7.0, 9.0, 10.0, 12.0]])}, Axis("x"), Axis("y"), diagonal=True)
+    (bars,) = (bars for bars in drawn.axes[0].collections if isinstance(bars, LineCollection))
+    (_, low), (_, high) = bars.get_segments()[0]
+    assert (low + high) / 2 == pytest.approx(8.0)
+    assert high - low == pytest.approx(2 * 12.7062)  # Student's quantile of one degree of freedom, times a standard error of 1
+    figure(spec("scatter", x="predicted_reach", quantities=["reach"], lines=["family"]), study("s"), records)
+    assert "equal" in texts
 
 
 def test_only_arrays_that_a_figure_reads_are_named() -> None:
