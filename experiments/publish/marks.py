@@ -81,14 +81,17 @@ def scatter(series: Mapping[str, Float[np.ndarray, "2 P"]], x: Axis, y: Axis, *,
         means = np.array([values.mean() for values in seeds])
         low, high = np.array([mean_interval(values) for values in seeds]).T
         axes.errorbar(places, means, (means - low, high - means), capsize=2.0, elinewidth=0.9, **style)
-    if diagonal:
-        axes.axline((1.0, 1.0), (2.0, 2.0), color=GREY, linestyle=":", linewidth=1.2, zorder=1)
     horizontal, vertical = np.concatenate([*series.values()], axis=1).tolist()
     set_logarithmic(axes.xaxis, horizontal, x.share, x.log)
     set_logarithmic(axes.yaxis, vertical, y.share, y.log)
     axes.set(xlabel=x.label, ylabel=y.label)
-    equal = [Line2D([], [], color=GREY, linestyle=":", linewidth=1.2, label="equal")] * diagonal
-    legend(figure, marks_of([*series]) + equal, beside=True)
+    handles = marks_of([*series])
+    if axes.containers:
+        handles.append(Line2D([], [], color=GREY, marker="|", markersize=9, linestyle="none", label="95 % interval of the mean"))
+    if diagonal:
+        axes.axline((1.0, 1.0), (2.0, 2.0), color=GREY, linestyle=":", linewidth=1.2, zorder=1)
+        handles.append(Line2D([], [], color=GREY, linestyle=":", linewidth=1.2, label="equal"))
+    legend(figure, handles, beside=True)
     return figure
 
 
