@@ -87,7 +87,7 @@ def scatter(series: Mapping[str, Float[np.ndarray, "2 P"]], x: Axis, y: Axis, *,
     axes.set(xlabel=x.label, ylabel=y.label)
     handles = marks_of([*series])
     if axes.containers:
-        handles.append(Line2D([], [], color=GREY, marker="|", markersize=9, linestyle="none", label="95 % interval of the mean"))
+        handles.append(Line2D([], [], color=GREY, marker="|", markersize=9, linestyle="none", label="95 % interval"))
     if diagonal:
         axes.axline((1.0, 1.0), (2.0, 2.0), color=GREY, linestyle=":", linewidth=1.2, zorder=1)
         handles.append(Line2D([], [], color=GREY, linestyle=":", linewidth=1.2, label="equal"))
