@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 
+import jax
 import numpy as np
 from jaxtyping import Array, Int
 
@@ -9,10 +10,11 @@ from leadline.experiments.config.measure import InputsMeasure
 from leadline.experiments.data.sample import HELD_OUT_SEED
 from leadline.experiments.data.text.batches import drawn_first
 from leadline.experiments.data.text.source import TextSource
-from leadline.experiments.measure.evaluate import Models, Statistics, evaluate, in_batches
+from leadline.experiments.measure.evaluate import Models, Statistics, evaluate
 from leadline.experiments.measure.kinds.vocabulary import token_sizes
 from leadline.experiments.measure.layers import sink_statistics
-from leadline.experiments.measure.perplexity import evaluated
+from leadline.experiments.measure.perplexity import evaluated, means_without
+from leadline.experiments.records.left_out import with_left_out
 from leadline.experiments.records.measurement import Point, Reading
 from leadline.model.block import LayerTrace
 from leadline.model.decoder import Decoder
@@ -22,28 +24,32 @@ from leadline.model.positions.tables import PositionTables
 def inputs(models: Models, settings: InputsMeasure) -> list[Point]:
     """`sink_rate`, `first_token_mass` and `sink_logit_mass` of each head, by `input` and `bos` ("fixed" or "absent").
 
-    Gu et al. 2025, arXiv:2410.10781, Table 1: T = 64 and 100 sequences by default. One program serves all models and inputs.
+    Gu et al. 2025, arXiv:2410.10781, Table 1: T = 64 and 100 sequences by default. Each is measured without each group of
+    held-out documents too; a row that is not natural is in the group of the natural row of the same number. One program serves
+    all models and inputs.
     """
     sink, bos = models.arms[0].measure.sink, models.source.tokenizer.specials.bos
     natural = replace(models.source.text, first=np.empty(0, np.int32)).held_out(sink.length, settings.sequences)
     cases = {(name, "absent"): rows for name, rows in input_rows(models.source, natural.windows).items()}
     if bos is not None:
         cases |= {(name, "fixed"): np.insert(rows[:, :-1], 0, bos, axis=1) for (name, _), rows in cases.items()}
-    batches = [in_batches(rows) for rows in cases.values()]
 
     def of_layer(trace: LayerTrace, tokens: Int[Array, "B T"]) -> Statistics:  # noqa: ARG001
         return sink_statistics(trace, sink)
 
-    def job(params: Decoder, inputs: tuple[PositionTables, Int[Array, "C B T_and_1"]], _: tuple[()]) -> Statistics:
-        return evaluate(params, *inputs, models.model, of_layer=of_layer)[1]
+    def job(params: Decoder, inputs: tuple[PositionTables, Int[Array, "S T_and_1"]], _: tuple[()]) -> Statistics:
+        table, rows = inputs
+        return jax.lax.map(lambda row: evaluate(params, table, row[None, None], models.model, of_layer=of_layer)[1], rows)
 
-    inputs = [(row, case) for row in models.tables(sink.length) for case in batches]
-    results = models.run("inputs", job, inputs, (), batches[0].shape[1])
-    points = []
+    inputs = [(table, rows) for table in models.tables(sink.length) for rows in cases.values()]
+    results = models.run("inputs", job, inputs, (), 1)
+    points, enough = [], natural.enough_documents
     for first in range(0, len(results), len(cases)):
         point = evaluated(natural, length=sink.length, of="inputs")
         for (name, beginning), statistics in zip(cases, results[first : first + len(cases)], strict=True):
-            point |= {Reading(*key).at(input=name, bos=beginning): value for key, value in statistics.items()}
+            for key, values in statistics.items():
+                means = means_without(np.asarray(values), natural.window_groups)
+                point |= with_left_out(Reading(*key).at(input=name, bos=beginning), means, enough=enough)
         points.append(point)
     return points
 

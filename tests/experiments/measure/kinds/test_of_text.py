@@ -196,6 +196,20 @@ def test_the_last_point_is_measured_without_each_group_of_documents(tmp_path: Pa
     np.testing.assert_allclose(point[without(reading("first_token_mass"))][group], first.mean(axis=0), rtol=1e-4)
 
 
+@pytest.mark.parametrize(("name", "bos"), [("natural", "absent"), ("repeated", "fixed")])
+def test_sinks_of_inputs_are_measured_without_each_group_of_documents(tmp_path: Path, name: str, bos: str) -> None:
+    source = source_of("text", write_corpus(tmp_path / "many", documents=80))
+    models = models_of([arm("rope", "text")], source, (1,))
+    (point,) = inputs(models, InputsMeasure(sequences=400))
+    text = replace(source.text, first=np.empty(0, np.int32)).held_out(12, 400)
+    rows = input_rows(source, text.windows)[name][text.window_groups != 3, :-1]
+    if bos == "fixed":
+        rows = np.concatenate([np.full((len(rows), 1), source.tokenizer.specials.bos), rows[:, :-1]], axis=1)
+    first = attention_of(models, rows)[..., 0].mean(axis=-1)
+    key = without(reading("first_token_mass", input=name, bos=bos))
+    np.testing.assert_allclose(point[key][3], first.mean(axis=0), rtol=1e-4)
+
+
 def _without(text: HeldOut, group: int) -> np.ndarray:
     assert text.enough_documents
     return text.windows[text.groups[:, 0] != group]
