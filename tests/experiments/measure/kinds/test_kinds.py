@@ -122,12 +122,13 @@ def test_predicted_reach_is_where_b_m_is_first_negative(base: float) -> None:
     assert predicted_reach(rope) == np.flatnonzero(sums < 0)[0]
 
 
-@pytest.mark.parametrize("unrotated", [{"p": 0.75}, {"partial": 0.75}])
-def test_pairs_that_do_not_rotate_add_one_to_b_m(unrotated: dict[str, float]) -> None:
-    rope = Rope(base=10.0, **unrotated)
+@pytest.mark.parametrize(
+    ("rope", "rotated_exponents"),
+    [(Rope(base=10.0, p=0.75), np.arange(3) / 4), (Rope(base=10.0, partial=0.75), np.arange(3) / 3)],
+)
+def test_pairs_that_do_not_rotate_add_one_to_b_m(rope: Rope, rotated_exponents: np.ndarray) -> None:
     arm_without = arm("rope", "mixed", ROPE.model_copy(update={"position": rope}))
-    pairs = np.arange(3) / 4 if "p" in unrotated else np.arange(3) / 3
-    sums = 1 + np.cos(np.outer(np.arange(1000), 10.0**-pairs)).sum(axis=1)
+    sums = 1 + np.cos(np.outer(np.arange(1000), 10.0**-rotated_exponents)).sum(axis=1)
     assert predicted_reach(arm_without) == np.flatnonzero(sums < 0)[0]
 
 
