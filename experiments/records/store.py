@@ -173,6 +173,14 @@ def read_records(results: Path, study: str | None = None) -> tuple[list[StoredRe
     return [distinct[key] for key in sorted(distinct)], notes
 
 
+def packed_runs(results: Path, study: str) -> set[tuple[str, str, int]]:
+    """Arm, hash and seed of each record that is packed for a study; of a damaged file those that can be read."""
+    if not (results / study / PACKED).exists():
+        return set()
+    records = [stored.record for stored in read_packed(results / study)[0]]
+    return {(record.arm, record.arm_hash, record.seed) for record in records}
+
+
 def is_recorded(folder: Path) -> bool:
     """Whether a folder holds the record that belongs there, undamaged. One of a newer schema counts: it is not run again."""
     try:

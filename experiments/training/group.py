@@ -52,6 +52,7 @@ class Member:
     folder: Path
     source: Source
     predecessor: "Member | None" = None
+    packed: bool = False  # its record is among the packed ones of its study, without its weights
 
     @property
     def id(self) -> str:
@@ -64,7 +65,7 @@ class Member:
 
     @property
     def recorded(self) -> bool:
-        return is_recorded(self.folder)
+        return self.packed or is_recorded(self.folder)
 
     @property
     def depth(self) -> int:

@@ -12,8 +12,9 @@ from leadline.experiments.config.study import Arm
 from leadline.experiments.config.to_model import decoder_config
 from leadline.experiments.data.source import CACHE, open_source, vocabulary_size
 from leadline.experiments.measure.kinds.registry import check_data
+from leadline.experiments.records.packed import PACKED
 from leadline.experiments.records.provenance import Provenance, arm_digest
-from leadline.experiments.records.store import read_record, record_folder
+from leadline.experiments.records.store import packed_runs, read_record, record_folder
 from leadline.experiments.runtime.errors import UserError
 from leadline.experiments.runtime.lock import locked
 from leadline.experiments.runtime.progress import Progress
@@ -96,6 +97,7 @@ def _members(study: str, arms: Sequence[Arm], seeds: Sequence[int], results: Pat
     """Every arm and seed, each arm behind the one that it starts from."""
     sources = {data: open_source(data, results / CACHE, progress.encoded) for data in dict.fromkeys(arm.data for arm in arms)}
     by_name = {arm.name: arm for arm in arms}
+    packed = packed_runs(results, study)
 
     @cache
     def member(name: str, seed: int) -> Member:
@@ -103,7 +105,8 @@ def _members(study: str, arms: Sequence[Arm], seeds: Sequence[int], results: Pat
         before = None if arm.start is None else member(arm.start.arm, seed)
         source = sources[arm.data]
         digest = arm_digest(arm, source.described["digest"], None if before is None else before.digest)
-        return Member(arm, seed, digest, record_folder(results, study, name, digest, seed), source, before)
+        folder = record_folder(results, study, name, digest, seed)
+        return Member(arm, seed, digest, folder, source, before, (name, digest, seed) in packed)
 
     return sorted((member(name, seed) for name in by_name for seed in seeds), key=lambda member: member.depth)
 
@@ -136,6 +139,11 @@ def _check(waiting: Mapping[str, Member], groups: Sequence[RunGroup]) -> None:
     """UserError, before anything is trained, where memory or data do not suffice for a group, or where an arm is recorded and
     the weights to start from are gone."""
     for before in dict.fromkeys(member.predecessor for member in waiting.values()):
+        if before is not None and before.packed:
+            raise UserError(
+                f"{before.folder.parents[1] / PACKED}: the record of {before.arm.name!r}, seed {before.seed}, has no weights "
+                "from which others start; run the study with --results in a folder without packed records"
+            )
         if before is None or not before.recorded or read_record(before.folder).status == "diverged":
             continue
         step, steps = checkpoint.latest(before.checkpoints)[0], before.arm.train.steps

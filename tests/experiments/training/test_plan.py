@@ -3,6 +3,7 @@
 import shutil
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, nullcontext
+from itertools import product
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -13,7 +14,10 @@ import numpy as np
 import pytest
 
 from leadline.experiments.config.model import Gate, LearnedSink
+from leadline.experiments.config.study import Start
+from leadline.experiments.publish.export import pack
 from leadline.experiments.records.measurement import reading, value_of
+from leadline.experiments.records.store import read_records
 from leadline.experiments.runtime.errors import UserError
 from leadline.experiments.runtime.lock import locked
 from leadline.experiments.runtime.signals import Interrupted
@@ -85,6 +89,22 @@ def test_a_new_seed_trains_only_itself(whole: Path, tmp_path: Path) -> None:
     after = kept(results)
     assert set(after) == {*before, ("softmax", 2)}
     assert all(after[key] == before[key] for key in before)
+
+
+def test_packed_records_are_not_run_again(whole: Path, tmp_path: Path) -> None:
+    pack(whole, "sinks", tmp_path, ())
+    outcome = run(tmp_path, [SOFTMAX, LEARNED], seeds=(0, 1, 2))
+    assert (outcome.trained, outcome.recorded) == (2, 4)
+    records, notes = read_records(tmp_path)
+    assert [(stored.record.arm, stored.record.seed) for stored in records] == list(product(("learned", "softmax"), (0, 1, 2)))
+    assert not notes
+
+
+def test_nothing_starts_from_a_packed_record(whole: Path, tmp_path: Path) -> None:
+    pack(whole, "sinks", tmp_path, ())
+    further = changed("further", SOFTMAX).model_copy(update={"start": Start(arm="softmax", length=LENGTH, steps=STEPS)})
+    with pytest.raises(UserError, match=r"records\.jsonl\.gz: the record of 'softmax', seed 0, has no weights .*; run"):
+        run(tmp_path, [SOFTMAX, further], (0,))
 
 
 def _killed_at(module: ModuleType, name: str, call: int) -> AbstractContextManager[object]:
