@@ -1,5 +1,6 @@
 """Studies that train nothing: what they compute, exactly or by counting."""
 
+from collections.abc import Iterator
 from typing import Annotated, Literal
 
 from pydantic import Field
@@ -33,11 +34,43 @@ class Precision(Frozen):
     lengths: tuple[Positive, ...] = Field(min_length=1)  # tokens of a text
 
 
-class WordPieceComparison(Frozen):
-    """WordPiece by each criterion, trained on every n-th document of the standard library."""
+class AttentionArithmetic(Frozen):
+    """What is exact in attention: a job for each subject, computed by the functions that models run."""
+
+    kind: Literal["attention_arithmetic"] = "attention_arithmetic"
+    # channels of which every pair of vectors of -1 and 1 is a query and a key
+    enumerated: tuple[Annotated[int, Field(ge=1, le=10)], ...] = Field(default=(2, 4, 8), min_length=1)
+    head_dims: tuple[Positive, ...] = Field(default=(8, 64, 128, 512), min_length=1)  # variances of scores without a scale
+    keys: int = Field(default=64, ge=2)  # of one query
+    repeated: int = Field(default=1024, ge=2)  # times that a text has its only token
+    permuted: int = Field(default=5, ge=2, le=6)  # tokens of a text of which every order is tried
+    head_dim: HeadDim = 128  # channels that RoPE rotates
+    base: float = Field(default=10000.0, gt=0)  # of RoPE
+    shifts: tuple[Positive, ...] = Field(default=(1, 1000, 1000000), min_length=1)  # tokens by which both positions move
+    # [window, layers] of each stack of windowed attention
+    windows: tuple[tuple[Positive, Positive], ...] = Field(default=((8, 4), (4096, 32)), min_length=1)
+    width: Positive = 4096  # of the layer whose heads are counted
+    heads: tuple[Positive, ...] = Field(default=(1, 8, 32, 128), min_length=1)  # that share the width
+    context: Positive = 4096  # tokens of its scores
+
+    def problems(self) -> Iterator[str]:
+        if uneven := [heads for heads in self.heads if self.width % (2 * heads)]:
+            yield f"heads = {uneven}: each must divide half of the width {self.width}"
+
+
+class Comparison(Frozen):
+    """Tokenizers that are trained on every n-th document of the standard library and counted on as many others."""
 
     vocabularies: tuple[Positive, ...] = Field(min_length=1)  # ids, specials included
     every: int = Field(default=10, ge=2)  # n
+
+
+class WordPieceComparison(Comparison):
+    """WordPiece by each criterion, trained on every n-th document of the standard library."""
+
+
+class BpeComparison(Comparison):
+    """Byte-level BPE with and without pre-tokenization, trained on every n-th document of the standard library."""
 
 
 class Tokens(Frozen):
@@ -54,6 +87,7 @@ class Tokens(Frozen):
     published: tuple[str, ...] = ()  # arms whose tokenizer is ARM/tokenizer.json
     published_in: str | None = None  # the folder of those; absent: they are left out
     wordpiece: WordPieceComparison | None = None  # absent: not compared
+    bpe: BpeComparison | None = None  # absent: not compared
 
 
 class Multilingual(Frozen):
@@ -81,4 +115,6 @@ class PublishedStudy(Frozen):
     base_bound: bool = True  # whether the bound of its RoPE base is computed too
 
 
-Exact = Annotated[BaseBound | Precision | Tokens | Multilingual | PublishedStudy, Field(discriminator="kind")]
+Exact = Annotated[
+    BaseBound | Precision | AttentionArithmetic | Tokens | Multilingual | PublishedStudy, Field(discriminator="kind")
+]

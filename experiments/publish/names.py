@@ -35,7 +35,14 @@ VALUES: Mapping[str, Mapping[Any, str]] = {
     "language": LANGUAGES,
     "protocol": {"windows": "mean of windows", "documents": "mean of documents", "last": "last positions"},
     "policy": {"streaming": "cache", "recomputed": "window, re-computed", "full": "full attention"},
-    "positions": {"cache": "positions in cache", "text": "positions of text"},
+    "positions": {
+        "cache": "positions in cache",
+        "text": "positions of text",
+        "none": "none",
+        "rope": "RoPE",
+        "alibi": "ALiBi",
+    },
+    "scale": {"none": "without a scale", "1/sqrt(d)": "1/sqrt(d)"},
     "span": {"stream": "all", "sampled": "sampled", "start": "first tokens"},
     "published": {
         "men2024": "Men et al. 2024",

@@ -168,8 +168,24 @@ QUANTITIES = table(
         Quantity("growth_exponent_high", "1", "upper end of the exponent's 95 % interval", "exponent, high"),
         Quantity("growth_factor", "1", "factor of the power law of a base over the context", "factor", digits=4),
         Quantity("phase_error", "rad", "largest error of a rotation angle below a position, modulo 2π", digits=7),
+        # The arithmetic of attention (exact).
+        Quantity("score_variance", "1", "variance of q·k over all pairs", "variance of q·k", "vaswani2017", digits=4),
+        Quantity("largest_probability", "share", "largest attention weight of a query"),
+        Quantity("effective_keys", "keys", "exp of the entropy of a query's attention", digits=2),
+        Quantity("jacobian_norm", "1", "Frobenius norm of diag(p) - p p^T, the softmax's Jacobian", "|Jacobian|", digits=5),
+        Quantity(
+            "relative_weight", "ratio", "largest attention of a query t > 1 to the first token over 1/t", "first token · t"
+        ),
+        Quantity("largest_difference", "1", "largest difference of two results in any entry", digits=7),
+        Quantity("position_error", "tokens", "largest error of the positions that attention recovers", digits=4),
+        Quantity("attention_span", "tokens", "distance to the farthest token that an output depends on", digits=0),
+        Quantity("total_weight", "share", "attention to all keys of a query together", digits=7),
+        Quantity("projection_weights", "weights", "weights of the projections of attention", "weights", digits=0),
+        Quantity("product_flops", "FLOPs", "FLOPs of the products of attention with all keys", "FLOPs of products", digits=0),
+        Quantity("score_bytes", "bytes", "bytes of all scores of a layer in float32", "bytes of scores", digits=0),
         # Tokenizers (exact).
         Quantity("tokens", "tokens", "tokens of a text", digits=0),
+        Quantity("first_token_bytes", "bytes", "bytes of the first token of a text", digits=0),
         Quantity("relative_tokens", "ratio", "tokens over those of the reference language", source="petrov2023", digits=2),
         Quantity("largest_premium", "ratio", "largest of the relative tokens", source="petrov2023", digits=2),
         Quantity("smallest_premium", "ratio", "smallest of the relative tokens", source="petrov2023", digits=2),

@@ -2,8 +2,16 @@
 
 from typing import Any
 
-from leadline.experiments.config.exact import BaseBound, Exact, Multilingual, Precision, PublishedStudy, Tokens
-from leadline.experiments.measure.exact import base_bound, precision, published, tokens, training
+from leadline.experiments.config.exact import (
+    AttentionArithmetic,
+    BaseBound,
+    Exact,
+    Multilingual,
+    Precision,
+    PublishedStudy,
+    Tokens,
+)
+from leadline.experiments.measure.exact import attention_arithmetic, base_bound, precision, published, tokens, training
 from leadline.experiments.measure.exact.job import Job
 
 
@@ -16,6 +24,7 @@ def jobs_of(exact: Exact) -> list[Job]:
     tables: dict[type, Any] = {
         BaseBound: base_bound,
         Precision: precision,
+        AttentionArithmetic: attention_arithmetic,
         Tokens: tokens,
         Multilingual: training,
         PublishedStudy: published,

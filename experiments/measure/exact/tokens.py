@@ -1,4 +1,4 @@
-"""What tokenizers cost languages, numbers, names, white space and code, a job a tokenizer; and WordPiece by its criterion."""
+"""What tokenizers cost languages, numbers, names, white space and code, a job a tokenizer; and trained WordPiece and BPE."""
 
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -15,7 +15,7 @@ from leadline.experiments.data.text.parallel import described
 from leadline.experiments.data.text.tokenizers import open_tokenizer
 from leadline.experiments.measure.exact.job import Computed, Job, independent
 from leadline.experiments.measure.exact.texts import LANGUAGES, costs, language_point, relative, texts_of
-from leadline.experiments.measure.exact.training import wordpiece_jobs
+from leadline.experiments.measure.exact.training import bpe_jobs, wordpiece_jobs
 from leadline.experiments.records.measurement import Point, reading, scalars
 from leadline.tokenization.formats.published import FILE
 from leadline.tokenization.formats.tiktoken import RankTokenizer, rank_ids
@@ -44,7 +44,7 @@ class TokensSettings(Frozen):
 
 
 def jobs(exact: Tokens) -> list[Job]:
-    """A job for each tokenizer, and one for each way to train WordPiece.
+    """A job for each tokenizer, and one for each way to train WordPiece and BPE.
 
     Raises:
         UserError: for texts or tokenizers that cannot be read.
@@ -63,7 +63,9 @@ def jobs(exact: Tokens) -> list[Job]:
             speed_documents=exact.speed_documents if isinstance(tokenizer, RankTokenizer) else 0,
         )
         planned.append(Job(name, name, settings, independent(_counted, tokenizer, texts, settings), digest))
-    return planned + ([] if exact.wordpiece is None else wordpiece_jobs(exact.wordpiece, stdlib_documents()))
+    if exact.wordpiece is not None:
+        planned += wordpiece_jobs(exact.wordpiece, stdlib_documents())
+    return planned if exact.bpe is None else planned + bpe_jobs(exact.bpe, stdlib_documents())
 
 
 def _counted(tokenizer: Tokenizer, texts: Mapping[str, str], settings: TokensSettings) -> Computed:
@@ -71,7 +73,8 @@ def _counted(tokenizer: Tokenizer, texts: Mapping[str, str], settings: TokensSet
     point = language_point(by_language, settings.reference, settings.window)
     point |= scalars({"vocabulary_size": tokenizer.vocabulary_size})
     for name, probe in PROBES.items():
-        point |= scalars({"tokens": len(tokenizer.encode(probe))}, probe=name)
+        ids = tokenizer.encode(probe).tolist()
+        point |= scalars({"tokens": len(ids), "first_token_bytes": len(tokenizer.token_bytes(ids[0]))}, probe=name)
     if isinstance(tokenizer, RankTokenizer) and settings.speed_documents:
         point |= _speeds(tokenizer, settings.speed_documents)
     return Computed(point, described(texts) | {"lossless": tokenizer.lossless})

@@ -1,7 +1,7 @@
-"""Tokenizers that a study trains: BPE with unequal shares of languages, and WordPiece by each criterion on the same text."""
+"""Tokenizers that a study trains: BPE with unequal shares of languages, and ways to train WordPiece and BPE on one text."""
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from itertools import islice, product
 from typing import Literal
 
@@ -9,7 +9,7 @@ import numpy as np
 from jaxtyping import Float64
 
 from leadline.experiments.config.base import Frozen
-from leadline.experiments.config.exact import Multilingual, WordPieceComparison
+from leadline.experiments.config.exact import BpeComparison, Comparison, Multilingual, WordPieceComparison
 from leadline.experiments.data.text.corpus import Corpus, Document
 from leadline.experiments.data.text.parallel import described
 from leadline.experiments.data.text.split import corpus_digest
@@ -17,7 +17,7 @@ from leadline.experiments.measure.exact.job import Computed, Job, independent
 from leadline.experiments.measure.exact.texts import costs, premium_point, texts_of
 from leadline.experiments.records.measurement import Point, reading, scalars
 from leadline.experiments.runtime.errors import UserError
-from leadline.tokenization.bpe.tokenizer import train_bpe_on_counts
+from leadline.tokenization.bpe.tokenizer import train_bpe, train_bpe_on_counts
 from leadline.tokenization.tokenizer import Tokenizer
 from leadline.tokenization.wordpiece.training import Criterion, train_wordpiece
 from leadline.tokenization.words import word_counts
@@ -111,42 +111,84 @@ WAYS: tuple[tuple[str, str, Criterion, int], ...] = (
 )
 
 
+class BpeSettings(Frozen):
+    """What decides the numbers of byte-level BPE with one pattern, besides the texts."""
+
+    kind: Literal["bpe"] = "bpe"
+    pattern: str  # cuts texts into words, which no token crosses
+    vocabularies: tuple[int, ...]
+
+
+WHOLE = r"(?s:.+)"  # a document is one word: no pre-tokenization
+# Arm, label and pattern.
+PATTERNS = (
+    ("bpe_gpt4", "byte-level BPE of words by GPT-4's pattern", "gpt4"),
+    ("bpe_whole", "byte-level BPE of whole documents", WHOLE),
+)
+
+
 def wordpiece_jobs(exact: WordPieceComparison, corpus: Corpus) -> list[Job]:
-    """A job a way: every n-th document of the corpus to train on, and as many between them to count.
+    """A job a criterion: each trained on every n-th document of the corpus, and counted on as many between them."""
+    sizes = tuple(sorted(set(exact.vocabularies)))
+    ways = {
+        (name, label): WordPieceSettings(criterion=criterion, minimum_count=minimum_count, vocabularies=sizes)
+        for name, label, criterion, minimum_count in WAYS
+    }
+    return _comparison(exact, corpus, ways)
+
+
+def bpe_jobs(exact: BpeComparison, corpus: Corpus) -> list[Job]:
+    """A job a pattern: byte-level BPE, trained and counted on the documents that WordPiece is."""
+    sizes = tuple(sorted(set(exact.vocabularies)))
+    ways = {(name, label): BpeSettings(pattern=pattern, vocabularies=sizes) for name, label, pattern in PATTERNS}
+    return _comparison(exact, corpus, ways)
+
+
+def _comparison(
+    exact: Comparison, corpus: Corpus, ways: Mapping[tuple[str, str], WordPieceSettings | BpeSettings]
+) -> list[Job]:
+    """A job for each settings by name and label.
 
     The numbers of each vocabulary have the dimension `vocabulary`: a smaller vocabulary is the first pieces of the largest.
     """
     train, held_out = (list(islice(corpus, first, None, exact.every)) for first in (0, exact.every // 2))
     digest = corpus_digest([*train, *held_out])
-    sizes = tuple(sorted(set(exact.vocabularies)))
-    planned = []
-    for name, label, criterion, minimum_count in WAYS:
-        settings = WordPieceSettings(criterion=criterion, minimum_count=minimum_count, vocabularies=sizes)
-        compute = independent(_wordpiece, settings, train, held_out, digest)
-        planned.append(Job(name, label, settings, compute, digest))
-    return planned
+    return [
+        Job(name, label, settings, independent(_compared, settings, train, held_out, digest), digest)
+        for (name, label), settings in ways.items()
+    ]
 
 
-def _wordpiece(settings: WordPieceSettings, train: Sequence[Document], held_out: Sequence[Document], digest: str) -> Computed:
+def _trained(settings: WordPieceSettings | BpeSettings, texts: Sequence[str]) -> Callable[[int], Tokenizer]:
+    """The tokenizer of each vocabulary."""
+    largest = settings.vocabularies[-1]
+    if isinstance(settings, BpeSettings):
+        return train_bpe(texts, largest, pattern=settings.pattern).shortened
+    return train_wordpiece(texts, largest, settings.criterion, minimum_count=settings.minimum_count).tokenizer
+
+
+def _compared(
+    settings: WordPieceSettings | BpeSettings, train: Sequence[Document], held_out: Sequence[Document], digest: str
+) -> Computed:
     texts, others = ([document.text.decode() for document in side] for side in (train, held_out))
     sides = {"train_bytes": train, "held_out_bytes": held_out}
     sizes = {name: sum(len(document.text) for document in side) for name, side in sides.items()}
     point: Point = {}
     try:
-        trained = train_wordpiece(texts, settings.vocabularies[-1], settings.criterion, minimum_count=settings.minimum_count)
+        tokenizer_of = _trained(settings, texts)
         for size in settings.vocabularies:
-            tokenizer = trained.tokenizer(size)
-            ids = np.concatenate(tokenizer.encode_batch(others))
+            tokenizer = tokenizer_of(size)
+            ids, unknown = np.concatenate(tokenizer.encode_batch(others)), tokenizer.specials.unk
             numbers = {
                 "tokens": len(ids),
                 "bytes_per_token": sizes["held_out_bytes"] / len(ids),
-                "unknown_share": np.mean(ids == tokenizer.specials.unk),
+                "unknown_share": None if unknown is None else np.mean(ids == unknown),
                 "used_share": len(np.unique(ids)) / size,
                 "unigram_bits": unigram_bits(tokenizer, texts),
             }
             point |= scalars(numbers, vocabulary=size)
     except ValueError as error:
-        raise UserError(f"wordpiece.vocabularies: {error}") from error
+        raise UserError(f"{settings.kind}.vocabularies: {error}") from error
     return Computed(point, {"name": "stdlib", "digest": digest, **sizes})
 
 

@@ -7,7 +7,16 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from leadline.experiments.config.exact import BaseBound, Exact, Multilingual, Precision, Tokens, WordPieceComparison
+from leadline.experiments.config.exact import (
+    AttentionArithmetic,
+    BaseBound,
+    BpeComparison,
+    Exact,
+    Multilingual,
+    Precision,
+    Tokens,
+    WordPieceComparison,
+)
 from leadline.experiments.config.load import load_studies
 from leadline.experiments.config.study import FOLDER
 from leadline.experiments.measure.bound import HEAD_DIM, MEN, start
@@ -23,18 +32,21 @@ from leadline.model.positions.frequencies import inverse_frequencies
 from tests.experiments.measure.exact.jobs import computed, points_of
 
 CONFIGS = Path(__file__).parents[4] / "configs"
-KINDS = ("base_bound", "precision", "tokens", "multilingual")
+KINDS = ("base_bound", "precision", "attention_arithmetic", "tokens", "multilingual")
 BOUNDS = BaseBound(head_dims=(32, 128), lengths=(512, 64, 4096))
+ARITHMETIC = AttentionArithmetic(enumerated=(2,), head_dims=(4,), repeated=8, permuted=3, head_dim=8, width=16, heads=(1, 2))
 
 
 def exact_of(kind: str, ranks: Path) -> Exact:
     """A tiny study of a kind."""
     tokenizers = {"byte": "byte", "toy": "tiktoken:toy"}
     wordpiece = WordPieceComparison(vocabularies=(220, 200), every=800)
+    bpe = BpeComparison(vocabularies=(280, 270), every=800)
     return {
         "base_bound": BOUNDS,
         "precision": Precision(lengths=(256, 64)),
-        "tokens": Tokens(tokenizers=tokenizers, ranks=str(ranks), speed_documents=0, wordpiece=wordpiece),
+        "attention_arithmetic": ARITHMETIC,
+        "tokens": Tokens(tokenizers=tokenizers, ranks=str(ranks), speed_documents=0, wordpiece=wordpiece, bpe=bpe),
         "multilingual": Multilingual(vocabularies=(640, 320), exponents=(0.0, 1.0)),
     }[kind]
 
@@ -90,7 +102,7 @@ def test_data_decide_the_digest(kind: str, ranks: Path, tmp_path: Path) -> None:
     (tmp_path / "eng.txt").write_text("all human beings\nare born free\n" * 9)
     exact = exact_of(kind, ranks)
     digests, others = (
-        {job.name: job.data_digest for job in jobs_of(texts) if not job.name.startswith("wordpiece")}
+        {job.name: job.data_digest for job in jobs_of(texts) if not job.name.startswith(("wordpiece", "bpe"))}
         for texts in (exact, exact.model_copy(update={"texts": (str(tmp_path),)}))
     )
     assert all(re.fullmatch("[0-9a-f]{64}", digest or "") for digest in digests.values())
@@ -101,7 +113,7 @@ def test_data_decide_the_digest(kind: str, ranks: Path, tmp_path: Path) -> None:
 DOWNLOADED = ("gpt2", "gpt4", "llama2", "llama3")
 
 
-@pytest.mark.parametrize("name", ["multilingual", "precision", "rope_base", "tokens"])
+@pytest.mark.parametrize("name", ["attention_arithmetic", "multilingual", "precision", "rope_base", "tokens"])
 def test_every_selector_of_a_study_matches_a_job(name: str) -> None:
     (study,) = load_studies(CONFIGS / f"{name}.toml")
     exact, selectors = study.exact, dict(study.selectors)

@@ -7,8 +7,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from leadline.experiments.config.exact import Multilingual, Tokens, WordPieceComparison
-from leadline.experiments.data.text.corpus import Document, stdlib_documents
+from leadline.experiments.config.exact import BpeComparison, Multilingual, Tokens, WordPieceComparison
+from leadline.experiments.data.text.corpus import Corpus, Document, stdlib_documents
 from leadline.experiments.measure.exact import tokens, training
 from leadline.experiments.measure.exact.job import Job
 from leadline.experiments.measure.exact.texts import LANGUAGES, Cost, cost, premium_point, texts_of
@@ -31,6 +31,7 @@ def test_every_tokenizer_is_counted(ranks: Path, monkeypatch: pytest.MonkeyPatch
     assert byte[reading("tokens", language="eng")] == len(english.encode())
     assert toy[reading("tokens", language="eng")] == len(english.encode()) - english.count("th") - english.count("the")
     assert byte[reading("tokens", probe="12,345,678")] == 10
+    assert (byte[reading("first_token_bytes", probe="12345")], toy[reading("first_token_bytes", probe="12345")]) == (1, 1)
     assert (byte[reading("unknown_share", language="eng")], byte[reading("vocabulary_size")]) == (0, 259)
     speeds = [key for key in toy if key.quantity == "encoding_speed"]
     assert len(speeds) == 9
@@ -133,7 +134,24 @@ def test_wordpiece_by_each_criterion() -> None:
     assert all(reading("tokens", vocabulary=size) in point for size in (200, 250) for point in points.values())
 
 
+def test_bpe_without_pretokenization_merges_across_words() -> None:
+    texts = (b"of the of the of the\n" * 9, b"of the sea") * 2
+    corpus = Corpus((lambda: ((str(number), text) for number, text in enumerate(texts)),))
+    exact = BpeComparison(vocabularies=(262, 260), every=2)
+    words, whole = points_of(training.bpe_jobs(exact, corpus)).values()
+    by_words, by_whole = (train_bpe([texts[0]] * 2, 262, pattern=pattern) for _, _, pattern in training.PATTERNS)
+    for point, tokenizer in ((words, by_words), (whole, by_whole)):
+        for size in (260, 262):
+            count = 2 * len(tokenizer.shortened(size).encode(b"of the sea"))
+            assert point[reading("tokens", vocabulary=size)] == count
+            assert point[reading("bytes_per_token", vocabulary=size)] == 20 / count
+    spaced = [sum(b" " in piece[1:] for piece in tokenizer.table) for tokenizer in (by_words, by_whole)]
+    assert spaced[0] == 0 < spaced[1]
+    assert reading("unknown_share", vocabulary=260) not in words
+
+
 WORDPIECE = WordPieceComparison(vocabularies=(90_000,), every=400)
+BPE = BpeComparison(vocabularies=(2**17,), every=800)
 MULTILINGUAL = Multilingual(vocabularies=(9000,), exponents=(0.0,))
 
 
@@ -141,6 +159,7 @@ MULTILINGUAL = Multilingual(vocabularies=(9000,), exponents=(0.0,))
     ("jobs", "message"),
     [
         (lambda: training.wordpiece_jobs(WORDPIECE, stdlib_documents()), r"wordpiece\.vocabularies: this training gives"),
+        (lambda: training.bpe_jobs(BPE, stdlib_documents()), r"bpe\.vocabularies: the corpus has"),
         (lambda: training.jobs(MULTILINGUAL), "vocabularies: 9000: the corpus"),
     ],
 )

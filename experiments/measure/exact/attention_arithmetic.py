@@ -1,0 +1,186 @@
+"""The arithmetic of attention, exactly: a job for each subject, computed by the functions that models run."""
+
+from collections.abc import Callable, Mapping
+from typing import Any, Literal
+
+import numpy as np
+
+from leadline.experiments.config.base import Frozen
+from leadline.experiments.config.exact import AttentionArithmetic
+from leadline.experiments.measure.exact import attention_order, attention_scores, attention_size
+from leadline.experiments.measure.exact.job import Computed, Job, independent
+from leadline.experiments.records.measurement import Reading, reading
+
+Numbers = dict[Reading, int | float]
+
+
+class ScoreSettings(Frozen):
+    """What decides the variances of q·k."""
+
+    kind: Literal["scores"] = "scores"
+    head_dims: tuple[int, ...]
+
+
+class SaturationSettings(Frozen):
+    """What decides how far softmax saturates."""
+
+    kind: Literal["saturation"] = "saturation"
+    head_dims: tuple[int, ...]
+    keys: int
+
+
+class RepeatedSettings(Frozen):
+    """What decides attention over one repeated token."""
+
+    kind: Literal["repeated"] = "repeated"
+    tokens: int
+    head_dim: int
+    base: float
+
+
+class OrderSettings(Frozen):
+    """What decides what attention knows of the order of tokens."""
+
+    kind: Literal["order"] = "order"
+    permuted: int
+    tokens: int
+    base: float
+
+
+class RotationSettings(Frozen):
+    """What decides what RoPE does to scores and norms."""
+
+    kind: Literal["rotation"] = "rotation"
+    head_dim: int
+    base: float
+    shifts: tuple[int, ...]
+
+
+class WindowSettings(Frozen):
+    """What decides how far back windowed attention reaches."""
+
+    kind: Literal["windows"] = "windows"
+    windows: tuple[tuple[int, int], ...]
+
+
+class BiasSettings(Frozen):
+    """What decides the weights of softmax with a sink logit."""
+
+    kind: Literal["softmax_bias"] = "softmax_bias"
+    keys: int
+
+
+class HeadSettings(Frozen):
+    """What decides the size of attention by its heads."""
+
+    kind: Literal["heads"] = "heads"
+    width: int
+    heads: tuple[int, ...]
+    tokens: int
+
+
+def jobs(exact: AttentionArithmetic) -> list[Job]:
+    """A job for each subject."""
+    rope = {"head_dim": exact.head_dim, "base": exact.base}
+    planned: tuple[tuple[str, Any, Callable[[Any], Numbers]], ...] = (
+        ("variance of scores", ScoreSettings(head_dims=exact.enumerated), scores),
+        ("saturation of softmax", SaturationSettings(head_dims=exact.head_dims, keys=exact.keys), saturation),
+        ("one repeated token", RepeatedSettings(tokens=exact.repeated, **rope), repeated),
+        ("order of tokens", OrderSettings(permuted=exact.permuted, tokens=exact.repeated, base=exact.base), order),
+        ("rotation", RotationSettings(shifts=exact.shifts, **rope), rotation),
+        ("windows", WindowSettings(windows=exact.windows), windows),
+        ("sink logit of softmax", BiasSettings(keys=exact.keys), softmax_bias),
+        ("heads", HeadSettings(width=exact.width, heads=exact.heads, tokens=exact.context), heads),
+    )
+    return [
+        Job(settings.kind, label, settings, independent(_computed, compute, settings)) for label, settings, compute in planned
+    ]
+
+
+def _computed(compute: Callable[[Any], Numbers], settings: Frozen) -> Computed:
+    return Computed({key: np.asarray(number) for key, number in compute(settings).items()})
+
+
+def _at(numbers: Mapping[str, int | float], **dims: int | str) -> Numbers:
+    """Numbers by quantity at these dimensions."""
+    return {reading(name, **dims): number for name, number in numbers.items()}
+
+
+def scores(settings: ScoreSettings) -> Numbers:
+    """`score_variance` by `head_dim` and `scale`."""
+    return {
+        reading("score_variance", head_dim=d, scale=name): attention_scores.score_variance(d, scale)
+        for d in settings.head_dims
+        for name, scale in attention_scores.scales(d).items()
+    }
+
+
+def saturation(settings: SaturationSettings) -> Numbers:
+    """The largest weight, the spread and the Jacobian of softmax by `head_dim` and `scale`."""
+    point: Numbers = {}
+    for d in settings.head_dims:
+        for name, scale in attention_scores.scales(d).items():
+            p, norm = attention_scores.softmax_of_quantiles(settings.keys, scale * d**0.5)
+            numbers = {"largest_probability": float(p.max()), "effective_keys": attention_scores.effective_keys(p)}
+            point |= _at(numbers | {"jacobian_norm": norm}, head_dim=d, scale=name)
+    return point
+
+
+def repeated(settings: RepeatedSettings) -> Numbers:
+    """`relative_weight` of the first token by `positions`, and how far weights without positions are from uniform."""
+    tokens, head_dim = settings.tokens, settings.head_dim
+    ways = attention_order.repeated_token(tokens, head_dim, settings.base)
+    point = {reading("relative_weight", positions=name): attention_order.relative_weight(a) for name, a in ways.items()}
+    return point | {reading("largest_difference", positions="none"): attention_order.away_from_uniform(ways["none"])}
+
+
+def order(settings: OrderSettings) -> Numbers:
+    """How far attention is from equivariance by `mask` and `positions`, and the error of positions that it recovers."""
+    point: Numbers = {}
+    for mask, positions in (("none", "none"), ("causal", "none"), ("none", "rope")):
+        base = settings.base if positions == "rope" else None
+        difference = attention_order.away_from_equivariance(settings.permuted, causal=mask == "causal", base=base)
+        point[reading("largest_difference", mask=mask, positions=positions)] = difference
+    point[reading("position_error", mask="causal", positions="none")] = attention_order.position_error(settings.tokens)
+    return point
+
+
+def rotation(settings: RotationSettings) -> Numbers:
+    """Changes of scores by `shift`, and of norms, and how far scores of ones are from sums of cosines."""
+    head_dim, base = settings.head_dim, settings.base
+    point = {
+        reading("largest_difference", case="both positions moved", shift=shift): attention_order.moved(head_dim, base, shift)
+        for shift in settings.shifts
+    }
+    others = {"norms": attention_order.norm_change, "sum of cosines": attention_order.away_from_cosines}
+    return point | {reading("largest_difference", case=name): compute(head_dim, base) for name, compute in others.items()}
+
+
+def windows(settings: WindowSettings) -> Numbers:
+    """`attention_span` by `window` and `layers`."""
+    return {
+        reading("attention_span", window=window, layers=layers): attention_size.span(window, layers)
+        for window, layers in settings.windows
+    }
+
+
+def softmax_bias(settings: BiasSettings) -> Numbers:
+    """`total_weight` by `normalizer` and `logit`, and what shifts and additional keys change."""
+    point: Numbers = {}
+    for normalizer, sink_logit in attention_scores.SINK_LOGITS.items():
+        for logit in attention_scores.LOGITS:
+            weights = attention_scores.weights_of([logit] * settings.keys, sink_logit)
+            point[reading("total_weight", normalizer=normalizer, logit=logit)] = float(weights.sum())
+        difference = attention_scores.changed_by_shift(settings.keys, sink_logit)
+        point[reading("largest_difference", normalizer=normalizer, case="5 added to every logit")] = difference
+    for case, difference in attention_scores.prepended(settings.keys).items():
+        point[reading("largest_difference", case=case)] = difference
+    return point
+
+
+def heads(settings: HeadSettings) -> Numbers:
+    """Weights, FLOPs and bytes by `heads`."""
+    point: Numbers = {}
+    for count in settings.heads:
+        point |= _at(attention_size.sizes(settings.width, count, settings.tokens), heads=count)
+    return point

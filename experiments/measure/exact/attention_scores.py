@@ -1,0 +1,117 @@
+"""Scores and what softmax makes of them: exact numbers, computed by the attention that models run."""
+
+import itertools
+import math
+from collections.abc import Sequence
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.tree_util import Partial
+from jaxtyping import Array, Float
+from scipy import special, stats
+
+from leadline.model.attention.attention import attend as attend_eagerly
+from leadline.model.attention.mask import Mask
+from leadline.model.attention.normalizers import Terms, softmax
+from leadline.model.attention.scores import Scores
+
+# The sink logit of each normalizer.
+SINK_LOGITS = {"softmax": -math.inf, "off_by_one": 0.0}
+# Of all keys alike.
+LOGITS = (0.0, -20.0)
+SHIFT = 5.0  # what is added to every logit
+CHANNELS = 8  # of made queries, keys and values
+attend = jax.jit(attend_eagerly)  # for the time that it takes alone
+
+
+def scales(head_dim: int) -> dict[str, float]:
+    """What scores are multiplied by: nothing, and the default of attention."""
+    return {"none": 1.0, "1/sqrt(d)": head_dim**-0.5}
+
+
+def unmasked(keys: int) -> Mask:
+    """The mask of queries behind all keys, which sees each of them: attention without a causal mask."""
+    return Mask(first_query=keys)
+
+
+def attention_weights(
+    q: Float[Array, "B T N H"], k: Float[Array, "B S K H"], mask: Mask = Mask(), scores: Scores = Scores()
+) -> Float[np.ndarray, "B N T S"]:
+    """The weights of attention: its output where the value of key j is the j-th unit vector."""
+    values = jnp.broadcast_to(jnp.eye(k.shape[1])[None, :, None], (*k.shape[:3], k.shape[1]))
+    return np.asarray(attend(q, k, values, mask, scores)[0], np.float64).swapaxes(1, 2)
+
+
+def _unnormalised(scores: Float[Array, "*B S"], _sink_logit: Array) -> Terms:
+    """Scores of visible keys as the weights."""
+    one, zero = jnp.ones(scores.shape[:-1]), jnp.zeros(scores.shape[:-1])
+    return Terms(scores, one, zero, one)
+
+
+def products(q: Float[Array, "T H"], k: Float[Array, "S H"], scale: float) -> Float[np.ndarray, "T S"]:
+    """The scores scale · q·k of attention without a mask."""
+    raw = Scores(scale=scale, normalizer=Partial(_unnormalised))
+    return attention_weights(q[None, :, None], k[None, :, None], unmasked(k.shape[0]), raw)[0, 0]
+
+
+def score_variance(head_dim: int, scale: float) -> float:
+    """Var(scale · q·k) over all pairs of vectors whose entries are -1 and 1: independent, of mean 0 and variance 1."""
+    vectors = jnp.asarray(list(itertools.product((-1.0, 1.0), repeat=head_dim)), jnp.float32)
+    return float(products(vectors, vectors, scale).var())
+
+
+def probabilities(logits: Float[Array, " S"]) -> Float[Array, " S"]:
+    """The plain softmax."""
+    terms = softmax(logits, jnp.asarray(-jnp.inf))
+    return terms.numerators / terms.total
+
+
+def softmax_of_quantiles(keys: int, deviation: float) -> tuple[Float[np.ndarray, " S"], float]:
+    """Softmax of normal logits of a standard deviation, and the Frobenius norm of its Jacobian diag(p) - p p^T.
+
+    The logits are the quantiles at (j - 1/2) / n, j = 1 … n, in place of a draw.
+    """
+    quantiles = stats.norm.ppf((np.arange(keys) + 0.5) / keys)
+    logits = jnp.asarray(deviation * quantiles, jnp.float32)
+    norm = jnp.linalg.norm(jax.jacobian(probabilities)(logits))
+    return np.asarray(probabilities(logits), np.float64), float(norm)
+
+
+def effective_keys(p: Float[np.ndarray, " S"]) -> float:
+    """e^entropy: n for n keys of equal weight, 1 for a single key."""
+    return math.exp(special.entr(p).sum())
+
+
+def weights_of(logits: Sequence[float], sink_logit: float) -> Float[np.ndarray, " S"]:
+    """The weights of keys whose scores are these logits."""
+    k = jnp.asarray(logits, jnp.float32)[None, :, None, None]
+    scores = Scores(scale=1.0, sink_logit=sink_logit)
+    return attention_weights(jnp.ones((1, 1, 1, 1)), k, unmasked(len(logits)), scores)[0, 0, 0]
+
+
+def changed_by_shift(keys: int, sink_logit: float) -> float:
+    """The largest change of a weight when SHIFT is added to every logit."""
+    logits = np.linspace(-1.0, 1.0, keys)
+    return float(np.abs(weights_of([*(logits + SHIFT)], sink_logit) - weights_of([*logits], sink_logit)).max())
+
+
+def waves(*shape: int, phase: float) -> Float[Array, "..."]:
+    """Numbers in [-1, 1] that differ from entry to entry and are the same in every run: cos(phase + n²)."""
+    return jnp.asarray(np.cos(phase + np.arange(math.prod(shape), dtype=np.float64) ** 2).reshape(shape), jnp.float32)
+
+
+def prepended(keys: int) -> dict[str, float]:
+    """How far outputs with a sink logit, or a key and value bias, are from those of softmax with one key more in front."""
+    q, k, v = (waves(1, keys, 1, CHANNELS, phase=phase) for phase in (1.0, 2.0, 3.0))
+    bias, value, zero = waves(1, CHANNELS, phase=4.0), waves(1, CHANNELS, phase=5.0), jnp.zeros((1, CHANNELS))
+    cases = {
+        "off by one against a key of zeros in front": (Scores(sink_logit=0.0), zero, zero),
+        "biases against a key and a value in front": (Scores(sink_logit=0.0, key_bias=bias, value_bias=value), bias, value),
+    }
+    differences = {}
+    for name, (scores, key, of_key) in cases.items():
+        longer = (jnp.concatenate([first[None, None], x], axis=1) for first, x in ((key, k), (of_key, v)))
+        ours, theirs = attend(q, k, v, scores=scores)[0], attend(q, *longer, Mask(first_query=1))[0]
+        differences[name] = float(jnp.max(jnp.abs(ours - theirs)))
+    return differences
