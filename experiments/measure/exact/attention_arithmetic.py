@@ -172,7 +172,9 @@ def softmax_bias(settings: BiasSettings) -> Numbers:
             weights = attention_scores.weights_of([logit] * settings.keys, sink_logit)
             point[reading("total_weight", normalizer=normalizer, logit=logit)] = float(weights.sum())
         difference = attention_scores.changed_by_shift(settings.keys, sink_logit)
-        point[reading("largest_difference", normalizer=normalizer, case="5 added to every logit")] = difference
+        point[reading("largest_difference", normalizer=normalizer, case=f"{attention_scores.SHIFT:g} added to every logit")] = (
+            difference
+        )
     for case, difference in attention_scores.prepended(settings.keys).items():
         point[reading("largest_difference", case=case)] = difference
     return point

@@ -37,11 +37,11 @@ def repeated_token(tokens: int, head_dim: int, base: float) -> dict[str, Float[n
     """
     length = head_dim**0.25
     q, k = (jnp.tile(length * unit(head_dim, phase), (1, tokens, 1, 1)) for phase in (1.0, 2.0))
-    turned_q, turned_k = (rotated(x, base, np.arange(tokens)) for x in (q, k))
+    rotated_q, rotated_k = (rotated(x, base, np.arange(tokens)) for x in (q, k))
     slopes = Scores(slopes=jnp.asarray(alibi_slopes(HEADS), jnp.float32))
     return {
         "none": attention_weights(q, k)[0],
-        "rope": attention_weights(turned_q, turned_k)[0],
+        "rope": attention_weights(rotated_q, rotated_k)[0],
         "alibi": attention_weights(jnp.repeat(q, HEADS, axis=2), k, scores=slopes)[0],
     }
 
@@ -52,7 +52,7 @@ def relative_weight(weights: Float[np.ndarray, "N T S"]) -> float:
 
 
 def away_from_uniform(weights: Float[np.ndarray, "N T S"]) -> float:
-    """max |A_tj - 1/t| over the visible keys, relative to 1/t."""
+    """max |t · A_tj - 1| over heads and visible keys j <= t, counted from 1."""
     t = np.arange(1, weights.shape[1] + 1)[:, None]
     return float(np.abs(np.tril(weights * t - 1)).max())
 

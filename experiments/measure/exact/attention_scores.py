@@ -21,8 +21,8 @@ SINK_LOGITS = {"softmax": -math.inf, "off_by_one": 0.0}
 # Of all keys alike.
 LOGITS = (0.0, -20.0)
 SHIFT = 5.0  # what is added to every logit
-CHANNELS = 8  # of made queries, keys and values
-attend = jax.jit(attend_eagerly)  # for the time that it takes alone
+CHANNELS = 8  # of the queries, keys and values whose outputs are compared
+attend = jax.jit(attend_eagerly)  # one operation after the other takes several times as long
 
 
 def scales(head_dim: int) -> dict[str, float]:
