@@ -167,14 +167,13 @@ def windows(settings: WindowSettings) -> Numbers:
 def softmax_bias(settings: BiasSettings) -> Numbers:
     """`total_weight` by `normalizer` and `logit`, and what shifts and additional keys change."""
     point: Numbers = {}
+    shifted = f"{attention_scores.SHIFT:g} added to every logit"
     for normalizer, sink_logit in attention_scores.SINK_LOGITS.items():
         for logit in attention_scores.LOGITS:
             weights = attention_scores.weights_of([logit] * settings.keys, sink_logit)
             point[reading("total_weight", normalizer=normalizer, logit=logit)] = float(weights.sum())
-        difference = attention_scores.changed_by_shift(settings.keys, sink_logit)
-        point[reading("largest_difference", normalizer=normalizer, case=f"{attention_scores.SHIFT:g} added to every logit")] = (
-            difference
-        )
+        change = attention_scores.changed_by_shift(settings.keys, sink_logit)
+        point[reading("largest_difference", normalizer=normalizer, case=shifted)] = change
     for case, difference in attention_scores.prepended(settings.keys).items():
         point[reading("largest_difference", case=case)] = difference
     return point
