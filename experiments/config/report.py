@@ -100,7 +100,7 @@ class FigureSpec(Frozen):
     title: str = ""  # the question that it answers
     caption: str  # below the figure
     quantities: tuple[AnyColumn, ...] = Field(min_length=1)  # what is on the vertical axis, each a name or a table
-    x: str | None = None  # of a scatter and of positions
+    x: str | None = None  # the quantity across, of a scatter and of positions, at the dimensions of `at` alone
     key: str | None = None  # of `value`: dotted, as "train.learning_rate"
     dim: str | None = None  # of `dim` and of bars
     at: Dims = Field(default_factory=dict)  # of every quantity

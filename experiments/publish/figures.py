@@ -155,7 +155,7 @@ def _heads(spec: FigureSpec, chosen: Shown) -> Figure | None:
 
 def _scatter(spec: FigureSpec, chosen: Shown) -> Figure | None:
     """A mark a head and seed where both quantities are arrays, else a mark a record."""
-    column, across = spec.quantities[0], Column(quantity=str(spec.x), at=spec.quantities[0].at)
+    column, across = spec.quantities[0], Column(quantity=str(spec.x))
     series: dict[str, list[Float[np.ndarray, "2 P"]]] = {}
     for entry in chosen.finished:
         points = _points(spec, across, column, entry)
