@@ -8,6 +8,8 @@ from pydantic import Field
 from leadline.experiments.config.base import Factor, Frozen, Positive
 from leadline.experiments.config.data import Files, Texts
 from leadline.experiments.config.measure import Measure
+from leadline.experiments.config.model import Channels, KeyBias, ModelConfig
+from leadline.experiments.config.position import LearnedPositions, Rope
 
 HeadDim = Annotated[int, Field(ge=4, multiple_of=2)]
 
@@ -115,6 +117,75 @@ class PublishedStudy(Frozen):
     base_bound: bool = True  # whether the bound of its RoPE base is computed too
 
 
+class LatentAttention(Frozen):
+    """Multi-head latent attention, where one vector makes keys and values (DeepSeek-AI 2024, arXiv:2405.04434, section 2.1)."""
+
+    query_rank: Channels  # of the vector that queries are made from
+    rank: Channels  # of the vector that keys and values are made from
+    rotated: HeadDim  # channels that RoPE rotates, beside those of a head: of each query, and of one key for all heads
+
+
+# Positions whose weights are counted.
+COUNTED = ("rope", "alibi", "sinusoidal", "learned", "nope")
+
+
+class Shape(Frozen):
+    """The sizes of a language model, as its paper or its config.json states them."""
+
+    vocabulary: Channels  # ids, those that pad the embedding included
+    context: Positive  # tokens
+    trained: Positive | None = None  # tokens that its RoPE base was trained at, before an extension; absent: the context
+    model: ModelConfig  # its layers
+    latent: LatentAttention | None = None  # absent: keys and values of their own for each head of `model`
+    shared_experts: int = Field(default=0, ge=0)  # experts that every token goes through, beside those that are chosen
+    dense_layers: int = Field(default=0, ge=0)  # first layers, whose feed-forward has no experts
+    dense_hidden: Channels | None = None  # channels of their feed-forward; absent: as many as an expert has
+    encoder: bool = False  # every token sees every other one, so that nothing is cached
+    token_types: int = Field(default=0, ge=0)  # vectors that are added to the embedding, one for each kind of segment
+    pooler: bool = False  # a product with a bias behind the first token
+
+    def problems(self) -> Iterator[str]:
+        model, position = self.model, self.model.position
+        if position.kind not in COUNTED or model.window_position is not None:
+            yield f"weights of position {position.kind!r} are not counted; those of {', '.join(COUNTED)} are"
+        if model.gate.kind != "none" or model.scalable_softmax or isinstance(model.sink, KeyBias):
+            yield "weights of a gate, of a key bias and of a scalable softmax are not counted"
+        if self.latent is not None and (model.biases or model.kv_heads is not None or model.qk_norm):
+            yield "latent attention has no biases, no kv_heads and no qk_norm here"
+        if (self.shared_experts or self.dense_layers) and model.experts is None:
+            yield "shared_experts and dense_layers belong to a model with experts"
+        if self.dense_layers > model.layers:
+            yield f"dense_layers = {self.dense_layers} is more than the {model.layers} layers"
+
+    @property
+    def table_positions(self) -> int:
+        """Vectors of a learned table of positions."""
+        position = self.model.position
+        return (position.capacity or self.context) if isinstance(position, LearnedPositions) else 0
+
+    @property
+    def rotated(self) -> int:
+        """Channels of a head that RoPE rotates; 0 without RoPE."""
+        position = self.model.position
+        if not isinstance(position, Rope):
+            return 0
+        return position.spectrum(self.model.attention_heads) if self.latent is None else self.latent.rotated
+
+
+class ReleasedModel(Shape):
+    """A released model, or a variant of one."""
+
+    label: str = Field(min_length=1)  # what readers see
+
+
+class Released(Frozen):
+    """Parameters, key-value caches and RoPE bases of released models, from their shapes."""
+
+    kind: Literal["released"] = "released"
+    bits: tuple[Positive, ...] = Field(default=(32, 16), min_length=1)  # of a number, for which memory is stated
+    models: dict[str, ReleasedModel] = Field(min_length=1)  # by the name of their arm
+
+
 Exact = Annotated[
-    BaseBound | Precision | AttentionArithmetic | Tokens | Multilingual | PublishedStudy, Field(discriminator="kind")
+    BaseBound | Precision | AttentionArithmetic | Tokens | Multilingual | PublishedStudy | Released, Field(discriminator="kind")
 ]

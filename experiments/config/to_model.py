@@ -95,14 +95,24 @@ def extended(model: ModelConfig, extension: Extension, factor: float) -> ModelCo
     return model.model_copy(update={"position": position.model_copy(update={"scaling": scaling})})
 
 
+def attention_weights(width: int, heads: int, kv_heads: int, head_dim: int) -> int:
+    """D H (2 N + 2 K): the matrices of queries and outputs, of N heads, and of keys and values, of K."""
+    return width * head_dim * (2 * heads + 2 * kv_heads)
+
+
+def feedforward_weights(width: int, hidden: int, activation: str) -> int:
+    """D F for each matrix of a feed-forward network: three of a gated one, two of another."""
+    return width * hidden * (3 if activation in GATED else 2)
+
+
 def matmul_parameters(cfg: DecoderConfig) -> int:
     """Weights that take part in a matrix product for every token; the look-up of the embedding is none, the head is one."""
     b = cfg.block
     gate = 0
     if b.gate is not None and not b.gate.static:
         gate = (b.gate.dims or b.width) * math.prod(gates(b.gate, b.width, b.heads, b.kv_heads, b.head_dim))
-    attention = b.width * b.head_dim * (2 * b.heads + 2 * b.kv_heads)
-    feedforward = b.width * b.hidden * (3 if b.activation in GATED else 2)
+    attention = attention_weights(b.width, b.heads, b.kv_heads, b.head_dim)
+    feedforward = feedforward_weights(b.width, b.hidden, b.activation)
     if b.experts:
         feedforward = feedforward * b.active_experts + b.width * b.experts
     return cfg.layers * (attention + gate + feedforward) + b.width * cfg.vocabulary

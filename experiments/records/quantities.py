@@ -183,6 +183,25 @@ QUANTITIES = table(
         Quantity("projection_weights", "weights", "weights of the projections of attention", "weights", digits=0),
         Quantity("product_flops", "FLOPs", "FLOPs of the products of attention with all keys", "FLOPs of products", digits=0),
         Quantity("score_bytes", "bytes", "bytes of all scores of a layer in float32", "bytes of scores", digits=0),
+        # Released models (exact).
+        Quantity("parameter_count", "parameters", "parameters of a model, or of one part of it", digits=0),
+        Quantity(
+            "active_parameters",
+            "parameters",
+            "parameters that take part in each token, without the look-up of an embedding",
+            source="openai2025",
+            digits=0,
+        ),
+        Quantity("embedding_memory", "MiB", "memory of the token embedding", digits=1),
+        Quantity("cache_per_token", "KiB", "key-value cache of one token", "cache (KiB / token)", digits=1),
+        Quantity("cache_memory", "GiB", "key-value cache of one text that fills the context", "cache at the context (GiB)"),
+        Quantity(
+            "cache_share",
+            "share",
+            "key-value cache over that of as many key and value heads as query heads",
+            "cache / multi-head cache",
+            "deepseekai2024",
+        ),
         # Tokenizers (exact).
         Quantity("tokens", "tokens", "tokens of a text", digits=0),
         Quantity("first_token_bytes", "bytes", "bytes of the first token of a text", digits=0),

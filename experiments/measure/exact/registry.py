@@ -9,9 +9,18 @@ from leadline.experiments.config.exact import (
     Multilingual,
     Precision,
     PublishedStudy,
+    Released,
     Tokens,
 )
-from leadline.experiments.measure.exact import attention_arithmetic, base_bound, precision, published, tokens, training
+from leadline.experiments.measure.exact import (
+    attention_arithmetic,
+    base_bound,
+    precision,
+    published,
+    released,
+    tokens,
+    training,
+)
 from leadline.experiments.measure.exact.job import Job
 
 
@@ -28,5 +37,6 @@ def jobs_of(exact: Exact) -> list[Job]:
         Tokens: tokens,
         Multilingual: training,
         PublishedStudy: published,
+        Released: released,
     }
     return tables[type(exact)].jobs(exact)

@@ -1,8 +1,8 @@
 """Synthetic records in which a claim holds or fails, made from the terms of the claim itself. Nothing here was measured."""
 
+import functools
 import math
 from collections.abc import Callable, Mapping, Sequence
-from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -53,7 +53,7 @@ def record(study: str, arm: str, number: int, seed: int, config: Mapping[str, An
     return made(**{"study": study, "arm": arm, "arm_hash": f"{number:012x}", "seed": seed, "config": config, **scale} | changes)
 
 
-@cache
+@functools.cache
 def trained_arms(path: Path, words: tuple[str, ...] = ()) -> tuple[Study, tuple[RecordedArm, ...]]:
     """The study of a file and all of its arms, each with one record in which nothing is measured."""
     (study,) = load_studies(path, words)
@@ -67,9 +67,18 @@ def trained_arms(path: Path, words: tuple[str, ...] = ()) -> tuple[Study, tuple[
 def computed_arms(study: Study, claim: Claim) -> list[RecordedArm]:
     """Arms of an exact study as the selectors of a claim describe them."""
     cases = range(2 if claim.cases == "arms" else 1)
-    configs = [{"case": case, **study.selectors[name]} for name in claim.selectors() for case in cases]
+    configs = [{"case": case, **nested(study.selectors[name])} for name in claim.selectors() for case in cases]
     nothing = {"steps": 0, "tokens": 0, "parameters": 0}
     return recorded_arms(study, [record(study.study, f"arm{i}", i, 0, config, **nothing) for i, config in enumerate(configs)])
+
+
+def nested(selector: Mapping[str, Any]) -> dict[str, Any]:
+    """Tables in tables in the place of dotted keys."""
+    tree: dict[str, Any] = {}
+    for key, value in selector.items():
+        *tables, name = key.split(".")
+        functools.reduce(lambda table, part: table.setdefault(part, {}), tables, tree)[name] = value
+    return tree
 
 
 def synthetic(study: Study, arms: Sequence[RecordedArm], claim: Claim, *, holds: bool) -> list[Record]:

@@ -1,0 +1,65 @@
+"""Parameters, key-value caches and RoPE bases of released models: a job a model."""
+
+from typing import Literal
+
+from leadline.experiments.config.base import Frozen
+from leadline.experiments.config.exact import Released, Shape
+from leadline.experiments.config.position import Rope
+from leadline.experiments.measure import bound, shapes
+from leadline.experiments.measure.exact.job import Computed, Job, independent
+from leadline.experiments.records.measurement import Point, scalars
+from leadline.model.positions.frequencies import inverse_frequencies
+
+KIB, MIB, GIB = 2**10, 2**20, 2**30
+
+
+class ReleasedSettings(Frozen):
+    """What decides the numbers of one model."""
+
+    kind: Literal["released"] = "released"
+    name: str  # of the model, in [exact.models]
+    bits: tuple[int, ...]
+    shape: Shape
+
+
+def jobs(exact: Released) -> list[Job]:
+    """A job for each model."""
+    planned = []
+    for name, model in exact.models.items():
+        shape = Shape.model_validate(model.model_dump(exclude={"label"}))
+        settings = ReleasedSettings(name=name, bits=exact.bits, shape=shape)
+        planned.append(Job(name, model.label, settings, independent(_counted, settings)))
+    return planned
+
+
+def _counted(settings: ReleasedSettings) -> Computed:
+    shape = settings.shape
+    parts = shapes.parameters(shape)
+    count = sum(parts.values())
+    share = (parts["embedding"] + parts["unembedding"]) / count
+    totals = {"parameter_count": count, "active_parameters": shapes.active_parameters(shape), "embedding_share": share}
+    point = scalars(totals) | _base(shape)
+    for part, number in parts.items():
+        point |= scalars({"parameter_count": number}, part=part)
+    for bits in settings.bits:
+        point |= scalars({"embedding_memory": parts["embedding"] * bits / 8 / MIB}, bits=bits)
+    return Computed(point if shape.encoder else point | _cache(settings), parameters=count)
+
+
+def _cache(settings: ReleasedSettings) -> Point:
+    shape = settings.shape
+    point = scalars({"cache_share": shapes.cache_share(shape)})
+    for bits in settings.bits:
+        token, text = (shapes.cache_bytes(shape, tokens, bits) for tokens in (1, shape.context))
+        point |= scalars({"cache_per_token": token / KIB, "cache_memory": text / GIB}, bits=bits)
+    return point
+
+
+def _base(shape: Shape) -> Point:
+    """The distances below the context, as it was trained, at which B_m < 0 (Men et al. 2024); nothing without RoPE."""
+    position = shape.model.position
+    if not isinstance(position, Rope):
+        return {}
+    result = bound.negative_distances(inverse_frequencies(shape.rotated, position.base), shape.trained or shape.context)
+    distances = {"violations": result.violations, "first_violation": result.first, "smallest_similarity": result.smallest}
+    return scalars({"printed_base": position.base} | distances)

@@ -1,0 +1,138 @@
+"""Parameters and key-value caches of language models, counted from their shapes.
+
+Axes: V vocabulary, D width, L layers, N query heads, K key and value heads, H channels of a head, F hidden channels, E experts.
+"""
+
+import numpy as np
+
+from leadline.experiments.config.exact import Shape
+from leadline.experiments.config.model import LearnedSink, ModelConfig
+from leadline.experiments.config.to_model import attention_weights, feedforward_weights
+
+# Norms of a layer, by where they stand (leadline.model.layer).
+NORMS = {"pre": 2, "post": 2, "sandwich": 4, "reordered": 2, "parallel": 2, "parallel_one_norm": 1}
+
+
+def parameters(shape: Shape) -> dict[str, int]:
+    """The parameters of each part of a model. Their sum is that of the model.
+
+        embedding     V D
+        positions     C D of a learned table of C positions
+        attention     L times `attention_parameters`
+        feedforward   `feedforward_parameters` of all layers
+        norms         `norm_parameters` of all layers, and of those outside
+        unembedding   V D, 0 where it is the embedding, and V of a bias
+        other         D for each type of token, and D² + D of a pooler
+
+    Args:
+        shape: of the model.
+
+    Returns:
+        Numbers of weights by part.
+    """
+    model, D = shape.model, shape.model.width
+    table = shape.vocabulary * D
+    return {
+        "embedding": table,
+        "positions": shape.table_positions * D,
+        "attention": model.layers * attention_parameters(shape),
+        "feedforward": feedforward_parameters(shape),
+        "norms": norm_parameters(shape),
+        "unembedding": (0 if model.tied else table) + shape.vocabulary * model.unembedding_bias,
+        "other": shape.token_types * D + shape.pooler * (D * D + D),
+    }
+
+
+def attention_parameters(shape: Shape) -> int:
+    """The parameters of one layer's attention, without its norms.
+
+    D H (2 N + 2 K) are the matrices of queries, keys, values and outputs. Their biases have N H, K H, K H and D, learned sink
+    logits N. Latent attention (DeepSeek-AI 2024, arXiv:2405.04434, equations 9 to 19), of ranks r_q and r and with R rotated
+    channels, has matrices of
+
+        D r_q + r_q N (H + R)        queries, from D channels to r_q, and from these to every head
+        D (r + R) + 2 r N H          keys and values, likewise, and the rotated key that heads share
+        N H D                        outputs
+    """
+    model = shape.model
+    D, N, H = model.width, model.heads, model.head_width
+    sinks = N * isinstance(model.sink, LearnedSink)
+    if shape.latent is not None:
+        r_q, r, R = shape.latent.query_rank, shape.latent.rank, shape.latent.rotated
+        return D * r_q + r_q * N * (H + R) + D * (r + R) + 2 * r * N * H + N * H * D + sinks
+    K = model.kv_heads or N
+    biases = {"query": N * H, "key": K * H, "value": K * H, "output": D}
+    return attention_weights(D, N, K, H) + sum(biases.get(name, 0) for name in model.biases) + sinks
+
+
+def network_parameters(model: ModelConfig, hidden: int) -> int:
+    """The parameters of one feed-forward network of F channels: 3 D F where it is gated, otherwise 2 D F, and its biases."""
+    matrices = feedforward_weights(model.width, hidden, model.feedforward)
+    inputs = matrices // (model.width * hidden) - 1
+    return matrices + ("feedforward" in model.biases) * (inputs * hidden + model.width)
+
+
+def feedforward_parameters(shape: Shape) -> int:
+    """The parameters of the feed-forward networks of all layers: one a layer, or (E + shared) of them and a router of D E."""
+    model = shape.model
+    network = network_parameters(model, model.hidden or 4 * model.width)
+    if model.experts is None:
+        return model.layers * network
+    router = model.experts * (model.width + ("feedforward" in model.biases))
+    layer = (model.experts + shape.shared_experts) * network + router
+    dense = network if shape.dense_hidden is None else network_parameters(model, shape.dense_hidden)
+    return shape.dense_layers * dense + (model.layers - shape.dense_layers) * layer
+
+
+def norm_parameters(shape: Shape) -> int:
+    """The parameters of all norms: D of an RMSNorm, 2 D of a LayerNorm.
+
+    One stands behind the last layer, unless a layer ends with its own ("post"). Queries and keys have RMSNorms of H channels
+    each, or of N H and K H; latent attention has RMSNorms of its two vectors.
+    """
+    model = shape.model
+    one = model.width * (2 if model.norm == "layer" else 1)
+    queries, keys = (model.heads, model.kv_heads or model.heads) if model.joint_qk_norm else (1, 1)
+    layer = NORMS[model.norm_placement] * one + model.qk_norm * (queries + keys) * model.head_width
+    if shape.latent is not None:
+        layer += shape.latent.query_rank + shape.latent.rank
+    return model.layers * layer + one * ((model.norm_placement != "post") + model.embedding_norm)
+
+
+def active_parameters(shape: Shape) -> int:
+    """The parameters that take part in each token: without the experts that are not chosen and the look-up of an embedding.
+
+    OpenAI 2025 (arXiv:2508.10925), Table 1, counts in this way. A tied embedding is the unembedding, and counts.
+    """
+    model = shape.model
+    idle = 0
+    if model.experts is not None:
+        network = network_parameters(model, model.hidden or 4 * model.width)
+        idle = (model.layers - shape.dense_layers) * (model.experts - model.active_experts) * network
+    return sum(parameters(shape).values()) - idle - (0 if model.tied else shape.vocabulary * model.width)
+
+
+def cached_numbers(shape: Shape) -> int:
+    """What one layer caches of a token: 2 K H numbers, or r + R of latent attention (DeepSeek-AI 2024, Table 1)."""
+    if shape.latent is not None:
+        return shape.latent.rank + shape.latent.rotated
+    return 2 * (shape.model.kv_heads or shape.model.heads) * shape.model.head_width
+
+
+def cache_bytes(shape: Shape, tokens: int, bits: int) -> float:
+    """The key-value cache of a text [bytes]: bits / 8 · `cached_numbers` · Σ over layers of min(tokens, window).
+
+    Args:
+        shape: of the model. The vocabulary is not in the equation.
+        tokens: of the text.
+        bits: of a number.
+    """
+    model = shape.model
+    windowed = np.resize(np.array(model.windowed or True), model.layers)
+    kept = np.where(windowed, min(tokens, model.window or tokens), tokens)
+    return bits / 8 * cached_numbers(shape) * int(kept.sum())
+
+
+def cache_share(shape: Shape) -> float:
+    """`cached_numbers` over 2 N H, those of multi-head attention with keys and values of their own for each query head."""
+    return cached_numbers(shape) / (2 * shape.model.heads * shape.model.head_width)

@@ -1,0 +1,56 @@
+"""The numbers of a small model, by hand."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from leadline.experiments.config.exact import Released
+from leadline.experiments.measure.exact.released import jobs
+from leadline.experiments.records.measurement import Point, reading
+from leadline.model.base_bound.sums import similarity_sums
+from leadline.model.positions.frequencies import inverse_frequencies
+from tests.experiments.measure.exact.jobs import computed, points_of
+
+MODEL: dict[str, Any] = {"layers": 2, "width": 1024, "heads": 16, "kv_heads": 4, "position": {"kind": "rope", "base": 10.0}}
+DECODER = {"label": "a decoder", "vocabulary": 1024, "context": 2048, "trained": 512, "model": MODEL}
+ENCODER = {"label": "an encoder", "vocabulary": 1024, "context": 512, "model": MODEL | {"position": "nope"}, "encoder": True}
+EXACT = Released.model_validate({"bits": [16, 4], "models": {"decoder": DECODER, "encoder": ENCODER}})
+
+
+@pytest.fixture(scope="module")
+def points() -> dict[str, Point]:
+    return points_of(jobs(EXACT))
+
+
+def test_parts_sum_to_all_parameters_which_the_record_states(points: dict[str, Point]) -> None:
+    for name, point in points.items():
+        parts = [float(value) for key, value in point.items() if key.quantity == "parameter_count" and key.dims]
+        assert sum(parts) == point[reading("parameter_count")] == computed(jobs(EXACT))[name].parameters
+
+
+def test_memory_is_stated_for_each_width_of_a_number(points: dict[str, Point]) -> None:
+    """2^20 weights of embedding; 2 · 4 · 64 numbers a token in each of 2 layers."""
+    point = points["decoder"]
+    assert [point[reading("embedding_memory", bits=bits)] for bits in (16, 4)] == [2.0, 0.5]
+    assert [point[reading("cache_per_token", bits=bits)] for bits in (16, 4)] == [2.0, 0.5]
+    assert point[reading("cache_memory", bits=16)] == 2048 * 2 / 2**20
+    assert point[reading("cache_share")] == 0.25
+
+
+def test_the_base_is_tested_below_the_context_that_it_was_trained_at(points: dict[str, Point]) -> None:
+    curve = similarity_sums(inverse_frequencies(64, 10.0), 512)
+    point = points["decoder"]
+    assert point[reading("violations")] == np.sum(curve < 0)
+    assert point[reading("first_violation")] == np.flatnonzero(curve < 0)[0]
+
+
+def test_an_encoder_without_rope_has_no_cache_and_no_base(points: dict[str, Point]) -> None:
+    quantities = {key.quantity for key in points["encoder"]}
+    assert quantities == {"parameter_count", "active_parameters", "embedding_share", "embedding_memory"}
+
+
+def test_the_label_of_a_model_is_none_of_its_settings() -> None:
+    relabelled = EXACT.model_copy(update={"models": {"decoder": EXACT.models["decoder"].model_copy(update={"label": "x"})}})
+    (one, _), (other,) = jobs(EXACT), jobs(relabelled)
+    assert (one.settings, one.label, other.label) == (other.settings, "a decoder", "x")
