@@ -26,7 +26,7 @@ class Statistic:
     diverged: int = 0  # seeds that are not in the mean
 
     def __str__(self) -> str:
-        style = f".{self.digits}{'e' if self.scientific else 'f'}"
+        style = f",.{self.digits}{'e' if self.scientific else 'f'}"
         whole = self.digits == 0 and not self.std  # a count that all seeds have in common
         spread = "" if self.std is None or whole else f" ± {self.std:{style}}"
         return f"{self.mean:{style}}{spread}{f', {self.diverged} diverged' if self.diverged else ''}"

@@ -25,7 +25,7 @@ TABLE = Table(
     ("statistic", "text"),
     [
         (Statistic(0.92, 0.0314, 3), "0.920 ± 0.031"),
-        (Statistic(83763.94, None, 1, digits=1), "83763.9"),
+        (Statistic(83763.94, None, 1, digits=1), "83,763.9"),
         (Statistic(4.2e-7, None, 1, digits=1, scientific=True), "4.2e-07"),
         (Statistic(2.5, 0.1, 2, digits=1, diverged=1), "2.5 ± 0.1, 1 diverged"),
     ],

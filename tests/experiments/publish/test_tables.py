@@ -108,7 +108,7 @@ def test_repeated_measurements_are_pooled_and_records_say_their_cost() -> None:
     rounds = [measured("encoding_speed", speed, way="fast", round=i) for i, speed in enumerate((1.0, 2.0, 3.0))]
     columns = ["flops", {"quantity": "encoding_speed", "each": "way", "over": "round"}]
     shown = made([entry("sinks", "softmax", 0, *rounds)], columns=columns)
-    assert cells(shown) == [["softmax", "1000000000000.000", "2.00 ± 1.00"]]
+    assert cells(shown) == [["softmax", "1,000,000,000,000.000", "2.00 ± 1.00"]]
 
 
 def test_published_figures_stand_in_their_rows() -> None:
