@@ -41,13 +41,20 @@ def show_verdicts(verdicts: Sequence[Any]) -> None:
     rows = [
         {
             "claim": "\n".join(v.id for v in row),
-            "statement": f"{row[0].statement} Published: {row[0].published}." if row[0].published else row[0].statement,
+            "statement": _with_published(row[0]),
             "measured": by_scale(row, lambda v: v.reason if v.outcome == "not measured" else v.measured, "\n"),
             "verdict": by_scale(row, lambda v: v.outcome, "\n"),
         }
         for row in statements(verdicts)
     ]
     show_rows(rows) if rows else typer.echo("no claims")
+
+
+def _with_published(verdict: Any) -> str:
+    """A statement and what is published of it."""
+    if not verdict.published:
+        return verdict.statement
+    return f"{verdict.statement} {verdict.published.capitalize() if verdict.own else f'Published: {verdict.published}'}."
 
 
 def begin_jax() -> None:

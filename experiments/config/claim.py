@@ -52,7 +52,8 @@ class Claim(Frozen):
 
     With `log`, `delta` is a difference of logarithms. A difference that is neither below nor above but within `delta` of 0 is
     called equivalent. A `function` takes the place of left and relation: it gets the records of all arms that the selector
-    `arms` matches, and returns an Evidence (leadline.experiments.records.evidence).
+    `arms` matches, and returns an Evidence (leadline.experiments.records.evidence). A claim without a source is counted among
+    our own statements.
     """
 
     id: str = Field(pattern=r"^[a-z0-9][a-z0-9.-]*$")  # lower case letters, digits, - and .
@@ -60,9 +61,10 @@ class Claim(Frozen):
     # the id of the claim, of a study in the same folder, whose statement this one tests at another scale: it takes statement,
     # source, where, published and shown_at from there
     restates: str = ""
-    source: str = ""  # a key of the references; absent for a statement of our own
+    source: str = ""  # a key of the references; absent for a statement of our own, or one that is said without a source
     where: str = ""  # table, figure or section of the source
-    published: str = ""  # the published figure
+    # the published figure; without a source it takes the place of "our own statement", as in "said without a source"
+    published: str = ""
     shown_at: str = ""  # the smallest scale at which it was shown
     left: Term | None = None  # the left side
     relation: Literal["below", "above", "within", "equivalent"] | None = None  # between the sides
@@ -83,7 +85,7 @@ class Claim(Frozen):
 
     @property
     def own(self) -> bool:
-        """Whether the statement is ours, and not a published one."""
+        """Whether the statement has no source."""
         return not self.source
 
     def compared(self) -> list[Term]:

@@ -42,8 +42,10 @@ class AttentionArithmetic(Frozen):
     kind: Literal["attention_arithmetic"] = "attention_arithmetic"
     # channels of which every pair of vectors of -1 and 1 is a query and a key
     enumerated: tuple[Annotated[int, Field(ge=1, le=10)], ...] = Field(default=(2, 4, 8), min_length=1)
-    head_dims: tuple[Positive, ...] = Field(default=(8, 64, 128, 512), min_length=1)  # variances of scores without a scale
+    # channels of a head, for the saturation of softmax
+    head_dims: tuple[Positive, ...] = Field(default=(8, 64, 128, 512), min_length=1)
     keys: int = Field(default=64, ge=2)  # of one query
+    draws: Positive = 4096  # of a normal query and its keys, for the saturation of softmax
     repeated: int = Field(default=1024, ge=2)  # times that a text has its only token
     permuted: int = Field(default=5, ge=2, le=6)  # tokens of a text of which every order is tried
     head_dim: HeadDim = 128  # channels that RoPE rotates
@@ -67,14 +69,6 @@ class Comparison(Frozen):
     every: int = Field(default=10, ge=2)  # n
 
 
-class WordPieceComparison(Comparison):
-    """WordPiece by each criterion, trained on every n-th document of the standard library."""
-
-
-class BpeComparison(Comparison):
-    """Byte-level BPE with and without pre-tokenization, trained on every n-th document of the standard library."""
-
-
 class Tokens(Frozen):
     """Parallel texts through tokenizers, each written as `leadline tokens --tokenizer` has it."""
 
@@ -88,8 +82,8 @@ class Tokens(Frozen):
     ranks: str | None = None  # the folder of NAME.tiktoken and NAME.json; absent: tiktoken downloads them
     published: tuple[str, ...] = ()  # arms whose tokenizer is ARM/tokenizer.json
     published_in: str | None = None  # the folder of those; absent: they are left out
-    wordpiece: WordPieceComparison | None = None  # absent: not compared
-    bpe: BpeComparison | None = None  # absent: not compared
+    wordpiece: Comparison | None = None  # WordPiece by each criterion; absent: not compared
+    bpe: Comparison | None = None  # byte-level BPE with and without pre-tokenization; absent: not compared
 
 
 class Multilingual(Frozen):
@@ -164,6 +158,12 @@ class Shape(Frozen):
         return (position.capacity or self.context) if isinstance(position, LearnedPositions) else 0
 
     @property
+    def base_context(self) -> int:
+        """Tokens below which its RoPE base is tested: those that it was trained at, or a window that every layer has."""
+        trained, window = self.trained or self.context, self.model.window
+        return min(trained, window) if window is not None and all(self.model.windowed) else trained
+
+    @property
     def rotated(self) -> int:
         """Channels of a head that RoPE rotates; 0 without RoPE."""
         position = self.model.position
@@ -184,6 +184,13 @@ class Released(Frozen):
     kind: Literal["released"] = "released"
     bits: tuple[Positive, ...] = Field(default=(32, 16), min_length=1)  # of a number, for which memory is stated
     models: dict[str, ReleasedModel] = Field(min_length=1)  # by the name of their arm
+
+    def problems(self) -> Iterator[str]:
+        names: dict[str, str] = {}
+        for name, model in self.models.items():
+            first = names.setdefault(model.model_dump_json(exclude={"label"}), name)
+            if first != name:
+                yield f"models.{name} has the shape of models.{first}: leave one of them out"
 
 
 Exact = Annotated[

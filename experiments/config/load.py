@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from leadline.experiments.config.base import Tree, nearest, validated
+from leadline.experiments.config.exact import Released
 from leadline.experiments.config.paths import with_paths
 from leadline.experiments.config.study import Arm, Start, Study
 from leadline.experiments.config.toml_file import read_toml, with_statements
@@ -112,6 +113,8 @@ def _running(study: Study, chains: Mapping[str, Sequence[str]], path: Path) -> s
 
 def named_arms(study: Study) -> dict[str, tuple[str, str]]:
     """Of the name of each arm the name that the file has it under, which all arms of its sweep share, and its label."""
+    if isinstance(study.exact, Released):
+        return {name: (name, model.label) for name, model in study.exact.models.items()}
     return {name: (family, label) for name, family, label, _ in _swept(study)}
 
 

@@ -166,6 +166,16 @@ class ModelConfig(Frozen):
         return self.head_dim or self.width // self.heads
 
     @property
+    def key_heads(self) -> int:
+        """Key and value heads of a layer."""
+        return self.kv_heads or self.heads
+
+    @property
+    def hidden_width(self) -> int:
+        """Channels of the feed-forward layer."""
+        return self.hidden or 4 * self.width
+
+    @property
     def attention_heads(self) -> Heads:
         return Heads(self.heads, self.head_width)
 

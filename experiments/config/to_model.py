@@ -22,9 +22,9 @@ def decoder_config(model: ModelConfig, vocabulary: int, length: int) -> DecoderC
         block=BlockConfig(
             width=model.width,
             heads=model.heads,
-            kv_heads=model.kv_heads or model.heads,
+            kv_heads=model.key_heads,
             head_dim=model.head_width,
-            hidden=model.hidden or 4 * model.width,
+            hidden=model.hidden_width,
             activation=model.feedforward,
             layer_norm=model.norm == "layer",
             norm_epsilon=model.norm_epsilon,
@@ -95,7 +95,7 @@ def extended(model: ModelConfig, extension: Extension, factor: float) -> ModelCo
     return model.model_copy(update={"position": position.model_copy(update={"scaling": scaling})})
 
 
-def attention_weights(width: int, heads: int, kv_heads: int, head_dim: int) -> int:
+def projection_weights(width: int, heads: int, kv_heads: int, head_dim: int) -> int:
     """D H (2 N + 2 K): the matrices of queries and outputs, of N heads, and of keys and values, of K."""
     return width * head_dim * (2 * heads + 2 * kv_heads)
 
@@ -111,7 +111,7 @@ def matmul_parameters(cfg: DecoderConfig) -> int:
     gate = 0
     if b.gate is not None and not b.gate.static:
         gate = (b.gate.dims or b.width) * math.prod(gates(b.gate, b.width, b.heads, b.kv_heads, b.head_dim))
-    attention = attention_weights(b.width, b.heads, b.kv_heads, b.head_dim)
+    attention = projection_weights(b.width, b.heads, b.kv_heads, b.head_dim)
     feedforward = feedforward_weights(b.width, b.hidden, b.activation)
     if b.experts:
         feedforward = feedforward * b.active_experts + b.width * b.experts

@@ -7,7 +7,8 @@ import numpy as np
 
 from leadline.experiments.config.exact import Shape
 from leadline.experiments.config.model import LearnedSink, ModelConfig
-from leadline.experiments.config.to_model import attention_weights, feedforward_weights
+from leadline.experiments.config.to_model import feedforward_weights, projection_weights
+from leadline.model.feedforward import GATED
 
 # Norms of a layer, by where they stand (leadline.model.layer).
 NORMS = {"pre": 2, "post": 2, "sandwich": 4, "reordered": 2, "parallel": 2, "parallel_one_norm": 1}
@@ -60,22 +61,22 @@ def attention_parameters(shape: Shape) -> int:
     if shape.latent is not None:
         r_q, r, R = shape.latent.query_rank, shape.latent.rank, shape.latent.rotated
         return D * r_q + r_q * N * (H + R) + D * (r + R) + 2 * r * N * H + N * H * D + sinks
-    K = model.kv_heads or N
+    K = model.key_heads
     biases = {"query": N * H, "key": K * H, "value": K * H, "output": D}
-    return attention_weights(D, N, K, H) + sum(biases.get(name, 0) for name in model.biases) + sinks
+    return projection_weights(D, N, K, H) + sum(biases.get(name, 0) for name in model.biases) + sinks
 
 
 def network_parameters(model: ModelConfig, hidden: int) -> int:
     """The parameters of one feed-forward network of F channels: 3 D F where it is gated, otherwise 2 D F, and its biases."""
     matrices = feedforward_weights(model.width, hidden, model.feedforward)
-    inputs = matrices // (model.width * hidden) - 1
+    inputs = 2 if model.feedforward in GATED else 1
     return matrices + ("feedforward" in model.biases) * (inputs * hidden + model.width)
 
 
 def feedforward_parameters(shape: Shape) -> int:
     """The parameters of the feed-forward networks of all layers: one a layer, or (E + shared) of them and a router of D E."""
     model = shape.model
-    network = network_parameters(model, model.hidden or 4 * model.width)
+    network = network_parameters(model, model.hidden_width)
     if model.experts is None:
         return model.layers * network
     router = model.experts * (model.width + ("feedforward" in model.biases))
@@ -92,7 +93,7 @@ def norm_parameters(shape: Shape) -> int:
     """
     model = shape.model
     one = model.width * (2 if model.norm == "layer" else 1)
-    queries, keys = (model.heads, model.kv_heads or model.heads) if model.joint_qk_norm else (1, 1)
+    queries, keys = (model.heads, model.key_heads) if model.joint_qk_norm else (1, 1)
     layer = NORMS[model.norm_placement] * one + model.qk_norm * (queries + keys) * model.head_width
     if shape.latent is not None:
         layer += shape.latent.query_rank + shape.latent.rank
@@ -102,21 +103,23 @@ def norm_parameters(shape: Shape) -> int:
 def active_parameters(shape: Shape) -> int:
     """The parameters that take part in each token: without the experts that are not chosen and the look-up of an embedding.
 
-    OpenAI 2025 (arXiv:2508.10925), Table 1, counts in this way. A tied embedding is the unembedding, and counts.
+    OpenAI 2025 (arXiv:2508.10925), Table 1, counts in this way. A tied embedding is the unembedding, and counts, unless the
+    model is an encoder, which has no unembedding. Tables of positions count.
     """
     model = shape.model
     idle = 0
     if model.experts is not None:
-        network = network_parameters(model, model.hidden or 4 * model.width)
+        network = network_parameters(model, model.hidden_width)
         idle = (model.layers - shape.dense_layers) * (model.experts - model.active_experts) * network
-    return sum(parameters(shape).values()) - idle - (0 if model.tied else shape.vocabulary * model.width)
+    looked_up = shape.vocabulary * model.width if shape.encoder or not model.tied else 0
+    return sum(parameters(shape).values()) - idle - looked_up
 
 
 def cached_numbers(shape: Shape) -> int:
     """What one layer caches of a token: 2 K H numbers, or r + R of latent attention (DeepSeek-AI 2024, Table 1)."""
     if shape.latent is not None:
         return shape.latent.rank + shape.latent.rotated
-    return 2 * (shape.model.kv_heads or shape.model.heads) * shape.model.head_width
+    return 2 * shape.model.key_heads * shape.model.head_width
 
 
 def cache_bytes(shape: Shape, tokens: int, bits: int) -> float:

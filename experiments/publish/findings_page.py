@@ -58,7 +58,9 @@ def paragraph(section: Section) -> str:
             (verdict for verdict in section.verdicts if verdict.outcome == outcome), key=lambda verdict: verdict.own
         )
         for verdict in quoted[:1]:
-            source = "our own" if verdict.own else ", ".join(part for part in (cite(verdict.source), verdict.where) if part)
+            source = verdict.published or "our own"
+            if not verdict.own:
+                source = ", ".join(part for part in (cite(verdict.source), verdict.where) if part)
             text = markdown_text(f"{verdict.statement} Measured: {verdict.measured}.")
             sentences.append(f"**{outcome.capitalize()}** ({source}): {text}")
     return " ".join(sentences)

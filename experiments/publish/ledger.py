@@ -195,7 +195,7 @@ def totals_table(judged: Sequence[Verdict]) -> Table:
 def published(verdict: Verdict) -> str:
     """The published figure with its source and the place in it: `18.18 % → 0.00 % (Gu et al. 2025, Table 4)`."""
     if verdict.own:
-        return OWN
+        return verdict.published or OWN
     place = ", ".join(part for part in (cite(verdict.source), verdict.where) if part)
     return f"{verdict.published} ({place})" if verdict.published else place
 

@@ -14,7 +14,7 @@ from markupsafe import Markup
 from leadline.experiments.config.claim import Claim
 from leadline.experiments.publish.contents import FIGURES, IMAGES, PRINTERS, Compiled, Section, figures_of
 from leadline.experiments.publish.findings import findings
-from leadline.experiments.publish.ledger import RULE, basis, columns_of, several_scales, strength
+from leadline.experiments.publish.ledger import OWN, RULE, basis, columns_of, several_scales, strength
 from leadline.experiments.publish.run_groups import HEIGHT, WIDTH, RunGroup, command_of, run_groups, run_id
 from leadline.experiments.publish.shown import file_name
 from leadline.experiments.publish.style import Drawing
@@ -90,6 +90,7 @@ def page_text(contents: Compiled, results: Path, *, inline: bool = False) -> str
         outcomes=[(name, MARKS.get(name, "none")) for name in OUTCOMES],
         marks={name: MARKS.get(name, "none") for name in OUTCOMES},
         rule=RULE,
+        own=OWN,
         parts=parts,
         records=contents.records,
         versions=sorted({f"{name} {version}" for record in contents.records for name, version in record.versions.items()}),

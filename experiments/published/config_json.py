@@ -60,9 +60,9 @@ def settled(model: ModelConfig, length: int, original_length: int) -> ModelConfi
     return model.model_copy(
         update={
             "position": position,
-            "kv_heads": model.kv_heads or model.heads,
+            "kv_heads": model.key_heads,
             "head_dim": model.head_width,
-            "hidden": model.hidden or 4 * model.width,
+            "hidden": model.hidden_width,
             "norm_epsilon": model.norm_epsilon or (1e-6 if model.norm == "rms" else 1e-5),
             "sink": NoSink() if model.sink == FixedSink(logit=-np.inf) else model.sink,
             "biases": tuple(sorted(model.biases)),

@@ -184,6 +184,7 @@ QUANTITIES = table(
         Quantity("product_flops", "FLOPs", "FLOPs of the products of attention with all keys", "FLOPs of products", digits=0),
         Quantity("score_bytes", "bytes", "bytes of all scores of a layer in float32", "bytes of scores", digits=0),
         # Released models (exact).
+        Quantity("context", "tokens", "tokens that a released model takes", digits=0),
         Quantity("parameter_count", "parameters", "parameters of a model, or of one part of it", digits=0),
         Quantity(
             "active_parameters",

@@ -37,9 +37,9 @@ class Verdict:
 
     id: str  # of the claim
     statement: str  # what is claimed
-    source: str  # a key of the references; empty for a statement of our own
+    source: str  # a key of the references; empty where the claim has none
     where: str  # table, figure or section of the source
-    published: str  # the published figure
+    published: str  # the published figure, or what is said of a statement without a source
     study: str  # the name of the study that it belongs to
     measured: str  # the measured figures, for readers; empty where nothing was measured
     outcome: Outcome  # of the comparison
@@ -61,7 +61,7 @@ class Verdict:
 
     @property
     def own(self) -> bool:
-        """Whether the statement is ours, and not a published one."""
+        """Whether the statement has no source."""
         return not self.source
 
 

@@ -27,6 +27,7 @@ class SaturationSettings(Frozen):
     kind: Literal["saturation"] = "saturation"
     head_dims: tuple[int, ...]
     keys: int
+    draws: int
 
 
 class RepeatedSettings(Frozen):
@@ -82,9 +83,10 @@ class HeadSettings(Frozen):
 def jobs(exact: AttentionArithmetic) -> list[Job]:
     """A job for each subject."""
     rope = {"head_dim": exact.head_dim, "base": exact.base}
+    drawn = SaturationSettings(head_dims=exact.head_dims, keys=exact.keys, draws=exact.draws)
     planned: tuple[tuple[str, Any, Callable[[Any], Numbers]], ...] = (
         ("variance of scores", ScoreSettings(head_dims=exact.enumerated), scores),
-        ("saturation of softmax", SaturationSettings(head_dims=exact.head_dims, keys=exact.keys), saturation),
+        ("saturation of softmax", drawn, saturation),
         ("one repeated token", RepeatedSettings(tokens=exact.repeated, **rope), repeated),
         ("order of tokens", OrderSettings(permuted=exact.permuted, tokens=exact.repeated, base=exact.base), order),
         ("rotation", RotationSettings(shifts=exact.shifts, **rope), rotation),
@@ -116,13 +118,17 @@ def scores(settings: ScoreSettings) -> Numbers:
 
 
 def saturation(settings: SaturationSettings) -> Numbers:
-    """The largest weight, the spread and the Jacobian of softmax by `head_dim` and `scale`."""
+    """The largest weight, the spread and the Jacobian of softmax by `head_dim` and `scale`, each `of` the draws."""
     point: Numbers = {}
     for d in settings.head_dims:
-        for name, scale in attention_scores.scales(d).items():
-            p, norm = attention_scores.softmax_of_quantiles(settings.keys, scale * d**0.5)
-            numbers = {"largest_probability": float(p.max()), "effective_keys": attention_scores.effective_keys(p)}
-            point |= _at(numbers | {"jacobian_norm": norm}, head_dim=d, scale=name)
+        for name, p in attention_scores.weights_of_draws(settings.draws, settings.keys, d).items():
+            numbers = {
+                "largest_probability": p.max(axis=-1),
+                "effective_keys": attention_scores.effective_keys(p),
+                "jacobian_norm": attention_scores.jacobian_norms(p),
+            }
+            for of, summary in (("median", np.median), ("mean", np.mean)):
+                point |= _at({key: float(summary(value)) for key, value in numbers.items()}, head_dim=d, scale=name, of=of)
     return point
 
 

@@ -92,7 +92,7 @@ def moved(head_dim: int, base: float, shift: int) -> float:
 
     def scores(first: int) -> np.ndarray:
         q, k = (jnp.tile(unit(head_dim, phase), (1, PAIRS, 1, 1)) for phase in (1.0, 2.0))
-        q, k = (rotated(x, base, first + np.arange(PAIRS))[0, :, 0] for x in (q, k))
+        q, k = (rotated(x, base, first + np.arange(PAIRS))[:, :, 0] for x in (q, k))
         return products(q, k, 1.0)
 
     return float(np.abs(scores(shift) - scores(0)).max())
@@ -107,6 +107,6 @@ def norm_change(head_dim: int, base: float) -> float:
 def away_from_cosines(head_dim: int, base: float) -> float:
     """max over distances m of |q·k / d - (2/d) Σ_i cos(m ω_i)| for queries and keys of ones: the similarity B_m of a base."""
     ones = jnp.ones((1, DISTANCES, 1, head_dim))
-    q = rotated(ones, base, np.arange(DISTANCES))[0, :, 0]
-    scores = products(q, jnp.ones((1, head_dim)), 1 / head_dim)[:, 0]
+    q = rotated(ones, base, np.arange(DISTANCES))[:, :, 0]
+    scores = products(q, jnp.ones((1, 1, head_dim)), 1 / head_dim)[0, :, 0]
     return float(np.abs(scores - 2 / head_dim * similarity_sums(inverse_frequencies(head_dim, base), DISTANCES)).max())

@@ -2,14 +2,14 @@
 
 import itertools
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jax.tree_util import Partial
 from jaxtyping import Array, Float
-from scipy import special, stats
+from scipy import special
 
 from leadline.model.attention.attention import attend as attend_eagerly
 from leadline.model.attention.mask import Mask
@@ -21,6 +21,7 @@ SINK_LOGITS = {"softmax": -math.inf, "off_by_one": 0.0}
 # Of all keys alike.
 LOGITS = (0.0, -20.0)
 SHIFT = 5.0  # what is added to every logit
+SEED, TOGETHER = 0, 512  # of the drawn queries and keys, and how many queries are in memory at a time
 CHANNELS = 8  # of the queries, keys and values whose outputs are compared
 attend = jax.jit(attend_eagerly)  # one operation after the other takes several times as long
 
@@ -49,38 +50,50 @@ def _unnormalised(scores: Float[Array, "*B S"], _sink_logit: Array) -> Terms:
     return Terms(scores, one, zero, one)
 
 
-def products(q: Float[Array, "T H"], k: Float[Array, "S H"], scale: float) -> Float[np.ndarray, "T S"]:
+def products(q: Float[Array, "B T H"], k: Float[Array, "B S H"], scale: float) -> Float[np.ndarray, "B T S"]:
     """The scores scale · q·k of attention without a mask."""
     raw = Scores(scale=scale, normalizer=Partial(_unnormalised))
-    return attention_weights(q[None, :, None], k[None, :, None], unmasked(k.shape[0]), raw)[0, 0]
+    return attention_weights(q[:, :, None], k[:, :, None], unmasked(k.shape[1]), raw)[:, 0]
 
 
 def score_variance(head_dim: int, scale: float) -> float:
     """Var(scale · q·k) over all pairs of vectors whose entries are -1 and 1: independent, of mean 0 and variance 1."""
     vectors = jnp.asarray(list(itertools.product((-1.0, 1.0), repeat=head_dim)), jnp.float32)
-    return float(products(vectors, vectors, scale).var())
+    return float(products(vectors[None], vectors[None], scale).var())
 
 
-def probabilities(logits: Float[Array, " S"]) -> Float[Array, " S"]:
+@jax.jit
+def probabilities(logits: Float[Array, "*B S"]) -> Float[Array, "*B S"]:
     """The plain softmax."""
     terms = softmax(logits, jnp.asarray(-jnp.inf))
-    return terms.numerators / terms.total
+    return terms.numerators / terms.total[..., None]
 
 
-def softmax_of_quantiles(keys: int, deviation: float) -> tuple[Float[np.ndarray, " S"], float]:
-    """Softmax of normal logits of a standard deviation, and the Frobenius norm of its Jacobian diag(p) - p p^T.
-
-    The logits are the quantiles at (j - 1/2) / n, j = 1 … n, in place of a draw.
-    """
-    quantiles = stats.norm.ppf((np.arange(keys) + 0.5) / keys)
-    logits = jnp.asarray(deviation * quantiles, jnp.float32)
-    norm = jnp.linalg.norm(jax.jacobian(probabilities)(logits))
-    return np.asarray(probabilities(logits), np.float64), float(norm)
+def drawn(draws: int, keys: int, head_dim: int) -> Iterator[tuple[Float[Array, "B 1 H"], Float[Array, "B S H"]]]:
+    """Standard normal queries, each with its keys, the same in every run, TOGETHER queries at a time."""
+    random = np.random.default_rng(SEED)
+    for first in range(0, draws, TOGETHER):
+        normal = random.standard_normal((min(TOGETHER, draws - first), 1 + keys, head_dim), np.float32)
+        yield jnp.asarray(normal[:, :1]), jnp.asarray(normal[:, 1:])
 
 
-def effective_keys(p: Float[np.ndarray, " S"]) -> float:
+def weights_of_draws(draws: int, keys: int, head_dim: int) -> dict[str, Float[np.ndarray, "draws S"]]:
+    """The weights that each query of `drawn` gives its keys, by scale."""
+    parts = [
+        {name: probabilities(jnp.asarray(products(q, k, scale)[:, 0])) for name, scale in scales(head_dim).items()}
+        for q, k in drawn(draws, keys, head_dim)
+    ]
+    return {name: np.concatenate([part[name] for part in parts]).astype(np.float64) for name in scales(head_dim)}
+
+
+def jacobian_norms(p: Float[np.ndarray, "*B S"]) -> Float[np.ndarray, "*B"]:
+    """The Frobenius norm of diag(p) - p p^T, the Jacobian of softmax where it gives the weights p."""
+    return np.linalg.norm(p[..., None] * (np.eye(p.shape[-1]) - p[..., None, :]), axis=(-2, -1))
+
+
+def effective_keys(p: Float[np.ndarray, "*B S"]) -> Float[np.ndarray, "*B"]:
     """e^entropy: n for n keys of equal weight, 1 for a single key."""
-    return math.exp(special.entr(p).sum())
+    return np.exp(special.entr(p).sum(axis=-1))
 
 
 def weights_of(logits: Sequence[float], sink_logit: float) -> Float[np.ndarray, " S"]:

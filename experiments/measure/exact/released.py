@@ -17,7 +17,6 @@ class ReleasedSettings(Frozen):
     """What decides the numbers of one model."""
 
     kind: Literal["released"] = "released"
-    name: str  # of the model, in [exact.models]
     bits: tuple[int, ...]
     shape: Shape
 
@@ -27,7 +26,7 @@ def jobs(exact: Released) -> list[Job]:
     planned = []
     for name, model in exact.models.items():
         shape = Shape.model_validate(model.model_dump(exclude={"label"}))
-        settings = ReleasedSettings(name=name, bits=exact.bits, shape=shape)
+        settings = ReleasedSettings(bits=exact.bits, shape=shape)
         planned.append(Job(name, model.label, settings, independent(_counted, settings)))
     return planned
 
@@ -38,7 +37,7 @@ def _counted(settings: ReleasedSettings) -> Computed:
     count = sum(parts.values())
     share = (parts["embedding"] + parts["unembedding"]) / count
     totals = {"parameter_count": count, "active_parameters": shapes.active_parameters(shape), "embedding_share": share}
-    point = scalars(totals) | _base(shape)
+    point = scalars(totals | {"context": shape.context}) | _base(shape)
     for part, number in parts.items():
         point |= scalars({"parameter_count": number}, part=part)
     for bits in settings.bits:
@@ -56,10 +55,10 @@ def _cache(settings: ReleasedSettings) -> Point:
 
 
 def _base(shape: Shape) -> Point:
-    """The distances below the context, as it was trained, at which B_m < 0 (Men et al. 2024); nothing without RoPE."""
+    """The distances below `Shape.base_context` at which B_m < 0 (Men et al. 2024); nothing without RoPE."""
     position = shape.model.position
     if not isinstance(position, Rope):
         return {}
-    result = bound.negative_distances(inverse_frequencies(shape.rotated, position.base), shape.trained or shape.context)
+    result = bound.negative_distances(inverse_frequencies(shape.rotated, position.base), shape.base_context)
     distances = {"violations": result.violations, "first_violation": result.first, "smallest_similarity": result.smallest}
     return scalars({"printed_base": position.base} | distances)

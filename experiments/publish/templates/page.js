@@ -1,7 +1,7 @@
 "use strict";
 // Filters, search and sorting. Without script the page shows everything, in the order of its studies.
 (() => {
-  const numeric = (text) => (/^[-+]?[\d.]/.test(text) ? parseFloat(text.replaceAll(",", "")) : NaN);
+  const numeric = (text) => (/^[-+]?[\d.]/.test(text) ? parseFloat(text.replace(/,(?=\d{3})/g, "")) : NaN);
   const compare = (a, b) => {
     const x = numeric(a), y = numeric(b);
     if (Number.isNaN(x) || Number.isNaN(y)) return Number.isNaN(x) - Number.isNaN(y) || a.localeCompare(b);

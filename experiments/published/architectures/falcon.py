@@ -79,7 +79,7 @@ def _position(keys: Keys, size: int) -> Alibi | Rope:
 
 def rows(model: ModelConfig) -> tuple[Row, ...]:
     """Every tensor."""
-    biased, split = "output" in model.biases, by_group(model.kv_heads or model.heads)
+    biased, split = "output" in model.biases, by_group(model.key_heads)
     norms = {f"{LAYER}{theirs}": f"blocks.{ours}" for theirs, ours in NORMS[model.norm_placement].items()}
     attention = f"{LAYER}self_attention."
     return (

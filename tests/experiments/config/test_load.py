@@ -8,13 +8,13 @@ import pytest
 
 from leadline.experiments.config.data import BackcopyData, Mixture, TextData
 from leadline.experiments.config.exact import BaseBound
-from leadline.experiments.config.load import arms_of, load_studies
+from leadline.experiments.config.load import arms_of, load_studies, named_arms
 from leadline.experiments.config.model import FixedSink, ModelConfig
 from leadline.experiments.config.position import Alibi, Rope
 from leadline.experiments.config.scaling import Yarn
 from leadline.experiments.config.study import Start
 from leadline.experiments.runtime.errors import UserError
-from tests.experiments.configured import EXTRAPOLATION, SINKS, configured_arms, write_config
+from tests.experiments.configured import EXTRAPOLATION, SINKS, configured_arms, studies_of, write_config
 
 FILES = {
     "sinks": SINKS,
@@ -114,6 +114,15 @@ def test_a_sweep_is_the_cross_product(tmp_path: Path) -> None:
         (f"{arm}_base={base}_steps={steps}", Rope(base=base), steps, norm)
         for (arm, norm), base, steps in itertools.product((("a", "rms"), ("b", "layer")), (1e2, 1e4, 1e6), (5, 6))
     ]
+
+
+def test_released_models_are_arms_in_the_order_of_the_file(tmp_path: Path) -> None:
+    models = "".join(
+        f'[exact.models.{name}]\nlabel = "{name.upper()}"\nvocabulary = 7\ncontext = {context}\nmodel.position = "nope"\n'
+        for name, context in (("b", 8), ("a", 9))
+    )
+    (study,) = studies_of(tmp_path, f'study = "s"\n[exact]\nkind = "released"\n{models}')
+    assert list(named_arms(study).items()) == [("b", ("b", "B")), ("a", ("a", "A"))]
 
 
 def test_a_config_is_frozen_and_hashable() -> None:

@@ -162,11 +162,17 @@ def test_active_parameters_are_those_of_products_norms_and_biases(name: str) -> 
     assert active_parameters(shape) == matmul_parameters(cfg) + norms_and_biases
 
 
+def test_no_embedding_of_an_encoder_is_active() -> None:
+    assert active_parameters(MODELS["bert_base"]) == 86_041_344
+    encoder = SHAPES["tied, LayerNorm"].model_copy(update={"encoder": True})
+    assert active_parameters(SHAPES["tied, LayerNorm"]) - active_parameters(encoder) == 11 * 16
+
+
 @pytest.mark.parametrize("name", ["plain", "wide heads"])
 def test_the_cache_is_that_of_our_decoder(name: str, mesh: Mesh) -> None:  # noqa: ARG001
     shape = SHAPES[name]
     model = shape.model
-    cache = full_cache(model.layers, 1, model.kv_heads or model.heads, model.head_width, room=7)
+    cache = full_cache(model.layers, 1, model.key_heads, model.head_width, room=7)
     assert cache_bytes(shape, 7, 32) == cache.key.nbytes + cache.value.nbytes
 
 
@@ -188,6 +194,7 @@ def test_a_hypothetical_model_differs_from_the_released_one_in_one_number() -> N
         ("llama_2_7b", "llama_2_7b_128256_ids", "vocabulary"),
         ("llama_2_7b", "llama_2_7b_8_heads", "heads"),
         ("mistral_7b", "mistral_7b_no_window", "window"),
+        ("mixtral_8x7b", "mixtral_8x7b_131072_tokens", "context"),
     ):
         one, other = (MODELS[arm].model_dump(exclude={"label"}) for arm in (name, variant))
         flat, changed = ({**shape, **shape["model"]} for shape in (one, other))
@@ -210,7 +217,7 @@ def test_bases_and_contexts_are_those_of_the_study_of_bases(published: str, name
     (table,) = [table for table in RELEASED if table.key == published]
     shape = MODELS[name]
     assert isinstance(shape.model.position, Rope)
-    assert (table.head_dim, table.bases) == (shape.rotated, {shape.trained or shape.context: shape.model.position.base})
+    assert (table.head_dim, table.bases) == (shape.rotated, {shape.base_context: shape.model.position.base})
 
 
 @pytest.mark.parametrize(

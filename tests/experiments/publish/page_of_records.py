@@ -49,7 +49,7 @@ SHOWN: dict[str, Any] = {
         claim("gate-less", STATEMENT, "first_token_mass", "below", source="qiu2025", where="section 4", published="half"),
         claim("gate-more", "A gate raises the sink", "first_token_mass", "above", source="gu2025"),
         claim("gate-shorter", "A gate lowers perplexity", "perplexity", "below", source="gu2025", log=True, **LONGEST),
-        claim("gate-our", "A gate lowers the loss", "loss", "above"),
+        claim("gate-our", "A gate lowers the loss", "loss", "above", published="said without a source"),
         claim("gate-else", "Nobody measured this", "bos_mass", "below", source="guo2024"),
     ],
     "selectors": {"softmax": {"model.norm": "rms"}, "gate": {"model.norm": "layer"}},

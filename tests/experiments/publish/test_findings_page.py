@@ -1,5 +1,6 @@
 """The page of what each study found."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -29,6 +30,8 @@ def test_a_paragraph_counts_outcomes_and_quotes_published_claims_before_own_ones
         "**Holds** (Gu et al. 2025, Table 1): A sink forms. Measured: gate: 0.1. "
         r"**Fails** (our own): A gate\_1 helps. Measured: gate: 0.1."
     )
+    said = paragraph(Section(described, (), (), (), (replace(judged[0], published="said without a source"),)))
+    assert "**Fails** (said without a source): " in said
 
 
 @pytest.mark.slow

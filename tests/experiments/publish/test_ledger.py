@@ -38,6 +38,7 @@ LATER = replace(
         (PUBLISHED, "18.18 % → 0.00 % (Gu et al. 2025, Table 4)"),
         (replace(PUBLISHED, where=""), "18.18 % → 0.00 % (Gu et al. 2025)"),
         (OWN, "our own statement"),
+        (replace(OWN, published="said without a source"), "said without a source"),
     ],
 )
 def test_a_published_figure_is_cited_with_its_place(verdict: Verdict, text: str) -> None:
@@ -55,6 +56,8 @@ def test_what_is_not_measured_and_our_own_statements_are_counted_apart() -> None
     table = ledger_table([PUBLISHED, OWN, LATER])
     counts = {(row[0], row[1]): dict(zip(OUTCOMES, row[2:], strict=True)) for row in table.rows}
     assert counts["published", "all"]["holds"] == counts["published", "all"]["not measured"] == "1"
+    said = ledger_table([PUBLISHED, replace(OWN, published="said without a source"), LATER])
+    assert said == table
     assert counts["our own", "all"]["holds"] == "1" and ("our own", "depth") not in counts
 
 

@@ -92,6 +92,7 @@ def test_published_claims_come_first_and_those_not_measured_are_folded(page: str
     assert places == sorted(places)
     assert "<details" not in page[page.index("<div data-claims>") : page.index('<tr id="claim-sinks-gate-less"')]
     assert page[: places[-1]].count('<details class="fold" data-claims>') == 2
+    assert page[places[-2] : places[-1]].count('<td data-label="Published">said without a source</td>') == 1
 
 
 def test_a_statement_at_two_scales_is_one_row_and_says_what_was_not_measured(tmp_path: Path) -> None:

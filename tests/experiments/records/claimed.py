@@ -73,11 +73,12 @@ def computed_arms(study: Study, claim: Claim) -> list[RecordedArm]:
 
 
 def nested(selector: Mapping[str, Any]) -> dict[str, Any]:
-    """Tables in tables in the place of dotted keys."""
+    """Tables in tables in the place of dotted keys, and a table with something in it where one has to be there."""
     tree: dict[str, Any] = {}
     for key, value in selector.items():
         *tables, name = key.split(".")
-        functools.reduce(lambda table, part: table.setdefault(part, {}), tables, tree)[name] = value
+        within = functools.reduce(lambda table, part: table.setdefault(part, {}), tables, tree)
+        within[name] = {"there": True} if value is True else value
     return tree
 
 

@@ -7,11 +7,12 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from scipy import special, stats
+from scipy import special
 
 from leadline.experiments.config.exact import AttentionArithmetic
 from leadline.experiments.measure.exact import attention_order, attention_scores, attention_size
 from leadline.experiments.measure.exact.attention_arithmetic import jobs
+from leadline.experiments.measure.exact.attention_scores import drawn
 from leadline.experiments.records.measurement import Point, reading
 from leadline.experiments.runtime.errors import UserError
 from leadline.model.attention.attention import attention
@@ -24,6 +25,7 @@ EXACT = AttentionArithmetic(
     enumerated=(2, 4),
     head_dims=(8, 128),
     keys=16,
+    draws=600,
     repeated=32,
     permuted=4,
     head_dim=16,
@@ -55,16 +57,34 @@ def test_the_variance_of_scores_is_the_number_of_channels(points: dict[str, Poin
 
 
 def test_softmax_saturates_as_its_closed_form_does(points: dict[str, Point]) -> None:
-    quantiles = stats.norm.ppf((np.arange(16) + 0.5) / 16)
-    for d, (scale, deviation) in itertools.product((8, 128), {"none": None, "1/sqrt(d)": 1.0}.items()):
-        p = special.softmax((deviation or d**0.5) * quantiles)
+    for d, (scale, factor) in itertools.product((8, 128), {"none": 1.0, "1/sqrt(d)": None}.items()):
+        parts = [(np.asarray(k, np.float64) @ np.asarray(q, np.float64).swapaxes(1, 2))[..., 0] for q, k in drawn(600, 16, d)]
+        assert [len(part) for part in parts] == [512, 88]
+        p = special.softmax((factor or d**-0.5) * np.concatenate(parts), axis=1)
+        squares, cubes = np.sum(p**2, axis=1), np.sum(p**3, axis=1)
         expected = {
-            "largest_probability": p.max(),
-            "effective_keys": np.exp(-np.sum(p * np.log(p))),
-            "jacobian_norm": np.linalg.norm(np.diag(p) - np.outer(p, p)),
+            "largest_probability": p.max(axis=1),
+            "effective_keys": np.exp(-np.sum(special.xlogy(p, p), axis=1)),
+            "jacobian_norm": np.sqrt(np.maximum(squares - 2 * cubes + squares**2, 0)),
         }
-        measured = {name: points["saturation"][reading(name, head_dim=d, scale=scale)] for name in expected}
-        assert measured == pytest.approx(expected, rel=1e-3)
+        for of, summary in (("median", np.median), ("mean", np.mean)):
+            measured = {name: points["saturation"][reading(name, head_dim=d, scale=scale, of=of)] for name in expected}
+            assert measured == pytest.approx({name: summary(values) for name, values in expected.items()}, rel=1e-3)
+
+
+def test_draws_are_standard_normal_and_the_same_in_every_run() -> None:
+    (q, k), (again, _) = (next(drawn(512, 16, 8)) for _ in range(2))
+    np.testing.assert_array_equal(q, again)
+    assert (q.shape, k.shape) == ((512, 1, 8), (512, 16, 8))
+    assert abs(float(k.mean())) < 0.02 and float(k.std()) == pytest.approx(1, abs=0.02)
+    assert abs(float((q * k).mean())) < 0.02
+
+
+def test_the_norm_of_the_jacobian_is_that_of_the_derivative_of_softmax() -> None:
+    logits = jnp.stack([deviation * jnp.sin(jnp.arange(16.0) ** 2) for deviation in (0.1, 1.0, 5.0)])
+    jacobians = jax.vmap(jax.jacobian(attention_scores.probabilities))(logits)
+    p = np.asarray(attention_scores.probabilities(logits), np.float64)
+    np.testing.assert_allclose(attention_scores.jacobian_norms(p), np.linalg.norm(jacobians, axis=(1, 2)), rtol=1e-5)
 
 
 def test_attention_to_the_first_of_repeated_tokens(points: dict[str, Point]) -> None:

@@ -10,13 +10,12 @@ import pytest
 from leadline.experiments.config.exact import (
     AttentionArithmetic,
     BaseBound,
-    BpeComparison,
+    Comparison,
     Exact,
     Multilingual,
     Precision,
     Released,
     Tokens,
-    WordPieceComparison,
 )
 from leadline.experiments.config.load import load_studies
 from leadline.experiments.config.study import FOLDER
@@ -47,8 +46,8 @@ ARITHMETIC = AttentionArithmetic(enumerated=(2,), head_dims=(4,), repeated=8, pe
 def exact_of(kind: str, ranks: Path) -> Exact:
     """A tiny study of a kind."""
     tokenizers = {"byte": "byte", "toy": "tiktoken:toy"}
-    wordpiece = WordPieceComparison(vocabularies=(220, 200), every=800)
-    bpe = BpeComparison(vocabularies=(280, 270), every=800)
+    wordpiece = Comparison(vocabularies=(220, 200), every=800)
+    bpe = Comparison(vocabularies=(280, 270), every=800)
     return {
         "base_bound": BOUNDS,
         "precision": Precision(lengths=(256, 64)),
@@ -132,6 +131,38 @@ def test_every_selector_of_a_study_matches_a_job(name: str) -> None:
     settings = [job.settings.model_dump(mode="json") for job in jobs_of(exact)]
     for selector in selectors.values():
         assert any(all(has(job, key, value, None) for key, value in selector.items()) for job in settings), selector
+
+
+# The model that each selector is about.
+MODELS_OF_SELECTORS = {
+    "bert": "bert_base",
+    "gpt2": "gpt2_small",
+    "llama": "llama_7b",
+    "llama_2": "llama_2_7b",
+    "more_ids": "llama_2_7b_128256_ids",
+    "eight_heads": "llama_2_7b_8_heads",
+    "llama_3": "llama_3_8b",
+    "mistral": "mistral_7b",
+    "no_window": "mistral_7b_no_window",
+    "mixtral": "mixtral_8x7b",
+    "mixtral_128k": "mixtral_8x7b_131072_tokens",
+    "gemma_2": "gemma_2_9b",
+    "gpt_oss": "gpt_oss_20b",
+    "deepseek_67b": "deepseek_67b",
+    "deepseek_v2": "deepseek_v2",
+    "deepseek_v3": "deepseek_v3",
+}
+
+
+def test_a_selector_of_released_models_matches_one_by_its_shape() -> None:
+    (study,) = load_studies(CONFIGS / "released.toml")
+    assert study.exact is not None
+    settings = {job.name: job.settings.model_dump(mode="json") for job in jobs_of(study.exact)}
+    matching = {
+        name: [arm for arm, shape in settings.items() if all(has(shape, key, value, None) for key, value in selector.items())]
+        for name, selector in study.selectors.items()
+    }
+    assert matching == {name: [arm] for name, arm in MODELS_OF_SELECTORS.items()}
 
 
 def test_even_shares_are_fairer_and_cost_the_largest_language_tokens(results: dict[str, dict[str, Computed]]) -> None:

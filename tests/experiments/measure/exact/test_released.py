@@ -5,9 +5,11 @@ from typing import Any
 import numpy as np
 import pytest
 
+from leadline.experiments.config.base import validated
 from leadline.experiments.config.exact import Released
 from leadline.experiments.measure.exact.released import jobs
 from leadline.experiments.records.measurement import Point, reading
+from leadline.experiments.runtime.errors import UserError
 from leadline.model.base_bound.sums import similarity_sums
 from leadline.model.positions.frequencies import inverse_frequencies
 from tests.experiments.measure.exact.jobs import computed, points_of
@@ -47,10 +49,24 @@ def test_the_base_is_tested_below_the_context_that_it_was_trained_at(points: dic
 
 def test_an_encoder_without_rope_has_no_cache_and_no_base(points: dict[str, Point]) -> None:
     quantities = {key.quantity for key in points["encoder"]}
-    assert quantities == {"parameter_count", "active_parameters", "embedding_share", "embedding_memory"}
+    assert quantities == {"context", "parameter_count", "active_parameters", "embedding_share", "embedding_memory"}
 
 
-def test_the_label_of_a_model_is_none_of_its_settings() -> None:
-    relabelled = EXACT.model_copy(update={"models": {"decoder": EXACT.models["decoder"].model_copy(update={"label": "x"})}})
-    (one, _), (other,) = jobs(EXACT), jobs(relabelled)
-    assert (one.settings, one.label, other.label) == (other.settings, "a decoder", "x")
+@pytest.mark.parametrize(("changes", "tested"), [({}, 128), ({"windowed": [True, False]}, 512), ({"window": 1024}, 512)])
+def test_a_base_is_tested_no_farther_than_the_window_of_all_layers(changes: dict[str, Any], tested: int) -> None:
+    model = DECODER | {"model": MODEL | {"window": 128} | changes}
+    point = points_of(jobs(Released.model_validate({"models": {"decoder": model}})))["decoder"]
+    assert point[reading("violations")] == np.sum(similarity_sums(inverse_frequencies(64, 10.0), tested) < 0)
+    assert point[reading("context")] == 2048
+
+
+def test_two_models_of_one_shape_are_refused() -> None:
+    with pytest.raises(UserError, match=r"models\.other has the shape of models\.decoder: leave one of them out"):
+        validated(Released, {"models": {"decoder": DECODER, "other": DECODER | {"label": "another decoder"}}}, "a file")
+
+
+def test_neither_the_label_nor_the_name_of_a_model_is_one_of_its_settings() -> None:
+    renamed = EXACT.model_copy(update={"models": {"y": EXACT.models["decoder"].model_copy(update={"label": "x"})}})
+    (one, _), (other,) = jobs(EXACT), jobs(renamed)
+    assert one.settings == other.settings
+    assert [(job.name, job.label) for job in (one, other)] == [("decoder", "a decoder"), ("y", "x")]
