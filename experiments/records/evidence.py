@@ -110,10 +110,10 @@ def stated(term: Term, values: Values) -> str:
 
 
 def _figure(term: Term, values: Sequence[float]) -> str:
-    """Mean and sample deviation, with the digits of the quantity; ratios have three, large numbers four significant ones."""
+    """Mean and sample deviation, with the digits of the quantity; ratios have three, large numbers but counts five in all."""
     quantity = QUANTITIES.get(term.quantity)
     digits = 3 if quantity is None or term.over is not None else quantity.digits
-    large = max(abs(value) for value in values) >= 10**5
+    large = digits > 0 and max(abs(value) for value in values) >= 10**5
     return f"{np.mean(values):.5g}" if large else str(statistic(values, digits))
 
 
