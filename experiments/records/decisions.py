@@ -56,6 +56,8 @@ class Decision(NamedTuple):
     turns: tuple[float, float] | None = None
     documents: bool = False  # whether the interval is over documents, besides seeds
     more_seeds: bool = False  # whether it is undecided and more seeds may decide it
+    # how far the less favourable end of the interval is on the claim's side of what decides; negative on the other side
+    slack: float = -math.inf
 
 
 class Estimate(NamedTuple):
@@ -157,21 +159,22 @@ def decide(evidence: Evidence, delta: float | None = None, level: float = LEVEL)
     mean = estimate(margins)
     low, high = interval = mean.interval(level)
     reason = f"mean margin {mean.mean:.4g}, {interval_text(interval, level)}"
-    p = _doubled(min(mean.above(0.0), mean.below(0.0)))
+    # Seeds that agree to the last digit, as counts may, have no spread to test by.
+    p = None if low == high else _doubled(min(mean.above(0.0), mean.below(0.0)))
+    decided = Decision("undecided", reason, interval, level, 0.0, p, slack=low)
     if low > 0 or high < 0:
-        return Decision("holds" if low > 0 else "fails", reason, interval, level, 0.0, p)
+        return decided._replace(outcome="holds" if low > 0 else "fails")
     if delta is not None and -delta < low and high < delta:
         within = _doubled(max(mean.above(-delta), mean.below(delta)))
-        return Decision("equivalent", f"{reason}, within ±{delta:.4g}", interval, level, 0.0, within)
+        return decided._replace(outcome="equivalent", reason=f"{reason}, within ±{delta:.4g}", p=within)
     if low == high:
-        return Decision("undecided", "no difference in any seed", interval, level, 0.0, p)
+        return decided._replace(reason="no difference in any seed")
     of_documents = _over_documents(margins, mean, level)
     if of_documents[0] < 0 < of_documents[1]:
-        return Decision("undecided", f"{reason}; no number of seeds would decide on these documents", interval, level, 0.0, p)
+        return decided._replace(reason=f"{reason}; no number of seeds would decide on these documents")
     seeds = seeds_to_decide(margins, level)
     more = f"about {seeds} seeds" if seeds else f"more than {MOST_SEEDS} seeds"
-    why = f"{reason}; {more} would decide at this mean and spread"
-    return Decision("undecided", why, interval, level, 0.0, p, more_seeds=True)
+    return decided._replace(reason=f"{reason}; {more} would decide at this mean and spread", more_seeds=True)
 
 
 def _over_documents(values: Values, mean: Estimate, level: float) -> tuple[float, float]:
@@ -199,7 +202,8 @@ def decide_within(values: Values, bounds: tuple[float, float], level: float = LE
     reason = f"mean {mean.mean:.4g}, {interval_text(interval, level)}; bounds {low:.4g} to {high:.4g}"
     left, right = _over_documents(values, mean, level)
     more_seeds = outcome == "undecided" and not any(left < bound < right for bound in bounds)
-    return Decision(outcome, reason, interval, level, None, _doubled(p), more_seeds=more_seeds)
+    slack = min(lower - low, high - upper)
+    return Decision(outcome, reason, interval, level, None, _doubled(p), more_seeds=more_seeds, slack=slack)
 
 
 def decide_share(margins: Values, share: float, level: float = LEVEL) -> Decision:
@@ -211,7 +215,8 @@ def decide_share(margins: Values, share: float, level: float = LEVEL) -> Decisio
     outcome = "holds" if low > share else "fails" if high < share else "undecided"
     tails = [stats.binomtest(count, n, share, alternative=side).pvalue for side in ("greater", "less")]
     reason = f"{count} of {n} seeds, {interval_text(interval, level)} of the share, compared with {share:g}"
-    return Decision(outcome, reason, interval, level, share, _doubled(float(min(tails))), more_seeds=outcome == "undecided")
+    p = _doubled(float(min(tails)))
+    return Decision(outcome, reason, interval, level, share, p, more_seeds=outcome == "undecided", slack=low - share)
 
 
 def share_interval(count: int, n: int, level: float = LEVEL) -> tuple[float, float]:

@@ -85,7 +85,7 @@ def _decide(claim: Claim, comparisons: Sequence[Comparison], plan: SeedPlan, *, 
         return decision._replace(reason=f"{decision.reason} ({'; '.join(itertools.compress(labels, fails))})")
     decisions = [_decided(claim, case.values, plan, exact=False) for case in comparisons]
     order = ("fails", "undecided", "equivalent", "holds")
-    worst = min(decisions, key=lambda decision: order.index(decision.outcome))
+    worst = min(decisions, key=lambda decision: (order.index(decision.outcome), decision.slack))
     if len(decisions) == 1:
         return worst
     held = sum(decision.outcome == "holds" for decision in decisions)

@@ -30,7 +30,7 @@ def digests(studies: Iterable[Study]) -> dict[str, str]:
     locked = {}
     for study in studies:
         if study.exact is None:
-            arms = arms_of(study, Path())
+            arms = arms_of(study.model_copy(update={"only": ()}), Path())  # of a part that was run alone, too
             locked |= {f"{study.study}/{claim.id}": _digest(claim, study, arms) for claim in study.claims}
     return locked
 

@@ -87,13 +87,25 @@ def _p(values: tuple[float, ...], mean: float, alternative: str = "two-sided") -
         (decide_within((1.0, 1.2, 0.9), (0.0, 2.0)), 2 * _p((1.0, 1.2, 0.9), 2.0, alternative="less")),
         (decide_within((3.0, 3.2, 2.9), (0.0, 2.0)), 2 * _p((3.0, 3.2, 2.9), 2.0, alternative="greater")),
         (decide_share([1.0] * 7 + [-1.0], 0.5), stats.binomtest(7, 8, 0.5).pvalue),
-        (decide(Evidence("", (0.2, 0.2))), 0.0),
-        (decide(Evidence("", (0.0, 0.0))), 1.0),
     ],
 )
 def test_p_values_are_those_of_scipy(decision: Decision, p: float) -> None:
     assert decision.p == pytest.approx(p)
     assert (decision.outcome in ("holds", "fails")) == (p < LEVEL)
+
+
+def test_seeds_without_spread_have_no_p_value() -> None:
+    assert [decide(Evidence("", (margin, margin))).p for margin in (0.2, 0.0)] == [None, None]
+
+
+def test_slack_is_how_far_the_interval_is_from_what_decides() -> None:
+    near, far = (decide(Evidence("", (margin, margin + 0.01))) for margin in (0.1, 0.2))
+    assert far.slack - near.slack == pytest.approx(0.1)
+    for outcome, values in (("holds", (1.0, 1.01)), ("fails", (3.0, 3.01))):
+        decision = decide_within(values, (0.0, 2.0))
+        low, high = mean_interval(values)
+        assert (decision.outcome, decision.slack) == (outcome, pytest.approx(min(low, 2.0 - high)))
+    assert decide_share([1.0] * 8, 0.5).slack == pytest.approx(stats.binomtest(8, 8).proportion_ci().low - 0.5)
 
 
 TRIALS = 1000

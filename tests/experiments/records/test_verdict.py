@@ -71,6 +71,14 @@ def configured(section: str, **settings: Any) -> Change:
     return lambda records: changed(records, lambda config: config[section].update(settings))
 
 
+def test_of_cases_with_one_outcome_the_nearest_to_failing_is_shown(tmp_path: Path) -> None:
+    head = HEAD.replace("[[claims]]", 'either = { "model.normalizer" = "softmax", "model.sink" = "any" }\n[[claims]]')
+    claim = 'left = { quantity = "sink_rate", arm = "either" }\nrelation = "above"\nright = 0.0\ncases = "arms"\n'
+    (study,) = studies_of(tmp_path, head + claim)
+    verdict = judged(study, records_of(study))
+    assert verdict.reason.startswith("holds in 2 of 2 comparisons; least favourable: mean margin 0.15, ")
+
+
 def test_a_verdict_has_figures_seeds_interval_and_scale(study: Study) -> None:
     verdict = judged(study, records_of(study, parameters=1_230_000, steps=10, tokens=640))
     assert verdict.outcome == "holds" and verdict.n == 3 and verdict.own
