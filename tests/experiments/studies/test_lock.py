@@ -39,6 +39,7 @@ CHANGES: dict[str, tuple[Callable[[Study], Study], bool]] = {
     "most seeds": (lambda study: study.model_copy(update={"most_seeds": 30}), True),
     "the recipe": (lambda _: _study("train.learning_rate=1e-3"), True),
     "an arm that it does not compare": (lambda _: _study("arms.headwise_gate.model.hidden=512"), False),
+    "the arms that are run": (lambda study: study.model_copy(update={"only": ("headwise_gate",)}), False),
     "a table": (lambda study: study.model_copy(update={"tables": ()}), False),
 }
 
