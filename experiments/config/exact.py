@@ -37,7 +37,7 @@ class Precision(Frozen):
 
 
 class AttentionArithmetic(Frozen):
-    """What is exact in attention: a job for each subject, computed by the functions that models run."""
+    """Exact statements about attention: a job for each subject, computed by the functions that models run."""
 
     kind: Literal["attention_arithmetic"] = "attention_arithmetic"
     # channels of which every pair of vectors of -1 and 1 is a query and a key

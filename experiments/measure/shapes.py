@@ -92,12 +92,12 @@ def norm_parameters(shape: Shape) -> int:
     each, or of N H and K H; latent attention has RMSNorms of its two vectors.
     """
     model = shape.model
-    one = model.width * (2 if model.norm == "layer" else 1)
+    norm = model.width * (2 if model.norm == "layer" else 1)
     queries, keys = (model.heads, model.key_heads) if model.joint_qk_norm else (1, 1)
-    layer = NORMS[model.norm_placement] * one + model.qk_norm * (queries + keys) * model.head_width
+    layer = NORMS[model.norm_placement] * norm + model.qk_norm * (queries + keys) * model.head_width
     if shape.latent is not None:
         layer += shape.latent.query_rank + shape.latent.rank
-    return model.layers * layer + one * ((model.norm_placement != "post") + model.embedding_norm)
+    return model.layers * layer + norm * ((model.norm_placement != "post") + model.embedding_norm)
 
 
 def active_parameters(shape: Shape) -> int:

@@ -15,14 +15,14 @@ Numbers = dict[Reading, int | float]
 
 
 class ScoreSettings(Frozen):
-    """What decides the variances of q·k."""
+    """Settings of the variances of q·k."""
 
     kind: Literal["scores"] = "scores"
     head_dims: tuple[int, ...]
 
 
 class SaturationSettings(Frozen):
-    """What decides how far softmax saturates."""
+    """Settings of the saturation of softmax."""
 
     kind: Literal["saturation"] = "saturation"
     head_dims: tuple[int, ...]
@@ -31,7 +31,7 @@ class SaturationSettings(Frozen):
 
 
 class RepeatedSettings(Frozen):
-    """What decides attention over one repeated token."""
+    """Settings of attention over one repeated token."""
 
     kind: Literal["repeated"] = "repeated"
     tokens: int
@@ -40,7 +40,7 @@ class RepeatedSettings(Frozen):
 
 
 class OrderSettings(Frozen):
-    """What decides what attention knows of the order of tokens."""
+    """Settings of the order of tokens that attention knows."""
 
     kind: Literal["order"] = "order"
     permuted: int
@@ -49,7 +49,7 @@ class OrderSettings(Frozen):
 
 
 class RotationSettings(Frozen):
-    """What decides what RoPE does to scores and norms."""
+    """Settings of scores and norms under RoPE."""
 
     kind: Literal["rotation"] = "rotation"
     head_dim: int
@@ -58,21 +58,21 @@ class RotationSettings(Frozen):
 
 
 class WindowSettings(Frozen):
-    """What decides how far back windowed attention reaches."""
+    """Settings of the reach of windowed attention."""
 
     kind: Literal["windows"] = "windows"
     windows: tuple[tuple[int, int], ...]
 
 
 class BiasSettings(Frozen):
-    """What decides the weights of softmax with a sink logit."""
+    """Settings of softmax with a sink logit."""
 
     kind: Literal["softmax_bias"] = "softmax_bias"
     keys: int
 
 
 class HeadSettings(Frozen):
-    """What decides the size of attention by its heads."""
+    """Settings of the size of attention by its heads."""
 
     kind: Literal["heads"] = "heads"
     width: int

@@ -46,8 +46,8 @@ def attention_weights(
 
 def _unnormalised(scores: Float[Array, "*B S"], _sink_logit: Array) -> Terms:
     """Scores of visible keys as the weights."""
-    one, zero = jnp.ones(scores.shape[:-1]), jnp.zeros(scores.shape[:-1])
-    return Terms(scores, one, zero, one)
+    ones, zeros = jnp.ones(scores.shape[:-1]), jnp.zeros(scores.shape[:-1])
+    return Terms(scores, ones, zeros, ones)
 
 
 def products(q: Float[Array, "B T H"], k: Float[Array, "B S H"], scale: float) -> Float[np.ndarray, "B T S"]:

@@ -24,13 +24,13 @@ def span(window: int, layers: int) -> int:
     A layer passes the gradient of a query to the keys that it sees, of which the farthest is the query of the layer below.
     """
     tokens = layers * (window + 1) + 1  # more than the stack can reach
-    one = jnp.ones((1, 1, 1, 2))
+    vector = jnp.ones((1, 1, 1, 2))
     keys = jnp.ones((1, tokens, 1, 2))
 
     @jax.jit
     def farthest(query: Array) -> Array:
         mask = Mask(window=window, first_query=query)
-        gradient = jax.grad(lambda v: jnp.sum(attend(one, keys, v, mask)[0]))(keys)
+        gradient = jax.grad(lambda v: jnp.sum(attend(vector, keys, v, mask)[0]))(keys)
         return jnp.argmax(gradient[0, :, 0, 0] > 0)
 
     query = jnp.asarray(tokens - 1)
