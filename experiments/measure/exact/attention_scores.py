@@ -27,7 +27,7 @@ attend = jax.jit(attend_eagerly)  # one operation after the other takes several 
 
 
 def scales(head_dim: int) -> dict[str, float]:
-    """What scores are multiplied by: nothing, and the default of attention."""
+    """Scales of scores by name: 1, and the default of attention."""
     return {"none": 1.0, "1/sqrt(d)": head_dim**-0.5}
 
 

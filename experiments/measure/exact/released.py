@@ -14,7 +14,7 @@ KIB, MIB, GIB = 2**10, 2**20, 2**30
 
 
 class ReleasedSettings(Frozen):
-    """What decides the numbers of one model."""
+    """Settings of one model."""
 
     kind: Literal["released"] = "released"
     bits: tuple[int, ...]

@@ -1,4 +1,4 @@
-"""What tokenizers cost languages, numbers, names, white space and code, a job a tokenizer; and trained WordPiece and BPE."""
+"""Tokens of languages, numbers, names, white space and code, a job per tokenizer; WordPiece and BPE that are trained here."""
 
 import time
 from collections.abc import Callable, Mapping, Sequence

@@ -50,11 +50,16 @@ SMALL: dict[str, Any] = {
 LATENT = {"query_rank": 6, "rank": 5, "rotated": 4}
 
 
+def changed(**changes: Any) -> dict[str, Any]:
+    """The settings of the small shape with other values, of the shape or of its model."""
+    of_shape = {name: value for name, value in changes.items() if name in Shape.model_fields}
+    of_model = {name: value for name, value in changes.items() if name not in of_shape}
+    return SMALL | of_shape | {"model": SMALL["model"] | of_model}
+
+
 def small(**changes: Any) -> Shape:
-    """The small shape with other values of its model, or of its own."""
-    own = {name: value for name, value in changes.items() if name in Shape.model_fields}
-    model = {name: value for name, value in changes.items() if name not in own}
-    return Shape.model_validate(SMALL | own | {"model": SMALL["model"] | model})
+    """The small shape with other values."""
+    return Shape.model_validate(changed(**changes))
 
 
 SMALL_SHAPES = {
@@ -196,9 +201,9 @@ def test_a_hypothetical_model_differs_from_the_released_one_in_one_number() -> N
         ("mistral_7b", "mistral_7b_no_window", "window"),
         ("mixtral_8x7b", "mixtral_8x7b_131072_tokens", "context"),
     ):
-        one, other = (MODELS[arm].model_dump(exclude={"label"}) for arm in (name, variant))
-        flat, changed = ({**shape, **shape["model"]} for shape in (one, other))
-        assert {entry for entry in flat if flat[entry] != changed[entry]} - {"model"} == {key}
+        released, variation = (MODELS[arm].model_dump(exclude={"label"}) for arm in (name, variant))
+        flat, varied = ({**shape, **shape["model"]} for shape in (released, variation))
+        assert {entry for entry in flat if flat[entry] != varied[entry]} - {"model"} == {key}
 
 
 @pytest.mark.parametrize(
@@ -231,7 +236,5 @@ def test_bases_and_contexts_are_those_of_the_study_of_bases(published: str, name
     ],
 )
 def test_what_is_not_counted_is_refused(changes: dict[str, Any], message: str) -> None:
-    own = {name: value for name, value in changes.items() if name in Shape.model_fields}
-    model = SMALL["model"] | {name: value for name, value in changes.items() if name not in own}
     with pytest.raises(UserError, match=message):
-        validated(Shape, SMALL | own | {"model": model}, "a file")
+        validated(Shape, changed(**changes), "a file")

@@ -67,6 +67,6 @@ def test_two_models_of_one_shape_are_refused() -> None:
 
 def test_neither_the_label_nor_the_name_of_a_model_is_one_of_its_settings() -> None:
     renamed = EXACT.model_copy(update={"models": {"y": EXACT.models["decoder"].model_copy(update={"label": "x"})}})
-    (one, _), (other,) = jobs(EXACT), jobs(renamed)
-    assert one.settings == other.settings
-    assert [(job.name, job.label) for job in (one, other)] == [("decoder", "a decoder"), ("y", "x")]
+    (first, _), (again,) = jobs(EXACT), jobs(renamed)
+    assert first.settings == again.settings
+    assert [(job.name, job.label) for job in (first, again)] == [("decoder", "a decoder"), ("y", "x")]
