@@ -127,17 +127,27 @@ def mean_interval(values: Values, level: float = LEVEL) -> tuple[float, float]:
     return estimate(values).interval(level)
 
 
-def seeds_to_decide(margins: Values, level: float = LEVEL) -> int | None:
-    """The number of seeds whose interval would exclude 0 at this mean and spread, on these documents; None above MOST_SEEDS."""
-    now = estimate(margins)
+def seeds_to_decide(values: Values, edges: Sequence[float] = (0.0,), level: float = LEVEL) -> int | None:
+    """The number of seeds whose interval would hold none of the edges at this mean and spread, on these documents.
+
+    Args:
+        values: a number or a row a seed.
+        edges: 0 of a margin, or the bounds of a mean.
+        level: of the interval.
+
+    Returns:
+        The number; None above MOST_SEEDS.
+    """
+    now = estimate(values)
+    distance = min(abs(now.mean - edge) for edge in edges)
 
     def decided(count: int) -> bool:
         then = now._replace(
-            variances=(now.variances[0] * len(margins) / count, *now.variances[1:]), freedoms=(count - 1, *now.freedoms[1:])
+            variances=(now.variances[0] * len(values) / count, *now.variances[1:]), freedoms=(count - 1, *now.freedoms[1:])
         )
-        return then.half(level / 2) < abs(now.mean)
+        return then.half(level / 2) < distance
 
-    counts = range(len(margins) + 1, MOST_SEEDS + 1)
+    counts = range(len(values) + 1, MOST_SEEDS + 1)
     return counts[first] if (first := bisect.bisect_left(counts, True, key=decided)) < len(counts) else None
 
 
@@ -169,12 +179,20 @@ def decide(evidence: Evidence, delta: float | None = None, level: float = LEVEL)
         return decided._replace(outcome="equivalent", reason=f"{reason}, within ±{delta:.4g}", p=within)
     if low == high:
         return decided._replace(reason="no difference in any seed")
-    of_documents = _over_documents(margins, mean, level)
-    if of_documents[0] < 0 < of_documents[1]:
-        return decided._replace(reason=f"{reason}; no number of seeds would decide on these documents")
-    seeds = seeds_to_decide(margins, level)
-    more = f"about {seeds} seeds" if seeds else f"more than {MOST_SEEDS} seeds"
-    return decided._replace(reason=f"{reason}; {more} would decide at this mean and spread", more_seeds=True)
+    outlook, more_seeds = _outlook(margins, mean, (0.0,), level)
+    return decided._replace(reason=f"{reason}; {outlook}", more_seeds=more_seeds)
+
+
+def _outlook(values: Values, mean: Estimate, edges: tuple[float, ...], level: float) -> tuple[str, bool]:
+    """What would decide an interval that holds one of the edges, and whether more seeds may."""
+    low, high = _over_documents(values, mean, level)
+    if any(low < edge < high for edge in edges):
+        return "no number of seeds would decide on these documents", False
+    return f"{_about(seeds_to_decide(values, edges, level))} would decide at this mean and spread", True
+
+
+def _about(seeds: int | None) -> str:
+    return f"about {seeds} seeds" if seeds else f"more than {MOST_SEEDS} seeds"
 
 
 def _over_documents(values: Values, mean: Estimate, level: float) -> tuple[float, float]:
@@ -200,10 +218,11 @@ def decide_within(values: Values, bounds: tuple[float, float], level: float = LE
     outcome = "holds" if low <= lower and upper <= high else "fails" if upper < low or lower > high else "undecided"
     p = {"holds": inside, "fails": outside, "undecided": min(inside, outside)}[outcome]
     reason = f"mean {mean.mean:.4g}, {interval_text(interval, level)}; bounds {low:.4g} to {high:.4g}"
-    left, right = _over_documents(values, mean, level)
-    more_seeds = outcome == "undecided" and not any(left < bound < right for bound in bounds)
-    slack = min(lower - low, high - upper)
-    return Decision(outcome, reason, interval, level, None, _doubled(p), more_seeds=more_seeds, slack=slack)
+    decided = Decision(outcome, reason, interval, level, None, _doubled(p), slack=min(lower - low, high - upper))
+    if outcome != "undecided":
+        return decided
+    outlook, more_seeds = _outlook(values, mean, bounds, level)
+    return decided._replace(reason=f"{reason}; {outlook}", more_seeds=more_seeds)
 
 
 def decide_share(margins: Values, share: float, level: float = LEVEL) -> Decision:
@@ -215,8 +234,23 @@ def decide_share(margins: Values, share: float, level: float = LEVEL) -> Decisio
     outcome = "holds" if low > share else "fails" if high < share else "undecided"
     tails = [stats.binomtest(count, n, share, alternative=side).pvalue for side in ("greater", "less")]
     reason = f"{count} of {n} seeds, {interval_text(interval, level)} of the share, compared with {share:g}"
-    p = _doubled(float(min(tails)))
-    return Decision(outcome, reason, interval, level, share, p, more_seeds=outcome == "undecided", slack=low - share)
+    decided = Decision(outcome, reason, interval, level, share, _doubled(float(min(tails))), slack=low - share)
+    if outcome != "undecided":
+        return decided
+    outlook = f"{_about(seeds_to_decide_share(count, n, share, level))} would decide at this share"
+    return decided._replace(reason=f"{reason}; {outlook}", more_seeds=True)
+
+
+def seeds_to_decide_share(count: int, n: int, share: float, level: float = LEVEL) -> int | None:
+    """The number of seeds from which on the exact interval would not hold `share`, if `count` of n go on; None above MOST_SEEDS.
+
+    The interval excludes the share where one of the binomial tails beyond the count is below half of `level`.
+    """
+    seeds = np.arange(n + 1, MOST_SEEDS + 1)
+    counts = np.round(seeds * count / n)
+    tails = np.minimum(stats.binom.sf(counts - 1, seeds, share), stats.binom.cdf(counts, seeds, share))
+    last_undecided = seeds[tails >= level / 2].max(initial=n)
+    return int(last_undecided) + 1 if last_undecided < MOST_SEEDS else None
 
 
 def share_interval(count: int, n: int, level: float = LEVEL) -> tuple[float, float]:

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from leadline.experiments.records.measurement import Measurement, Reading, resolve
+from leadline.experiments.records.quantities import QUANTITIES
 from leadline.experiments.records.record import Record, StoredRecord, created_at
 
 # The columns of the ledger, beside one for each published model.
@@ -97,21 +98,30 @@ def notes_of(records: Sequence[Record]) -> tuple[str, ...]:
     )
 
 
-def measured_text(records: Iterable[Record], at: Mapping[str, object] | None = None) -> str:
-    """The text that records were measured on: `256 windows from 52 to 54 documents`; empty where they do not say.
+def measured_text(records: Iterable[Record], at: Mapping[str, object] | None = None, quantity: str = "") -> str:
+    """What records were measured on: `256 windows from 52 to 54 documents`, or `8,192 answers`; empty where they do not say.
 
     Args:
         records: whose counts are read.
         at: dimensions of what was measured; None for all. Counts at another length, or of another span, are of other text.
+        quantity: what was measured; all that is measured on text where it is empty.
     """
+    of_answers = quantity in QUANTITIES and QUANTITIES[quantity].counted == "answers"
     entries = [
         entry
         for record in records
         for dims in [None if at is None else resolve(record, at) or {}]
         for entry in record.measurements
-        if entry.value is not None and (dims is None or _of_same_text(entry, dims))
+        if entry.value is not None
+        and (dims is None or (entry.dims.items() <= dims.items() if of_answers else _of_same_text(entry, dims)))
     ]
-    counts = {name: {round(e.value or 0) for e in entries if e.quantity == f"{name}s"} for name in ("window", "document")}
+    # Counts without `of` are those of the loss and of what is measured beside it.
+    of_quantity = [entry for entry in entries if entry.dims.get("of") == quantity]
+    of_loss = [entry for entry in entries if "of" not in entry.dims and entry.quantity in ("windows", "documents")]
+    if quantity and not of_answers:
+        entries = of_quantity or of_loss or entries
+    names = ("answer",) if of_answers else ("window", "document")
+    counts = {name: {round(entry.value or 0) for entry in entries if entry.quantity == f"{name}s"} for name in names}
     return " from ".join(
         f"{_span(numbers, '{:,}'.format)} {name}{'' if numbers == {1} else 's'}" for name, numbers in counts.items() if numbers
     )

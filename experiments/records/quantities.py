@@ -24,6 +24,7 @@ class Quantity:
     # what one number is made of the array: "mean", "max", or None where no one number sums it up
     reduce: Literal["mean", "max"] | None = "mean"
     digits: int = 3  # decimals that tables show
+    counted: Literal["text", "answers"] = "text"  # what its sample is: windows of documents, or answers to questions
 
     @property
     def heading(self) -> str:
@@ -35,6 +36,7 @@ per_head = partial(Quantity, axes=HEADS)
 per_layer = partial(Quantity, axes=("layer",))
 peak = partial(per_layer, reduce="max")
 array = partial(Quantity, reduce=None)
+of_answers = partial(Quantity, counted="answers")
 
 
 def table(quantities: Iterable[Quantity]) -> Mapping[str, Quantity]:
@@ -133,8 +135,8 @@ QUANTITIES = table(
         Quantity("rare_ids", "share", "share of the ids seen less than ten times in training"),
         Quantity("rare_tokens", "share", "share of held-out tokens seen less than ten times in training", digits=4),
         # Retrieval and recall.
-        Quantity("accuracy", "share", "share of answers that are right in every token"),
-        Quantity("token_accuracy", "share", "share of the tokens of answers that are right"),
+        of_answers("accuracy", "share", "share of answers that are right in every token"),
+        of_answers("token_accuracy", "share", "share of the tokens of answers that are right"),
         Quantity("answers", "answers", "answers that an accuracy is measured on", digits=0),
         array("accuracy_by_depth", "share", "right answers, by depth of the evidence", axes=("depth",)),
         array("answers_by_depth", "answers", "answers at each depth", axes=("depth",)),
@@ -148,9 +150,9 @@ QUANTITIES = table(
         array("depth", "1", "position of the evidence over the length", axes=("depth",)),
         array("size", "symbols", "symbols of a copy, digits of an addend", axes=("size",)),
         array("distance", "tokens", "tokens from a query back to its evidence", axes=("distance",)),
-        Quantity("recall_loss", "nats", "loss on the answers of associative recall", "recall loss (nats)"),
-        Quantity("recall_accuracy", "share", "share of answers of associative recall that are right"),
-        Quantity("reach", "tokens", "distance up to which recall above chance is at least half of its best", digits=0),
+        of_answers("recall_loss", "nats", "loss on the answers of associative recall", "recall loss (nats)"),
+        of_answers("recall_accuracy", "share", "share of answers of associative recall that are right"),
+        of_answers("reach", "tokens", "distance up to which recall above chance is at least half of its best", digits=0),
         Quantity("predicted_reach", "tokens", "first distance m with B_m = Σ cos(m ω_i) < 0", source="men2024", digits=0),
         # Lower bounds of the RoPE base (exact).
         Quantity("smallest_base", "1", "infimum of the RoPE bases with B_m >= 0 below the context", source="men2024", digits=1),

@@ -122,11 +122,11 @@ def judge(claim: Claim, study: Study, arms: Sequence[RecordedArm]) -> Verdict:
 
 
 def _text(claim: Claim, choices: Sequence[Choice]) -> str:
-    """The text that the left side was measured on."""
+    """The text, or the answers, that the left side was measured on."""
     if claim.left is None:
         return ""
     arm = claim.left.arm
-    return measured_text([record for choice in choices for record in choice[arm].records], claim.left.at)
+    return measured_text([record for choice in choices for record in choice[arm].records], claim.left.at, claim.left.quantity)
 
 
 def _decided(

@@ -74,6 +74,24 @@ def test_as_many_seeds_as_are_named_would_decide() -> None:
     assert seeds_to_decide((1.0, -1.0)) is None
 
 
+def test_as_many_seeds_as_are_named_would_place_a_mean_within_its_bounds() -> None:
+    values = (0.5, -0.2, 0.4)
+    n = seeds_to_decide(values, (-1.0, 1.0))
+    assert n is not None
+    mean, spread = np.mean(values), np.std(values, ddof=1)
+    uppers = [mean + stats.t.ppf(0.975, count - 1) * spread / math.sqrt(count) for count in (n - 1, n)]
+    assert uppers[1] < 1.0 <= uppers[0]
+    assert f"about {n} seeds" in decide_within(values, (-1.0, 1.0)).reason
+
+
+def test_as_many_seeds_as_are_named_would_decide_a_share() -> None:
+    # 3 of 3 seeds: the exact interval begins at 0.025^(1/n), which is above 0.5 from 6 seeds on.
+    decision = decide_share([1.0] * 3, 0.5)
+    assert decision.outcome == "undecided"
+    assert "about 6 seeds would decide at this share" in decision.reason
+    assert "more than" in decide_share([1.0, 1.0, -1.0, -1.0], 0.5).reason
+
+
 def _p(values: tuple[float, ...], mean: float, alternative: str = "two-sided") -> float:
     tested: Any = stats.ttest_1samp(values, mean, alternative=alternative)
     return float(tested.pvalue)

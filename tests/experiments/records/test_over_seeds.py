@@ -1,0 +1,29 @@
+"""What is said of the text, or of the answers, that figures were measured on."""
+
+from collections.abc import Mapping
+
+import pytest
+
+from leadline.experiments.records.over_seeds import measured_text
+from tests.experiments.synthetic_records import made, measured
+
+COUNTS = (
+    measured("windows", 256.0, length=128),
+    measured("documents", 54.0, length=128),
+    measured("windows", 64.0, length=128, of="perplexity"),
+    measured("documents", 40.0, length=128, of="perplexity"),
+    measured("answers", 512.0, length=128),
+    measured("answers", 32.0, length=128, distance=4),
+)
+
+CASES: Mapping[str, tuple[str, str]] = {
+    "of text that is counted by itself": ("perplexity", "64 windows from 40 documents"),
+    "of the text of the loss": ("sink_rate", "256 windows from 54 documents"),
+    "of answers at all distances": ("recall_accuracy", "512 answers"),
+    "of all text": ("", "64 to 256 windows from 40 to 54 documents"),
+}
+
+
+@pytest.mark.parametrize(("quantity", "text"), CASES.values(), ids=CASES)
+def test_a_figure_names_its_own_sample(quantity: str, text: str) -> None:
+    assert measured_text([made(measurements=COUNTS)], {"length": 128}, quantity) == text
