@@ -22,6 +22,7 @@ class Context:
         positions: maps indices i [T] of tokens to their positions [T, coordinates]; None is i in every coordinate. Under jit, a
             jax.tree_util.Partial.
         padding: [B, T], True for real tokens.
+        documents: [B, T], the number of each token's document, outside which it attends to nothing; None for one document.
         cache: one layer's cache; the tokens follow those that it holds.
         intervention: one layer's row.
         rotations: those of the tokens, where they are computed already (model.positions.rotation.layer_rotations).
@@ -32,11 +33,18 @@ class Context:
 
     positions: Callable[[Int[Array, " T"]], Int[Array, "T coordinates"]] | None = None
     padding: Bool[Array, "B T"] | None = None
+    documents: Int[Array, "B T"] | None = None
     cache: Cache | None = None
     intervention: Intervention | None = None
     rotations: Rotations | None = None
     starts: Int[Array, " B"] | None = None
     context_parallel: bool = struct.field(pytree_node=False, default=False)
+
+
+def document_numbers(tokens: Int[Array, "B T"], end: int) -> Int[Array, "B T"]:
+    """The number of each token's document in its row, from 0; the token `end` closes a document and belongs to it."""
+    ends = (tokens == end).astype(jnp.int32)
+    return jnp.cumsum(ends, axis=1) - ends
 
 
 def text_positions(i: Int[Array, " T"], tables: PositionTables) -> Int[Array, "T coordinates"]:

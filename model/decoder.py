@@ -14,11 +14,11 @@ from jaxtyping import Array, Float, Int
 from leadline.model.attention import attention
 from leadline.model.block import Block, BlockConfig, LayerTrace, init_block
 from leadline.model.cache.protocol import Cache
-from leadline.model.context import Context, grid_positions, text_positions
+from leadline.model.context import Context, document_numbers, grid_positions, text_positions
 from leadline.model.embedding import embed, logits
 from leadline.model.layer import apply_block
 from leadline.model.linear import draw, matrix, plus_bias, zeros
-from leadline.model.mesh import first_position
+from leadline.model.mesh import first_position, gather_tokens
 from leadline.model.norm import Norm, init_norm, normalise
 from leadline.model.positions.absolute import add_positions, sinusoidal
 from leadline.model.positions.rotation import layer_rotations
@@ -53,6 +53,8 @@ class DecoderConfig:
             coordinate of a position is the index of the token.
         final_cap: c of c · tanh(logit / c) (Gemma 2, arXiv:2408.00118); None is none.
         unembedding_bias: whether the unembedding has a bias.
+        document_end: id of the token that ends a document, across which attention does not reach; None is none. Positions
+            go on through the row.
         compute: type of activations.
     """
 
@@ -67,6 +69,7 @@ class DecoderConfig:
     grid: tuple[int, ...] = ()
     final_cap: float | None = None
     unembedding_bias: bool = False
+    document_end: int | None = None
     compute: Literal["float32", "bfloat16"] = "float32"
 
 
@@ -146,6 +149,8 @@ def apply_layers(
 ) -> tuple[Float[Array, "B T D"], Any]:
     """`apply_decoder` up to the residual stream behind the last layer, of which `decoded` gives the logits."""
     T = tokens.shape[1]
+    if cfg.document_end is not None:
+        context = replace(context, documents=_documents(tokens, cfg.document_end, context))
     i = jnp.arange(T) + (first_position(T) if context.context_parallel else 0)
     positions = positions_of(tables, cfg) if context.positions is None else context.positions
     rotations = None
@@ -164,6 +169,14 @@ def apply_layers(
     return jax.lax.scan(layer, x, rows, unroll=cfg.layers <= UNROLLED)
 
 
+def _documents(tokens: Int[Array, "B T"], end: int, context: Context) -> Int[Array, "B T"]:
+    """The numbers of the tokens' documents; those of one device of the mesh axis "text" count on from the devices before it."""
+    if not context.context_parallel:
+        return document_numbers(tokens, end)
+    T = tokens.shape[1]
+    return jax.lax.dynamic_slice_in_dim(document_numbers(gather_tokens(tokens, 1), end), first_position(T), T, 1)
+
+
 def extend(
     p: Decoder,
     cache: AnyCache,
@@ -174,6 +187,8 @@ def extend(
     positions: Positions | None = None,
 ) -> tuple[Float[Array, "B T V"], AnyCache]:
     """The next T tokens of a text. `apply_decoder` of the whole text gives the same logits, unless the cache forgets.
+
+    What is in the cache is one document, whether the model was trained with a document mask or not.
 
     Args:
         p: weights.
@@ -219,6 +234,7 @@ def check_cache(p: Decoder, cfg: DecoderConfig, room: int | None) -> None:
         "learned positions": p.positions is not None,
         "sinusoidal positions": cfg.sinusoidal,
         "a grid": bool(cfg.grid),
+        "a document mask": cfg.document_end is not None,
         "PoPE": b.polar,
         f"the bias {type(b.position_bias).__name__}": b.position_bias is not None,
         f"a table a {b.table_per}": b.table_per != "sequence",

@@ -72,6 +72,10 @@ class Measured(Frozen):
             yield from _recall_problems(self.model.position, measure.recall, data)
         if measure.streaming is not None and isinstance(data, TextData):
             yield from _streaming_problems(self.model.position, data, measure.streaming)
+        if self.model.document_mask and not isinstance(data, TextData):
+            yield f"model.document_mask: data.kind = {data.kind!r} has no documents; leave it out"
+        if self.model.document_mask and measure.streaming is not None:
+            yield "model.document_mask: a stream runs across documents; leave out [measure.streaming]"
 
 
 def _lengths(measure: Measure) -> dict[str, int]:

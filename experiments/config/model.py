@@ -153,6 +153,7 @@ class ModelConfig(Frozen):
     # which layers have the window, repeated to all of them, as in [true, false]; empty: all layers
     windowed: tuple[bool, ...] = ()
     window_position: Position | None = None  # the position encoding of layers with the window; absent: as in the others
+    document_mask: bool = False  # attention does not reach across the ends of documents; needs data.kind = "text"
     tied: bool = True  # the unembedding is the embedding
     scaled_embedding: bool = False  # embeddings times sqrt(width)
     embedding_norm: bool = False  # the embeddings are normalised
@@ -195,6 +196,8 @@ class ModelConfig(Frozen):
             yield "window_position and position need tables of one shape: give both the same scaling.per"
         if self.experts is not None and self.active_experts > self.experts:
             yield f"active_experts = {self.active_experts} is more than the {self.experts} experts"
+        if self.document_mask and self.scalable_softmax:
+            yield "scalable_softmax counts the tokens of the whole row, of which a document_mask hides some: choose one of the two"
         if self.joint_qk_norm and not self.qk_norm:
             yield "joint_qk_norm says how queries and keys are normalised: set qk_norm = true"
         if self.kv_heads is not None and self.heads % self.kv_heads:

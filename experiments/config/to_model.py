@@ -13,8 +13,15 @@ from leadline.model.decoder import DecoderConfig
 from leadline.model.feedforward import GATED
 
 
-def decoder_config(model: ModelConfig, vocabulary: int, length: int) -> DecoderConfig:
-    """The structure; `length` is the training length, where a learned position table ends."""
+def decoder_config(model: ModelConfig, vocabulary: int, length: int, document_end: int | None = None) -> DecoderConfig:
+    """The structure of a model.
+
+    Args:
+        model: its configuration.
+        vocabulary: ids.
+        length: the training length, where a learned position table ends.
+        document_end: id of the token that ends a document; only a document mask needs it.
+    """
     gate = model.gate if isinstance(model.gate, Gate) else None
     return DecoderConfig(
         vocabulary=vocabulary,
@@ -56,6 +63,7 @@ def decoder_config(model: ModelConfig, vocabulary: int, length: int) -> DecoderC
         grid=model.position.grid if isinstance(model.position, Rope | Axial) else (),
         final_cap=model.final_cap,
         unembedding_bias=model.unembedding_bias,
+        document_end=document_end if model.document_mask else None,
         compute=model.compute_dtype,
     )
 

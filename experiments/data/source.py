@@ -11,7 +11,9 @@ from pathlib import Path
 import numpy as np
 
 from leadline.experiments.config.data import BackcopyData, Data, MixedData, Mixture, MixturePart, RetrievalData, TextData
-from leadline.experiments.config.tokenizer import PublishedSource, TokenizerConfig
+from leadline.experiments.config.measured import Measured
+from leadline.experiments.config.to_model import decoder_config
+from leadline.experiments.config.tokenizer import Bpe, PublishedSource, TokenizerConfig, WordPiece
 from leadline.experiments.data.backcopy import BackcopySource, make_task
 from leadline.experiments.data.recall import MixedSource, recall_task
 from leadline.experiments.data.retrieval.source import RetrievalSource
@@ -24,10 +26,14 @@ from leadline.experiments.data.text.split import Split, corpus_digest, split
 from leadline.experiments.data.text.tokenizers import published_tokenizer, trained_tokenizer
 from leadline.experiments.data.text.tokens import Report, end_of_document, token_files
 from leadline.experiments.runtime.errors import UserError
+from leadline.model.decoder import DecoderConfig
+from leadline.tokenization.base import SPECIALS
+from leadline.tokenization.bpe.tokenizer import specials_of
 from leadline.tokenization.byte import ByteTokenizer
 from leadline.tokenization.formats.fast import FastTokenizer
 from leadline.tokenization.formats.published import PublishedTokenizer
 from leadline.tokenization.tokenizer import Tokenizer
+from leadline.tokenization.wordpiece.tokenizer import WORDPIECE_SPECIALS
 
 CACHE = ".cache"  # of a results folder: tokens and tokenizers
 Source = TextSource | BackcopySource | RetrievalSource | MixedSource
@@ -144,6 +150,29 @@ def with_vocabulary(data: Data) -> Data:
             filled = published.model_copy(update={"vocabulary": vocabulary_size(data)})
             return data.model_copy(update={"tokenizer": filled})
     return data
+
+
+def structure_of(settings: Measured) -> DecoderConfig:
+    """The structure of a model with the ids of its data, known without reading any of them."""
+    end = document_end(settings.data) if settings.model.document_mask else None
+    return decoder_config(settings.model, vocabulary_size(settings.data), settings.data.length, end)
+
+
+def document_end(data: Data) -> int | None:
+    """The id of EOS, which ends each document; None for data without documents."""
+    if not isinstance(data, TextData):
+        return None
+    match data.tokenizer:
+        case None:
+            return ByteTokenizer().specials.eos
+        case PublishedSource() as source:
+            return published_tokenizer(source).specials.eos
+        case Bpe(alphabet=unit):
+            return specials_of(unit).eos
+        case WordPiece():
+            return WORDPIECE_SPECIALS.eos
+        case _:
+            return SPECIALS.eos
 
 
 def vocabulary_size(data: Data) -> int:

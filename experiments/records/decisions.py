@@ -242,7 +242,7 @@ def decide_share(margins: Values, share: float, level: float = LEVEL) -> Decisio
 
 
 def seeds_to_decide_share(count: int, n: int, share: float, level: float = LEVEL) -> int | None:
-    """The number of seeds from which on the exact interval would not hold `share`, if `count` of n go on; None above MOST_SEEDS.
+    """The number of seeds from which on the exact interval around count / n would not hold `share`; None above MOST_SEEDS.
 
     The interval excludes the share where one of the binomial tails beyond the count is below half of `level`.
     """

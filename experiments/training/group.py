@@ -12,9 +12,9 @@ from jax.sharding import Mesh
 from leadline.experiments.config.data import BackcopyData, Data
 from leadline.experiments.config.measure import Measure
 from leadline.experiments.config.study import Arm
-from leadline.experiments.config.to_model import decoder_config, training_flops
+from leadline.experiments.config.to_model import training_flops
 from leadline.experiments.config.train import Constant, TrainConfig
-from leadline.experiments.data.source import Source
+from leadline.experiments.data.source import Source, structure_of
 from leadline.experiments.measure.kinds.curves import curve_of
 from leadline.experiments.records.store import is_recorded
 from leadline.experiments.runtime.ensemble import ensemble_mesh
@@ -30,8 +30,8 @@ class Structure(NamedTuple):
     measure: Measure  # what is measured; not the extensions of the context, which are tables
 
 
-def structure(arm: Arm, vocabulary: int) -> Structure:
-    """The structure of an arm whose model has `vocabulary` ids. Arms of equal structure train in one program."""
+def structure(arm: Arm) -> Structure:
+    """The structure of an arm. Arms of equal structure train in one program."""
     values = {"learning_rate": 1.0, "schedule": Constant(), "warmup": 0, "weight_decay": 0.0, "clip": 1.0}
     data, measure = arm.data, arm.measure
     if isinstance(data, BackcopyData):  # the inputs of a step decide whether a sequence begins with BOS
@@ -39,7 +39,7 @@ def structure(arm: Arm, vocabulary: int) -> Structure:
     if measure.perplexity is not None:
         measure = measure.model_copy(update={"perplexity": measure.perplexity.model_copy(update={"extensions": ()})})
     train = arm.train.model_copy(update=values)
-    return Structure(decoder_config(arm.model, vocabulary, arm.data.length), data, train, measure)
+    return Structure(structure_of(arm), data, train, measure)
 
 
 @dataclass(frozen=True, eq=False)
@@ -115,7 +115,7 @@ def run_group(study: str, members: Sequence[Member], unfinished: Unfinished | No
     Raises:
         UserError: where the data do not suffice.
     """
-    common = structure(members[0].arm, members[0].source.vocabulary)
+    common = structure(members[0].arm)
     of_source = {id(member.source): member for member in members}
     sources = tuple(member.source for member in of_source.values())
     batches = [curve_of(common.data).batches(member.source, member.arm) for member in of_source.values()]

@@ -9,8 +9,7 @@ from typing import Any
 import jax
 
 from leadline.experiments.config.study import Arm
-from leadline.experiments.config.to_model import decoder_config
-from leadline.experiments.data.source import CACHE, open_source, vocabulary_size
+from leadline.experiments.data.source import CACHE, open_source, structure_of
 from leadline.experiments.measure.kinds.registry import check_data
 from leadline.experiments.records.packed import PACKED
 from leadline.experiments.records.provenance import Provenance, arm_digest
@@ -130,7 +129,7 @@ def _groups(
                 waiting.pop(member.id, None)
     fresh: dict[Any, list[Member]] = {}
     for member in waiting.values():
-        fresh.setdefault((member.depth, structure(member.arm, member.source.vocabulary)), []).append(member)
+        fresh.setdefault((member.depth, structure(member.arm)), []).append(member)
     groups += [run_group(study, together) for together in fresh.values()]
     return sorted(groups, key=lambda group: group.members[0].depth)
 
@@ -182,7 +181,7 @@ def check_starts(arms: Sequence[Arm]) -> None:
 
     def compiled_in(arm: Arm) -> dict[str, Any]:
         """The structure of an arm's model, field by field, and its sink, whose logits are among the weights."""
-        model = decoder_config(arm.model, vocabulary_size(arm.data), arm.data.length)
+        model = structure_of(arm)
         flat = {name: value for name, value in vars(model).items() if name != "block"}
         return flat | vars(model.block) | {"sink": arm.model.sink}
 

@@ -5,7 +5,6 @@ from typing import Any
 
 from leadline.experiments.config.study import Arm
 from leadline.experiments.config.to_model import training_flops
-from leadline.experiments.data.source import vocabulary_size
 from leadline.experiments.records.json_file import strict_json
 from leadline.experiments.records.measurement import Reading
 from leadline.experiments.records.portable import portable
@@ -49,7 +48,7 @@ def flops_expected(arms: Sequence[Arm], seeds: Sequence[int], records: Iterable[
         settings = _settings(arm.model_dump(mode="json"))
         missing = sum((seed, settings) not in recorded for seed in seeds)
         if missing:
-            common = structure(arm, vocabulary_size(arm.data))
+            common = structure(arm)
             token = training_flops(common.model, arm.data.length, arm.model)
             key = arm.start is None, common
             flops = missing * arm.train.steps * arm.train.batch * arm.data.length * token

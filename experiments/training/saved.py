@@ -10,8 +10,7 @@ from pydantic import ValidationError
 from leadline.experiments.config.data import TextData
 from leadline.experiments.config.model import ModelConfig
 from leadline.experiments.config.study import Arm
-from leadline.experiments.config.to_model import decoder_config
-from leadline.experiments.data.source import vocabulary_size
+from leadline.experiments.data.source import structure_of
 from leadline.experiments.records.store import read_record
 from leadline.experiments.runtime.errors import UserError
 from leadline.experiments.training import checkpoint
@@ -72,7 +71,7 @@ def open_saved(folder: Path) -> Saved:
     if step is None:
         reason = notes[0] if notes else "there is no checkpoint" + (", the arm diverged" if record.message else "")
         raise UserError(f"{folder}: {reason}; delete the folder and run the arm again")
-    data, cfg = arm.data, decoder_config(arm.model, vocabulary_size(arm.data), arm.data.length)
+    data, cfg = arm.data, structure_of(arm)
     tokenizer = _tokenizer(checkpoints / "tokenizer", checkpoint.extra_of(checkpoints, step)["tokenizer"])
     with jax.set_mesh(make_mesh()):
         shapes = jax.eval_shape(lambda: init_decoder(jax.random.key(0), cfg))

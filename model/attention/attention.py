@@ -43,7 +43,7 @@ Form = Literal["kernel", "chunks", "tiles", "differentiated"]
 class AttentionStatistics:
     """Sums over the attention probabilities p [B, N, T, S], which are never stored. `*L` is empty for one layer."""
 
-    first: Float[Array, "*L B N T"]  # p of the first token, of each query
+    first: Float[Array, "*L B N T"]  # p of the first token of its document, of each query
     sink: Float[Array, "*L B N T"]  # probability of the sink logit, of each query
     entropy: Float[Array, "*L B N T"]  # -Σ p ln p [nats] over all keys and the sink logit
     received: Float[Array, "*L B N S"]  # Σ over queries of p: received attention of each key
@@ -82,13 +82,15 @@ def attention(
     scale = jnp.asarray(q.shape[-1] ** -0.5 if scores.scale is None else scores.scale, q.dtype)
     scores = grouped_scores(scores, k.shape[2], q.shape[2])
     q, k, v = (row_major(x) for x in grouped(q, k, v))
-    padding = None if mask.padding is None else place(mask.padding, TEXTS)
+    padding, documents = (None if of_keys is None else place(of_keys, TEXTS) for of_keys in (mask.padding, mask.documents))
     first = jnp.int32(0)
     if context_parallel:
         first = first_position(q.shape[3])
-        k, v, padding = gather_tokens(k, 2), gather_tokens(v, 2), None if padding is None else gather_tokens(padding, 1)
+        k, v = gather_tokens(k, 2), gather_tokens(v, 2)
+        padding, documents = (None if of_keys is None else gather_tokens(of_keys, 1) for of_keys in (padding, documents))
     window, initial_tokens = (jnp.asarray(x, jnp.int32) for x in (mask.window, mask.initial_tokens))
-    x = AttentionInputs(q, scale, k, v, scores.sink_logit, scores.slopes, Mask(window, initial_tokens, first, padding))  # pyright: ignore[reportArgumentType]
+    mask = Mask(window, initial_tokens, first, padding, documents)
+    x = AttentionInputs(q, scale, k, v, scores.sink_logit, scores.slopes, mask)  # pyright: ignore[reportArgumentType]
     differentiated = _form(x, tiling, scores) == "differentiated"
     rows: Any = attend_chunks(x, scores, tiling) if differentiated else _flash(tiling, x)
     return _join_heads(rows._replace(received=sum_tokens(rows.received, 3)) if context_parallel else rows)
@@ -195,6 +197,8 @@ def form(
 
 
 def _form(x: AttentionInputs, tiling: Tiling, scores: Scores = Scores()) -> Form:
+    if x.mask.documents is not None:
+        return "differentiated"
     (queries, keys), channels = (x.q.shape[3], x.k.shape[2]), max(x.q.shape[-1], x.v.shape[-1])
     device = tiling.platform or platform()
     return form(queries, keys, device=device, channels=channels, itemsize=x.q.dtype.itemsize, scores=scores, tiling=tiling)

@@ -12,7 +12,7 @@ from jaxtyping import Array, Bool, Float, Int
 
 from leadline.model.attention.mask import Mask, Tiling, chunks_of, distances, masked_bias, merge_blocks, split_blocks
 from leadline.model.attention.scores import AttentionInputs, Scores, capped, sink_logits
-from leadline.model.mesh import ROWS_OF_GROUPS, heads_first, on_mesh
+from leadline.model.mesh import ROWS_OF_GROUPS, TEXTS, heads_first, on_mesh
 
 
 class Part(NamedTuple):
@@ -28,6 +28,7 @@ class Part(NamedTuple):
     distance: Int[Array, "q S"]  # that ALiBi counts
     visible: Bool[Array, "q S"]
     padding: Bool[Array, "B S"] | None = None  # True for real keys
+    same_document: Bool[Array, "B q S"] | None = None  # whether query and key are of one document; None: all are
 
 
 class Rows(NamedTuple):
@@ -43,18 +44,23 @@ class Rows(NamedTuple):
 
 def part_of(q: Array, k: Array, v: Array, i: Int[Array, " q"], mask: Mask) -> Part:
     """The keys at 0 … S - 1 for grouped, scaled queries at positions i."""
-    j = jnp.arange(k.shape[2])
-    return Part(q, k, v, j, *distances(i, j, mask), mask.padding)
+    j, same = jnp.arange(k.shape[2]), None
+    if mask.documents is not None:
+        of_queries = mask.documents.at[:, i].get(mode="clip", out_sharding=on_mesh(TEXTS))
+        same = of_queries[:, :, None] == mask.documents[:, None, :]
+    return Part(q, k, v, j, *distances(i, j, mask), mask.padding, same)
 
 
 def attend_chunks(x: AttentionInputs, scores: Scores, tiling: Tiling) -> Rows:
     """Attention by chunks of queries, each of which sees a static number of keys; of a part of a text each sees all keys."""
-    tokens, keys, q, padding = x.q.shape[3], x.k.shape[2], x.q * x.scale, x.mask.padding
+    tokens, keys, q = x.q.shape[3], x.k.shape[2], x.q * x.scale
+    padding, documents = x.mask.padding, x.mask.documents
     scores = scores._replace(sink_logit=x.sink_logit, slopes=x.slopes)
     chunks = []
     for start, stop in chunks_of(tokens, tiling):
         near = stop if tokens == keys else keys
-        mask = x.mask._replace(padding=None if padding is None else padding[:, :near])
+        of_keys = (None if of_all is None else of_all[:, :near] for of_all in (padding, documents))
+        mask = x.mask._replace(**dict(zip(("padding", "documents"), of_keys, strict=True)))
 
         def rows(q: Array, i: Array, real: Array | None, near: int = near, mask: Mask = mask) -> Rows:
             return attend_parts((part_of(q, x.k[:, :, :near], x.v[:, :, :near], i, mask),), i, scores, real)
@@ -83,6 +89,9 @@ def attend_parts(parts: Sequence[Part], i: Int[Array, " q"], scores: Scores, rea
     s = capped(_joined([_products("BKqH,BKSH->BKqS", q, part.k) for q, part in zip(merged, parts, strict=True)]), scores.cap)
     if parts[0].padding is not None:
         s = jnp.where(_joined([part.padding for part in parts if part.padding is not None])[:, None, None], s, -jnp.inf)
+    same_document = parts[0].same_document  # a cache holds one document
+    if same_document is not None:
+        s = jnp.where(jnp.tile(same_document, (1, G, 1))[:, None], s, -jnp.inf)
     j, distance = _joined([part.positions for part in parts]), _joined([part.distance for part in parts])
     is_visible = _joined([part.visible for part in parts])
     if scores.bias is not None:
@@ -99,11 +108,13 @@ def attend_parts(parts: Sequence[Part], i: Int[Array, " q"], scores: Scores, rea
         share = jnp.where(jnp.tile(real, (1, G))[:, None], share, 0)
     sink = terms.sink * share
     entropy = jnp.sum(entr(terms.numerators * share[..., None]), axis=-1) + entr(sink)
-    first = (
-        terms.numerators[..., 0]
-        if len(parts) == 1
-        else jnp.sum(jnp.where((j == 0)[None, None, None], terms.numerators, 0), axis=-1)
-    )
+    if same_document is not None:
+        begins = jnp.tile(jnp.argmax(same_document, axis=-1), (1, G))[:, None, :, None]
+        first = jnp.take_along_axis(terms.numerators, begins, axis=-1)[..., 0]
+    elif len(parts) == 1:
+        first = terms.numerators[..., 0]
+    else:
+        first = jnp.sum(jnp.where((j == 0)[None, None, None], terms.numerators, 0), axis=-1)
     share, first, sink, entropy, lse, numerators, out = (
         x if x is None else x.reshape(B, K, G, rows, *x.shape[3:], out_sharding=on_mesh(heads_first(x.ndim + 1)))
         for x in (share, first * share, sink, entropy, terms.lse, terms.numerators, out)

@@ -25,12 +25,15 @@ class Mask(NamedTuple):
         initial_tokens: number of first keys that every query sees besides (StreamingLLM, arXiv:2309.17453).
         first_query: position of the first query; the others follow.
         padding: [B, S], True for real tokens; None where all are.
+        documents: [B, S], the number of each key's document. A query sees the keys of its own document alone, as in packed
+            training with a document mask (Llama 3, arXiv:2407.21783, section 3.2). None where all keys are of one.
     """
 
     window: Int[Array, ""] | int = NO_WINDOW
     initial_tokens: Int[Array, ""] | int = 0
     first_query: Int[Array, ""] | int = 0
     padding: Bool[Array, "B S"] | None = None
+    documents: Int[Array, "B S"] | None = None
 
 
 class Tiling(NamedTuple):

@@ -54,6 +54,16 @@ def test_a_token_depends_on_those_that_it_sees_and_a_window_reaches_back_by_its_
     np.testing.assert_array_equal(changes > 0, (distance >= 0) & (distance <= reach))
 
 
+def test_with_a_document_mask_a_row_gives_the_logits_of_its_documents():
+    """Token 10 ends a document and belongs to it."""
+    documents = [[1, 2, 10], [3, 10], [4, 5, 6, 7]]
+    row = [[token for document in documents for token in document]]
+    p, masked = weights(), replace(CONFIG, document_end=10)
+    apart = jnp.concatenate([forward(p, [document], rope())[0] for document in documents], axis=1)
+    np.testing.assert_allclose(forward(p, row, rope(), masked)[0], apart, atol=1e-5)
+    assert float(jnp.abs(forward(p, row, rope())[0] - apart)[0, 3:].min(axis=-1).max()) > 1e-3
+
+
 def test_left_padding_changes_no_logits_under_relative_positions():
     p, text = weights(), jax.random.randint(jax.random.key(3), (1, 6), 0, 11)
     shifted = jnp.concatenate([jnp.zeros((1, 3), text.dtype), text], axis=1)

@@ -63,7 +63,7 @@ class BpeTokenizer(WordwiseTokenizer):
     @property
     def specials(self) -> Specials:
         """PAD, BOS and EOS over bytes; PAD, UNK, BOS and EOS over characters."""
-        return first_specials("pad", "bos", "eos") if self.unit == "bytes" else first_specials("pad", "unk", "bos", "eos")
+        return specials_of(self.unit)
 
     @property
     def lossless(self) -> bool:
@@ -192,6 +192,11 @@ class BpeTokenizer(WordwiseTokenizer):
             behind = at + (1 if token < self._first else len(self._spellings[token - self._first]))
             yield len(word[at:behind].encode())
             at = behind
+
+
+def specials_of(unit: Unit) -> Specials:
+    """PAD, BOS and EOS over bytes; PAD, UNK, BOS and EOS over characters."""
+    return first_specials("pad", "bos", "eos") if unit == "bytes" else first_specials("pad", "unk", "bos", "eos")
 
 
 def train_bpe(

@@ -70,7 +70,7 @@ def by_structure(models: Models, length: int, extensions: Sequence[Extension | N
             factor = length / arm.original_length if length > arm.data.length else 1.0
             model = arm.model if extension is None else extended(arm.model, extension, factor)
             if model is not None:
-                structure = decoder_config(model, models.model.vocabulary, arm.data.length)
+                structure = decoder_config(model, models.model.vocabulary, arm.data.length, models.model.document_end)
                 by_structure.setdefault(structure, []).append((i, extension, model))
     return by_structure
 

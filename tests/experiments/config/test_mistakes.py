@@ -49,6 +49,8 @@ MISTAKES = [
     ),
     (("model.experts=2", "model.active_experts=3"), "active_experts = 3 is more than the 2 experts"),
     ("model.joint_qk_norm=true", "set qk_norm = true"),
+    (("model.document_mask=true", "model.scalable_softmax=true"), "choose one of the two"),
+    ("model.document_mask=true", "data.kind = 'backcopy' has no documents"),
     ("model.sink={kind='fixed', logit=nan}", "nan"),
     (
         ("model.sink={kind='learned'}", "model.normalizer={kind='softpick'}"),

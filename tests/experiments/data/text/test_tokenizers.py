@@ -4,7 +4,9 @@ from pathlib import Path
 
 import pytest
 
+from leadline.experiments.config.data import TextData
 from leadline.experiments.config.tokenizer import Bpe, Characters, TrainedConfig, Unigram, WordPiece, Words
+from leadline.experiments.data.source import document_end
 from leadline.experiments.data.text.corpus import Document
 from leadline.experiments.data.text.tokenizers import open_tokenizer, train_tokenizer, trained_tokenizer
 from leadline.experiments.runtime.errors import UserError
@@ -32,7 +34,7 @@ def test_every_kind_is_trained_to_its_size_and_kept(cfg: TrainedConfig, name: st
     """The library encodes where it gives the same ids, and what is kept does not know of it."""
     opened, trained = trained_tokenizer(cfg, [DOCUMENTS], tmp_path), train_tokenizer(cfg, [TEXT])
     assert (trained.name, trained.vocabulary_size, trained.specials.pad) == (name, cfg.vocabulary, 0)
-    assert trained.specials.eos is not None
+    assert trained.specials.eos == document_end(TextData(length=8, tokenizer=cfg)) is not None
     (folder,) = tmp_path.iterdir()
     assert load(folder) == trained == (opened.wrapped if isinstance(opened, FastTokenizer) else opened)
     assert isinstance(opened, FastTokenizer) == (name != "character")

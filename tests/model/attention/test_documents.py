@@ -1,0 +1,53 @@
+"""Attention with a document mask is that of each document by itself."""
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from leadline.model.attention.attention import attention
+from leadline.model.attention.mask import Mask, Tiling
+from leadline.model.attention.normalizers import softpick
+from leadline.model.attention.scores import Scores
+from leadline.model.positions.alibi import alibi_slopes
+from tests.model.naive import numbers, random_heads, tiling
+
+pytestmark = pytest.mark.usefixtures("mesh")
+
+ENDS = (9, 10, 45)  # of three documents in one row of tokens
+DOCUMENTS = np.searchsorted(ENDS, np.arange(45), side="right")[None]
+SCORES = {
+    "softmax": Scores(),
+    "ALiBi and a sink logit": Scores(slopes=jnp.asarray(alibi_slopes(4), jnp.float32), sink_logit=0.5),
+    "softpick": Scores(normalizer=jax.tree_util.Partial(softpick)),
+}
+
+
+def packed(q: Any, k: Any, v: Any, scores: Scores, cut: Tiling) -> Any:
+    return attention(q, k, v, Mask(window=20, documents=jnp.asarray(DOCUMENTS)), scores, tiling=cut)
+
+
+def apart(q: Any, k: Any, v: Any, scores: Scores) -> Any:
+    """Each document by itself, one behind the other again."""
+    texts = [slice(start, end) for start, end in zip((0, *ENDS), ENDS, strict=False)]
+    parts = [attention(q[:, text], k[:, text], v[:, text], Mask(window=20), scores) for text in texts]
+    outs, statistics = zip(*parts, strict=True)
+    return jnp.concatenate(outs, axis=1), jax.tree.map(lambda *leaves: jnp.concatenate(leaves, axis=2), *statistics)
+
+
+@pytest.mark.parametrize("cut", [Tiling(), tiling(None)], ids=["one block", "chunks"])
+@pytest.mark.parametrize("name", SCORES)
+def test_output_statistics_and_gradients_are_those_of_documents_apart(name: str, cut: Tiling) -> None:
+    qkv, direction = random_heads(3, 1, 45, 4, 2, 8), numbers(4, 1, 45, 4, 8)
+
+    def summed(function: Any) -> Any:
+        return jax.jit(
+            jax.value_and_grad(lambda qkv: (lambda out: (jnp.sum(out[0] * direction), out))(function(*qkv)), has_aux=True)
+        )
+
+    (_, together), gradients = summed(lambda *qkv: packed(*qkv, SCORES[name], cut))(qkv)
+    (_, by_themselves), expected = summed(lambda *qkv: apart(*qkv, SCORES[name]))(qkv)
+    jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, atol=2e-5), together, by_themselves)
+    jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, atol=2e-5), gradients, expected)
