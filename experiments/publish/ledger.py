@@ -84,10 +84,10 @@ def protocols_table(judged: Sequence[Verdict]) -> Table:
     rows = []
     for verdict in ordered:
         outcomes = {protocol_heading(name): outcome for name, outcome in verdict.protocols.items()}
-        rows.append((verdict.statement, *(outcomes.get(column, MISSING) for column in columns)))
+        rows.append((verdict.statement, verdict.column, *(outcomes.get(column, MISSING) for column in columns)))
     turned = sum(len(set(verdict.protocols.values())) > 1 for verdict in ordered)
     note = f"{len(ordered) - turned} of {len(ordered)} claims have one outcome by all protocols"
-    return Table("Claims on perplexity by protocol", "protocols", ("claim", *columns), tuple(rows), (note,))
+    return Table("Claims on perplexity by protocol", "protocols", ("claim", "models", *columns), tuple(rows), (note,))
 
 
 def protocol_heading(name: str) -> str:

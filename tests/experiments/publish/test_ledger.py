@@ -80,8 +80,9 @@ def test_outcomes_by_protocol_stand_side_by_side_those_that_turn_first() -> None
     same = replace(PUBLISHED, protocols={"tokens": "holds", "last 64": "holds"})
     turned = replace(OWN, protocols={"tokens": "holds", "documents": "holds", "last 8": "fails"})
     table = protocols_table([PUBLISHED, same, turned])
-    assert table.columns == ("claim", "tokens", "documents", "last positions")
-    assert table.rows == ((OWN.statement, "holds", "holds", "fails"), (STATEMENT, "holds", "–", "holds"))
+    assert table.columns == ("claim", "models", "tokens", "documents", "last positions")
+    here = "trained here"
+    assert table.rows == ((OWN.statement, here, "holds", "holds", "fails"), (STATEMENT, here, "holds", "–", "holds"))
     assert table.notes == ("1 of 2 claims have one outcome by all protocols",)
 
 
