@@ -11,20 +11,22 @@ from leadline.experiments.config.tokenizer import TokenizerConfig
 Task = Literal["passkey", "multi_key", "multi_query", "multi_value", "variable_tracking", "key_value", "copy", "addition"]
 TASKS: tuple[Task, ...] = get_args(Task)
 DIGITS = 10  # addition's digits are the first values
+Named = Literal["stdlib", "docstrings"]  # corpora that need no file
+NAMED: tuple[str, ...] = get_args(Named)
 
 
-FILES = '"stdlib" nor a list of files and folders, as in ["book.txt"]'
+FILES = '"stdlib" or "docstrings" nor a list of files and folders, as in ["book.txt"]'
 MIXTURE = '{ kind = "mixture", parts = [{ corpus = ["book.txt"], weight = 1.0 }] }'
 
 
 def _form(corpus: object) -> str:
     files = isinstance(corpus, list | tuple) and all(isinstance(path, str) for path in corpus)
-    return "mixture" if isinstance(corpus, dict | Mixture) else "stdlib" if corpus == "stdlib" else "files" if files else ""
+    return "mixture" if isinstance(corpus, dict | Mixture) else "named" if corpus in NAMED else "files" if files else ""
 
 
 def _files(corpus: object) -> object:
     """Checked here because the error of a union would name its first member alone."""
-    if _form(corpus) not in ("stdlib", "files"):
+    if _form(corpus) not in ("named", "files"):
         raise ValueError(f"{corpus!r} is neither {FILES}")
     return corpus
 
@@ -35,9 +37,9 @@ def _files_or_mixture(corpus: object) -> object:
     return corpus
 
 
-# "stdlib" (sources and documentation topics of the running Python), or files, folders and data sets of the Hub: "hub:NAME",
-# "hub:NAME:CONFIGURATION" or "hub:NAME:CONFIGURATION:SPLIT".
-Files = Annotated[Literal["stdlib"] | tuple[str, ...], BeforeValidator(_files)]
+# "stdlib" (sources and documentation topics of the running Python), "docstrings" (of its sources), or files, folders and data
+# sets of the Hub: "hub:NAME", "hub:NAME:CONFIGURATION" or "hub:NAME:CONFIGURATION:SPLIT".
+Files = Annotated[Named | tuple[str, ...], BeforeValidator(_files)]
 # Parallel texts: "embedded", or files and folders, a language a file.
 Texts = Literal["embedded"] | tuple[str, ...]
 
@@ -57,7 +59,7 @@ class Mixture(Frozen):
 
 
 Corpus = Annotated[
-    Annotated[Literal["stdlib"], Tag("stdlib")] | Annotated[tuple[str, ...], Tag("files")] | Annotated[Mixture, Tag("mixture")],
+    Annotated[Named, Tag("named")] | Annotated[tuple[str, ...], Tag("files")] | Annotated[Mixture, Tag("mixture")],
     Discriminator(_form),
     BeforeValidator(_files_or_mixture),
 ]
@@ -71,13 +73,13 @@ class TextData(Frozen):
     """
 
     kind: Literal["text"] = "text"
-    # "stdlib" (sources and documentation of the running Python), a list of files, folders and data sets of the Hub, as
-    # "hub:NAME[:CONFIGURATION[:SPLIT]]", or a mixture
+    # "stdlib" (sources and documentation of the running Python), "docstrings" (of its sources: many short documents), a list
+    # of files, folders and data sets of the Hub, as "hub:NAME[:CONFIGURATION[:SPLIT]]", or a mixture
     corpus: Corpus = "stdlib"
     hub_documents: Positive | None = None  # to read of each data set of the Hub, whose stream may have no end; absent: all
     length: Positive  # tokens of a training window
-    # first token of a window, not of a document: BOS, none of its own, or a random id
-    bos: Literal["fixed", "absent", "random"] = "absent"
+    # what begins a window: BOS, nothing of its own, or a random id; "document": nothing, but BOS begins every document
+    bos: Literal["fixed", "absent", "random", "document"] = "absent"
     held_out: float = Field(default=0.05, gt=0, lt=1)  # share of documents that is held out
     tokenizer: TokenizerConfig | None = None  # trained on the training text, or published; absent: bytes
 

@@ -127,8 +127,8 @@ def _streaming_problems(position: Position, data: TextData, measure: StreamingMe
         yield f'model.position.kind = "{position.kind}" cannot be streamed: take "rope", "alibi" or "nope"'
     if isinstance(position, Rope) and (position.grid or position.table_per != "sequence"):
         yield "a stream has no grid, and one table for all of its tokens: leave out grid and scaling.per"
-    if data.bos == "random":
-        yield 'data.bos = "random": a stream has one first token; take "fixed" or "absent"'
+    if data.bos in ("random", "document"):
+        yield f'data.bos = "{data.bos}": a stream has one first token; take "fixed" or "absent"'
     if (most := max(*measure.initial_tokens, *measure.text_positions, 0)) >= cache:
         yield f"{most} initial tokens fill a cache of {cache}: keep fewer, or raise measure.streaming.cache"
     if measure.stride >= cache:

@@ -197,7 +197,7 @@ class ModelConfig(Frozen):
         if self.experts is not None and self.active_experts > self.experts:
             yield f"active_experts = {self.active_experts} is more than the {self.experts} experts"
         if self.document_mask and self.scalable_softmax:
-            yield "scalable_softmax counts the tokens of the whole row, of which a document_mask hides some: choose one of the two"
+            yield "scalable_softmax counts all tokens of a row, of which document_mask hides some: choose one of the two"
         if self.joint_qk_norm and not self.qk_norm:
             yield "joint_qk_norm says how queries and keys are normalised: set qk_norm = true"
         if self.kv_heads is not None and self.heads % self.kv_heads:

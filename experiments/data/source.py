@@ -18,8 +18,8 @@ from leadline.experiments.data.backcopy import BackcopySource, make_task
 from leadline.experiments.data.recall import MixedSource, recall_task
 from leadline.experiments.data.retrieval.source import RetrievalSource
 from leadline.experiments.data.retrieval.vocabulary import vocabulary_of
-from leadline.experiments.data.text.batches import first_tokens
-from leadline.experiments.data.text.corpus import Document, stdlib_documents, text_documents
+from leadline.experiments.data.text.batches import bos_of, first_tokens
+from leadline.experiments.data.text.corpus import Document, documents_named, text_documents
 from leadline.experiments.data.text.held_out import documents_of
 from leadline.experiments.data.text.source import TextSource, WeightedText, listed, shares_of
 from leadline.experiments.data.text.split import Split, corpus_digest, split
@@ -67,7 +67,8 @@ def open_source(data: Data, cache: Path, report: Report | None = None) -> Source
         tokenizer = trained_tokenizer(data.tokenizer, [part.train for part in sides], cache)
     # Tokenizers in Python keep to one core, so they encode in several processes.
     in_processes = not isinstance(tokenizer, ByteTokenizer | FastTokenizer | PublishedTokenizer)
-    files = tuple(token_files(part, tokenizer, cache, report, in_processes=in_processes) for part in sides)
+    before = bos_of(tokenizer) if isinstance(data, TextData) and data.bos == "document" else None
+    files = tuple(token_files(part, tokenizer, cache, report, in_processes=in_processes, before=before) for part in sides)
     eos = end_of_document(tokenizer)
     documents = tuple(documents_of(part.held_out, ids.held_out, eos) for part, ids in zip(sides, files, strict=True))
     names = tuple(str(listed(part.corpus)) for part in corpora)
@@ -91,10 +92,8 @@ def held_out_source(data: TextData, tokenizer: Tokenizer, vocabulary: int) -> tu
     """
     if isinstance(data.corpus, Mixture):
         raise UserError("data.corpus: a model is measured on one corpus at a time, not on a mixture")
-    whole = isinstance(data.corpus, tuple)
-    texts = list(
-        text_documents(data.corpus, data.hub_documents) if whole else split(stdlib_documents(), data.held_out).held_out
-    )
+    documents = documents_named(data.corpus, data.hub_documents)
+    texts = list(documents if isinstance(data.corpus, tuple) else split(documents, data.held_out).held_out)
     return _of_documents(data, texts, tokenizer, vocabulary), corpus_digest(texts)
 
 
@@ -114,7 +113,8 @@ def source_of_corpus(data: TextData, corpus: tuple[str, ...], tokenizer: Tokeniz
 
 def _of_documents(data: TextData, texts: list[Document], tokenizer: Tokenizer, vocabulary: int) -> TextSource:
     eos = np.array([end_of_document(tokenizer)])
-    ids = [np.concatenate([tokens, eos]) for tokens in tokenizer.encode_batch([text.text for text in texts])]
+    before = np.array([bos_of(tokenizer)] if data.bos == "document" else [], np.int32)
+    ids = [np.concatenate([before, tokens, eos]) for tokens in tokenizer.encode_batch([text.text for text in texts])]
     documents = documents_of(texts, np.concatenate(ids).astype(np.uint32), int(eos[0]))
     name = str(listed(data.corpus)) if isinstance(data.corpus, str | tuple) else ""
     text = WeightedText((), (documents,), (name,), shares_of([1.0]), first_tokens(data.bos, tokenizer))
@@ -124,7 +124,7 @@ def _of_documents(data: TextData, texts: list[Document], tokenizer: Tokenizer, v
 def _sides(corpus: str | tuple[str, ...], data: TextData | MixedData, *, alone: bool) -> Split:
     """The sides of one part. UserError where they cannot be read or divided, or no window fits into what is trained on."""
     try:
-        documents = stdlib_documents() if isinstance(corpus, str) else text_documents(corpus, data.hub_documents)
+        documents = documents_named(corpus, data.hub_documents)
         sides = split(documents, data.held_out)
         tokens = sides.train.bytes + len(sides.train)  # bytes, and EOS
         if data.length >= tokens:  # before any of it is written

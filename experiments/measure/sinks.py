@@ -39,6 +39,16 @@ def mean_mass(mass: Float[Array, "B N T"], queries: Bool[Array, "B T"] | None = 
     return jnp.sum(mass * chosen[:, None], axis=(0, 2)) / jnp.sum(chosen)
 
 
+def mass_on(received: Float[Array, "B N S"], keys: Bool[Array, "B S"]) -> Float[Array, " N"]:
+    """Mean attention that queries pay to the chosen keys, Σ_k received_k / T, a mean over sequences.
+
+    Args:
+        received: Σ_i A_ik.
+        keys: which of them count.
+    """
+    return jnp.mean(jnp.sum(received, axis=-1, where=keys[:, None]), axis=0) / received.shape[-1]
+
+
 def first_norm_ratio(norm: Float[Array, "B T *heads"], *, start: int) -> Float[Array, "*heads"]:
     """|x_0| / mean_{t >= start} |x_t|, a mean over sequences: what a sink does to its token.
 

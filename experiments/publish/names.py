@@ -61,7 +61,12 @@ VALUES: Mapping[str, Mapping[Any, str]] = {
     "frequencies": {"base_5e6": "base 5e6", "slowed_by_8": "base 1e4, slow pairs slowed by 8"},
     "of": {"smallest_base": "smallest base", "largest_infeasible_base": "largest infeasible base"},
     "data.tokenizer": {"bpe": "BPE", "unigram": "unigram"},
-    "data.bos": {"fixed": "BOS first", "absent": "no BOS", "random": "a random token first"},
+    "data.bos": {
+        "fixed": "BOS first",
+        "absent": "no BOS",
+        "random": "a random token first",
+        "document": "BOS before each document",
+    },
 }
 # A value that a reading lacks.
 ABSENT: Mapping[str, str] = {"extension": "as trained", "protocol": "all positions", "data.tokenizer": "bytes"}

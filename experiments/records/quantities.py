@@ -68,6 +68,8 @@ QUANTITIES = table(
             "sink_rate", "share", "share of (sequence, layer, head) with mean attention to token k above ε", source="gu2025"
         ),
         per_head("first_token_mass", "share", "attention to the first token, mean over queries"),
+        per_head("document_start_mass", "share", "attention to first tokens of documents and of the row, mean over queries"),
+        Quantity("document_start_share", "share", "share of the tokens that begin a document or the row"),
         per_head("sink_logit_mass", "share", "attention on the sink logit or the learned key bias"),
         per_head("bos_mass", "share", "attention to BOS from queries t >= 8 that are no triggers", "BOS mass", "guo2024"),
         per_head("bos_value_ratio", "ratio", "|v| of BOS over the mean |v| for t >= 8", "BOS value drain ratio", "guo2024"),

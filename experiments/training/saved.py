@@ -81,7 +81,7 @@ def open_saved(folder: Path) -> Saved:
         model=arm.model,
         length=data.length,
         original_length=arm.original_length,
-        add_bos=isinstance(data, TextData) and data.bos == "fixed",
+        add_bos=isinstance(data, TextData) and data.bos in ("fixed", "document"),
         cfg=cfg,
         params=checkpoint.restore(checkpoints, step, template),
         tokenizer=tokenizer,

@@ -19,12 +19,12 @@ FIRST_TOKEN_STREAM = 2**32
 FirstTokens = Int32[np.ndarray, "candidates"]
 
 
-def first_tokens(policy: Literal["fixed", "absent", "random"], tokenizer: Tokenizer) -> FirstTokens:
+def first_tokens(policy: Literal["fixed", "absent", "random", "document"], tokenizer: Tokenizer) -> FirstTokens:
     """The ids from which the first token of a row is drawn, uniformly.
 
     Args:
-        policy: "absent": no id, the row begins within the corpus. "fixed": BOS alone. "random": every id that is no special
-            token (the random first token of Gu et al., "When Attention Sink Emerges in Language Models", 2024).
+        policy: "absent", "document": no id, the row begins within the corpus. "fixed": BOS alone. "random": every id that is no
+            special token (the random first token of Gu et al., "When Attention Sink Emerges in Language Models", 2024).
         tokenizer: whose ids they are.
 
     Raises:
@@ -32,15 +32,20 @@ def first_tokens(policy: Literal["fixed", "absent", "random"], tokenizer: Tokeni
     """
     specials = tokenizer.specials
     match policy:
-        case "absent":
+        case "absent" | "document":
             candidates = np.empty(0)
         case "fixed":
-            if specials.bos is None:
-                raise UserError(f'bos = "fixed" needs a BOS, and tokenizer {tokenizer.name} has none; use "absent"')
-            candidates = np.array([specials.bos])
+            candidates = np.array([bos_of(tokenizer)])
         case "random":
             candidates = np.setdiff1d(np.arange(tokenizer.vocabulary_size), specials.ids())
     return candidates.astype(np.int32)
+
+
+def bos_of(tokenizer: Tokenizer) -> int:
+    """BOS. UserError where the tokenizer has none."""
+    if tokenizer.specials.bos is None:
+        raise UserError(f'data.bos needs a BOS, and tokenizer {tokenizer.name} has none; take "absent"')
+    return tokenizer.specials.bos
 
 
 def tokens_per_row(length: int, first: FirstTokens) -> int:

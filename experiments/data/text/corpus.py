@@ -4,10 +4,12 @@ A document's text is bytes in valid UTF-8, as on disk: no newline or Unicode for
 other, again in every pass over them, so that a corpus may be larger than memory.
 """
 
+import ast
 import itertools
 import os
 import re
 import sysconfig
+import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -25,6 +27,7 @@ NOT_STDLIB = re.compile(
 # What is left out of a folder.
 HIDDEN = re.compile(r"\..*|__pycache__")
 TOPICS = "pydoc_data/topics"
+DOCUMENTED = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
 # The beginning of the name of a data set of the Hugging Face Hub.
 PREFIX = "hub:"
 
@@ -72,6 +75,35 @@ def stdlib_documents() -> Corpus:
         return ((name, text) for name, text in texts if text and formats.first_invalid(text) is None)
 
     return Corpus((sources, lambda: ((f"{TOPICS}/{name}", topics[name].encode()) for name in sorted(topics))))
+
+
+def docstring_documents() -> Corpus:
+    """The docstrings of modules, classes and functions of the standard library, each a document, in the order of its sources.
+
+    Indentation is cleaned as `inspect.cleandoc` does. All of them are kept in memory, some megabytes.
+
+    Raises:
+        UserError: when Python came without sources.
+    """
+    sources = (document for document in stdlib_documents() if document.name.endswith(".py"))
+    return Corpus((_kept(pair for source in sources for pair in _docstrings(source)),))
+
+
+def _docstrings(source: Document) -> Iterator[tuple[str, bytes]]:
+    with warnings.catch_warnings(action="ignore"):  # of invalid escapes, which are not ours
+        nodes = list(ast.walk(ast.parse(source.text)))
+    documented = ((0 if isinstance(node, ast.Module) else node.lineno, node) for node in nodes if isinstance(node, DOCUMENTED))
+    for line, node in sorted(documented, key=lambda pair: pair[0]):
+        text = (ast.get_docstring(node) or "").encode("utf-8", "surrogatepass")
+        if text and formats.first_invalid(text) is None:
+            yield f"{source.name}:{line}", text
+
+
+def documents_named(corpus: str | tuple[str, ...], hub_documents: int | None = None) -> Corpus:
+    """The documents of a corpus as a configuration names it: "stdlib", "docstrings", or entries of `text_documents`."""
+    if isinstance(corpus, str):
+        return {"stdlib": stdlib_documents, "docstrings": docstring_documents}[corpus]()
+    return text_documents(corpus, hub_documents)
 
 
 def text_documents(entries: Sequence[str | Path], hub_documents: int | None = None) -> Corpus:

@@ -62,8 +62,11 @@ def workers(size: int, *, in_processes: bool) -> Iterator[Executor]:
         yield pool
 
 
-def encoded(chunks: Iterable[Chunk], tokenizer: Tokenizer, dtype: np.dtype, pool: Executor) -> Iterator[tuple[int, bytes]]:
-    """The bytes of text of each chunk and the ids of its documents, EOS after each, as they stand on disk, in order.
+def encoded(
+    chunks: Iterable[Chunk], tokenizer: Tokenizer, dtype: np.dtype, pool: Executor, before: int | None = None
+) -> Iterator[tuple[int, bytes]]:
+    """The bytes of text of each chunk and the ids of its documents, `before` in front of each and EOS behind it, as they stand
+    on disk, in order.
 
     Few chunks and blocks are in memory at once. Each block is kept in a file with its SHA-256 until the folder is removed; a
     block whose file is intact is not encoded again.
@@ -71,7 +74,7 @@ def encoded(chunks: Iterable[Chunk], tokenizer: Tokenizer, dtype: np.dtype, pool
     Raises:
         OSError: where a block cannot be kept.
     """
-    submitted = ((chunk.size, pool.submit(_block, chunk, tokenizer, dtype.str)) for chunk in chunks)
+    submitted = ((chunk.size, pool.submit(_block, chunk, tokenizer, dtype.str, before)) for chunk in chunks)
     waiting: deque[tuple[int, Future[bytes]]] = deque()
     try:
         # As many again as can be worked on, so that nobody waits for the disk.
@@ -103,7 +106,7 @@ def replacing(path: Path, scratch: Path) -> Iterator[BinaryIO]:
         temporary.unlink(missing_ok=True)
 
 
-def _block(chunk: Chunk, tokenizer: Tokenizer, dtype: str) -> bytes:
+def _block(chunk: Chunk, tokenizer: Tokenizer, dtype: str, before: int | None) -> bytes:
     """The ids of a chunk as bytes, from its file or encoded; runs in a worker."""
     if chunk.kept is not None:
         with contextlib.suppress(OSError):
@@ -111,8 +114,9 @@ def _block(chunk: Chunk, tokenizer: Tokenizer, dtype: str) -> bytes:
                 digest, block = file.read(hashlib.sha256().digest_size), file.read()
             if digest == hashlib.sha256(block).digest():  # it was written to its end
                 return block
+    front = b"" if before is None else np.array([before], dtype).tobytes()
     eos = np.array([tokenizer.specials.eos], dtype).tobytes()
-    block = b"".join(part for ids in tokenizer.encode_batch(chunk.texts) for part in (ids.astype(dtype).tobytes(), eos))
+    block = b"".join(part for ids in tokenizer.encode_batch(chunk.texts) for part in (front, ids.astype(dtype).tobytes(), eos))
     if chunk.kept is not None:
         # Another process that has finished the same corpus may remove the folder at any time.
         with contextlib.suppress(FileNotFoundError):

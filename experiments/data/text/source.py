@@ -19,7 +19,7 @@ from leadline.experiments.data.permutation import keyed
 from leadline.experiments.data.sample import HELD_OUT_SEED, Sample
 from leadline.experiments.data.text.batches import FirstTokens, drawn_first, text_rows
 from leadline.experiments.data.text.held_out import Documents, HeldOut, by_domain, held_out_windows, keyed_order, slot_count
-from leadline.experiments.data.text.tokens import TokenFiles
+from leadline.experiments.data.text.tokens import TokenFiles, end_of_document
 from leadline.experiments.runtime.errors import UserError
 from leadline.tokenization.tokenizer import Tokenizer
 
@@ -169,7 +169,11 @@ class TextSource:
     vocabulary: int
     text: WeightedText
     tokenizer: Tokenizer
-    shared: None = None
+
+    @property
+    def shared(self) -> Int32[np.ndarray, ""]:
+        """EOS, by which measurements know where documents begin."""
+        return np.asarray(end_of_document(self.tokenizer), np.int32)
 
     @property
     def described(self) -> dict[str, Any]:
@@ -180,7 +184,7 @@ class TextSource:
     def inputs(self, seed: int, step: int, batch: int) -> Int32[np.ndarray, "B T"]:
         return self.text.batch(seed, step, batch, self.data.length)
 
-    def sample(self, inputs: Int[Array, "B T"], shared: None, batch: int) -> Sample:  # noqa: ARG002
+    def sample(self, inputs: Int[Array, "B T"], shared: Int32[Array, ""], batch: int) -> Sample:  # noqa: ARG002
         return Sample(inputs)
 
     def by_domain(self, length: int, windows: int) -> dict[str, HeldOut]:

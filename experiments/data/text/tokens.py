@@ -41,6 +41,7 @@ class _Place(NamedTuple):
     paths: dict[str, Path]  # by side
     sidecar: Path
     parts: Path  # the folder of what a run has encoded that is not at its end
+    before: int | None  # the id in front of each document
     header: dict[str, Any]  # of the sidecar, before the sizes and the sums
 
 
@@ -52,7 +53,13 @@ def end_of_document(tokenizer: Tokenizer) -> int:
 
 
 def token_files(
-    divided: Split, tokenizer: Tokenizer, folder: Path, report: Report | None = None, *, in_processes: bool = False
+    divided: Split,
+    tokenizer: Tokenizer,
+    folder: Path,
+    report: Report | None = None,
+    *,
+    in_processes: bool = False,
+    before: int | None = None,
 ) -> TokenFiles:
     """The tokens of a corpus, EOS after each document, from `folder` if it holds them and written there if not.
 
@@ -67,6 +74,7 @@ def token_files(
         folder: of the token files; created if need be.
         report: called with the bytes of text encoded so far, 0 at first, and the bytes of all text; never if the files exist.
         in_processes: for a tokenizer that uses one core: encode much text in one process per core.
+        before: an id in front of each document; None for none.
 
     Raises:
         UserError: when the tokenizer has no EOS, the folder cannot be written, or the corpus can no longer be read or has
@@ -75,13 +83,14 @@ def token_files(
     end_of_document(tokenizer)
     text_bytes = {"train": divided.train.bytes, "held_out": divided.held_out.bytes}
     dtype = np.dtype("<u2" if tokenizer.vocabulary_size <= 2**16 else "<u4")
-    parts = [FORMAT, divided.digest, tokenizer.digest(), float(divided.share)]
+    parts = [FORMAT, divided.digest, tokenizer.digest(), float(divided.share), *([] if before is None else [before])]
     digest = hashlib.sha256(json.dumps(parts).encode()).hexdigest()
     name = f"tokens-{digest[:16]}"
     place = _Place(
         {side: folder / f"{name}-{side}.bin" for side in SIDES},
         folder / f"{name}.json",
         folder / f".tokens-{digest}.parts",
+        before,
         {"format": FORMAT, "digest": digest, "tokenizer": tokenizer.name, "dtype": dtype.name, "bytes": text_bytes},
     )
     if not _intact(place):
@@ -120,7 +129,7 @@ def _encode(place: _Place, divided: Split, tokenizer: Tokenizer, report: Report,
             for (side, path), chosen in zip(place.paths.items(), (divided.train, divided.held_out), strict=True):
                 file, digest = files.enter_context(replacing(path, place.parts)), hashlib.sha256()
                 chunks = chunks_of(chosen, len(chosen), place.parts, side)
-                for text_bytes, block in encoded(chunks, tokenizer, dtype, pool):
+                for text_bytes, block in encoded(chunks, tokenizer, dtype, pool, place.before):
                     digest.update(block)
                     file.write(block)
                     done += text_bytes

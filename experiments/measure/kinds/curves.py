@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float, Int
+from jaxtyping import Array, Bool, Float, Int
 
 from leadline.experiments.config.data import BackcopyData, Data, MixedData, RetrievalData, TextData
 from leadline.experiments.config.measure import Measure
@@ -24,7 +24,7 @@ from leadline.experiments.measure.kinds.retrieval import hits, right_answers
 from leadline.experiments.measure.kinds.vocabulary import bits_per_byte, token_sizes
 from leadline.experiments.measure.layers import START, layer_statistics, sink_statistics
 from leadline.experiments.measure.perplexity import evaluated, mean_loss
-from leadline.experiments.measure.sinks import first_norm_ratio, mean_mass
+from leadline.experiments.measure.sinks import first_norm_ratio, mass_on, mean_mass
 from leadline.experiments.records.measurement import Point, reading
 from leadline.model.block import LayerTrace
 from leadline.model.decoder import Decoder, DecoderConfig
@@ -101,9 +101,10 @@ class TextCurve(Curve):
         texts = source.by_domain(arm.measure.sink.length, arm.measure.windows)
         return {domain: in_batches(text.windows) for domain, text in texts.items()}
 
-    def statistics(self, evaluate: Evaluation, batches: TextBatches, shared: None, measure: Measure) -> Statistics:
-        def sinks(trace: LayerTrace, tokens: Int[Array, "B S"]) -> Statistics:  # noqa: ARG001
-            return sink_statistics(trace, measure.sink)
+    def statistics(self, evaluate: Evaluation, batches: TextBatches, shared: Array, measure: Measure) -> Statistics:
+        def sinks(trace: LayerTrace, tokens: Int[Array, "B S"]) -> Statistics:
+            starts = mass_on(trace.attention.received, document_starts(tokens, shared))
+            return sink_statistics(trace, measure.sink) | {reading("document_start_mass"): starts}
 
         def layers(trace: LayerTrace, tokens: Int[Array, "B T"]) -> Statistics:
             statistics = layer_statistics(trace)
@@ -112,8 +113,17 @@ class TextCurve(Curve):
         losses, statistics = evaluate(batches.tokens, of_layer=layers)
         if batches.sinks.shape != batches.tokens.shape:
             statistics |= evaluate(batches.sinks, of_layer=sinks)[1]
-        bits = {reading("bits_per_byte"): jnp.asarray(bits_per_byte(losses, as_rows(batches.sizes)))}
-        return statistics | bits | self.losses(losses, as_rows(batches.tokens), shared)
+        starts = document_starts(as_rows(batches.sinks)[:, :-1], shared)
+        numbers = {
+            reading("bits_per_byte"): jnp.asarray(bits_per_byte(losses, as_rows(batches.sizes))),
+            reading("document_start_share"): jnp.mean(starts, dtype=jnp.float32),
+        }
+        return statistics | numbers | self.losses(losses, as_rows(batches.tokens), shared)
+
+
+def document_starts(tokens: Int[Array, "B S"], eos: Int[Array, ""]) -> Bool[Array, "B S"]:
+    """The tokens that begin a document, and the first one of each row."""
+    return jnp.pad(tokens[:, :-1] == eos, [(0, 0), (1, 0)], constant_values=True)
 
 
 class BackcopyCurve(Curve):

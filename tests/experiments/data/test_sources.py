@@ -27,6 +27,7 @@ FILES = ("BOOKS",)  # stands for a folder of text
 DATA: dict[str, Data] = {
     "text": TextData(corpus=FILES, length=LENGTH, held_out=0.3),
     "text with BOS": TextData(corpus=FILES, length=LENGTH, held_out=0.3, bos="fixed"),
+    "text with BOS in each document": TextData(corpus=FILES, length=LENGTH, held_out=0.3, bos="document"),
     "text with random tokens": TextData(corpus=FILES, length=LENGTH, held_out=0.3, bos="random"),
     "text by BPE": TextData(corpus=FILES, length=LENGTH, held_out=0.3, tokenizer=Bpe(vocabulary=280)),
     "a mixture": TextData(corpus=Mixture(parts=(MixturePart(corpus=FILES, weight=1.0),) * 2), length=LENGTH, held_out=0.3),
@@ -75,6 +76,13 @@ def test_rows_have_the_length_and_the_ids_of_the_data(source: Any, batches: list
             assert of_targets is None or of_targets.shape == (BATCH, LENGTH)
         if sample.evidence is not None:
             assert (np.asarray(sample.evidence) <= np.arange(LENGTH)).all()
+
+
+def test_bos_stands_behind_every_end_of_a_document_and_nowhere_else(books: Path) -> None:
+    rows = _open("text with BOS in each document", books).text.held_out(200, 20).windows
+    ends, begins = rows[:, :-1] == 258, rows[:, 1:] == 257
+    np.testing.assert_array_equal(ends, begins)
+    assert ends.any()
 
 
 def _held_out(source: Any) -> np.ndarray:

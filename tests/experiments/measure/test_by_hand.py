@@ -17,6 +17,7 @@ from leadline.experiments.measure.exact.texts import Cost, cost, costs, gini, re
 from leadline.experiments.measure.exact.tokens import megabytes_per_second
 from leadline.experiments.measure.exact.training import shares, unigram_bits
 from leadline.experiments.measure.kinds import recall, retrieval
+from leadline.experiments.measure.kinds.curves import document_starts
 from leadline.experiments.measure.kinds.vocabulary import bits_per_byte, rare_shares, token_sizes, unknown_share
 from leadline.experiments.measure.layers import gate_mean, massive_activations, median_of_sizes
 from leadline.experiments.measure.trained import early_decoding, gradient_norms
@@ -53,6 +54,14 @@ BY_HAND: dict[str, tuple[Callable[[], Any], Any]] = {
     "a sink at the threshold": (lambda: sinks.sink_rate(jnp.array([[[4.0, 0, 0, 0]]]), token=1, epsilon=1.0), [0]),
     "the last token": (lambda: sinks.sink_rate(jnp.array([[[0, 0, 0, 0.5]]]), token=4, epsilon=0.49), [1]),
     # Of shares 1 and 0 one is above 0.3, and so is their mean.
+    "mass on two keys of four": (
+        lambda: sinks.mass_on(jnp.array([[[2, 1, 0.5, 0.5]]]), jnp.array([[True, False, True, False]])),
+        [0.625],
+    ),
+    "the first token of a row and those behind EOS": (
+        lambda: document_starts(jnp.array([[1, 9, 9, 4]]), jnp.int32(9)),
+        [[True, False, True, True]],
+    ),
     "the indicator before the mean": (lambda: sinks.sink_rate(jnp.array([[[2, 0.0]], [[0, 0]]]), token=1, epsilon=0.3), [0.5]),
     "dormant heads": (lambda: sinks.dormant_share(PROSE, threshold=0.5), 3 / 6),  # what is at the threshold is not above it
     "heads dormant in one domain": (lambda: sinks.active_dormant_share(PROSE, CODE, threshold=0.5), 2 / 6),

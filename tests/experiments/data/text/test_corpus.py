@@ -1,6 +1,8 @@
 """Documents, their division and their digest, and what is said of entries that cannot be read."""
 
 import gzip
+import inspect
+import json
 import os
 import sys
 from pathlib import Path
@@ -13,7 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pyarrow import parquet
 
-from leadline.experiments.data.text.corpus import Document, stdlib_documents, text_documents
+from leadline.experiments.data.text.corpus import Document, docstring_documents, stdlib_documents, text_documents
 from leadline.experiments.data.text.split import corpus_digest, split
 from leadline.experiments.runtime.errors import UserError
 
@@ -33,6 +35,14 @@ def test_the_standard_library_has_sources_and_topics_without_tests_and_packages(
     assert not parts & {"test", "tests", "idle_test", "site-packages", "dist-packages", "__pycache__"}
     assert "pydoc_data/topics.py" not in names
     assert not any("_sysconfigdata" in name for name in names)
+
+
+def test_docstrings_are_those_that_python_knows() -> None:
+    documents = list(docstring_documents())
+    texts = {document.text.decode() for document in documents}
+    assert {inspect.getdoc(thing) for thing in (json, json.JSONDecoder, json.dumps)} < texts
+    assert "" not in texts
+    assert len({document.name for document in documents}) == len(documents) > 5000
 
 
 def test_files_and_folders(tmp_path: Path) -> None:

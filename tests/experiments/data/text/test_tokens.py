@@ -98,6 +98,13 @@ def test_each_side_is_its_documents_with_eos(tmp_path: Path, tokenizer: ByteToke
     assert (sidecar["digest"], sidecar["dtype"], sidecar["tokenizer"]) == (files.digest, np.dtype(dtype).name, "byte")
 
 
+def test_an_id_may_stand_before_each_document(tmp_path: Path) -> None:
+    plain = token_files(split(DOCUMENTS), TOKENIZER, tmp_path)
+    begun = token_files(split(DOCUMENTS), TOKENIZER, tmp_path, before=257)
+    assert begun.train.tolist() == [i for document in split(DOCUMENTS).train for i in [257, *document.text, 258]]
+    assert begun.digest != plain.digest
+
+
 def test_the_second_call_encodes_nothing(tmp_path: Path) -> None:
     first = token_files(split(DOCUMENTS), TOKENIZER, tmp_path)
     stamps = {path.name: path.stat().st_mtime_ns for path in tmp_path.iterdir()}
