@@ -15,7 +15,7 @@ Named = Literal["stdlib", "docstrings"]  # corpora that need no file
 NAMED: tuple[str, ...] = get_args(Named)
 
 
-FILES = '"stdlib" or "docstrings" nor a list of files and folders, as in ["book.txt"]'
+FILES = '"stdlib", "docstrings" nor a list of files and folders, as in ["book.txt"]'
 MIXTURE = '{ kind = "mixture", parts = [{ corpus = ["book.txt"], weight = 1.0 }] }'
 
 

@@ -8,7 +8,7 @@ from leadline.experiments.config.base import Tree
 
 # Keys of files and folders, as texts, lists or tables of them, and what stands there that is no path.
 KEYS = ("corpus", "texts", "ranks", "tokenizers", "published_in", "tokenizer.source")
-NO_PATHS = re.compile(r"(stdlib|embedded|byte)$|(hub|tiktoken):")
+NO_PATHS = re.compile(r"(stdlib|docstrings|embedded|byte)$|(hub|tiktoken):")
 
 
 def names_files(table: str, key: str) -> bool:
