@@ -33,6 +33,8 @@ PATTERNS = {
     "words": r"\w+|[^\w\s]",
     "whitespace": r"\S+",
 }
+# All character classes in PATTERNS.
+CLASSES = (r"\w", r"\s", *(rf"\p{{{name}}}" for name in ("L", "N", "M", "Lu", "Lt", "Lm", "Lo", "Ll")))
 # The patterns whose words join to the whole text.
 COVERING = frozenset({"gpt2", "gpt4", "o200k"})
 EXPANSION_LIMIT = 100_000  # about 30 MB compiled: the engine copies what is repeated, some 270 bytes a copy

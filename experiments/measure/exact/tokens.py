@@ -19,7 +19,6 @@ from leadline.experiments.measure.exact.training import bpe_jobs, wordpiece_jobs
 from leadline.experiments.records.measurement import Point, reading, scalars
 from leadline.tokenization.formats.published import FILE
 from leadline.tokenization.formats.tiktoken import RankTokenizer, rank_ids
-from leadline.tokenization.pretokenization import pretokenize
 from leadline.tokenization.tokenizer import Tokenizer
 
 # What texts contain besides words, by the name of the dimension `probe`; each is counted by itself.
@@ -83,16 +82,15 @@ def _counted(tokenizer: Tokenizer, texts: Mapping[str, str], settings: TokensSet
 def _speeds(tokenizer: RankTokenizer, documents: int) -> Point:
     """`encoding_speed` of tiktoken and of the same algorithm in Python, which in one way keeps the words of a document."""
 
-    def plain(text: str) -> list[list[int]]:
-        return [rank_ids(piece.encode(), tokenizer.ranks) for piece in pretokenize(text, tokenizer.pattern)]
-
     def cached(text: str) -> list[list[int]]:
-        pieces = pretokenize(text, tokenizer.pattern)
+        pieces = tokenizer.words.cut(text)
         ids = {piece: rank_ids(piece.encode(), tokenizer.ranks) for piece in set(pieces)}
         return [ids[piece] for piece in pieces]
 
     texts = [document.text.decode() for document in islice(stdlib_documents(), documents)]
-    speeds = megabytes_per_second({"tiktoken": tokenizer.encode, "python": plain, "python_cached": cached}, texts)
+    speeds = megabytes_per_second(
+        {"tiktoken": tokenizer.encode, "python": tokenizer.encode_in_python, "python_cached": cached}, texts
+    )
     return {
         reading("encoding_speed", way=way, round=number): np.asarray(speed)
         for way, rounds in speeds.items()
