@@ -82,6 +82,7 @@ class Tokens(Frozen):
     ranks: str | None = None  # the folder of NAME.tiktoken and NAME.json; absent: tiktoken downloads them
     published: tuple[str, ...] = ()  # arms whose tokenizer is ARM/tokenizer.json
     published_in: str | None = None  # the folder of those; absent: they are left out
+    premiums: bool = False  # whether relative tokens are divided into the steps of each tokenizer
     wordpiece: Comparison | None = None  # WordPiece by each criterion; absent: not compared
     bpe: Comparison | None = None  # byte-level BPE with and without pre-tokenization; absent: not compared
 
