@@ -6,6 +6,7 @@ A source splits the work in two: `inputs(seed, step, batch)` on the host, small 
 text its ids, None for a task that draws its own.
 """
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -19,10 +20,11 @@ from leadline.experiments.data.retrieval.vocabulary import vocabulary_of
 from leadline.experiments.data.text.batches import first_tokens
 from leadline.experiments.data.text.corpus import Document, stdlib_documents, text_documents
 from leadline.experiments.data.text.held_out import documents_of
+from leadline.experiments.data.text.sampled import SampledEncoder, sampled_encoder
 from leadline.experiments.data.text.source import TextSource, WeightedText, listed, shares_of
 from leadline.experiments.data.text.split import Split, corpus_digest, split
 from leadline.experiments.data.text.tokenizers import published_tokenizer, trained_tokenizer
-from leadline.experiments.data.text.tokens import Report, end_of_document, token_files
+from leadline.experiments.data.text.tokens import Report, TokenFiles, end_of_document, token_files
 from leadline.experiments.runtime.errors import UserError
 from leadline.tokenization.byte import ByteTokenizer
 from leadline.tokenization.formats.fast import FastTokenizer
@@ -59,15 +61,27 @@ def open_source(data: Data, cache: Path, report: Report | None = None) -> Source
         tokenizer = published_tokenizer(data.tokenizer)
     else:
         tokenizer = trained_tokenizer(data.tokenizer, [part.train for part in sides], cache)
-    # Tokenizers in Python keep to one core, so they encode in several processes.
-    in_processes = not isinstance(tokenizer, ByteTokenizer | FastTokenizer | PublishedTokenizer)
-    files = tuple(token_files(part, tokenizer, cache, report, in_processes=in_processes) for part in sides)
+    sampled = None if isinstance(data, MixedData) else sampled_encoder(data.tokenizer, tokenizer)
+    files = tuple(_token_files(part, tokenizer, sampled, cache, report) for part in sides)
     eos = end_of_document(tokenizer)
     documents = tuple(documents_of(part.held_out, ids.held_out, eos) for part, ids in zip(sides, files, strict=True))
     names = tuple(str(listed(part.corpus)) for part in corpora)
     first = first_tokens("absent" if isinstance(data, MixedData) else data.bos, tokenizer)
     text = WeightedText(files, documents, names, shares, first)
     return MixedSource(data, size, text) if isinstance(data, MixedData) else TextSource(data, size, text, tokenizer)
+
+
+def _token_files(
+    sides: Split, tokenizer: Tokenizer, sampled: SampledEncoder | None, cache: Path, report: Report | None
+) -> TokenFiles:
+    """The tokens of both sides. Those to train on are of `sampled` where there is one; held-out text is never cut at random."""
+    # Tokenizers in Python keep to one core, so they encode in several processes.
+    in_processes = not isinstance(tokenizer, ByteTokenizer | FastTokenizer | PublishedTokenizer)
+    files = token_files(sides, tokenizer, cache, report, in_processes=in_processes)
+    if sampled is None:
+        return files
+    at_random = token_files(sides, sampled, cache, report, in_processes=True)
+    return replace(files, train=at_random.train, digest=at_random.digest)
 
 
 def held_out_source(data: TextData, tokenizer: Tokenizer, vocabulary: int) -> tuple[TextSource, str]:

@@ -5,18 +5,19 @@ import hashlib
 import os
 import secrets
 from collections import deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import Executor, Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
-from typing import BinaryIO
+from typing import BinaryIO, Protocol, runtime_checkable
 
 import numpy as np
+from jaxtyping import Int32
 
 from leadline.experiments.data.text.corpus import Document
 from leadline.experiments.runtime.cpu import cores, process_pool
-from leadline.tokenization.tokenizer import Tokenizer
+from leadline.tokenization.tokenizer import Specials
 
 # Bytes of text in a chunk: seconds of work for a tokenizer in Python, and enough for a library that uses all cores. A longer
 # document is a chunk of its own, since a tokenizer may not be able to cut it.
@@ -25,6 +26,28 @@ CHUNK = 1 << 20
 PROCESSES_FROM = 4 << 20
 # A library with its own threads encodes the next chunk while the ids of the last one are copied.
 THREADS = 2
+
+
+@runtime_checkable
+class Encoder(Protocol):
+    """What files of tokens need of a tokenizer."""
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def vocabulary_size(self) -> int: ...
+
+    @property
+    def specials(self) -> Specials: ...
+
+    def encode_batch(self, texts: Sequence[str | bytes]) -> list[Int32[np.ndarray, "..."]]:
+        """The ids of each text."""
+        ...
+
+    def digest(self) -> str:
+        """Of all that decides the ids."""
+        ...
 
 
 @dataclass(frozen=True)
@@ -62,7 +85,7 @@ def workers(size: int, *, in_processes: bool) -> Iterator[Executor]:
         yield pool
 
 
-def encoded(chunks: Iterable[Chunk], tokenizer: Tokenizer, dtype: np.dtype, pool: Executor) -> Iterator[tuple[int, bytes]]:
+def encoded(chunks: Iterable[Chunk], tokenizer: Encoder, dtype: np.dtype, pool: Executor) -> Iterator[tuple[int, bytes]]:
     """The bytes of text of each chunk and the ids of its documents, EOS after each, as they stand on disk, in order.
 
     Few chunks and blocks are in memory at once. Each block is kept in a file with its SHA-256 until the folder is removed; a
@@ -103,7 +126,7 @@ def replacing(path: Path, scratch: Path) -> Iterator[BinaryIO]:
         temporary.unlink(missing_ok=True)
 
 
-def _block(chunk: Chunk, tokenizer: Tokenizer, dtype: str) -> bytes:
+def _block(chunk: Chunk, tokenizer: Encoder, dtype: str) -> bytes:
     """The ids of a chunk as bytes, from its file or encoded; runs in a worker."""
     if chunk.kept is not None:
         with contextlib.suppress(OSError):

@@ -12,10 +12,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from jaxtyping import UInt
 
-from leadline.experiments.data.text.encoding import chunks_of, encoded, replacing, workers
+from leadline.experiments.data.text.encoding import Encoder, chunks_of, encoded, replacing, workers
 from leadline.experiments.data.text.split import Split
 from leadline.experiments.runtime.errors import UserError
-from leadline.tokenization.tokenizer import Tokenizer
 
 # Part of every digest: raise it whenever the same corpus would be written differently.
 FORMAT = 1
@@ -44,7 +43,7 @@ class _Place(NamedTuple):
     header: dict[str, Any]  # of the sidecar, before the sizes and the sums
 
 
-def end_of_document(tokenizer: Tokenizer) -> int:
+def end_of_document(tokenizer: Encoder) -> int:
     """EOS. UserError where the tokenizer has none."""
     if tokenizer.specials.eos is None:
         raise UserError(f"tokenizer {tokenizer.name} has no EOS to end documents with; choose one that has")
@@ -52,7 +51,7 @@ def end_of_document(tokenizer: Tokenizer) -> int:
 
 
 def token_files(
-    divided: Split, tokenizer: Tokenizer, folder: Path, report: Report | None = None, *, in_processes: bool = False
+    divided: Split, tokenizer: Encoder, folder: Path, report: Report | None = None, *, in_processes: bool = False
 ) -> TokenFiles:
     """The tokens of a corpus, EOS after each document, from `folder` if it holds them and written there if not.
 
@@ -109,7 +108,7 @@ def _file_sum(path: Path) -> dict[str, Any]:
         return {"size": file.tell(), "sha256": digest.hexdigest()}
 
 
-def _encode(place: _Place, divided: Split, tokenizer: Tokenizer, report: Report, in_processes: bool) -> None:
+def _encode(place: _Place, divided: Split, tokenizer: Encoder, report: Report, in_processes: bool) -> None:
     sums: dict[str, Any] = {}
     dtype = np.dtype(place.header["dtype"]).newbyteorder("<")
     done, size = 0, sum(place.header["bytes"].values())
