@@ -33,11 +33,14 @@ PATTERNS = {
     "words": r"\w+|[^\w\s]",
     "whitespace": r"\S+",
 }
+# All character classes in PATTERNS.
+CLASSES = (r"\w", r"\s", *(rf"\p{{{name}}}" for name in ("L", "N", "M", "Lu", "Lt", "Lm", "Lo", "Ll")))
 # The patterns whose words join to the whole text.
 COVERING = frozenset({"gpt2", "gpt4", "o200k"})
+WHOLE = r"(?s:.+)"  # the whole text is one word: no pre-tokenization
 EXPANSION_LIMIT = 100_000  # about 30 MB compiled: the engine copies what is repeated, some 270 bytes a copy
 
-_DIGITS, _WHOLE = r"\p{N}|\P{N}+", r"(?s:.+)"
+_DIGITS = r"\p{N}|\P{N}+"
 # An escaped character, a character class, a bound of repetition, or any other character.
 _SYNTAX = regex.compile(r"\\.|\[\^?\]?(?:\\.|[^\]\\])*+\]|\{(?<least>[\d\s]*+)(?:,(?<most>[\d\s]*+))?\}|.", regex.DOTALL)
 
@@ -65,7 +68,7 @@ def pretokenize(text: str, pattern: str, *, single_digits: bool = False) -> list
 def pretokenize_with_starts(text: str, pattern: str, *, single_digits: bool = False) -> Iterator[tuple[int, str]]:
     """Like `pretokenize`, with the index of each word's first character before the word."""
     expression = compile_pattern(pattern)
-    for part in regex.finditer(_DIGITS if single_digits else _WHOLE, text):
+    for part in regex.finditer(_DIGITS if single_digits else WHOLE, text):
         yield from ((part.start() + match.start(), match.group()) for match in expression.finditer(part.group()))
 
 

@@ -6,7 +6,7 @@ from typing import Annotated, Literal, get_args
 from pydantic import BeforeValidator, Discriminator, Field, Tag
 
 from leadline.experiments.config.base import Frozen, Positive
-from leadline.experiments.config.tokenizer import TokenizerConfig
+from leadline.experiments.config.tokenizer import Bpe, TokenizerConfig, Unigram
 
 Task = Literal["passkey", "multi_key", "multi_query", "multi_value", "variable_tracking", "key_value", "copy", "addition"]
 TASKS: tuple[Task, ...] = get_args(Task)
@@ -82,6 +82,10 @@ class TextData(Frozen):
     bos: Literal["fixed", "absent", "random", "document"] = "absent"
     held_out: float = Field(default=0.05, gt=0, lt=1)  # share of documents that is held out
     tokenizer: TokenizerConfig | None = None  # trained on the training text, or published; absent: bytes
+
+    def problems(self) -> Iterator[str]:
+        if self.bos == "document" and isinstance(self.tokenizer, Bpe | Unigram) and self.tokenizer.at_random:
+            yield 'bos = "document" cannot be had with dropout or sampling: leave those out, or take another bos'
 
 
 class BackcopyData(Frozen):

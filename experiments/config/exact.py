@@ -82,8 +82,25 @@ class Tokens(Frozen):
     ranks: str | None = None  # the folder of NAME.tiktoken and NAME.json; absent: tiktoken downloads them
     published: tuple[str, ...] = ()  # arms whose tokenizer is ARM/tokenizer.json
     published_in: str | None = None  # the folder of those; absent: they are left out
+    premiums: bool = False  # whether relative tokens are divided into the steps of each tokenizer
     wordpiece: Comparison | None = None  # WordPiece by each criterion; absent: not compared
     bpe: Comparison | None = None  # byte-level BPE with and without pre-tokenization; absent: not compared
+
+
+class CoveredText(Frozen):
+    """A text of which the share is counted that its most frequent words or characters cover."""
+
+    label: str = Field(min_length=1)  # what readers see
+    unit: Literal["words", "characters"]  # words in lower case, or characters of Chinese writing
+    files: Files | None = None  # "stdlib", or files and folders; absent: the text is left out
+
+
+class Coverage(Frozen):
+    """Shares of running words or characters that the most frequent ones of a text cover, by how many these are."""
+
+    kind: Literal["coverage"] = "coverage"
+    sizes: tuple[Positive, ...] = Field(min_length=1)  # how many of the most frequent ones
+    texts: dict[str, CoveredText] = Field(min_length=1)  # by the name of their arm
 
 
 class Multilingual(Frozen):
@@ -194,5 +211,6 @@ class Released(Frozen):
 
 
 Exact = Annotated[
-    BaseBound | Precision | AttentionArithmetic | Tokens | Multilingual | PublishedStudy | Released, Field(discriminator="kind")
+    BaseBound | Precision | AttentionArithmetic | Tokens | Coverage | Multilingual | PublishedStudy | Released,
+    Field(discriminator="kind"),
 ]

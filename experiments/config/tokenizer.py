@@ -1,10 +1,11 @@
 """Which tokenizer text is read with: one that is trained on the training text, or a published one."""
 
+from collections.abc import Iterator
 from typing import Annotated, Literal
 
 from pydantic import Field
 
-from leadline.experiments.config.base import Frozen
+from leadline.experiments.config.base import Frozen, Positive
 from leadline.tokenization.normalization import Step
 
 Size = Annotated[int, Field(ge=8, le=2**20)]
@@ -36,6 +37,17 @@ class Bpe(Frozen):
     pattern: str = "gpt4"  # cuts text into words: the name of a pattern, or a regular expression
     single_digits: bool = False  # every digit is a word of its own
     normalization: tuple[Step, ...] = ()  # steps before the text is cut
+    # share of the merges that are left out at random where training text is encoded (Provilkov et al. 2020)
+    dropout: float = Field(default=0.0, ge=0, le=1)
+    encodings: Positive = 1  # of the training text with dropout
+
+    @property
+    def at_random(self) -> bool:
+        return self.dropout > 0
+
+    def problems(self) -> Iterator[str]:
+        if self.encodings > 1 and not self.dropout:
+            yield f"encodings = {self.encodings} are all the same without dropout; set dropout, or leave encodings out"
 
 
 class WordPiece(Frozen):
@@ -56,6 +68,17 @@ class Unigram(Frozen):
     byte_fallback: bool = True  # unknown characters become bytes, instead of UNK
     pattern: str = "gpt4"  # cuts text into words: the name of a pattern, or a regular expression
     normalization: tuple[Step, ...] = ()  # steps before the text is cut
+    # training text is cut at random, each segmentation x as likely as P(x)^sampling (alpha of Kudo 2018); absent: the best one
+    sampling: float | None = Field(default=None, ge=0)
+    encodings: Positive = 1  # of the training text with sampling
+
+    @property
+    def at_random(self) -> bool:
+        return self.sampling is not None
+
+    def problems(self) -> Iterator[str]:
+        if self.encodings > 1 and self.sampling is None:
+            yield f"encodings = {self.encodings} are all the same without sampling; set sampling, or leave encodings out"
 
 
 class PublishedSource(Frozen):

@@ -6,6 +6,8 @@ A source splits the work in two: `inputs(seed, step, batch)` on the host, small 
 text its ids, None for a task that draws its own.
 """
 
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -20,7 +22,9 @@ from leadline.experiments.data.retrieval.source import RetrievalSource
 from leadline.experiments.data.retrieval.vocabulary import vocabulary_of
 from leadline.experiments.data.text.batches import bos_of, first_tokens
 from leadline.experiments.data.text.corpus import Document, documents_named, text_documents
+from leadline.experiments.data.text.encoding import Begun
 from leadline.experiments.data.text.held_out import documents_of
+from leadline.experiments.data.text.sampled import sampled_encoder
 from leadline.experiments.data.text.source import TextSource, WeightedText, listed, shares_of
 from leadline.experiments.data.text.split import Split, corpus_digest, split
 from leadline.experiments.data.text.tokenizers import published_tokenizer, trained_tokenizer
@@ -55,6 +59,10 @@ def open_source(data: Data, cache: Path, report: Report | None = None) -> Source
         return RetrievalSource(data)
     if isinstance(data, BackcopyData):
         return BackcopySource(data, size, make_task(data.vocabulary, data.triggers, data.task_seed, data.zipf))
+    return _open_text(data, size, cache, report)
+
+
+def _open_text(data: TextData | MixedData, size: int, cache: Path, report: Report | None) -> TextSource | MixedSource:
     corpora = data.corpus.parts if isinstance(data.corpus, Mixture) else (MixturePart(corpus=data.corpus, weight=1.0),)
     shares = shares_of([part.weight for part in corpora])
     # All of them are read before any is encoded: what is missing is said at once.
@@ -65,10 +73,15 @@ def open_source(data: Data, cache: Path, report: Report | None = None) -> Source
         tokenizer = published_tokenizer(data.tokenizer)
     else:
         tokenizer = trained_tokenizer(data.tokenizer, [part.train for part in sides], cache)
+    encoder = Begun(tokenizer, bos_of(tokenizer)) if isinstance(data, TextData) and data.bos == "document" else tokenizer
+    sampled = None if isinstance(data, MixedData) else sampled_encoder(data.tokenizer, tokenizer)
     # Tokenizers in Python keep to one core, so they encode in several processes.
     in_processes = not isinstance(tokenizer, ByteTokenizer | FastTokenizer | PublishedTokenizer)
-    before = bos_of(tokenizer) if isinstance(data, TextData) and data.bos == "document" else None
-    files = tuple(token_files(part, tokenizer, cache, report, in_processes=in_processes, before=before) for part in sides)
+    write = partial(token_files, folder=cache, report=report, in_processes=in_processes)
+    files = tuple(write(part, encoder) for part in sides)
+    if sampled is not None:  # held-out text is never cut at random
+        trained = [write(part, sampled) for part in sides]
+        files = tuple(replace(plain, train=cut.train, digest=cut.digest) for plain, cut in zip(files, trained, strict=True))
     eos = end_of_document(tokenizer)
     documents = tuple(documents_of(part.held_out, ids.held_out, eos) for part, ids in zip(sides, files, strict=True))
     names = tuple(str(listed(part.corpus)) for part in corpora)
@@ -113,8 +126,8 @@ def source_of_corpus(data: TextData, corpus: tuple[str, ...], tokenizer: Tokeniz
 
 def _of_documents(data: TextData, texts: list[Document], tokenizer: Tokenizer, vocabulary: int) -> TextSource:
     eos = np.array([end_of_document(tokenizer)])
-    before = np.array([bos_of(tokenizer)] if data.bos == "document" else [], np.int32)
-    ids = [np.concatenate([before, tokens, eos]) for tokens in tokenizer.encode_batch([text.text for text in texts])]
+    encoder = Begun(tokenizer, bos_of(tokenizer)) if data.bos == "document" else tokenizer
+    ids = [np.concatenate([tokens, eos]) for tokens in encoder.encode_batch([text.text for text in texts])]
     documents = documents_of(texts, np.concatenate(ids).astype(np.uint32), int(eos[0]))
     name = str(listed(data.corpus)) if isinstance(data.corpus, str | tuple) else ""
     text = WeightedText((), (documents,), (name,), shares_of([1.0]), first_tokens(data.bos, tokenizer))

@@ -1,6 +1,7 @@
-"""Unigram segmentation and training against the sentencepiece library."""
+"""Unigram segmentation and training against the libraries sentencepiece and tokenizers."""
 
 import functools
+import json
 from collections import Counter
 from math import exp
 
@@ -10,9 +11,14 @@ import sentencepiece
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import chisquare
+from tokenizers import Regex, Tokenizer, models, pre_tokenizers, trainers
 
+from leadline.experiments.data.text.corpus import stdlib_documents
+from leadline.tokenization.pretokenization import PATTERNS
 from leadline.tokenization.unigram.tokenizer import UnigramTokenizer
 from leadline.tokenization.unigram.training import train_unigram
+from leadline.tokenization.words import word_counts
+from tests.oracles import library_unigram
 from tests.tokenization.sentencepiece_models import BYTEWISE, PLAIN, tokenizer_of, trained_bytes
 
 pytestmark = pytest.mark.oracle
@@ -96,3 +102,38 @@ def test_our_training_finds_the_likelier_vocabulary():
     of_ours, of_theirs = (sum(tokenizer.log_likelihood(text) for text in held_out) for tokenizer in (ours, theirs))
     assert ours.vocabulary_size == theirs.vocabulary_size
     assert of_ours > of_theirs
+
+
+@functools.cache
+def documents() -> tuple[str, ...]:
+    """Every twentieth document of the standard library, half a megabyte."""
+    return tuple(document.text.decode() for document in list(stdlib_documents())[::20])
+
+
+def vocabulary_of_tokenizers(texts: tuple[str, ...], size: int) -> dict[str, float]:
+    """The pieces of the library `tokenizers` and their scores, which pre-tokenizes by GPT-4's pattern."""
+    theirs = Tokenizer(models.Unigram())
+    theirs.pre_tokenizer = pre_tokenizers.Split(Regex(PATTERNS["gpt4"]), "isolated")
+    unk = {"unk_token": "<unk>", "special_tokens": ["<unk>"]}
+    theirs.train_from_iterator(texts, trainers.UnigramTrainer(vocab_size=size + 1, show_progress=False, **unk))
+    return dict(json.loads(theirs.to_str())["model"]["vocab"][1:])
+
+
+def test_the_rules_of_the_library_give_its_pieces_and_its_scores():
+    """So what `training` says of the library is all that there is between it and us."""
+    theirs = vocabulary_of_tokenizers(documents()[::2], 1500)
+    ours = library_unigram.trained(word_counts(documents()[::2], "gpt4"), 1500)
+    assert ours.keys() == theirs.keys()
+    np.testing.assert_allclose([ours[piece] for piece in theirs], list(theirs.values()), atol=1e-8)  # their digamma is a series
+
+
+def test_our_rules_take_fewer_tokens_and_fewer_bits():
+    """Of documents that were not trained on, with two thirds of the pieces in common at most."""
+    theirs = vocabulary_of_tokenizers(documents()[::2], 1500)
+    ours = train_unigram(documents()[::2], 1504, pattern="gpt4").tokenizer
+    library = UnigramTokenizer(tuple(theirs), tuple(theirs.values()), pattern="gpt4")
+    assert len(ours.pieces) == len(theirs) == 1500
+    assert len(set(ours.pieces) & set(theirs)) < 1000
+    others = documents()[1::4]
+    assert sum(map(len, ours.encode_batch(others))) < 0.97 * sum(map(len, library.encode_batch(others)))
+    assert sum(map(ours.log_likelihood, others)) > sum(map(library.log_likelihood, others))

@@ -17,7 +17,7 @@ from leadline.tokenization.formats.huggingface import to_huggingface
 from leadline.tokenization.formats.huggingface_parts import oniguruma_pattern
 from leadline.tokenization.ids import contiguous_offsets
 from leadline.tokenization.normalization import normalize, to_utf8
-from leadline.tokenization.pretokenization import PATTERNS
+from leadline.tokenization.pretokenization import CLASSES, PATTERNS
 from leadline.tokenization.tokenizer import Specials, Tokenizer
 
 # Scripts that join letters, one without spaces, digits, marks, a final sigma, names of specials and every ASCII character.
@@ -28,8 +28,6 @@ _PROBES = (
     "<pad><unk> <bos> <eos></w> ▁ Ġ ## \x00\x7f",
     "".join(map(chr, range(32, 127))),
 )
-# All character classes in PATTERNS.
-_CLASSES = (r"\w", r"\s", *(rf"\p{{{name}}}" for name in ("L", "N", "M", "Lu", "Lt", "Lm", "Lo", "Ll")))
 
 
 @dataclass(frozen=True)
@@ -47,7 +45,7 @@ class UnicodeDisagreement:
     @cached_property
     def _classes(self) -> list[tuple[regex.Pattern[str], normalizers.Normalizer]]:
         """For each class, an expression of our engine, and a normalizer of the library that removes the class."""
-        return [(regex.compile(name), normalizers.Replace(Regex(oniguruma_pattern(name)), "")) for name in _CLASSES]
+        return [(regex.compile(name), normalizers.Replace(Regex(oniguruma_pattern(name)), "")) for name in CLASSES]
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ vocabulary may give other ids than a list of merges does.
 import base64
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
@@ -16,9 +16,10 @@ import tiktoken
 from jaxtyping import Int32, Int64
 
 from leadline.tokenization.bpe.merging import apply_merges
+from leadline.tokenization.formats.rank_words import RankWords
 from leadline.tokenization.ids import check_ids, contiguous_offsets, definition_digest
 from leadline.tokenization.normalization import to_text
-from leadline.tokenization.pretokenization import COVERING, PATTERNS, compile_pattern, pretokenize
+from leadline.tokenization.pretokenization import COVERING, PATTERNS, compile_pattern
 from leadline.tokenization.tokenizer import Specials
 
 LARGEST_SPECIAL = 2**24  # a table of 2^24 ids takes 128 MB; published vocabularies have at most 201,088
@@ -90,9 +91,12 @@ class RankTokenizer:
         """
         text = to_text(text)
         if regex.search(_LONG_RUN, text):
-            words = pretokenize(text, self.pattern)
-            return np.array([token for word in words for token in rank_ids(word.encode(), self.ranks)], np.int32)
+            return self.encode_in_python(text)
         return np.array(self._encoding.encode_ordinary(text), np.int32)
+
+    def encode_in_python(self, text: str) -> Int32[np.ndarray, "T"]:
+        """The same ids by `RankWords` and `rank_ids`, which need less stack and more time."""
+        return np.array([token for word in self.words.cut(text) for token in rank_ids(word.encode(), self.ranks)], np.int32)
 
     def encode_batch(self, texts: Sequence[str | bytes]) -> list[Int32[np.ndarray, "..."]]:
         """Encodes each text. Raises what `encode` does."""
@@ -156,6 +160,11 @@ class RankTokenizer:
         return definition_digest(self.definition())
 
     @cached_property
+    def words(self) -> RankWords:
+        """Cuts texts as the library does."""
+        return RankWords(self.pattern)
+
+    @cached_property
     def _bytes(self) -> list[bytes]:
         return [piece or b"" for piece in self.table]
 
@@ -183,16 +192,17 @@ def rank_ids(word: bytes, ranks: Mapping[bytes, int]) -> list[int]:
         return [ranks[word]]
     symbols = [ranks[bytes([byte])] for byte in word]
     spelled = dict(zip(symbols, (bytes([byte]) for byte in word), strict=True))
+    return apply_merges(symbols, partial(_merged, ranks, spelled))
 
-    def rank_of(pair: tuple[int, int]) -> tuple[int, int] | None:
-        concatenated = spelled[pair[0]] + spelled[pair[1]]
-        rank = ranks.get(concatenated)
-        if rank is None:
-            return None
-        spelled[rank] = concatenated
-        return rank, rank
 
-    return apply_merges(symbols, rank_of)
+def _merged(ranks: Mapping[bytes, int], spelled: dict[int, bytes], pair: tuple[int, int]) -> tuple[int, int] | None:
+    """The rank of two neighbours together, twice, as `apply_merges` wants it; its spelling is added to the known ones."""
+    concatenated = spelled[pair[0]] + spelled[pair[1]]
+    rank = ranks.get(concatenated)
+    if rank is None:
+        return None
+    spelled[rank] = concatenated
+    return rank, rank
 
 
 def check_special_ids(special_ids: Mapping[str, Any], pieces: int, name: str) -> None:

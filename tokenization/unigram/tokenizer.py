@@ -11,7 +11,7 @@ from jaxtyping import Int32
 
 from leadline.tokenization.base import check_vocabulary
 from leadline.tokenization.normalization import Step, normalize
-from leadline.tokenization.pretokenization import COVERING, pretokenize, pretokenize_with_starts
+from leadline.tokenization.pretokenization import COVERING, WHOLE, pretokenize, pretokenize_with_starts
 from leadline.tokenization.tokenizer import Specials, first_specials
 from leadline.tokenization.unigram import lattice as unigram_lattice
 from leadline.tokenization.unigram.lattice import Arc, Lattice, Pieces
@@ -20,7 +20,6 @@ from leadline.tokenization.words import Segment, WordwiseTokenizer
 BYTES = 256
 SPACE = "▁"  # U+2581, which stands for a space in the pieces of sentencepiece
 UNKNOWN_PENALTY = 10.0  # nats below the worst piece, as in sentencepiece
-_WHOLE = r"(?s:.+)"
 
 
 @dataclass(frozen=True)
@@ -173,11 +172,11 @@ class UnigramTokenizer(WordwiseTokenizer):
         return " " if self.dummy_prefix and text else ""
 
     def _words(self, text: str) -> list[str]:
-        return pretokenize(self._prefix(text) + text, self.pattern or _WHOLE, single_digits=self.single_digits)
+        return pretokenize(self._prefix(text) + text, self.pattern or WHOLE, single_digits=self.single_digits)
 
     def _words_with_starts(self, text: str) -> Iterable[tuple[int, str]]:
         prefix = self._prefix(text)
-        words = pretokenize_with_starts(prefix + text, self.pattern or _WHOLE, single_digits=self.single_digits)
+        words = pretokenize_with_starts(prefix + text, self.pattern or WHOLE, single_digits=self.single_digits)
         return ((start - len(prefix), word) for start, word in words)
 
     def _escaped(self, word: str) -> str:

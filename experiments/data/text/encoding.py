@@ -5,18 +5,20 @@ import hashlib
 import os
 import secrets
 from collections import deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import Executor, Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
-from typing import BinaryIO
+from typing import BinaryIO, Protocol, runtime_checkable
 
 import numpy as np
+from jaxtyping import Int32
 
 from leadline.experiments.data.text.corpus import Document
 from leadline.experiments.runtime.cpu import cores, process_pool
-from leadline.tokenization.tokenizer import Tokenizer
+from leadline.tokenization.ids import definition_digest
+from leadline.tokenization.tokenizer import Specials
 
 # Bytes of text in a chunk: seconds of work for a tokenizer in Python, and enough for a library that uses all cores. A longer
 # document is a chunk of its own, since a tokenizer may not be able to cut it.
@@ -25,6 +27,56 @@ CHUNK = 1 << 20
 PROCESSES_FROM = 4 << 20
 # A library with its own threads encodes the next chunk while the ids of the last one are copied.
 THREADS = 2
+
+
+@runtime_checkable
+class Encoder(Protocol):
+    """What files of tokens need of a tokenizer."""
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def vocabulary_size(self) -> int: ...
+
+    @property
+    def specials(self) -> Specials: ...
+
+    def encode_batch(self, texts: Sequence[str | bytes]) -> list[Int32[np.ndarray, "..."]]:
+        """The ids of each text."""
+        ...
+
+    def digest(self) -> str:
+        """Of all that decides the ids."""
+        ...
+
+
+@dataclass(frozen=True)
+class Begun:
+    """An encoder whose every text begins with one more id, such as BOS."""
+
+    inner: Encoder
+    first: int
+
+    @property
+    def name(self) -> str:
+        return self.inner.name
+
+    @property
+    def vocabulary_size(self) -> int:
+        return self.inner.vocabulary_size
+
+    @property
+    def specials(self) -> Specials:
+        return self.inner.specials
+
+    def encode_batch(self, texts: Sequence[str | bytes]) -> list[Int32[np.ndarray, "..."]]:
+        """The ids of each text, behind the first one."""
+        return [np.concatenate([np.array([self.first], np.int32), ids]) for ids in self.inner.encode_batch(texts)]
+
+    def digest(self) -> str:
+        """SHA-256 of all that decides the ids of a text."""
+        return definition_digest({"first": self.first, "inner": self.inner.digest()})
 
 
 @dataclass(frozen=True)
@@ -62,11 +114,8 @@ def workers(size: int, *, in_processes: bool) -> Iterator[Executor]:
         yield pool
 
 
-def encoded(
-    chunks: Iterable[Chunk], tokenizer: Tokenizer, dtype: np.dtype, pool: Executor, before: int | None = None
-) -> Iterator[tuple[int, bytes]]:
-    """The bytes of text of each chunk and the ids of its documents, `before` in front of each and EOS behind it, as they stand
-    on disk, in order.
+def encoded(chunks: Iterable[Chunk], tokenizer: Encoder, dtype: np.dtype, pool: Executor) -> Iterator[tuple[int, bytes]]:
+    """The bytes of text of each chunk and the ids of its documents, EOS after each, as they stand on disk, in order.
 
     Few chunks and blocks are in memory at once. Each block is kept in a file with its SHA-256 until the folder is removed; a
     block whose file is intact is not encoded again.
@@ -74,7 +123,7 @@ def encoded(
     Raises:
         OSError: where a block cannot be kept.
     """
-    submitted = ((chunk.size, pool.submit(_block, chunk, tokenizer, dtype.str, before)) for chunk in chunks)
+    submitted = ((chunk.size, pool.submit(_block, chunk, tokenizer, dtype.str)) for chunk in chunks)
     waiting: deque[tuple[int, Future[bytes]]] = deque()
     try:
         # As many again as can be worked on, so that nobody waits for the disk.
@@ -106,7 +155,7 @@ def replacing(path: Path, scratch: Path) -> Iterator[BinaryIO]:
         temporary.unlink(missing_ok=True)
 
 
-def _block(chunk: Chunk, tokenizer: Tokenizer, dtype: str, before: int | None) -> bytes:
+def _block(chunk: Chunk, tokenizer: Encoder, dtype: str) -> bytes:
     """The ids of a chunk as bytes, from its file or encoded; runs in a worker."""
     if chunk.kept is not None:
         with contextlib.suppress(OSError):
@@ -114,9 +163,8 @@ def _block(chunk: Chunk, tokenizer: Tokenizer, dtype: str, before: int | None) -
                 digest, block = file.read(hashlib.sha256().digest_size), file.read()
             if digest == hashlib.sha256(block).digest():  # it was written to its end
                 return block
-    front = b"" if before is None else np.array([before], dtype).tobytes()
     eos = np.array([tokenizer.specials.eos], dtype).tobytes()
-    block = b"".join(part for ids in tokenizer.encode_batch(chunk.texts) for part in (front, ids.astype(dtype).tobytes(), eos))
+    block = b"".join(part for ids in tokenizer.encode_batch(chunk.texts) for part in (ids.astype(dtype).tobytes(), eos))
     if chunk.kept is not None:
         # Another process that has finished the same corpus may remove the folder at any time.
         with contextlib.suppress(FileNotFoundError):

@@ -28,6 +28,8 @@ from leadline.tokenization.wordpiece.training import train_wordpiece
 
 # Raised when the same configuration and text would give another tokenizer than before.
 TRAINED = 1
+# What says how text is encoded, and nothing of how a tokenizer is trained.
+SAMPLING = {"dropout", "sampling", "encodings"}
 TIKTOKEN = "tiktoken:"
 WAYS = (
     "byte, tiktoken:NAME (as in tiktoken:cl100k_base), a rank file (.tiktoken, its pattern and specials in a .json beside it), "
@@ -120,7 +122,7 @@ def trained_tokenizer(cfg: TrainedConfig, corpora: Sequence[Iterable[Document]],
     Raises:
         UserError: when the text has too little for the vocabulary, and when the folder cannot be written.
     """
-    parts = [TRAINED, cfg.model_dump(), corpus_digest(chain.from_iterable(corpora))]
+    parts = [TRAINED, cfg.model_dump(exclude=SAMPLING), corpus_digest(chain.from_iterable(corpora))]
     folder = cache / f"tokenizer-{hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()[:16]}"
     try:
         return accelerate(load(folder))
@@ -142,7 +144,7 @@ def train_tokenizer(cfg: TrainedConfig, texts: Iterable[str]) -> Tokenizer:
     Raises:
         ValueError: for a vocabulary that the texts cannot fill.
     """
-    settings = cfg.model_dump(exclude={"kind", "vocabulary", "alphabet"})
+    settings = cfg.model_dump(exclude={"kind", "vocabulary", "alphabet", *SAMPLING})
     match cfg:
         case Words():
             return train_words(texts, cfg.vocabulary, **settings)

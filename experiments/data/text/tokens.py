@@ -12,10 +12,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from jaxtyping import UInt
 
-from leadline.experiments.data.text.encoding import chunks_of, encoded, replacing, workers
+from leadline.experiments.data.text.encoding import Encoder, chunks_of, encoded, replacing, workers
 from leadline.experiments.data.text.split import Split
 from leadline.experiments.runtime.errors import UserError
-from leadline.tokenization.tokenizer import Tokenizer
 
 # Part of every digest: raise it whenever the same corpus would be written differently.
 FORMAT = 1
@@ -41,11 +40,10 @@ class _Place(NamedTuple):
     paths: dict[str, Path]  # by side
     sidecar: Path
     parts: Path  # the folder of what a run has encoded that is not at its end
-    before: int | None  # the id in front of each document
     header: dict[str, Any]  # of the sidecar, before the sizes and the sums
 
 
-def end_of_document(tokenizer: Tokenizer) -> int:
+def end_of_document(tokenizer: Encoder) -> int:
     """EOS. UserError where the tokenizer has none."""
     if tokenizer.specials.eos is None:
         raise UserError(f"tokenizer {tokenizer.name} has no EOS to end documents with; choose one that has")
@@ -53,13 +51,7 @@ def end_of_document(tokenizer: Tokenizer) -> int:
 
 
 def token_files(
-    divided: Split,
-    tokenizer: Tokenizer,
-    folder: Path,
-    report: Report | None = None,
-    *,
-    in_processes: bool = False,
-    before: int | None = None,
+    divided: Split, tokenizer: Encoder, folder: Path, report: Report | None = None, *, in_processes: bool = False
 ) -> TokenFiles:
     """The tokens of a corpus, EOS after each document, from `folder` if it holds them and written there if not.
 
@@ -74,7 +66,6 @@ def token_files(
         folder: of the token files; created if need be.
         report: called with the bytes of text encoded so far, 0 at first, and the bytes of all text; never if the files exist.
         in_processes: for a tokenizer that uses one core: encode much text in one process per core.
-        before: an id in front of each document; None for none.
 
     Raises:
         UserError: when the tokenizer has no EOS, the folder cannot be written, or the corpus can no longer be read or has
@@ -83,14 +74,13 @@ def token_files(
     end_of_document(tokenizer)
     text_bytes = {"train": divided.train.bytes, "held_out": divided.held_out.bytes}
     dtype = np.dtype("<u2" if tokenizer.vocabulary_size <= 2**16 else "<u4")
-    parts = [FORMAT, divided.digest, tokenizer.digest(), float(divided.share), *([] if before is None else [before])]
+    parts = [FORMAT, divided.digest, tokenizer.digest(), float(divided.share)]
     digest = hashlib.sha256(json.dumps(parts).encode()).hexdigest()
     name = f"tokens-{digest[:16]}"
     place = _Place(
         {side: folder / f"{name}-{side}.bin" for side in SIDES},
         folder / f"{name}.json",
         folder / f".tokens-{digest}.parts",
-        before,
         {"format": FORMAT, "digest": digest, "tokenizer": tokenizer.name, "dtype": dtype.name, "bytes": text_bytes},
     )
     if not _intact(place):
@@ -118,7 +108,7 @@ def _file_sum(path: Path) -> dict[str, Any]:
         return {"size": file.tell(), "sha256": digest.hexdigest()}
 
 
-def _encode(place: _Place, divided: Split, tokenizer: Tokenizer, report: Report, in_processes: bool) -> None:
+def _encode(place: _Place, divided: Split, tokenizer: Encoder, report: Report, in_processes: bool) -> None:
     sums: dict[str, Any] = {}
     dtype = np.dtype(place.header["dtype"]).newbyteorder("<")
     done, size = 0, sum(place.header["bytes"].values())
@@ -129,7 +119,7 @@ def _encode(place: _Place, divided: Split, tokenizer: Tokenizer, report: Report,
             for (side, path), chosen in zip(place.paths.items(), (divided.train, divided.held_out), strict=True):
                 file, digest = files.enter_context(replacing(path, place.parts)), hashlib.sha256()
                 chunks = chunks_of(chosen, len(chosen), place.parts, side)
-                for text_bytes, block in encoded(chunks, tokenizer, dtype, pool, place.before):
+                for text_bytes, block in encoded(chunks, tokenizer, dtype, pool):
                     digest.update(block)
                     file.write(block)
                     done += text_bytes

@@ -5,6 +5,7 @@ from typing import Any
 from leadline.experiments.config.exact import (
     AttentionArithmetic,
     BaseBound,
+    Coverage,
     Exact,
     Multilingual,
     Precision,
@@ -15,6 +16,7 @@ from leadline.experiments.config.exact import (
 from leadline.experiments.measure.exact import (
     attention_arithmetic,
     base_bound,
+    coverage,
     precision,
     published,
     released,
@@ -35,6 +37,7 @@ def jobs_of(exact: Exact) -> list[Job]:
         Precision: precision,
         AttentionArithmetic: attention_arithmetic,
         Tokens: tokens,
+        Coverage: coverage,
         Multilingual: training,
         PublishedStudy: published,
         Released: released,

@@ -14,12 +14,12 @@ from leadline.experiments.data.text.corpus import stdlib_documents
 from leadline.experiments.data.text.parallel import described
 from leadline.experiments.data.text.tokenizers import open_tokenizer
 from leadline.experiments.measure.exact.job import Computed, Job, independent
+from leadline.experiments.measure.exact.premiums import premium_jobs
 from leadline.experiments.measure.exact.texts import LANGUAGES, costs, language_point, relative, texts_of
 from leadline.experiments.measure.exact.training import bpe_jobs, wordpiece_jobs
 from leadline.experiments.records.measurement import Point, reading, scalars
 from leadline.tokenization.formats.published import FILE
 from leadline.tokenization.formats.tiktoken import RankTokenizer, rank_ids
-from leadline.tokenization.pretokenization import pretokenize
 from leadline.tokenization.tokenizer import Tokenizer
 
 # What texts contain besides words, by the name of the dimension `probe`; each is counted by itself.
@@ -44,7 +44,7 @@ class TokensSettings(Frozen):
 
 
 def jobs(exact: Tokens) -> list[Job]:
-    """A job for each tokenizer, and one for each way to train WordPiece and BPE.
+    """A job for each tokenizer, one for its premiums where they are asked for, and one for each way to train WordPiece and BPE.
 
     Raises:
         UserError: for texts or tokenizers that cannot be read.
@@ -54,8 +54,8 @@ def jobs(exact: Tokens) -> list[Job]:
     digest, planned = described(texts)["digest"], []
     folder = exact.published_in
     published = {} if folder is None else {name: str(Path(folder) / name / FILE) for name in exact.published}
-    for name, spec in (exact.tokenizers | published).items():
-        tokenizer = open_tokenizer(spec, ranks)
+    tokenizers = {name: open_tokenizer(spec, ranks) for name, spec in (exact.tokenizers | published).items()}
+    for name, tokenizer in tokenizers.items():
         settings = TokensSettings(
             tokenizer=tokenizer.digest(),
             reference=exact.reference,
@@ -63,6 +63,8 @@ def jobs(exact: Tokens) -> list[Job]:
             speed_documents=exact.speed_documents if isinstance(tokenizer, RankTokenizer) else 0,
         )
         planned.append(Job(name, name, settings, independent(_counted, tokenizer, texts, settings), digest))
+    if exact.premiums:
+        planned += premium_jobs(tokenizers, texts, exact.reference)
     if exact.wordpiece is not None:
         planned += wordpiece_jobs(exact.wordpiece, stdlib_documents())
     return planned if exact.bpe is None else planned + bpe_jobs(exact.bpe, stdlib_documents())
@@ -83,16 +85,15 @@ def _counted(tokenizer: Tokenizer, texts: Mapping[str, str], settings: TokensSet
 def _speeds(tokenizer: RankTokenizer, documents: int) -> Point:
     """`encoding_speed` of tiktoken and of the same algorithm in Python, which in one way keeps the words of a document."""
 
-    def plain(text: str) -> list[list[int]]:
-        return [rank_ids(piece.encode(), tokenizer.ranks) for piece in pretokenize(text, tokenizer.pattern)]
-
     def cached(text: str) -> list[list[int]]:
-        pieces = pretokenize(text, tokenizer.pattern)
+        pieces = tokenizer.words.cut(text)
         ids = {piece: rank_ids(piece.encode(), tokenizer.ranks) for piece in set(pieces)}
         return [ids[piece] for piece in pieces]
 
     texts = [document.text.decode() for document in islice(stdlib_documents(), documents)]
-    speeds = megabytes_per_second({"tiktoken": tokenizer.encode, "python": plain, "python_cached": cached}, texts)
+    speeds = megabytes_per_second(
+        {"tiktoken": tokenizer.encode, "python": tokenizer.encode_in_python, "python_cached": cached}, texts
+    )
     return {
         reading("encoding_speed", way=way, round=number): np.asarray(speed)
         for way, rounds in speeds.items()

@@ -18,6 +18,7 @@ from leadline.experiments.measure.exact.texts import costs, premium_point, texts
 from leadline.experiments.records.measurement import Point, reading, scalars
 from leadline.experiments.runtime.errors import UserError
 from leadline.tokenization.bpe.tokenizer import train_bpe, train_bpe_on_counts
+from leadline.tokenization.pretokenization import WHOLE
 from leadline.tokenization.tokenizer import Tokenizer
 from leadline.tokenization.wordpiece.training import Criterion, train_wordpiece
 from leadline.tokenization.words import word_counts
@@ -119,7 +120,6 @@ class BpeSettings(Frozen):
     vocabularies: tuple[int, ...]
 
 
-WHOLE = r"(?s:.+)"  # a document is one word: no pre-tokenization
 # Arm, label and pattern.
 PATTERNS = (
     ("bpe_gpt4", "byte-level BPE of words by GPT-4's pattern", "gpt4"),

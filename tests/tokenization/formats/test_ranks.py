@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from leadline.tokenization.formats.rank_files import load_ranks, named_ranks, read_ranks
+from leadline.tokenization.formats.rank_words import RankWords
 from leadline.tokenization.formats.tiktoken import RankTokenizer, rank_ids
 
 SINGLE = {bytes([byte]): byte for byte in range(256)}
@@ -39,6 +40,57 @@ def test_the_least_rank_of_a_concatenation_is_merged_first(ranks: dict[bytes, in
 def test_our_algorithm_is_that_of_the_library(text: str) -> None:
     """On one word, since the engines that cut have different versions of Unicode."""
     assert RankTokenizer("toy", "(?s:.+)", RANKS).encode(text).tolist() == rank_ids(text.encode(), RANKS)
+
+
+# What odd texts are made of: marks without a letter, joined emoji, flags, a replaced surrogate, signs of direction, rare white
+# space and controls, digits of many scripts, contractions in all cases, and code points of new Unicode versions.
+ODD = st.one_of(
+    st.sampled_from(
+        ["\u0301", "\u20e3", "👩\u200d👩\u200d👧", "🏳\ufe0f\u200d🌈", "🇩🇪", "\ufffd", "\u202e", "אב", "ع\u064e", "ก็"]
+    ),
+    st.sampled_from("\u00a0\u1680\u180e\u2003\u2028\u3000\u200b\x85\x1c\x1f\x00\x7f\x0b\r\n\t 1½Ⅷ٣\U0001d7d8\uac00\u1161"),
+    st.sampled_from(
+        ["'s", "'S", "'\u017f", "'LL", "'", "a", "12345", "<|endoftext|>", "\U0001e6c0", "\u0378", "\ue000", "\U0010ffff"]
+    ),
+    st.characters(exclude_categories=["Cs"]),
+    st.characters(categories=["Cn"]),  # what Python's version of Unicode lacks
+    st.builds(str.__mul__, st.sampled_from(["a", " ", "\u0301", "\u200d", "1", "!\n"]), st.integers(50, 500)),
+)
+
+
+@pytest.mark.skipif(not PUBLISHED.is_dir(), reason=f"published rank files are not in {PUBLISHED}")
+@pytest.mark.parametrize("name", ["gpt2", "cl100k_base"])
+def test_odd_unicode_has_the_ids_of_the_library(name: str) -> None:
+    tokenizer = load_ranks(PUBLISHED / f"{name}.tiktoken")
+
+    @settings(max_examples=100)
+    @given(st.lists(ODD, max_size=12).map("".join))
+    def same(text: str) -> None:
+        np.testing.assert_array_equal(tokenizer.encode_in_python(text), tokenizer.encode(text))
+
+    same()
+
+
+@pytest.mark.parametrize("pattern", ["gpt2", "gpt4", "o200k"])
+def test_words_are_cut_as_the_library_does(pattern: str) -> None:
+    """In ids of a vocabulary where each of a few pairs is one token unless a word ends inside it."""
+    pairs = [b"'s", b" '", b"11", b"\n\n", b"  ", b"\x80'", b"1\xf0", b"aa"]
+    tokenizer = RankTokenizer("pairs", pattern, SINGLE | {pair: 256 + i for i, pair in enumerate(pairs)})
+
+    @given(st.lists(ODD, max_size=12).map("".join))
+    def same(text: str) -> None:
+        np.testing.assert_array_equal(tokenizer.encode_in_python(text), tokenizer.encode(text))
+
+    same()
+
+
+def test_new_characters_have_the_classes_that_they_have_for_the_library() -> None:
+    """Whatever the versions of Unicode, nothing is left to replace in a text whose characters are replaced."""
+    every = "".join(chr(i) for i in range(0x33500) if not 0xD800 <= i < 0xE000)
+    words = RankWords("gpt4")
+    replaced = every.translate(words.replacements(set(every)))
+    assert words.replacements(set(replaced)) == {}
+    assert "".join(words.cut(every)) == every
 
 
 def test_what_has_no_offset_and_what_no_bytes() -> None:

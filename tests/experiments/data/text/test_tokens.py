@@ -13,7 +13,7 @@ import pytest
 
 from leadline.experiments.data.text import encoding
 from leadline.experiments.data.text.corpus import Document, text_documents
-from leadline.experiments.data.text.encoding import chunks_of, workers
+from leadline.experiments.data.text.encoding import Begun, chunks_of, workers
 from leadline.experiments.data.text.split import split
 from leadline.experiments.data.text.tokens import token_files
 from leadline.experiments.runtime.errors import UserError
@@ -100,7 +100,7 @@ def test_each_side_is_its_documents_with_eos(tmp_path: Path, tokenizer: ByteToke
 
 def test_an_id_may_stand_before_each_document(tmp_path: Path) -> None:
     plain = token_files(split(DOCUMENTS), TOKENIZER, tmp_path)
-    begun = token_files(split(DOCUMENTS), TOKENIZER, tmp_path, before=257)
+    begun = token_files(split(DOCUMENTS), Begun(TOKENIZER, 257), tmp_path)
     assert begun.train.tolist() == [i for document in split(DOCUMENTS).train for i in [257, *document.text, 258]]
     assert begun.digest != plain.digest
 

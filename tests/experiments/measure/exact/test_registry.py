@@ -11,6 +11,7 @@ from leadline.experiments.config.exact import (
     AttentionArithmetic,
     BaseBound,
     Comparison,
+    Coverage,
     Exact,
     Multilingual,
     Precision,
@@ -33,12 +34,13 @@ from leadline.model.positions.frequencies import inverse_frequencies
 from tests.experiments.measure.exact.jobs import computed, points_of
 
 CONFIGS = Path(__file__).parents[4] / "configs"
-KINDS = ("base_bound", "precision", "attention_arithmetic", "tokens", "multilingual", "released")
+KINDS = ("base_bound", "precision", "attention_arithmetic", "tokens", "coverage", "multilingual", "released")
 # A decoder, and an encoder without RoPE.
 MODELS = {
     "decoder": {"label": "a decoder", "vocabulary": 7, "context": 64, "model": {"position": {"kind": "rope", "base": 100.0}}},
     "encoder": {"label": "an encoder", "vocabulary": 7, "context": 64, "model": {"position": "learned"}, "encoder": True},
 }
+TEXT = {"label": "this file", "unit": "words", "files": (__file__,)}
 BOUNDS = BaseBound(head_dims=(32, 128), lengths=(512, 64, 4096))
 ARITHMETIC = AttentionArithmetic(enumerated=(2,), head_dims=(4,), repeated=8, permuted=3, head_dim=8, width=16, heads=(1, 2))
 
@@ -53,6 +55,7 @@ def exact_of(kind: str, ranks: Path) -> Exact:
         "precision": Precision(lengths=(256, 64)),
         "attention_arithmetic": ARITHMETIC,
         "tokens": Tokens(tokenizers=tokenizers, ranks=str(ranks), speed_documents=0, wordpiece=wordpiece, bpe=bpe),
+        "coverage": Coverage.model_validate({"sizes": (10, 3), "texts": {"here": TEXT}}),
         "multilingual": Multilingual(vocabularies=(640, 320), exponents=(0.0, 1.0)),
         "released": Released.model_validate({"models": MODELS}),
     }[kind]

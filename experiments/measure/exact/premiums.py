@@ -1,0 +1,121 @@
+"""Why the same text takes more tokens in one language than in another: the premium as a product of the steps of a tokenizer."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+
+from leadline.experiments.config.base import Frozen
+from leadline.experiments.data.text.parallel import described
+from leadline.experiments.measure.exact.job import Computed, Job, independent
+from leadline.experiments.records.measurement import Point, scalars
+from leadline.tokenization.formats.published import PublishedTokenizer
+from leadline.tokenization.formats.tiktoken import RankTokenizer
+from leadline.tokenization.normalization import normalize
+from leadline.tokenization.pretokenization import pretokenize
+from leadline.tokenization.tokenizer import Tokenizer
+
+
+class PremiumSettings(Frozen):
+    """What decides the numbers of one tokenizer, besides the texts."""
+
+    kind: Literal["premium"] = "premium"
+    tokenizer: str  # its digest
+    reference: str
+
+
+@dataclass(frozen=True)
+class Stages:
+    """One text after each step of a tokenizer.
+
+    Attributes:
+        characters: Code points.
+        bytes: Of UTF-8.
+        words: What the pre-tokenizer cuts; as many as there are bytes where there is none, so that it changes nothing.
+        contents: Tokens that are more than white space.
+        tokens: All of them.
+    """
+
+    characters: int
+    bytes: int
+    words: int
+    contents: int
+    tokens: int
+
+
+def premium_jobs(tokenizers: Mapping[str, Tokenizer], texts: Mapping[str, str], reference: str) -> list[Job]:
+    """A job for each tokenizer."""
+    planned = []
+    for name, tokenizer in tokenizers.items():
+        settings = PremiumSettings(tokenizer=tokenizer.digest(), reference=reference)
+        compute = independent(_decomposed, tokenizer, texts, reference)
+        planned.append(Job(f"premium_{name}", name, settings, compute, described(texts)["digest"]))
+    return planned
+
+
+def stages(tokenizer: Tokenizer, text: str) -> Stages:
+    """Counts a text after each step."""
+    ids, counts = np.unique(tokenizer.encode(text), return_counts=True)
+    blank = [_is_blank(tokenizer.token_bytes(token)) for token in ids.tolist()]
+    size, tokens = len(text.encode()), int(counts.sum())
+    words = word_count(tokenizer, text)
+    return Stages(len(text), size, size if words is None else words, tokens - int(counts[blank].sum()), tokens)
+
+
+def word_count(tokenizer: Tokenizer, text: str) -> int | None:
+    """The number of words that the pre-tokenizer cuts a text into; None where the tokenizer has none."""
+    if isinstance(tokenizer, RankTokenizer):
+        return len(tokenizer.words.cut(text))
+    if isinstance(tokenizer, PublishedTokenizer):
+        library = tokenizer.library
+        cleaned = text if library.normalizer is None else library.normalizer.normalize_str(text)
+        return None if library.pre_tokenizer is None else len(library.pre_tokenizer.pre_tokenize_str(cleaned))
+    definition = tokenizer.definition()
+    if definition.get("pattern") is None:
+        return None
+    cleaned = normalize(text, definition.get("normalization", ()))
+    return len(pretokenize(cleaned, definition["pattern"], single_digits=definition.get("single_digits", False)))
+
+
+def factors(text: Stages, reference: Stages) -> dict[str, float]:
+    """The premium of a text over a reference (Petrov et al. 2023, arXiv:2305.15425) as a product whose logarithms add exactly.
+
+        T / T' = (C / C') · (B/C) / (B'/C') · (W/B) / (W'/B') · (N/W) / (N'/W') · (T/N) / (T'/N')
+
+    for C characters, B bytes, W words, N tokens that are more than white space, and T tokens, primed those of the reference.
+
+    Returns:
+        `premium`, the left side, and its factors: `premium_characters` (how many characters the language takes),
+        `premium_script` (bytes a character), `premium_words` (how finely the pre-tokenizer cuts), `premium_merges` (what the
+        vocabulary makes of a word) and `premium_space` (tokens of white space alone).
+    """
+
+    def ratio(top: str, bottom: str) -> float:
+        of_text, of_reference = (getattr(stage, top) / getattr(stage, bottom) for stage in (text, reference))
+        return of_text / of_reference
+
+    return {
+        "premium": text.tokens / reference.tokens,
+        "premium_characters": text.characters / reference.characters,
+        "premium_script": ratio("bytes", "characters"),
+        "premium_words": ratio("words", "bytes"),
+        "premium_merges": ratio("contents", "words"),
+        "premium_space": ratio("tokens", "contents"),
+    }
+
+
+def _decomposed(tokenizer: Tokenizer, texts: Mapping[str, str], reference: str) -> Computed:
+    by_language = {language: stages(tokenizer, text) for language, text in texts.items()}
+    point: Point = {}
+    for language, text in by_language.items():
+        point |= scalars(factors(text, by_language[reference]), language=language)
+    return Computed(point, described(texts))
+
+
+def _is_blank(piece: bytes) -> bool:
+    """Whether a token is white space alone. A part of a character is not."""
+    try:
+        return piece.decode().isspace()
+    except UnicodeDecodeError:
+        return False
