@@ -10,8 +10,18 @@ from pathlib import Path
 
 import numpy as np
 
-from leadline.experiments.config.data import BackcopyData, Data, MixedData, Mixture, MixturePart, RetrievalData, TextData
+from leadline.experiments.config.data import (
+    BackcopyData,
+    Data,
+    MixedData,
+    Mixture,
+    MixturePart,
+    RetrievalData,
+    TextData,
+    TransductionData,
+)
 from leadline.experiments.config.tokenizer import PublishedSource, TokenizerConfig
+from leadline.experiments.data import transduction
 from leadline.experiments.data.backcopy import BackcopySource, make_task
 from leadline.experiments.data.recall import MixedSource, recall_task
 from leadline.experiments.data.retrieval.source import RetrievalSource
@@ -23,6 +33,7 @@ from leadline.experiments.data.text.source import TextSource, WeightedText, list
 from leadline.experiments.data.text.split import Split, corpus_digest, split
 from leadline.experiments.data.text.tokenizers import published_tokenizer, trained_tokenizer
 from leadline.experiments.data.text.tokens import Report, end_of_document, token_files
+from leadline.experiments.data.transduction import TransductionSource
 from leadline.experiments.runtime.errors import UserError
 from leadline.tokenization.byte import ByteTokenizer
 from leadline.tokenization.formats.fast import FastTokenizer
@@ -30,7 +41,7 @@ from leadline.tokenization.formats.published import PublishedTokenizer
 from leadline.tokenization.tokenizer import Tokenizer
 
 CACHE = ".cache"  # of a results folder: tokens and tokenizers
-Source = TextSource | BackcopySource | RetrievalSource | MixedSource
+Source = TextSource | BackcopySource | RetrievalSource | MixedSource | TransductionSource
 
 
 def open_source(data: Data, cache: Path, report: Report | None = None) -> Source:
@@ -47,6 +58,8 @@ def open_source(data: Data, cache: Path, report: Report | None = None) -> Source
     size = vocabulary_size(data)
     if isinstance(data, RetrievalData):
         return RetrievalSource(data)
+    if isinstance(data, TransductionData):
+        return TransductionSource(data)
     if isinstance(data, BackcopyData):
         return BackcopySource(data, size, make_task(data.vocabulary, data.triggers, data.task_seed, data.zipf))
     corpora = data.corpus.parts if isinstance(data.corpus, Mixture) else (MixturePart(corpus=data.corpus, weight=1.0),)
@@ -153,6 +166,8 @@ def vocabulary_size(data: Data) -> int:
             return data.vocabulary + 1  # and BOS
         case RetrievalData():
             return vocabulary_of(data).size
+        case TransductionData():
+            return transduction.vocabulary_size(data)
         case MixedData():
             return ByteTokenizer().vocabulary_size + recall_task(data).size
         case TextData(tokenizer=tokenizer):

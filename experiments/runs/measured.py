@@ -22,7 +22,8 @@ from leadline.experiments.records.measurement import reading
 from leadline.experiments.runtime.errors import UserError
 from leadline.experiments.training.saved import TrainedModel
 from leadline.model.block import LayerTrace
-from leadline.model.decoder import Decoder, DecoderConfig, apply_decoder
+from leadline.model.decoder import Decoder, DecoderConfig
+from leadline.model.encoder_decoder import apply_model
 from leadline.model.mesh import make_mesh
 from leadline.model.positions.tables import PositionTables
 
@@ -95,7 +96,7 @@ def _applied(
     cfg: DecoderConfig,
     measure: Callable[[LayerTrace], Any] | None,
 ) -> tuple[Float[Array, "B T V"], Any]:
-    return apply_decoder(params, ids, tables, cfg, measure=measure)
+    return apply_model(params, ids, tables, cfg, measure=measure)
 
 
 @partial(jax.jit, static_argnames=("cfg", "sink"))
@@ -105,7 +106,7 @@ def _sinks(
     def measured(trace: LayerTrace) -> Statistics:
         return layer_statistics(trace) | sink_statistics(trace, sink)
 
-    return apply_decoder(params, ids, tables, cfg, measure=measured)[1]
+    return apply_model(params, ids, tables, cfg, measure=measured)[1]
 
 
 @partial(jax.jit, static_argnames="cfg")
