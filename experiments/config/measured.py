@@ -66,7 +66,7 @@ class Measured(Frozen):
                 f"measure.sink.length = {measure.sink.length}: sinks of this task are measured on whole sequences, of "
                 f"data.length = {data.length}; make them equal"
             )
-        if self.model.encoder is not None and not isinstance(data, TransductionData):
+        if self.model.encoder.layers and not isinstance(data, TransductionData):
             yield f'model.encoder: data.kind = {data.kind!r} has no sources; take "transduction", or leave encoder out'
         if measure.transduction is not None and isinstance(data, TransductionData):
             yield from _transduction_problems(self, measure.transduction, data)

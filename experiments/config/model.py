@@ -121,7 +121,7 @@ AnyGate = Annotated[NoGate | Gate, Field(discriminator="kind")]
 class Encoder(Frozen):
     """An encoder, whose output the decoder sees by cross-attention (Vaswani et al. 2017); its blocks are as the decoder's."""
 
-    layers: Positive = 2  # number of blocks
+    layers: int = Field(default=0, ge=0)  # number of blocks; 0: a decoder alone
     shared_embedding: bool = True  # it has the embedding of the decoder; with `tied`, one matrix in three places
 
 
@@ -129,7 +129,7 @@ class ModelConfig(Frozen):
     """The sizes and mechanisms of a model."""
 
     layers: Positive = 2  # number of blocks, of the decoder where there is an encoder
-    encoder: Encoder | None = None  # of sources of data.kind = "transduction"; absent: a decoder alone
+    encoder: Encoder = Encoder()  # of the sources of data.kind = "transduction"
     width: Channels = 128  # channels of the residual stream
     heads: Positive = 4  # query heads of a layer
     kv_heads: Positive | None = None  # key and value heads, shared by the query heads (GQA); absent: as many as heads
@@ -172,7 +172,7 @@ class ModelConfig(Frozen):
     @property
     def table_rows(self) -> int:
         """Layers of both stacks, those of the encoder first: rows of the position tables."""
-        return self.layers + (self.encoder.layers if self.encoder else 0)
+        return self.encoder.layers + self.layers
 
     @property
     def head_width(self) -> int:
@@ -228,7 +228,7 @@ class ModelConfig(Frozen):
             yield f"the gate cannot see the first {dims} of {self.width} channels: set dims = {self.width}"
 
     def _encoder_problems(self) -> Iterator[str]:
-        if self.encoder is None:
+        if not self.encoder.layers:
             return
         if not isinstance(self.position, Sinusoidal | LearnedPositions | Nope):
             yield f'an encoder has no position {self.position.kind!r}: take "sinusoidal", "learned" or "nope"'

@@ -19,7 +19,7 @@ def decoder_config(model: ModelConfig, vocabulary: int, length: int) -> DecoderC
     """The structure; `length` is the training length, where a learned position table ends, or twice where it does with an
     encoder."""
     gate = model.gate if isinstance(model.gate, Gate) else None
-    encoder, end = model.encoder, length if model.encoder is None else length // 2  # of the half that is a source
+    encoder, end = model.encoder, length // 2 if model.encoder.layers else length  # a source is half of a row
     structure = DecoderConfig(
         vocabulary=vocabulary,
         layers=model.layers,
@@ -51,7 +51,7 @@ def decoder_config(model: ModelConfig, vocabulary: int, length: int) -> DecoderC
             key_bias=isinstance(model.sink, KeyBias),
             value_bias=model.sink.kind == "key_value_bias",
             key_bias_dims=model.sink.dims if isinstance(model.sink, KeyBias) else None,
-            cross=encoder is not None,
+            cross=encoder.layers > 0,
         ),
         tied=model.tied,
         scaled_embedding=model.scaled_embedding,
@@ -64,7 +64,7 @@ def decoder_config(model: ModelConfig, vocabulary: int, length: int) -> DecoderC
         unembedding_bias=model.unembedding_bias,
         compute=model.compute_dtype,
     )
-    if encoder is None:
+    if not encoder.layers:
         return structure
     own = {"encoder_layers": encoder.layers, "shared_embedding": encoder.shared_embedding, "padding_id": PADDING}
     return EncoderDecoderConfig(**vars(structure), **own)

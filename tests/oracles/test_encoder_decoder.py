@@ -16,12 +16,14 @@ from leadline.model.block import BlockConfig
 from leadline.model.context import Context
 from leadline.model.cross_attention import CrossAttention
 from leadline.model.decoder import Decoder, apply_decoder
+from leadline.model.embedding import token_losses
 from leadline.model.encoder_decoder import EncoderDecoder, EncoderDecoderConfig, apply_model, encode, init_model, rows_of
 from leadline.model.feedforward import FeedForward
 from leadline.model.norm import Norm
 from leadline.model.positions.tables import position_tables
 from leadline.model.transduce import Search, beam_search
-from tests.oracles.compare import assert_close
+from tests.model.naive import numbers
+from tests.oracles.compare import assert_close, assert_value_and_gradients
 
 pytestmark = [pytest.mark.oracle, pytest.mark.usefixtures("mesh")]
 V, D, N, H, F, ENCODER, DECODER, TOKENS = 23, 16, 4, 4, 24, 3, 2, 7
@@ -284,3 +286,16 @@ def test_texts_are_those_of_marian(width: int) -> None:
     np.testing.assert_array_equal(ours[:, : texts.shape[1]], texts)
     assert not ours[:, texts.shape[1] :].any()
     assert len(np.unique(texts, axis=0)) > 1
+
+
+def test_label_smoothing_is_that_of_torch() -> None:
+    targets = np.random.default_rng(6).integers(0, V, (2, TOKENS))
+
+    def theirs(scores: torch.Tensor) -> torch.Tensor:
+        flat = scores.reshape(-1, V), torch.from_numpy(targets).reshape(-1)
+        return torch.nn.functional.cross_entropy(*flat, label_smoothing=0.1, reduction="none").reshape(targets.shape)
+
+    def ours(scores: jax.Array) -> jax.Array:
+        return token_losses(scores, jnp.asarray(targets), 0.1)
+
+    assert_value_and_gradients(ours, theirs, (3 * numbers(5, 2, TOKENS, V),))
