@@ -16,8 +16,7 @@ from leadline.model.feedforward import GATED
 
 
 def decoder_config(model: ModelConfig, vocabulary: int, length: int) -> DecoderConfig:
-    """The structure; `length` is the training length, where a learned position table ends, or twice where it does with an
-    encoder."""
+    """The structure; `length` is the training length, where learned positions end; with an encoder they end at half of it."""
     gate = model.gate if isinstance(model.gate, Gate) else None
     encoder, end = model.encoder, length // 2 if model.encoder.layers else length  # a source is half of a row
     structure = DecoderConfig(

@@ -23,7 +23,7 @@ from leadline.experiments.runtime.errors import UserError
 from leadline.experiments.training.saved import TrainedModel
 from leadline.model.block import LayerTrace
 from leadline.model.decoder import Decoder, DecoderConfig
-from leadline.model.encoder_decoder import apply_model
+from leadline.model.encoder_decoder import EncoderDecoderConfig, apply_model
 from leadline.model.mesh import make_mesh
 from leadline.model.positions.tables import PositionTables
 
@@ -74,6 +74,8 @@ def sinks_of(trained: TrainedModel, texts: Int[np.ndarray, "B T"], token: int, e
 
 def maps_of(trained: TrainedModel, texts: Int[np.ndarray, "1 T"]) -> Float[np.ndarray, "L N T T"]:
     """The attention of query i to key j of one text. Raises as `applied`, and for a model whose attention has no map."""
+    if isinstance(trained.cfg, EncoderDecoderConfig):
+        raise UserError("an encoder–decoder reads two texts, and a map shows one: measure `layer.cross` with `apply`")
     with jax.set_mesh(make_mesh()):
         maps = jax.device_get(_maps(*_on_device(trained, texts), cfg=trained.cfg))
     if not maps:
