@@ -11,11 +11,13 @@ from jax.sharding import PartitionSpec as P
 from jaxtyping import Array, Float
 
 from leadline.model.attention.attention import AttentionStatistics
+from leadline.model.attention.biases import Biases, attention_biases
 from leadline.model.attention.gate import GateConfig, gate_weights
 from leadline.model.attention.normalizers import NORMALIZERS
+from leadline.model.cross_attention import CrossAttention, cross_attention_weights
 from leadline.model.experts import Experts, expert_weights
 from leadline.model.feedforward import Activation, FeedForward, feedforward_weights
-from leadline.model.linear import draw, matrix, zeros
+from leadline.model.linear import draw, matrix
 from leadline.model.mesh import GROUPS, on_mesh
 from leadline.model.norm import Norm, init_norm
 from leadline.model.positions.relative import PositionBias
@@ -63,6 +65,8 @@ class BlockConfig:
         value_bias: a learned value of the sink logit; needs the key bias.
         key_bias_dims: the first channels of the key bias, which are learned while the others are 0 (Gu et al. 2024, Table 13);
             None is all.
+        cross: cross-attention between attention and feed-forward: a softmax, with the sizes and biases of attention and none
+            of its other mechanisms (model.cross_attention).
 
     Raises:
         ValueError: for sizes that do not fit, and mechanisms that exclude each other.
@@ -95,6 +99,7 @@ class BlockConfig:
     key_bias: bool = False
     value_bias: bool = False
     key_bias_dims: int | None = None
+    cross: bool = False
 
     def __post_init__(self) -> None:
         if self.heads % self.kv_heads:
@@ -109,22 +114,13 @@ class BlockConfig:
             raise ValueError(f"{self.active_experts} active experts of {self.experts}: take between 1 and all of them")
         if self.value_bias and not self.key_bias:
             raise ValueError("a value bias is the value of a key bias: set key_bias too")
+        if self.cross and self.placement not in ("pre", "post", "reordered"):
+            raise ValueError(f'cross-attention has no place in {self.placement!r}: take "pre", "post" or "reordered"')
         if self.polar and self.key_bias:
             raise ValueError("PoPE's keys have twice the channels of a key bias: choose one of the two")
 
 
 @no_type_check  # JAX rebuilds trees from whatever a transformation leaves: shapes, host arrays, norms
-@struct.dataclass
-class Biases:
-    """Of the products of attention; None where there is none."""
-
-    query: Float[Array, "*L N H"] | None = None
-    key: Float[Array, "*L K H"] | None = None
-    value: Float[Array, "*L K H"] | None = None
-    output: Float[Array, "*L D"] | None = None
-
-
-@no_type_check
 @struct.dataclass
 class Block:
     """Weights. `*L` is empty for one block and the layer axis for a stack."""
@@ -148,6 +144,7 @@ class Block:
     feedforward: FeedForward | Experts
     feedforward_end: Norm | None
     biases: Biases = Biases()  # frozen
+    cross: CrossAttention | None = None  # between attention and feed-forward
 
 
 @no_type_check
@@ -162,6 +159,7 @@ class LayerTrace:
     value_norm: Float[Array, "*L B T K"]  # |v|
     gate: Float[Array, "..."] | None  # [*L, B, T, …], model.attention.gate
     residual: Float[Array, "*L B T D"]  # behind the layer
+    cross: AttentionStatistics | None = None  # of cross-attention
 
 
 def init_block(key: Array, cfg: BlockConfig, *, sink_logit: float | Float[Array, ""] = -jnp.inf, depth: int = 1) -> Block:
@@ -179,7 +177,7 @@ def init_block(key: Array, cfg: BlockConfig, *, sink_logit: float | Float[Array,
     D, N, K, H, bias = cfg.width, cfg.heads, cfg.kv_heads, cfg.head_dim, cfg.position_bias
     gain, by_head = (2 * depth) ** -0.5, on_mesh(P("model"))
     norm = partial(init_norm, bias=cfg.layer_norm, epsilon=cfg.norm_epsilon, offset=cfg.norm_offset)
-    qk_norm = partial(norm, bias=False)
+    qk_norm, biases = partial(norm, bias=False), partial(attention_biases, cfg.biases, D, N, K, H)
     block = Block(
         attention_norm=norm(D),
         query=matrix((D, N, H), P("data", "model", None), D),
@@ -199,21 +197,10 @@ def init_block(key: Array, cfg: BlockConfig, *, sink_logit: float | Float[Array,
         feedforward_norm=None if cfg.placement == "parallel_one_norm" else norm(D),
         feedforward=_feedforward(cfg, gain),
         feedforward_end=norm(D) if cfg.placement == "sandwich" else None,
-        biases=_biases(cfg),
+        biases=biases(),
+        cross=cross_attention_weights(norm(D), N, K, H, gain, biases()) if cfg.cross else None,
     )
     return draw(key, block)
-
-
-def _biases(cfg: BlockConfig) -> Biases:
-    """Zeros for those that the block has."""
-    heads = P("model", None)
-    shapes = {
-        "query": ((cfg.heads, cfg.head_dim), heads),
-        "key": ((cfg.kv_heads, cfg.head_dim), heads),
-        "value": ((cfg.kv_heads, cfg.head_dim), heads),
-        "output": ((cfg.width,), P(None)),
-    }
-    return Biases(**{name: zeros(*shape) if name in cfg.biases else None for name, shape in shapes.items()})
 
 
 def _feedforward(cfg: BlockConfig, gain: float) -> FeedForward | Experts:

@@ -8,6 +8,7 @@ from flax import struct
 from jaxtyping import Array, Bool, Int
 
 from leadline.model.cache.protocol import Cache
+from leadline.model.cross_attention import Memory
 from leadline.model.intervention import Intervention
 from leadline.model.positions.rotation import Rotations
 from leadline.model.positions.tables import PositionTables
@@ -28,6 +29,9 @@ class Context:
         rotations: those of the tokens, where they are computed already (model.positions.rotation.layer_rotations).
         starts: [B], place in its row of each text's first token, behind padding on the left; None is 0. Only what was learned
             for a position needs it: RoPE, ALiBi and windows know distances alone.
+        memory: what a layer with cross-attention sees of the source.
+        bidirectional: whether a token sees those behind it too, as in an encoder. Encodings that count distances only backwards
+            (ALiBi, biases, windows) do not know these.
         context_parallel: whether the tokens are those of one device of the mesh axis "text" (model.context_parallel).
     """
 
@@ -38,6 +42,8 @@ class Context:
     intervention: Intervention | None = None
     rotations: Rotations | None = None
     starts: Int[Array, " B"] | None = None
+    memory: Memory | None = None
+    bidirectional: bool = struct.field(pytree_node=False, default=False)
     context_parallel: bool = struct.field(pytree_node=False, default=False)
 
 

@@ -15,6 +15,7 @@ from leadline.model.attention import attention
 from leadline.model.block import Block, BlockConfig, LayerTrace, init_block
 from leadline.model.cache.protocol import Cache
 from leadline.model.context import Context, document_numbers, grid_positions, text_positions
+from leadline.model.cross_attention import Memory
 from leadline.model.embedding import embed, logits
 from leadline.model.layer import apply_block
 from leadline.model.linear import draw, matrix, plus_bias, zeros
@@ -51,6 +52,7 @@ class DecoderConfig:
         sinusoidal: whether sinusoidal positions are added to the embeddings.
         grid: sizes of all axes but the first of a raster of tokens (model.positions.sections); () is a text, where every
             coordinate of a position is the index of the token.
+        final_norm: whether a norm stands behind the last layer.
         final_cap: c of c · tanh(logit / c) (Gemma 2, arXiv:2408.00118); None is none.
         unembedding_bias: whether the unembedding has a bias.
         document_end: id of the token that ends a document, across which attention does not reach; None is none. Positions
@@ -67,6 +69,7 @@ class DecoderConfig:
     learned_positions: int = 0
     sinusoidal: bool = False
     grid: tuple[int, ...] = ()
+    final_norm: bool = True
     final_cap: float | None = None
     unembedding_bias: bool = False
     document_end: int | None = None
@@ -81,7 +84,7 @@ class Decoder:
     embedding: Float[Array, "V D"]
     positions: Float[Array, "C D"] | None
     blocks: Block
-    final_norm: Norm
+    final_norm: Norm | None
     unembedding: Float[Array, "V D"] | None
     unembedding_bias: Float[Array, " V"] | None = None
     embedding_norm: Norm | None = None
@@ -104,7 +107,7 @@ def init_decoder(key: Array, cfg: DecoderConfig, *, sink_logit: float | Float[Ar
         embedding=matrix((V, D), whole, D),
         positions=matrix((cfg.learned_positions, D), whole, D) if cfg.learned_positions else None,
         blocks=init(jax.random.split(inside, cfg.layers)),
-        final_norm=norm(),
+        final_norm=norm() if cfg.final_norm else None,
         unembedding=None if cfg.tied else matrix((V, D), whole, D),
         unembedding_bias=zeros((V,), P(None)) if cfg.unembedding_bias else None,
         embedding_norm=norm() if cfg.embedding_norm else None,
@@ -128,7 +131,7 @@ def apply_decoder(
         tokens: ids.
         tables: one row per layer.
         cfg: the structure.
-        context: positions, padding and interventions (one row per layer); it has no cache.
+        context: positions, padding, interventions and memory (one row per layer); it has no cache.
         measure: what is measured of each layer.
 
     Returns:
@@ -158,14 +161,14 @@ def apply_layers(
         rotations = layer_rotations(tables, i, positions(i))
 
     def layer(x: Float[Array, "B T D"], row: Any) -> tuple[Float[Array, "B T D"], Any]:
-        block, table, intervention, rotation = row
-        changed = replace(context, positions=positions, intervention=intervention, rotations=rotation)
+        block, table, intervention, rotation, memory = row
+        changed = replace(context, positions=positions, intervention=intervention, rotations=rotation, memory=memory)
         x, trace, _ = apply_block(block, x, table, cfg.block, changed)
         return x, None if measure is None else measure(trace)
 
     x = embedded(p, tokens, i, cfg, context.starts)
     layer = jax.checkpoint(layer, policy=SAVED, prevent_cse=False)
-    rows = (p.blocks, tables, context.intervention, rotations)
+    rows = (p.blocks, tables, context.intervention, rotations, context.memory)
     return jax.lax.scan(layer, x, rows, unroll=cfg.layers <= UNROLLED)
 
 
@@ -185,6 +188,7 @@ def extend(
     cfg: DecoderConfig,
     *,
     positions: Positions | None = None,
+    memory: Memory | None = None,
 ) -> tuple[Float[Array, "B T V"], AnyCache]:
     """The next T tokens of a text. `apply_decoder` of the whole text gives the same logits, unless the cache forgets.
 
@@ -197,6 +201,7 @@ def extend(
         tables: one row per layer.
         cfg: the structure.
         positions: those of `Context`.
+        memory: that of `Context`, stacked over layers.
 
     Returns:
         Logits, float32, and the cache with the tokens.
@@ -207,14 +212,14 @@ def extend(
     check_cache(p, cfg, cache.room)
     positions = positions_of(tables, cfg) if positions is None else positions
 
-    def layer(x: Float[Array, "B T D"], row: tuple[Block, PositionTables, Any]) -> tuple[Float[Array, "B T D"], Any]:
-        block, table, layer_cache = row
-        x, _, layer_cache = apply_block(block, x, table, cfg.block, Context(positions, cache=layer_cache))
+    def layer(x: Float[Array, "B T D"], row: Any) -> tuple[Float[Array, "B T D"], Any]:
+        block, table, layer_cache, source = row
+        x, _, layer_cache = apply_block(block, x, table, cfg.block, Context(positions, cache=layer_cache, memory=source))
         return x, layer_cache
 
     starts = None if cache.starts is None else cache.starts[0]
     x = embedded(p, tokens, cache.length[0] + jnp.arange(tokens.shape[1]), cfg, starts)
-    x, cache = jax.lax.scan(layer, x, (p.blocks, tables, cache))
+    x, cache = jax.lax.scan(layer, x, (p.blocks, tables, cache, memory))
     return decoded(p, x, cfg), cache
 
 
@@ -260,8 +265,13 @@ def embedded(
     return x if p.embedding_norm is None else normalise(p.embedding_norm, x)
 
 
+def finished(p: Decoder, x: Float[Array, "B T D"]) -> Float[Array, "B T D"]:
+    """The residual stream behind the final norm, if there is one."""
+    return x if p.final_norm is None else normalise(p.final_norm, x)
+
+
 def decoded(p: Decoder, x: Float[Array, "B T D"], cfg: DecoderConfig) -> Float[Array, "B T V"]:
     """Logits of a residual stream, float32; before the last layer they are its logit lens."""
-    scores = logits(normalise(p.final_norm, x), p.embedding if p.unembedding is None else p.unembedding)
+    scores = logits(finished(p, x), p.embedding if p.unembedding is None else p.unembedding)
     scores = plus_bias(scores, p.unembedding_bias)
     return scores if cfg.final_cap is None else cfg.final_cap * jnp.tanh(scores / cfg.final_cap)

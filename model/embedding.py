@@ -19,8 +19,16 @@ def logits(x: Float[Array, "B T D"], unembedding: Float[Array, "V D"]) -> Float[
     return project(x, unembedding.T, out_sharding=RESIDUAL).astype(jnp.float32)
 
 
-def token_losses(scores: Float[Array, "B T V"], targets: Int[Array, "B T"]) -> Float[Array, "B T"]:
-    """-ln softmax(scores)[target] of every position [nats], float32."""
+def token_losses(scores: Float[Array, "B T V"], targets: Int[Array, "B T"], smoothing: float = 0.0) -> Float[Array, "B T"]:
+    """-Σ_v q_v ln softmax(scores)_v of every position [nats], float32, q_v = (1 - ε) [v = target] + ε / V.
+
+    Args:
+        scores: logits.
+        targets: ids.
+        smoothing: ε of label smoothing (Szegedy et al. 2016, arXiv:1512.00567, section 7); 0 is the cross-entropy.
+    """
     scores = scores.astype(jnp.float32)
     chosen = jnp.take_along_axis(scores, targets[..., None], axis=-1)[..., 0]
+    if smoothing:
+        chosen = (1 - smoothing) * chosen + smoothing * jnp.mean(scores, axis=-1)
     return jax.nn.logsumexp(scores, axis=-1) - chosen

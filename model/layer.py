@@ -14,6 +14,7 @@ from leadline.model.attention.scores import Scores, grouped
 from leadline.model.block import Block, BlockConfig, LayerTrace
 from leadline.model.cache.protocol import Cache
 from leadline.model.context import Context, text_positions
+from leadline.model.cross_attention import cross_attention
 from leadline.model.experts import Experts, mixture
 from leadline.model.feedforward import feedforward
 from leadline.model.intervention import with_first_value, with_heads
@@ -45,7 +46,7 @@ def apply_block(
     Returns:
         The residual stream, the trace of the layer, and the cache with the tokens, None without one.
     """
-    h = _entering(p.attention_norm, x, cfg)
+    h, cross = _entering(p.attention_norm, x, cfg), None
     q, k, v = _projected(p, h, cfg)
     gate = None if p.gate is None or cfg.gate is None else gate_scores(h, p.gate, cfg.gate, tables.attention.gate)
     q, k, v = _gated(q, gate, cfg, "query"), _gated(k, gate, cfg, "key"), _gated(v, gate, cfg, "value")
@@ -58,12 +59,25 @@ def apply_block(
         x = x + o + _feedforward(p, h if p.feedforward_norm is None else normalise(p.feedforward_norm, x), cfg)
     else:
         x = _leaving(p.attention_norm, p.attention_end, x, o, cfg)
+        x, cross = _crossed(p, x, cfg, context)
         y = _feedforward(p, _entering(p.feedforward_norm, x, cfg), cfg)
         x = _leaving(p.feedforward_norm, p.feedforward_end, x, y, cfg)
     norm = jnp.linalg.norm(v.astype(jnp.float32), axis=-1)
     q, k = rotated
-    trace = LayerTrace(attention=statistics, query=q, key=k, value=v, value_norm=norm, gate=gate, residual=x)
+    trace = LayerTrace(attention=statistics, query=q, key=k, value=v, value_norm=norm, gate=gate, residual=x, cross=cross)
     return x, trace, cache
+
+
+def _crossed(
+    p: Block, x: Float[Array, "B T D"], cfg: BlockConfig, context: Context
+) -> tuple[Float[Array, "B T D"], AttentionStatistics | None]:
+    """The residual stream behind cross-attention, if the block has it, and its statistics."""
+    if p.cross is None:
+        return x, None
+    if context.memory is None:
+        raise ValueError("cross-attention needs a source: give context.memory (model.encoder_decoder.encode)")
+    y, statistics = cross_attention(p.cross, _entering(p.cross.norm, x, cfg), context.memory, context.padding)
+    return _leaving(p.cross.norm, None, x, y, cfg), statistics
 
 
 def _projected(p: Block, h: Float[Array, "B T D"], cfg: BlockConfig) -> tuple[Array, Array, Array]:
@@ -132,14 +146,15 @@ def _attention(
     if not by_query:
         queries = rotated(q, i, tables, "query", inside), rotated(q, inside, tables, "query", inside)
         k = rotated(k, i, tables, "key", i)
-    if cache is None and not by_query:
+    if cache is None and not by_query and not context.bidirectional:
         o, statistics = attention(queries[0], k, v, mask, scores, context_parallel=context.context_parallel)
         return o, statistics, (queries[0], k), None
-    parts = (part_of(*grouped(q, k, v), i, mask),) if cache is None else cache.parts(queries, k, v, mask)
+    sees = jnp.full_like(i, i.shape[0] - 1) if context.bidirectional else i  # keys up to this position
+    parts = (part_of(*grouped(queries[0], k, v), sees, mask),) if cache is None else cache.parts(queries, k, v, mask)
     if by_query:
         o, statistics = attend_by_query(parts, i, lambda x, j, at, side: rotated(x, j, tables_at(tables, at), side, j), scores)
     else:
-        o, statistics = attend_all(parts, i, scores)
+        o, statistics = attend_all(parts, i, scores, context.padding if cache is None else None)
     return o, statistics, (None, None) if by_query else (queries[0], k), cache and cache.update(k, v, o)
 
 

@@ -13,6 +13,9 @@ TASKS: tuple[Task, ...] = get_args(Task)
 DIGITS = 10  # addition's digits are the first values
 Named = Literal["stdlib", "docstrings"]  # corpora that need no file
 NAMED: tuple[str, ...] = get_args(Named)
+StringTask = Literal["copy", "reverse", "sort"]
+MOST_DIGITS = 9  # of a number in words
+PADDING = 0  # the id of padding, of tasks that have it
 
 
 FILES = '"stdlib", "docstrings" nor a list of files and folders, as in ["book.txt"]'
@@ -149,4 +152,29 @@ class MixedData(Frozen):
             yield f"keys = {self.keys}: a row of {length} tokens may need {length // 2}; raise keys or shorten the row"
 
 
-Data = Annotated[TextData | BackcopyData | RetrievalData | MixedData, Field(discriminator="kind")]
+class TransductionData(Frozen):
+    """One sequence into another, of sizes from 1 on (experiments/data/transduction.py)."""
+
+    kind: Literal["transduction"] = "transduction"
+    # strings that are copied, reversed or sorted; or numbers in English words that become digits
+    task: Literal[StringTask, "numbers"]
+    size: Positive  # of the longest string [symbols] or number [digits] in training
+    symbols: int = Field(default=32, ge=2)  # ids that strings are of
+
+    def problems(self) -> Iterator[str]:
+        if self.task == "numbers" and self.size > MOST_DIGITS:
+            yield f"size = {self.size}: numbers have at most {MOST_DIGITS} digits"
+
+    def half(self, size: int) -> int:
+        """Ids of a source and of a target of that size at most, with their first and last."""
+        # Three digits take at most four words, and a scale.
+        words = 5 * (size // 3) + size % 3 - (0 if size % 3 else 1)
+        return 2 + (max(words, size) if self.task == "numbers" else size)
+
+    @property
+    def length(self) -> int:
+        """Tokens of a row: a source and a target."""
+        return 2 * self.half(self.size)
+
+
+Data = Annotated[TextData | BackcopyData | RetrievalData | MixedData | TransductionData, Field(discriminator="kind")]

@@ -58,6 +58,13 @@ class RecallMeasure(Frozen):
     last: Positive = 32  # positions at the end of a window whose perplexity is given by itself
 
 
+class TransductionMeasure(Frozen):
+    """Accuracy of whole answers by the size of the string or number."""
+
+    sizes: Annotated[tuple[Positive, ...], Field(min_length=1)]  # symbols, or digits; those above data.size are longer rows
+    rows: Positive = 256  # of each size
+
+
 class StreamingMeasure(Frozen):
     """One stream of held-out text through a cache that keeps its initial tokens and its newest ones (Xiao et al. 2024)."""
 
@@ -135,6 +142,7 @@ class Measure(Frozen):
     perplexity: PerplexityMeasure | None = None  # by length, protocol and extension
     retrieval: RetrievalMeasure | None = None  # by length and depth
     recall: RecallMeasure | None = None  # by length and distance
+    transduction: TransductionMeasure | None = None  # by size
     streaming: StreamingMeasure | None = None  # of one long stream
     vocabulary: VocabularyMeasure | None = None  # bits per byte
     inputs: InputsMeasure | None = None  # sinks by kind of input, with BOS and without

@@ -3,7 +3,15 @@
 from collections.abc import Iterator
 
 from leadline.experiments.config.base import Frozen
-from leadline.experiments.config.data import BackcopyData, Data, MixedData, RetrievalData, TextData
+from leadline.experiments.config.data import (
+    MOST_DIGITS,
+    BackcopyData,
+    Data,
+    MixedData,
+    RetrievalData,
+    TextData,
+    TransductionData,
+)
 from leadline.experiments.config.measure import (
     ContextMeasure,
     Measure,
@@ -12,6 +20,7 @@ from leadline.experiments.config.measure import (
     RecallMeasure,
     RetrievalMeasure,
     StreamingMeasure,
+    TransductionMeasure,
 )
 from leadline.experiments.config.model import ModelConfig
 from leadline.experiments.config.position import Alibi, Nope, Position, Rope, Rotating
@@ -23,6 +32,7 @@ MEASURED = {
     "perplexity": TextData,
     "retrieval": RetrievalData,
     "recall": MixedData,
+    "transduction": TransductionData,
     "streaming": TextData,
     "vocabulary": TextData,
     "inputs": TextData,
@@ -56,6 +66,10 @@ class Measured(Frozen):
                 f"measure.sink.length = {measure.sink.length}: sinks of this task are measured on whole sequences, of "
                 f"data.length = {data.length}; make them equal"
             )
+        if self.model.encoder.layers and not isinstance(data, TransductionData):
+            yield f'model.encoder: data.kind = {data.kind!r} has no sources; take "transduction", or leave encoder out'
+        if measure.transduction is not None and isinstance(data, TransductionData):
+            yield from _transduction_problems(self, measure.transduction, data)
         if measure.ablation is not None:
             hidden, tokens = measure.ablation.hidden, measure.ablation.map
             if max(hidden, default=0) >= data.length:
@@ -108,6 +122,13 @@ def _perplexity_problems(settings: Measured, measure: PerplexityMeasure) -> Iter
     if isinstance(position, Rotating):
         for extension in measure.extensions:
             yield from extension_of(extension, 1.0).misfits(position.base, position.spectrum(settings.model.attention_heads))
+
+
+def _transduction_problems(settings: Measured, measure: TransductionMeasure, data: TransductionData) -> Iterator[str]:
+    largest = max(measure.sizes)
+    yield from _too_long(settings, 2 * data.half(max(largest, data.size)), "measure.transduction.sizes")
+    if data.task == "numbers" and largest > MOST_DIGITS:
+        yield f"measure.transduction.sizes: numbers have at most {MOST_DIGITS} digits, not {largest}"
 
 
 def _recall_problems(position: Position, measure: RecallMeasure, data: MixedData) -> Iterator[str]:

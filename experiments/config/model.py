@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from leadline.experiments.config.base import Frozen, Positive
-from leadline.experiments.config.position import Heads, Pope, Position
+from leadline.experiments.config.position import Heads, LearnedPositions, Nope, Pope, Position, Sinusoidal
 
 # The sink logit (leadline.model.attention.normalizers).
 
@@ -118,10 +118,18 @@ class Gate(Frozen):
 AnyGate = Annotated[NoGate | Gate, Field(discriminator="kind")]
 
 
+class Encoder(Frozen):
+    """An encoder, whose output the decoder sees by cross-attention (Vaswani et al. 2017); its blocks are as the decoder's."""
+
+    layers: int = Field(default=0, ge=0)  # number of blocks; 0: a decoder alone
+    shared_embedding: bool = True  # it has the embedding of the decoder; with `tied`, one matrix in three places
+
+
 class ModelConfig(Frozen):
     """The sizes and mechanisms of a model."""
 
-    layers: Positive = 2  # number of blocks
+    layers: Positive = 2  # number of blocks, of the decoder where there is an encoder
+    encoder: Encoder = Encoder()  # of the sources of data.kind = "transduction"
     width: Channels = 128  # channels of the residual stream
     heads: Positive = 4  # query heads of a layer
     kv_heads: Positive | None = None  # key and value heads, shared by the query heads (GQA); absent: as many as heads
@@ -157,9 +165,15 @@ class ModelConfig(Frozen):
     tied: bool = True  # the unembedding is the embedding
     scaled_embedding: bool = False  # embeddings times sqrt(width)
     embedding_norm: bool = False  # the embeddings are normalised
+    final_norm: bool = True  # a norm stands behind the last layer
     final_cap: float | None = Field(default=None, gt=0)  # c of c · tanh(logit / c) of the last logits; absent: none
     unembedding_bias: bool = False  # the unembedding has a bias
     compute_dtype: Literal["float32", "bfloat16"] = "float32"  # of the products; weights are float32
+
+    @property
+    def table_rows(self) -> int:
+        """Layers of both stacks, those of the encoder first: rows of the position tables."""
+        return self.encoder.layers + self.layers
 
     @property
     def head_width(self) -> int:
@@ -203,6 +217,7 @@ class ModelConfig(Frozen):
         if self.kv_heads is not None and self.heads % self.kv_heads:
             yield f"kv_heads {self.kv_heads} does not divide heads {self.heads}"
         yield from self.position.misfits(self.attention_heads)
+        yield from self._encoder_problems()
         if not isinstance(self.sink, NoSink) and not isinstance(self.normalizer, Softmax | Clipped):
             yield (
                 f"sink {self.sink.kind!r} stands in the denominator of a softmax, and normalizer {self.normalizer.kind!r} has "
@@ -214,3 +229,15 @@ class ModelConfig(Frozen):
             yield 'position "pope" cannot have a key bias: set another position, or another sink'
         if isinstance(self.gate, Gate) and (dims := self.gate.dims or 0) > self.width:
             yield f"the gate cannot see the first {dims} of {self.width} channels: set dims = {self.width}"
+
+    def _encoder_problems(self) -> Iterator[str]:
+        if not self.encoder.layers:
+            return
+        if not isinstance(self.position, Sinusoidal | LearnedPositions | Nope):
+            yield f'an encoder has no position {self.position.kind!r}: take "sinusoidal", "learned" or "nope"'
+        if isinstance(self.position, LearnedPositions) and self.position.capacity is not None:
+            yield "with an encoder, learned positions end with the longest source: leave position.capacity out"
+        if self.norm_placement not in ("pre", "post", "reordered"):
+            yield f'with an encoder, norm_placement is "pre", "post" or "reordered", not {self.norm_placement!r}'
+        if self.window is not None:
+            yield f"window = {self.window}: an encoder sees the whole source; leave window out"

@@ -4,12 +4,14 @@ import math
 
 import numpy as np
 
+from leadline.experiments.config.data import PADDING
 from leadline.experiments.config.model import FixedSink, Gate, KeyBias, LearnedSink, ModelConfig, Relu, Sigmoid
 from leadline.experiments.config.position import Axial, LearnedPositions, Pope, Rope, Rotating, Sinusoidal
 from leadline.experiments.config.scaling import Extension, extension_of
 from leadline.model.attention.gate import GateConfig, gates
 from leadline.model.block import BlockConfig
 from leadline.model.decoder import DecoderConfig
+from leadline.model.encoder_decoder import EncoderDecoderConfig
 from leadline.model.feedforward import GATED
 
 
@@ -19,11 +21,12 @@ def decoder_config(model: ModelConfig, vocabulary: int, length: int, document_en
     Args:
         model: its configuration.
         vocabulary: ids.
-        length: the training length, where a learned position table ends.
+        length: the training length, where learned positions end; with an encoder they end at half of it.
         document_end: id of the token that ends a document; only a document mask needs it.
     """
     gate = model.gate if isinstance(model.gate, Gate) else None
-    return DecoderConfig(
+    encoder, end = model.encoder, length // 2 if model.encoder.layers else length  # a source is half of a row
+    structure = DecoderConfig(
         vocabulary=vocabulary,
         layers=model.layers,
         block=BlockConfig(
@@ -54,18 +57,24 @@ def decoder_config(model: ModelConfig, vocabulary: int, length: int, document_en
             key_bias=isinstance(model.sink, KeyBias),
             value_bias=model.sink.kind == "key_value_bias",
             key_bias_dims=model.sink.dims if isinstance(model.sink, KeyBias) else None,
+            cross=encoder.layers > 0,
         ),
         tied=model.tied,
         scaled_embedding=model.scaled_embedding,
         embedding_norm=model.embedding_norm,
-        learned_positions=(model.position.capacity or length) if isinstance(model.position, LearnedPositions) else 0,
+        learned_positions=(model.position.capacity or end) if isinstance(model.position, LearnedPositions) else 0,
         sinusoidal=isinstance(model.position, Sinusoidal),
         grid=model.position.grid if isinstance(model.position, Rope | Axial) else (),
+        final_norm=model.final_norm,
         final_cap=model.final_cap,
         unembedding_bias=model.unembedding_bias,
         document_end=document_end if model.document_mask else None,
         compute=model.compute_dtype,
     )
+    if not encoder.layers:
+        return structure
+    own = {"encoder_layers": encoder.layers, "shared_embedding": encoder.shared_embedding, "padding_id": PADDING}
+    return EncoderDecoderConfig(**vars(structure), **own)
 
 
 def _normalizer(model: ModelConfig) -> str:
@@ -133,9 +142,22 @@ def training_flops(cfg: DecoderConfig, length: int, model: ModelConfig) -> float
     forward and twice that backward; the scores of PoPE have twice the channels. Position biases are not counted: they are no
     products of the weights.
     """
+    if isinstance(cfg, EncoderDecoderConfig):
+        return _encoder_decoder_flops(cfg, length // 2)
     i = np.arange(1, length + 1)
     near = np.minimum(i, (model.window or length) + (model.initial_tokens or 0))
     windowed = np.resize(np.array(model.windowed or True), cfg.layers)
     seen = np.where(windowed[:, None], near, i).mean(axis=1).sum()
     channels = cfg.block.heads * cfg.block.head_dim * (1.5 if cfg.block.polar else 1.0)
     return 6.0 * matmul_parameters(cfg) + 12.0 * channels * float(seen)
+
+
+def _encoder_decoder_flops(cfg: EncoderDecoderConfig, source: int) -> float:
+    """`training_flops` of a row whose halves are a source and a target of so many tokens, so that half of the tokens meet
+    each stack. All see the whole source, target i of S besides it the first i targets. Gates and experts are not counted."""
+    b, S = cfg.block, source
+    attention = projection_weights(b.width, b.heads, b.kv_heads, b.head_dim)
+    block = attention + feedforward_weights(b.width, b.hidden, b.activation)
+    weights = (cfg.encoder_layers + cfg.layers) * block + cfg.layers * attention
+    keys = cfg.encoder_layers * S + cfg.layers * (S + (S + 1) / 2)
+    return 6.0 * (weights / 2 + b.width * cfg.vocabulary) + 12.0 * b.heads * b.head_dim * keys / 2

@@ -34,7 +34,7 @@ def tables(model: ModelConfig, train_length: int, text_length: int | None = None
             bounds = 0.0, 1.0
     gate = (model.gate.low, model.gate.high) if isinstance(model.gate, Gate) else (0.0, 1.0)
     cap = model.soft_cap or math.inf
-    values = hyperparameters(model.layers, scale=1 / model.temperature, cap=cap, normalizer=bounds, gate=gate)
+    values = hyperparameters(model.table_rows, scale=1 / model.temperature, cap=cap, normalizer=bounds, gate=gate)
     lengths = Lengths(train_length, text_length or train_length)
     end, why = model.position.longest(model.attention_heads, lengths.trained)
     if lengths.text > end:
@@ -42,14 +42,14 @@ def tables(model: ModelConfig, train_length: int, text_length: int | None = None
     rows = _layers(model, model.position, None if model.windowed else model.window, lengths, trained)
     if model.windowed:
         windowed = _layers(model, model.window_position or model.position, model.window, lengths, trained)
-        rows = by_layer(rows, windowed, np.resize(np.array(model.windowed), model.layers))
+        rows = by_layer(rows, windowed, np.resize(np.array(model.windowed), model.table_rows))
     return dataclasses.replace(rows, attention=values)
 
 
 def _layers(model: ModelConfig, position: Encoding, window: int | None, lengths: Lengths, trained: float) -> PositionTables:
     """The tables of a model whose layers all have this encoding and this window."""
     rows = position_tables(
-        model.layers,
+        model.table_rows,
         *model.attention_heads,
         window=window or NO_WINDOW,
         initial_tokens=model.initial_tokens or 0,

@@ -27,7 +27,14 @@ class WarmupStableDecay(Frozen):
     decay: float = Field(default=0.2, gt=0, le=1)  # share of the steps
 
 
-Schedule = Annotated[Constant | Cosine | WarmupStableDecay, Field(discriminator="kind")]
+class InverseSquareRoot(Frozen):
+    """The peak times sqrt(`after` / step) behind that step (Vaswani et al. 2017)."""
+
+    kind: Literal["inverse_square_root"] = "inverse_square_root"
+    after: Positive | None = None  # steps; absent: those of the warm-up
+
+
+Schedule = Annotated[Constant | Cosine | WarmupStableDecay | InverseSquareRoot, Field(discriminator="kind")]
 
 
 class AdamW(Frozen):
@@ -62,6 +69,7 @@ class TrainConfig(Frozen):
     optimizer: Optimizer = AdamW()  # what turns gradients into updates
     schedule: Schedule = Constant()  # of the learning rate, behind the warm-up
     warmup: int = Field(default=50, ge=0)  # steps of linear warm-up
+    label_smoothing: float = Field(default=0.0, ge=0, lt=1)  # share of a target's probability that all ids have together
     weight_decay: float = Field(default=0.1, ge=0)  # of matrices; norms, logits and scales never decay
     beta1: float = Field(default=0.9, ge=0, lt=1)  # of Adam
     beta2: float = Field(default=0.95, ge=0, lt=1)  # of Adam

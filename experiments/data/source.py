@@ -12,10 +12,20 @@ from pathlib import Path
 
 import numpy as np
 
-from leadline.experiments.config.data import BackcopyData, Data, MixedData, Mixture, MixturePart, RetrievalData, TextData
+from leadline.experiments.config.data import (
+    BackcopyData,
+    Data,
+    MixedData,
+    Mixture,
+    MixturePart,
+    RetrievalData,
+    TextData,
+    TransductionData,
+)
 from leadline.experiments.config.measured import Measured
 from leadline.experiments.config.to_model import decoder_config
 from leadline.experiments.config.tokenizer import Bpe, PublishedSource, TokenizerConfig, WordPiece
+from leadline.experiments.data import transduction
 from leadline.experiments.data.backcopy import BackcopySource, make_task
 from leadline.experiments.data.recall import MixedSource, recall_task
 from leadline.experiments.data.retrieval.source import RetrievalSource
@@ -29,6 +39,7 @@ from leadline.experiments.data.text.source import TextSource, WeightedText, list
 from leadline.experiments.data.text.split import Split, corpus_digest, split
 from leadline.experiments.data.text.tokenizers import published_tokenizer, trained_tokenizer
 from leadline.experiments.data.text.tokens import Report, end_of_document, token_files
+from leadline.experiments.data.transduction import TransductionSource
 from leadline.experiments.runtime.errors import UserError
 from leadline.model.decoder import DecoderConfig
 from leadline.tokenization.base import SPECIALS
@@ -40,7 +51,7 @@ from leadline.tokenization.tokenizer import Tokenizer
 from leadline.tokenization.wordpiece.tokenizer import WORDPIECE_SPECIALS
 
 CACHE = ".cache"  # of a results folder: tokens and tokenizers
-Source = TextSource | BackcopySource | RetrievalSource | MixedSource
+Source = TextSource | BackcopySource | RetrievalSource | MixedSource | TransductionSource
 
 
 def open_source(data: Data, cache: Path, report: Report | None = None) -> Source:
@@ -57,6 +68,8 @@ def open_source(data: Data, cache: Path, report: Report | None = None) -> Source
     size = vocabulary_size(data)
     if isinstance(data, RetrievalData):
         return RetrievalSource(data)
+    if isinstance(data, TransductionData):
+        return TransductionSource(data)
     if isinstance(data, BackcopyData):
         return BackcopySource(data, size, make_task(data.vocabulary, data.triggers, data.task_seed, data.zipf))
     return _open_text(data, size, cache, report)
@@ -195,6 +208,8 @@ def vocabulary_size(data: Data) -> int:
             return data.vocabulary + 1  # and BOS
         case RetrievalData():
             return vocabulary_of(data).size
+        case TransductionData():
+            return transduction.vocabulary_size(data)
         case MixedData():
             return ByteTokenizer().vocabulary_size + recall_task(data).size
         case TextData(tokenizer=tokenizer):

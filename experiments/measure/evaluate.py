@@ -16,8 +16,9 @@ from leadline.experiments.records.measurement import Reading
 from leadline.experiments.runtime.ensemble import Tell, in_rounds, silent
 from leadline.model.block import LayerTrace
 from leadline.model.context_parallel import apply_context_parallel
-from leadline.model.decoder import Decoder, DecoderConfig, apply_layers, decoded
+from leadline.model.decoder import Decoder, DecoderConfig, decoded
 from leadline.model.embedding import token_losses
+from leadline.model.encoder_decoder import model_layers
 from leadline.model.mesh import TEXT, axis_size, on_mesh
 from leadline.model.positions.tables import PositionTables
 
@@ -66,7 +67,7 @@ def evaluate(
             scores, layers = apply_context_parallel(params, inputs, tables, cfg, measure=of_layer)
             values = of_target(scores, jax.reshard(targets, P(None, TEXT)))
         else:
-            x, layers = apply_layers(params, inputs, tables, cfg, measure=lambda trace: of_layer(trace, inputs))
+            x, layers = model_layers(params, inputs, tables, cfg, measure=lambda trace: of_layer(trace, inputs))
             values = of_targets(params, x, targets, cfg, of_target)
         return jax.tree.map(lambda value: jax.reshard(value, P(None, None)), values), layers
 

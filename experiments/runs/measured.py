@@ -22,7 +22,8 @@ from leadline.experiments.records.measurement import reading
 from leadline.experiments.runtime.errors import UserError
 from leadline.experiments.training.saved import TrainedModel
 from leadline.model.block import LayerTrace
-from leadline.model.decoder import Decoder, DecoderConfig, apply_decoder
+from leadline.model.decoder import Decoder, DecoderConfig
+from leadline.model.encoder_decoder import EncoderDecoderConfig, apply_model
 from leadline.model.mesh import make_mesh
 from leadline.model.positions.tables import PositionTables
 
@@ -73,6 +74,8 @@ def sinks_of(trained: TrainedModel, texts: Int[np.ndarray, "B T"], token: int, e
 
 def maps_of(trained: TrainedModel, texts: Int[np.ndarray, "1 T"]) -> Float[np.ndarray, "L N T T"]:
     """The attention of query i to key j of one text. Raises as `applied`, and for a model whose attention has no map."""
+    if isinstance(trained.cfg, EncoderDecoderConfig):
+        raise UserError("an encoder–decoder reads two texts, and a map shows one: measure `layer.cross` with `apply`")
     with jax.set_mesh(make_mesh()):
         maps = jax.device_get(_maps(*_on_device(trained, texts), cfg=trained.cfg))
     if not maps:
@@ -95,7 +98,7 @@ def _applied(
     cfg: DecoderConfig,
     measure: Callable[[LayerTrace], Any] | None,
 ) -> tuple[Float[Array, "B T V"], Any]:
-    return apply_decoder(params, ids, tables, cfg, measure=measure)
+    return apply_model(params, ids, tables, cfg, measure=measure)
 
 
 @partial(jax.jit, static_argnames=("cfg", "sink"))
@@ -105,7 +108,7 @@ def _sinks(
     def measured(trace: LayerTrace) -> Statistics:
         return layer_statistics(trace) | sink_statistics(trace, sink)
 
-    return apply_decoder(params, ids, tables, cfg, measure=measured)[1]
+    return apply_model(params, ids, tables, cfg, measure=measured)[1]
 
 
 @partial(jax.jit, static_argnames="cfg")

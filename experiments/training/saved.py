@@ -14,7 +14,8 @@ from leadline.experiments.data.source import structure_of
 from leadline.experiments.records.store import read_record
 from leadline.experiments.runtime.errors import UserError
 from leadline.experiments.training import checkpoint
-from leadline.model.decoder import Decoder, DecoderConfig, init_decoder
+from leadline.model.decoder import Decoder, DecoderConfig
+from leadline.model.encoder_decoder import init_model
 from leadline.model.mesh import make_mesh
 from leadline.tokenization.formats.saving import load
 from leadline.tokenization.tokenizer import Tokenizer
@@ -74,7 +75,7 @@ def open_saved(folder: Path) -> Saved:
     data, cfg = arm.data, structure_of(arm)
     tokenizer = _tokenizer(checkpoints / "tokenizer", checkpoint.extra_of(checkpoints, step)["tokenizer"])
     with jax.set_mesh(make_mesh()):
-        shapes = jax.eval_shape(lambda: init_decoder(jax.random.key(0), cfg))
+        shapes = jax.eval_shape(lambda: init_model(jax.random.key(0), cfg))
     template = jax.tree.map(lambda leaf: np.zeros(leaf.shape, leaf.dtype), shapes)
     return Saved(
         name=arm.name,

@@ -3,8 +3,8 @@
 `experiments.training.plan` runs many of them in one program.
 """
 
-import dataclasses
 import math
+from functools import partial
 from typing import Any, no_type_check
 
 import jax
@@ -18,11 +18,12 @@ from optax.contrib import MuonDimensionNumbers, muon
 
 from leadline.experiments.config.model import ModelConfig
 from leadline.experiments.config.to_model import sink_logit
-from leadline.experiments.config.train import Cosine, Muon, Sgd, TrainConfig, WarmupStableDecay
+from leadline.experiments.config.train import Cosine, InverseSquareRoot, Muon, Sgd, TrainConfig, WarmupStableDecay
 from leadline.experiments.data.sample import Sample
 from leadline.experiments.measure.perplexity import mean_loss
-from leadline.model.decoder import Decoder, DecoderConfig, apply_decoder, init_decoder
+from leadline.model.decoder import Decoder, DecoderConfig
 from leadline.model.embedding import token_losses
+from leadline.model.encoder_decoder import apply_model, init_model
 from leadline.model.positions.tables import PositionTables
 
 # Of weights, gradients or moments, as optax sees them.
@@ -75,7 +76,7 @@ def values_of(model: ModelConfig, train: TrainConfig, tables: PositionTables, te
 
 def init_state(seed: UInt[Array, ""], values: Values, model: DecoderConfig, cfg: TrainConfig) -> TrainState:
     """Weights from the seed, moments zero. Needs a mesh."""
-    return started(init_decoder(jax.random.key(seed), model, sink_logit=values.sink_logit), values, cfg)
+    return started(init_model(jax.random.key(seed), model, sink_logit=values.sink_logit), values, cfg)
 
 
 def started(params: Decoder, values: Values, cfg: TrainConfig) -> TrainState:
@@ -103,14 +104,17 @@ def train_step(
     tokens, weights = sample.tokens, sample.weights
 
     def loss_of(params: Decoder) -> Float[Array, ""]:
-        scores, _ = apply_decoder(params, tokens[:, :-1], values.tables, model)
-        return mean_loss(token_losses(scores, tokens[:, 1:]), weights)
+        scores, _ = apply_model(params, tokens[:, :-1], values.tables, model)
+        return mean_loss(token_losses(scores, tokens[:, 1:], cfg.label_smoothing), weights)
 
     loss, grads = jax.value_and_grad(loss_of)(state.params)
     # A sink logit that is not trained has no gradient, so that the clip does not see it either.
     trained = (values.logit_rate > 0).astype(jnp.float32)
-    blocks = dataclasses.replace(grads.blocks, sink_logit=grads.blocks.sink_logit * trained)
-    grads: Tree = dataclasses.replace(grads, blocks=blocks)
+
+    def of_trained(path: Any, gradient: Array) -> Array:
+        return gradient * trained if path[-1].name == "sink_logit" else gradient
+
+    grads: Tree = jax.tree_util.tree_map_with_path(of_trained, grads)
     params: Tree = state.params
     updates, moments = optimizer(values, cfg, learning_rate).update(grads, state.optimizer, params)
     params = optax.apply_updates(params, updates)
@@ -118,7 +122,7 @@ def train_step(
 
 
 def learning_rates(cfg: TrainConfig) -> np.ndarray:
-    """The learning rate of every step, float32 [steps]: linear warm-up, then constant, half a cosine, or a decay at the end."""
+    """The learning rate of every step, float32 [steps]: linear warm-up, then constant, or falling in one of three ways."""
     peak, steps, warmup = cfg.learning_rate, cfg.steps, min(cfg.warmup, cfg.steps)
     match cfg.schedule:
         case Cosine(final=final):
@@ -128,12 +132,19 @@ def learning_rates(cfg: TrainConfig) -> np.ndarray:
             stable = max(steps - warmup - falling, 0)
             linear = optax.linear_schedule(peak, 0.0, falling)
             after = optax.join_schedules([optax.constant_schedule(peak), linear], [stable])
+        case InverseSquareRoot(after=first):
+            after = partial(_inverse_square_root, peak, warmup, first or max(warmup, 1))
         case _:
             after = optax.constant_schedule(peak)
     # The first step of a warm-up of n is peak / n, not 0: a step that changes nothing would be wasted.
     warm = optax.linear_schedule(peak / max(warmup, 1), peak, max(warmup - 1, 1))
     schedule = optax.join_schedules([warm, after], [warmup])
     return np.asarray(schedule(np.arange(steps, dtype=np.float32)), np.float32)
+
+
+def _inverse_square_root(peak: float, warmup: int, first: int, n: Any) -> Array:
+    """peak · min(1, sqrt(first / s)) of step s = warmup + n + 1 (Vaswani et al. 2017, arXiv:1706.03762, equation 3)."""
+    return peak * jnp.sqrt(jnp.minimum(1.0, first / (warmup + n + 1)))
 
 
 def optimizer(values: Values, cfg: TrainConfig, learning_rate: Float[Array, ""]) -> optax.GradientTransformation:
@@ -178,11 +189,11 @@ def _matrices(params: Tree) -> Tree:
 
     def axes(path: Any, leaf: Array) -> MuonDimensionNumbers | None:  # noqa: ARG001
         match [key.name for key in path]:
-            case ["blocks", "query" | "key" | "value"]:
+            case [*_, "blocks" | "cross", "query" | "key" | "value"]:
                 return MuonDimensionNumbers(reduction_axis=1, output_axis=(2, 3))
-            case ["blocks", "output"]:
+            case [*_, "blocks" | "cross", "output"]:
                 return MuonDimensionNumbers(reduction_axis=(1, 2), output_axis=3)
-            case ["blocks", "feedforward", _]:
+            case [*_, "blocks", "feedforward", _]:
                 return MuonDimensionNumbers(reduction_axis=1, output_axis=2)
             case _:
                 return None

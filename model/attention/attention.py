@@ -9,7 +9,7 @@ import jax.numpy as jnp
 from flax import struct
 from jax.ad_checkpoint import checkpoint_name
 from jax.custom_derivatives import SymbolicZero
-from jaxtyping import Array, Float, Int
+from jaxtyping import Array, Bool, Float, Int
 
 from leadline.model.attention.blockwise import Part, Rows, attend_chunks, attend_parts, part_of
 from leadline.model.attention.mask import Mask, Tiling
@@ -112,7 +112,7 @@ def attend(
 
 
 def attend_all(
-    parts: tuple[Part, ...], i: Int[Array, " T"], scores: Scores
+    parts: tuple[Part, ...], i: Int[Array, " T"], scores: Scores, real: Bool[Array, "B T"] | None = None
 ) -> tuple[Float[Array, "B T N Hv"], AttentionStatistics]:
     """One softmax of queries at positions i over the keys of all parts, such as those of a cache.
 
@@ -122,11 +122,12 @@ def attend_all(
         parts: the keys, with the queries as these keys see them, not scaled.
         i: positions of the queries.
         scores: those of `attention`.
+        real: False for padded queries, which count in no statistic.
     """
     K, G, H = (parts[0].q.shape[n] for n in (1, 2, 4))
     scale = H**-0.5 if scores.scale is None else scores.scale
     scaled = [part._replace(q=part.q * jnp.asarray(scale, part.q.dtype)) for part in parts]
-    return _join_heads(attend_parts(scaled, i, grouped_scores(scores, K, K * G)))
+    return _join_heads(attend_parts(scaled, i, grouped_scores(scores, K, K * G), real))
 
 
 def attend_by_query(

@@ -181,6 +181,7 @@ def test_the_first_layer_reads_normalised_embeddings_and_the_last_logits_are_cap
     np.testing.assert_allclose(x, normalise(norm, p.embedding[tokens]), rtol=1e-6)
     assert p.unembedding is not None
     assert p.unembedding_bias is not None
+    assert p.final_norm is not None
     plain = normalise(p.final_norm, x) @ p.unembedding.T + p.unembedding_bias[None, None]
     np.testing.assert_allclose(decoded(p, x, cfg), 3 * np.tanh(plain / 3), atol=1e-5)
 

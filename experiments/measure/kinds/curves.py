@@ -2,6 +2,7 @@
 
 import math
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 from typing import Any, NamedTuple
@@ -10,7 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, Int
 
-from leadline.experiments.config.data import BackcopyData, Data, MixedData, RetrievalData, TextData
+from leadline.experiments.config.data import BackcopyData, Data, MixedData, RetrievalData, TextData, TransductionData
 from leadline.experiments.config.measure import Measure
 from leadline.experiments.config.measured import Measured
 from leadline.experiments.data.backcopy import Backcopy, BackcopySource, bigram_queries, oracle_loss, trigger_queries
@@ -18,9 +19,11 @@ from leadline.experiments.data.recall import MixedSource
 from leadline.experiments.data.retrieval.source import RetrievalSource
 from leadline.experiments.data.sample import Sample
 from leadline.experiments.data.text.source import TextSource
+from leadline.experiments.data.transduction import TransductionSource
 from leadline.experiments.measure.evaluate import Evaluation, Statistics, as_rows, evaluate, in_batches
 from leadline.experiments.measure.kinds.plugin import plugged_statistics
 from leadline.experiments.measure.kinds.retrieval import hits, right_answers
+from leadline.experiments.measure.kinds.transduction import cross_statistics
 from leadline.experiments.measure.kinds.vocabulary import bits_per_byte, token_sizes
 from leadline.experiments.measure.layers import START, layer_statistics, sink_statistics
 from leadline.experiments.measure.perplexity import evaluated, mean_loss
@@ -30,6 +33,8 @@ from leadline.model.block import LayerTrace
 from leadline.model.decoder import Decoder, DecoderConfig
 from leadline.model.embedding import token_losses
 from leadline.model.positions.tables import PositionTables
+
+OfLayer = Callable[[LayerTrace, Int[Array, "B T"]], Statistics]
 
 
 class Curve(ABC):
@@ -164,8 +169,22 @@ class RetrievalCurve(Curve):
         return in_batches(source.held_out(arm.measure.windows))
 
     def statistics(self, evaluate: Evaluation, batches: Sample, shared: None, measure: Measure) -> Statistics:  # noqa: ARG002
-        hit, losses, weights = _answers(evaluate, batches)
+        hit, losses, weights, _ = _answers(evaluate, batches)
         return {
+            reading("loss"): mean_loss(losses, weights),
+            reading("accuracy"): jnp.mean(right_answers(hit, weights), dtype=jnp.float32),
+        }
+
+
+class TransductionCurve(Curve):
+    """Loss and accuracy of answers, and of an encoder–decoder where cross-attention goes."""
+
+    def batches(self, source: TransductionSource, arm: Measured) -> Sample:
+        return in_batches(source.held_out(arm.measure.windows))
+
+    def statistics(self, evaluate: Evaluation, batches: Sample, shared: None, measure: Measure) -> Statistics:  # noqa: ARG002
+        hit, losses, weights, layers = _answers(evaluate, batches, cross_statistics)
+        return layers | {
             reading("loss"): mean_loss(losses, weights),
             reading("accuracy"): jnp.mean(right_answers(hit, weights), dtype=jnp.float32),
         }
@@ -190,7 +209,7 @@ class MixedCurve(Curve):
 
     def statistics(self, evaluate: Evaluation, batches: MixedBatches, shared: None, measure: Measure) -> Statistics:  # noqa: ARG002
         losses, _ = evaluate(batches.tokens)
-        hit, answer_losses, weights = _answers(evaluate, batches.recall)
+        hit, answer_losses, weights, _ = _answers(evaluate, batches.recall)
         recall = {
             reading("recall_loss"): mean_loss(answer_losses, weights),
             reading("recall_accuracy"): jnp.mean(hit, where=weights > 0, dtype=jnp.float32),
@@ -200,13 +219,25 @@ class MixedCurve(Curve):
 
 def curve_of(data: Data) -> Curve:
     """The curve of a kind of data."""
-    kinds = {BackcopyData: BackcopyCurve, RetrievalData: RetrievalCurve, MixedData: MixedCurve, TextData: TextCurve}
+    kinds = {
+        BackcopyData: BackcopyCurve,
+        RetrievalData: RetrievalCurve,
+        MixedData: MixedCurve,
+        TextData: TextCurve,
+        TransductionData: TransductionCurve,
+    }
     return kinds[type(data)]()
 
 
-def _answers(evaluate: Evaluation, batches: Sample) -> tuple[Array, Float[Array, "W T"], Float[Array, "W T"]]:
-    """Which targets are hit, the loss [nats] and the weight of each."""
-    (hit, losses), _ = evaluate(
-        batches.tokens, of_target=lambda scores, targets: (hits(scores, targets), token_losses(scores, targets))
+def _answers(
+    evaluate: Evaluation,
+    batches: Sample,
+    of_layer: OfLayer = lambda trace, tokens: {},  # noqa: ARG005
+) -> tuple[Array, Float[Array, "W T"], Float[Array, "W T"], Statistics]:
+    """Which targets are hit, the loss [nats] and the weight of each; and the statistics of layers."""
+    (hit, losses), layers = evaluate(
+        batches.tokens,
+        of_target=lambda scores, targets: (hits(scores, targets), token_losses(scores, targets)),
+        of_layer=of_layer,
     )
-    return hit, losses, as_rows(jnp.asarray(batches.weights))
+    return hit, losses, as_rows(jnp.asarray(batches.weights)), layers

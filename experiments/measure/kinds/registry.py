@@ -26,6 +26,7 @@ from leadline.experiments.measure.kinds.prompts import prompts_of, retrieval_in_
 from leadline.experiments.measure.kinds.recall import recall
 from leadline.experiments.measure.kinds.retrieval import retrieval
 from leadline.experiments.measure.kinds.streaming import streaming
+from leadline.experiments.measure.kinds.transduction import transduction
 from leadline.experiments.measure.kinds.vocabulary import vocabulary
 from leadline.experiments.records.measurement import Point
 
@@ -41,6 +42,7 @@ FINALS: Mapping[str, Callable[[Models, Any], list[Point]]] = {
     "recall": recall,
     "retrieval": retrieval,
     "streaming": streaming,
+    "transduction": transduction,
     "vocabulary": vocabulary,
 }
 # What raises UserError, before anything is trained, where the held-out data of a source do not suffice for a table.

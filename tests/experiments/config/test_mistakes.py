@@ -51,6 +51,24 @@ MISTAKES = [
     ("model.joint_qk_norm=true", "set qk_norm = true"),
     (("model.document_mask=true", "model.scalable_softmax=true"), "choose one of the two"),
     ("model.document_mask=true", "data.kind = 'backcopy' has no documents"),
+    ("model.encoder.layers=1", "has no position 'rope': take \"sinusoidal\""),
+    (("model.encoder.layers=1", "model.position=nope"), "data.kind = 'backcopy' has no sources"),
+    (
+        (
+            "model.encoder.layers=1",
+            "model.position={kind='learned', capacity=9}",
+            "model.norm_placement=sandwich",
+            "model.window=3",
+        ),
+        *("leave position.capacity out", "not 'sandwich'", "leave window out"),
+    ),
+    ("train.label_smoothing=1.0", "train.label_smoothing = 1.0", "less than 1"),
+    ("data={kind='transduction', task='numbers', size=10}", "size = 10: numbers have at most 9 digits"),
+    (
+        ("data={kind='transduction', task='numbers', size=9}", "measure.transduction.sizes=[10]"),
+        "measure.transduction.sizes: numbers have at most 9 digits, not 10",
+    ),
+    ("measure.transduction.sizes=[2]", "[measure.transduction] does not measure data.kind = 'backcopy'"),
     ("model.sink={kind='fixed', logit=nan}", "nan"),
     (
         ("model.sink={kind='learned'}", "model.normalizer={kind='softpick'}"),

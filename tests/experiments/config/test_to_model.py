@@ -15,6 +15,7 @@ from leadline.model.attention.gate import GateConfig
 from leadline.model.attention.normalizers import NORMALIZERS
 from leadline.model.decoder import Decoder, DecoderConfig, apply_decoder, init_decoder
 from leadline.model.embedding import token_losses
+from leadline.model.encoder_decoder import EncoderDecoderConfig, apply_model, init_model
 
 ROPE = {"kind": "rope", "base": 100.0}
 SMALL: dict[str, Any] = {"layers": 3, "width": 16, "heads": 4, "kv_heads": 2, "hidden": 24, "position": ROPE}
@@ -121,6 +122,31 @@ def test_a_token_goes_through_the_router_and_its_experts() -> None:
     assert matmul_parameters(all_of_them) - matmul_parameters(few) == networks / 4
     router = params.blocks.feedforward.router.size
     assert matmul_parameters(_structure(experts=1)) - matmul_parameters(_structure()) == router / 4
+
+
+def test_an_encoder_is_a_second_stack_with_rows_of_its_own_in_the_tables() -> None:
+    model = _with(encoder={"layers": 2, "shared_embedding": False}, position={"kind": "learned"}, final_norm=False)
+    cfg = decoder_config(model, V, T)
+    assert isinstance(cfg, EncoderDecoderConfig)
+    assert (cfg.layers, cfg.encoder.layers, cfg.block.cross, cfg.encoder.block.cross) == (3, 2, True, False)
+    assert (cfg.shared_embedding, cfg.final_norm, cfg.learned_positions) == (False, False, T // 2)
+    assert tables(model, T).window.shape == (5,)
+    assert type(_structure()) is DecoderConfig
+
+
+@pytest.mark.usefixtures("in_use", "mesh")
+def test_flops_of_an_encoder_decoder_are_those_that_the_compiler_counts() -> None:
+    sizes = {"layers": 2, "width": 64, "hidden": 96, "feedforward": "relu", "position": {"kind": "nope"}}
+    model = _with(**sizes, encoder={"layers": 1})
+    cfg, table = decoder_config(model, 97, T), tables(model, T)
+
+    def loss(params: Decoder, tokens: jax.Array) -> jax.Array:
+        return jnp.mean(token_losses(apply_model(params, tokens[:, :-1], table, cfg)[0], tokens[:, 1:]))
+
+    arguments = (jax.eval_shape(lambda: init_model(jax.random.key(0), cfg)), jax.ShapeDtypeStruct((2, T + 1), jnp.int32))
+    analysis = jax.jit(jax.value_and_grad(loss)).lower(*arguments).compile().cost_analysis() or {}
+    # Besides what the formula counts there are masked keys, recomputed scores and element-wise work.
+    assert 1.0 < analysis["flops"] / (2 * T) / training_flops(cfg, T, model) < 1.12
 
 
 @pytest.mark.usefixtures("in_use", "mesh")

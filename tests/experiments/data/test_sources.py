@@ -8,13 +8,23 @@ import jax
 import numpy as np
 import pytest
 
-from leadline.experiments.config.data import BackcopyData, Data, MixedData, Mixture, MixturePart, RetrievalData, TextData
+from leadline.experiments.config.data import (
+    BackcopyData,
+    Data,
+    MixedData,
+    Mixture,
+    MixturePart,
+    RetrievalData,
+    TextData,
+    TransductionData,
+)
 from leadline.experiments.config.tokenizer import Bpe, PublishedSource
 from leadline.experiments.data.backcopy import BackcopySource
 from leadline.experiments.data.recall import recall_task
 from leadline.experiments.data.retrieval.source import RetrievalSource
 from leadline.experiments.data.sample import Sample
 from leadline.experiments.data.source import open_source, vocabulary_size, with_vocabulary
+from leadline.experiments.data.transduction import TransductionSource
 from leadline.experiments.measure.perplexity import mean_loss
 from leadline.experiments.runtime.errors import UserError
 from leadline.tokenization.byte import ByteTokenizer
@@ -35,6 +45,7 @@ DATA: dict[str, Data] = {
     "backcopy without BOS": BackcopyData(vocabulary=12, length=LENGTH, bos="absent"),
     "retrieval": RetrievalData(tasks=("copy", "key_value"), length=LENGTH, keys=16, values=10, values_per_key=2),
     "mixed": MixedData(corpus=FILES, length=LENGTH, held_out=0.3, keys=16, values=2),
+    "transduction": TransductionData(task="reverse", size=10),
 }
 
 
@@ -89,7 +100,7 @@ def _held_out(source: Any) -> np.ndarray:
     match source:
         case BackcopySource():
             return np.asarray(source.held_out(BATCH))
-        case RetrievalSource():
+        case RetrievalSource() | TransductionSource():
             return np.asarray(source.held_out(BATCH).tokens)
         case _:
             return source.text.held_out(LENGTH, 30).windows

@@ -15,7 +15,7 @@ from leadline.experiments.config.model import FixedSink, LearnedSink, ModelConfi
 from leadline.experiments.config.position import Rope
 from leadline.experiments.config.to_model import decoder_config, sink_logit
 from leadline.experiments.config.to_tables import tables
-from leadline.experiments.config.train import Constant, Cosine, Schedule, TrainConfig, WarmupStableDecay
+from leadline.experiments.config.train import Constant, Cosine, InverseSquareRoot, Schedule, TrainConfig, WarmupStableDecay
 from leadline.experiments.data.sample import Sample
 from leadline.experiments.training.step import TrainState, Values, init_state, learning_rates, train_step, values_of
 from leadline.model.decoder import Decoder, apply_decoder
@@ -41,6 +41,9 @@ SCHEDULES = {
     "a warm-up longer than the run": (_train(Constant(), steps=4, warmup=50), [np.arange(1, 5) / 4]),
     "half a wave": (_train(Cosine(final=0.1)), [WARMING, HALF_A_WAVE]),
     "warm up, stay, decay": (_train(WarmupStableDecay(decay=0.2)), [WARMING, np.ones(70), DOWN]),
+    "inverse square root": (_train(InverseSquareRoot()), [WARMING, np.sqrt(10 / np.arange(11, 101))]),
+    "a peak that stays": (_train(InverseSquareRoot(after=50)), [WARMING, np.ones(40), np.sqrt(50 / np.arange(51, 101))]),
+    "inverse square root at once": (_train(InverseSquareRoot(), warmup=0), [1 / np.sqrt(np.arange(1, 101))]),
     "a decay over all steps": (_train(WarmupStableDecay(decay=1.0)), [WARMING, 1 - np.arange(90) / 100]),
 }
 

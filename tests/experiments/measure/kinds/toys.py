@@ -6,10 +6,10 @@ from typing import Any
 
 import jax
 
-from leadline.experiments.config.data import BackcopyData, Data, MixedData, RetrievalData, TextData
+from leadline.experiments.config.data import BackcopyData, Data, MixedData, RetrievalData, TextData, TransductionData
 from leadline.experiments.config.measure import Measure
-from leadline.experiments.config.model import ModelConfig
-from leadline.experiments.config.position import Nope, Rope
+from leadline.experiments.config.model import Encoder, ModelConfig
+from leadline.experiments.config.position import Nope, Rope, Sinusoidal
 from leadline.experiments.config.study import Arm
 from leadline.experiments.config.to_model import decoder_config
 from leadline.experiments.config.train import TrainConfig
@@ -17,7 +17,8 @@ from leadline.experiments.data.source import open_source
 from leadline.experiments.measure.evaluate import Models
 from leadline.experiments.measure.kinds.curves import curve_of
 from leadline.experiments.records.measurement import Point
-from leadline.model.decoder import Decoder, init_decoder
+from leadline.model.decoder import Decoder
+from leadline.model.encoder_decoder import init_model
 from leadline.model.mesh import make_mesh
 from leadline.model.positions.tables import PositionTables
 from tests.model.weights import drawn
@@ -25,11 +26,13 @@ from tests.model.weights import drawn
 LENGTH = 16
 ROPE = ModelConfig(layers=2, width=16, heads=2, kv_heads=1, hidden=16, position=Rope(base=100.0))
 NOPE = ROPE.model_copy(update={"position": Nope()})
+TRANSFORMER = ROPE.model_copy(update={"position": Sinusoidal(), "encoder": Encoder(layers=1)})
 DATA: dict[str, Data] = {
     "text": TextData(corpus=("unread",), length=LENGTH, held_out=0.4, bos="fixed"),
     "backcopy": BackcopyData(vocabulary=8, triggers=2, length=LENGTH),
     "retrieval": RetrievalData(length=36, keys=40, values=10, tasks=("key_value", "copy")),
     "mixed": MixedData(corpus=("unread",), length=LENGTH, held_out=0.4, keys=12, values=2),
+    "transduction": TransductionData(task="sort", size=6, symbols=4),
 }
 STREAM = {"tokens": 120, "initial_tokens": [0, 2], "text_positions": [2], "full_attention": 24, "recomputed": 4, "stride": 4}
 TABLES: dict[str, dict[str, Any]] = {
@@ -48,6 +51,7 @@ TABLES: dict[str, dict[str, Any]] = {
     },
     "backcopy": {"windows": 12, "sink": {"length": LENGTH}, "ablation": {"hidden": [1], "map": LENGTH}},
     "retrieval": {"windows": 8, "retrieval": {"lengths": [36, 72], "depths": 8, "rows": 2}},
+    "transduction": {"windows": 8, "transduction": {"sizes": [2, 4, 6, 9], "rows": 6}},
     "mixed": {"windows": 4, "recall": {"lengths": [LENGTH, 24], "windows": 4, "rows": 24, "last": 8}},
 }
 MEASURES = {kind: Measure.model_validate(table) for kind, table in TABLES.items()}
@@ -61,7 +65,8 @@ def source_of(kind: str, folder: Path, **changes: object) -> Any:
     return open_source(data, folder / "cache")
 
 
-def arm(name: str, kind: str, model: ModelConfig = ROPE, **changes: object) -> Arm:
+def arm(name: str, kind: str, model: ModelConfig | None = None, **changes: object) -> Arm:
+    model = model or (TRANSFORMER if kind == "transduction" else ROPE)
     train = TrainConfig(steps=1, batch=2, learning_rate=1e-3)
     return Arm(name=name, model=model, data=DATA[kind], train=train, measure=MEASURES[kind]).model_copy(update=changes)
 
@@ -70,7 +75,7 @@ def models_of(arms: Sequence[Arm], source: Any, seeds: Sequence[int]) -> Models:
     """Models with drawn weights, of one structure."""
     cfg = decoder_config(arms[0].model, source.vocabulary, arms[0].data.length)
     with jax.set_mesh(make_mesh()):
-        params = {seed: jax.device_get(drawn(lambda: init_decoder(jax.random.key(0), cfg), seed)) for seed in set(seeds)}
+        params = {seed: jax.device_get(drawn(lambda: init_model(jax.random.key(0), cfg), seed)) for seed in set(seeds)}
     return Models(arms, [params[seed] for seed in seeds], source, cfg, [])
 
 

@@ -1,0 +1,142 @@
+"""The encoder–decoder Transformer (Vaswani et al. 2017, arXiv:1706.03762), and what it shares with a decoder.
+
+    memory = encoder(source),      p(target_t | target_<t, source) = softmax(E · decoder(target_<t, memory))
+
+The encoder is a stack of blocks whose tokens see each other both ways. Each block of the decoder has cross-attention to the
+encoder's output between its causal attention and its feed-forward.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, fields, replace
+from typing import Any, no_type_check
+
+import jax
+import jax.numpy as jnp
+from flax import struct
+from jaxtyping import Array, Float, Int
+
+from leadline.model.block import LayerTrace
+from leadline.model.context import Context
+from leadline.model.cross_attention import Memory, memory_of
+from leadline.model.decoder import Decoder, DecoderConfig, apply_layers, decoded, finished, init_decoder
+from leadline.model.positions.tables import PositionTables
+
+
+@dataclass(frozen=True)
+class EncoderDecoderConfig(DecoderConfig):
+    """The structure of an encoder–decoder: that of the decoder, whose blocks have `cross`, and what the encoder differs in.
+
+    Attributes:
+        encoder_layers: layers of the encoder.
+        shared_embedding: whether the encoder has the embedding of the decoder. With `tied` that is one matrix in three places.
+        padding_id: the id of padding, which no token sees.
+
+    Raises:
+        ValueError: for blocks without cross-attention.
+    """
+
+    encoder_layers: int = 1
+    shared_embedding: bool = True
+    padding_id: int = 0
+
+    def __post_init__(self) -> None:
+        if not self.block.cross:
+            raise ValueError("the decoder of an encoder–decoder sees its source by cross-attention: set block.cross")
+
+    @property
+    def encoder(self) -> DecoderConfig:
+        """The structure of the encoder's stack."""
+        shared = {field.name: getattr(self, field.name) for field in fields(DecoderConfig)}
+        block = replace(self.block, cross=False)
+        return DecoderConfig(
+            **shared | {"layers": self.encoder_layers, "block": block, "tied": True, "unembedding_bias": False}
+        )
+
+
+@no_type_check  # JAX rebuilds trees from whatever a transformation leaves: shapes, host arrays, norms
+@struct.dataclass(kw_only=True)
+class EncoderDecoder(Decoder):
+    """Weights: those of the decoder, and those of the encoder, whose embedding is None where it is the decoder's."""
+
+    encoder: Decoder
+
+
+def init_model(key: Array, cfg: DecoderConfig, *, sink_logit: float | Float[Array, ""] = -jnp.inf) -> Decoder:
+    """Weights of a decoder or of an encoder–decoder, as `init_decoder` draws them for each stack.
+
+    Args:
+        key: of the random numbers.
+        cfg: the structure, which decides which of the two it is.
+        sink_logit: initial value of every sink logit of self-attention.
+    """
+    decoder = init_decoder(key, cfg, sink_logit=sink_logit)
+    if not isinstance(cfg, EncoderDecoderConfig):
+        return decoder
+    encoder = init_decoder(jax.random.fold_in(key, 1), cfg.encoder, sink_logit=sink_logit)
+    own = {field.name: getattr(decoder, field.name) for field in fields(Decoder)}
+    return EncoderDecoder(**own, encoder=replace(encoder, embedding=None) if cfg.shared_embedding else encoder)
+
+
+def encode(p: EncoderDecoder, source: Int[Array, "B S"], tables: PositionTables, cfg: EncoderDecoderConfig) -> Memory:
+    """What the layers of the decoder see of a source, stacked over them.
+
+    With it as `Context.memory`, `apply_decoder` gives the logits of a target.
+
+    Args:
+        p: weights.
+        source: ids; padding may stand anywhere.
+        tables: one row per layer of the encoder.
+        cfg: the structure.
+    """
+    padding = source != cfg.padding_id
+    stack = replace(p.encoder, embedding=p.embedding) if cfg.shared_embedding else p.encoder
+    x, _ = apply_layers(stack, source, tables, cfg.encoder, context=Context(padding=padding, bidirectional=True))
+    return memory_of(p.blocks.cross, finished(stack, x), padding)  # pyright: ignore[reportArgumentType]  # as cfg says
+
+
+def model_layers(
+    p: Decoder,
+    tokens: Int[Array, "B T"],
+    tables: PositionTables,
+    cfg: DecoderConfig,
+    *,
+    measure: Callable[[LayerTrace], Any] | None = None,
+) -> tuple[Float[Array, "B T D"], Any]:
+    """`apply_layers` of a decoder; of an encoder–decoder, the first half of each row is the source and the rest the target.
+
+    Args:
+        p: weights.
+        tokens: ids.
+        tables: one row per layer, those of the encoder first.
+        cfg: the structure.
+        measure: what is measured of each layer of the decoder.
+
+    Returns:
+        The residual stream behind the last layer, which is 0 at the source of an encoder–decoder, and what `measure` returns.
+    """
+    if not isinstance(cfg, EncoderDecoderConfig):
+        return apply_layers(p, tokens, tables, cfg, measure=measure)
+    S, L = tokens.shape[1] // 2, cfg.encoder_layers
+    source, target = tokens[:, :S], tokens[:, S:]
+    memory = encode(p, source, rows_of(tables, 0, L), cfg)  # pyright: ignore[reportArgumentType]  # as cfg says
+    context = Context(padding=target != cfg.padding_id, memory=memory)
+    x, measured = apply_layers(p, target, rows_of(tables, L, L + cfg.layers), cfg, context=context, measure=measure)
+    return jnp.pad(x, [(0, 0), (S, 0), (0, 0)]), measured
+
+
+def apply_model(
+    p: Decoder,
+    tokens: Int[Array, "B T"],
+    tables: PositionTables,
+    cfg: DecoderConfig,
+    *,
+    measure: Callable[[LayerTrace], Any] | None = None,
+) -> tuple[Float[Array, "B T V"], Any]:
+    """Logits, float32, and what `measure` returns; arguments as `model_layers`, at whose source logits mean nothing."""
+    x, measured = model_layers(p, tokens, tables, cfg, measure=measure)
+    return decoded(p, x, cfg), measured
+
+
+def rows_of(tables: PositionTables, start: int, stop: int) -> PositionTables:
+    """The tables of some of the layers."""
+    return jax.tree.map(lambda rows: rows[start:stop], tables)
