@@ -69,11 +69,11 @@ def coverage(ranked: Counter[str], counted: Counter[str], sizes: Sequence[int]) 
 
 def _covered(name: str, settings: CoverageSettings, documents: Sequence[Document], data: Mapping[str, object]) -> Computed:
     text = "\n".join(document.text.decode() for document in documents)
-    whole, *halves = (unit_counts(part, settings.unit) for part in (text, *divided(text)))
-    if not all(halves):
+    whole, ranked, counted = (unit_counts(part, settings.unit) for part in (text, *divided(text)))
+    if not (ranked and counted):
         raise UserError(f"{name}: there are no {settings.unit} in every other line of it; name a longer text")
     point: Point = scalars({"distinct_units": len(whole), "running_units": whole.total()})
-    own, other = coverage(whole, whole, settings.sizes), coverage(*halves, settings.sizes)
+    own, other = coverage(whole, whole, settings.sizes), coverage(ranked, counted, settings.sizes)
     for size, share, held_out in zip(settings.sizes, own, other, strict=True):
         point |= scalars({"coverage": share, "held_out_coverage": held_out}, vocabulary=size)
     return Computed(point, data)
