@@ -5,6 +5,7 @@ from typing import Any
 from leadline.experiments.config.exact import (
     AttentionArithmetic,
     BaseBound,
+    Embeddings,
     Exact,
     Multilingual,
     Precision,
@@ -15,6 +16,7 @@ from leadline.experiments.config.exact import (
 from leadline.experiments.measure.exact import (
     attention_arithmetic,
     base_bound,
+    embeddings,
     precision,
     published,
     released,
@@ -34,6 +36,7 @@ def jobs_of(exact: Exact) -> list[Job]:
         BaseBound: base_bound,
         Precision: precision,
         AttentionArithmetic: attention_arithmetic,
+        Embeddings: embeddings,
         Tokens: tokens,
         Multilingual: training,
         PublishedStudy: published,
