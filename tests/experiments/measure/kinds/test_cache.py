@@ -12,7 +12,9 @@ from leadline.experiments.measure.shapes import layer_caches
 from leadline.model.decoder import init_decoder
 
 
-@pytest.mark.parametrize("changes", [{}, {"kv_heads": 2}, {"kv_heads": 1}, {"position": {"kind": "pope", "base": 1e4}}], ids=str)
+@pytest.mark.parametrize(
+    "changes", [{}, {"kv_heads": 2}, {"kv_heads": 1}, {"position": {"kind": "pope", "base": 1e4}}], ids=str
+)
 def test_a_token_takes_keys_and_values_of_every_layer(changes: dict[str, object]) -> None:
     position = {"kind": "rope", "base": 1e4}
     model = ModelConfig.model_validate({"layers": 3, "width": 16, "heads": 4, "hidden": 16, "position": position} | changes)
