@@ -15,6 +15,7 @@ from typer.core import TyperGroup
 
 from leadline.experiments.cli.console import AsJson, begin_jax, complain, print_json, show_rows, show_verdicts
 from leadline.experiments.cli.measure import measure
+from leadline.experiments.cli.memory import memory
 from leadline.experiments.cli.models import export, generate
 from leadline.experiments.cli.results import claims, compare, lock, publish, report, show
 from leadline.experiments.cli.tokens import app as tokenizer_app
@@ -114,7 +115,9 @@ def run(
     )
 
 
-for command in (show, measure, compare, report, lock, claims, publish, generate, export, bound, tokens, bench, schema, doctor):
+ABOUT_RESULTS = (show, measure, compare, report, lock, claims, publish)
+ABOUT_MODELS = (generate, export, bound, memory, tokens, bench, schema, doctor)
+for command in ABOUT_RESULTS + ABOUT_MODELS:
     app.command()(command)
 app.add_typer(tokenizer_app, name="tokenizer")
 

@@ -57,7 +57,8 @@ def measure(
     from leadline.experiments.studies.published import measured_published
     from leadline.experiments.studies.published_study import Wanted
 
-    tokens, tables = lengths_of(lengths), [name.strip() for names in only or [] for name in names.split(",") if name.strip()]
+    tokens = positive_numbers("--lengths", lengths)
+    tables = [name.strip() for names in only or [] for name in names.split(",") if name.strip()]
     words, texts = overrides or [], corpus or []
     with Progress(Console(stderr=True)) as progress:
         run = named_run(model)
@@ -73,11 +74,11 @@ def measure(
         _show_model(of_model, results, layers=layers)
 
 
-def lengths_of(text: str) -> list[int]:
-    """The numbers of --lengths, each once. UserError for what is no number of tokens."""
+def positive_numbers(option: str, text: str) -> list[int]:
+    """The numbers of an option, each once. UserError for what is no number of tokens."""
     parts = [part.strip() for part in text.split(",")] if text else []
     if not all(part.isdecimal() and int(part) for part in parts):
-        raise UserError(f"--lengths {text}: numbers of tokens above 0 with commas between them, as in 256,512")
+        raise UserError(f"{option} {text}: numbers of tokens above 0 with commas between them, as in 256,512")
     return list(dict.fromkeys(map(int, parts)))
 
 

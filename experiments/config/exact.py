@@ -62,6 +62,22 @@ class AttentionArithmetic(Frozen):
             yield f"heads = {uneven}: each must divide half of the width {self.width}"
 
 
+class Embeddings(Frozen):
+    """Exact statements about the rows of embeddings: a job for each subject, computed by the functions that models run."""
+
+    kind: Literal["embeddings"] = "embeddings"
+    width: Annotated[int, Field(ge=8, multiple_of=8)] = 512  # channels of a row, and of the models
+    vocabulary: int = Field(default=1000, ge=4)  # rows
+    tokens: int = Field(default=64, ge=2)  # of the text whose rows have gradients
+    steps: Positive = 1000  # of AdamW
+    learning_rate: float = Field(default=1e-2, gt=0)  # of AdamW
+    weight_decay: float = Field(default=0.1, gt=0)  # of AdamW
+    beta1: float = Field(default=0.9, ge=0, lt=1)  # of AdamW
+    beta2: float = Field(default=0.95, ge=0, lt=1)  # of AdamW
+    positions: Positive = 1024  # sinusoids
+    shift: Positive = 64  # tokens by which they are moved
+
+
 class Comparison(Frozen):
     """Tokenizers that are trained on every n-th document of the standard library and counted on as many others."""
 
@@ -211,6 +227,6 @@ class Released(Frozen):
 
 
 Exact = Annotated[
-    BaseBound | Precision | AttentionArithmetic | Tokens | Coverage | Multilingual | PublishedStudy | Released,
+    BaseBound | Precision | AttentionArithmetic | Embeddings | Tokens | Coverage | Multilingual | PublishedStudy | Released,
     Field(discriminator="kind"),
 ]

@@ -3,6 +3,7 @@
 import math
 
 import numpy as np
+from jaxtyping import Int
 
 from leadline.experiments.config.data import PADDING
 from leadline.experiments.config.model import FixedSink, Gate, KeyBias, LearnedSink, ModelConfig, Relu, Sigmoid
@@ -135,21 +136,43 @@ def matmul_parameters(cfg: DecoderConfig) -> int:
     return cfg.layers * (attention + gate + feedforward) + b.width * cfg.vocabulary
 
 
-def training_flops(cfg: DecoderConfig, length: int, model: ModelConfig) -> float:
-    """Matmul FLOPs of one token's forward and backward pass: 6 a parameter, and attention over the keys that are visible.
+def visible_keys(model: ModelConfig, tokens: int) -> Int[np.ndarray, " L"]:
+    """Keys that the last query of a text sees in each layer, itself included: min(tokens, window + initial_tokens)."""
+    nearest = np.full(model.layers, min(tokens, (model.window or tokens) + (model.initial_tokens or 0)))
+    return np.where(np.resize(model.windowed or True, model.layers), nearest, tokens)
 
-    Query i of T, counted from 1, sees i keys, in a layer with a window min(i, window + initial_tokens), at 4 · N · H FLOPs
-    forward and twice that backward; the scores of PoPE have twice the channels. Position biases are not counted: they are no
-    products of the weights.
+
+def visible_pairs(model: ModelConfig, tokens: int) -> Int[np.ndarray, " L"]:
+    """Pairs of a query and a key that it sees, in each layer: k (k + 1) / 2 + (tokens - k) k for k `visible_keys`."""
+    keys = visible_keys(model, tokens)
+    return keys * (keys + 1) // 2 + (tokens - keys) * keys
+
+
+def attention_channels(model: ModelConfig) -> int:
+    """Multiplications for a query and a key in one layer: N (H + H) for score and value, N (2 H + H) of PoPE."""
+    return model.heads * model.head_width * (3 if isinstance(model.position, Pope) else 2)
+
+
+def forward_flops(products: int, channels: int, tokens: int, pairs: int) -> int:
+    """FLOPs of the matrix products of a forward pass: 2 products tokens + 2 channels pairs.
+
+    Position biases, norms and activations are not counted, since they are no products of the weights.
+
+    Args:
+        products: weights that take part in a product for every token (`matmul_parameters`).
+        channels: multiplications for each query and key (`attention_channels`).
+        tokens: that are read.
+        pairs: of a query and a key that it sees, of all layers.
     """
+    return 2 * products * tokens + 2 * channels * pairs
+
+
+def training_flops(cfg: DecoderConfig, length: int, model: ModelConfig) -> float:
+    """FLOPs of the products of one token's forward and backward pass: 3 times `forward_flops`, as a mean over a text."""
     if isinstance(cfg, EncoderDecoderConfig):
         return _encoder_decoder_flops(cfg, length // 2)
-    i = np.arange(1, length + 1)
-    near = np.minimum(i, (model.window or length) + (model.initial_tokens or 0))
-    windowed = np.resize(np.array(model.windowed or True), cfg.layers)
-    seen = np.where(windowed[:, None], near, i).mean(axis=1).sum()
-    channels = cfg.block.heads * cfg.block.head_dim * (1.5 if cfg.block.polar else 1.0)
-    return 6.0 * matmul_parameters(cfg) + 12.0 * channels * float(seen)
+    pairs = int(visible_pairs(model, length).sum())
+    return 3 * forward_flops(matmul_parameters(cfg), attention_channels(model), length, pairs) / length
 
 
 def _encoder_decoder_flops(cfg: EncoderDecoderConfig, source: int) -> float:

@@ -4,10 +4,12 @@ Axes: V vocabulary, D width, L layers, N query heads, K key and value heads, H c
 """
 
 import numpy as np
+from jaxtyping import Float
 
-from leadline.experiments.config.exact import Shape
-from leadline.experiments.config.model import LearnedSink, ModelConfig
-from leadline.experiments.config.to_model import feedforward_weights, projection_weights
+from leadline.experiments.config.exact import LatentAttention, Shape
+from leadline.experiments.config.model import LearnedSink, ModelConfig, NoSink
+from leadline.experiments.config.position import Pope
+from leadline.experiments.config.to_model import feedforward_weights, projection_weights, visible_keys
 from leadline.model.feedforward import GATED
 
 # Norms of a layer, by where they stand (leadline.model.layer).
@@ -115,27 +117,41 @@ def active_parameters(shape: Shape) -> int:
     return sum(parameters(shape).values()) - idle - looked_up
 
 
-def cached_numbers(shape: Shape) -> int:
-    """What one layer caches of a token: 2 K H numbers, or r + R of latent attention (DeepSeek-AI 2024, Table 1)."""
-    if shape.latent is not None:
-        return shape.latent.rank + shape.latent.rotated
-    return 2 * shape.model.key_heads * shape.model.head_width
+def product_parameters(shape: Shape) -> int:
+    """The weights that take part in a matrix product for every token: the active ones without norms, biases and tables.
+
+    Of an encoder the pooler does not, since it sees the first token alone.
+    """
+    model = shape.model.model_copy(update={"biases": (), "sink": NoSink(), "unembedding_bias": False})
+    bare = shape.model_copy(update={"model": model})
+    parts = parameters(bare)
+    return active_parameters(bare) - parts["norms"] - parts["positions"] - parts["other"]
 
 
-def cache_bytes(shape: Shape, tokens: int, bits: int) -> float:
-    """The key-value cache of a text [bytes]: bits / 8 · `cached_numbers` · Σ over layers of min(tokens, window).
+def cached_numbers(model: ModelConfig, latent: LatentAttention | None = None) -> int:
+    """What one layer caches of a token: 2 K H numbers, or r + R of latent attention (DeepSeek-AI 2024, Table 1).
+
+    A key of PoPE has 2 H channels, so that it caches 3 K H.
+    """
+    if latent is not None:
+        return latent.rank + latent.rotated
+    return model.key_heads * model.head_width * (3 if isinstance(model.position, Pope) else 2)
+
+
+def layer_caches(model: ModelConfig, tokens: int, bits: int, latent: LatentAttention | None = None) -> Float[np.ndarray, " L"]:
+    """The key-value cache of a text in each layer [bytes]: bits / 8 · `cached_numbers` · min(tokens, window).
+
+    Initial tokens that a query sees besides its window are kept too.
 
     Args:
-        shape: of the model. The vocabulary is not in the equation.
+        model: its layers. The vocabulary is not in the equation.
         tokens: of the text.
         bits: of a number.
+        latent: its latent attention; None without one.
     """
-    model = shape.model
-    windowed = np.resize(np.array(model.windowed or True), model.layers)
-    kept = np.where(windowed, min(tokens, model.window or tokens), tokens)
-    return bits / 8 * cached_numbers(shape) * int(kept.sum())
+    return bits / 8 * cached_numbers(model, latent) * visible_keys(model, tokens)
 
 
 def cache_share(shape: Shape) -> float:
     """`cached_numbers` over 2 N H, those of multi-head attention with keys and values of their own for each query head."""
-    return cached_numbers(shape) / (2 * shape.model.heads * shape.model.head_width)
+    return cached_numbers(shape.model, shape.latent) / (2 * shape.model.heads * shape.model.head_width)

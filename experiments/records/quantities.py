@@ -190,6 +190,23 @@ QUANTITIES = table(
         Quantity("projection_weights", "weights", "weights of the projections of attention", "weights", digits=0),
         Quantity("product_flops", "FLOPs", "FLOPs of the products of attention with all keys", "FLOPs of products", digits=0),
         Quantity("score_bytes", "bytes", "bytes of all scores of a layer in float32", "bytes of scores", digits=0),
+        # Embeddings (exact).
+        Quantity("row_gradient", "1", "length of the gradient of a row of the embedding", "|gradient| of a row", digits=5),
+        Quantity("kept_value", "1", "channel of an untouched row behind all steps", "untouched channel", digits=4),
+        Quantity(
+            "later_movement",
+            "ratio",
+            "movement of a row behind the only step at which it has a gradient, over that of this step",
+            "movement afterwards / in the step",
+            "kingma2015",
+            digits=2,
+        ),
+        Quantity("entry_variance", "1", "variance of the entries of an embedding", "variance", digits=6),
+        Quantity("row_norm", "1", "mean length of a row", "|row|"),
+        Quantity("logit_deviation", "1", "standard deviation of logits of normalised vectors", "σ of logits"),
+        Quantity("loss_excess", "nats", "loss of a model before its first step, less ln V", "loss - ln V (nats)"),
+        Quantity("directions", "directions", "fewest directions that hold 99.9 % of the squared length of all rows", digits=0),
+        Quantity("mean_cosine", "1", "mean |cos| between rows of the embedding and sinusoidal positions", "mean |cos|"),
         # Released models (exact).
         Quantity("context", "tokens", "tokens that a released model takes", digits=0),
         Quantity("parameter_count", "parameters", "parameters of a model, or of one part of it", digits=0),

@@ -1,4 +1,4 @@
-"""One model's training: its state, its values, the step, and the optimisers, as optax has them, on trees of stacked weights.
+"""One model's training: its state, its values, and the step.
 
 `experiments.training.plan` runs many of them in one program.
 """
@@ -12,27 +12,18 @@ import jax.numpy as jnp
 import numpy as np
 import optax
 from flax import struct
-from jax.sharding import PartitionSpec as P
 from jaxtyping import Array, Float, Int, UInt
-from optax.contrib import MuonDimensionNumbers, muon
 
 from leadline.experiments.config.model import ModelConfig
 from leadline.experiments.config.to_model import sink_logit
-from leadline.experiments.config.train import Cosine, InverseSquareRoot, Muon, Sgd, TrainConfig, WarmupStableDecay
+from leadline.experiments.config.to_optimizer import Tree, optimizer
+from leadline.experiments.config.train import Cosine, InverseSquareRoot, TrainConfig, WarmupStableDecay
 from leadline.experiments.data.sample import Sample
 from leadline.experiments.measure.perplexity import mean_loss
 from leadline.model.decoder import Decoder, DecoderConfig
 from leadline.model.embedding import token_losses
 from leadline.model.encoder_decoder import apply_model, init_model
 from leadline.model.positions.tables import PositionTables
-
-# Of weights, gradients or moments, as optax sees them.
-Tree = Any
-# Fields of weight trees that decay never shrinks.
-UNDECAYED = frozenset({"scale", "bias", "sink_logit", "length_scale"})
-# Root mean square of Muon's updates (Liu et al. 2025, arXiv 2502.16982): that of AdamW's, so that both take the same learning
-# rates and decay.
-UPDATE_SIZE = 0.2
 
 
 @struct.dataclass
@@ -82,7 +73,12 @@ def init_state(seed: UInt[Array, ""], values: Values, model: DecoderConfig, cfg:
 def started(params: Decoder, values: Values, cfg: TrainConfig) -> TrainState:
     """The state before the first step of these weights."""
     tree: Tree = params
-    return TrainState(params=params, optimizer=optimizer(values, cfg, jnp.float32(0)).init(tree))
+    return TrainState(params=params, optimizer=_optimizer(values, cfg, jnp.float32(0)).init(tree))
+
+
+def _optimizer(values: Values, cfg: TrainConfig, learning_rate: Float[Array, ""]) -> optax.GradientTransformation:
+    rates = {"weight_decay": values.weight_decay, "clip": values.clip, "logit_rate": values.logit_rate}
+    return optimizer(cfg, learning_rate, **rates)
 
 
 def train_step(
@@ -116,7 +112,7 @@ def train_step(
 
     grads: Tree = jax.tree_util.tree_map_with_path(of_trained, grads)
     params: Tree = state.params
-    updates, moments = optimizer(values, cfg, learning_rate).update(grads, state.optimizer, params)
+    updates, moments = _optimizer(values, cfg, learning_rate).update(grads, state.optimizer, params)
     params = optax.apply_updates(params, updates)
     return TrainState(params=params, optimizer=moments), {"loss": loss, "gradient_norm": optax.tree.norm(grads)}
 
@@ -145,70 +141,3 @@ def learning_rates(cfg: TrainConfig) -> np.ndarray:
 def _inverse_square_root(peak: float, warmup: int, first: int, n: Any) -> Array:
     """peak · min(1, sqrt(first / s)) of step s = warmup + n + 1 (Vaswani et al. 2017, arXiv:1706.03762, equation 3)."""
     return peak * jnp.sqrt(jnp.minimum(1.0, first / (warmup + n + 1)))
-
-
-def optimizer(values: Values, cfg: TrainConfig, learning_rate: Float[Array, ""]) -> optax.GradientTransformation:
-    """w <- w - η (d(g') + λ w), where g' is the gradient clipped to a global norm and d the direction of the optimiser.
-
-    The decay λ is decoupled (Loshchilov and Hutter 2019, arXiv 1711.05101) and that of matrices only.
-
-    Args:
-        values: the largest global norm of the gradient, λ, and the factor of η for sink logits.
-        cfg: which optimiser, and its moments.
-        learning_rate: η.
-    """
-
-    def decayed(path: Any, update: Array, weight: Array) -> Array:
-        name = path[-1].name
-        update = update * values.logit_rate if name == "sink_logit" else update
-        return update if name in UNDECAYED else update + values.weight_decay * weight
-
-    return optax.chain(
-        optax.clip_by_global_norm(values.clip),  # pyright: ignore[reportArgumentType]  # a traced scalar serves
-        _direction(cfg),
-        optax.stateless(lambda updates, params: jax.tree_util.tree_map_with_path(decayed, updates, params)),
-        optax.scale_by_learning_rate(learning_rate),
-    )
-
-
-def _direction(cfg: TrainConfig) -> optax.GradientTransformation:
-    """The direction of Adam, of SGD, or of Muon (Jordan et al. 2024): then NAdam trains what is no matrix of a block."""
-    match cfg.optimizer:
-        case Sgd(momentum=momentum):
-            return optax.trace(decay=momentum)
-        case Muon(momentum=momentum):
-            adam = {"adam_b1": cfg.beta1, "adam_b2": cfg.beta2, "eps": cfg.epsilon}
-            descent = muon(1.0, beta=momentum, consistent_rms=UPDATE_SIZE, muon_weight_dimension_numbers=_matrices, **adam)  # pyright: ignore[reportArgumentType]
-            return _on_whole_weights(optax.chain(descent, optax.scale(-1.0)))
-        case _:
-            return optax.scale_by_adam(b1=cfg.beta1, b2=cfg.beta2, eps=cfg.epsilon)
-
-
-def _matrices(params: Tree) -> Tree:
-    """Which axes of the blocks' stacked weights are the rows and columns of a matrix; None for what is no such weight."""
-
-    def axes(path: Any, leaf: Array) -> MuonDimensionNumbers | None:  # noqa: ARG001
-        match [key.name for key in path]:
-            case [*_, "blocks" | "cross", "query" | "key" | "value"]:
-                return MuonDimensionNumbers(reduction_axis=1, output_axis=(2, 3))
-            case [*_, "blocks" | "cross", "output"]:
-                return MuonDimensionNumbers(reduction_axis=(1, 2), output_axis=3)
-            case [*_, "blocks", "feedforward", _]:
-                return MuonDimensionNumbers(reduction_axis=1, output_axis=2)
-            case _:
-                return None
-
-    return jax.tree_util.tree_map_with_path(axes, params)
-
-
-def _on_whole_weights(inner: optax.GradientTransformation) -> optax.GradientTransformation:
-    """`inner` on unsharded weights: the products of Muon's iteration run over both axes of every matrix."""
-
-    def whole(tree: Tree) -> Tree:
-        return jax.tree.map(lambda leaf: jax.reshard(leaf, P(*[None] * leaf.ndim)), tree)
-
-    def update(updates: Tree, state: Tree, params: Tree = None) -> tuple[Tree, Tree]:
-        steps, state = inner.update(whole(updates), state, whole(params))
-        return jax.tree.map(lambda step, update: jax.reshard(step, jax.typeof(update).sharding.spec), steps, updates), state
-
-    return optax.GradientTransformation(lambda params: inner.init(whole(params)), update)

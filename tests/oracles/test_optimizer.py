@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from leadline.experiments.config.train import Muon, Sgd
-from tests.experiments.training.test_optimizer import steps, tree
+from tests.experiments.config.test_to_optimizer import steps, tree
 from tests.oracles.compare import to_torch
 
 pytestmark = [pytest.mark.oracle, pytest.mark.usefixtures("mesh")]

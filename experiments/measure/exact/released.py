@@ -49,7 +49,9 @@ def _cache(settings: ReleasedSettings) -> Point:
     shape = settings.shape
     point = scalars({"cache_share": shapes.cache_share(shape)})
     for bits in settings.bits:
-        token, text = (shapes.cache_bytes(shape, tokens, bits) for tokens in (1, shape.context))
+        token, text = (
+            float(shapes.layer_caches(shape.model, tokens, bits, shape.latent).sum()) for tokens in (1, shape.context)
+        )
         point |= scalars({"cache_per_token": token / KIB, "cache_memory": text / GIB}, bits=bits)
     return point
 

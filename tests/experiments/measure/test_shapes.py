@@ -14,12 +14,7 @@ from leadline.experiments.config.model import LearnedSink
 from leadline.experiments.config.position import Rope
 from leadline.experiments.config.to_model import decoder_config, matmul_parameters
 from leadline.experiments.measure.bound import RELEASED
-from leadline.experiments.measure.shapes import (
-    active_parameters,
-    cache_bytes,
-    cache_share,
-    parameters,
-)
+from leadline.experiments.measure.shapes import active_parameters, cache_share, layer_caches, parameters, product_parameters
 from leadline.experiments.runtime.errors import UserError
 from leadline.model.cache.full import full_cache
 from leadline.model.decoder import Decoder, init_decoder
@@ -81,6 +76,10 @@ SMALL_SHAPES = {
 SHAPES: dict[str, Shape] = {name: small(**changes) for name, changes in SMALL_SHAPES.items()} | {
     name: shape for name, shape in MODELS.items() if shape.latent is None
 }
+
+
+def cache_bytes(shape: Shape, tokens: int, bits: int) -> float:
+    return layer_caches(shape.model, tokens, bits, shape.latent).sum()
 
 
 def weights(shape: Shape) -> Decoder:
@@ -165,6 +164,7 @@ def test_active_parameters_are_those_of_products_norms_and_biases(name: str) -> 
         plain = shape.model_copy(update={"model": shape.model.model_copy(update={"biases": ()})})
         norms_and_biases += active_parameters(shape) - active_parameters(plain)
     assert active_parameters(shape) == matmul_parameters(cfg) + norms_and_biases
+    assert product_parameters(shape) == matmul_parameters(cfg)
 
 
 def test_no_embedding_of_an_encoder_is_active() -> None:

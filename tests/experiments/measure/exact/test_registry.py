@@ -12,6 +12,7 @@ from leadline.experiments.config.exact import (
     BaseBound,
     Comparison,
     Coverage,
+    Embeddings,
     Exact,
     Multilingual,
     Precision,
@@ -34,7 +35,7 @@ from leadline.model.positions.frequencies import inverse_frequencies
 from tests.experiments.measure.exact.jobs import computed, points_of
 
 CONFIGS = Path(__file__).parents[4] / "configs"
-KINDS = ("base_bound", "precision", "attention_arithmetic", "tokens", "coverage", "multilingual", "released")
+KINDS = ("base_bound", "precision", "attention_arithmetic", "embeddings", "tokens", "coverage", "multilingual", "released")
 # A decoder, and an encoder without RoPE.
 MODELS = {
     "decoder": {"label": "a decoder", "vocabulary": 7, "context": 64, "model": {"position": {"kind": "rope", "base": 100.0}}},
@@ -54,6 +55,7 @@ def exact_of(kind: str, ranks: Path) -> Exact:
         "base_bound": BOUNDS,
         "precision": Precision(lengths=(256, 64)),
         "attention_arithmetic": ARITHMETIC,
+        "embeddings": Embeddings(width=16, vocabulary=8, tokens=4, steps=3, positions=16, shift=2),
         "tokens": Tokens(tokenizers=tokenizers, ranks=str(ranks), speed_documents=0, wordpiece=wordpiece, bpe=bpe),
         "coverage": Coverage.model_validate({"sizes": (10, 3), "texts": {"here": TEXT}}),
         "multilingual": Multilingual(vocabularies=(640, 320), exponents=(0.0, 1.0)),
@@ -62,7 +64,7 @@ def exact_of(kind: str, ranks: Path) -> Exact:
 
 
 @pytest.fixture(scope="module")
-def results(ranks: Path) -> dict[str, dict[str, Computed]]:
+def results(ranks: Path, in_use: None) -> dict[str, dict[str, Computed]]:  # noqa: ARG001
     return {kind: computed(jobs_of(exact_of(kind, ranks))) for kind in KINDS}
 
 
@@ -123,7 +125,10 @@ def test_data_decide_the_digest(kind: str, ranks: Path, tmp_path: Path) -> None:
 DOWNLOADED = ("gpt2", "gpt4", "llama2", "llama3")
 
 
-@pytest.mark.parametrize("name", ["attention_arithmetic", "multilingual", "precision", "released", "rope_base", "tokens"])
+STUDIES = ("attention_arithmetic", "embeddings", "multilingual", "precision", "released", "rope_base", "tokens")
+
+
+@pytest.mark.parametrize("name", STUDIES)
 def test_every_selector_of_a_study_matches_a_job(name: str) -> None:
     (study,) = load_studies(CONFIGS / f"{name}.toml")
     exact, selectors = study.exact, dict(study.selectors)

@@ -9,8 +9,8 @@ import numpy as np
 import optax
 import pytest
 
+from leadline.experiments.config.to_optimizer import UPDATE_SIZE, optimizer
 from leadline.experiments.config.train import AdamW, Muon, Optimizer, Sgd, TrainConfig
-from leadline.experiments.training.step import UPDATE_SIZE, Values, optimizer
 from leadline.model.block import BlockConfig
 from leadline.model.decoder import Decoder, DecoderConfig, init_decoder
 from tests.model.weights import drawn
@@ -25,8 +25,7 @@ def steps(kind: Optimizer, gradients: list[Decoder], *, logit_rate: float = 1.0)
     """The updates of consecutive gradients at a learning rate of 0.1, without clip or decay."""
     cfg = TrainConfig(steps=1, batch=1, learning_rate=1.0, optimizer=kind)
     rates = {"clip": jnp.float32(1e9), "weight_decay": jnp.float32(0), "logit_rate": jnp.float32(logit_rate)}
-    nothing: Any = dict.fromkeys(("tables", "sink_logit", "text"))
-    rule = optimizer(Values(**nothing, **rates), cfg, jnp.float32(0.1))
+    rule = optimizer(cfg, jnp.float32(0.1), **rates)
     weights = tree(9)
     state, updates, move = jax.jit(rule.init)(weights), [], jax.jit(rule.update)
     for gradient in gradients:
