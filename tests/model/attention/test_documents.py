@@ -43,11 +43,13 @@ def test_output_statistics_and_gradients_are_those_of_documents_apart(name: str,
     qkv, direction = random_heads(3, 1, 45, 4, 2, 8), numbers(4, 1, 45, 4, 8)
 
     def summed(function: Any) -> Any:
-        return jax.jit(
-            jax.value_and_grad(lambda qkv: (lambda out: (jnp.sum(out[0] * direction), out))(function(*qkv)), has_aux=True)
-        )
+        def of_inputs(qkv: Any) -> Any:
+            out = function(*qkv)
+            return jnp.sum(out[0] * direction), out
 
-    (_, together), gradients = summed(lambda *qkv: packed(*qkv, SCORES[name], cut))(qkv)
-    (_, by_themselves), expected = summed(lambda *qkv: apart(*qkv, SCORES[name]))(qkv)
+        return jax.jit(jax.value_and_grad(of_inputs, has_aux=True))
+
+    (_, together), gradients = summed(lambda q, k, v: packed(q, k, v, SCORES[name], cut))(qkv)
+    (_, by_themselves), expected = summed(lambda q, k, v: apart(q, k, v, SCORES[name]))(qkv)
     jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, atol=2e-5), together, by_themselves)
     jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, atol=2e-5), gradients, expected)
