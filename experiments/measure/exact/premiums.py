@@ -4,8 +4,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
 
-import numpy as np
-
 from leadline.experiments.config.base import Frozen
 from leadline.experiments.data.text.parallel import described
 from leadline.experiments.measure.exact.job import Computed, Job, independent
@@ -33,14 +31,12 @@ class Stages:
         characters: Code points.
         bytes: Of UTF-8.
         words: What the pre-tokenizer cuts; as many as there are bytes where there is none, so that it changes nothing.
-        contents: Tokens that are more than white space.
-        tokens: All of them.
+        tokens: White space included.
     """
 
     characters: int
     bytes: int
     words: int
-    contents: int
     tokens: int
 
 
@@ -56,11 +52,8 @@ def premium_jobs(tokenizers: Mapping[str, Tokenizer], texts: Mapping[str, str], 
 
 def stages(tokenizer: Tokenizer, text: str) -> Stages:
     """Counts a text after each step."""
-    ids, counts = np.unique(tokenizer.encode(text), return_counts=True)
-    blank = [_is_blank(tokenizer.token_bytes(token)) for token in ids.tolist()]
-    size, tokens = len(text.encode()), int(counts.sum())
-    words = word_count(tokenizer, text)
-    return Stages(len(text), size, size if words is None else words, tokens - int(counts[blank].sum()), tokens)
+    size, words = len(text.encode()), word_count(tokenizer, text)
+    return Stages(len(text), size, size if words is None else words, len(tokenizer.encode(text)))
 
 
 def word_count(tokenizer: Tokenizer, text: str) -> int | None:
@@ -81,14 +74,15 @@ def word_count(tokenizer: Tokenizer, text: str) -> int | None:
 def factors(text: Stages, reference: Stages) -> dict[str, float]:
     """The premium of a text over a reference (Petrov et al. 2023, arXiv:2305.15425) as a product whose logarithms add exactly.
 
-        T / T' = (C / C') · (B/C) / (B'/C') · (W/B) / (W'/B') · (N/W) / (N'/W') · (T/N) / (T'/N')
+        T / T' = (C / C') · (B/C) / (B'/C') · (W/B) / (W'/B') · (T/W) / (T'/W')
 
-    for C characters, B bytes, W words, N tokens that are more than white space, and T tokens, primed those of the reference.
+    for C characters, B bytes, W words and T tokens, primed those of the reference. A script without spaces has long words of
+    many tokens, so that only the product of the last two factors can be compared between scripts.
 
     Returns:
         `premium`, the left side, and its factors: `premium_characters` (how many characters the language takes),
-        `premium_script` (bytes a character), `premium_words` (how finely the pre-tokenizer cuts), `premium_merges` (what the
-        vocabulary makes of a word) and `premium_space` (tokens of white space alone).
+        `premium_script` (bytes a character), `premium_words` (how finely the pre-tokenizer cuts) and `premium_merges` (what the
+        vocabulary makes of a word, or of a byte where nothing is cut).
     """
 
     def ratio(top: str, bottom: str) -> float:
@@ -100,8 +94,7 @@ def factors(text: Stages, reference: Stages) -> dict[str, float]:
         "premium_characters": text.characters / reference.characters,
         "premium_script": ratio("bytes", "characters"),
         "premium_words": ratio("words", "bytes"),
-        "premium_merges": ratio("contents", "words"),
-        "premium_space": ratio("tokens", "contents"),
+        "premium_merges": ratio("tokens", "words"),
     }
 
 
@@ -111,11 +104,3 @@ def _decomposed(tokenizer: Tokenizer, texts: Mapping[str, str], reference: str) 
     for language, text in by_language.items():
         point |= scalars(factors(text, by_language[reference]), language=language)
     return Computed(point, described(texts))
-
-
-def _is_blank(piece: bytes) -> bool:
-    """Whether a token is white space alone. A part of a character is not."""
-    try:
-        return piece.decode().isspace()
-    except UnicodeDecodeError:
-        return False

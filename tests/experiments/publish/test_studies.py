@@ -10,6 +10,7 @@ import pytest
 from leadline.experiments.config.load import arms_of
 from leadline.experiments.config.report import Column, FigureSpec, TableSpec
 from leadline.experiments.config.study import Study
+from leadline.experiments.measure.kinds.plugin import quantities_of
 from leadline.experiments.publish.contents import sources
 from leadline.experiments.publish.figures import figure
 from leadline.experiments.publish.shown import of_record
@@ -97,5 +98,5 @@ def test_what_a_study_names_exists_and_files_do_not_overwrite_each_other() -> No
         assert all(spec.title.endswith("?") and spec.caption.endswith(".") for spec in study.figures), name
         columns = [column for spec in study.tables for column in spec.columns]
         columns += [column for spec in study.figures for column in spec.quantities]
-        assert {column.quantity for column in columns} <= {*QUANTITIES, *FIELDS}, name
+        assert {column.quantity for column in columns} <= {*quantities_of(study.measure.functions), *FIELDS}, name
         assert set(sources([study], [])) <= set(references()), name

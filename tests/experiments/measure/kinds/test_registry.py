@@ -38,9 +38,10 @@ PROGRAMS = {
     "mixed": ["recall at 16", "recall at 24"],
     "transduction": ["sizes in 16", "sizes in 22"],
 }
+OF_STARTS = {"document_start_mass", "document_start_share"}
 OF_LAYERS = {"sink_rate", "first_token_mass", "sink_logit_mass", "activation_ratio", "value_drain_ratio", "residual_norm_ratio"}
 CURVES = {
-    "text": {"loss", "bits_per_byte"} | OF_LAYERS,
+    "text": {"loss", "bits_per_byte"} | OF_STARTS | OF_LAYERS,
     "backcopy": {"loss", "backcopy_loss", "bigram_loss", "bigram_excess", "bos_mass", "bos_value_ratio"} | OF_LAYERS,
     "retrieval": {"loss", "accuracy"},
     "mixed": {"loss", "recall_loss", "recall_accuracy"},
