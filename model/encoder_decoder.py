@@ -73,8 +73,8 @@ def init_model(key: Array, cfg: DecoderConfig, *, sink_logit: float | Float[Arra
     if not isinstance(cfg, EncoderDecoderConfig):
         return decoder
     encoder = init_decoder(jax.random.fold_in(key, 1), cfg.encoder, sink_logit=sink_logit)
-    own = {field.name: getattr(decoder, field.name) for field in fields(Decoder)}
-    return EncoderDecoder(**own, encoder=replace(encoder, embedding=None) if cfg.shared_embedding else encoder)
+    of_decoder = {field.name: getattr(decoder, field.name) for field in fields(Decoder)}
+    return EncoderDecoder(**of_decoder, encoder=replace(encoder, embedding=None) if cfg.shared_embedding else encoder)
 
 
 def encode(p: EncoderDecoder, source: Int[Array, "B S"], tables: PositionTables, cfg: EncoderDecoderConfig) -> Memory:

@@ -74,8 +74,8 @@ def decoder_config(model: ModelConfig, vocabulary: int, length: int, document_en
     )
     if not encoder.layers:
         return structure
-    own = {"encoder_layers": encoder.layers, "shared_embedding": encoder.shared_embedding, "padding_id": PADDING}
-    return EncoderDecoderConfig(**vars(structure), **own)
+    sizes = {"encoder_layers": encoder.layers, "shared_embedding": encoder.shared_embedding, "padding_id": PADDING}
+    return EncoderDecoderConfig(**vars(structure), **sizes)
 
 
 def _normalizer(model: ModelConfig) -> str:

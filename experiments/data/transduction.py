@@ -121,9 +121,9 @@ def in_words(number: Ids) -> Int[Array, "B words"]:
     nothing = (jnp.sum(number, axis=1) == 0)[:, None] & (jnp.arange(groups) == groups - 1)[None]
     scale = groups - 1 - jnp.arange(groups)[None]
     words = (TEEN + h, jnp.full_like(h, HUNDRED), TEN + t - 2, TEEN + below, jnp.broadcast_to(THOUSAND - 1 + scale, h.shape))
-    there = (h > 0, h > 0, t > 1, (below > 0) | nothing, (h + t + u > 0) & (scale > 0))
-    flat, is_there = (jnp.stack(parts, axis=2).reshape(number.shape[0], -1) for parts in (words, there))
-    return _to_front(flat, is_there)
+    spoken = (h > 0, h > 0, t > 1, (below > 0) | nothing, (h + t + u > 0) & (scale > 0))
+    flat, is_spoken = (jnp.stack(parts, axis=2).reshape(number.shape[0], -1) for parts in (words, spoken))
+    return _to_front(flat, is_spoken)
 
 
 @dataclass(frozen=True)

@@ -73,7 +73,7 @@ def _covered(name: str, settings: CoverageSettings, documents: Sequence[Document
     if not (ranked and counted):
         raise UserError(f"{name}: there are no {settings.unit} in every other line of it; name a longer text")
     point: Point = scalars({"distinct_units": len(whole), "running_units": whole.total()})
-    own, other = coverage(whole, whole, settings.sizes), coverage(ranked, counted, settings.sizes)
-    for size, share, held_out in zip(settings.sizes, own, other, strict=True):
+    of_itself, of_the_rest = coverage(whole, whole, settings.sizes), coverage(ranked, counted, settings.sizes)
+    for size, share, held_out in zip(settings.sizes, of_itself, of_the_rest, strict=True):
         point |= scalars({"coverage": share, "held_out_coverage": held_out}, vocabulary=size)
     return Computed(point, data)
