@@ -36,7 +36,7 @@ def test_an_answer_is_right_if_greedy_search_gives_it(folder: Path) -> None:
     weights = (tokens[:, 1:] != PADDING) & (np.arange(2 * half) >= half)
     (hit,) = models.evaluated("rows", in_batches(tokens), hits)
     right = np.asarray(right_answers(hit, weights.astype(np.float32)))
-    np.testing.assert_array_equal(right, ((found == tokens[:, half + 1 :]) | ~weights[:, half:]).all(axis=1))
+    np.testing.assert_array_equal(right, ((answers == tokens[:, half + 1 :]) | ~weights[:, half:]).all(axis=1))
     assert right[::2].all()
     assert not right.all()
 
