@@ -32,7 +32,7 @@ class EncoderDecoderConfig(DecoderConfig):
         padding_id: the id of padding, which no token sees.
 
     Raises:
-        ValueError: for blocks without cross-attention.
+        ValueError: for blocks without cross-attention, and for a document mask.
     """
 
     encoder_layers: int = 1
@@ -42,6 +42,8 @@ class EncoderDecoderConfig(DecoderConfig):
     def __post_init__(self) -> None:
         if not self.block.cross:
             raise ValueError("the decoder of an encoder–decoder sees its source by cross-attention: set block.cross")
+        if self.document_end is not None:
+            raise ValueError("a source and a target are one document each: leave document_end out")
 
     @property
     def encoder(self) -> DecoderConfig:
