@@ -3,7 +3,7 @@
 import math
 
 import numpy as np
-from jaxtyping import Int
+from jaxtyping import Float, Int
 
 from leadline.experiments.config.data import PADDING
 from leadline.experiments.config.model import FixedSink, Gate, KeyBias, LearnedSink, ModelConfig, Relu, Sigmoid
@@ -88,17 +88,14 @@ def _normalizer(model: ModelConfig) -> str:
             return model.normalizer.kind
 
 
-def sink_logit(model: ModelConfig) -> tuple[float, float]:
-    """Its value at the start of training, and its learning rate over that of other weights: 0 if it is not trained."""
-    match model.sink:
-        case FixedSink(logit=logit):
-            return logit, 0.0
-        case LearnedSink(logit=logit, rate=rate):
-            return logit, rate
-        case KeyBias():
-            return 0.0, 0.0  # its score is that of the key alone
-        case _:
-            return -math.inf, 0.0
+def sink_logits(model: ModelConfig) -> tuple[Float[np.ndarray, " L"], float]:
+    """Their values at the start of training, and their learning rate over that of other weights: 0 if they are not trained.
+
+    A logit of -inf has no gradient, so that layers without a sink stay without.
+    """
+    starts = {"none": -math.inf, "key_bias": 0.0, "key_value_bias": 0.0}  # the score of a key bias is that of the key alone
+    logits = [sink.logit if isinstance(sink, FixedSink | LearnedSink) else starts[sink.kind] for sink in model.sinks]
+    return np.array(logits, np.float32), max(sink.rate if isinstance(sink, LearnedSink) else 0.0 for sink in model.sinks)
 
 
 def extended(model: ModelConfig, extension: Extension, factor: float) -> ModelConfig | None:
@@ -137,14 +134,20 @@ def matmul_parameters(cfg: DecoderConfig) -> int:
 
 
 def visible_keys(model: ModelConfig, tokens: int) -> Int[np.ndarray, " L"]:
-    """Keys that the last query of a text sees in each layer, itself included: min(tokens, window + initial_tokens)."""
-    nearest = np.full(model.layers, min(tokens, (model.window or tokens) + (model.initial_tokens or 0)))
-    return np.where(np.resize(model.windowed or True, model.layers), nearest, tokens)
+    """Most keys that a query of a text sees in each layer, itself included: min(tokens, window + initial_tokens)."""
+    nearest = min(tokens, (model.window or tokens) + (model.initial_tokens or 0))
+    return np.where(model.with_window[-model.layers :], nearest, tokens)
 
 
 def visible_pairs(model: ModelConfig, tokens: int) -> Int[np.ndarray, " L"]:
-    """Pairs of a query and a key that it sees, in each layer: k (k + 1) / 2 + (tokens - k) k for k `visible_keys`."""
+    """Pairs of a query and a key that it sees, in each layer, for k `visible_keys`: k (k + 1) / 2 + (tokens - k) k.
+
+    Of chunks of k tokens each has k (k + 1) / 2, and the last, of r tokens, r (r + 1) / 2.
+    """
     keys = visible_keys(model, tokens)
+    if model.chunked:
+        chunks, rest = np.divmod(tokens, keys)
+        return chunks * (keys * (keys + 1) // 2) + rest * (rest + 1) // 2
     return keys * (keys + 1) // 2 + (tokens - keys) * keys
 
 
