@@ -1,14 +1,15 @@
 """From configuration to what the model takes: its structure (compiled in) and its tables (values)."""
 
 import math
+from typing import get_args
 
 import numpy as np
 from jaxtyping import Float, Int
 
 from leadline.experiments.config.data import PADDING
 from leadline.experiments.config.model import FixedSink, Gate, KeyBias, LearnedSink, ModelConfig, Relu, Sigmoid
-from leadline.experiments.config.position import Axial, LearnedPositions, Pope, Rope, Rotating, Sinusoidal
-from leadline.experiments.config.scaling import Extension, extension_of
+from leadline.experiments.config.position import Axial, Encoding, LearnedPositions, Pope, Rope, Rotating, Sinusoidal
+from leadline.experiments.config.scaling import Extension, OfFullLayers, Scaling, extension_of
 from leadline.model.attention.gate import GateConfig, gates
 from leadline.model.block import BlockConfig
 from leadline.model.decoder import DecoderConfig
@@ -101,13 +102,26 @@ def sink_logits(model: ModelConfig) -> tuple[Float[np.ndarray, " L"], float]:
 def extended(model: ModelConfig, extension: Extension, factor: float) -> ModelConfig | None:
     """The model with its context extended by `factor` in another way than it was trained; None where there is no such way.
 
-    An extension replaces the scaling of frequencies, where there are any left.
+    An extension replaces the scaling of frequencies, where there are any left: in all layers, or in those without a window.
     """
-    position = model.position
-    if not isinstance(position, Rotating) or factor <= 1 or (isinstance(position, Rope) and position.drop_after is not None):
+    windowed = model.window_position or model.position
+    of_full_layers, mixed = extension in get_args(OfFullLayers), len(set(model.with_window)) > 1
+    if factor <= 1 or (of_full_layers and not mixed):
         return None
     scaling = extension_of(extension, factor)
-    return model.model_copy(update={"position": position.model_copy(update={"scaling": scaling})})
+    position = _scaled(model.position, scaling)
+    window_position = windowed if of_full_layers else _scaled(windowed, scaling)
+    if (position, window_position) == (model.position, windowed) or position.table_per != window_position.table_per:
+        return None
+    absent = model.window_position is None and not of_full_layers
+    return model.model_copy(update={"position": position, "window_position": None if absent else window_position})
+
+
+def _scaled(position: Encoding, scaling: Scaling) -> Encoding:
+    """The encoding with this scaling, if it has frequencies until the end of training."""
+    if not isinstance(position, Rotating) or (isinstance(position, Rope) and position.drop_after is not None):
+        return position
+    return position.model_copy(update={"scaling": scaling})
 
 
 def projection_weights(width: int, heads: int, kv_heads: int, head_dim: int) -> int:

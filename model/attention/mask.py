@@ -20,7 +20,8 @@ class Mask(NamedTuple):
 
         w_i = min(window, i mod chunk + 1)
 
-    Keys are at 0 … S - 1. With chunks alone a query sees the keys of its own chunk (Llama 4, Meta 2025). All fields are values: changing them never recompiles, and every layer may have its own.
+    Keys are at 0 … S - 1. With chunks and a wide window a query sees the keys of its own chunk (Llama 4, Meta 2025). All fields
+    are values: changing them never recompiles, and every layer may have its own.
 
     Attributes:
         window: number of newest keys that a query sees, itself included.

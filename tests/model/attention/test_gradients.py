@@ -86,7 +86,9 @@ def test_gradients_of_bfloat16_are_those_of_float32_to_its_rounding(form: Any) -
     """2^-8 of the largest, a few times over: p, dS and what comes in are rounded before they are multiplied."""
     arguments, padding, w = case(SHAPES["blocks"])
     rounded = arguments | {name: arguments[name].astype(jnp.bfloat16) for name in ("q", "k", "v")}
-    gradients, _ = jax.jit(gradient_of(form))(rounded, (jnp.int32(5), jnp.int32(14), jnp.int32(NO_WINDOW)), padding, w.astype(jnp.bfloat16))
+    gradients, _ = jax.jit(gradient_of(form))(
+        rounded, (jnp.int32(5), jnp.int32(14), jnp.int32(NO_WINDOW)), padding, w.astype(jnp.bfloat16)
+    )
     expected, _ = exact("blocks")[2]
     for name, other in expected.items():
         assert gradients[name].dtype == rounded[name].dtype
