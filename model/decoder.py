@@ -90,7 +90,7 @@ class Decoder:
     embedding_norm: Norm | None = None
 
 
-def init_decoder(key: Array, cfg: DecoderConfig, *, sink_logit: float | Float[Array, "#L"] = -jnp.inf) -> Decoder:
+def init_decoder(key: Array, cfg: DecoderConfig, *, sink_logit: float | Float[Array, "*#L"] = -jnp.inf) -> Decoder:
     """Weights of a decoder: embeddings N(0, 1/D), so that a tied unembedding starts at unit scale; blocks as `init_block`.
 
     Args:

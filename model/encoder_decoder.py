@@ -63,7 +63,7 @@ class EncoderDecoder(Decoder):
     encoder: Decoder
 
 
-def init_model(key: Array, cfg: DecoderConfig, *, sink_logit: float | Float[Array, "#L"] = -jnp.inf) -> Decoder:
+def init_model(key: Array, cfg: DecoderConfig, *, sink_logit: float | Float[Array, "*#L"] = -jnp.inf) -> Decoder:
     """Weights of a decoder or of an encoder–decoder, as `init_decoder` draws them for each stack.
 
     Args:

@@ -156,11 +156,12 @@ def test_gradients_of_blocks_and_chunks_are_those_of_whole_matrices_for_every_no
         return jax.jit(jax.value_and_grad(total))
 
     blocked, whole = program(functools.partial(attention, tiling=tiling(None))), program(whole_attention)
-    for (number, name), (window, initial_tokens) in itertools.product(enumerate(NORMALIZERS), SIGHTS[1::2]):
-        values = ((q, k, v), scores), jnp.int32(number), Mask(jnp.int32(window), jnp.int32(initial_tokens), padding=padding)
+    for (number, name), sight in itertools.product(enumerate(NORMALIZERS), SIGHTS[1::3]):
+        window, initial_tokens, chunk = jax.tree.map(jnp.int32, sight)
+        values = ((q, k, v), scores), jnp.int32(number), Mask(window, initial_tokens, padding=padding, chunk=chunk)
         computed, expected = blocked(*values), whole(*values)
         for (path, x), y in zip(jax.tree_util.tree_leaves_with_path(computed), jax.tree.leaves(expected), strict=True):
-            what = f"{name}, window {window}, {initial_tokens} initial tokens, {jax.tree_util.keystr(path)}"
+            what = f"{name}, window, initial tokens and chunk {sight}, {jax.tree_util.keystr(path)}"
             np.testing.assert_allclose(x, y, atol=2e-5 * max(1, np.abs(y).max()), err_msg=what)
 
 
