@@ -90,23 +90,24 @@ class Decoder:
     embedding_norm: Norm | None = None
 
 
-def init_decoder(key: Array, cfg: DecoderConfig, *, sink_logit: float | Float[Array, ""] = -jnp.inf) -> Decoder:
+def init_decoder(key: Array, cfg: DecoderConfig, *, sink_logit: float | Float[Array, "*#L"] = -jnp.inf) -> Decoder:
     """Weights of a decoder: embeddings N(0, 1/D), so that a tied unembedding starts at unit scale; blocks as `init_block`.
 
     Args:
         key: of the random numbers.
         cfg: the structure.
-        sink_logit: initial value of every sink logit.
+        sink_logit: initial values of the sink logits, one for all layers or one each.
     """
     outside, inside = jax.random.split(key)
     V, D = cfg.vocabulary, cfg.block.width
     whole = P(None, None)  # a sharded look-up table costs a rematerialisation and these are small
-    init = jax.vmap(lambda k: init_block(k, cfg.block, sink_logit=sink_logit, depth=cfg.layers))
+    init = jax.vmap(lambda k, logit: init_block(k, cfg.block, sink_logit=logit, depth=cfg.layers))
+    logits = jnp.broadcast_to(jnp.asarray(sink_logit, jnp.float32), (cfg.layers,))
     norm = partial(init_norm, D, bias=cfg.block.layer_norm, epsilon=cfg.block.norm_epsilon, offset=cfg.block.norm_offset)
     decoder = Decoder(
         embedding=matrix((V, D), whole, D),
         positions=matrix((cfg.learned_positions, D), whole, D) if cfg.learned_positions else None,
-        blocks=init(jax.random.split(inside, cfg.layers)),
+        blocks=init(jax.random.split(inside, cfg.layers), logits),
         final_norm=norm() if cfg.final_norm else None,
         unembedding=None if cfg.tied else matrix((V, D), whole, D),
         unembedding_bias=zeros((V,), P(None)) if cfg.unembedding_bias else None,

@@ -63,18 +63,19 @@ class EncoderDecoder(Decoder):
     encoder: Decoder
 
 
-def init_model(key: Array, cfg: DecoderConfig, *, sink_logit: float | Float[Array, ""] = -jnp.inf) -> Decoder:
+def init_model(key: Array, cfg: DecoderConfig, *, sink_logit: float | Float[Array, "*#L"] = -jnp.inf) -> Decoder:
     """Weights of a decoder or of an encoder–decoder, as `init_decoder` draws them for each stack.
 
     Args:
         key: of the random numbers.
         cfg: the structure, which decides which of the two it is.
-        sink_logit: initial value of every sink logit of self-attention.
+        sink_logit: initial values of the sink logits of self-attention, one for all layers or one each, the encoder's first.
     """
-    decoder = init_decoder(key, cfg, sink_logit=sink_logit)
     if not isinstance(cfg, EncoderDecoderConfig):
-        return decoder
-    encoder = init_decoder(jax.random.fold_in(key, 1), cfg.encoder, sink_logit=sink_logit)
+        return init_decoder(key, cfg, sink_logit=sink_logit)
+    logits = jnp.broadcast_to(jnp.asarray(sink_logit, jnp.float32), (cfg.encoder_layers + cfg.layers,))
+    decoder = init_decoder(key, cfg, sink_logit=logits[cfg.encoder_layers :])
+    encoder = init_decoder(jax.random.fold_in(key, 1), cfg.encoder, sink_logit=logits[: cfg.encoder_layers])
     of_decoder = {field.name: getattr(decoder, field.name) for field in fields(Decoder)}
     return EncoderDecoder(**of_decoder, encoder=replace(encoder, embedding=None) if cfg.shared_embedding else encoder)
 

@@ -139,7 +139,8 @@ def _attention(
     """Attention of the tokens; the rotated queries and keys, which are None where every query rotates the keys; the cache."""
     cache, i = context.cache, _indices(q.shape[1], context)
     inside = i if cache is None else cache.inside(i)
-    mask = Mask(tables.window, tables.initial_tokens, padding=context.padding, documents=context.documents)
+    numbers = {"window": tables.window, "initial_tokens": tables.initial_tokens, "chunk": tables.chunk}
+    mask = Mask(**numbers, padding=context.padding, documents=context.documents)
     scores = layer_scores(p, tables, cfg, q, context)
     rotated = partial(_rotated, p, cfg=cfg, context=context)
     by_query, queries = cfg.table_per == "query", (q, q)

@@ -1,5 +1,6 @@
 """A model with what it is measured on and what is measured, and where the three do not fit each other."""
 
+import itertools
 from collections.abc import Iterator
 
 from leadline.experiments.config.base import Frozen
@@ -111,7 +112,7 @@ def _too_long(settings: Measured, longest: int, key: str) -> Iterator[str]:
 
 
 def _perplexity_problems(settings: Measured, measure: PerplexityMeasure) -> Iterator[str]:
-    shortest, position = min(measure.lengths), settings.model.position
+    shortest, model = min(measure.lengths), settings.model
     if measure.last > shortest:
         yield f"measure.perplexity.last = {measure.last} is more than the {shortest} tokens of a window"
     if measure.stride is not None and measure.stride >= shortest:
@@ -119,9 +120,9 @@ def _perplexity_problems(settings: Measured, measure: PerplexityMeasure) -> Iter
             f"measure.perplexity.stride = {measure.stride} is not below the {shortest} tokens of a window: leave it out for "
             "windows that do not overlap"
         )
-    if isinstance(position, Rotating):
-        for extension in measure.extensions:
-            yield from extension_of(extension, 1.0).misfits(position.base, position.spectrum(settings.model.attention_heads))
+    rotating = [position for position in (model.position, model.window_position) if isinstance(position, Rotating)]
+    for position, extension in itertools.product(rotating, measure.extensions):
+        yield from extension_of(extension, 1.0).misfits(position.base, position.spectrum(model.attention_heads))
 
 
 def _transduction_problems(settings: Measured, measure: TransductionMeasure, data: TransductionData) -> Iterator[str]:

@@ -1,5 +1,6 @@
 """A model: its sizes, and its mechanisms besides the positions."""
 
+import itertools
 import math
 from collections.abc import Iterator
 from typing import Annotated, Literal
@@ -45,6 +46,7 @@ class KeyBias(Frozen):
 
 
 Sink = Annotated[NoSink | FixedSink | LearnedSink | KeyBias, Field(discriminator="kind")]
+SinkLogit = Annotated[NoSink | FixedSink | LearnedSink, Field(discriminator="kind")]
 
 # The normalizers (leadline.model.attention.normalizers).
 
@@ -161,6 +163,9 @@ class ModelConfig(Frozen):
     # which layers have the window, repeated to all of them, as in [true, false]; empty: all layers
     windowed: tuple[bool, ...] = ()
     window_position: Position | None = None  # the position encoding of layers with the window; absent: as in the others
+    window_sink: SinkLogit | None = None  # the sink of layers with the window; absent: as in the others
+    # the window begins anew every `window` tokens, so that a query sees the tokens of its own chunk (Llama 4)
+    chunked: bool = False
     document_mask: bool = False  # attention does not reach across the ends of documents; needs data.kind = "text"
     tied: bool = True  # the unembedding is the embedding
     scaled_embedding: bool = False  # embeddings times sqrt(width)
@@ -191,6 +196,18 @@ class ModelConfig(Frozen):
         return self.hidden or 4 * self.width
 
     @property
+    def with_window(self) -> tuple[bool, ...]:
+        """Whether each layer has the window."""
+        if self.window is None:
+            return (False,) * self.table_rows
+        return tuple(itertools.islice(itertools.cycle(self.windowed or (True,)), self.table_rows))
+
+    @property
+    def sinks(self) -> tuple[Sink, ...]:
+        """The sink of each layer."""
+        return tuple(self.window_sink if there and self.window_sink else self.sink for there in self.with_window)
+
+    @property
     def attention_heads(self) -> Heads:
         return Heads(self.heads, self.head_width)
 
@@ -204,8 +221,11 @@ class ModelConfig(Frozen):
             yield f"initial_tokens = {self.initial_tokens}: without a window every token is seen; set window, or leave it out"
         if self.windowed and self.window is None:
             yield f"windowed = {list(self.windowed)} says which layers have a window: set window, or leave it out"
-        if self.window_position is not None and not self.windowed:
-            yield "window_position is that of the layers with a window: say which they are, as in windowed = [true, false]"
+        for name in ("window_position", "window_sink"):
+            if getattr(self, name) is not None and not self.windowed:
+                yield f"{name} is that of the layers with a window: say which they are, as in windowed = [true, false]"
+        if self.chunked and (self.window is None or self.initial_tokens is not None):
+            yield "chunked attention sees the tokens of a chunk alone: set window to its size, and leave initial_tokens out"
         if self.window_position is not None and self.window_position.table_per != self.position.table_per:
             yield "window_position and position need tables of one shape: give both the same scaling.per"
         if self.experts is not None and self.active_experts > self.experts:
@@ -218,17 +238,26 @@ class ModelConfig(Frozen):
             yield f"kv_heads {self.kv_heads} does not divide heads {self.heads}"
         yield from self.position.misfits(self.attention_heads)
         yield from self._encoder_problems()
-        if not isinstance(self.sink, NoSink) and not isinstance(self.normalizer, Softmax | Clipped):
-            yield (
-                f"sink {self.sink.kind!r} stands in the denominator of a softmax, and normalizer {self.normalizer.kind!r} has "
-                'none: set sink = { kind = "none" }, or normalizer = { kind = "softmax" } or "clipped"'
-            )
-        if isinstance(self.sink, KeyBias) and (self.sink.dims or 0) > size:
-            yield f"sink.dims = {self.sink.dims}: the key has {size} channels"
-        if isinstance(self.position, Pope) and isinstance(self.sink, KeyBias):
-            yield 'position "pope" cannot have a key bias: set another position, or another sink'
+        yield from self._sink_problems()
         if isinstance(self.gate, Gate) and (dims := self.gate.dims or 0) > self.width:
             yield f"the gate cannot see the first {dims} of {self.width} channels: set dims = {self.width}"
+
+    def _sink_problems(self) -> Iterator[str]:
+        sinks = (self.sink,) if self.window_sink is None else (self.sink, self.window_sink)
+        sink = next((sink for sink in sinks if not isinstance(sink, NoSink)), None)
+        if sink is not None and not isinstance(self.normalizer, Softmax | Clipped):
+            yield (
+                f"sink {sink.kind!r} stands in the denominator of a softmax, and normalizer {self.normalizer.kind!r} has "
+                'none: set sink = { kind = "none" }, or normalizer = { kind = "softmax" } or "clipped"'
+            )
+        if len({sink.rate if isinstance(sink, LearnedSink) else 0.0 for sink in sinks if not isinstance(sink, NoSink)}) > 1:
+            yield "sink and window_sink are trained at one rate, or both are fixed"
+        if isinstance(self.sink, KeyBias) and self.window_sink is not None:
+            yield f"sink {self.sink.kind!r} is of weights that every layer has: leave window_sink out"
+        if isinstance(self.sink, KeyBias) and (self.sink.dims or 0) > self.head_width:
+            yield f"sink.dims = {self.sink.dims}: the key has {self.head_width} channels"
+        if isinstance(self.position, Pope) and isinstance(self.sink, KeyBias):
+            yield 'position "pope" cannot have a key bias: set another position, or another sink'
 
     def _encoder_problems(self) -> Iterator[str]:
         if not self.encoder.layers:

@@ -200,8 +200,10 @@ Scaling = Annotated[
 # How a study extends the context of a trained model: by the evaluation length over the training length, or by the length of a
 # text. The dynamic ones of whole sequences are not here: at one length they are `ntk` and `yarn`.
 ByFactor = Literal["pi", "ntk", "ntk_by_parts", "yarn", "yarn_rotations", "llama3"]
+# The same extensions of the layers without a window alone, as Gemma 3 and gpt-oss have them.
+OfFullLayers = Literal["ntk_full", "yarn_full"]
 ByLength = Literal["dynamic_ntk_query", "dynamic_ntk_token", "dynamic_yarn_query", "dynamic_yarn_token"]
-Extension = Literal[ByFactor, ByLength]
+Extension = Literal[ByFactor, OfFullLayers, ByLength]
 _SCALINGS: dict[Extension, Scaling] = {
     "pi": PositionInterpolation(factor=1.0),
     "ntk": NtkAware(factor=1.0),
@@ -209,6 +211,8 @@ _SCALINGS: dict[Extension, Scaling] = {
     "yarn": Yarn(factor=1.0),
     "yarn_rotations": Yarn(factor=1.0, ramp="rotations"),
     "llama3": Llama3(factor=1.0),
+    "ntk_full": NtkAware(factor=1.0),
+    "yarn_full": Yarn(factor=1.0),
     "dynamic_ntk_query": DynamicNtk(per="query"),
     "dynamic_ntk_token": DynamicNtk(per="token"),
     "dynamic_yarn_query": DynamicYarn(per="query"),
@@ -218,4 +222,4 @@ _SCALINGS: dict[Extension, Scaling] = {
 
 def extension_of(name: Extension, factor: float) -> Scaling:
     """The scaling that an extension by `factor` is; every parameter else at its default."""
-    return _SCALINGS[name].model_copy(update={"factor": factor} if name in get_args(ByFactor) else {})
+    return _SCALINGS[name].model_copy(update={} if name in get_args(ByLength) else {"factor": factor})

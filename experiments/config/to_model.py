@@ -1,14 +1,15 @@
 """From configuration to what the model takes: its structure (compiled in) and its tables (values)."""
 
 import math
+from typing import get_args
 
 import numpy as np
-from jaxtyping import Int
+from jaxtyping import Float, Int
 
 from leadline.experiments.config.data import PADDING
 from leadline.experiments.config.model import FixedSink, Gate, KeyBias, LearnedSink, ModelConfig, Relu, Sigmoid
-from leadline.experiments.config.position import Axial, LearnedPositions, Pope, Rope, Rotating, Sinusoidal
-from leadline.experiments.config.scaling import Extension, extension_of
+from leadline.experiments.config.position import Axial, Encoding, LearnedPositions, Pope, Rope, Rotating, Sinusoidal
+from leadline.experiments.config.scaling import Extension, OfFullLayers, Scaling, extension_of
 from leadline.model.attention.gate import GateConfig, gates
 from leadline.model.block import BlockConfig
 from leadline.model.decoder import DecoderConfig
@@ -88,29 +89,39 @@ def _normalizer(model: ModelConfig) -> str:
             return model.normalizer.kind
 
 
-def sink_logit(model: ModelConfig) -> tuple[float, float]:
-    """Its value at the start of training, and its learning rate over that of other weights: 0 if it is not trained."""
-    match model.sink:
-        case FixedSink(logit=logit):
-            return logit, 0.0
-        case LearnedSink(logit=logit, rate=rate):
-            return logit, rate
-        case KeyBias():
-            return 0.0, 0.0  # its score is that of the key alone
-        case _:
-            return -math.inf, 0.0
+def sink_logits(model: ModelConfig) -> tuple[Float[np.ndarray, " L"], float]:
+    """Their values at the start of training, and their learning rate over that of other weights: 0 if they are not trained.
+
+    A logit of -inf has no gradient, so that layers without a sink stay without.
+    """
+    starts = {"none": -math.inf, "key_bias": 0.0, "key_value_bias": 0.0}  # the score of a key bias is that of the key alone
+    logits = [sink.logit if isinstance(sink, FixedSink | LearnedSink) else starts[sink.kind] for sink in model.sinks]
+    return np.array(logits, np.float32), max(sink.rate if isinstance(sink, LearnedSink) else 0.0 for sink in model.sinks)
 
 
 def extended(model: ModelConfig, extension: Extension, factor: float) -> ModelConfig | None:
     """The model with its context extended by `factor` in another way than it was trained; None where there is no such way.
 
-    An extension replaces the scaling of frequencies, where there are any left.
+    An extension replaces the scaling of frequencies, where there are any left: in all layers, or in those without a window.
     """
-    position = model.position
-    if not isinstance(position, Rotating) or factor <= 1 or (isinstance(position, Rope) and position.drop_after is not None):
+    windowed = model.window_position or model.position
+    of_full_layers, mixed = extension in get_args(OfFullLayers), len(set(model.with_window)) > 1
+    if factor <= 1 or (of_full_layers and not mixed):
         return None
     scaling = extension_of(extension, factor)
-    return model.model_copy(update={"position": position.model_copy(update={"scaling": scaling})})
+    position = _scaled(model.position, scaling)
+    window_position = windowed if of_full_layers else _scaled(windowed, scaling)
+    if (position, window_position) == (model.position, windowed) or position.table_per != window_position.table_per:
+        return None
+    absent = model.window_position is None and not of_full_layers
+    return model.model_copy(update={"position": position, "window_position": None if absent else window_position})
+
+
+def _scaled(position: Encoding, scaling: Scaling) -> Encoding:
+    """The encoding with this scaling, if it has frequencies until the end of training."""
+    if not isinstance(position, Rotating) or (isinstance(position, Rope) and position.drop_after is not None):
+        return position
+    return position.model_copy(update={"scaling": scaling})
 
 
 def projection_weights(width: int, heads: int, kv_heads: int, head_dim: int) -> int:
@@ -137,14 +148,20 @@ def matmul_parameters(cfg: DecoderConfig) -> int:
 
 
 def visible_keys(model: ModelConfig, tokens: int) -> Int[np.ndarray, " L"]:
-    """Keys that the last query of a text sees in each layer, itself included: min(tokens, window + initial_tokens)."""
-    nearest = np.full(model.layers, min(tokens, (model.window or tokens) + (model.initial_tokens or 0)))
-    return np.where(np.resize(model.windowed or True, model.layers), nearest, tokens)
+    """Most keys that a query of a text sees in each layer, itself included: min(tokens, window + initial_tokens)."""
+    nearest = min(tokens, (model.window or tokens) + (model.initial_tokens or 0))
+    return np.where(model.with_window[-model.layers :], nearest, tokens)
 
 
 def visible_pairs(model: ModelConfig, tokens: int) -> Int[np.ndarray, " L"]:
-    """Pairs of a query and a key that it sees, in each layer: k (k + 1) / 2 + (tokens - k) k for k `visible_keys`."""
+    """Pairs of a query and a key that it sees, in each layer, for k `visible_keys`: k (k + 1) / 2 + (tokens - k) k.
+
+    Of chunks of k tokens each has k (k + 1) / 2, and the last, of r tokens, r (r + 1) / 2.
+    """
     keys = visible_keys(model, tokens)
+    if model.chunked:
+        chunks, rest = np.divmod(tokens, keys)
+        return chunks * (keys * (keys + 1) // 2) + rest * (rest + 1) // 2
     return keys * (keys + 1) // 2 + (tokens - keys) * keys
 
 

@@ -42,7 +42,7 @@ def tables(model: ModelConfig, train_length: int, text_length: int | None = None
     rows = _layers(model, model.position, None if model.windowed else model.window, lengths, trained)
     if model.windowed:
         windowed = _layers(model, model.window_position or model.position, model.window, lengths, trained)
-        rows = by_layer(rows, windowed, np.resize(np.array(model.windowed), model.table_rows))
+        rows = by_layer(rows, windowed, np.array(model.with_window))
     return dataclasses.replace(rows, attention=values)
 
 
@@ -52,6 +52,7 @@ def _layers(model: ModelConfig, position: Encoding, window: int | None, lengths:
         model.table_rows,
         *model.attention_heads,
         window=window or NO_WINDOW,
+        chunk=window if model.chunked and window else NO_WINDOW,
         initial_tokens=model.initial_tokens or 0,
         **_rows(position, model.attention_heads, lengths),
     )

@@ -128,7 +128,7 @@ def attention_maps(params: Decoder, tables: PositionTables, tokens: Int[Array, "
         query, key, weights, table = row
         scores = layer_scores(weights, table, block, query, Context())
         scores = scores._replace(value_bias=None, normalizer=partial(_of_mass, scores.normalizer))
-        shares, _ = attend(query, key, unit_vectors, Mask(table.window, table.initial_tokens), scores)
+        shares, _ = attend(query, key, unit_vectors, Mask(table.window, table.initial_tokens, chunk=table.chunk), scores)
         return jnp.swapaxes(jax.reshard(shares, P(None, None, None, None))[0], 0, 1)
 
     return {reading("attention_map"): jax.lax.map(of_layer, (query, key, params.blocks, tables))}

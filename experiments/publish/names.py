@@ -20,6 +20,8 @@ VALUES: Mapping[str, Mapping[Any, str]] = {
         "ntk_by_parts": "NTK-by-parts",
         "yarn": "YaRN",
         "yarn_rotations": "YaRN, ramp in rotations",
+        "ntk_full": "NTK-aware, full layers",
+        "yarn_full": "YaRN, full layers",
         "dynamic_yarn_query": "dynamic YaRN, by query",
         "dynamic_yarn_token": "dynamic YaRN, by token",
         "llama3": "Llama 3",

@@ -189,12 +189,14 @@ def _inside(leaves: frozenset[str], keys: Sequence[str]) -> bool:
 def _agree(study: Study, choice: Mapping[str, RecordedArm]) -> bool:
     """Whether the arms differ only in what one of their selectors fixes to a single value, and no arm is chosen twice.
 
-    Keys with alternatives leave open which arm is meant, so that arms must agree in them.
+    Keys with alternatives leave open which arm is meant, so that arms must agree in them. A list is one value where the setting
+    is a list.
     """
     for pair in itertools.combinations(choice, 2):
         arm, other = (choice[name] for name in pair)
-        settings = [item for name in pair for item in study.selectors[name].items()]
-        free = [key for key, value in settings if value != "any" and not isinstance(value, list | tuple)]
+        fixed = [(key, value, choice[name]) for name in pair for key, value in study.selectors[name].items() if value != "any"]
+        listed = ((key, isinstance(value, list | tuple), setting(of.settings, key)) for key, value, of in fixed)
+        free = [key for key, several, current in listed if not several or isinstance(current, list)]
         free += ["train"] if arm.started != other.started else []
         if arm is other or not _inside(_differences(arm.leaves, other.leaves), free):
             return False

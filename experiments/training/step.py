@@ -15,7 +15,7 @@ from flax import struct
 from jaxtyping import Array, Float, Int, UInt
 
 from leadline.experiments.config.model import ModelConfig
-from leadline.experiments.config.to_model import sink_logit
+from leadline.experiments.config.to_model import sink_logits
 from leadline.experiments.config.to_optimizer import Tree, optimizer
 from leadline.experiments.config.train import Cosine, InverseSquareRoot, TrainConfig, WarmupStableDecay
 from leadline.experiments.data.sample import Sample
@@ -38,7 +38,7 @@ class Values:
     """What distinguishes the members of one compiled program."""
 
     tables: PositionTables
-    sink_logit: Float[Array, "*A"]  # at the start
+    sink_logit: Float[Array, "*A L"]  # of each layer, at the start
     text: Int[Array, "*A"]  # which of a group's held-out texts a point of the curves is measured on
     logit_rate: Float[Array, "*A"]  # times the learning rate is that of the sink logit; 0 keeps it
     weight_decay: Float[Array, "*A"]
@@ -54,10 +54,10 @@ def values_of(model: ModelConfig, train: TrainConfig, tables: PositionTables, te
         tables: its positions and attention hyperparameters, one row per layer.
         text: which of the held-out texts of its group it is measured on.
     """
-    logit, rate = sink_logit(model)
+    logits, rate = sink_logits(model)
     return Values(
         tables=tables,
-        sink_logit=jnp.float32(logit),
+        sink_logit=jnp.asarray(logits),
         text=jnp.int32(text),
         logit_rate=jnp.float32(rate),
         weight_decay=jnp.float32(train.weight_decay),

@@ -88,8 +88,8 @@ def attention(
         first = first_position(q.shape[3])
         k, v = gather_tokens(k, 2), gather_tokens(v, 2)
         padding, documents = (None if of_keys is None else gather_tokens(of_keys, 1) for of_keys in (padding, documents))
-    window, initial_tokens = (jnp.asarray(x, jnp.int32) for x in (mask.window, mask.initial_tokens))
-    mask = Mask(window, initial_tokens, first, padding, documents)
+    window, initial_tokens, chunk = (jnp.asarray(x, jnp.int32) for x in (mask.window, mask.initial_tokens, mask.chunk))
+    mask = Mask(window, initial_tokens, first, padding, documents, chunk)
     x = AttentionInputs(q, scale, k, v, scores.sink_logit, scores.slopes, mask)  # pyright: ignore[reportArgumentType]
     differentiated = _form(x, tiling, scores) == "differentiated"
     rows: Any = attend_chunks(x, scores, tiling) if differentiated else _flash(tiling, x)
@@ -234,8 +234,8 @@ def _flash_backward(
     """From the log-sum-exp for the output alone; through `attend_chunks` where a statistic is differentiated too."""
     x, out, lse, with_slopes = saved
     # A constant that was saved is a NumPy array until something is done to it.
-    window, initial_tokens = jnp.add(x.mask.window, 0), jnp.add(x.mask.initial_tokens, 0)
-    x = x._replace(mask=x.mask._replace(window=window, initial_tokens=initial_tokens))
+    numbers = {name: jnp.add(getattr(x.mask, name), 0) for name in ("window", "initial_tokens", "chunk")}
+    x = x._replace(mask=x.mask._replace(**numbers))
     differentiated = [name for name, leaf in cotangent._asdict().items() if not isinstance(leaf, SymbolicZero)]
     if differentiated == ["out"]:
         kernel = _form(x, tiling) == "kernel"

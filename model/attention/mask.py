@@ -16,9 +16,12 @@ NO_WINDOW = 2**30
 
 
 class Mask(NamedTuple):
-    """A query at position i sees the key at position j where j <= i and (i - j < window or j < initial_tokens).
+    """A query at position i sees the key at position j <= i where i - j < w_i or j < initial_tokens.
 
-    Keys are at 0 … S - 1. All fields are values: changing them never recompiles, and every layer may have its own.
+        w_i = min(window, i mod chunk + 1)
+
+    Keys are at 0 … S - 1. With chunks and a wide window a query sees the keys of its own chunk (Llama 4, Meta 2025). All fields
+    are values: changing them never recompiles, and every layer may have its own.
 
     Attributes:
         window: number of newest keys that a query sees, itself included.
@@ -27,6 +30,7 @@ class Mask(NamedTuple):
         padding: [B, S], True for real tokens; None where all are.
         documents: [B, S], the number of each key's document. A query sees the keys of its own document alone, as in packed
             training with a document mask (Llama 3, arXiv:2407.21783, section 3.2). None where all keys are of one.
+        chunk: tokens of a chunk, before which no query of the chunk sees any but the initial tokens.
     """
 
     window: Int[Array, ""] | int = NO_WINDOW
@@ -34,6 +38,7 @@ class Mask(NamedTuple):
     first_query: Int[Array, ""] | int = 0
     padding: Bool[Array, "B S"] | None = None
     documents: Int[Array, "B S"] | None = None
+    chunk: Int[Array, ""] | int = NO_WINDOW
 
 
 class Tiling(NamedTuple):
@@ -98,10 +103,14 @@ def tiles_seen(
         Their number; which of them every query sees whole; and the position at which the n-th begins. The tiles of the initial
         tokens come first, then those of the window up to the queries' own.
     """
-    window, initial_tokens = mask.window, mask.initial_tokens
-    first = jnp.maximum(start - window + 1, 0) // size
-    before = jnp.minimum((initial_tokens + size - 1) // size, first)
-    inside = jnp.maximum((start + rows - 1 - window) // size + 1, first)
+
+    def oldest(i: Int[Array, ""]) -> Int[Array, ""]:
+        """The first key that query i sees behind the initial tokens."""
+        return jnp.maximum(i - mask.window + 1, i // mask.chunk * mask.chunk)
+
+    first = oldest(start) // size
+    before = jnp.minimum((mask.initial_tokens + size - 1) // size, first)
+    inside = jnp.maximum((oldest(start + rows - 1) - 1) // size + 1, first)
     whole = before + inside - first, before + jnp.maximum((start + 1) // size, inside) - first
     count = before + (start + rows - 1) // size + 1 - first
     return count, whole, lambda n: size * jnp.where(n < before, n, n - before + first)
@@ -115,13 +124,18 @@ def tiles_seeing(key: Int[Array, ""], keys: int, size: int, rows: int, mask: Mas
         keys: number of keys.
         size: queries of a tile.
         rows: number of all queries, which begin at `mask.first_query`.
-        mask: its window, initial tokens and first query.
+        mask: its window, chunk, initial tokens and first query.
     """
     first, initial_tokens = mask.first_query, mask.initial_tokens
     window = jnp.minimum(mask.window, first + rows)  # farther than any query sees, and no sum below overflows
-    last = jnp.where(key < initial_tokens, rows, jnp.clip(key + keys - 1 + window - first, 0, rows))
+
+    def behind_last(j: Int[Array, ""]) -> Int[Array, ""]:
+        """The row behind the last one that sees the key j, which is no initial token."""
+        return jnp.clip(jnp.minimum(j + window, (j // mask.chunk + 1) * mask.chunk) - first, 0, rows)
+
+    last = jnp.where(key < initial_tokens, rows, behind_last(key + keys - 1))
     start, stop = jnp.maximum(key - first, 0) // size, (last + size - 1) // size
-    inside = jnp.where(key + keys <= initial_tokens, rows, jnp.clip(key + window - first, 0, rows)) // size
+    inside = jnp.where(key + keys <= initial_tokens, rows, behind_last(key)) // size
     behind = jnp.clip((key + keys - 1 - first + size - 1) // size, start, jnp.maximum(start, stop))
     return (start, stop), (behind, jnp.maximum(inside, behind))
 
@@ -129,13 +143,14 @@ def tiles_seeing(key: Int[Array, ""], keys: int, size: int, rows: int, mask: Mas
 def distances(i: Int[Array, " q"], j: Int[Array, " S"], mask: Mask) -> tuple[Int[Array, "q S"], Bool[Array, "q S"]]:
     """i - j of queries at positions i and keys at positions j, and which keys each query sees, but for padding."""
     distance = i[:, None] - j[None, :]
-    return distance, visible(distance, j[None, :], mask.window, mask.initial_tokens)
+    window = jnp.minimum(mask.window, i % mask.chunk + 1)
+    return distance, visible(distance, j[None, :], window[:, None], mask.initial_tokens)
 
 
 def visible(
-    distance: Num[Array, "q S"], j: Int[Array, "#q #S"], window: Num[Array, ""] | int, initial_tokens: Int[Array, ""] | int
+    distance: Num[Array, "q S"], j: Int[Array, "#q #S"], window: Num[Array, "#q #S"], initial_tokens: Int[Array, ""] | int
 ) -> Bool[Array, "q S"]:
-    """Whether a query sees the key at position j, `distance` behind it: the rule of `Mask`."""
+    """Whether a query sees the key at position j, `distance` behind it: the rule of `Mask` for windows w_i."""
     return (distance >= 0) & ((distance < window) | (j < initial_tokens))
 
 

@@ -36,7 +36,7 @@ from leadline.model.mesh import heads_first
 class Operands(NamedTuple):
     """What the kernels read. Tokens fill whole tiles, with zeros behind a text; channels fill what a machine needs."""
 
-    mask: Int[Array, "1 3"]  # window, initial tokens, position of the first query
+    mask: Int[Array, "1 4"]  # window, initial tokens, position of the first query, chunk
     of_head: Float[Array, "N 2"]  # sink logit, slope
     q: Float[Array, "B N T H"]  # scaled
     k: Float[Array, "B K S H"]
@@ -82,7 +82,7 @@ def operands_of(x: AttentionInputs, launch: Launch) -> Operands:
         return behind(behind(a, 2, tokens), 3, channels_of(launch.machine, a.shape[3]) - a.shape[3])
 
     return Operands(
-        mask=jnp.stack([mask.window, mask.initial_tokens, mask.first_query]).reshape(1, 3),  # pyright: ignore[reportArgumentType]
+        mask=jnp.stack([mask.window, mask.initial_tokens, mask.first_query, mask.chunk]).reshape(1, 4),  # pyright: ignore[reportArgumentType]
         of_head=jnp.stack([x.sink_logit.reshape(-1), x.slopes.reshape(-1)], axis=1),
         q=filled((x.q * x.scale).reshape(B, K * G, T, H), rows),
         k=filled(x.k, keys),
@@ -115,7 +115,7 @@ def _softmax_kernel(x: Any, out: Any, lse: Any, *, tile: Tile, machine: Machine)
 def values_of(x: Any) -> Values:
     """The numbers of the program's head."""
     head = pl.program_id(1)
-    return Values(Mask(x.mask[0, 0], x.mask[0, 1], x.mask[0, 2]), x.of_head[head, 0], x.of_head[head, 1])
+    return Values(Mask(x.mask[0, 0], x.mask[0, 1], x.mask[0, 2], chunk=x.mask[0, 3]), x.of_head[head, 0], x.of_head[head, 1])
 
 
 def padding_of(x: Any, keys: Any) -> Array | None:
@@ -141,8 +141,11 @@ def tile_scores(
     distance = (i - j + row).astype(jnp.float32) - key.astype(jnp.float32)
     s = products - values.slope * distance
     if not whole:
-        window = jnp.asarray(values.mask.window).astype(jnp.float32)
-        s = jnp.where(visible(distance, j + key, window, values.mask.initial_tokens), s, -jnp.inf)
+        window, chunk = (jnp.asarray(number).astype(jnp.float32) for number in (values.mask.window, values.mask.chunk))
+        at = (i + row).astype(jnp.float32)
+        # Half a token keeps the quotient away from whole numbers, which a device may miss by a rounding.
+        in_chunk = at - chunk * jnp.floor((at + 0.5) / chunk)
+        s = jnp.where(visible(distance, j + key, jnp.minimum(window, in_chunk + 1), values.mask.initial_tokens), s, -jnp.inf)
     return s if padding is None else s + padding, distance
 
 

@@ -30,6 +30,7 @@ class PositionTables:
     temperature_span: Float[Array, "*L"]  # tokens
     window: Int[Array, "*L"]  # newest keys that a query sees, itself included
     initial_tokens: Int[Array, "*L"]  # first keys that it sees besides
+    chunk: Int[Array, "*L"]  # tokens of a chunk, beyond which it sees no other keys
     attention: Hyperparameters
 
 
@@ -44,6 +45,7 @@ def position_tables(
     slopes: NDArray[np.float64] | None = None,
     window: int = NO_WINDOW,
     initial_tokens: int = 0,
+    chunk: int = NO_WINDOW,
 ) -> PositionTables:
     """The same row for every layer, [L, …]. The defaults are NoPE without a window.
 
@@ -59,6 +61,7 @@ def position_tables(
         slopes: [N], of ALiBi.
         window: newest keys that a query sees, itself included.
         initial_tokens: first keys that it sees besides.
+        chunk: tokens of a chunk, beyond which it sees no other keys.
     """
     table = np.zeros(head_dim // 2) if inverse_frequencies is None else np.asarray(inverse_frequencies, np.float64)
     table = table[None] if table.ndim == 1 else table
@@ -72,6 +75,7 @@ def position_tables(
         temperature_span=jnp.ones(layers, jnp.float32),
         window=jnp.full(layers, window, jnp.int32),
         initial_tokens=jnp.full(layers, initial_tokens, jnp.int32),
+        chunk=jnp.full(layers, chunk, jnp.int32),
         attention=hyperparameters(layers),
     )
 

@@ -68,7 +68,9 @@ def whole_attention(
     if scores.cap is not None:
         s, logits = (scores.cap * xp.tanh(x / scores.cap) for x in (s, logits))
     distance = np.arange(tokens)[:, None] - np.arange(tokens)[None, :]
-    near = (distance < mask.window) | (np.arange(tokens) < mask.initial_tokens)[None, :]
+    chunks = np.arange(tokens) // mask.chunk
+    near = (distance < mask.window) & (chunks[:, None] == chunks[None, :])
+    near = near | (np.arange(tokens) < mask.initial_tokens)[None, :]
     visible = ((distance >= 0) & near)[None, None]
     visible = visible if mask.padding is None else visible & mask.padding[:, None, None, :]
     s = s - by_head(scores.slopes)[..., None] * xp.asarray(distance, dtype)[None, None] + bias

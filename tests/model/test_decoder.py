@@ -92,6 +92,7 @@ def test_scanned_layers_equal_unrolled_ones():
 # What a layer has of its own, as a value: of the position tables, of the hyperparameters, and of the weights.
 OWN = {
     "window": lambda p, t: (p, replace(t, window=t.window.at[1].set(2))),
+    "chunk": lambda p, t: (p, replace(t, chunk=t.chunk.at[1].set(2))),
     "initial tokens": lambda p, t: (p, replace(t, initial_tokens=t.initial_tokens.at[1].set(1))),
     "frequencies": lambda p, t: (p, jax.tree.map(lambda a, b: a.at[1].set(b[1]), t, rope(inverse_frequencies=STEEP, window=3))),
     "slopes": lambda p, t: (p, replace(t, slopes=t.slopes.at[1].set(0.5))),

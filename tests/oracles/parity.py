@@ -149,7 +149,7 @@ def forward_and_backward(
     def of_layer(row: Any) -> jax.Array:
         query, key, block, table = row
         scores = layer_scores(block, table, cfg.block, query, Context())._replace(value_bias=None)
-        shares, _ = attend(query, key, unit_vectors, Mask(table.window, padding=context.padding), scores)
+        shares, _ = attend(query, key, unit_vectors, Mask(table.window, padding=context.padding, chunk=table.chunk), scores)
         return jnp.swapaxes(shares, 1, 2)
 
     return logits, jax.lax.map(of_layer, (*rotated, params.blocks, tables)), gradient

@@ -6,7 +6,9 @@ from typing import Any
 import jax.numpy as jnp
 import numpy as np
 import pytest
+import torch
 from torch.nn.functional import scaled_dot_product_attention
+from transformers.masking_utils import causal_mask_function, chunked_overlay
 from transformers.models.gpt_oss.modeling_gpt_oss import eager_attention_forward
 
 from leadline.model.attention.attention import attention
@@ -66,6 +68,18 @@ def test_the_sink_logit_is_the_sink_of_gpt_oss(name):
         return eager_attention_forward(module, *(x.transpose(1, 2) for x in (q, k, v)), mask, scaling=size**-0.5)[0]
 
     compare(name, theirs, sink_logit=2 * numbers(3, heads))
+
+
+@pytest.mark.parametrize(("tokens", "chunk"), [(40, 7), (129, 32), (1100, 300)])
+def test_chunks_are_those_of_llama_4(tokens, chunk):
+    """transformers' mask of its layers of chunked attention."""
+    i, in_chunk = torch.arange(tokens), chunked_overlay(chunk, torch.zeros(1, dtype=torch.int64))
+    query, key = i[:, None], i[None, :]
+    mask = causal_mask_function(0, 0, query, key) & in_chunk(0, 0, query, key)
+    qkv = random_heads(tokens, 2, tokens, 4, 2, 8)
+    assert_value_and_gradients(
+        lambda *qkv: attention(*qkv, **arguments(chunk=chunk))[0], lambda *qkv: product_attention(*qkv, mask), qkv
+    )
 
 
 def test_causal_attention_of_torch_itself():

@@ -39,6 +39,12 @@ MISTAKES = [
     ("model.kv_heads=4", "model", "kv_heads 4 does not divide heads 2"),
     ("model.windowed=[true]", "windowed = [True]", "set window"),
     (("model.window_position={kind='nope'}", "model.window=4"), "window_position is that", "windowed = [true, false]"),
+    (("model.window_sink=learned", "model.window=4"), "window_sink is that", "windowed = [true, false]"),
+    (
+        ("model.window=4", "model.windowed=[true, false]", "model.window_sink=learned", "model.sink={kind='fixed', logit=0.0}"),
+        "sink and window_sink are trained at one rate",
+    ),
+    ("model.chunked=true", "set window to its size"),
     (
         (
             "model.window=4",

@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import pytest
 
 from leadline.experiments.config.model import ModelConfig
-from leadline.experiments.config.to_model import decoder_config, extended, matmul_parameters, sink_logit, training_flops
+from leadline.experiments.config.to_model import decoder_config, extended, matmul_parameters, sink_logits, training_flops
 from leadline.experiments.config.to_tables import tables
 from leadline.model.attention.gate import GateConfig
 from leadline.model.attention.normalizers import NORMALIZERS
@@ -20,6 +20,7 @@ from leadline.model.encoder_decoder import EncoderDecoderConfig, apply_model, in
 ROPE = {"kind": "rope", "base": 100.0}
 SMALL: dict[str, Any] = {"layers": 3, "width": 16, "heads": 4, "kv_heads": 2, "hidden": 24, "position": ROPE}
 V, T = 11, 32
+NOPE = {"kind": "nope"}
 GATES = [
     {"kind": "none"},
     *({"kind": kind, "per": per} for kind in ("output", "value", "key", "query") for per in ("head", "channel", "shared")),
@@ -91,6 +92,7 @@ def test_a_setting_chooses_its_structure(changes: dict[str, Any], name: str, exp
         {"sink": {"kind": "learned"}},
         {"window": 4, "initial_tokens": 1},
         {"window": 4, "windowed": (True, False), "window_position": ROPE | {"base": 7.0}},
+        {"window": 4, "windowed": (True, False), "window_sink": {"kind": "learned"}, "chunked": True},
         {"temperature": 2.0},
     ],
     ids=str,
@@ -174,6 +176,8 @@ def test_flops_are_those_that_the_compiler_counts() -> None:
         ({"window": 100}, 4.5),
         ({"window": 2, "initial_tokens": 1}, (1 + 2 + 3 * 6) / 8),
         ({"window": 3, "windowed": [True, False]}, ((1 + 2 + 3 * 6) / 8 + 4.5) / 2),
+        ({"window": 3, "chunked": True}, (6 + 6 + 3) / 8),
+        ({"window": 3, "windowed": [True, False], "chunked": True}, ((6 + 6 + 3) / 8 + 4.5) / 2),
     ],
 )
 def test_a_window_bounds_the_keys_that_are_seen(windows: dict[str, Any], seen: float) -> None:
@@ -194,7 +198,8 @@ def test_a_window_bounds_the_keys_that_are_seen(windows: dict[str, Any], seen: f
     ],
 )
 def test_a_sink_has_a_first_logit_and_a_rate(sink: Any, expected: tuple[float, float]) -> None:
-    assert sink_logit(_with(sink=sink)) == expected
+    logits, rate = sink_logits(_with(sink=sink))
+    assert (logits.tolist(), rate) == ([expected[0]] * 3, expected[1])
 
 
 @pytest.mark.parametrize(
@@ -208,3 +213,26 @@ def test_a_sink_has_a_first_logit_and_a_rate(sink: Any, expected: tuple[float, f
 )
 def test_an_extension_replaces_the_scaling_of_rope_only(position: Any, factor: float, expected: Any) -> None:
     assert extended(_with(position=position), "yarn", factor) == (expected and _with(position=expected))
+
+
+YARN = {"scaling": {"kind": "yarn", "factor": 8.0}}
+WINDOWS = {"window": 4, "windowed": (True, False)}
+SLOW = ROPE | {"base": 7.0}
+
+
+@pytest.mark.parametrize(
+    ("extension", "positions", "expected"),
+    [
+        ("yarn", {}, {"position": ROPE | YARN}),
+        ("yarn_full", {}, {"position": ROPE | YARN, "window_position": ROPE}),
+        ("yarn", {"window_position": SLOW}, {"position": ROPE | YARN, "window_position": SLOW | YARN}),
+        ("yarn_full", {"window_position": SLOW}, {"position": ROPE | YARN, "window_position": SLOW}),
+        ("yarn", {"position": NOPE, "window_position": SLOW}, {"position": NOPE, "window_position": SLOW | YARN}),
+        ("yarn_full", {"position": NOPE, "window_position": SLOW}, None),
+        ("yarn_full", {"windowed": ()}, None),
+        ("dynamic_ntk_query", {"position": NOPE, "window_position": SLOW}, None),
+    ],
+)
+def test_an_extension_is_of_all_layers_or_of_those_without_a_window(extension: Any, positions: Any, expected: Any) -> None:
+    changed = extended(_with(**WINDOWS | positions), extension, 8.0)
+    assert changed == (expected and _with(**WINDOWS | positions | expected))

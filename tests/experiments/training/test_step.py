@@ -11,9 +11,9 @@ import numpy as np
 import optax
 import pytest
 
-from leadline.experiments.config.model import FixedSink, LearnedSink, ModelConfig, Sink
+from leadline.experiments.config.model import FixedSink, LearnedSink, ModelConfig, NoSink, Sink
 from leadline.experiments.config.position import Rope
-from leadline.experiments.config.to_model import decoder_config, sink_logit
+from leadline.experiments.config.to_model import decoder_config, sink_logits
 from leadline.experiments.config.to_tables import tables
 from leadline.experiments.config.train import Constant, Cosine, InverseSquareRoot, Schedule, TrainConfig, WarmupStableDecay
 from leadline.experiments.data.sample import Sample
@@ -55,8 +55,9 @@ def test_rates_of_schedules(cfg: TrainConfig, expected: list[np.ndarray]) -> Non
     np.testing.assert_allclose(rates, 0.5 * np.concatenate(expected), rtol=1e-5)
 
 
-def _prepared(sink: Sink) -> tuple[ModelConfig, TrainState, Values, TrainConfig]:
-    model = ModelConfig(layers=1, width=8, heads=2, hidden=8, norm="layer", position=Rope(base=100.0), sink=sink, tied=False)
+def _prepared(sink: Sink, **changes: Any) -> tuple[ModelConfig, TrainState, Values, TrainConfig]:
+    sizes: dict[str, Any] = {"layers": 1, "width": 8, "heads": 2, "hidden": 8} | changes
+    model = ModelConfig(**sizes, norm="layer", position=Rope(base=100.0), sink=sink, tied=False)
     cfg = _train(Constant())
     values = values_of(model, cfg, tables(model, T))
     state = init_state(jnp.uint32(3), values, decoder_config(model, V, T), cfg)
@@ -74,7 +75,7 @@ def _oracle(state: TrainState, tokens: jax.Array, values: Values, model: ModelCo
     grads = jax.grad(loss)(state.params)
     leaves, tree = jax.tree.flatten(grads)
     names = [jax.tree_util.keystr(path) for path, _ in jax.tree_util.tree_leaves_with_path(grads)]
-    if not sink_logit(model)[1]:
+    if not sink_logits(model)[1]:
         leaves = [jnp.zeros_like(leaf) if "sink_logit" in name else leaf for name, leaf in zip(names, leaves, strict=True)]
     mask = [not any(part in name for part in ("norm", "sink_logit")) for name in names]
     adamw = optax.chain(
@@ -97,6 +98,18 @@ def test_a_step_is_adamw_with_a_mask(sink: Sink) -> None:
     chex.assert_trees_all_close(after.params, expected, rtol=1e-5, atol=1e-6)
     moved = not np.array_equal(after.params.blocks.sink_logit, state.params.blocks.sink_logit)
     assert moved == isinstance(sink, LearnedSink)
+
+
+def test_layers_without_a_sink_stay_without_one_beside_those_that_learn_theirs() -> None:
+    changes = {"layers": 2, "window": 4, "windowed": (False, True), "window_sink": LearnedSink(logit=0.5)}
+    model, state, values, cfg = _prepared(NoSink(), **changes)
+    tokens = jnp.asarray(np.random.default_rng(0).integers(0, V, (3, T + 1)), jnp.int32)
+    after, metrics = step(state, Sample(tokens), values, jnp.float32(0.01), decoder_config(model, V, T), cfg)
+    before, logits = state.params.blocks.sink_logit, after.params.blocks.sink_logit
+    assert np.all(np.asarray(logits[0]) == -np.inf)
+    assert np.all(np.isfinite(logits[1]))
+    assert np.all(logits[1] != before[1])
+    assert np.isfinite(metrics["gradient_norm"])
 
 
 def test_a_logit_of_minus_infinity_stays() -> None:

@@ -37,6 +37,8 @@ CASES = {
     "window of one": {"window": 1},
     "window": {"window": 7},
     "initial tokens": {"window": 7, "initial_tokens": 6},
+    "tokens of a chunk": {"chunk": 7},
+    "chunks, a narrower window and initial tokens": {"chunk": 13, "window": 9, "initial_tokens": 3},
     "more initial tokens than a window": {"window": 3, "initial_tokens": 30},
     "sink logits": {"sink_logit": jnp.asarray([-jnp.inf, 0.0, 1.5, -2.0])},
     "padding": {"padding": SIDES},
@@ -47,8 +49,8 @@ CASES = {
 def fields(**changes: Any) -> dict[str, Any]:
     """The same structure for every case."""
     none = {"sink_logit": jnp.full(4, -jnp.inf), "slopes": jnp.zeros(4), "padding": np.ones((2, TOKENS), bool)}
-    given = {"window": NO_WINDOW, "initial_tokens": 0, **none} | changes
-    return arguments(**given | {name: jnp.int32(given[name]) for name in ("window", "initial_tokens")})
+    given = {"window": NO_WINDOW, "initial_tokens": 0, "chunk": NO_WINDOW, **none} | changes
+    return arguments(**given | {name: jnp.int32(given[name]) for name in ("window", "initial_tokens", "chunk")})
 
 
 def assert_equal_to_naive(qkv: Any, values: dict[str, Any], tiling: Tiling = Tiling()) -> None:

@@ -29,7 +29,8 @@ def slow(*values: Any) -> Any:
 SHAPES = {"block": (1, 2, 7, 2, 1, 6), "blocks": (3, 2, 39, 4, 2, 8)}
 LOGITS = (0.5, -jnp.inf, 2.0, 0.0)
 SLOPES = (0.0, 0.3, 0.05, 1.0)
-SIGHTS = ((5, 0), (5, 3), (5, 14), (NO_WINDOW, 0))
+# Window, initial tokens and chunk.
+SIGHTS = ((5, 0, NO_WINDOW), (5, 3, NO_WINDOW), (5, 14, NO_WINDOW), (NO_WINDOW, 0, NO_WINDOW), (NO_WINDOW, 2, 6))
 # A window of 5 skips tiles.
 PATHS = [*itertools.product(("block", "blocks"), (None, 8, (8, 16))), *(slow("blocks", form) for form in (12, (16, 8)))]
 TILES = [8, slow((8, 16))]
@@ -38,7 +39,9 @@ close = functools.partial(jax.tree.map, functools.partial(np.testing.assert_allc
 
 def loss(arguments: Any, sight: Any, padding: Any, w: Any, attend: Any) -> Any:
     scores = Scores(sink_logit=arguments["sink_logit"], slopes=arguments["slopes"])
-    out, *rest = attend(arguments["q"], arguments["k"], arguments["v"], Mask(*sight, padding=padding), scores)
+    window, initial_tokens, chunk = sight
+    mask = Mask(window, initial_tokens, padding=padding, chunk=chunk)
+    out, *rest = attend(arguments["q"], arguments["k"], arguments["v"], mask, scores)
     return jnp.sum(w * out), (jnp.where(padding[:, :, None, None], out, 0), rest)
 
 
@@ -75,7 +78,7 @@ def test_output_and_all_gradients_are_those_of_whole_matrices_in_float64(shape: 
         leaves = jax.tree_util.tree_leaves_with_path(gradient(arguments, jax.tree.map(jnp.int32, sight), padding, w))
         for (path, leaf), other in zip(leaves, jax.tree.leaves(expected), strict=True):
             error = np.abs(np.asarray(leaf) - other).max() / max(1.0, np.abs(other).max())
-            assert error < 5e-6, f"window and initial tokens {sight}, {jax.tree_util.keystr(path)}"
+            assert error < 5e-6, f"window, initial tokens and chunk {sight}, {jax.tree_util.keystr(path)}"
 
 
 @pytest.mark.parametrize("form", [None, (8, 16), slow(8)])
@@ -83,7 +86,9 @@ def test_gradients_of_bfloat16_are_those_of_float32_to_its_rounding(form: Any) -
     """2^-8 of the largest, a few times over: p, dS and what comes in are rounded before they are multiplied."""
     arguments, padding, w = case(SHAPES["blocks"])
     rounded = arguments | {name: arguments[name].astype(jnp.bfloat16) for name in ("q", "k", "v")}
-    gradients, _ = jax.jit(gradient_of(form))(rounded, (jnp.int32(5), jnp.int32(14)), padding, w.astype(jnp.bfloat16))
+    gradients, _ = jax.jit(gradient_of(form))(
+        rounded, (jnp.int32(5), jnp.int32(14), jnp.int32(NO_WINDOW)), padding, w.astype(jnp.bfloat16)
+    )
     expected, _ = exact("blocks")[2]
     for name, other in expected.items():
         assert gradients[name].dtype == rounded[name].dtype
@@ -103,12 +108,12 @@ def test_windows_and_initial_tokens_are_swept_in_one_program(form: Any) -> None:
 @pytest.mark.parametrize("form", TILES)
 def test_tiles_are_sharded_as_heads_and_texts_are(form: Any) -> None:
     """Output, gradients and statistics."""
-    given = (case(SHAPES["blocks"])[0], (jnp.int32(5), jnp.int32(2)), *case(SHAPES["blocks"])[1:])
+    given = (case(SHAPES["blocks"])[0], (jnp.int32(5), jnp.int32(2), jnp.int32(12)), *case(SHAPES["blocks"])[1:])
     gradient = jax.jit(gradient_of(form, statistics=True))
     expected, given = jax.device_get((gradient(*given), given))
     with jax.set_mesh(make_mesh(data=2, model=2)):
         specs = {"q": HEADS, "k": HEADS, "v": HEADS, "sink_logit": P("model"), "slopes": P("model")}
-        placed = jax.device_put(given, (specs, (P(), P()), TEXTS, HEADS))
+        placed = jax.device_put(given, (specs, (P(), P(), P()), TEXTS, HEADS))
         close(jax.device_get(gradient(*placed)), expected)
 
 
@@ -151,11 +156,12 @@ def test_gradients_of_blocks_and_chunks_are_those_of_whole_matrices_for_every_no
         return jax.jit(jax.value_and_grad(total))
 
     blocked, whole = program(functools.partial(attention, tiling=tiling(None))), program(whole_attention)
-    for (number, name), (window, initial_tokens) in itertools.product(enumerate(NORMALIZERS), SIGHTS[1::2]):
-        values = ((q, k, v), scores), jnp.int32(number), Mask(jnp.int32(window), jnp.int32(initial_tokens), padding=padding)
+    for (number, name), sight in itertools.product(enumerate(NORMALIZERS), SIGHTS[1::3]):
+        window, initial_tokens, chunk = jax.tree.map(jnp.int32, sight)
+        values = ((q, k, v), scores), jnp.int32(number), Mask(window, initial_tokens, padding=padding, chunk=chunk)
         computed, expected = blocked(*values), whole(*values)
         for (path, x), y in zip(jax.tree_util.tree_leaves_with_path(computed), jax.tree.leaves(expected), strict=True):
-            what = f"{name}, window {window}, {initial_tokens} initial tokens, {jax.tree_util.keystr(path)}"
+            what = f"{name}, window, initial tokens and chunk {sight}, {jax.tree_util.keystr(path)}"
             np.testing.assert_allclose(x, y, atol=2e-5 * max(1, np.abs(y).max()), err_msg=what)
 
 
@@ -163,7 +169,7 @@ def test_nothing_as_large_as_the_scores_is_kept() -> None:
     """Between forward and backward pass of 39 tokens there is no array with two axes of tokens."""
     arguments, padding, w = case(SHAPES["blocks"])
     attend = functools.partial(attention, tiling=tiling(None))
-    total = functools.partial(loss, sight=(jnp.int32(NO_WINDOW), 0), padding=padding, w=w, attend=attend)
+    total = functools.partial(loss, sight=(jnp.int32(NO_WINDOW), 0, NO_WINDOW), padding=padding, w=w, attend=attend)
     backward = jax.eval_shape(lambda given: jax.vjp(total, given, has_aux=True)[1], arguments)
     assert max(leaf.size for leaf in jax.tree.leaves(backward)) <= arguments["q"].size
 

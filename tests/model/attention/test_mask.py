@@ -11,12 +11,13 @@ from hypothesis import strategies as st
 from leadline.model.attention.mask import Mask, tiles_seeing, tiles_seen
 
 FARTHEST = 2**31 - 1
-SIGHTS = {"window": st.integers(1, 40) | st.just(FARTHEST), "initial_tokens": st.integers(0, 60)}
+WIDTHS = st.integers(1, 40) | st.just(FARTHEST)
+SIGHTS = {"window": WIDTHS, "initial_tokens": st.integers(0, 60), "chunk": WIDTHS}
 
 
-def visible(i: Any, j: Any, window: int, initial_tokens: int) -> np.ndarray:
-    distance = i[:, None] - j[None, :]
-    return (distance >= 0) & ((distance < window) | (j < initial_tokens)[None])
+def visible(i: Any, j: Any, window: int, initial_tokens: int, chunk: int) -> np.ndarray:
+    distance, same_chunk = i[:, None] - j[None, :], (i // chunk)[:, None] == (j // chunk)[None, :]
+    return (distance >= 0) & (((distance < window) & same_chunk) | (j < initial_tokens)[None])
 
 
 def numbers(*values: int) -> list[jax.Array]:
@@ -25,15 +26,14 @@ def numbers(*values: int) -> list[jax.Array]:
 
 @given(start=st.integers(0, 50), rows=st.integers(1, 20), size=st.integers(1, 12), **SIGHTS)
 def test_rows_go_through_each_tile_that_they_see_once(
-    start: int, rows: int, size: int, window: int, initial_tokens: int
+    start: int, rows: int, size: int, window: int, initial_tokens: int, chunk: int
 ) -> None:
-    first, sight = jnp.int32(start), Mask(*numbers(window, initial_tokens))
+    first, sight = jnp.int32(start), Mask(*numbers(window, initial_tokens), chunk=jnp.int32(chunk))
     count, whole, at = tiles_seen(first, rows, size, sight)
     places = [int(at(jnp.int32(n))) for n in range(int(count))]
     assert len(set(places)) == len(places)
-    looks = {
-        j: visible(start + np.arange(rows), j + np.arange(size), window, initial_tokens) for j in range(0, start + rows, size)
-    }
+    rule, queries = (window, initial_tokens, chunk), start + np.arange(rows)
+    looks = {j: visible(queries, j + np.arange(size), *rule) for j in range(0, start + rows, size)}
     assert {j for j, look in looks.items() if look.any()} <= set(places)
     assert all(looks[j].all() for j in places[int(whole[0]) : int(whole[1])])
     if initial_tokens == 0:  # of initial tokens, whole tiles are looked at score by score
@@ -49,11 +49,13 @@ def test_rows_go_through_each_tile_that_they_see_once(
     **SIGHTS,
 )
 def test_keys_go_through_the_tiles_of_rows_that_see_them(
-    key: int, keys: int, tiles: int, size: int, first: int, window: int, initial_tokens: int
+    key: int, keys: int, tiles: int, size: int, first: int, window: int, initial_tokens: int, chunk: int
 ) -> None:
-    ranges = tiles_seeing(jnp.int32(key), keys, size, tiles * size, Mask(*numbers(window, initial_tokens, first)))
+    mask = Mask(*numbers(window, initial_tokens, first), chunk=jnp.int32(chunk))
+    ranges = tiles_seeing(jnp.int32(key), keys, size, tiles * size, mask)
     (start, stop), whole = (tuple(int(n) for n in pair) for pair in ranges)
-    looks = [visible(first + n * size + np.arange(size), key + np.arange(keys), window, initial_tokens) for n in range(tiles)]
+    rule, of_tile = (window, initial_tokens, chunk), key + np.arange(keys)
+    looks = [visible(first + n * size + np.arange(size), of_tile, *rule) for n in range(tiles)]
     assert {n for n, look in enumerate(looks) if look.any()} <= set(range(start, stop))
     assert {n for n, look in enumerate(looks) if look.all()} <= set(range(*whole)) or initial_tokens > 0
     assert all(looks[n].all() for n in range(*whole))

@@ -21,7 +21,9 @@ MACHINES = {"cuda": (GPU, "__gpu$xla.gpu.triton"), "tpu": (TPU["TPU v5 lite"], "
 def summed(given: Any, mask: Any, padding: Any) -> jax.Array:
     """The output of attention, all numbers added."""
     scores = Scores(sink_logit=given["sink_logit"], slopes=given["slopes"])
-    out, _ = attention(given["q"], given["k"], given["v"], Mask(*mask, padding=padding), scores)
+    window, initial_tokens, chunk = mask
+    seen = Mask(window, initial_tokens, padding=padding, chunk=chunk)
+    out, _ = attention(given["q"], given["k"], given["v"], seen, scores)
     return jnp.sum(out.astype(jnp.float32))
 
 
@@ -38,9 +40,9 @@ def lowered(machine: str, dtype: str, channels: int, *, padded: bool, members: i
     padding = jax.ShapeDtypeStruct((2, 1000), bool) if padded else None
     function = jax.value_and_grad(summed)
     if members is not None:
-        function = jax.vmap(function, in_axes=(0, (0, 0), None))
+        function = jax.vmap(function, in_axes=(0, (0, 0, 0), None))
     with jax.sharding.use_abstract_mesh(devices(MACHINES[machine][0])):
-        traced = jax.jit(function).trace(given, (jax.ShapeDtypeStruct(many, jnp.int32),) * 2, padding)
+        traced = jax.jit(function).trace(given, (jax.ShapeDtypeStruct(many, jnp.int32),) * 3, padding)
         return traced.lower(lowering_platforms=(machine,)).as_text()
 
 
