@@ -42,8 +42,8 @@ def near_zero_share(hidden: Float[Array, "B T F"], tau: float) -> Float[Array, "
 
         |a_f| <= τ rms(a),      rms(a) = sqrt(1/F Σ_f a_f²),
 
-    whose scale is that of each token, so that the share does not depend on the scale of the weights. A token whose units are all
-    zero counts as a whole. float32.
+    with the scale of each token, so that the share does not depend on that of the weights. All units of a token count where all
+    are zero. float32.
     """
     size = jnp.abs(hidden.astype(jnp.float32))
     rms = jnp.sqrt(jnp.mean(jnp.square(size), axis=-1, keepdims=True))

@@ -60,7 +60,10 @@ def id_bins(source: TextSource, count: int) -> tuple[Int[np.ndarray, " V"], Int[
 
 
 def frequency_bins(counts: Int[np.ndarray, " V"], count: int) -> Int[np.ndarray, " V"]:
-    """The quantile of each id, from 0 for the rarest: bins of V / count ids, but for rounding. Of equal ids the lower is rarer."""
+    """The bin of each id, from 0 for the rarest, each with V / count ids but for rounding.
+
+    Of ids that occur equally often the lower one counts as rarer.
+    """
     ranks = np.argsort(np.argsort(counts, kind="stable"), kind="stable")
     return ranks * count // len(counts)
 

@@ -15,8 +15,8 @@ every point of the curves, and so at the end too; batches are averaged. A module
     def query_norm(params, tables, tokens, cfg):          # -> {name: array}, one for each quantity
         return {"query_norm": jnp.linalg.norm(params.blocks.query.reshape(cfg.layers, -1), axis=1)}
 
-The functions get what `leadline.model.decoder.apply_decoder` takes, with the ids [B, T + 1] of inputs and targets. A function of
-a layer that measures its quantity at several dimensions gives {reading(name, dimension=…): array}.
+The functions get what `leadline.model.decoder.apply_decoder` takes, with the ids [B, T + 1] of inputs and targets. A function
+of a layer that measures its quantity at several dimensions gives {reading(name, dimension=…): array}.
 """
 
 import difflib
