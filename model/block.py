@@ -159,7 +159,9 @@ class LayerTrace:
     value_norm: Float[Array, "*L B T K"]  # |v|
     gate: Float[Array, "..."] | None  # [*L, B, T, …], model.attention.gate
     residual: Float[Array, "*L B T D"]  # behind the layer
+    output: Float[Array, "*L B T D"]  # of attention, behind its projection and gates
     cross: AttentionStatistics | None = None  # of cross-attention
+    hidden: Float[Array, "*L B T F"] | None = None  # units of the feed-forward behind f; None of experts
 
 
 def init_block(key: Array, cfg: BlockConfig, *, sink_logit: float | Float[Array, ""] = -jnp.inf, depth: int = 1) -> Block:

@@ -60,11 +60,14 @@ def feedforward_weights(
     )
 
 
-def feedforward(p: FeedForward, x: Float[Array, "B T D"], activation: Activation) -> Float[Array, "B T D"]:
-    """f(x·up)·down, or f(x·gate, x·up)·down for the gated kinds, each product with its bias (`activated`)."""
+def feedforward(
+    p: FeedForward, x: Float[Array, "B T D"], activation: Activation
+) -> tuple[Float[Array, "B T D"], Float[Array, "B T F"]]:
+    """a·down, and the hidden units a = f(x·up), or f(x·gate, x·up) for the gated kinds (`activated`); products have biases."""
     h, *gates = project_each(x, (p.up,) if p.gate is None else (p.up, p.gate), out_sharding=HIDDEN)
     gate = plus_bias(gates[0], p.gate_bias) if gates else None
-    return plus_bias(project(activated(plus_bias(h, p.up_bias), gate, activation), p.down, out_sharding=RESIDUAL), p.down_bias)
+    hidden = activated(plus_bias(h, p.up_bias), gate, activation)
+    return plus_bias(project(hidden, p.down, out_sharding=RESIDUAL), p.down_bias), hidden
 
 
 def activated(h: Float[Array, "*B F"], gate: Float[Array, "*B F"] | None, activation: Activation) -> Float[Array, "*B F"]:

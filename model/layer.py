@@ -56,15 +56,16 @@ def apply_block(
     o = project(_gated(o, gate, cfg, "output"), p.output, contract=2, out_sharding=RESIDUAL)
     o = _gated(plus_bias(o, p.biases.output), gate, cfg, "projection")
     if cfg.placement in ("parallel", "parallel_one_norm"):
-        x = x + o + _feedforward(p, h if p.feedforward_norm is None else normalise(p.feedforward_norm, x), cfg)
+        y, hidden = _feedforward(p, h if p.feedforward_norm is None else normalise(p.feedforward_norm, x), cfg)
+        x = x + o + y
     else:
         x = _leaving(p.attention_norm, p.attention_end, x, o, cfg)
         x, cross = _crossed(p, x, cfg, context)
-        y = _feedforward(p, _entering(p.feedforward_norm, x, cfg), cfg)
+        y, hidden = _feedforward(p, _entering(p.feedforward_norm, x, cfg), cfg)
         x = _leaving(p.feedforward_norm, p.feedforward_end, x, y, cfg)
     norm = jnp.linalg.norm(v.astype(jnp.float32), axis=-1)
     q, k = rotated
-    trace = LayerTrace(attention=statistics, query=q, key=k, value=v, value_norm=norm, gate=gate, residual=x, cross=cross)
+    trace = LayerTrace(statistics, q, k, v, norm, gate, residual=x, output=o, cross=cross, hidden=hidden)
     return x, trace, cache
 
 
@@ -100,9 +101,12 @@ def _of_heads(norm: Norm, x: Float[Array, "B T N H"], cfg: BlockConfig) -> Float
     return normalise(norm, together).reshape(x.shape, out_sharding=on_mesh(HEADS))
 
 
-def _feedforward(p: Block, x: Float[Array, "B T D"], cfg: BlockConfig) -> Float[Array, "B T D"]:
+def _feedforward(
+    p: Block, x: Float[Array, "B T D"], cfg: BlockConfig
+) -> tuple[Float[Array, "B T D"], Float[Array, "B T F"] | None]:
+    """The output, and the hidden units where there is one network for all tokens."""
     if isinstance(p.feedforward, Experts):
-        return mixture(p.feedforward, x, cfg.activation, cfg.active_experts)
+        return mixture(p.feedforward, x, cfg.activation, cfg.active_experts), None
     return feedforward(p.feedforward, x, cfg.activation)
 
 

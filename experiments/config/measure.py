@@ -87,6 +87,13 @@ class VocabularyMeasure(Frozen):
     bytes: Positive = 262144  # of held-out text
 
 
+class FrequencyMeasure(Frozen):
+    """Embeddings and loss by how often an id occurs in the training text, in bins of equally many ids."""
+
+    bins: int = Field(default=8, ge=2)  # quantiles of the ids, the rarest first
+    windows: Positive = 1024  # held-out windows of the training length that the loss is of
+
+
 class InputsMeasure(Frozen):
     """Sinks of natural text, of random tokens and of one token repeated, each with BOS in front and without (Gu et al. 2025).
 
@@ -145,6 +152,7 @@ class Measure(Frozen):
     transduction: TransductionMeasure | None = None  # by size
     streaming: StreamingMeasure | None = None  # of one long stream
     vocabulary: VocabularyMeasure | None = None  # bits per byte
+    frequency: FrequencyMeasure | None = None  # embeddings and loss by the frequency of an id
     inputs: InputsMeasure | None = None  # sinks by kind of input, with BOS and without
     context: ContextMeasure | None = None  # sinks and massive activations of long windows
     interventions: InterventionsMeasure | None = None  # what the loss gains by them

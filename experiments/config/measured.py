@@ -36,6 +36,7 @@ MEASURED = {
     "transduction": TransductionData,
     "streaming": TextData,
     "vocabulary": TextData,
+    "frequency": TextData,
     "inputs": TextData,
     "context": TextData,
     "interventions": TextData,

@@ -142,6 +142,7 @@ class Models:
     model: DecoderConfig  # the structure that they share
     programs: list[str]  # names of the programs compiled so far; a measurement appends its own
     tell: Tell = silent  # hears how many jobs of a program are done
+    seeds: Sequence[int] = ()  # of the first weights of each model; empty where these are not drawn, or not known
 
     def tables(self, length: int = 0) -> list[PositionTables]:
         """The position tables of each model as it was trained, for texts of this length; 0: the training length."""

@@ -139,6 +139,9 @@ QUANTITIES = table(
         Quantity("embedding_share", "share", "share of the weights that are embedding and unembedding"),
         Quantity("rare_ids", "share", "share of the ids seen less than ten times in training"),
         Quantity("rare_tokens", "share", "share of held-out tokens seen less than ten times in training", digits=4),
+        Quantity("occurrences", "tokens", "tokens of the training text that are an id, mean over ids", digits=0),
+        Quantity("targets", "tokens", "held-out targets that a loss is of", digits=0),
+        Quantity("row_change", "1", "length of the change of a row from where training began", "|change of a row|"),
         # Retrieval and recall.
         of_answers("accuracy", "share", "share of answers that are right in every token"),
         of_answers("token_accuracy", "share", "share of the tokens of answers that are right"),

@@ -156,7 +156,8 @@ def record_group(group: RunGroup, trained: Trained, programs: list[str], origin:
     for member, weights, (steps, message) in zip(group.members, params, ends, strict=True):
         if message is None and not member.recorded:
             save_weights(member, steps, weights)
-    models = Models([member.arm for member in group.members], params, group.sources[0], model, programs)
+    seeds = [member.seed for member in group.members if member.predecessor is None]
+    models = Models([member.arm for member in group.members], params, group.sources[0], model, programs, seeds=seeds)
     quantities = quantities_of(measure.functions)
     for i, final in enumerate(final_points(models)):
         member, (steps, message) = group.members[i], ends[i]

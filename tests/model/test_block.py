@@ -211,6 +211,18 @@ def test_output_and_every_gradient_are_those_of_the_equations(name: str) -> None
         np.testing.assert_allclose(gradient, reference, atol=5e-5 * scale, err_msg=jax.tree_util.keystr(path))
 
 
+@pytest.mark.parametrize("name", ["query", "projection", "parallel"])
+def test_output_and_hidden_units_are_what_a_layer_adds(name: str) -> None:
+    """x + o + a·down, with the gates that stand behind attention inside o; the hidden units of ReLU are not negative."""
+    cfg, x = CONFIGS[name], numbers(1, 2, TOKENS, WIDTH)
+    p, values = weights(cfg)
+    y, trace = jax.jit(apply, static_argnames="cfg")(p, x, values, cfg)
+    of_hidden = jnp.einsum("btf,fd->btd", trace.hidden, p.feedforward.down)
+    bias = jnp.zeros(WIDTH) if p.feedforward.down_bias is None else p.feedforward.down_bias
+    np.testing.assert_allclose(y - x - trace.output, of_hidden + bias[None, None], atol=1e-4)
+    assert (trace.hidden.min() >= 0) == (cfg.activation == "relu")
+
+
 def test_initial_matrices_that_write_to_the_residual_stream_are_smaller() -> None:
     """By 1 / sqrt(2 · depth): all others have 1 / sqrt(fan-in) = 1/8, times the 0.9866 of a normal cut at ±3."""
     cfg = BlockConfig(width=64, heads=8, kv_heads=8, head_dim=8, hidden=64)

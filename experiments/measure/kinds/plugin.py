@@ -15,7 +15,8 @@ every point of the curves, and so at the end too; batches are averaged. A module
     def query_norm(params, tables, tokens, cfg):          # -> {name: array}, one for each quantity
         return {"query_norm": jnp.linalg.norm(params.blocks.query.reshape(cfg.layers, -1), axis=1)}
 
-The functions get what `leadline.model.decoder.apply_decoder` takes, with the ids [B, T + 1] of inputs and targets.
+The functions get what `leadline.model.decoder.apply_decoder` takes, with the ids [B, T + 1] of inputs and targets. A function
+of a layer that measures its quantity at several dimensions gives {reading(name, dimension=…): array}.
 """
 
 import difflib
@@ -36,7 +37,7 @@ from leadline.model.block import LayerTrace
 from leadline.model.decoder import Decoder, DecoderConfig
 from leadline.model.positions.tables import PositionTables
 
-OfLayer = Callable[[LayerTrace, Int[Array, "B T"]], Float[Array, "..."]]
+OfLayer = Callable[[LayerTrace, Int[Array, "B T"]], Float[Array, "..."] | Statistics]
 OfModel = Callable[[Decoder, PositionTables, Int[Array, "B T_and_1"], DecoderConfig], dict[str, Float[Array, "..."]]]
 
 
@@ -86,12 +87,12 @@ def plugged_statistics(
         UserError: where they give other quantities or axes than they are marked with.
     """
     plugins = [_plugged(name) for name in names]
-    layers = {plugin.quantities[0]: plugin.function for plugin in plugins if plugin.of_layer}
+    layers = [plugin for plugin in plugins if plugin.of_layer]
     statistics: Statistics = {}
     if layers:
 
         def of_trace(trace: LayerTrace, tokens: Int[Array, "B T"]) -> Statistics:
-            return {reading(quantity.name): function(trace, tokens) for quantity, function in layers.items()}
+            return {key: value for plugin in layers for key, value in _of_trace(plugin, trace, tokens).items()}
 
         statistics |= evaluate(params, tables, batches, cfg, of_layer=of_trace)[1]
     for plugin in (plugin for plugin in plugins if not plugin.of_layer):
@@ -100,11 +101,25 @@ def plugged_statistics(
         if set(values) != set(marked):
             raise UserError(f"a plugged measurement of {marked} gives {sorted(values)}: return one array for each")
         statistics |= {reading(name): jnp.mean(value, axis=0) for name, value in values.items()}
-    for quantity in (quantity for plugin in plugins for quantity in plugin.quantities):
-        value = statistics[reading(quantity.name)]
+    quantities = {quantity.name: quantity for plugin in plugins for quantity in plugin.quantities}
+    for key, value in statistics.items():
+        quantity = quantities[key.quantity]
         if value.ndim != len(quantity.axes):
             raise UserError(f"{quantity.name} has the axes {quantity.axes}, and its function gives the shape {value.shape}")
     return statistics
+
+
+def _of_trace(plugin: Plugin, trace: LayerTrace, tokens: Int[Array, "B T"]) -> Statistics:
+    """What a function of a layer gives, by reading.
+
+    Raises:
+        UserError: for readings of another quantity than its own.
+    """
+    (name,), values = (quantity.name for quantity in plugin.quantities), plugin.function(trace, tokens)
+    readings = values if isinstance(values, dict) else {reading(name): values}
+    if {key.quantity for key in readings} != {name}:
+        raise UserError(f"a plugged measurement of {name!r} gives {sorted(readings)}: return readings of {name!r}")
+    return readings
 
 
 def _plugged(name: str) -> Plugin:

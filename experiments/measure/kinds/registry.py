@@ -17,6 +17,7 @@ from leadline.experiments.measure.kinds.ablation import ablation
 from leadline.experiments.measure.kinds.context import context
 from leadline.experiments.measure.kinds.curves import curve_of
 from leadline.experiments.measure.kinds.documents import documents
+from leadline.experiments.measure.kinds.frequency import frequency, id_bins
 from leadline.experiments.measure.kinds.inputs import inputs
 from leadline.experiments.measure.kinds.interventions import interventions
 from leadline.experiments.measure.kinds.languages import languages
@@ -34,6 +35,7 @@ from leadline.experiments.records.measurement import Point
 FINALS: Mapping[str, Callable[[Models, Any], list[Point]]] = {
     "ablation": ablation,
     "context": context,
+    "frequency": frequency,
     "inputs": inputs,
     "interventions": interventions,
     "languages": languages,
@@ -48,6 +50,7 @@ FINALS: Mapping[str, Callable[[Models, Any], list[Point]]] = {
 # What raises UserError, before anything is trained, where the held-out data of a source do not suffice for a table.
 CHECKS: Mapping[str, Callable[[Any, Any], object]] = {
     "context": lambda source, table: source.text.held_out(max(table.lengths or (source.data.length,)), 1),
+    "frequency": lambda source, table: id_bins(source, table.bins),
     "interventions": lambda source, table: source.text.held_out(table.length, 1),
     "languages": lambda source, table: texts_of(table.texts, table.reference),  # noqa: ARG005
     "perplexity": lambda source, table: source.text.held_out(max(table.lengths), 1, table.stride),

@@ -70,15 +70,20 @@ def rare_shares(train: Int[np.ndarray, " V"], held_out: Int[np.ndarray, " V"]) -
     return float(np.mean(rare)), float(np.sum(held_out[rare]) / np.sum(held_out))
 
 
-def _rare(source: TextSource) -> dict[str, float]:
-    """`rare_shares` of the source; nothing where its training text is not at hand, as of a published model."""
+def occurrences(source: TextSource) -> tuple[Int[np.ndarray, " V"], Int[np.ndarray, " V"]] | None:
+    """How often each id occurs in the training text and in the held-out text; None where the training text is not at hand."""
     parts = source.text.parts
     if not parts:
-        return {}
+        return None
     sides = [part.train for part in parts], [part.held_out for part in parts]
     train, held_out = (np.asarray(sum(np.bincount(ids, minlength=source.vocabulary) for ids in side)) for side in sides)
-    rare_ids, rare_tokens = rare_shares(train, held_out)
-    return {"rare_ids": rare_ids, "rare_tokens": rare_tokens}
+    return train, held_out
+
+
+def _rare(source: TextSource) -> dict[str, float]:
+    """`rare_shares` of the source; nothing where its training text is not at hand, as of a published model."""
+    counts = occurrences(source)
+    return {} if counts is None else dict(zip(("rare_ids", "rare_tokens"), rare_shares(*counts), strict=True))
 
 
 def unknown_share(ids: Int[np.ndarray, " ids"] | UInt[np.ndarray, " ids"], unk: int | None) -> float:

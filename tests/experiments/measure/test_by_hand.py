@@ -17,7 +17,9 @@ from leadline.experiments.measure.exact.texts import Cost, cost, costs, gini, re
 from leadline.experiments.measure.exact.tokens import megabytes_per_second
 from leadline.experiments.measure.exact.training import shares, unigram_bits
 from leadline.experiments.measure.kinds import recall, retrieval
+from leadline.experiments.measure.kinds.activations import effective_rank, near_zero_share
 from leadline.experiments.measure.kinds.curves import document_starts
+from leadline.experiments.measure.kinds.frequency import frequency_bins
 from leadline.experiments.measure.kinds.vocabulary import bits_per_byte, rare_shares, token_sizes, unknown_share
 from leadline.experiments.measure.layers import gate_mean, massive_activations, median_of_sizes
 from leadline.experiments.measure.trained import early_decoding, gradient_norms
@@ -29,6 +31,7 @@ NAN, INF = math.nan, math.inf
 EVEN, SURE, ODDS = jnp.log(jnp.array([[1, 1, 1, 1], [0, 0, 4, 0], [1, 3, 0, 0]], jnp.float32) / 4)[:, None, None]
 PROSE, CODE = jnp.array([[0.9, 0.1, 0.5], [0.6, 0.0, 1.0]]), jnp.array([[0.2, 0.1, 0.5], [0.7, 0.8, 0.9]])
 NAUGHT, ONES, THREE = jnp.zeros((1, 5, 2, 4)), jnp.ones((1, 5, 2, 4)), jnp.ones((1, 5, 3, 4))
+ROTATION = np.linalg.qr(np.random.default_rng(0).standard_normal((6, 6)))[0].astype(np.float32)
 BITS = np.full((1, 2), math.log(2))
 EVIDENCE = np.array([[-1, 0, 1, 3], [-1, -1, 2, 0]])
 PLACES = np.array([0.0, 0.2, 0.5, 1.0, NAN])
@@ -83,6 +86,16 @@ BY_HAND: dict[str, tuple[Callable[[], Any], Any]] = {
     "shares of rare ids": (lambda: rare_shares(np.array([10, 9, 0]), np.array([3, 1, 0])), [2 / 3, 0.25]),
     "a share of unknown ids": (lambda: unknown_share(np.array([1, 5, 1, 6], np.int32), 1), 0.5),
     "a vocabulary that knows all": (lambda: unknown_share(np.array([1, 5, 1, 6], np.int32), None), 0),
+    "the rarest half first, of equal ids the lower": (lambda: frequency_bins(np.array([7, 0, 7, 2]), 2), [1, 0, 1, 0]),
+    "bins of five ids": (lambda: frequency_bins(np.array([5, 4, 3, 2, 1]), 2), [1, 1, 0, 0, 0]),
+    "the rank of an orthogonal matrix": (lambda: effective_rank(jnp.asarray(ROTATION)[None]), 6),
+    "the rank of multiples of one vector": (lambda: effective_rank(jnp.outer(jnp.arange(5.0), jnp.arange(3.0))[None]), 1),
+    "the rank of nothing": (lambda: effective_rank(jnp.zeros((2, 5, 3))), 0),
+    # p = 3/4 and 1/4.
+    "the rank of two directions": (lambda: effective_rank(jnp.diag(jnp.array([3.0, 1.0]))[None]), 4 / 3**0.75),
+    "the rank of one text and of another": (lambda: effective_rank(jnp.stack([jnp.eye(4), jnp.ones((4, 4))])), 2.5),
+    "units of half the scale": (lambda: near_zero_share(jnp.array([[[0.0, 5, 3, -4]]]), 0.85), 0.5),  # rms 3.54, bound 3.005
+    "units that are all zero": (lambda: near_zero_share(jnp.array([[[0.0, 0], [0, 1]]]), 0.0), 0.75),
     "tokens that are hit": (lambda: retrieval.hits(SCORES, TARGETS), [[1, 1, 1], [0, 1, 1], [1, 1, 0], [1, 1, 1]]),
     "the lowest id of equal scores": (lambda: retrieval.hits(jnp.zeros((1, 2, 3)), TARGETS[:1, :2] - 1), [[1, 0]]),
     "all tokens of an answer": (lambda: retrieval.right_answers(retrieval.hits(SCORES, TARGETS), ASKED), [1, 1, 0, 1]),

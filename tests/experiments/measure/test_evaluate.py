@@ -123,7 +123,7 @@ def trace(tokens: int, **fields: Any) -> LayerTrace:
     attention = AttentionStatistics(by_query, jnp.zeros_like(by_query), -jnp.log(by_query), by_query)
     residual, value = (jnp.asarray(rng.normal(size=shape), jnp.float32) for shape in ((1, tokens, 4), (1, tokens, 2, 4)))
     parts = {"query": None, "key": None, "gate": None, "value_norm": jnp.linalg.norm(value, axis=-1)} | fields
-    return LayerTrace(attention=attention, value=value, residual=residual, **parts)
+    return LayerTrace(attention=attention, value=value, residual=residual, output=residual, **parts)
 
 
 def test_far_mass_is_of_the_later_half_of_the_queries() -> None:

@@ -20,6 +20,7 @@ from scipy import special, stats
 
 from leadline.experiments.data.text.held_out import GROUPS, HeldOut
 from leadline.experiments.measure import layers
+from leadline.experiments.measure.kinds.activations import effective_rank, near_zero_share
 from leadline.experiments.measure.perplexity import evaluated, loss_by_position, mean_loss, perplexities, position_edges
 from leadline.experiments.measure.sinks import first_norm_ratio, key_cosines, logit_gap, mean_mass, share_outside, sink_rate
 from leadline.experiments.measure.trained import early_decoding, gradient_norms
@@ -94,6 +95,11 @@ def divergences(x: np.ndarray) -> np.ndarray:
     return special.rel_entr(p[-1][None], p).sum(axis=-1).mean(axis=(1, 2))
 
 
+def ranks(x: np.ndarray) -> np.ndarray:
+    """exp of scipy's entropy, which normalises, of numpy's singular values of each text."""
+    return np.mean([np.exp(stats.entropy(np.linalg.svd(text, compute_uv=False))) for text in x])
+
+
 FORMULAS = {
     **{f"cosines from {start}": cosines(start) for start in (1, 3, 5)},
     **{f"logit gap from {start}": gap(start) for start in (2, 5)},
@@ -102,6 +108,12 @@ FORMULAS = {
     "activation ratio": Formula(layers.activation_ratio, lambda x: sizes(x)[:, 0].mean(), (RESIDUAL,)),
     "kurtosis": Formula(
         layers.kurtosis, lambda x: np.mean(stats.kurtosis(x.reshape(len(x), -1), axis=1, fisher=False)), (RESIDUAL,)
+    ),
+    "effective rank": Formula(effective_rank, ranks, (RESIDUAL,)),
+    "hidden units near zero": Formula(
+        lambda x: near_zero_share(x, 0.3),
+        lambda x: np.mean(np.abs(x) <= 0.3 * np.sqrt((x**2).mean(axis=-1, keepdims=True))),
+        (((4, 6, 8), P("data", None, "model")),),
     ),
     "early decoding": Formula(lambda x: early_decoding(x, lambda h: h), divergences, (((3, 4, 6, 8), LAYERS),)),
     "gradient norms": Formula(
@@ -152,6 +164,13 @@ def test_a_statistic_is_that_of_a_loop(name: str, spread: bool) -> None:
     of_numpy = expected(*(np.asarray(x, np.float64) for x in numbers))
     assert all(leaf.dtype == np.float32 for leaf in jax.tree.leaves(values))
     jax.tree.map(lambda ours, theirs: np.testing.assert_allclose(ours, theirs, rtol=1e-4, atol=1e-6), values, of_numpy)
+
+
+def test_normal_numbers_are_near_zero_as_often_as_the_normal_distribution_says() -> None:
+    """Of 2^16 numbers shares differ by less than five deviations; half of a ReLU's are exactly zero."""
+    numbers = jnp.asarray(np.random.default_rng(0).standard_normal((1, 64, 1024)), jnp.float32)
+    for x, tau, share in ((jax.nn.relu(numbers), 0.0, 0.5), (7 * numbers, 0.1, 2 * stats.norm.cdf(0.1) - 1)):
+        assert abs(near_zero_share(x, tau) - share) < 5 * (share * (1 - share) / 2**16) ** 0.5
 
 
 median = jax.jit(layers.median_of_sizes)

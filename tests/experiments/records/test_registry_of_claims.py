@@ -6,8 +6,8 @@ from dataclasses import replace
 import pytest
 
 from leadline.experiments.config.report import TrainingLength
+from leadline.experiments.measure.kinds.plugin import quantities_of
 from leadline.experiments.records.arms import matches, recorded_arms
-from leadline.experiments.records.quantities import QUANTITIES
 from leadline.experiments.records.record import Record
 from leadline.experiments.records.references import references
 from leadline.experiments.records.verdict import judge, predicate
@@ -101,13 +101,13 @@ def test_every_statement_can_be_read_alone() -> None:
 
 def test_sources_quantities_and_functions_exist_and_identifiers_are_unique() -> None:
     assert len({row.claim.id for row in ROWS}) == len(ROWS)
-    for claim in (row.claim for row in ROWS):
+    for claim, study in ((row.claim, row.study) for row in ROWS):
         if claim.own:
             assert not (claim.where or claim.shown_at) and claim.published in ("", SAID), claim.id
         else:
             assert claim.source in references() and claim.published, claim.id
         terms = [part for side in (*claim.compared(), *(when.term for when in claim.when)) for part in side.parts()]
-        assert {term.quantity for term in terms} <= QUANTITIES.keys(), claim.id
+        assert {term.quantity for term in terms} <= quantities_of(study.measure.functions).keys(), claim.id
         assert claim.function is None or callable(predicate(claim.function)), claim.id
 
 

@@ -12,6 +12,7 @@ import pytest
 
 from leadline.experiments.config.measure import (
     ContextMeasure,
+    FrequencyMeasure,
     InputsMeasure,
     InterventionsMeasure,
     LanguagesMeasure,
@@ -25,6 +26,7 @@ from leadline.experiments.measure.evaluate import Models
 from leadline.experiments.measure.exact.texts import costs, texts_of
 from leadline.experiments.measure.kinds.context import context
 from leadline.experiments.measure.kinds.documents import documents
+from leadline.experiments.measure.kinds.frequency import frequency, id_bins
 from leadline.experiments.measure.kinds.inputs import input_rows, inputs
 from leadline.experiments.measure.kinds.interventions import interventions
 from leadline.experiments.measure.kinds.languages import languages
@@ -38,6 +40,7 @@ from leadline.experiments.records.left_out import without
 from leadline.experiments.records.measurement import reading
 from leadline.experiments.runtime.errors import UserError
 from leadline.model.decoder import apply_decoder
+from leadline.model.encoder_decoder import init_model
 from leadline.model.mesh import make_mesh
 from tests.experiments.data.corpora import write_corpus
 from tests.experiments.measure.kinds.toys import LENGTH, MEASURES, NOPE, ROPE, arm, models_of, source_of
@@ -235,3 +238,41 @@ def test_a_corpus_that_nothing_is_trained_on_is_streamed_and_has_no_rare_tokens(
     (point,) = vocabulary(Models(rope.arms, rope.params, source, rope.model, []), VocabularyMeasure(bytes=200))
     assert point[reading("bits_per_byte")] > 5
     assert reading("rare_ids") not in point
+
+
+def test_bins_of_ids_have_the_rows_and_the_losses_of_their_ids(rope: Models) -> None:
+    rows = rope.params[0].embedding
+    (point,) = frequency(rope, FrequencyMeasure(bins=4, windows=12))
+    counts, bins = id_bins(rope.source, 4)
+    assert counts.sum() == sum(len(part.train) for part in rope.source.text.parts)
+    assert all(counts[bins == number].max() <= counts[bins == number + 1].min() for number in range(3))
+    windows = rope.source.text.held_out(LENGTH, 12).windows
+    (losses,) = rope.window_losses("again", windows)
+    targets = bins[windows[:, 1:]]
+    for number in range(4):
+        dims, chosen = {"frequency_bin": number + 1}, targets == number
+        assert point[reading("targets", **dims)] == chosen.sum()
+        assert point[reading("occurrences", **dims)] == pytest.approx(counts[bins == number].mean())
+        norms = np.linalg.norm(np.asarray(rows, np.float64)[bins == number], axis=1)
+        assert point[reading("row_norm", **dims)] == pytest.approx(norms.mean(), rel=1e-5)
+        assert (reading("loss", **dims) in point) == chosen.any()
+        if chosen.any():
+            assert point[reading("loss", **dims)] == pytest.approx(losses[chosen].mean(), rel=1e-5)
+    assert not any(key.quantity == "row_change" for key in point)
+
+
+def test_rows_change_from_the_weights_that_the_seed_draws(rope: Models) -> None:
+    first = jax.device_get(init_model(jax.random.key(7), rope.model))
+    moved = replace(first, embedding=first.embedding + np.float32(0.5))
+    models = replace(rope, params=[moved], seeds=[7])
+    (point,) = frequency(models, FrequencyMeasure(bins=2, windows=4))
+    for number in (1, 2):  # every channel by a half
+        assert point[reading("row_change", frequency_bin=number)] == pytest.approx(0.5 * ROPE.width**0.5, rel=1e-5)
+
+
+def test_frequencies_need_the_text_that_was_trained_on(rope: Models, folder: Path) -> None:
+    source = source_of_corpus(rope.source.data, (str(folder),), rope.source.tokenizer)
+    with pytest.raises(UserError, match="needs the training text, which is not at hand"):
+        id_bins(source, 8)
+    with pytest.raises(UserError, match="bins = 300 is more than the 259 ids"):
+        id_bins(rope.source, 300)

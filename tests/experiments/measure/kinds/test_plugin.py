@@ -19,11 +19,20 @@ from tests.experiments.measure.kinds.toys import MEASURES, arm, point_of, source
 pytestmark = pytest.mark.usefixtures("in_use")
 # What the documentation of the module shows, and what is wrong.
 MODULE = (
-    textwrap.dedent(str(plugin.__doc__).split("will do:\n")[1].split("\nThe functions")[0])
+    "from leadline.experiments.records.measurement import reading\n"
+    + textwrap.dedent(str(plugin.__doc__).split("will do:\n")[1].split("\nThe functions")[0])
     + """
 @of_layer(Quantity("flat", "1", "a quantity with too many axes", axes=("layer", "head")))
 def flat(trace, tokens):
     return jnp.float32(0)
+
+@of_layer(Quantity("share", "share", "a quantity at two dimensions", axes=("layer",)))
+def share(trace, tokens):
+    return {reading("share", above=bound): jnp.mean(trace.residual > bound) for bound in (0, 1)}
+
+@of_layer(Quantity("mine", "1", "a quantity in whose place another one is given", axes=("layer",)))
+def mine(trace, tokens):
+    return {reading("yours"): jnp.float32(0)}
 
 @of_model(Quantity("promised", "1", "a quantity that is not returned"))
 def forgotten(params, tables, tokens, cfg):
@@ -78,11 +87,19 @@ def test_what_cannot_be_plugged_in_is_said_before_training(function: str, messag
         check_data(source_of("backcopy", Path()), arm("rope", "backcopy", measure=Measure(functions=(function,))))
 
 
+def test_a_function_of_a_layer_may_give_several_readings_of_its_quantity() -> None:
+    point, _ = _point("plugged_in:share")
+    above_0, above_1 = (point[reading("share", above=bound)] for bound in (0, 1))
+    assert above_0.shape == (2,)
+    assert (above_0 > above_1).all()
+
+
+OTHERS = r"'mine' gives \[.*yours.*\]: return readings of 'mine'"
 SHAPE = r"flat has the axes \('layer', 'head'\), and its function gives the shape \(2,\)"
 NAMES = r"\['promised'\] gives \['other'\]: return one array for each"
 
 
-@pytest.mark.parametrize(("function", "message"), [("flat", SHAPE), ("forgotten", NAMES)])
+@pytest.mark.parametrize(("function", "message"), [("flat", SHAPE), ("forgotten", NAMES), ("mine", OTHERS)])
 def test_a_function_that_gives_something_else_is_named(function: str, message: str) -> None:
     with pytest.raises(UserError, match=message):
         _point(f"plugged_in:{function}")

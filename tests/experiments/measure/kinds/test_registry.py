@@ -30,7 +30,17 @@ from tests.experiments.measure.kinds.toys import DATA, LENGTH, MEASURES, NOPE, R
 pytestmark = pytest.mark.usefixtures("in_use")
 PROGRAMS = {
     "text": [
-        *("ablation", "context of 24", "inputs", "interventions", "early decoding", "perplexity at 32", "prompts of 160"),
+        *(
+            "ablation",
+            "context of 24",
+            "rows of the embedding",
+            "loss by frequency",
+            "inputs",
+            "interventions",
+            "early decoding",
+            "perplexity at 32",
+            "prompts of 160",
+        ),
         *("recomputed", "full attention", "stream", "bits per byte"),
     ],
     "backcopy": ["ablation"],

@@ -47,7 +47,7 @@ def test_masses_are_means_over_all_real_queries() -> None:
     target = [[BEGIN, 5, END, 0], [BEGIN, 5, 0, 0]]
     nothing = jnp.zeros((1, 1))
     statistics = AttentionStatistics(first=nothing, sink=nothing, entropy=nothing, received=jnp.asarray(received))
-    trace = LayerTrace(nothing, None, None, nothing, nothing, None, nothing, cross=statistics)  # pyright: ignore[reportArgumentType]
+    trace = LayerTrace(nothing, None, None, nothing, nothing, None, nothing, nothing, cross=statistics)  # pyright: ignore[reportArgumentType]
     point = cross_statistics(trace, jnp.asarray(np.concatenate([source, target], axis=1)))
     np.testing.assert_allclose(point[reading("cross_bos_mass")], (received[0, :, 0] + received[1, :, 0]) / 5)
     np.testing.assert_allclose(point[reading("cross_eos_mass")], (received[0, :, 2] + received[1, :, 3]) / 5)

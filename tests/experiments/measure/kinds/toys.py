@@ -43,6 +43,7 @@ TABLES: dict[str, dict[str, Any]] = {
         "perplexity": {"lengths": [32], "windows": 8, "stride": 8, "last": 12, "extensions": ["pi"]},
         "streaming": STREAM,
         "vocabulary": {"bytes": 200},
+        "frequency": {"bins": 3, "windows": 8},
         "inputs": {"sequences": 6},
         "context": {"lengths": [24], "windows": 2},
         "interventions": {"length": 16, "windows": 4, "hidden": [2], "heads": True},
