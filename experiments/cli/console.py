@@ -60,11 +60,8 @@ def _with_published(verdict: Any) -> str:
 def begin_jax() -> None:
     """Before JAX starts: huge pages, and on a CPU a device a core, so that the models of an ensemble train side by side."""
     restart_with_huge_pages()
-    import jax
+    from leadline.experiments.runtime.program_cache import start_jax
 
-    from leadline.experiments.runtime.program_cache import keep_programs
-
-    jax.config.update("jax_num_cpu_devices", cores())
-    note = keep_programs()
+    note = start_jax(cores())
     if note is not None:
         complain(note)

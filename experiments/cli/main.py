@@ -23,6 +23,7 @@ from leadline.experiments.cli.tokens import tokens
 from leadline.experiments.cli.tools import bench, bound, doctor, schema
 from leadline.experiments.runtime.errors import UserError
 from leadline.experiments.runtime.signals import Interrupted
+from leadline.experiments.runtime.worker import EXPIRY
 
 MISTAKE, FAILURE, STOPPED = 2, 1, 130
 
@@ -76,6 +77,9 @@ def run(
     tracker: Annotated[
         list[str] | None, typer.Option("--tracker", metavar="NAME", help="tensorboard, wandb or trackio; may be given again.")
     ] = None,
+    expiry: Annotated[
+        float, typer.Option("--expiry", min=0.1, help="Seconds of silence after which the work of a process is taken over.")
+    ] = EXPIRY,
     as_json: AsJson = False,
 ) -> None:
     """Train and measure a study; publish tables, figures, verdicts.
@@ -85,6 +89,7 @@ def run(
     begin_jax()
     from rich.console import Console
 
+    from leadline.experiments.executors.local import Local
     from leadline.experiments.runtime.log import LOG
     from leadline.experiments.runtime.progress import Progress
     from leadline.experiments.studies.decide import with_most_seeds
@@ -103,7 +108,8 @@ def run(
     show = partial(typer.echo, file=sys.stdout)  # bound now, because a tracker may redirect what its library prints
     with Progress(Console(stderr=True), results / LOG, trackers) as progress:
         command = shlex.join(["leadline", *sys.argv[1:]])
-        ran = run_plan(plan, results, progress, (lambda _: None) if as_json else show, command, decide=decide)
+        trainer = Local(expiry)
+        ran = run_plan(plan, results, progress, (lambda _: None) if as_json else show, command, decide=decide, executor=trainer)
     if as_json:
         print_json(ran.as_json(results))
         return
