@@ -17,7 +17,7 @@ from leadline.experiments.cli.console import AsJson, begin_jax, complain, print_
 from leadline.experiments.cli.measure import measure
 from leadline.experiments.cli.memory import memory
 from leadline.experiments.cli.models import export, generate
-from leadline.experiments.cli.results import claims, compare, lock, publish, report, show
+from leadline.experiments.cli.results import claims, compare, lock, publish, report, show, status
 from leadline.experiments.cli.tokens import app as tokenizer_app
 from leadline.experiments.cli.tokens import tokens
 from leadline.experiments.cli.tools import bench, bound, doctor, schema
@@ -121,7 +121,7 @@ def run(
     )
 
 
-ABOUT_RESULTS = (show, measure, compare, report, lock, claims, publish)
+ABOUT_RESULTS = (status, show, measure, compare, report, lock, claims, publish)
 ABOUT_MODELS = (generate, export, bound, memory, tokens, bench, schema, doctor)
 for command in ABOUT_RESULTS + ABOUT_MODELS:
     app.command()(command)
