@@ -77,6 +77,17 @@ def run(
     tracker: Annotated[
         list[str] | None, typer.Option("--tracker", metavar="NAME", help="tensorboard, wandb or trackio; may be given again.")
     ] = None,
+    executor: Annotated[str, typer.Option("--executor", metavar="NAME", help="Who trains: local, ray or slurm.")] = "local",
+    address: Annotated[
+        str | None, typer.Option("--address", help="The Ray cluster, or auto; without it, one of this machine alone.")
+    ] = None,
+    cpus: Annotated[int | None, typer.Option("--cpus", min=1, help="Cores of a group; without it, all that are here.")] = None,
+    gpus: Annotated[float, typer.Option("--gpus", min=0, help="Accelerators of a group.")] = 0.0,
+    models: Annotated[int | None, typer.Option("--models", min=1, help="Most models of a group that train together.")] = None,
+    retries: Annotated[int, typer.Option("--retries", min=0, help="Times that a group is started anew.")] = 3,
+    slurm: Annotated[
+        list[str] | None, typer.Option("--slurm", metavar="KEY=VALUE", help="As in partition=gpu; may be given again.")
+    ] = None,
     expiry: Annotated[
         float, typer.Option("--expiry", min=0.1, help="Seconds of silence after which the work of a process is taken over.")
     ] = EXPIRY,
@@ -89,7 +100,7 @@ def run(
     begin_jax()
     from rich.console import Console
 
-    from leadline.experiments.executors.local import Local
+    from leadline.experiments.executors.registry import Options, open_executor
     from leadline.experiments.runtime.log import LOG
     from leadline.experiments.runtime.progress import Progress
     from leadline.experiments.studies.decide import with_most_seeds
@@ -108,7 +119,7 @@ def run(
     show = partial(typer.echo, file=sys.stdout)  # bound now, because a tracker may redirect what its library prints
     with Progress(Console(stderr=True), results / LOG, trackers) as progress:
         command = shlex.join(["leadline", *sys.argv[1:]])
-        trainer = Local(expiry)
+        trainer = open_executor(Options(executor, expiry, models, cpus, gpus, retries, address, slurm or ()), results)
         ran = run_plan(plan, results, progress, (lambda _: None) if as_json else show, command, decide=decide, executor=trainer)
     if as_json:
         print_json(ran.as_json(results))

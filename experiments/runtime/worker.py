@@ -121,7 +121,8 @@ class Worker:
                 taken.append(place)
         except OSError as error:
             Claim(self, taken).release()
-            raise UserError(f"{place}: cannot be claimed ({error.strerror}); choose another folder with --results") from error
+            reason = f"{places[0]}: cannot be claimed ({error.strerror})"
+            raise UserError(f"{reason}; choose another folder with --results") from error
         return Claim(self, taken)
 
     def _take(self, place: Path) -> bool:
