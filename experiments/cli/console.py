@@ -2,7 +2,8 @@
 
 import json
 import sys
-from collections.abc import Mapping, Sequence
+import time
+from collections.abc import Callable, Mapping, Sequence
 from typing import Annotated, Any
 
 import typer
@@ -26,12 +27,28 @@ def complain(text: str) -> None:
 def show_rows(rows: Sequence[Mapping[str, Any]]) -> None:
     """Rows of equal keys as a table; floats have three digits."""
     from rich.console import Console
-    from rich.table import Table
 
-    table = Table(*rows[0], box=None, pad_edge=False)
+    Console(width=None if sys.stdout.isatty() else 160, markup=False, highlight=False).print(_table(rows))
+
+
+def show_while(rows: Callable[[], Sequence[dict[str, Any]]], going: Callable[[dict[str, Any]], bool]) -> None:
+    """Rows as a table that is shown anew every two seconds while one of them is `going`, and stays as it was last."""
+    from rich.live import Live
+
+    with Live(_table(shown := rows()), auto_refresh=False) as live:
+        while any(map(going, shown)):
+            time.sleep(2.0)
+            live.update(_table(shown := rows()), refresh=True)
+
+
+def _table(rows: Sequence[Mapping[str, Any]]) -> Any:
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table(*(rows[0] if rows else ()), box=None, pad_edge=False)
     for row in rows:
-        table.add_row(*(f"{value:.3g}" if isinstance(value, float) else str(value) for value in row.values()))
-    Console(width=None if sys.stdout.isatty() else 160, markup=False, highlight=False).print(table)
+        table.add_row(*(Text(f"{value:.3g}" if isinstance(value, float) else str(value)) for value in row.values()))
+    return table
 
 
 def show_verdicts(verdicts: Sequence[Any]) -> None:
@@ -60,11 +77,8 @@ def _with_published(verdict: Any) -> str:
 def begin_jax() -> None:
     """Before JAX starts: huge pages, and on a CPU a device a core, so that the models of an ensemble train side by side."""
     restart_with_huge_pages()
-    import jax
+    from leadline.experiments.runtime.program_cache import start_jax
 
-    from leadline.experiments.runtime.program_cache import keep_programs
-
-    jax.config.update("jax_num_cpu_devices", cores())
-    note = keep_programs()
+    note = start_jax(cores())
     if note is not None:
         complain(note)

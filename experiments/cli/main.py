@@ -17,12 +17,13 @@ from leadline.experiments.cli.console import AsJson, begin_jax, complain, print_
 from leadline.experiments.cli.measure import measure
 from leadline.experiments.cli.memory import memory
 from leadline.experiments.cli.models import export, generate
-from leadline.experiments.cli.results import claims, compare, lock, publish, report, show
+from leadline.experiments.cli.results import claims, compare, lock, publish, report, show, status
 from leadline.experiments.cli.tokens import app as tokenizer_app
 from leadline.experiments.cli.tokens import tokens
 from leadline.experiments.cli.tools import bench, bound, doctor, schema
 from leadline.experiments.runtime.errors import UserError
 from leadline.experiments.runtime.signals import Interrupted
+from leadline.experiments.runtime.worker import EXPIRY
 
 MISTAKE, FAILURE, STOPPED = 2, 1, 130
 
@@ -76,6 +77,20 @@ def run(
     tracker: Annotated[
         list[str] | None, typer.Option("--tracker", metavar="NAME", help="tensorboard, wandb or trackio; may be given again.")
     ] = None,
+    executor: Annotated[str, typer.Option("--executor", metavar="NAME", help="Who trains: local, ray or slurm.")] = "local",
+    address: Annotated[
+        str | None, typer.Option("--address", help="The Ray cluster, or auto; without it, one of this machine alone.")
+    ] = None,
+    cpus: Annotated[int | None, typer.Option("--cpus", min=1, help="Cores of a group; without it, all that are here.")] = None,
+    gpus: Annotated[float, typer.Option("--gpus", min=0, help="Accelerators of a group.")] = 0.0,
+    models: Annotated[int | None, typer.Option("--models", min=1, help="Most models of a group that train together.")] = None,
+    retries: Annotated[int, typer.Option("--retries", min=0, help="Times that a group is started anew.")] = 3,
+    slurm: Annotated[
+        list[str] | None, typer.Option("--slurm", metavar="KEY=VALUE", help="As in partition=gpu; may be given again.")
+    ] = None,
+    expiry: Annotated[
+        float, typer.Option("--expiry", min=0.1, help="Seconds of silence after which the work of a process is taken over.")
+    ] = EXPIRY,
     as_json: AsJson = False,
 ) -> None:
     """Train and measure a study; publish tables, figures, verdicts.
@@ -85,6 +100,7 @@ def run(
     begin_jax()
     from rich.console import Console
 
+    from leadline.experiments.executors.registry import Options, open_executor
     from leadline.experiments.runtime.log import LOG
     from leadline.experiments.runtime.progress import Progress
     from leadline.experiments.studies.decide import with_most_seeds
@@ -103,7 +119,8 @@ def run(
     show = partial(typer.echo, file=sys.stdout)  # bound now, because a tracker may redirect what its library prints
     with Progress(Console(stderr=True), results / LOG, trackers) as progress:
         command = shlex.join(["leadline", *sys.argv[1:]])
-        ran = run_plan(plan, results, progress, (lambda _: None) if as_json else show, command, decide=decide)
+        trainer = open_executor(Options(executor, expiry, models, cpus, gpus, retries, address, slurm or ()), results)
+        ran = run_plan(plan, results, progress, (lambda _: None) if as_json else show, command, decide=decide, executor=trainer)
     if as_json:
         print_json(ran.as_json(results))
         return
@@ -115,7 +132,7 @@ def run(
     )
 
 
-ABOUT_RESULTS = (show, measure, compare, report, lock, claims, publish)
+ABOUT_RESULTS = (status, show, measure, compare, report, lock, claims, publish)
 ABOUT_MODELS = (generate, export, bound, memory, tokens, bench, schema, doctor)
 for command in ABOUT_RESULTS + ABOUT_MODELS:
     app.command()(command)

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from leadline.experiments.cli.console import AsJson, complain, print_json, show_rows, show_verdicts
+from leadline.experiments.cli.console import AsJson, complain, print_json, show_rows, show_verdicts, show_while
 from leadline.experiments.runtime.errors import UserError
 
 Lock = Annotated[Path, typer.Option("--lock", metavar="FILE", help="The file of locked claims.")]
@@ -27,6 +27,27 @@ def show(
     for note in notes:
         complain(note)
     print_json({"arms": [asdict(arm) for arm in arms]}) if as_json else show_rows([row(arm) for arm in arms])
+
+
+def status(
+    folder: Folder = Path("results"),
+    watch: Annotated[bool, typer.Option("--watch", help="Show it anew until nothing is running or waiting.")] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Show the groups that runs are at work on, from any machine."""
+    from leadline.experiments.runs.status import going, groups_at, row
+
+    groups = groups_at(_existing(folder))
+    if as_json:
+        print_json({"groups": groups})
+        return
+    if not groups:
+        typer.echo(f"no run is at work in {folder}; leadline show {folder} lists what is recorded")
+        return
+    if watch:
+        show_while(lambda: [row(group) for group in groups_at(folder)], going)
+    else:
+        show_rows([row(group) for group in groups])
 
 
 def compare(

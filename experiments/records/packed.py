@@ -50,7 +50,8 @@ def write_packed(folder: Path, records: Sequence[StoredRecord], quantities: Coll
                 name = f"{entry.quantity}-{array.dtype}"
                 places[entry.key] = (name, sum(part.size for part in parts[name]), array.shape)
                 parts[name].append(array.ravel())
-        record = sealed(portable_record(stored.record).model_dump(mode="json"))
+        published = portable_record(stored.record).model_copy(update={"workers": ()})  # no names of hosts
+        record = sealed(published.model_dump(mode="json"))
         lines.append(f"{line({'record': record, 'curve': stored.curve().rows(), 'arrays': places})}\n")
     archive = io.BytesIO()
     columns: dict[str, Any] = {name: np.concatenate(arrays) for name, arrays in parts.items()}

@@ -45,6 +45,15 @@ class Device(TypedDict):
     count: int
 
 
+class Worked(Frozen):
+    """A process that trained a model: one, unless it was stopped and another one went on."""
+
+    host: str
+    pid: int
+    began: str = Field(pattern=_UTC, description="ISO 8601, UTC")
+    first_step: int = Field(ge=0, description="steps that the model had behind it then")
+
+
 class Sums(Frozen):
     """SHA-256 of the files that lie beside a record, as its run wrote them."""
 
@@ -70,6 +79,7 @@ class Record(Frozen):
     created: str = Field(pattern=_UTC, description="ISO 8601, UTC")
     versions: dict[str, str]
     device: Device
+    workers: tuple[Worked, ...] = Field(default=(), description="the processes that trained it; none in published records")
     steps: int = Field(ge=0)
     tokens: int = Field(ge=0)
     seconds: NonNegative

@@ -16,8 +16,8 @@ from leadline.experiments.records.record import Curve, StoredRecord
 from leadline.experiments.records.store import read_studies
 from leadline.experiments.runs.stored import records_at
 from leadline.experiments.runtime.errors import UserError
-from leadline.experiments.runtime.lock import is_locked
-from leadline.experiments.training.group import Unfinished
+from leadline.experiments.runtime.worker import is_at_work
+from leadline.experiments.training.group import Unfinished, claim_of
 from leadline.experiments.training.saving import unfinished_groups
 
 FIGURES = 3  # of the first table of a study
@@ -112,11 +112,12 @@ def _figures(study: Study, stored: Sequence[StoredRecord]) -> dict[str, Statisti
 
 def _unfinished(group: Unfinished) -> Iterator[Listed]:
     """Yields each arm of a group that has no record yet."""
-    state = "running" if is_locked(group.folder.parent) else "interrupted"
+    study, members = group.folder.parent, group.extra["members"]
+    state = "running" if any(is_at_work(study.parent, claim_of(study, member)) for member in members) else "interrupted"
     losses_of: dict[str, list[float]] = {}
-    for member, rows in zip(group.extra["members"], group.extra["curves"], strict=True):
+    for member, rows in zip(members, group.extra["curves"], strict=True):
         losses_of.setdefault(Path(member).parent.name, []).append(Curve.of_rows(rows).values[reading("loss")][-1])
     for arm, losses in losses_of.items():
         finite = [loss for loss in losses if math.isfinite(loss)]
         label, seeds = arm.rpartition("-")[0], {state: len(losses)}
-        yield Listed(group.folder.parent.name, arm, label, seeds, group.step, statistic(finite, digits=4))
+        yield Listed(study.name, arm, label, seeds, group.step, statistic(finite, digits=4))

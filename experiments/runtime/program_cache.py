@@ -19,6 +19,16 @@ SECONDS = 0.1
 UNFINISHED_SECONDS = 60.0
 
 
+def start_jax(devices: int) -> str | None:
+    """Before JAX starts: devices on a CPU, so that the models of an ensemble train side by side, and the folder of programs.
+
+    Returns:
+        A line that says why programs cannot be kept; None if they can.
+    """
+    jax.config.update("jax_num_cpu_devices", devices)
+    return keep_programs()
+
+
 def keep_programs(environment: Mapping[str, str] = os.environ, seconds: float = SECONDS) -> str | None:
     """Sets the folder that JAX keeps programs in, unless the user has set one. To be called before JAX compiles.
 

@@ -7,7 +7,7 @@ from datetime import timedelta
 from pathlib import Path
 from threading import Event, Thread
 from types import TracebackType
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -147,6 +147,16 @@ class Progress:
         self.reach(done // 1000, "")
         if done == size:
             self._idle()
+
+    @property
+    def now(self) -> dict[str, Any]:
+        """How far the work is, as JSON: None for what is not known yet, and the mean loss of what has not diverged."""
+        shown, pace = self._shown, self.pace
+        losses, diverged = shown.losses or (np.zeros(0), ())
+        loss = np.asarray(losses)[~np.asarray(diverged, bool)].mean() if losses.size > sum(diverged) else math.nan
+        numbers = {"loss": loss, "tokens_per_second": pace.steps_a_second * shown.work.tokens, "seconds_left": pace.left}
+        known = {name: float(f"{value:.6g}") if math.isfinite(value) else None for name, value in numbers.items()}
+        return {"step": pace.done, "doing": shown.status, **known}
 
     def note(self, line: str) -> None:
         """A line that stays: above those that change, and in the log."""

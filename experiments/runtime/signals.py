@@ -3,7 +3,7 @@
 import os
 import signal
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from threading import Thread
 from types import FrameType
 from typing import Any
@@ -18,25 +18,37 @@ class Interrupted(Exception):  # noqa: N818  # it is no error
 
 
 class Interruption:
-    """While it is entered, the first SIGINT or SIGTERM sets `requested`, and the second ends the process at once.
+    """While it is entered, the first of some signals sets `requested`, and a second one ends the process at once.
 
     A thread answers them: Python runs the handlers of signals in the main thread only, after the call that it is in, and a
     compilation is one call of many seconds.
 
     Args:
         tell: gets one line when the first signal has come.
+        signals: those that are answered.
+        once: whether a second signal changes nothing, as where nobody waits for the process who could send one.
+
+    Attributes:
+        requested: whether work shall stop.
+        received: the number of the last signal; 0 before the first one.
     """
 
-    def __init__(self, tell: Callable[[str], None] = lambda line: None) -> None:  # noqa: ARG005
-        self.requested = False
-        self._tell = tell
+    def __init__(
+        self,
+        tell: Callable[[str], None] = lambda line: None,  # noqa: ARG005
+        signals: Sequence[int] = SIGNALS,
+        *,
+        once: bool = False,
+    ) -> None:
+        self.requested, self.received = False, 0
+        self._tell, self._signals, self._once = tell, signals, once
         self._before: dict[int, Any] = {}
 
     def __enter__(self) -> "Interruption":
         self._read, self._write = os.pipe()
         os.set_blocking(self._write, False)
         self._wakeup = signal.set_wakeup_fd(self._write, warn_on_full_buffer=False)
-        self._before = {number: signal.signal(number, self._note) for number in SIGNALS}
+        self._before = {number: signal.signal(number, self._note) for number in self._signals}
         self._listener = Thread(target=self._listen, daemon=True)
         self._listener.start()
         return self
@@ -50,13 +62,13 @@ class Interruption:
         os.close(self._read)
 
     def _note(self, number: int, frame: FrameType | None) -> None:  # noqa: ARG002
-        self.requested = True
+        self.requested, self.received = True, number
 
     def _listen(self) -> None:
         """Reads the number of every signal from the pipe, until the pipe is closed."""
         told = False
         while number := os.read(self._read, 1):
-            if number[0] not in SIGNALS:
+            if number[0] not in self._signals or (told and self._once):
                 continue
             if told:
                 if sys.stderr.isatty():

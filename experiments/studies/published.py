@@ -7,15 +7,15 @@ from leadline.experiments.config.study import Study
 from leadline.experiments.publish.table import Table
 from leadline.experiments.publish.tables import table
 from leadline.experiments.records.measurement import Measurement
-from leadline.experiments.records.provenance import provenance
 from leadline.experiments.records.record import StoredRecord
 from leadline.experiments.records.store import read_records, read_studies, write_study
-from leadline.experiments.runtime.lock import locked
+from leadline.experiments.runtime.errors import UserError
 from leadline.experiments.runtime.progress import Progress
 from leadline.experiments.runtime.signals import Interruption
 from leadline.experiments.studies.published_study import Wanted, planned_study
 from leadline.experiments.studies.published_tables import TABLES
-from leadline.experiments.studies.run import run_exact
+from leadline.experiments.studies.run_exact import EXACT, run_exact
+from leadline.experiments.training.session import opened
 
 AND = " && "  # between commands
 
@@ -61,13 +61,18 @@ def measured_published(wanted: Wanted, results: Path, progress: Progress) -> Mea
     for note in notes:
         progress.note(note)
     before = {(entry.record.arm, entry.record.arm_hash) for entry in read_records(results, study.study)[0]}
-    with Interruption(progress.note) as interruption, locked(results / study.study):
-        earlier = read_studies(results).get(study.study)
-        whole = with_tables_before(study, earlier)
-        write_study(results, whole)
-        digests, already = run_exact(study, results, provenance(), progress, interruption)
-        if earlier is not None and already == len(digests):  # what was given before gave all of it
-            write_study(results, whole.model_copy(update={"command": earlier.command or whole.command}))
+    with Interruption(progress.note) as interruption, opened(results, progress, interruption) as session:
+        place = results / study.study / EXACT
+        if (claim := session.worker.claim([place])) is None:
+            holder = session.worker.holder([place])
+            raise UserError(f"{place.parents[1]}: {holder}, is at work here; wait, or choose another folder with --results")
+        with claim:
+            earlier = read_studies(results).get(study.study)
+            whole = with_tables_before(study, earlier)
+            write_study(results, whole)
+            digests, already = run_exact(study, results, session.origin, progress, interruption)
+            if earlier is not None and already == len(digests):  # what was given before gave all of it
+                write_study(results, whole.model_copy(update={"command": earlier.command or whole.command}))
     records = read_records(results, study.study)[0]
     stored = tuple(entry for entry in records if digests.get((study.study, entry.record.arm)) == entry.record.arm_hash)
     every = {str(entry.record.config["table"]) for entry in stored}

@@ -4,39 +4,38 @@ import itertools
 import math
 import os
 import time
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from leadline.experiments.config.load import arms_of, load_studies, together
 from leadline.experiments.config.study import Arm, Study
 from leadline.experiments.data.source import with_vocabulary
-from leadline.experiments.measure.exact.job import Computed, Job
+from leadline.experiments.executors.base import Executor
+from leadline.experiments.executors.local import Local
 from leadline.experiments.measure.exact.registry import jobs_of
 from leadline.experiments.publish.contents import compiled
 from leadline.experiments.publish.report import Published, report
 from leadline.experiments.publish.table import plain
-from leadline.experiments.records.left_out import left_out_of
-from leadline.experiments.records.measurement import Point, measurements_of
 from leadline.experiments.records.over_seeds import current
-from leadline.experiments.records.provenance import Provenance, arm_digest, now, provenance
-from leadline.experiments.records.record import Record, StoredRecord
-from leadline.experiments.records.store import read_records, record_folder, write_record, write_study
+from leadline.experiments.records.record import Record
+from leadline.experiments.records.store import read_records, write_study
 from leadline.experiments.runtime.errors import UserError
-from leadline.experiments.runtime.lock import locked
-from leadline.experiments.runtime.progress import Progress, Work
-from leadline.experiments.runtime.signals import Interrupted, Interruption
+from leadline.experiments.runtime.progress import Progress
+from leadline.experiments.runtime.signals import Interruption
+from leadline.experiments.runtime.worker import CLAIMS
 from leadline.experiments.studies.decide import looks
 from leadline.experiments.studies.names import check_quantities
+from leadline.experiments.studies.run_exact import EXACT, run_exact
 from leadline.experiments.training.plan import check_starts, run_arms
-from leadline.experiments.training.reporting import flops_expected, report_record
+from leadline.experiments.training.reporting import flops_expected
+from leadline.experiments.training.session import Session, opened
 
 Plan = Sequence[tuple[Study, Sequence[Arm]]]
-EXACT_SEED = 0  # of the folder of what is computed: nothing is drawn
+# What a process claims before it writes what all runs share: the page, and the descriptions of studies.
+PAGE = f"{CLAIMS}/page"
 
 
 @dataclass(frozen=True)
@@ -83,10 +82,29 @@ def _arms(study: Study, path: Path) -> list[Arm]:
     return [arm.model_copy(update={"data": sized[arm.data]}) for arm in arms]
 
 
+@dataclass
+class _Tally:
+    """What a run has come to so far."""
+
+    digests: dict[tuple[str, str], str] = field(default_factory=dict)
+    trained: int = 0
+    recorded: int = 0
+
+
 def run(
-    plan: Plan, results: Path, progress: Progress, show: Callable[[str], None], command: str = "", *, decide: bool = False
+    plan: Plan,
+    results: Path,
+    progress: Progress,
+    show: Callable[[str], None],
+    command: str = "",
+    *,
+    decide: bool = False,
+    executor: Executor | None = None,
 ) -> Ran:
     """Runs what has no record yet, or a damaged one, and publishes what is recorded. What is left out is said.
+
+    Other runs may be at work in the same folder, on any host: each takes what no other has begun, and waits at the end for the
+    others.
 
     Args:
         plan: studies and their arms, as `planned` gives them.
@@ -95,6 +113,7 @@ def run(
         show: gets the first table of each study as text, once the study has been run.
         command: that was given, for the log.
         decide: whether seeds are added where claims are undecided, up to the `most_seeds` of each study.
+        executor: trains the groups; None: this process does.
 
     Raises:
         UserError: before anything is trained, if the folder cannot be written.
@@ -103,41 +122,70 @@ def run(
     began = time.monotonic()
     _check_folder(results)
     progress.log(command or "a run begins")
-    digests: dict[tuple[str, str], str] = {}
-    programs: list[str] = []
-    origin = provenance()
-    trained, recorded = 0, 0
-    damaged = _begin(plan, results, origin, progress)
-    with Interruption(progress.note) as interruption:
-        for study, arms in plan:
-            progress.pace.expect(study.study, ())
-            write_study(results, study)
-            if study.exact is not None:
-                with locked(results / study.study):
-                    computed, already = run_exact(study, results, origin, progress, interruption)
-                digests |= computed
-                recorded += already
-            else:
-                more = looks(study, arms, partial(_current, results, study, digests), progress.note) if decide else ()
-                for number, (chosen, seeds) in enumerate(itertools.chain([(arms, study.seeds)], more)):
-                    outcome = run_arms(study.study, chosen, seeds, results, progress, interruption, origin)
-                    digests |= outcome.digests
-                    programs += outcome.programs
-                    trained += outcome.trained
-                    recorded += outcome.recorded if number == 0 else 0
-            sections = {section.study: section for section in compiled(results, digests, drawn=()).sections}
-            show(plain(sections[study.study].tables[0]))
-    published = report(results, digests)
+    tally, trainer = _Tally(), executor or Local()
+    with (
+        Interruption(progress.note) as interruption,
+        opened(results, progress, interruption, trainer.expiry, trainer.models) as session,
+    ):
+        damaged = _begin(plan, session)
+        studies = [(study.study, _turns(study, arms, session, trainer, tally, decide=decide)) for study, arms in plan]
+        while studies:
+            waiting = []
+            for name, turns in studies:
+                if next(turns, None) is not None:
+                    waiting.append((name, turns))
+                    continue
+                sections = {section.study: section for section in compiled(results, tally.digests, drawn=()).sections}
+                show(plain(sections[name].tables[0]))
+            studies = waiting
+            tally.trained += trainer.wait(session) if studies else 0
+        with session.worker.alone(results / PAGE, interruption):
+            published = report(results, tally.digests)
     for line in published.notes:
         if line not in damaged:
             progress.note(line)
-    ran = Ran(published, tuple(programs), time.monotonic() - began, trained, recorded)
-    progress.log(f"{trained} models trained, {recorded} on record before, {len(programs)} programs, {ran.seconds:.0f} s")
+    ran = Ran(published, tuple(session.programs), time.monotonic() - began, tally.trained, tally.recorded)
+    counts = f"{ran.trained} models trained, {ran.recorded} on record before, {len(ran.programs)} programs"
+    progress.log(f"{counts}, {ran.seconds:.0f} s")
     return ran
 
 
-def _begin(plan: Plan, results: Path, origin: Provenance, progress: Progress) -> list[str]:
-    """Says what there will be to train, as far as it is known before corpora are read. The notes on records left out."""
+def _turns(
+    study: Study, arms: Sequence[Arm], session: Session, executor: Executor, tally: _Tally, *, decide: bool
+) -> Iterator[str]:
+    """Runs a study. Yields its name whenever all that is left of it waits for others."""
+    results, worker, progress = session.results, session.worker, session.progress
+    progress.pace.expect(study.study, ())
+    with worker.alone(results / PAGE, session.interruption):
+        write_study(results, study)
+    if study.exact is not None:
+        while (claim := worker.claim([results / study.study / EXACT])) is None:
+            yield study.study
+        with claim:
+            digests, already = run_exact(study, results, session.origin, progress, session.interruption)
+        tally.digests |= digests
+        tally.recorded += already
+        return
+    more = looks(study, arms, partial(_current, results, study, tally.digests), progress.note) if decide else ()
+    for number, (chosen, seeds) in enumerate(itertools.chain([(arms, study.seeds)], more)):
+        outcome = run_arms(study.study, chosen, seeds, session, executor.train)
+        tally.digests |= outcome.digests
+        tally.recorded += outcome.recorded if number == 0 else 0
+        tally.trained += outcome.trained
+        while outcome.waiting:
+            yield study.study
+            outcome = run_arms(study.study, chosen, seeds, session, executor.train)
+            tally.trained += outcome.trained
+
+
+def _begin(plan: Plan, session: Session) -> list[str]:
+    """Removes what dead processes left, and says what there will be to train, as far as that is known before corpora are read.
+
+    Returns:
+        The notes on records that are left out.
+    """
+    results, origin, progress = session.results, session.origin, session.progress
+    session.worker.tidy()
     versions = ", ".join(f"{name} {version}" for name, version in origin["versions"].items())
     studies = ", ".join(study.study for study, _ in plan)
     progress.log(f"{studies}: commit {origin['commit']}, {versions}, {origin['device']['count']} x {origin['device']['kind']}")
@@ -167,89 +215,3 @@ def _check_folder(results: Path) -> None:
     if not nearest.is_dir() or not os.access(nearest, os.W_OK | os.X_OK):
         reason = "cannot be written" if nearest.is_dir() else "is no folder"
         raise UserError(f"{results}: cannot write results ({nearest} {reason}); choose another folder with --results")
-
-
-def run_exact(
-    study: Study, results: Path, origin: Provenance, progress: Progress, interruption: Interruption
-) -> tuple[dict[tuple[str, str], str], int]:
-    """Computes and records each arm that has no record yet.
-
-    An arm that goes on from others reads their records, so that an interrupted run and an uninterrupted one agree.
-
-    Args:
-        study: with `exact`.
-        results: the folder of the records.
-        origin: the code and the machine.
-        progress: hears of every arm.
-        interruption: is asked between arms, and within long ones.
-
-    Returns:
-        The digest of each arm by (study, arm), and the number of arms that were on record.
-
-    Raises:
-        ValueError: for a study that trains.
-        UserError: for data that cannot be read, or a folder that cannot be written.
-        Interrupted: when asked to stop; the arms before are kept.
-    """
-    if study.exact is None:
-        raise ValueError(f"{study.study} trains models; leadline.experiments.training.plan runs it")
-    jobs = jobs_of(study.exact)
-    records, _ = read_records(results, study.study)
-    on_record = {(stored.record.arm, stored.record.arm_hash): stored for stored in records}
-    digests = {job.name: arm_digest(job.settings, job.data_digest) for job in jobs}
-    already = sum(item in on_record for item in digests.items())
-    if already < len(jobs):
-        progress.start(Work(study.study, len(jobs), already, unit="part"))
-    done = already
-    for job in jobs:
-        if (job.name, digests[job.name]) in on_record:
-            continue
-        if interruption.requested:
-            raise Interrupted(f"{study.study}: stopped before {job.name}; the arms before it are kept")
-
-        def tell(step: int, steps: int, done: int = done, job: Job = job) -> None:
-            progress.reach(done, f"{job.label}: {step:,} of {steps:,}")
-            if interruption.requested and step < steps:
-                raise Interrupted(f"{study.study}: stopped within {job.name}; the arms before it are kept")
-
-        progress.reach(done, job.label)
-        began = time.monotonic()
-        points = {name: point_of(on_record[name, digests[name]]) for name in job.needs}
-        computed = job.compute(points, tell)
-        record = _record(study.study, job, digests[job.name], computed, time.monotonic() - began, origin)
-        folder = record_folder(results, study.study, job.name, digests[job.name], EXACT_SEED)
-        on_record[job.name, digests[job.name]] = write_record(folder, record, None, computed.point)
-        report_record(on_record[job.name, digests[job.name]].record, progress)
-        done += 1
-    if already < len(jobs):
-        progress.end(f"{len(jobs) - already} of {len(jobs)} parts computed")
-    return {(study.study, name): digest for name, digest in digests.items()}, already
-
-
-def point_of(stored: StoredRecord) -> Point:
-    """The point that a record was written from, as far as it is kept: its numbers and its arrays."""
-    numbers = {entry.reading: np.asarray(entry.value) for entry in stored.record.measurements if entry.value is not None}
-    return numbers | stored.arrays()
-
-
-def _record(study: str, job: Job, digest: str, computed: Computed, seconds: float, origin: Provenance) -> Record:
-    data: Any = computed.data
-    return Record(
-        study=study,
-        arm=job.name,
-        label=job.label,
-        arm_hash=digest,
-        seed=EXACT_SEED,
-        status="finished",
-        config=job.settings.model_dump(mode="json"),
-        data=data,
-        steps=0,
-        tokens=0,
-        seconds=seconds,
-        flops=0,
-        parameters=computed.parameters,
-        measurements=tuple(measurements_of(computed.point)),
-        left_out=left_out_of(computed.point),
-        created=now(),
-        **origin,
-    )

@@ -18,6 +18,7 @@ from leadline.experiments.data.source import Source, structure_of
 from leadline.experiments.measure.kinds.curves import curve_of
 from leadline.experiments.records.store import is_recorded
 from leadline.experiments.runtime.ensemble import ensemble_mesh
+from leadline.experiments.runtime.worker import CLAIMS, Claim
 from leadline.model.decoder import DecoderConfig
 
 
@@ -64,6 +65,11 @@ class Member:
         return self.folder / "checkpoint"
 
     @property
+    def claim(self) -> Path:
+        """The place that a process claims before it trains this model."""
+        return claim_of(self.folder.parents[1], self.id)
+
+    @property
     def recorded(self) -> bool:
         return self.packed or is_recorded(self.folder)
 
@@ -75,6 +81,11 @@ class Member:
     def flops(self, model: DecoderConfig) -> float:
         """FLOPs of one token, forward and backward."""
         return training_flops(model, self.arm.data.length, self.arm.model)
+
+
+def claim_of(study: Path, member: str) -> Path:
+    """The place that stands for the member of this ID in the folder of a study."""
+    return study / CLAIMS / member.replace("/", "-")
 
 
 @dataclass(frozen=True)
@@ -98,6 +109,17 @@ class RunGroup:
     held_out: Any  # what a point of the curves is measured on, of every source, stacked
     mesh: Mesh  # devices by arm, text and data
     unfinished: Unfinished | None = None  # the checkpoint to go on from
+    claim: Claim | None = None  # the right to write its checkpoints and records
+
+    @property
+    def claims(self) -> list[Path]:
+        """The places that a process claims before it trains these models."""
+        return [member.claim for member in self.members]
+
+    def check_claim(self) -> None:
+        """Lost if another process has taken over."""
+        if self.claim is not None:
+            self.claim.check()
 
     @property
     def first_step(self) -> int:

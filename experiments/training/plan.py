@@ -1,29 +1,25 @@
-"""A study's arms × seeds: trained in groups that share compiled programs, measured, recorded, and never run again."""
+"""A study's arms × seeds, in groups that share compiled programs: what has no record yet is handed to whoever trains."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import Any
 
-import jax
-
 from leadline.experiments.config.study import Arm
 from leadline.experiments.data.source import CACHE, open_source, structure_of
 from leadline.experiments.measure.kinds.registry import check_data
 from leadline.experiments.records.packed import PACKED
-from leadline.experiments.records.provenance import Provenance, arm_digest
+from leadline.experiments.records.provenance import arm_digest
 from leadline.experiments.records.store import packed_runs, read_record, record_folder
 from leadline.experiments.runtime.errors import UserError
-from leadline.experiments.runtime.lock import locked
 from leadline.experiments.runtime.progress import Progress
-from leadline.experiments.runtime.signals import Interruption
 from leadline.experiments.training import checkpoint
 from leadline.experiments.training.group import Member, RunGroup, Unfinished, run_group, structure
-from leadline.experiments.training.loop import train_group
 from leadline.experiments.training.memory import check_memory
-from leadline.experiments.training.reporting import flops_left, report_record, work_of
-from leadline.experiments.training.saving import record_group, remove, unfinished_groups
+from leadline.experiments.training.reporting import flops_left
+from leadline.experiments.training.saving import unfinished_groups
+from leadline.experiments.training.session import Session
 
 
 @dataclass(frozen=True)
@@ -31,68 +27,68 @@ class Outcome:
     """What a run of a study came to."""
 
     digests: dict[tuple[str, str], str]  # of each arm, by (study, arm)
-    programs: tuple[str, ...]  # names of those that were compiled
-    trained: int  # models
+    trained: int  # models, here
     recorded: int  # models that were on record before
+    waiting: tuple[RunGroup, ...]  # groups that are not recorded yet, because others train them or what they start from
 
 
-def run_arms(
-    study: str,
-    arms: Sequence[Arm],
-    seeds: Sequence[int],
-    results: Path,
-    progress: Progress,
-    interruption: Interruption,
-    origin: Provenance,
-) -> Outcome:
-    """Trains what `results` has no record of. Members of equal structure share their programs.
+# Trains and records a group, or hands it to others: the group, the part of its study that it is, the run. Models recorded.
+Train = Callable[[RunGroup, str, Session], int]
+
+
+def run_arms(study: str, arms: Sequence[Arm], seeds: Sequence[int], session: Session, train: Train) -> Outcome:
+    """Has every group trained that has no record yet. Members of equal structure share their programs.
 
     An arm that starts from another one comes behind it, with the weights of that one's last checkpoint. A run that was killed
-    or stopped goes on with the groups that it had.
+    or stopped goes on with the groups that it had. A group that another process is at work on is left to it.
 
     Raises:
-        UserError: before anything is trained, if another run is at work on this study, or if data, memory or weights to start
-            from do not suffice; later, if the disk refuses.
+        UserError: before anything is trained, if data, memory or weights to start from do not suffice; later, if the disk
+            refuses.
         Interrupted: when asked to stop, with everything kept.
     """
-    with locked(results / study):
-        members, groups = grouped(study, arms, seeds, results, progress)
-        waiting = [member for member in members if not member.recorded]
-        programs: list[str] = []
-        for number, planned in enumerate(groups, start=1):
-            progress.pace.expect(study, [flops_left(later) for later in groups[number:]])
-            group = _startable(planned, progress)
-            if group is None:
-                continue
-            unrecorded = [member for member in group.members if not member.recorded]
-            progress.start(work_of(group, f"group {number} of {len(groups)}"))
-            with jax.set_mesh(group.mesh):
-                record_group(group, train_group(group, programs, progress, interruption), programs, origin)
-            remove(group)
-            progress.end(f"{len(group.members)} models on {group.mesh.shape['arm']} devices")
-            for member in unrecorded:
-                report_record(read_record(member.folder), progress)
+    progress = session.progress
+    members, groups = grouped(study, arms, seeds, session.results, progress, session.models)
+    waiting = [member for member in members if not member.recorded]
+    session.board.plan(study, groups)
+    trained, left = 0, []
+    for number, planned in enumerate(groups, start=1):
+        progress.pace.expect(study, [flops_left(later) for later in groups[number:]])
+        if not all(before.recorded for member in planned.members if (before := member.predecessor) is not None):
+            left.append(planned)
+            continue
+        group = _startable(planned, progress)
+        if group is not None:
+            trained += train(group, f"group {number} of {len(groups)}", session)
+            left += [] if all(member.recorded for member in group.members) else [group]
     digests = {(study, member.arm.name): member.digest for member in members}
-    newly_recorded = sum(member.recorded for member in waiting)
-    return Outcome(digests, tuple(programs), newly_recorded, len(members) - len(waiting))
+    return Outcome(digests, trained, len(members) - len(waiting), tuple(left))
 
 
 def grouped(
-    study: str, arms: Sequence[Arm], seeds: Sequence[int], results: Path, progress: Progress
+    study: str, arms: Sequence[Arm], seeds: Sequence[int], results: Path, progress: Progress, models: int | None = None
 ) -> tuple[list[Member], list[RunGroup]]:
     """Every arm and seed of a study, and the groups in which those without a record will train.
+
+    Args:
+        study: its name.
+        arms: of the study, each with the one that it starts from.
+        seeds: of every arm.
+        results: the folder of the records.
+        progress: hears of corpora that are encoded.
+        models: how many a new group has at most; None: all that are of one structure.
 
     Raises:
         UserError: if data, memory or weights to start from do not suffice.
     """
-    members = _members(study, arms, seeds, results, progress)
+    members = members_of(study, arms, seeds, results, progress)
     waiting = {member.id: member for member in members if not member.recorded}
-    groups = _groups(study, members, dict(waiting), unfinished_groups(results / study, progress.note))
+    groups = _groups(study, members, dict(waiting), unfinished_groups(results / study, progress.note), models)
     _check(waiting, groups)
     return members, groups
 
 
-def _members(study: str, arms: Sequence[Arm], seeds: Sequence[int], results: Path, progress: Progress) -> list[Member]:
+def members_of(study: str, arms: Sequence[Arm], seeds: Sequence[int], results: Path, progress: Progress) -> list[Member]:
     """Every arm and seed, each arm behind the one that it starts from."""
     sources = {data: open_source(data, results / CACHE, progress.encoded) for data in dict.fromkeys(arm.data for arm in arms)}
     by_name = {arm.name: arm for arm in arms}
@@ -111,7 +107,11 @@ def _members(study: str, arms: Sequence[Arm], seeds: Sequence[int], results: Pat
 
 
 def _groups(
-    study: str, members: Sequence[Member], waiting: dict[str, Member], unfinished: Sequence[Unfinished]
+    study: str,
+    members: Sequence[Member],
+    waiting: dict[str, Member],
+    unfinished: Sequence[Unfinished],
+    models: int | None,
 ) -> list[RunGroup]:
     """The unfinished groups with what is left to record of them, and the other members by structure, in an order in which no
     one waits for another.
@@ -130,7 +130,9 @@ def _groups(
     fresh: dict[Any, list[Member]] = {}
     for member in waiting.values():
         fresh.setdefault((member.depth, structure(member.arm)), []).append(member)
-    groups += [run_group(study, together) for together in fresh.values()]
+    for together in fresh.values():
+        size = models or len(together)
+        groups += [run_group(study, together[first : first + size]) for first in range(0, len(together), size)]
     return sorted(groups, key=lambda group: group.members[0].depth)
 
 

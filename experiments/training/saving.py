@@ -8,7 +8,7 @@ lie in `checkpoint` beside its record: texts are generated from them, and other 
 import math
 import shutil
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +24,7 @@ from leadline.experiments.records.left_out import left_out_of
 from leadline.experiments.records.measurement import Point, measurements_of, reading
 from leadline.experiments.records.provenance import Provenance, now
 from leadline.experiments.records.quantities import Quantity
-from leadline.experiments.records.record import NO_CURVE, Curve, Record
+from leadline.experiments.records.record import NO_CURVE, Curve, Record, Worked
 from leadline.experiments.records.store import is_recorded, write_record
 from leadline.experiments.runtime.ensemble import stack, unstack
 from leadline.experiments.runtime.errors import UserError
@@ -44,6 +44,7 @@ class History:
     curves: list[Curve]  # of each member
     diverged: list[tuple[int, str] | None]  # of each member the step at which it diverged and what is said of it
     seconds: float = 0.0  # that the group has trained for
+    workers: list[dict[str, Any]] = field(default_factory=list)  # that trained it (leadline.experiments.records.record.Worked)
 
     def add(self, step: int, points: Sequence[Point], losses: np.ndarray | None, quantities: Mapping[str, Quantity]) -> None:
         """Appends a point to each curve: one number a quantity, and the loss of the batch if there was one."""
@@ -77,7 +78,9 @@ def save_group(group: RunGroup, step: int, state: TrainState, history: History) 
 
     Raises:
         UserError: when the disk refuses.
+        Lost: if another process has taken over.
     """
+    group.check_claim()
     rows = jax.tree.map(lambda leaf: leaf[: len(group.members)], jax.device_get(state))
     extra = {
         "members": [member.id for member in group.members],
@@ -85,6 +88,7 @@ def save_group(group: RunGroup, step: int, state: TrainState, history: History) 
         "curves": [curve.rows() for curve in history.curves],
         "diverged": history.diverged,
         "seconds": history.seconds,
+        "workers": history.workers,
     }
     checkpoint.save(group_folder(group), step, rows, extra)
 
@@ -94,14 +98,16 @@ def unfinished_groups(study: Path, tell: Callable[[str], None]) -> list[Unfinish
 
     `tell` gets a line for each checkpoint that cannot be used.
     """
-    groups = []
-    for folder in sorted(study.glob(f"{PREFIX}*")):
-        step, notes = checkpoint.latest(folder)
-        for note in notes:
-            tell(note)
-        if step is not None:
-            groups.append(Unfinished(folder, step, checkpoint.extra_of(folder, step)))
-    return sorted(groups, key=lambda group: -group.step)
+    groups = [unfinished(folder, tell) for folder in sorted(study.glob(f"{PREFIX}*"))]
+    return sorted(filter(None, groups), key=lambda group: -group.step)
+
+
+def unfinished(folder: Path, tell: Callable[[str], None]) -> Unfinished | None:
+    """The last checkpoint of the folder of a group that can be used; `tell` gets a line for each that cannot."""
+    step, notes = checkpoint.latest(folder)
+    for note in notes:
+        tell(note)
+    return None if step is None else Unfinished(folder, step, checkpoint.extra_of(folder, step))
 
 
 def resumed(group: RunGroup, state: TrainState) -> tuple[TrainState, History]:
@@ -110,9 +116,9 @@ def resumed(group: RunGroup, state: TrainState) -> tuple[TrainState, History]:
     Raises:
         UserError: if weights that another arm left cannot be used.
     """
-    unfinished = group.unfinished
-    if unfinished is None:
-        history = History([NO_CURVE] * len(group.members), [None] * len(group.members))
+    begun = group.unfinished
+    if begun is None:
+        history = History([NO_CURVE] * len(group.members), [None] * len(group.members), workers=_worked(group))
         if all(member.predecessor is None for member in group.members):
             return state, history
         states = unstack(state, len(group.members))
@@ -122,14 +128,23 @@ def resumed(group: RunGroup, state: TrainState) -> tuple[TrainState, History]:
                 _check_tokenizer(member, checkpoint.extra_of(folder, step)["tokenizer"], folder)
                 states[i] = states[i].replace(params=checkpoint.restore(folder, step, states[i].params))
         return stack(states, group.mesh), history
-    extra, rows = unfinished.extra, [unfinished.extra["members"].index(member.id) for member in group.members]
+    extra, rows = begun.extra, [begun.extra["members"].index(member.id) for member in group.members]
     for member, row in zip(group.members, rows, strict=True):
-        _check_tokenizer(member, extra["tokenizers"][row], unfinished.folder)
+        _check_tokenizer(member, extra["tokenizers"][row], begun.folder)
     template = jax.tree.map(lambda leaf: np.zeros((len(extra["members"]), *leaf.shape[1:]), leaf.dtype), state)
-    saved = checkpoint.restore(unfinished.folder, unfinished.step, template)
+    saved = checkpoint.restore(begun.folder, begun.step, template)
     members = [jax.tree.map(lambda leaf, row=row: leaf[row], saved) for row in rows]
     curves, diverged = ([extra[key][row] for row in rows] for key in ("curves", "diverged"))
-    return stack(members, group.mesh), History(list(map(Curve.of_rows, curves)), diverged, extra["seconds"])
+    workers = [*extra.get("workers", []), *_worked(group)]
+    return stack(members, group.mesh), History(list(map(Curve.of_rows, curves)), diverged, extra["seconds"], workers)
+
+
+def _worked(group: RunGroup) -> list[dict[str, Any]]:
+    """That this process trains the group, and from which step on."""
+    if group.claim is None:
+        return []
+    owner = group.claim.owner
+    return [{"host": owner["host"], "pid": owner["pid"], "began": owner["began"], "first_step": group.first_step}]
 
 
 def save_weights(member: Member, step: int, params: Decoder) -> None:
@@ -150,10 +165,12 @@ def record_group(group: RunGroup, trained: Trained, programs: list[str], origin:
 
     Raises:
         UserError: if weights or records cannot be written.
+        Lost: if another process has taken over.
     """
     (params, points, history), (model, _, train, measure) = trained, group.structure
     ends = [diverged or (train.steps, None) for diverged in history.diverged]
     for member, weights, (steps, message) in zip(group.members, params, ends, strict=True):
+        group.check_claim()
         if message is None and not member.recorded:
             save_weights(member, steps, weights)
     seeds = [member.seed for member in group.members if member.predecessor is None]
@@ -185,17 +202,20 @@ def record_group(group: RunGroup, trained: Trained, programs: list[str], origin:
             measurements=tuple(measurements_of(point, quantities)),
             left_out=left_out_of(point, quantities),
             created=now(),
+            workers=tuple(Worked.model_validate(worker) for worker in history.workers),
             **origin,
         )
+        group.check_claim()
         # The curve of one that diverged ends there, whatever its neighbours did.
         write_record(member.folder, record, history.curves[i].until(steps), point, quantities)
 
 
 def remove(group: RunGroup) -> None:
     """The checkpoints of a group whose members are recorded. Some of those that it went on from may not be of this run."""
-    folders, unfinished = [group_folder(group)], group.unfinished
-    if unfinished is not None and all(is_recorded(unfinished.folder.parent / name) for name in unfinished.extra["members"]):
-        folders.append(unfinished.folder)
+    group.check_claim()
+    folders, begun = [group_folder(group)], group.unfinished
+    if begun is not None and all(is_recorded(begun.folder.parent / name) for name in begun.extra["members"]):
+        folders.append(begun.folder)
     for folder in folders:
         if folder.exists():
             shutil.rmtree(folder)

@@ -13,8 +13,9 @@ from leadline.experiments.records.record import NO_CURVE
 from leadline.experiments.records.store import write_study
 from leadline.experiments.runs.show import Listed, listed, row
 from leadline.experiments.runtime.errors import UserError
-from leadline.experiments.runtime.lock import is_locked, locked
+from leadline.experiments.runtime.worker import Worker
 from leadline.experiments.training import checkpoint
+from leadline.experiments.training.group import claim_of
 from tests.experiments.synthetic_records import entry, measured, study, write_records
 
 TABLES = [{"title": "T", "columns": ["sink_rate", "loss"]}]
@@ -63,14 +64,9 @@ def test_a_group_without_records_is_interrupted_or_running(tmp_path: Path) -> No
     checkpoint.save(tmp_path / "mine" / ".group-0", 5, {"w": np.zeros(1)}, extra)
     begun = Listed("mine", "gate-cccccccccccc", "gate", {"interrupted": 2}, 5, Statistic(3.25, 0.0, 2, digits=4))
     assert listed(tmp_path) == ([begun], [])
-    with locked(tmp_path / "mine"):
+    with Worker(tmp_path) as worker, worker.claim([claim_of(tmp_path / "mine", "gate-cccccccccccc/s1")]) or pytest.fail():
         assert listed(tmp_path) == ([replace(begun, seeds={"running": 2})], [])
-
-
-def test_a_lock_that_cannot_be_opened_stops_no_list(tmp_path: Path) -> None:
-    """As in a folder that is read-only, which root, who may run the tests, can write."""
-    (tmp_path / ".lock").mkdir()
-    assert not is_locked(tmp_path)
+    assert listed(tmp_path) == ([begun], [])
 
 
 def test_a_folder_without_runs_is_named(tmp_path: Path) -> None:

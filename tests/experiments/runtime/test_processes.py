@@ -1,4 +1,4 @@
-"""Processes: workers that end with their parent, a program that starts itself anew, one run a folder, and Ctrl-C."""
+"""Processes: workers that end with their parent, a program that starts itself anew, and Ctrl-C."""
 
 import os
 import platform
@@ -11,8 +11,6 @@ from pathlib import Path
 import pytest
 
 from leadline.experiments.runtime.cpu import HUGE_PAGES, TUNABLES, cores, restart_with_huge_pages, wanted
-from leadline.experiments.runtime.errors import UserError
-from leadline.experiments.runtime.lock import locked
 from leadline.experiments.runtime.signals import SIGNALS, STOPPING, Interruption
 
 # Has its workers, and waits to be killed.
@@ -22,13 +20,6 @@ from leadline.experiments.runtime.cpu import process_pool
 if __name__ == "__main__":
     pool = process_pool()
     print(pool.submit(os.getpid).result() != os.getpid(), flush=True)
-    time.sleep(60)
-"""
-HOLD = """
-import pathlib, sys, time
-from leadline.experiments.runtime.lock import locked
-with locked(pathlib.Path(sys.argv[1])):
-    print("held", flush=True)
     time.sleep(60)
 """
 # The main thread is in one long call of a library, as while XLA compiles.
@@ -65,21 +56,6 @@ def test_processes_end_with_a_parent_that_is_killed(tmp_path: Path) -> None:
         parent.kill()
         # The workers have its output too: the end of it is there when all of them have ended.
         assert parent.communicate(timeout=30) == ("", None)
-
-
-def test_the_second_run_of_a_folder_is_refused_until_the_first_has_ended(tmp_path: Path) -> None:
-    folder = tmp_path / "results" / "sinks"
-    with _started("-c", HOLD, str(folder)) as process:
-        assert _said(process) == "held\n"
-        with pytest.raises(UserError, match=r"sinks: another run is at work here; wait[^\n]*$"), locked(folder):
-            pass
-        process.kill()
-        process.wait()
-    for _ in range(2):
-        with locked(folder):
-            pass
-    with pytest.raises(UserError, match="--results"), locked(folder / ".lock" / "sinks"):
-        pass
 
 
 @pytest.mark.parametrize("number", SIGNALS)

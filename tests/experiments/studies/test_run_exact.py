@@ -15,7 +15,7 @@ from leadline.experiments.records.provenance import Provenance
 from leadline.experiments.records.store import read_records, write_study
 from leadline.experiments.runtime.progress import Progress
 from leadline.experiments.runtime.signals import Interrupted, Interruption
-from leadline.experiments.studies.run import point_of, run_exact
+from leadline.experiments.studies.run_exact import point_of, run_exact
 
 ORIGIN = Provenance(
     commit="0" * 40, dirty=False, versions={"jax": "0.0.0"}, device={"platform": "cpu", "kind": "none", "count": 1}

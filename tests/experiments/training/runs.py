@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from rich.console import Console
@@ -13,12 +13,13 @@ from leadline.experiments.config.model import ModelConfig
 from leadline.experiments.config.position import Rope
 from leadline.experiments.config.study import Arm
 from leadline.experiments.config.train import TrainConfig
-from leadline.experiments.records.provenance import provenance
 from leadline.experiments.records.record import StoredRecord
 from leadline.experiments.records.store import read_records
 from leadline.experiments.runtime.progress import Progress, Work
 from leadline.experiments.runtime.signals import Interruption
-from leadline.experiments.training.plan import Outcome, run_arms
+from leadline.experiments.training.claimed import train_claimed
+from leadline.experiments.training.plan import run_arms
+from leadline.experiments.training.session import opened
 from tests.experiments.synthetic_records import bits
 
 STEPS, BATCH, LENGTH = 6, 3, 16
@@ -36,6 +37,15 @@ def changed(name: str, arm: Arm = SOFTMAX, **sections: dict[str, Any]) -> Arm:
     """The arm under another name, with other settings in some sections."""
     new = {section: getattr(arm, section).model_copy(update=settings) for section, settings in sections.items()}
     return arm.model_copy(update={"name": name, **new})
+
+
+class Ran(NamedTuple):
+    """What a run came to."""
+
+    digests: dict[tuple[str, str], str]
+    programs: tuple[str, ...]
+    trained: int
+    recorded: int
 
 
 class PowerCut(Exception):  # noqa: N818  # it is no error of ours
@@ -74,9 +84,11 @@ class Watched(Progress):
         self.notes.append(line)
 
 
-def run(results: Path, arms: Sequence[Arm], seeds: Sequence[int] = (0, 1), progress: Watched | None = None) -> Outcome:
+def run(results: Path, arms: Sequence[Arm], seeds: Sequence[int] = (0, 1), progress: Watched | None = None) -> Ran:
     watched = progress or Watched()
-    return run_arms("sinks", arms, seeds, results, watched, watched.interruption, provenance())
+    with opened(results, watched, watched.interruption) as session:
+        outcome = run_arms("sinks", arms, seeds, session, train_claimed)
+    return Ran(outcome.digests, tuple(session.programs), outcome.trained, outcome.recorded)
 
 
 def stored_in(results: Path) -> dict[tuple[str, int], StoredRecord]:
@@ -87,8 +99,8 @@ def stored_in(results: Path) -> dict[tuple[str, int], StoredRecord]:
 
 
 def kept(results: Path) -> dict[tuple[str, int], Any]:
-    """Everything that the records say, except when and for how long: the record, its curve, its arrays to the bit."""
-    without = {"seconds", "created", "commit", "dirty", "sum"}
+    """Everything that the records say, except when, where and for how long: the record, its curve, its arrays to the bit."""
+    without = {"seconds", "created", "workers", "commit", "dirty", "sum"}
     return {
         key: (stored.record.model_dump(exclude=without), bits(stored.curve().values), bits(stored.arrays()))
         for key, stored in stored_in(results).items()

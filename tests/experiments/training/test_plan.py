@@ -1,7 +1,9 @@
 """Arms × seeds in shared programs: recorded once, resumed exactly, diverging alone."""
 
+import os
 import shutil
-from collections.abc import Iterator
+import socket
+from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from itertools import product
 from pathlib import Path
@@ -19,8 +21,8 @@ from leadline.experiments.publish.export import pack
 from leadline.experiments.records.measurement import reading, value_of
 from leadline.experiments.records.store import read_records
 from leadline.experiments.runtime.errors import UserError
-from leadline.experiments.runtime.lock import locked
 from leadline.experiments.runtime.signals import Interrupted
+from leadline.experiments.runtime.worker import CLAIMS, Worker
 from leadline.experiments.training import loop, saving
 from tests.experiments.training.runs import BATCH, LENGTH, SOFTMAX, STEPS, PowerCut, Watched, changed, kept, run, stored_in
 
@@ -72,7 +74,7 @@ def test_records_say_what_was_done(whole: Path) -> None:
 
 
 def test_what_is_recorded_is_not_run_again(whole: Path, compilations: list[str]) -> None:
-    before = {path: path.stat().st_mtime_ns for path in whole.rglob("*") if path.name != ".lock"}
+    before = {path: path.stat().st_mtime_ns for path in whole.glob("sinks/**/*.*")}
     outcome = run(whole, [SOFTMAX, LEARNED])
     assert (outcome.trained, outcome.recorded, outcome.programs) == (0, 4, ())
     assert {path: path.stat().st_mtime_ns for path in before} == before
@@ -201,9 +203,48 @@ def test_members_of_two_sources_are_measured_on_their_own(tmp_path: Path) -> Non
     assert value_of(both.record, "loss") != value_of(stored_in(tmp_path / "both")["with_bos", 0].record, "loss")
 
 
-def test_what_another_run_or_the_machine_refuses_is_one_line(tmp_path: Path) -> None:
-    with locked(tmp_path / "sinks"), pytest.raises(UserError, match="another run is at work here"):
-        run(tmp_path, [SOFTMAX], seeds=(0,))
+def test_a_group_is_left_to_the_process_that_has_claimed_one_of_its_members(whole: Path, tmp_path: Path) -> None:
+    (claimed,) = whole.glob("sinks/learned-*")
+    place = tmp_path / "sinks" / CLAIMS / f"{claimed.name}-s1"
+    with Worker(tmp_path) as other, other.claim([place]) or pytest.fail("it is free"):
+        assert run(tmp_path, [SOFTMAX, LEARNED]).trained == 0
+        assert run(tmp_path, [SOFTMAX]).trained == 2
+    assert run(tmp_path, [SOFTMAX, LEARNED]).trained == 2
+
+
+def test_what_is_taken_over_while_it_trains_is_not_written(whole: Path, tmp_path: Path) -> None:
+    """As by a process that was stopped for longer than its heartbeat may pause."""
+
+    class TakenOver(Watched):
+        def step(self, done: int, losses: np.ndarray, diverged: Sequence[bool]) -> None:
+            super().step(done, losses, diverged)
+            for place in tmp_path.glob(f"sinks/{CLAIMS}/*") if done == 3 else ():
+                (owner,) = place.iterdir()
+                owner.rename(place / "other-1-0")
+
+    watched = TakenOver()
+    assert run(tmp_path, [SOFTMAX, LEARNED], progress=watched).trained == 0
+    assert watched.steps == [1, 2, 3, 4, 5, 6]
+    assert watched.notes[-1].startswith("sinks: learned-") and watched.notes[-1].endswith("was not heard of for too long")
+    assert not list(tmp_path.glob("sinks/*/*/*")) and not list(tmp_path.glob(f"sinks/{saving.PREFIX}*"))
+    assert run(tmp_path, [SOFTMAX, LEARNED]).trained == 4  # the other one has no file, so it is dead
+    assert kept(tmp_path) == kept(whole)
+
+
+def test_a_record_says_who_trained_it_from_which_step(tmp_path: Path) -> None:
+    with pytest.raises(Interrupted):
+        run(tmp_path, [SOFTMAX], (0,), progress=Watched(stop_at=2))
+    run(tmp_path, [SOFTMAX], (0,))
+    workers = stored_in(tmp_path)["softmax", 0].record.workers
+    assert [(worker.host, worker.pid, worker.first_step) for worker in workers] == [
+        (socket.gethostname(), os.getpid(), 0),
+        (socket.gethostname(), os.getpid(), 4),
+    ]
+    pack(tmp_path, "sinks", tmp_path / "packed", ())
+    assert read_records(tmp_path / "packed")[0][0].record.workers == ()
+
+
+def test_what_the_machine_refuses_is_one_line(tmp_path: Path) -> None:
     huge = changed("huge", model={"width": 1_000_000, "hidden": 1_000_000})
     with pytest.raises(UserError, match=r"huge: 1 models of [\d,]+ parameters need at least [\d,.]+ GB a device") as raised:
         run(tmp_path / "huge", [huge], seeds=(0,))

@@ -10,14 +10,15 @@ from rich.console import Console
 from leadline.experiments.config.model import Gate
 from leadline.experiments.config.study import Start
 from leadline.experiments.records.measurement import reading
-from leadline.experiments.records.provenance import provenance
 from leadline.experiments.records.record import StoredRecord
 from leadline.experiments.records.store import read_records
 from leadline.experiments.runtime.progress import Progress
 from leadline.experiments.runtime.signals import Interrupted, Interruption
 from leadline.experiments.runtime.tracking import Run
+from leadline.experiments.training.claimed import train_claimed
 from leadline.experiments.training.plan import run_arms
 from leadline.experiments.training.reporting import flops_expected
+from leadline.experiments.training.session import opened
 from tests.experiments.training.runs import SOFTMAX, STEPS, Watched, changed, kept, run
 
 pytestmark = pytest.mark.usefixtures("in_use")
@@ -53,8 +54,8 @@ def _tracked(results: Path, *arms: str) -> tuple[dict[str, Kept], str]:
 
     trackers = {"broken": _broken, "toy": begin}
     chosen = [arm for arm in (SOFTMAX, WILD) if arm.name in arms]
-    with Progress(Console(file=text), trackers=trackers) as progress:
-        run_arms("sinks", chosen, (0,), results, progress, Interruption(), provenance())
+    with Progress(Console(file=text), trackers=trackers) as progress, opened(results, progress, Interruption()) as session:
+        run_arms("sinks", chosen, (0,), session, train_claimed)
     return runs, text.getvalue()
 
 

@@ -1,0 +1,69 @@
+"""The executors by name."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from leadline.experiments.executors.base import Executor
+from leadline.experiments.executors.local import Local
+from leadline.experiments.executors.ray import Ray
+from leadline.experiments.executors.remote import Remote
+from leadline.experiments.executors.slurm import Slurm
+from leadline.experiments.runtime.cpu import cores
+from leadline.experiments.runtime.errors import UserError
+
+EXECUTORS = ("local", "ray", "slurm")
+
+
+@dataclass(frozen=True)
+class Options:
+    """What a user says of an executor.
+
+    Attributes:
+        name: one of EXECUTORS.
+        expiry: seconds without a heartbeat after which a process counts as dead.
+        models: how many a new group has at most; None: all that are of one structure.
+        cpus: cores of a group; None: as many as this machine has.
+        gpus: accelerators of a group.
+        retries: how often a group is started anew whose worker dies.
+        address: of a Ray cluster.
+        slurm: options of sbatch, as KEY=VALUE.
+    """
+
+    name: str
+    expiry: float
+    models: int | None = None
+    cpus: int | None = None
+    gpus: float = 0.0
+    retries: int = 3
+    address: str | None = None
+    slurm: Sequence[str] = ()
+
+
+def open_executor(options: Options, results: Path) -> Executor:
+    """The executor, whose library is imported here and nowhere else.
+
+    Raises:
+        UserError: for a name or an option that there is not, a library that is not installed, a cluster that is not there.
+    """
+    cpus = options.cpus or cores()
+    match options.name:
+        case "local":
+            return Local(options.expiry, options.models)
+        case "ray":
+            engine = Ray(options.address, cpus, options.gpus, options.retries)
+        case "slurm":
+            engine = Slurm(results, cpus, options.gpus, options.retries, _settings(options.slurm))
+        case _:
+            raise UserError(f"--executor {options.name}: there is no such executor; choose from {', '.join(EXECUTORS)}")
+    return Remote(engine, options.expiry, options.models)
+
+
+def _settings(words: Sequence[str]) -> dict[str, str | int]:
+    settings: dict[str, str | int] = {}
+    for word in words:
+        key, equals, value = word.partition("=")
+        if not key.isidentifier() or not equals:
+            raise UserError(f"--slurm {word}: say KEY=VALUE, as in --slurm partition=gpu")
+        settings[key] = int(value) if value.isdigit() else value
+    return settings

@@ -1,0 +1,54 @@
+"""The groups of models that runs of a results folder are at work on, as the file of each process says."""
+
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+from leadline.experiments.runtime.worker import seems_dead, workers_of
+
+# Of a group that several processes tell of, the first state counts: a run lists as waiting what another one trains, and what a
+# worker left that has died a later one may have finished.
+STATES = ("finished", "running", "failed", "waiting", "stale")
+ARMS = 3  # that a row names
+
+
+def groups_at(results: Path) -> list[dict[str, Any]]:
+    """The groups of all processes that are at work, and of those that ended after the last run began.
+
+    Returns:
+        `study`, `arms`, `models`, `state`, `host`, `pid`, `step`, `steps`, `loss` [nats], `tokens_per_second`, `seconds_left`
+        and `error` of each. A group is stale whose process has ended before it was recorded: the next run goes on with it.
+    """
+    groups: dict[str, dict[str, Any]] = {}
+    unknown = {"loss": None, "tokens_per_second": None, "seconds_left": None, "error": ""}
+    for name, content in workers_of(results).items():
+        dead = seems_dead(results, name, content)
+        for told in content["groups"]:
+            state = "stale" if dead and told["state"] in ("running", "waiting") else told["state"]
+            group = unknown | told | {"state": state, "host": content["host"], "pid": content["pid"]}
+            before = groups.setdefault(group.pop("id"), group)
+            if STATES.index(state) < STATES.index(before["state"]):
+                groups[told["id"]] = group
+    return list(groups.values())
+
+
+def row(group: dict[str, Any]) -> dict[str, str]:
+    """A group as a row of a table."""
+    arms = group["arms"]
+    left, loss, rate = (group[key] for key in ("seconds_left", "loss", "tokens_per_second"))
+    return {
+        "study": group["study"],
+        "arms": ", ".join([*arms[:ARMS], *([f"{len(arms) - ARMS} more"] if len(arms) > ARMS else [])]),
+        "models": str(group["models"]),
+        "state": f"running on {group['host']}" if group["state"] == "running" else group["state"],
+        "step": f"{group['step']:,} of {group['steps']:,}",
+        "loss (nats)": "" if loss is None else f"{loss:.4f}",
+        "tokens/s": "" if rate is None else f"{rate:,.0f}",
+        "left": "" if left is None else str(timedelta(seconds=round(left))),
+        "error": group["error"],
+    }
+
+
+def going(shown: dict[str, str]) -> bool:
+    """Whether the group of a row is not at its end."""
+    return shown["state"].startswith(("running", "waiting"))

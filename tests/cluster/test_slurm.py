@@ -1,0 +1,67 @@
+"""Groups as jobs: through submitit's own executor on this machine, and on a Slurm of one node that preempts them."""
+
+import os
+import signal
+import subprocess
+from pathlib import Path
+
+import pytest
+from rich.console import Console
+
+from leadline.experiments.executors.remote import Ended, Remote
+from leadline.experiments.executors.slurm import Slurm
+from leadline.experiments.records.record import Record
+from leadline.experiments.runs.status import groups_at
+from leadline.experiments.runtime.errors import UserError
+from leadline.experiments.runtime.progress import Progress
+from leadline.experiments.studies.run import planned, run
+from tests.cluster.equal import assert_equal_numbers
+from tests.experiments.executors.commands import SAVED, records_of, result_of, running, until
+
+
+class Preempted(Slurm):
+    """Sends a job that has saved something the signal that Slurm sends before it preempts one."""
+
+    results, sent = Path(), False
+
+    def ended(self) -> list[Ended]:
+        saved = list(self.results.glob("mine/.group-*/manifest-*.json"))
+        training = [group["pid"] for group in groups_at(self.results) if group["state"] == "running"]
+        if saved and training and not self.sent:
+            self.sent = True
+            os.kill(training[0], signal.SIGUSR2)
+        return super().ended()
+
+
+def test_a_preempted_job_goes_on(config: Path, alone: dict[tuple[str, int], Record], tmp_path: Path) -> None:
+    engine = Preempted(tmp_path, 1, 0.0, 3, {}, cluster="local")
+    engine.results = tmp_path
+    ran = run(planned(config, SAVED), tmp_path, Progress(Console(quiet=True)), len, executor=Remote(engine, models=6))
+    records = records_of(tmp_path)
+    assert_equal_numbers(records, alone)
+    assert (ran.trained, ran.recorded) == (6, 0)
+    assert any(len(record.workers) == 2 for record in records.values())
+
+
+def test_a_job_that_fails_is_named(config: Path, tmp_path: Path) -> None:
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / ".claims").touch()
+    executor = Remote(Slurm(tmp_path, 1, 0.0, 3, {}, cluster="local"))
+    with pytest.raises(UserError, match=r"^mine: gated: .*cannot be claimed \(Not a directory\)"):
+        run(planned(config, ["only=['gated']"]), tmp_path, Progress(Console(quiet=True)), len, executor=executor)
+    (group,) = groups_at(tmp_path)
+    assert group["state"] == "failed" and "cannot be claimed" in group["error"]
+
+
+@pytest.mark.skipif("SLURM_CONF" not in os.environ, reason="no Slurm: .ci/slurm says what is missing")
+def test_jobs_that_slurm_preempts_are_requeued(config: Path, alone: dict[tuple[str, int], Record], tmp_path: Path) -> None:
+    words = ("run", config, *SAVED, "--results", tmp_path, "--executor", "slurm", "--cpus", "1", "--slurm", "partition=low")
+    with running(*words, "--expiry", "10", "--json") as driver:
+        until(driver, lambda: list(tmp_path.glob("mine/.group-*/manifest-*.json")))
+        urgent = ["sbatch", "--partition=high", f"--ntasks={os.cpu_count()}", "--output=/dev/null", "--wrap=true"]
+        subprocess.run(urgent, check=True, capture_output=True)
+        outcome, _ = result_of(driver)
+    records = records_of(tmp_path)
+    assert_equal_numbers(records, alone)
+    assert outcome["trained"] == 6
+    assert any(len(record.workers) == 2 and record.workers[1].first_step > 0 for record in records.values())

@@ -1,0 +1,180 @@
+"""Processes of one results folder: claims that one of them has, hearts that beat, and what the dead leave."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from leadline.experiments.runtime.errors import UserError
+from leadline.experiments.runtime.signals import Interrupted, Interruption
+from leadline.experiments.runtime.worker import CLAIMS, WORKERS, Lost, Worker, is_at_work, owner_of, workers_of
+
+# Claims the places that are named, and says which it has.
+CLAIM = """
+import sys, time
+from pathlib import Path
+from leadline.experiments.runtime.worker import Worker
+with Worker(Path(sys.argv[1])) as worker:
+    print("ready", flush=True)
+    sys.stdin.readline()
+    print(*(name for name in sys.argv[2:] if worker.claim([Path(sys.argv[1], name)])), flush=True)
+    sys.stdin.readline()
+"""
+
+
+class Clock:
+    """Seconds that pass when it is told."""
+
+    now = 0.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Path:
+    return tmp_path / CLAIMS / "softmax"
+
+
+def _other(results: Path, *names: str) -> subprocess.Popen[str]:
+    words = [sys.executable, "-c", CLAIM, str(results), *names]
+    process = subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    assert process.stdout is not None and process.stdout.readline() == "ready\n"
+    return process
+
+
+def _told(process: subprocess.Popen[str], line: str = "\n") -> str:
+    assert process.stdin is not None and process.stdout is not None
+    process.stdin.write(line)
+    process.stdin.flush()
+    return process.stdout.readline()
+
+
+@pytest.fixture
+def other(tmp_path: Path) -> Iterator[subprocess.Popen[str]]:
+    """Another process, which has claimed the place."""
+    with _other(tmp_path, f"{CLAIMS}/softmax") as process:
+        assert _told(process) == f"{CLAIMS}/softmax\n"
+        yield process
+        process.kill()
+
+
+def test_of_many_processes_each_place_has_one(tmp_path: Path) -> None:
+    names = [f"{CLAIMS}/{number}" for number in range(40)]
+    processes = [_other(tmp_path, *names) for _ in range(3)]
+    for process in processes:  # all begin before the first has answered
+        assert process.stdin is not None
+        process.stdin.write("\n")
+        process.stdin.flush()
+    had = [process.stdout.readline().split() for process in processes if process.stdout is not None]
+    assert sorted(name for of_process in had for name in of_process) == sorted(names)
+    for process in processes:
+        process.communicate("\n", timeout=30)
+    with Worker(tmp_path) as worker:  # they have ended without releasing anything
+        assert worker.claim([tmp_path / name for name in names])
+
+
+def test_a_place_is_free_once_it_is_released(tmp_path: Path, place: Path) -> None:
+    with Worker(tmp_path) as one, Worker(tmp_path) as two:
+        claim = one.claim([place])
+        assert claim is not None and owner_of(place) == one.id
+        claim.check()
+        assert two.claim([place]) is None and one.claim([place]) is None
+        assert not two.is_free([place]) and is_at_work(tmp_path, place)
+        claim.release()
+        assert owner_of(place) is None and two.is_free([place]) and not is_at_work(tmp_path, place)
+        assert two.claim([place]) is not None
+
+
+def test_all_or_nothing_is_claimed(tmp_path: Path, place: Path) -> None:
+    with Worker(tmp_path) as one, Worker(tmp_path) as two:
+        assert one.claim([place.with_name("b")])
+        assert two.claim([place.with_name(name) for name in "abc"]) is None
+        assert one.claim([place.with_name("a"), place.with_name("c")])
+
+
+def test_what_a_killed_process_held_is_free_at_once_on_its_machine(
+    tmp_path: Path, place: Path, other: subprocess.Popen[str]
+) -> None:
+    with Worker(tmp_path) as worker:
+        assert worker.claim([place]) is None
+        assert worker.holder([place]).endswith(f", process {other.pid}")
+        other.kill()
+        other.wait()
+        assert worker.claim([place])
+
+
+def test_a_process_elsewhere_is_dead_when_nothing_was_heard_of_it_for_too_long(tmp_path: Path, place: Path) -> None:
+    clock = Clock()
+    with Worker(tmp_path, expiry=10.0, clock=clock) as worker:
+        elsewhere = Worker(tmp_path)
+        elsewhere.owner["machine"] = "another"
+        elsewhere.owner["pid"] = 0
+        elsewhere.beat()
+        claim = elsewhere.claim([place])
+        for clock.now in (0.0, 9.0):
+            assert worker.claim([place]) is None
+        elsewhere.beat()
+        for clock.now in (11.0, 20.0):
+            assert worker.claim([place]) is None
+        clock.now = 22.0
+        assert worker.claim([place]) and claim is not None
+        with pytest.raises(Lost, match=f"softmax: left to .*, process {os.getpid()}, because this process was not heard of"):
+            claim.check()
+        claim.release()
+        assert owner_of(place) == worker.id
+
+
+def test_a_stopped_process_that_goes_on_has_lost_what_was_taken_over(
+    tmp_path: Path, place: Path, other: subprocess.Popen[str]
+) -> None:
+    with Worker(tmp_path, expiry=0.3) as worker:
+        other.send_signal(signal.SIGSTOP)
+        with worker.alone(place, Interruption()):  # waits until the other one counts as dead
+            other.send_signal(signal.SIGCONT)
+            assert owner_of(place) == worker.id
+
+
+def test_waiting_ends_when_it_is_asked_to(tmp_path: Path, place: Path, other: subprocess.Popen[str]) -> None:
+    interruption = Interruption()
+    interruption.requested = True
+    reason = f"stopped while .*, process {other.pid} was at work"
+    with Worker(tmp_path) as worker, pytest.raises(Interrupted, match=reason), worker.alone(place, interruption):
+        pass
+
+
+def test_the_file_of_a_process_says_what_it_does_until_it_has_ended(tmp_path: Path) -> None:
+    with Worker(tmp_path) as worker:
+        worker.groups = lambda: [{"state": "running"}]
+        worker.beat()
+        content = workers_of(tmp_path)[worker.id]
+        assert (content["pid"], content["groups"], content["ended"]) == (os.getpid(), [{"state": "running"}], False)
+    assert workers_of(tmp_path)[worker.id]["ended"]
+    assert worker.is_dead(worker.id)
+
+
+def test_what_the_dead_leave_is_removed_and_what_others_have_is_not(
+    tmp_path: Path, place: Path, other: subprocess.Popen[str]
+) -> None:
+    dead = Worker(tmp_path)
+    dead.owner["ticks"] = "of a process that had this number before"
+    dead.beat()
+    (tmp_path / WORKERS / f".{dead.id}.part").touch()
+    assert dead.claim([tmp_path / "sinks" / CLAIMS / "learned"])
+    with Worker(tmp_path) as worker:
+        worker.tidy()
+        kept = {path.relative_to(tmp_path).as_posix() for path in tmp_path.rglob("*") if path.is_file()}
+        owner = owner_of(place)
+        assert kept == {f"{WORKERS}/{worker.id}.json", f"{WORKERS}/{owner}.json", f"{CLAIMS}/softmax/{owner}"}
+        assert json.loads((tmp_path / WORKERS / f"{owner}.json").read_text())["pid"] == other.pid
+
+
+def test_a_folder_that_cannot_be_written_is_one_line(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    with pytest.raises(UserError, match=r"file: cannot write results \([^\n]*\); choose another folder with --results$"):
+        Worker(tmp_path / "file").__enter__()
