@@ -15,6 +15,7 @@ from leadline.tokenization.tokenizer import Specials, first_specials
 
 SPECIALS = first_specials("pad", "unk", "bos", "eos")
 UNK = 1
+EACH_BYTE = tuple(bytes([value]) for value in range(256))
 Kind = TypeVar("Kind", bound="TableTokenizer")
 
 

@@ -21,10 +21,11 @@ class Words(Frozen):
 
 
 class Characters(Frozen):
-    """The characters of the training text; others are UNK."""
+    """The characters of the training text; others are UNK, or their bytes."""
 
     kind: Literal["character"] = "character"
     vocabulary: Size  # ids, specials included
+    byte_fallback: bool = False  # unknown characters become bytes, instead of UNK
     normalization: tuple[Step, ...] = ()  # steps before the text is cut
 
 
@@ -56,6 +57,7 @@ class WordPiece(Frozen):
     kind: Literal["wordpiece"] = "wordpiece"
     vocabulary: Size  # ids, specials included
     criterion: Literal["frequency", "ratio", "likelihood_gain"] = "ratio"  # which pair is joined next
+    byte_fallback: bool = False  # characters that match no piece become bytes, instead of words UNK
     pattern: str = "words"  # cuts text into words: the name of a pattern, or a regular expression
     normalization: tuple[Step, ...] = ()  # steps before the text is cut
 

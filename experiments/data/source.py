@@ -88,12 +88,12 @@ def _open_text(data: TextData | MixedData, size: int, cache: Path, report: Repor
         tokenizer = trained_tokenizer(data.tokenizer, [part.train for part in sides], cache)
     encoder = Begun(tokenizer, bos_of(tokenizer)) if isinstance(data, TextData) and data.bos == "document" else tokenizer
     sampled = None if isinstance(data, MixedData) else sampled_encoder(data.tokenizer, tokenizer)
-    # Tokenizers in Python keep to one core, so they encode in several processes.
+    # Tokenizers in Python keep to one core, so they encode in several processes; text is cut at random in Python alone.
     in_processes = not isinstance(tokenizer, ByteTokenizer | FastTokenizer | PublishedTokenizer)
-    write = partial(token_files, folder=cache, report=report, in_processes=in_processes)
-    files = tuple(write(part, encoder) for part in sides)
+    write = partial(token_files, folder=cache, report=report)
+    files = tuple(write(part, encoder, in_processes=in_processes) for part in sides)
     if sampled is not None:  # held-out text is never cut at random
-        trained = [write(part, sampled) for part in sides]
+        trained = [write(part, sampled, in_processes=True) for part in sides]
         files = tuple(replace(plain, train=cut.train, digest=cut.digest) for plain, cut in zip(files, trained, strict=True))
     eos = end_of_document(tokenizer)
     documents = tuple(documents_of(part.held_out, ids.held_out, eos) for part, ids in zip(sides, files, strict=True))

@@ -21,9 +21,11 @@ from leadline.tokenization.formats.published import from_huggingface
 from leadline.tokenization.formats.saving import DEFINITION, MANIFEST, load, of_definition, save
 from leadline.tokenization.formats.tiktoken import RankTokenizer
 from leadline.tokenization.normalization import normalize
+from leadline.tokenization.pretokenization import WHOLE
 from leadline.tokenization.tokenizer import Tokenizer
 from leadline.tokenization.unigram.training import train_unigram
 from leadline.tokenization.word import train_words
+from leadline.tokenization.wordpiece.tokenizer import WordPieceTokenizer
 from leadline.tokenization.wordpiece.training import train_wordpiece
 from tests.tokenization.sentencepiece_models import BYTEWISE, PLAIN, trained_model
 
@@ -37,11 +39,14 @@ UNIGRAM = train_unigram(CORPUS, 300, byte_fallback=True).tokenizer
 TOKENIZERS: dict[str, Tokenizer] = {
     "byte": ByteTokenizer(),
     "character": train_characters(CORPUS, normalization=["nfc"]),
+    "character, bytes": train_characters(CORPUS, byte_fallback=True),
     "word": train_words(CORPUS, pattern="whitespace", normalization=["lower", "spaces"]),
     "bpe": BPE,
     "bpe, digits": replace(BPE, pattern="gpt4", single_digits=True),
     "character-bpe": CHARACTER_BPE,
     "wordpiece": train_wordpiece(CORPUS, 60, "frequency", normalization=["nfc"]).tokenizer(),
+    "wordpiece, bytes": train_wordpiece(CORPUS, 320, "frequency", pattern="gpt4", byte_fallback=True).tokenizer(),
+    "wordpiece, long words": WordPieceTokenizer(("a", "##a"), WHOLE, longest_word=2, byte_fallback=True),
     "unigram": train_unigram(CORPUS, 60, pattern="words", normalization=["lower"]).tokenizer,
     "unigram, bytes": UNIGRAM,
     "unigram, one word": replace(UNIGRAM, pattern=None, dummy_prefix=True),
@@ -64,7 +69,7 @@ TEXTS = ["", " ", "  ", *("".join(random.Random(seed).choices(PARTS, k=40)) for 
 
 def test_which_of_them_are_lossless() -> None:
     lossless = {"byte", "bpe", "bpe, digits", "unigram, bytes", "unigram, one word", "ranks", "fast bpe", "fast unigram"}
-    lossless |= {"published bpe"}
+    lossless |= {"published bpe", "character, bytes", "wordpiece, bytes", "wordpiece, long words"}
     assert LOSSLESS.keys() == lossless
 
 

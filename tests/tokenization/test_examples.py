@@ -26,6 +26,7 @@ LOW = train_bpe(["low lower lowest"], 15, unit="characters", pattern="whitespace
 NFC_LOW = train_bpe(["low"], 10, unit="characters", pattern="whitespace", normalization=["nfc"])
 # a 6, b, ab, abc, ##a, ##b 11, ##bc, ##cb, é, ##é 15
 PIECES = WordPieceTokenizer(("a", "b", "ab", "abc", "##a", "##b", "##bc", "##cb", "é", "##é"))
+BYTES_OF_PIECES = replace(PIECES, pattern="gpt4", byte_fallback=True)  # bytes from 6 on, a 262
 SIGNS = WordPieceTokenizer(("#", "##", "##a", "###"), pattern="whitespace")
 SCORES = {"▁": -3.0, "▁a": -2.0, "a": -1.5, "b": -2.5, "ab": -3.5, "é": -4.0, "c": -5.0}
 # ▁ 4, ▁a, a, b, ab, é, c 10; ▁a, b, ab has -8 nats, ▁a, b, a, b -8.5 and ▁, ab, ab -10.
@@ -46,6 +47,12 @@ MERGES = BpeTokenizer(((B, C), (A, B), (260, C)))
 EXAMPLES: dict[str, tuple[Tokenizer, str, list[int], str]] = {
     "bytes": (ByteTokenizer(), "é\x00a", [0xC3, 0xA9, 0, 97], "é\x00a"),
     "characters": (train_characters(["cab", "é😀a"]), "bé?😀", [5, 7, 1, 8], "bé😀"),
+    "characters and bytes": (
+        train_characters(["ab"], byte_fallback=True),
+        "bé\x00a",
+        [261, 4 + 0xC3, 4 + 0xA9, 4, 260],
+        "bé\x00a",
+    ),
     "no character": (train_characters([]), "ab", [1, 1], ""),
     "words": (SORTED, "the cat sat on the mat", [10, 4, 9, 8, 10, 7], "the cat sat on the mat"),
     "an unknown word": (SORTED, "the\n bird  sat", [10, 1, 9], "the sat"),
@@ -57,6 +64,8 @@ EXAMPLES: dict[str, tuple[Tokenizer, str, list[int], str]] = {
     "a pattern that matches nothing": (replace(LOW, pattern="b*"), "a", [], ""),
     "the longest match, not the fewest": (PIECES, "abcb", [9, 11], "abcb"),
     "an unknown part": (PIECES, "ab abx x a\n bé", [8, 1, 1, 6, 7, 15], "ab a bé"),
+    "bytes of a part": (BYTES_OF_PIECES, "abxb ñ", [264, 6 + 120, 267, 6 + 32, 6 + 0xC3, 6 + 0xB1], "abxb ñ"),
+    "bytes where only the beginning of a word is known": (BYTES_OF_PIECES, "aab", [262, 266, 267], "aab"),
     "a word of three": (replace(PIECES, longest_word=3), "abc", [9], "abc"),
     "a word of three, where two are most": (replace(PIECES, longest_word=2), "abc", [1], ""),
     "signs of continuation": (SIGNS, "##a ###", [7, 8, 7, 9], "##a ###"),
@@ -80,8 +89,15 @@ BYTES_OF_SIGN = [4 + 0xE2, 4 + 0x96, 4 + 0x81]
 # Of the normalised text. An end of a word, a space that was put before the text and what a pattern leaves out have none.
 OFFSETS: dict[str, tuple[Tokenizer, str, list[int], list[list[int]]]] = {
     "character": (train_characters(["é"], normalization=["nfc"]), "e\u0301\x00", [4, 1], [[0, 2], [2, 3]]),
+    "characters and bytes": (
+        train_characters(["é"], normalization=["nfc"], byte_fallback=True),
+        "e\u0301€",
+        [260, *(4 + byte for byte in "€".encode())],
+        [[0, 2], [2, 3], [3, 4], [4, 5]],
+    ),
     "word": (train_words(["é x"], normalization=["lower", "spaces"]), " É  €  X", [5, 1, 4], [[0, 2], [3, 6], [7, 8]]),
     "wordpiece": (replace(PIECES, normalization=("nfc", "lower")), "AE\u0301 ñA", [6, 15, 1], [[0, 1], [1, 3], [4, 7]]),
+    "wordpiece and bytes": (BYTES_OF_PIECES, "ñéa", [6 + 0xC3, 6 + 0xB1, 271, 266], [[0, 1], [1, 2], [2, 4], [4, 5]]),
     "bpe": (replace(MERGES, pattern=r"\d+"), "é1 23", list(map(byte_id, "123")), [[2, 3], [4, 5], [5, 6]]),
     "character-bpe": (NFC_LOW, "e\u0301  low", [1, 7, 8, 9], [[0, 2], [2, 2], [4, 6], [6, 7]]),
     "unigram": (BYTEWISE, "a€b", [261, *(4 + byte for byte in "€".encode()), 263], [[i, i + 1] for i in range(5)]),

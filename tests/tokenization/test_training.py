@@ -36,6 +36,7 @@ class Training(NamedTuple):
 
 TRAININGS = {
     "character": Training(train_characters, 12, 4, False),
+    "character, bytes": Training(partial(train_characters, byte_fallback=True), 268, 260, False),
     "word": Training(train_words, 12, 4, True),
     "word, sorted": Training(partial(train_words, order="sorted"), 12, 4, False),
     "bpe": Training(train_bpe, 280, 258, True),
@@ -43,12 +44,13 @@ TRAININGS = {
     "wordpiece, frequency": Training(partial(wordpiece, criterion="frequency"), 50, 20, True),
     "wordpiece, ratio": Training(partial(wordpiece, criterion="ratio"), 50, 20, True),
     "wordpiece, likelihood gain": Training(partial(wordpiece, criterion="likelihood_gain"), 50, 20, True),
+    "wordpiece, bytes": Training(partial(wordpiece, criterion="frequency", byte_fallback=True), 306, 276, True),
     "unigram": Training(unigram, 40, 10, False),
     "unigram, likelihood": Training(partial(unigram, m_step="likelihood"), 40, 10, False),
     "unigram, bytes": Training(partial(unigram, byte_fallback=True), 300, 265, False),
 }
 EACH = pytest.mark.parametrize("training", TRAININGS.values(), ids=TRAININGS)
-WITH_PATTERN = pytest.mark.parametrize("training", list(TRAININGS.values())[1:], ids=list(TRAININGS)[1:])
+WITH_PATTERN = pytest.mark.parametrize("training", list(TRAININGS.values())[2:], ids=list(TRAININGS)[2:])
 
 
 @EACH

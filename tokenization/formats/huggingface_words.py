@@ -43,7 +43,12 @@ def words_to_huggingface(tokenizer: WordTokenizer, steps: Sequence[Step]) -> Tok
 
 
 def characters_to_huggingface(tokenizer: CharacterTokenizer, steps: Sequence[Step]) -> Tokenizer:
-    """Converts a character tokenizer to one whose words are characters."""
+    """Converts a character tokenizer to one whose words are characters.
+
+    Raises:
+        ValueError: There is byte fallback.
+    """
+    _refuse_bytes(tokenizer)
     converted = Tokenizer(models.WordLevel(numbered(SPECIALS, tokenizer.alphabet), unk_token=_UNK))
     if steps:
         converted.normalizer = normalizers.Sequence(step_normalizers(steps))
@@ -56,8 +61,9 @@ def wordpiece_to_huggingface(tokenizer: WordPieceTokenizer, steps: Sequence[Step
     """Converts a WordPiece tokenizer.
 
     Raises:
-        ValueError: The pattern is not a key of PATTERNS, or no file can hold a piece.
+        ValueError: The pattern is not a key of PATTERNS, no file can hold a piece, or there is byte fallback.
     """
+    _refuse_bytes(tokenizer)
     prefix = _continuation(tokenizer.pattern)
     pieces = [_with_prefix(piece, prefix) for piece in _spelled(tokenizer.pieces, tokenizer.pattern)]
     model = models.WordPiece(
@@ -96,6 +102,11 @@ def unigram_to_huggingface(tokenizer: UnigramTokenizer, steps: Sequence[Step]) -
         converted.pre_tokenizer = pre_tokenizers.Sequence(splits)
     converted.decoder = _unigram_decoder(tokenizer)
     return converted
+
+
+def _refuse_bytes(tokenizer: CharacterTokenizer | WordPieceTokenizer) -> None:
+    if tokenizer.byte_fallback:
+        raise ValueError(f"the tokenizer.json of a {tokenizer.name} tokenizer knows no byte fallback")
 
 
 def _has_stand_in(pattern: str | None) -> bool:

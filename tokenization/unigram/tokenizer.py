@@ -9,7 +9,7 @@ from math import fsum, isfinite
 import numpy as np
 from jaxtyping import Int32
 
-from leadline.tokenization.base import check_vocabulary
+from leadline.tokenization.base import EACH_BYTE, check_vocabulary
 from leadline.tokenization.normalization import Step, normalize
 from leadline.tokenization.pretokenization import COVERING, WHOLE, pretokenize, pretokenize_with_starts
 from leadline.tokenization.tokenizer import Specials, first_specials
@@ -84,9 +84,8 @@ class UnigramTokenizer(WordwiseTokenizer):
 
     def _build_table(self) -> tuple[bytes, ...]:
         """The bytes of every id. With `escape`, ▁ is a space."""
-        fallback = tuple(bytes([value]) for value in range(BYTES)) if self.byte_fallback else ()
         pieces = ((piece.replace(SPACE, " ") if self.escape else piece).encode() for piece in self.pieces)
-        return (b"",) * len(self.special_names) + fallback + tuple(pieces)
+        return (b"",) * len(self.special_names) + EACH_BYTE * self.byte_fallback + tuple(pieces)
 
     def decode(self, ids: Sequence[int] | np.ndarray) -> bytes:
         """Concatenates the bytes of the ids, without the space of a dummy prefix. Specials, UNK included, add nothing.

@@ -6,9 +6,10 @@ from functools import cached_property
 
 import numpy as np
 
-from leadline.tokenization.base import UNK, check_vocabulary
+from leadline.tokenization.base import EACH_BYTE, UNK, check_vocabulary
 from leadline.tokenization.ids import check_ids
 from leadline.tokenization.normalization import Step
+from leadline.tokenization.pretokenization import COVERING, WHOLE
 from leadline.tokenization.tokenizer import Specials, first_specials
 from leadline.tokenization.words import Segment, WordwiseTokenizer
 
@@ -23,18 +24,20 @@ def continues(piece: str) -> bool:
 
 @dataclass(frozen=True)
 class WordPieceTokenizer(WordwiseTokenizer):
-    """PAD 0, UNK 1, BOS 2, EOS 3, CLS 4, SEP 5, then the pieces in their order.
+    """PAD 0, UNK 1, BOS 2, EOS 3, CLS 4, SEP 5, the 256 bytes with byte fallback, then the pieces in their order.
 
     Encoding is greedy longest match first, O(n k) for a word of n characters and pieces of at most k (Devlin et al. 2018,
-    arXiv:1810.04805). A word with a part that matches no piece is one UNK. Pieces that continue a word never match at the
-    start of a word, even of one that begins with "##".
+    arXiv:1810.04805). Where no piece matches, the whole word is one UNK. With byte fallback only the next character becomes its
+    UTF-8 bytes, as in sentencepiece. Pieces that continue a word never match at the start of a word, even of one that begins
+    with "##".
 
     Args:
         pieces: The vocabulary. Pieces that continue a word begin with "##".
         pattern: What a word is, as `pretokenize` takes it.
         single_digits: Whether every digit is a word.
         normalization: The steps that are applied to a text first.
-        longest_word: A word of more characters is UNK; 100 as in BERT.
+        longest_word: A word of more characters is UNK, unless there is byte fallback; 100 as in BERT.
+        byte_fallback: Whether characters that match no piece become bytes, instead of words UNK.
 
     Raises:
         ValueError: A piece is empty or repeated.
@@ -45,6 +48,7 @@ class WordPieceTokenizer(WordwiseTokenizer):
     single_digits: bool = False
     normalization: tuple[Step, ...] = ()
     longest_word: int = 100
+    byte_fallback: bool = False
 
     def __post_init__(self) -> None:
         check_vocabulary(self.name, self.pieces)
@@ -61,19 +65,24 @@ class WordPieceTokenizer(WordwiseTokenizer):
 
     @property
     def lossless(self) -> bool:
-        """Never: white space and unknown words are lost."""
-        return False
+        """With byte fallback, without normalization, and with a pattern that covers every text."""
+        return self.byte_fallback and self.pattern in {*COVERING, WHOLE} and not self.normalization
 
     def _build_table(self) -> tuple[bytes, ...]:
         """The bytes of every id, without white space and "##"."""
-        return (b"",) * len(WORDPIECE_SPECIALS.ids()) + tuple(_surface(piece).encode() for piece in self.pieces)
+        specials = (b"",) * len(WORDPIECE_SPECIALS.ids())
+        return specials + EACH_BYTE * self.byte_fallback + tuple(_surface(piece).encode() for piece in self.pieces)
 
     def decode(self, ids: Sequence[int] | np.ndarray) -> bytes:
-        """Joins the words by one space each. Specials, UNK included, add nothing.
+        """Joins the words by one space each; with byte fallback by nothing, as words have their own spaces then.
+
+        Specials, UNK included, add nothing.
 
         Raises:
             ValueError: The ids are not one row of integers, or lie outside the vocabulary.
         """
+        if self.byte_fallback:
+            return super().decode(ids)
         first = len(WORDPIECE_SPECIALS.ids())
         tokens = [token for token in check_ids(ids, self.vocabulary_size, self.name).tolist() if token >= first]
         spaces = (b"" if continues(self.pieces[token - first]) else b" " for token in tokens)
@@ -82,7 +91,7 @@ class WordPieceTokenizer(WordwiseTokenizer):
     @cached_property
     def _ids(self) -> tuple[dict[str, int], dict[str, int]]:
         """The ids of the pieces that begin a word, and of those that continue one, by their text."""
-        numbered = list(enumerate(self.pieces, start=len(WORDPIECE_SPECIALS.ids())))
+        numbered = list(enumerate(self.pieces, start=first_piece(byte_fallback=self.byte_fallback)))
         return (
             {piece: token for token, piece in numbered if not continues(piece)},
             {_surface(piece): token for token, piece in numbered if continues(piece)},
@@ -93,16 +102,29 @@ class WordPieceTokenizer(WordwiseTokenizer):
         return max((len(_surface(piece)) for piece in self.pieces), default=0)
 
     def _segments(self, word: str) -> list[Segment]:
+        unknown: list[Segment] = [(UNK, len(word.encode()))]
+        if len(word) > self.longest_word and not self.byte_fallback:
+            return unknown
         segments: list[Segment] = []
-        start = 0 if len(word) <= self.longest_word else None
-        while start is not None and start < len(word):
+        start = 0
+        while start < len(word):
             ids = self._ids[start > 0]
             ends = range(min(len(word), start + self._longest), start, -1)
             end = next((end for end in ends if word[start:end] in ids), None)
             if end is not None:
                 segments.append((ids[word[start:end]], len(word[start:end].encode())))
+            elif self.byte_fallback:
+                end = start + 1
+                segments += [(len(WORDPIECE_SPECIALS.ids()) + value, 1) for value in word[start:end].encode()]
+            else:
+                return unknown
             start = end
-        return segments if start is not None else [(UNK, len(word.encode()))]
+        return segments
+
+
+def first_piece(*, byte_fallback: bool) -> int:
+    """The id of the first piece: the number of specials and of bytes before it."""
+    return len(WORDPIECE_SPECIALS.ids()) + len(EACH_BYTE) * byte_fallback
 
 
 def _surface(piece: str) -> str:

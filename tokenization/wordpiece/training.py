@@ -22,7 +22,7 @@ from itertools import pairwise
 from typing import Literal
 
 from leadline.tokenization.normalization import Step
-from leadline.tokenization.wordpiece.tokenizer import CONTINUATION, WORDPIECE_SPECIALS, WordPieceTokenizer, continues
+from leadline.tokenization.wordpiece.tokenizer import CONTINUATION, WordPieceTokenizer, continues, first_piece
 from leadline.tokenization.words import word_counts
 
 Criterion = Literal["frequency", "ratio", "likelihood_gain"]
@@ -53,6 +53,7 @@ class WordPieceTraining:
     single_digits: bool
     normalization: tuple[Step, ...]
     longest_word: int
+    byte_fallback: bool = False
 
     def tokenizer(self, size: int | None = None) -> WordPieceTokenizer:
         """The tokenizer of the first `size` ids, specials included, or of all.
@@ -61,12 +62,13 @@ class WordPieceTraining:
             ValueError: The size has no room for the alphabet, or is greater than what was trained.
         """
         pieces = tuple(dict.fromkeys([*self.alphabet, *(merge.piece for merge in self.merges)]))
-        specials = len(WORDPIECE_SPECIALS.ids())
-        least, most = specials + len(self.alphabet), specials + len(pieces)
+        first = first_piece(byte_fallback=self.byte_fallback)
+        least, most = first + len(self.alphabet), first + len(pieces)
         if size is not None and not least <= size <= most:
             raise ValueError(f"this training gives vocabularies of {least} (single characters) to {most} ids, not {size}")
-        chosen = pieces if size is None else pieces[: size - specials]
-        return WordPieceTokenizer(chosen, self.pattern, self.single_digits, self.normalization, self.longest_word)
+        chosen = pieces if size is None else pieces[: size - first]
+        fields = self.pattern, self.single_digits, self.normalization, self.longest_word, self.byte_fallback
+        return WordPieceTokenizer(chosen, *fields)
 
 
 def train_wordpiece(
@@ -79,6 +81,7 @@ def train_wordpiece(
     single_digits: bool = False,
     normalization: Sequence[Step] = (),
     longest_word: int = 100,
+    byte_fallback: bool = False,
 ) -> WordPieceTraining:
     """Merges pairs until the vocabulary has `size` ids, or no pair is left.
 
@@ -92,6 +95,7 @@ def train_wordpiece(
         single_digits: Whether every digit is a word of its own.
         normalization: Steps before texts are cut.
         longest_word: In characters. Longer words are not trained on.
+        byte_fallback: Whether 256 of the ids are bytes.
 
     Raises:
         ValueError: The size has no room for every character, or as `word_counts`.
@@ -99,16 +103,18 @@ def train_wordpiece(
     counts = word_counts(texts, pattern, normalization=normalization, single_digits=single_digits)
     counts = {word: count for word, count in counts.items() if len(word) <= longest_word}
     alphabet = _alphabet(counts)
-    least = len(WORDPIECE_SPECIALS.ids()) + len(alphabet)
+    first = first_piece(byte_fallback=byte_fallback)
+    least = first + len(alphabet)
     if size < least:
         raise ValueError(f"a vocabulary of {size} has no room for the characters of these texts; it needs at least {least}")
     pieces, steps = set(alphabet), []
     for step in merge_steps(counts, criterion, minimum_count=minimum_count) if size > least else ():
         steps.append(step)
         pieces.add(step.piece)
-        if len(pieces) == size - len(WORDPIECE_SPECIALS.ids()):
+        if len(pieces) == size - first:
             break
-    return WordPieceTraining(alphabet, tuple(steps), pattern, single_digits, tuple(normalization), longest_word)
+    fields = pattern, single_digits, tuple(normalization), longest_word, byte_fallback
+    return WordPieceTraining(alphabet, tuple(steps), *fields)
 
 
 def merge_steps(counts: Mapping[str, int], criterion: Criterion, *, minimum_count: int = 1) -> Iterator[MergeStep]:

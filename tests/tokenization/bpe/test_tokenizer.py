@@ -1,5 +1,6 @@
 """Applying merges, all of them or the first, each time or not; tests/tokenization/test_examples.py has texts worked by hand."""
 
+from collections import Counter
 from dataclasses import replace
 from itertools import pairwise
 
@@ -7,6 +8,7 @@ import numpy as np
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
+from scipy.stats import chisquare
 
 from leadline.tokenization.bpe.merging import apply_merges
 from leadline.tokenization.bpe.tokenizer import BpeTokenizer, train_bpe
@@ -77,6 +79,32 @@ def test_one_merge_is_dropped_at_the_rate() -> None:
     tokenizer = BpeTokenizer(((5, 6),), pattern="..")
     ids = tokenizer.encode_dropped(tokenizer.token_bytes(259) * 1000, 0.25, np.random.default_rng(0))
     assert abs((ids == 259).sum() - 750) < 68
+
+
+def segmentations(word: list[int], rate: float) -> dict[tuple[int, ...], float]:
+    """The probability of each row of ids by Provilkov et al. 2020, algorithm 1: each merge that applies is left out or not."""
+    merges = sorted(
+        (BYTES.ranks[pair][0], at, BYTES.ranks[pair][1]) for at, pair in enumerate(pairwise(word)) if pair in BYTES.ranks
+    )
+    shares: Counter[tuple[int, ...]] = Counter({tuple(word): rate ** len(merges)})
+    for before, (_, at, merged) in enumerate(merges):
+        for row, share in segmentations([*word[:at], merged, *word[at + 2 :]], rate).items():
+            shares[row] += rate**before * (1 - rate) * share
+    return shares
+
+
+def test_words_have_the_probabilities_of_all_ways_to_drop() -> None:
+    """A fair sample of 3000 has p below 1e-3 in one of 1000 seeds."""
+    draws, text = 3000, " lowest"
+    expected = segmentations([BYTES.encode(character)[0] for character in text], 0.3)
+    assert sum(expected.values()) == pytest.approx(1) and len(expected) > 10
+    generator = np.random.default_rng(0)
+    drawn = Counter(tuple(BYTES.encode_dropped(text, 0.3, generator).tolist()) for _ in range(draws))
+    assert drawn.keys() <= expected.keys()
+    common = [row for row, share in expected.items() if share * draws > 5]
+    observed, wanted = [drawn[row] for row in common], [expected[row] * draws for row in common]
+    rest = draws - sum(observed), draws - sum(wanted)
+    assert chisquare([*observed, rest[0]], [*wanted, rest[1]]).pvalue > 1e-3
 
 
 @pytest.mark.parametrize("rate", [-0.1, 1.5, float("nan")])

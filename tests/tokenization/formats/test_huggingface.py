@@ -132,6 +132,8 @@ def test_ties_and_the_cost_of_unknown_characters(scores: dict[str, float], text:
         (WordTokenizer(("<pad>",)), "'<pad>' is spelled like a special"),
         (WordTokenizer(("a b",), "whitespace"), "'a b' has a space"),
         (WordPieceTokenizer(("\n##a",), "gpt2"), r"'\\n##a' begins like those"),
+        (WordPieceTokenizer(("a",), byte_fallback=True), "wordpiece tokenizer knows no byte fallback"),
+        (CharacterTokenizer("a", byte_fallback=True), "character tokenizer knows no byte fallback"),
         (UnigramTokenizer(("a",), (-1.0,)), "only if it escapes spaces"),
         (UnigramTokenizer(("a",), (-1.0,), pattern="[a-z]+"), "only the patterns"),
         (UnigramTokenizer(("a",), (1.0,), pattern="gpt2"), "the least score is 1.0"),
