@@ -17,6 +17,7 @@ from leadline.experiments.measure.kinds.ablation import ablation
 from leadline.experiments.measure.kinds.context import context
 from leadline.experiments.measure.kinds.curves import curve_of
 from leadline.experiments.measure.kinds.documents import documents
+from leadline.experiments.measure.kinds.grid import grid
 from leadline.experiments.measure.kinds.inputs import inputs
 from leadline.experiments.measure.kinds.interventions import interventions
 from leadline.experiments.measure.kinds.languages import languages
@@ -34,6 +35,7 @@ from leadline.experiments.records.measurement import Point
 FINALS: Mapping[str, Callable[[Models, Any], list[Point]]] = {
     "ablation": ablation,
     "context": context,
+    "grid": grid,
     "inputs": inputs,
     "interventions": interventions,
     "languages": languages,
