@@ -1,5 +1,6 @@
 """What a model is trained on."""
 
+import math
 from collections.abc import Iterator
 from typing import Annotated, Literal, get_args
 
@@ -177,4 +178,24 @@ class TransductionData(Frozen):
         return 2 * self.half(self.size)
 
 
-Data = Annotated[TextData | BackcopyData | RetrievalData | MixedData | TransductionData, Field(discriminator="kind")]
+class GridData(Frozen):
+    """Questions in a picture of rectangles: which colour is so many cells above, or to the left (experiments/data/grid.py)?"""
+
+    kind: Literal["grid"] = "grid"
+    # cells along each axis in training, the last one fastest: rows and columns, or frames, rows and columns
+    sizes: tuple[Positive, ...] = Field(min_length=2, max_length=3)
+    colours: int = Field(default=8, ge=2)  # of rectangles, each an id
+    side: Positive = 3  # longest side of a rectangle [cells]; 1: every cell has a colour of its own
+    reach: Positive = 2  # most cells between a question and the cell that it asks about, along one axis
+
+    def problems(self) -> Iterator[str]:
+        if self.reach >= min(self.sizes):
+            yield f"reach = {self.reach} leaves a grid of {list(self.sizes)}: make it smaller than every axis"
+
+    @property
+    def length(self) -> int:
+        """Tokens of a row: the cells."""
+        return math.prod(self.sizes)
+
+
+Data = Annotated[TextData | BackcopyData | RetrievalData | MixedData | TransductionData | GridData, Field(discriminator="kind")]

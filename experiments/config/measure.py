@@ -65,6 +65,14 @@ class TransductionMeasure(Frozen):
     rows: Positive = 256  # of each size
 
 
+class GridMeasure(Frozen):
+    """Accuracy by direction, on the grid of the training and on larger ones."""
+
+    # times the sizes of data.sizes: [1, 2] is a grid of rows and columns that is twice as wide
+    factors: Annotated[tuple[tuple[Positive, ...], ...], Field(min_length=1)]
+    rows: Positive = 64  # pictures of each size
+
+
 class StreamingMeasure(Frozen):
     """One stream of held-out text through a cache that keeps its initial tokens and its newest ones (Xiao et al. 2024)."""
 
@@ -150,6 +158,7 @@ class Measure(Frozen):
     retrieval: RetrievalMeasure | None = None  # by length and depth
     recall: RecallMeasure | None = None  # by length and distance
     transduction: TransductionMeasure | None = None  # by size
+    grid: GridMeasure | None = None  # by size of the grid
     streaming: StreamingMeasure | None = None  # of one long stream
     vocabulary: VocabularyMeasure | None = None  # bits per byte
     frequency: FrequencyMeasure | None = None  # embeddings and loss by the frequency of an id

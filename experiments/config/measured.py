@@ -1,6 +1,7 @@
 """A model with what it is measured on and what is measured, and where the three do not fit each other."""
 
 import itertools
+import math
 from collections.abc import Iterator
 
 from leadline.experiments.config.base import Frozen
@@ -8,6 +9,7 @@ from leadline.experiments.config.data import (
     MOST_DIGITS,
     BackcopyData,
     Data,
+    GridData,
     MixedData,
     RetrievalData,
     TextData,
@@ -15,6 +17,7 @@ from leadline.experiments.config.data import (
 )
 from leadline.experiments.config.measure import (
     ContextMeasure,
+    GridMeasure,
     Measure,
     PerplexityMeasure,
     PromptsMeasure,
@@ -24,7 +27,7 @@ from leadline.experiments.config.measure import (
     TransductionMeasure,
 )
 from leadline.experiments.config.model import ModelConfig
-from leadline.experiments.config.position import Alibi, Nope, Position, Rope, Rotating
+from leadline.experiments.config.position import Alibi, Axial, Nope, Position, Rope, Rotating
 from leadline.experiments.config.scaling import extension_of
 
 # The data that each table of [measure] measures.
@@ -34,6 +37,7 @@ MEASURED = {
     "retrieval": RetrievalData,
     "recall": MixedData,
     "transduction": TransductionData,
+    "grid": GridData,
     "streaming": TextData,
     "vocabulary": TextData,
     "frequency": TextData,
@@ -72,6 +76,8 @@ class Measured(Frozen):
             yield f'model.encoder: data.kind = {data.kind!r} has no sources; take "transduction", or leave encoder out'
         if measure.transduction is not None and isinstance(data, TransductionData):
             yield from _transduction_problems(self, measure.transduction, data)
+        if isinstance(data, GridData):
+            yield from _grid_problems(self, measure.grid, data)
         if measure.ablation is not None:
             hidden, tokens = measure.ablation.hidden, measure.ablation.map
             if max(hidden, default=0) >= data.length:
@@ -131,6 +137,17 @@ def _transduction_problems(settings: Measured, measure: TransductionMeasure, dat
     yield from _too_long(settings, 2 * data.half(max(largest, data.size)), "measure.transduction.sizes")
     if data.task == "numbers" and largest > MOST_DIGITS:
         yield f"measure.transduction.sizes: numbers have at most {MOST_DIGITS} digits, not {largest}"
+
+
+def _grid_problems(settings: Measured, measure: GridMeasure | None, data: GridData) -> Iterator[str]:
+    position = settings.model.position
+    if isinstance(position, Rope | Axial) and position.grid and position.grid != data.sizes[1:]:
+        yield f"model.position.grid = {list(position.grid)}: that of data.sizes = {list(data.sizes)} is {list(data.sizes[1:])}"
+    for factors in measure.factors if measure is not None else ():
+        if len(factors) != len(data.sizes):
+            yield f"measure.grid.factors: {list(factors)} are not those of {len(data.sizes)} axes"
+        else:
+            yield from _too_long(settings, data.length * math.prod(factors), "measure.grid.factors")
 
 
 def _recall_problems(position: Position, measure: RecallMeasure, data: MixedData) -> Iterator[str]:

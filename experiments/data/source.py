@@ -15,6 +15,7 @@ import numpy as np
 from leadline.experiments.config.data import (
     BackcopyData,
     Data,
+    GridData,
     MixedData,
     Mixture,
     MixturePart,
@@ -25,8 +26,9 @@ from leadline.experiments.config.data import (
 from leadline.experiments.config.measured import Measured
 from leadline.experiments.config.to_model import decoder_config
 from leadline.experiments.config.tokenizer import Bpe, PublishedSource, TokenizerConfig, WordPiece
-from leadline.experiments.data import transduction
+from leadline.experiments.data import grid, transduction
 from leadline.experiments.data.backcopy import BackcopySource, make_task
+from leadline.experiments.data.grid import GridSource
 from leadline.experiments.data.recall import MixedSource, recall_task
 from leadline.experiments.data.retrieval.source import RetrievalSource
 from leadline.experiments.data.retrieval.vocabulary import vocabulary_of
@@ -51,7 +53,7 @@ from leadline.tokenization.tokenizer import Tokenizer
 from leadline.tokenization.wordpiece.tokenizer import WORDPIECE_SPECIALS
 
 CACHE = ".cache"  # of a results folder: tokens and tokenizers
-Source = TextSource | BackcopySource | RetrievalSource | MixedSource | TransductionSource
+Source = TextSource | BackcopySource | RetrievalSource | MixedSource | TransductionSource | GridSource
 
 
 def open_source(data: Data, cache: Path, report: Report | None = None) -> Source:
@@ -70,6 +72,8 @@ def open_source(data: Data, cache: Path, report: Report | None = None) -> Source
         return RetrievalSource(data)
     if isinstance(data, TransductionData):
         return TransductionSource(data)
+    if isinstance(data, GridData):
+        return GridSource(data)
     if isinstance(data, BackcopyData):
         return BackcopySource(data, size, make_task(data.vocabulary, data.triggers, data.task_seed, data.zipf))
     return _open_text(data, size, cache, report)
@@ -210,6 +214,8 @@ def vocabulary_size(data: Data) -> int:
             return vocabulary_of(data).size
         case TransductionData():
             return transduction.vocabulary_size(data)
+        case GridData():
+            return grid.vocabulary_size(data)
         case MixedData():
             return ByteTokenizer().vocabulary_size + recall_task(data).size
         case TextData(tokenizer=tokenizer):

@@ -11,10 +11,19 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, Int
 
-from leadline.experiments.config.data import BackcopyData, Data, MixedData, RetrievalData, TextData, TransductionData
+from leadline.experiments.config.data import (
+    BackcopyData,
+    Data,
+    GridData,
+    MixedData,
+    RetrievalData,
+    TextData,
+    TransductionData,
+)
 from leadline.experiments.config.measure import Measure
 from leadline.experiments.config.measured import Measured
 from leadline.experiments.data.backcopy import Backcopy, BackcopySource, bigram_queries, oracle_loss, trigger_queries
+from leadline.experiments.data.grid import GridSource
 from leadline.experiments.data.recall import MixedSource
 from leadline.experiments.data.retrieval.source import RetrievalSource
 from leadline.experiments.data.sample import Sample
@@ -190,6 +199,20 @@ class TransductionCurve(Curve):
         }
 
 
+class GridCurve(Curve):
+    """Loss and accuracy of the answers, on grids of the training sizes."""
+
+    def batches(self, source: GridSource, arm: Measured) -> Sample:
+        return in_batches(source.held_out(arm.measure.windows))
+
+    def statistics(self, evaluate: Evaluation, batches: Sample, shared: None, measure: Measure) -> Statistics:  # noqa: ARG002
+        hit, losses, weights, _ = _answers(evaluate, batches)
+        return {
+            reading("loss"): mean_loss(losses, weights),
+            reading("accuracy"): jnp.mean(hit, where=weights > 0, dtype=jnp.float32),
+        }
+
+
 class MixedBatches(NamedTuple):
     """Held-out text, ids [C, B, T + 1], and as many rows of recall."""
 
@@ -225,6 +248,7 @@ def curve_of(data: Data) -> Curve:
         MixedData: MixedCurve,
         TextData: TextCurve,
         TransductionData: TransductionCurve,
+        GridData: GridCurve,
     }
     return kinds[type(data)]()
 

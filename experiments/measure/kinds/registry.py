@@ -18,6 +18,7 @@ from leadline.experiments.measure.kinds.context import context
 from leadline.experiments.measure.kinds.curves import curve_of
 from leadline.experiments.measure.kinds.documents import documents
 from leadline.experiments.measure.kinds.frequency import frequency, id_bins
+from leadline.experiments.measure.kinds.grid import grid
 from leadline.experiments.measure.kinds.inputs import inputs
 from leadline.experiments.measure.kinds.interventions import interventions
 from leadline.experiments.measure.kinds.languages import languages
@@ -36,6 +37,7 @@ FINALS: Mapping[str, Callable[[Models, Any], list[Point]]] = {
     "ablation": ablation,
     "context": context,
     "frequency": frequency,
+    "grid": grid,
     "inputs": inputs,
     "interventions": interventions,
     "languages": languages,

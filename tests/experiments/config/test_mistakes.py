@@ -75,6 +75,14 @@ MISTAKES = [
         "measure.transduction.sizes: numbers have at most 9 digits, not 10",
     ),
     ("measure.transduction.sizes=[2]", "[measure.transduction] does not measure data.kind = 'backcopy'"),
+    ("data={kind='grid', sizes=[4, 2]}", "reach = 2 leaves a grid of [4, 2]"),
+    (("data={kind='grid', sizes=[4, 5]}", f"{POSITION}={{kind='axial', grid=[4]}}"), "grid = [4]", "[4, 5] is [5]"),
+    (("data={kind='grid', sizes=[4, 5]}", "measure.grid.factors=[[1, 1, 2]]"), "[1, 1, 2] are not those of 2 axes"),
+    (
+        ("data={kind='grid', sizes=[4, 5]}", f"{POSITION}={{kind='learned', capacity=40}}", "measure.grid.factors=[[1, 3]]"),
+        "measure.grid.factors: learned positions end at 40 tokens: nothing is measured at 60",
+    ),
+    ("measure.grid.factors=[[1, 1]]", "[measure.grid] does not measure data.kind = 'backcopy'"),
     ("model.sink={kind='fixed', logit=nan}", "nan"),
     (
         ("model.sink={kind='learned'}", "model.normalizer={kind='softpick'}"),

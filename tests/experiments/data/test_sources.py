@@ -11,6 +11,7 @@ import pytest
 from leadline.experiments.config.data import (
     BackcopyData,
     Data,
+    GridData,
     MixedData,
     Mixture,
     MixturePart,
@@ -20,6 +21,7 @@ from leadline.experiments.config.data import (
 )
 from leadline.experiments.config.tokenizer import Bpe, PublishedSource
 from leadline.experiments.data.backcopy import BackcopySource
+from leadline.experiments.data.grid import GridSource
 from leadline.experiments.data.recall import recall_task
 from leadline.experiments.data.retrieval.source import RetrievalSource
 from leadline.experiments.data.sample import Sample
@@ -46,6 +48,7 @@ DATA: dict[str, Data] = {
     "retrieval": RetrievalData(tasks=("copy", "key_value"), length=LENGTH, keys=16, values=10, values_per_key=2),
     "mixed": MixedData(corpus=FILES, length=LENGTH, held_out=0.3, keys=16, values=2),
     "transduction": TransductionData(task="reverse", size=10),
+    "grid": GridData(sizes=(4, 6)),
 }
 
 
@@ -100,7 +103,7 @@ def _held_out(source: Any) -> np.ndarray:
     match source:
         case BackcopySource():
             return np.asarray(source.held_out(BATCH))
-        case RetrievalSource() | TransductionSource():
+        case RetrievalSource() | TransductionSource() | GridSource():
             return np.asarray(source.held_out(BATCH).tokens)
         case _:
             return source.text.held_out(LENGTH, 30).windows

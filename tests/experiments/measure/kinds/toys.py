@@ -6,7 +6,15 @@ from typing import Any
 
 import jax
 
-from leadline.experiments.config.data import BackcopyData, Data, MixedData, RetrievalData, TextData, TransductionData
+from leadline.experiments.config.data import (
+    BackcopyData,
+    Data,
+    GridData,
+    MixedData,
+    RetrievalData,
+    TextData,
+    TransductionData,
+)
 from leadline.experiments.config.measure import Measure
 from leadline.experiments.config.model import Encoder, ModelConfig
 from leadline.experiments.config.position import Nope, Rope, Sinusoidal
@@ -26,6 +34,7 @@ from tests.model.weights import drawn
 LENGTH = 16
 ROPE = ModelConfig(layers=2, width=16, heads=2, kv_heads=1, hidden=16, position=Rope(base=100.0))
 NOPE = ROPE.model_copy(update={"position": Nope()})
+RASTER = ROPE.model_copy(update={"position": Rope(base=100.0, sections=(2, 2), grid=(4,))})
 TRANSFORMER = ROPE.model_copy(update={"position": Sinusoidal(), "encoder": Encoder(layers=1)})
 DATA: dict[str, Data] = {
     "text": TextData(corpus=("unread",), length=LENGTH, held_out=0.4, bos="fixed"),
@@ -33,6 +42,7 @@ DATA: dict[str, Data] = {
     "retrieval": RetrievalData(length=36, keys=40, values=10, tasks=("key_value", "copy")),
     "mixed": MixedData(corpus=("unread",), length=LENGTH, held_out=0.4, keys=12, values=2),
     "transduction": TransductionData(task="sort", size=6, symbols=4),
+    "grid": GridData(sizes=(3, 4), colours=4, side=2, reach=1),
 }
 STREAM = {"tokens": 120, "initial_tokens": [0, 2], "text_positions": [2], "full_attention": 24, "recomputed": 4, "stride": 4}
 TABLES: dict[str, dict[str, Any]] = {
@@ -53,6 +63,7 @@ TABLES: dict[str, dict[str, Any]] = {
     "backcopy": {"windows": 12, "sink": {"length": LENGTH}, "ablation": {"hidden": [1], "map": LENGTH}},
     "retrieval": {"windows": 8, "retrieval": {"lengths": [36, 72], "depths": 8, "rows": 2}},
     "transduction": {"windows": 8, "transduction": {"sizes": [2, 4, 6, 9], "rows": 6}},
+    "grid": {"windows": 8, "grid": {"factors": [[1, 1], [1, 2]], "rows": 30}},
     "mixed": {"windows": 4, "recall": {"lengths": [LENGTH, 24], "windows": 4, "rows": 24, "last": 8}},
 }
 MEASURES = {kind: Measure.model_validate(table) for kind, table in TABLES.items()}
@@ -67,7 +78,7 @@ def source_of(kind: str, folder: Path, **changes: object) -> Any:
 
 
 def arm(name: str, kind: str, model: ModelConfig | None = None, **changes: object) -> Arm:
-    model = model or (TRANSFORMER if kind == "transduction" else ROPE)
+    model = model or {"transduction": TRANSFORMER, "grid": RASTER}.get(kind, ROPE)
     train = TrainConfig(steps=1, batch=2, learning_rate=1e-3)
     return Arm(name=name, model=model, data=DATA[kind], train=train, measure=MEASURES[kind]).model_copy(update=changes)
 
