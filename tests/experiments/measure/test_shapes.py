@@ -229,7 +229,8 @@ def test_bases_and_contexts_are_those_of_the_study_of_bases(published: str, name
     ("changes", "message"),
     [
         ({"position": "t5"}, "weights of position 't5' are not counted; those of rope"),
-        ({"sink": "key_bias"}, "weights of a gate, of a key bias and of a scalable softmax are not counted"),
+        ({"sink": "key_bias"}, "weights of a gate, of a key bias, of a scalable softmax and of sinks by layer are not counted"),
+        ({"window": 4, "windowed": [True, False], "window_sink": "learned"}, "sinks by layer are not counted"),
         ({"latent": LATENT}, "latent attention has no biases, no kv_heads and no qk_norm here"),
         ({"shared_experts": 1}, "shared_experts and dense_layers belong to a model with experts"),
         ({"experts": 2, "dense_layers": 4}, "dense_layers = 4 is more than the 3 layers"),
