@@ -31,7 +31,7 @@ class Context:
             for a position needs it: RoPE, ALiBi and windows know distances alone.
         memory: what a layer with cross-attention sees of the source.
         bidirectional: whether a token sees those behind it too, as in an encoder. Encodings that count distances only backwards
-            (ALiBi, biases, windows) do not know these.
+            (ALiBi, windows, all biases but T5's) do not know these.
         context_parallel: whether the tokens are those of one device of the mesh axis "text" (model.context_parallel).
     """
 

@@ -57,6 +57,7 @@ class DecoderConfig:
         unembedding_bias: whether the unembedding has a bias.
         document_end: id of the token that ends a document, across which attention does not reach; None is none. Positions
             go on through the row.
+        shared_bias: whether all layers have one position bias.
         compute: type of activations.
     """
 
@@ -73,6 +74,7 @@ class DecoderConfig:
     final_cap: float | None = None
     unembedding_bias: bool = False
     document_end: int | None = None
+    shared_bias: bool = False
     compute: Literal["float32", "bfloat16"] = "float32"
 
 
@@ -88,6 +90,7 @@ class Decoder:
     unembedding: Float[Array, "V D"] | None
     unembedding_bias: Float[Array, " V"] | None = None
     embedding_norm: Norm | None = None
+    position_bias: Any = None  # that all layers share
 
 
 def init_decoder(key: Array, cfg: DecoderConfig, *, sink_logit: float | Float[Array, "*#L"] = -jnp.inf) -> Decoder:
@@ -104,16 +107,29 @@ def init_decoder(key: Array, cfg: DecoderConfig, *, sink_logit: float | Float[Ar
     init = jax.vmap(lambda k, logit: init_block(k, cfg.block, sink_logit=logit, depth=cfg.layers))
     logits = jnp.broadcast_to(jnp.asarray(sink_logit, jnp.float32), (cfg.layers,))
     norm = partial(init_norm, D, bias=cfg.block.layer_norm, epsilon=cfg.block.norm_epsilon, offset=cfg.block.norm_offset)
+    blocks, bias = init(jax.random.split(inside, cfg.layers), logits), None
+    if cfg.shared_bias:
+        bias, blocks = jax.tree.map(lambda leaf: leaf[0], blocks.position_bias), replace(blocks, position_bias=None)
     decoder = Decoder(
         embedding=matrix((V, D), whole, D),
         positions=matrix((cfg.learned_positions, D), whole, D) if cfg.learned_positions else None,
-        blocks=init(jax.random.split(inside, cfg.layers), logits),
+        blocks=blocks,
         final_norm=norm() if cfg.final_norm else None,
         unembedding=None if cfg.tied else matrix((V, D), whole, D),
         unembedding_bias=zeros((V,), P(None)) if cfg.unembedding_bias else None,
         embedding_norm=norm() if cfg.embedding_norm else None,
+        position_bias=bias,
     )
     return draw(outside, decoder)
+
+
+def blocks_of(p: Decoder) -> Block:
+    """The blocks, stacked over layers, each with the position bias that all of them may share."""
+    if p.position_bias is None:
+        return p.blocks
+    layers = p.blocks.sink_logit.shape[0]
+    shared = jax.tree.map(lambda leaf: jnp.broadcast_to(leaf, (layers, *leaf.shape)), p.position_bias)
+    return replace(p.blocks, position_bias=shared)
 
 
 def apply_decoder(
@@ -169,7 +185,7 @@ def apply_layers(
 
     x = embedded(p, tokens, i, cfg, context.starts)
     layer = jax.checkpoint(layer, policy=SAVED, prevent_cse=False)
-    rows = (p.blocks, tables, context.intervention, rotations, context.memory)
+    rows = (blocks_of(p), tables, context.intervention, rotations, context.memory)
     return jax.lax.scan(layer, x, rows, unroll=cfg.layers <= UNROLLED)
 
 
@@ -220,7 +236,7 @@ def extend(
 
     starts = None if cache.starts is None else cache.starts[0]
     x = embedded(p, tokens, cache.length[0] + jnp.arange(tokens.shape[1]), cfg, starts)
-    x, cache = jax.lax.scan(layer, x, (p.blocks, tables, cache, memory))
+    x, cache = jax.lax.scan(layer, x, (blocks_of(p), tables, cache, memory))
     return decoded(p, x, cfg), cache
 
 

@@ -32,7 +32,7 @@ class EncoderDecoderConfig(DecoderConfig):
         padding_id: the id of padding, which no token sees.
 
     Raises:
-        ValueError: for blocks without cross-attention, and for a document mask.
+        ValueError: for blocks without cross-attention, a document mask, and a position bias that an encoder cannot have.
     """
 
     encoder_layers: int = 1
@@ -44,12 +44,15 @@ class EncoderDecoderConfig(DecoderConfig):
             raise ValueError("the decoder of an encoder–decoder sees its source by cross-attention: set block.cross")
         if self.document_end is not None:
             raise ValueError("a source and a target are one document each: leave document_end out")
+        if self.block.position_bias is not None:
+            self.block.position_bias.of_encoder()
 
     @property
     def encoder(self) -> DecoderConfig:
         """The structure of the encoder's stack."""
         shared = {field.name: getattr(self, field.name) for field in fields(DecoderConfig)}
-        block = replace(self.block, cross=False)
+        bias = self.block.position_bias
+        block = replace(self.block, cross=False, position_bias=bias and bias.of_encoder())
         return DecoderConfig(
             **shared | {"layers": self.encoder_layers, "block": block, "tied": True, "unembedding_bias": False}
         )

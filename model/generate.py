@@ -20,7 +20,7 @@ from leadline.model.cache.full import full_cache
 from leadline.model.cache.protocol import Cache
 from leadline.model.cache.ring import ring_cache
 from leadline.model.context import Context
-from leadline.model.decoder import Decoder, DecoderConfig, check_cache, decoded, embedded, extend, positions_of
+from leadline.model.decoder import Decoder, DecoderConfig, blocks_of, check_cache, decoded, embedded, extend, positions_of
 from leadline.model.layer import apply_block
 from leadline.model.mesh import RESIDUAL, on_mesh, place
 from leadline.model.positions.fire import Fire
@@ -206,7 +206,7 @@ def empty_cache(cfg: DecoderConfig, policy: Policy, batch: int, room: int) -> An
 
 def layers_of(p: Decoder, tables: PositionTables) -> tuple[Layer, ...]:
     """The layers by themselves. A loop over tokens would otherwise slice them out of the stacks at each token."""
-    return _rows(Layer(p.blocks, tables), tables.window.shape[0])
+    return _rows(Layer(blocks_of(p), tables), tables.window.shape[0])
 
 
 def _rows(stacked: Any, count: int) -> tuple[Any, ...]:

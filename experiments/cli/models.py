@@ -1,6 +1,7 @@
 """The commands about a model, trained or published: text that it writes, and its files for other programs."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
@@ -11,6 +12,7 @@ from leadline.experiments.runtime.errors import UserError
 
 if TYPE_CHECKING:
     from leadline.experiments.training.generation import Piece
+    from leadline.experiments.training.saved import TrainedModel
 
 Model = Annotated[
     str,
@@ -18,6 +20,10 @@ Model = Annotated[
         metavar="MODEL", help="The folder of a run, the folder or GGUF file of a published model, hub:NAME or package:NAME."
     ),
 ]
+
+
+# α of Vaswani et al. 2017; that of leadline.model.transduce, which needs JAX.
+LENGTH_PENALTY = 0.6
 
 
 def _share(value: float) -> float:
@@ -30,10 +36,18 @@ def _share(value: float) -> float:
 def generate(
     model: Model,
     prompt: Annotated[
-        list[str] | None, typer.Option("--prompt", help="The text to go on from, as it stands; may be given again.")
+        list[str] | None,
+        typer.Option("--prompt", help="The text to go on from, as it stands, or a source; may be given again."),
     ] = None,
     prompts: Annotated[Path | None, typer.Option("--prompts", metavar="FILE", help="More prompts, one a line.")] = None,
-    tokens: Annotated[int, typer.Option("--tokens", min=1, help="Greatest number of tokens to write.")] = 256,
+    tokens: Annotated[
+        int | None,
+        typer.Option(
+            "--tokens",
+            min=1,
+            help="Greatest number of tokens to write; absent: 256, or those of the longest target in training.",
+        ),
+    ] = None,
     temperature: Annotated[
         float,
         typer.Option(
@@ -64,27 +78,50 @@ def generate(
     initial_tokens: Annotated[
         int, typer.Option("--initial-tokens", min=0, help="Number of first tokens that stay in the cache too (StreamingLLM).")
     ] = 0,
+    beams: Annotated[
+        int, typer.Option("--beams", min=1, help="Of an encoder–decoder: hypotheses that the search keeps; 1: greedy search.")
+    ] = 1,
+    length_penalty: Annotated[
+        float,
+        typer.Option(
+            "--length-penalty",
+            help="Of an encoder–decoder: α of log P / ((5 + tokens) / 6)^α, which ranks hypotheses (Wu et al. 2016).",
+        ),
+    ] = LENGTH_PENALTY,
     as_json: AsJson = False,
 ) -> None:
     """Write text with a trained or published model.
 
     The model goes on from the prompt itself: no chat template is applied, not even for chat models. Several prompts are one
     batch. Text is shown as it is written, that of the first prompt first.
+
+    For the run of an encoder–decoder a prompt is a source, whose symbols have blanks between them ("7 0 3", or "twenty one" of
+    spelled-out numbers), and the best target of a beam search is written; --json has all of its hypotheses.
     """
     begin_jax()
     from leadline.experiments.runs.loaded import open_model
     from leadline.experiments.training.generation import Request, generated
+    from leadline.model.encoder_decoder import EncoderDecoderConfig
     from leadline.model.generate import Policy
 
     all_prompts = (*(prompt or ()), *(_lines(prompts) if prompts is not None else ()))
     if not all_prompts:
         raise UserError("there is no prompt: give --prompt TEXT, or --prompts FILE with one a line")
+    trained = open_model(model)
+    if isinstance(trained.cfg, EncoderDecoderConfig):
+        drawn = {"--temperature": temperature != 1, "--top-k": top_k, "--top-p": top_p != 1, "--seed": seed}
+        drawn |= {"--window": window, "--initial-tokens": initial_tokens}
+        _refuse(drawn, f"{trained.name} is an encoder–decoder, whose targets are searched and not drawn")
+        _write_targets(trained, all_prompts, beams, tokens, length_penalty, as_json=as_json)
+        return
+    searched = {"--beams": beams != 1, "--length-penalty": length_penalty != LENGTH_PENALTY}
+    _refuse(searched, f"{trained.name} has no encoder, and beams are those of an encoder–decoder")
     try:
         policy = Policy(window, initial_tokens)
     except ValueError as error:
         raise UserError(f"--window, --initial-tokens: {error}") from error
-    request = Request(all_prompts, tokens, temperature, top_k, top_p, seed, policy)
-    pieces = generated(open_model(model), request)
+    request = Request(all_prompts, tokens or 256, temperature, top_k, top_p, seed, policy)
+    pieces = generated(trained, request)
     if not as_json:
         for text in _in_order(all_prompts, pieces):
             typer.echo(text, nl=False)
@@ -98,6 +135,31 @@ def generate(
         for text, written in zip(all_prompts, zip(*pieces, strict=True), strict=True)
     ]
     print_json({"texts": texts, "seed": seed})
+
+
+def _refuse(given: Mapping[str, object], reason: str) -> None:
+    """UserError where one of these options has a value."""
+    if options := [name for name, value in given.items() if value]:
+        raise UserError(f"{', '.join(options)}: {reason}; leave {'it' if len(options) == 1 else 'them'} out")
+
+
+def _write_targets(
+    trained: "TrainedModel", sources: Sequence[str], beams: int, tokens: int | None, length_penalty: float, *, as_json: bool
+) -> None:
+    """The best target of each source; as JSON, all that the beams hold."""
+    from leadline.experiments.training.generation import Piece
+    from leadline.experiments.training.targets import transduced
+
+    found = transduced(trained, sources, beams=beams, tokens=tokens, length_penalty=length_penalty)
+    if as_json:
+        texts = [
+            {"prompt": source, "text": best.text, "ids": best.ids, "beams": [asdict(target) for target in (best, *others)]}
+            for source, (best, *others) in zip(sources, found, strict=True)
+        ]
+        print_json({"texts": texts})
+        return
+    for text in _in_order(sources, [[Piece(best.ids, best.text, last=True) for best, *_ in found]]):
+        typer.echo(text, nl=False)
 
 
 def _lines(path: Path) -> list[str]:

@@ -78,6 +78,15 @@ class Embeddings(Frozen):
     shift: Positive = 64  # tokens by which they are moved
 
 
+class Norms(Frozen):
+    """What the output of a text depends on behind LayerNorm, RMSNorm and BatchNorm, for normal vectors."""
+
+    kind: Literal["norms"] = "norms"
+    width: Positive = 64  # channels of a vector
+    texts: int = Field(default=8, ge=2)  # of a batch
+    tokens: int = Field(default=32, ge=2)  # of each text
+
+
 class Comparison(Frozen):
     """Tokenizers that are trained on every n-th document of the standard library and counted on as many others."""
 
@@ -228,6 +237,15 @@ class Released(Frozen):
 
 
 Exact = Annotated[
-    BaseBound | Precision | AttentionArithmetic | Embeddings | Tokens | Coverage | Multilingual | PublishedStudy | Released,
+    BaseBound
+    | Precision
+    | AttentionArithmetic
+    | Embeddings
+    | Norms
+    | Tokens
+    | Coverage
+    | Multilingual
+    | PublishedStudy
+    | Released,
     Field(discriminator="kind"),
 ]

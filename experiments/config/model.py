@@ -8,7 +8,7 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from leadline.experiments.config.base import Frozen, Positive
-from leadline.experiments.config.position import Heads, LearnedPositions, Nope, Pope, Position, Sinusoidal
+from leadline.experiments.config.position import T5, Heads, LearnedPositions, Nope, Pope, Position, Sinusoidal
 
 # The sink logit (leadline.model.attention.normalizers).
 
@@ -262,8 +262,10 @@ class ModelConfig(Frozen):
     def _encoder_problems(self) -> Iterator[str]:
         if not self.encoder.layers:
             return
-        if not isinstance(self.position, Sinusoidal | LearnedPositions | Nope):
-            yield f'an encoder has no position {self.position.kind!r}: take "sinusoidal", "learned" or "nope"'
+        if not isinstance(self.position, Sinusoidal | LearnedPositions | T5 | Nope):
+            yield f'an encoder has no position {self.position.kind!r}: take "sinusoidal", "learned", "t5" or "nope"'
+        if isinstance(self.position, T5) and (self.position.buckets < 4 or self.position.buckets % 2):
+            yield f"an encoder has half of the buckets for each direction: {self.position.buckets} must be even, and 4 or more"
         if isinstance(self.position, LearnedPositions) and self.position.capacity is not None:
             yield "with an encoder, learned positions end with the longest source: leave position.capacity out"
         if self.norm_placement not in ("pre", "post", "reordered"):

@@ -197,6 +197,7 @@ class T5(Encoding):
     kind: Literal["t5"] = "t5"
     buckets: int = Field(default=32, ge=2)  # number of buckets
     furthest: Positive = 128  # tokens; all distances from here on share the last bucket
+    shared: bool = False  # all layers have one table, as in T5 itself; an encoder and a decoder have one each
 
     def problems(self) -> Iterator[str]:
         if self.furthest <= self.buckets // 2:

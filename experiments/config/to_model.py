@@ -8,7 +8,7 @@ from jaxtyping import Float, Int
 
 from leadline.experiments.config.data import PADDING
 from leadline.experiments.config.model import FixedSink, Gate, KeyBias, LearnedSink, ModelConfig, Relu, Sigmoid
-from leadline.experiments.config.position import Axial, Encoding, LearnedPositions, Pope, Rope, Rotating, Sinusoidal
+from leadline.experiments.config.position import T5, Axial, Encoding, LearnedPositions, Pope, Rope, Rotating, Sinusoidal
 from leadline.experiments.config.scaling import Extension, OfFullLayers, Scaling, extension_of
 from leadline.model.attention.gate import GateConfig, gates
 from leadline.model.block import BlockConfig
@@ -71,6 +71,7 @@ def decoder_config(model: ModelConfig, vocabulary: int, length: int, document_en
         final_cap=model.final_cap,
         unembedding_bias=model.unembedding_bias,
         document_end=document_end if model.document_mask else None,
+        shared_bias=isinstance(model.position, T5) and model.position.shared,
         compute=model.compute_dtype,
     )
     if not encoder.layers:

@@ -5,7 +5,7 @@ padding more, so that its inputs are two halves too. An encoder reads the first 
 targets that count are those of the second half: the ids of the answer and END.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,8 +14,10 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Int, PRNGKeyArray, UInt32
 
+from leadline.experiments.config.base import nearest
 from leadline.experiments.config.data import PADDING, StringTask, TransductionData
 from leadline.experiments.data.sample import HELD_OUT_SEED, Sample, step_inputs, step_key
+from leadline.experiments.runtime.errors import UserError
 
 BEGIN, END, FIRST = PADDING + 1, PADDING + 2, PADDING + 3  # FIRST is the first symbol of a string
 TEENS = (
@@ -34,6 +36,30 @@ Ids = Int[Array, "B n"]
 def vocabulary_size(data: TransductionData) -> int:
     """Ids of a task, those of its frame included."""
     return FIRST + (len(NAMES) if data.task == "numbers" else data.symbols)
+
+
+def names(data: TransductionData) -> tuple[str, ...]:
+    """What readers call the ids from FIRST on: digits and words, or the numbers of the symbols of strings."""
+    return NAMES if data.task == "numbers" else tuple(map(str, range(data.symbols)))
+
+
+def source_ids(text: str, data: TransductionData) -> list[int]:
+    """The ids of a source that is written as `names` with blanks between them, such as "7 0 3" or "twenty one".
+
+    Raises:
+        UserError: for an empty source, and one with a name that sources of the task do not have.
+    """
+    known = names(data)[10:] if data.task == "numbers" else names(data)
+    if not text.split():
+        raise UserError(f"the source is empty: give {known[1]!r}, say")
+    if unknown := [name for name in text.split() if name not in known]:
+        raise UserError(f"{unknown[0]!r} is in no source of the task {data.task!r}{nearest(unknown[0], known)}")
+    return [FIRST + names(data).index(name) for name in text.split()]
+
+
+def text_of(ids: Iterable[int], data: TransductionData) -> str:
+    """The names of ids, with blanks between them; the ids of the frame have none."""
+    return " ".join(names(data)[i - FIRST] for i in ids if i >= FIRST)
 
 
 def rows(key: PRNGKeyArray, data: TransductionData, batch: int, size: int | None = None) -> Sample:

@@ -34,6 +34,7 @@ PARTS = {
     "positions": "positions",
     "final_norm": "norms",
     "blocks.position_bias": "positions",
+    "position_bias": "positions",
     "blocks.phase": "positions",
     "blocks.feedforward_norm": "norms",
     "blocks.feedforward_end": "norms",

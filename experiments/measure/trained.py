@@ -20,7 +20,7 @@ from leadline.model.attention.mask import Mask
 from leadline.model.attention.normalizers import Normalizer, Terms
 from leadline.model.block import Block, LayerTrace
 from leadline.model.context import Context
-from leadline.model.decoder import Decoder, DecoderConfig, apply_decoder, decoded
+from leadline.model.decoder import Decoder, DecoderConfig, apply_decoder, blocks_of, decoded
 from leadline.model.embedding import token_losses
 from leadline.model.intervention import Intervention, no_intervention
 from leadline.model.layer import layer_scores
@@ -131,7 +131,7 @@ def attention_maps(params: Decoder, tables: PositionTables, tokens: Int[Array, "
         shares, _ = attend(query, key, unit_vectors, Mask(table.window, table.initial_tokens, chunk=table.chunk), scores)
         return jnp.swapaxes(jax.reshard(shares, P(None, None, None, None))[0], 0, 1)
 
-    return {reading("attention_map"): jax.lax.map(of_layer, (query, key, params.blocks, tables))}
+    return {reading("attention_map"): jax.lax.map(of_layer, (query, key, blocks_of(params), tables))}
 
 
 def _of_mass(normalizer: Normalizer, scores: Array, sink_logit: Array) -> Terms:

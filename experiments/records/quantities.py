@@ -210,6 +210,9 @@ QUANTITIES = table(
         Quantity("loss_excess", "nats", "loss of a model before its first step, less ln V", "loss - ln V (nats)"),
         Quantity("directions", "directions", "fewest directions that hold 99.9 % of the squared length of all rows", digits=0),
         Quantity("mean_cosine", "1", "mean |cos| between rows of the embedding and sinusoidal positions", "mean |cos|"),
+        # Norms (exact).
+        Quantity("vector_deviation", "1", "standard deviation of the entries of real tokens behind a norm", "σ of real tokens"),
+        Quantity("largest_entry", "1", "largest entry of a batch of one token behind a norm", "batch of one token"),
         # Released models (exact).
         Quantity("context", "tokens", "tokens that a released model takes", digits=0),
         Quantity("parameter_count", "parameters", "parameters of a model, or of one part of it", digits=0),

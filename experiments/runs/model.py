@@ -15,9 +15,11 @@ from leadline.experiments.runs.measured import Ids, Sinks, applied, maps_of, sin
 from leadline.experiments.runtime.errors import UserError
 from leadline.experiments.training.generation import Request, generated, prompt_ids, text_tokenizer
 from leadline.experiments.training.saved import TrainedModel
+from leadline.experiments.training.targets import Target, transduced
 from leadline.model.block import LayerTrace
 from leadline.model.decoder import Decoder, DecoderConfig
 from leadline.model.generate import Policy
+from leadline.model.transduce import LENGTH_PENALTY
 from leadline.tokenization.tokenizer import Tokenizer
 
 
@@ -142,6 +144,26 @@ class Model:
         """
         request = Request((prompt,), tokens, temperature, top_k, top_p, seed, policy)
         return "".join(piece.text for (piece,) in generated(self.saved, request))
+
+    def transduce(
+        self, source: str, *, beams: int = 1, tokens: int | None = None, length_penalty: float = LENGTH_PENALTY
+    ) -> tuple[Target, ...]:
+        """The best targets of a source, the best first: those that an encoder–decoder finds by beam search.
+
+        Hypotheses are compared by log P / ((5 + tokens) / 6)^α (Wu et al. 2016, arXiv:1609.08144, equation 14).
+
+        Args:
+            source: symbols of the task with blanks between them: "7 0 3" of strings, "twenty one" of spelled-out numbers.
+            beams: hypotheses that are kept at each step; 1 is greedy search.
+            tokens: most tokens of a target, its end included; None is as many as the longest target of training has, or the
+                longest source where that is longer.
+            length_penalty: α; 0 compares log-probabilities.
+
+        Raises:
+            UserError: for a model without an encoder, a source that it cannot read, and more tokens than it has positions for.
+        """
+        (targets,) = transduced(self.saved, (source,), beams=beams, tokens=tokens, length_penalty=length_penalty)
+        return targets
 
     def __repr__(self) -> str:
         cfg, model = self.structure, self.configuration

@@ -23,6 +23,10 @@ class PositionBias(ABC):
     def score_bias(self, p: Any, tokens: int) -> ScoreBias:
         """The bias of attention with the weights `p` over `tokens` keys, more than the largest distance."""
 
+    def of_encoder(self) -> "PositionBias":
+        """The encoding where tokens see those behind them too. ValueError for one that counts distances backwards alone."""
+        raise ValueError(f"{type(self).__name__} counts distances backwards, and an encoder sees both ways: take T5")
+
 
 def bias_of_distance(bias: Float[Array, "N S"]) -> ScoreBias:
     """The `ScoreBias` of a bias that depends on the head and the distance i - j alone."""
@@ -33,6 +37,15 @@ def _of_distance(bias: Float[Array, "N S"], q: Array, scores: Array, i: Array, j
     if j is None:
         return grouped(by_distance(bias[:, : scores.shape[-1]], i), q)
     return grouped(bias[:, jnp.clip(i[:, None] - j[None, :], 0, bias.shape[1] - 1)], q)
+
+
+def bias_of_offset(bias: Float[Array, "N offsets"]) -> ScoreBias:
+    """The `ScoreBias` of S tokens that see each other both ways: of each head and offset i - j = -(S - 1) … S - 1."""
+    return Partial(_of_offset, bias)
+
+
+def _of_offset(bias: Float[Array, "N offsets"], q: Array, scores: Array, i: Array, _j: Array | None, _visible: Array) -> Array:
+    return grouped(by_distance(bias, i + bias.shape[1] // 2)[..., : scores.shape[-1]], q)
 
 
 def grouped(bias: Float[Array, "N q S"], q: Array) -> Float[Array, "1 K R S"]:

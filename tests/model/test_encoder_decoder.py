@@ -10,7 +10,7 @@ import pytest
 
 from leadline.model.block import BlockConfig
 from leadline.model.cache.full import full_cache
-from leadline.model.decoder import apply_decoder, extend, init_decoder
+from leadline.model.decoder import apply_decoder, blocks_of, extend, init_decoder
 from leadline.model.encoder_decoder import (
     EncoderDecoder,
     EncoderDecoderConfig,
@@ -21,6 +21,8 @@ from leadline.model.encoder_decoder import (
     rows_of,
 )
 from leadline.model.mesh import make_mesh
+from leadline.model.positions.kerple import Kerple
+from leadline.model.positions.t5 import T5
 from leadline.model.positions.tables import position_tables
 from tests.model.weights import drawn
 
@@ -30,6 +32,8 @@ V, S, ENCODER, DECODER = 7, 6, 2, 2
 BLOCK = BlockConfig(width=16, heads=4, kv_heads=2, head_dim=8, hidden=32, activation="relu", layer_norm=True, cross=True)
 CONFIG = EncoderDecoderConfig(vocabulary=V, layers=DECODER, block=BLOCK, sinusoidal=True, encoder_layers=ENCODER)
 TABLES = position_tables(ENCODER + DECODER, 4, 8)
+T5_CONFIG = replace(CONFIG, block=replace(BLOCK, position_bias=T5(8, 6)), sinusoidal=False, shared_bias=True)
+POSITIONS = pytest.mark.parametrize("cfg", [CONFIG, T5_CONFIG], ids=["sinusoidal", "T5"])
 SOURCE = jnp.asarray([[1, 5, 3, 6, 2, 0], [1, 4, 2, 0, 0, 0], [1, 3, 3, 5, 6, 2]])
 TARGET = jnp.asarray([[1, 6, 3, 5, 2, 0], [1, 4, 2, 0, 0, 0], [1, 6, 5, 3, 3, 2]])
 
@@ -60,25 +64,27 @@ def test_a_target_sees_the_whole_source_and_its_own_past(placement: Any) -> None
         np.testing.assert_array_equal(of_target > 1e-4, np.arange(S) >= at)
 
 
-def test_padding_of_a_source_is_seen_by_nothing() -> None:
+@POSITIONS
+def test_padding_of_a_source_is_seen_by_nothing(cfg: EncoderDecoderConfig) -> None:
     """A source gives the same logits whatever its row holds behind it."""
-    p = weights()
-    short = encode(p, SOURCE[1:2, :3], rows_of(TABLES, 0, ENCODER), CONFIG)
+    p = weights(cfg)
+    short = encode(p, SOURCE[1:2, :3], rows_of(TABLES, 0, ENCODER), cfg)
     tables = rows_of(TABLES, ENCODER, ENCODER + DECODER)
-    alone = extend(p, full_cache(DECODER, 1, 2, 8, room=S), TARGET[1:2, :3], tables, CONFIG, memory=short)[0]
-    np.testing.assert_allclose(logits(p, SOURCE, TARGET)[1:2, :3], alone, atol=1e-5)
+    alone = extend(p, full_cache(DECODER, 1, 2, 8, room=S), TARGET[1:2, :3], tables, cfg, memory=short)[0]
+    np.testing.assert_allclose(logits(p, SOURCE, TARGET, cfg)[1:2, :3], alone, atol=1e-5)
 
 
-def test_one_pass_equals_one_token_at_a_time() -> None:
-    p, tables = weights(), rows_of(TABLES, ENCODER, ENCODER + DECODER)
-    memory, cache, each = encode(p, SOURCE, rows_of(TABLES, 0, ENCODER), CONFIG), full_cache(DECODER, 3, 2, 8, room=S), []
+@POSITIONS
+def test_one_pass_equals_one_token_at_a_time(cfg: EncoderDecoderConfig) -> None:
+    p, tables = weights(cfg), rows_of(TABLES, ENCODER, ENCODER + DECODER)
+    memory, cache, each = encode(p, SOURCE, rows_of(TABLES, 0, ENCODER), cfg), full_cache(DECODER, 3, 2, 8, room=S), []
     step = jax.jit(extend, static_argnames="cfg")
     for at in range(S):
-        of_token, cache = step(p, cache, TARGET[:, at : at + 1], tables, CONFIG, memory=memory)
+        of_token, cache = step(p, cache, TARGET[:, at : at + 1], tables, cfg, memory=memory)
         each.append(of_token)
     real = (TARGET != 0)[..., None]
     np.testing.assert_allclose(
-        jnp.where(real, jnp.concatenate(each, axis=1), 0), jnp.where(real, logits(p, SOURCE, TARGET), 0), atol=2e-5
+        jnp.where(real, jnp.concatenate(each, axis=1), 0), jnp.where(real, logits(p, SOURCE, TARGET, cfg), 0), atol=2e-5
     )
 
 
@@ -102,6 +108,16 @@ def test_a_shared_embedding_is_one_matrix_in_three_places() -> None:
             leaves = jax.tree.leaves(jax.eval_shape(lambda cfg=cfg: init_model(jax.random.key(0), cfg)))
             sizes[tied, shared] = sum(leaf.shape == (V, BLOCK.width) for leaf in leaves)
     assert sizes == {(True, True): 1, (True, False): 2, (False, True): 2, (False, False): 3}
+
+
+def test_layers_share_the_bias_of_their_stack() -> None:
+    """A bias of each layer that has the numbers of the shared one gives the same logits."""
+    p = weights(T5_CONFIG)
+    own: Any = replace(p, blocks=blocks_of(p), position_bias=None, encoder=replace(p.encoder, blocks=blocks_of(p.encoder)))
+    own = replace(own, encoder=replace(own.encoder, position_bias=None))
+    assert (p.position_bias.table.shape, own.blocks.position_bias.table.shape) == ((8, 4), (DECODER, 8, 4))
+    shared, each = logits(p, SOURCE, TARGET, T5_CONFIG), logits(own, SOURCE, TARGET, replace(T5_CONFIG, shared_bias=False))
+    np.testing.assert_array_equal(shared, each)
 
 
 def test_a_decoder_is_drawn_and_applied_as_ever() -> None:
@@ -130,6 +146,8 @@ def test_devices_change_no_gradient() -> None:
 def test_what_cannot_be_is_said() -> None:
     with pytest.raises(ValueError, match=r"set block\.cross"):
         EncoderDecoderConfig(vocabulary=V, layers=1, block=replace(BLOCK, cross=False))
+    with pytest.raises(ValueError, match="Kerple counts distances backwards, and an encoder sees both ways: take T5"):
+        replace(CONFIG, block=replace(BLOCK, position_bias=Kerple()))
     with pytest.raises(ValueError, match="cross-attention has no place in 'parallel'"):
         replace(BLOCK, placement="parallel")
     with pytest.raises(ValueError, match=r"give context\.memory"):

@@ -1,6 +1,7 @@
 """Between JAX and torch: float32 here, float64 there, so that differences are our rounding."""
 
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -19,6 +20,13 @@ def assert_close(ours: jax.Array, expected: torch.Tensor, tolerance: float, what
     reference = expected.detach().numpy()
     scale = max(1.0, float(np.abs(reference).max(initial=0)))
     np.testing.assert_allclose(np.asarray(ours, np.float64), reference, atol=tolerance * scale, rtol=0, err_msg=what)
+
+
+def assert_same_gradients(ours: Any, expected: Any, tolerance: float = 1e-4) -> None:
+    """Two trees of the weights of a model, each leaf as `assert_close`. Sink logits are left out, since no library has them."""
+    for (path, leaf), (_, other) in zip(*map(jax.tree_util.tree_leaves_with_path, (ours, expected)), strict=True):
+        if path[-1].name != "sink_logit":
+            assert_close(leaf, torch.from_numpy(np.array(other)), tolerance, jax.tree_util.keystr(path))
 
 
 def assert_value_and_gradients(

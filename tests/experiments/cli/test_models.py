@@ -56,6 +56,7 @@ def test_a_share_that_is_none_is_refused_before_the_model_is_opened(called: Call
     ("words", "message"),
     [
         ((), "there is no prompt: give --prompt TEXT, or --prompts FILE"),
+        (("--prompt", "a", "--beams", "2"), "--beams: Tiny has no encoder, and beams are those of an encoder–decoder"),
         (("--prompt", "a", "--initial-tokens", "2"), "--window, --initial-tokens: 2 initial tokens"),
         (("--prompt", "a", "--prompt", "bc", "--window", "4", "--initial-tokens", "2"), "must have equally many tokens"),
     ],

@@ -58,6 +58,10 @@ MISTAKES = [
     (("model.document_mask=true", "model.scalable_softmax=true"), "choose one of the two"),
     ("model.document_mask=true", "data.kind = 'backcopy' has no documents"),
     ("model.encoder.layers=1", "has no position 'rope': take \"sinusoidal\""),
+    (
+        ("model.encoder.layers=1", "model.position={kind='t5', buckets=7}"),
+        "an encoder has half of the buckets for each direction: 7 must be even, and 4 or more",
+    ),
     (("model.encoder.layers=1", "model.position=nope"), "data.kind = 'backcopy' has no sources"),
     (
         (

@@ -16,6 +16,7 @@ from leadline.model.attention.normalizers import NORMALIZERS
 from leadline.model.decoder import Decoder, DecoderConfig, apply_decoder, init_decoder
 from leadline.model.embedding import token_losses
 from leadline.model.encoder_decoder import EncoderDecoderConfig, apply_model, init_model
+from leadline.model.positions.t5 import T5
 
 ROPE = {"kind": "rope", "base": 100.0}
 SMALL: dict[str, Any] = {"layers": 3, "width": 16, "heads": 4, "kv_heads": 2, "hidden": 24, "position": ROPE}
@@ -137,6 +138,15 @@ def test_an_encoder_is_a_second_stack_with_rows_of_its_own_in_the_tables() -> No
 
 
 @pytest.mark.usefixtures("in_use", "mesh")
+def test_t5_counts_both_ways_in_the_encoder_and_each_stack_may_share_a_table() -> None:
+    model = _with(encoder={"layers": 2}, position={"kind": "t5", "buckets": 8, "furthest": 9, "shared": True})
+    cfg = decoder_config(model, 7, 12)
+    assert (cfg.block.position_bias, cfg.encoder.block.position_bias) == (T5(8, 9), T5(8, 9, both_ways=True))
+    params = jax.eval_shape(lambda: init_model(jax.random.key(0), cfg))
+    assert params.blocks.position_bias is params.encoder.blocks.position_bias is None
+    assert params.position_bias.table.shape == params.encoder.position_bias.table.shape == (8, model.heads)
+
+
 def test_flops_of_an_encoder_decoder_are_those_that_the_compiler_counts() -> None:
     sizes = {"layers": 2, "width": 64, "hidden": 96, "feedforward": "relu", "position": {"kind": "nope"}}
     model = _with(**sizes, encoder={"layers": 1})

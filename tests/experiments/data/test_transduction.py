@@ -16,8 +16,11 @@ from leadline.experiments.data.transduction import (
     TransductionSource,
     in_words,
     rows,
+    source_ids,
+    text_of,
     vocabulary_size,
 )
+from leadline.experiments.runtime.errors import UserError
 
 pytestmark = pytest.mark.usefixtures("in_use")
 STRING = {"copy": list, "reverse": lambda ids: ids[::-1], "sort": sorted}
@@ -79,6 +82,19 @@ def test_words_become_digits(size: int) -> None:
         assert [NAMES[token - FIRST] for token in source] == spelled(int("".join(digits)))
         longest = max(longest, len(source), len(digits))
     assert TransductionData(task="numbers", size=size).half(size) >= longest + 2
+
+
+def test_sources_are_written_as_their_names() -> None:
+    numbers, strings = TransductionData(task="numbers", size=9), TransductionData(task="copy", size=3, symbols=12)
+    for number in (0, 7, 19, 21, 100, 1_000_013):
+        ids = source_ids(" ".join(spelled(number)), numbers)
+        assert ids == [token for token in np.asarray(in_words(jnp.asarray([[int(c) for c in f"{number:09}"]])))[0] if token]
+        assert text_of([BEGIN, *ids, END, PADDING], numbers).split() == spelled(number)
+    assert source_ids(" 11  0 ", strings) == [FIRST + 11, FIRST]
+    with pytest.raises(UserError, match=r"'twenti' is in no source of the task 'numbers'; did you mean 'twenty'\?"):
+        source_ids("twenti one", numbers)
+    with pytest.raises(UserError, match="'7' is in no source"):
+        source_ids("7", numbers)
 
 
 def test_every_number_up_to_ten_thousand_and_round_ones_are_spelled() -> None:
