@@ -217,8 +217,9 @@ def test_output_and_hidden_units_are_what_a_layer_adds(name: str) -> None:
     cfg, x = CONFIGS[name], numbers(1, 2, TOKENS, WIDTH)
     p, values = weights(cfg)
     y, trace = jax.jit(apply, static_argnames="cfg")(p, x, values, cfg)
-    of_hidden = jnp.einsum("btf,fd->btd", trace.hidden, p.feedforward.down)
-    bias = jnp.zeros(WIDTH) if p.feedforward.down_bias is None else p.feedforward.down_bias
+    second: Any = p.feedforward
+    of_hidden = jnp.einsum("btf,fd->btd", trace.hidden, second.down)
+    bias = jnp.zeros(WIDTH) if second.down_bias is None else second.down_bias
     np.testing.assert_allclose(y - x - trace.output, of_hidden + bias[None, None], atol=1e-4)
     assert (trace.hidden.min() >= 0) == (cfg.activation == "relu")
 

@@ -95,7 +95,7 @@ def divergences(x: np.ndarray) -> np.ndarray:
     return special.rel_entr(p[-1][None], p).sum(axis=-1).mean(axis=(1, 2))
 
 
-def ranks(x: np.ndarray) -> np.ndarray:
+def ranks(x: np.ndarray) -> np.floating:
     """exp of scipy's entropy, which normalises, of numpy's singular values of each text."""
     return np.mean([np.exp(stats.entropy(np.linalg.svd(text, compute_uv=False))) for text in x])
 
