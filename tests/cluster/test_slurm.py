@@ -36,7 +36,7 @@ class Preempted(Slurm):
 def test_a_preempted_job_goes_on(config: Path, alone: dict[tuple[str, int], Record], tmp_path: Path) -> None:
     engine = Preempted(tmp_path, 1, 0.0, 3, {}, cluster="local")
     engine.results = tmp_path
-    ran = run(planned(config, SAVED), tmp_path, Progress(Console(quiet=True)), len, executor=Remote(engine, models=6))
+    ran = run(planned(config, SAVED), tmp_path, Progress(Console(quiet=True)), print, executor=Remote(engine, models=6))
     records = records_of(tmp_path)
     assert_equal_numbers(records, alone)
     assert (ran.trained, ran.recorded) == (6, 0)
@@ -48,7 +48,7 @@ def test_a_job_that_fails_is_named(config: Path, tmp_path: Path) -> None:
     (tmp_path / "mine" / ".claims").touch()
     executor = Remote(Slurm(tmp_path, 1, 0.0, 3, {}, cluster="local"))
     with pytest.raises(UserError, match=r"^mine: gated: .*cannot be claimed \(Not a directory\)"):
-        run(planned(config, ["only=['gated']"]), tmp_path, Progress(Console(quiet=True)), len, executor=executor)
+        run(planned(config, ["only=['gated']"]), tmp_path, Progress(Console(quiet=True)), print, executor=executor)
     (group,) = groups_at(tmp_path)
     assert group["state"] == "failed" and "cannot be claimed" in group["error"]
 

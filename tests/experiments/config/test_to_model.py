@@ -141,6 +141,7 @@ def test_an_encoder_is_a_second_stack_with_rows_of_its_own_in_the_tables() -> No
 def test_t5_counts_both_ways_in_the_encoder_and_each_stack_may_share_a_table() -> None:
     model = _with(encoder={"layers": 2}, position={"kind": "t5", "buckets": 8, "furthest": 9, "shared": True})
     cfg = decoder_config(model, 7, 12)
+    assert isinstance(cfg, EncoderDecoderConfig)
     assert (cfg.block.position_bias, cfg.encoder.block.position_bias) == (T5(8, 9), T5(8, 9, both_ways=True))
     params = jax.eval_shape(lambda: init_model(jax.random.key(0), cfg))
     assert params.blocks.position_bias is params.encoder.blocks.position_bias is None

@@ -20,7 +20,8 @@ def test_a_file_begins_with_its_schema_and_a_comment_and_has_arms_of_different_n
 
 
 def test_vocabularies_are_compared_at_equal_flops() -> None:
-    arms = [arm for path, study in COMMITTED if path == CONFIGS / "vocabulary.toml" for arm in arms_of(study, path)]
+    paths = {CONFIGS / "vocabulary.toml", CONFIGS / "wordpiece.toml"}
+    arms = [arm for path, study in COMMITTED if path in paths for arm in arms_of(study, path)]
     a_token = [training_flops(structure(arm).model, arm.data.length, arm.model) for arm in arms]
     tokens = [arm.train.steps * arm.train.batch * arm.data.length for arm in arms]
     np.testing.assert_allclose(np.multiply(tokens, a_token), 2e12, rtol=5e-3)

@@ -1,6 +1,6 @@
 """Applying merges, all of them or the first, each time or not; tests/tokenization/test_examples.py has texts worked by hand."""
 
-from collections import Counter
+from collections import Counter, defaultdict
 from dataclasses import replace
 from itertools import pairwise
 
@@ -86,7 +86,7 @@ def segmentations(word: list[int], rate: float) -> dict[tuple[int, ...], float]:
     merges = sorted(
         (BYTES.ranks[pair][0], at, BYTES.ranks[pair][1]) for at, pair in enumerate(pairwise(word)) if pair in BYTES.ranks
     )
-    shares: Counter[tuple[int, ...]] = Counter({tuple(word): rate ** len(merges)})
+    shares = defaultdict[tuple[int, ...], float](float, {tuple(word): rate ** len(merges)})
     for before, (_, at, merged) in enumerate(merges):
         for row, share in segmentations([*word[:at], merged, *word[at + 2 :]], rate).items():
             shares[row] += rate**before * (1 - rate) * share
