@@ -44,7 +44,7 @@ def test_the_bare_command_shows_its_verbs_in_the_order_of_use(called: Called) ->
     text = called.text()
     assert text == called.text("--help")
     verbs = [line.split()[0] for line in text.partition("Commands:")[2].splitlines() if line]
-    assert verbs[:4] == ["run", "show", "measure", "compare"]
+    assert verbs[:4] == ["run", "status", "show", "measure"]
     assert verbs.index("tokenizer") == verbs.index("tokens") + 1
     assert called.text("--version").startswith("leadline ")
 

@@ -24,7 +24,7 @@ from tests.experiments.committed import COMMITTED, CONFIGS
 from tests.experiments.synthetic_records import STEPS, Stored, measured, record
 
 # Two values of each dimension that a table or figure tells apart; what is not here is called a and b.
-NUMBERS = ("length", "layer", "distance", "last", "initial_tokens", "vocabulary", "round", "head_dim", "frequency_bin")
+NUMBERS = ("length", "layer", "distance", "last", "initial_tokens", "vocabulary", "round", "head_dim", "wider", "frequency_bin")
 SETTINGS = {"head_dim": 128, "length": 4096, "exponent": 0.3, "vocabulary": 300}
 
 STUDIES = {

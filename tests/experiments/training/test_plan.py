@@ -226,7 +226,7 @@ def test_what_is_taken_over_while_it_trains_is_not_written(whole: Path, tmp_path
     assert run(tmp_path, [SOFTMAX, LEARNED], progress=watched).trained == 0
     assert watched.steps == [1, 2, 3, 4, 5, 6]
     assert watched.notes[-1].startswith("sinks: learned-") and watched.notes[-1].endswith("was not heard of for too long")
-    assert not list(tmp_path.glob("sinks/*/*/*")) and not list(tmp_path.glob(f"sinks/{saving.PREFIX}*"))
+    assert not list(tmp_path.glob("sinks/[!.]*/*/*")) and not list(tmp_path.glob(f"sinks/{saving.PREFIX}*"))
     assert run(tmp_path, [SOFTMAX, LEARNED]).trained == 4  # the other one has no file, so it is dead
     assert kept(tmp_path) == kept(whole)
 
