@@ -97,7 +97,7 @@ def test_no_output_is_shown_but_that_of_the_run_that_is_tested() -> None:
 def test_the_run_of_the_readme_prints_these_headings_and_its_python_runs(tmp_path: Path) -> None:
     """In a process of its own, as a reader would; the models are trained for three steps."""
     pytest.importorskip("pandas")
-    (shown,) = [pair for block in blocks("console") for pair in printed(block) if " run " in pair[0]]
+    (shown,) = [pair for block in blocks("console") for pair in printed(block) if pair[1]]
     (config,) = [word for word in words_of(shown[0]) if word.endswith(".toml")]
     run = [sys.executable, "-m", "leadline", "run", str(ROOT / config), *QUICK]
     here: dict[str, Any] = {"env": {**os.environ, "PYTHONPATH": str(ROOT / "src"), "JAX_PLATFORMS": "cpu"}, "cwd": tmp_path}

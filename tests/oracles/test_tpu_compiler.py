@@ -42,7 +42,7 @@ def test_attention_and_its_gradients_are_three_kernels_that_fit_on_the_chip(kind
         heads = {"q": 4, "k": 2, "v": 2}
         given = {name: jax.ShapeDtypeStruct((1, tokens, heads[name], channels), dtype) for name in heads}
         given |= {name: jax.ShapeDtypeStruct((4,), jnp.float32) for name in ("sink_logit", "slopes")}
-        sight, padding = (jax.ShapeDtypeStruct((), jnp.int32),) * 2, jax.ShapeDtypeStruct((1, tokens), bool)
+        sight, padding = (jax.ShapeDtypeStruct((), jnp.int32),) * 3, jax.ShapeDtypeStruct((1, tokens), bool)
         program = jax.jit(jax.value_and_grad(summed)).lower(given, sight, padding).compile()
     text, plan = program.as_text(), program.memory_analysis()
     assert text is not None
