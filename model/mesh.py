@@ -40,18 +40,19 @@ def make_mesh(*, arm: int = 1, text: int = 1, data: int = 1, model: int = 1, dev
         text: size of the axis of tokens.
         data: size of the axis of the batch.
         model: size of the axis of heads and hidden units.
-        devices: the devices to take; None for all of the default backend.
+        devices: the devices to take; None for those of this process where they suffice, else for those of all processes.
 
     Raises:
         ValueError: if there are fewer devices than the mesh needs.
     """
-    available = jax.devices() if devices is None else devices
     sizes = arm, text, data, model
     needed = math.prod(sizes)
-    if needed > len(available):
+    if devices is None:
+        devices = jax.local_devices() if needed <= jax.local_device_count() else jax.devices()
+    if needed > len(devices):
         axes = ", ".join(f"{name}={size}" for name, size in zip(AXES, sizes, strict=True))
-        raise ValueError(f"the mesh ({axes}) needs {needed} devices, {len(available)} here")
-    return jax.make_mesh(sizes, AXES, axis_types=(AxisType.Explicit,) * len(AXES), devices=available[:needed])
+        raise ValueError(f"the mesh ({axes}) needs {needed} devices, {len(devices)} here")
+    return jax.make_mesh(sizes, AXES, axis_types=(AxisType.Explicit,) * len(AXES), devices=devices[:needed])
 
 
 def on_mesh(spec: P) -> P | None:

@@ -74,11 +74,20 @@ def _with_published(verdict: Any) -> str:
     return f"{verdict.statement} {verdict.published.capitalize() if verdict.own else f'Published: {verdict.published}'}."
 
 
-def begin_jax() -> None:
-    """Before JAX starts: huge pages, and on a CPU a device a core, so that the models of an ensemble train side by side."""
+def begin_jax(devices: int | None = None, place: Any = None) -> None:
+    """Before JAX starts: huge pages, and on a CPU a device a core, so that the models of an ensemble train side by side.
+
+    Args:
+        devices: cores that are used; None: all that are here.
+        place: of this process among those that run together (leadline.experiments.runtime.hosts.Place); None: it is alone.
+    """
     restart_with_huge_pages()
     from leadline.experiments.runtime.program_cache import start_jax
 
-    note = start_jax(cores())
+    note = start_jax(devices or cores())
     if note is not None:
         complain(note)
+    if place is not None:
+        from leadline.experiments.runtime.hosts import Place, join
+
+        join(Place(*place))

@@ -91,16 +91,24 @@ def run(
     expiry: Annotated[
         float, typer.Option("--expiry", min=0.1, help="Seconds of silence after which the work of a process is taken over.")
     ] = EXPIRY,
+    coordinator: Annotated[
+        str | None,
+        typer.Option("--coordinator", metavar="HOST:PORT", help="The first of processes that train together, or auto."),
+    ] = None,
+    processes: Annotated[int | None, typer.Option("--processes", min=1, help="With --coordinator: how many.")] = None,
+    process: Annotated[int | None, typer.Option("--process", min=0, help="With --coordinator: which one this is.")] = None,
     as_json: AsJson = False,
 ) -> None:
     """Train and measure a study; publish tables, figures, verdicts.
 
     Every arm and seed that has no record yet is trained.
     """
-    begin_jax()
+    begin_jax(cpus, None if coordinator is None else (coordinator, processes, process))
     from rich.console import Console
 
+    from leadline.experiments.executors.hosts import follow, leading
     from leadline.experiments.executors.registry import Options, open_executor
+    from leadline.experiments.runtime.hosts import leads
     from leadline.experiments.runtime.log import LOG
     from leadline.experiments.runtime.progress import Progress
     from leadline.experiments.studies.decide import with_most_seeds
@@ -111,15 +119,19 @@ def run(
     plan = planned(config, overrides or [])
     if decide:
         plan = [(with_most_seeds(study, limit), arms) for study, arms in plan]
+    if not leads():
+        with Progress(Console(quiet=True)) as progress:
+            follow(progress)
+        return
     trackers = open_trackers(tracker or [], results)
     if dry_run:
         with Progress(Console(stderr=True)) as progress:
             _show_plan(plan, results, progress, as_json)
         return
     show = partial(typer.echo, file=sys.stdout)  # bound now, because a tracker may redirect what its library prints
-    with Progress(Console(stderr=True), results / LOG, trackers) as progress:
-        command = shlex.join(["leadline", *sys.argv[1:]])
-        trainer = open_executor(Options(executor, expiry, models, cpus, gpus, retries, address, slurm or ()), results)
+    options = Options(executor, expiry, models, cpus, gpus, retries, address, slurm or (), together=coordinator is not None)
+    trainer, command = open_executor(options, results), shlex.join(["leadline", *sys.argv[1:]])
+    with Progress(Console(stderr=True), results / LOG, trackers) as progress, leading(trainer):
         ran = run_plan(plan, results, progress, (lambda _: None) if as_json else show, command, decide=decide, executor=trainer)
     if as_json:
         print_json(ran.as_json(results))

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from leadline.experiments.executors.base import Executor
+from leadline.experiments.executors.hosts import Hosts
 from leadline.experiments.executors.local import Local
 from leadline.experiments.executors.ray import Ray
 from leadline.experiments.executors.remote import Remote
@@ -28,6 +29,7 @@ class Options:
         retries: how often a group is started anew whose worker dies.
         address: of a Ray cluster.
         slurm: options of sbatch, as KEY=VALUE.
+        together: whether many processes train each group together.
     """
 
     name: str
@@ -38,6 +40,7 @@ class Options:
     retries: int = 3
     address: str | None = None
     slurm: Sequence[str] = ()
+    together: bool = False
 
 
 def open_executor(options: Options, results: Path) -> Executor:
@@ -47,9 +50,11 @@ def open_executor(options: Options, results: Path) -> Executor:
         UserError: for a name or an option that there is not, a library that is not installed, a cluster that is not there.
     """
     cpus = options.cpus or cores()
+    if options.together and options.name != "local":
+        raise UserError(f"--executor {options.name}: processes that run together train by themselves; leave out --coordinator")
     match options.name:
         case "local":
-            return Local(options.expiry, options.models)
+            return (Hosts if options.together else Local)(options.expiry, options.models)
         case "ray":
             engine = Ray(options.address, cpus, options.gpus, options.retries)
         case "slurm":

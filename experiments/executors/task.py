@@ -90,7 +90,7 @@ def work(task: Task, interruption: Interruption) -> int:
     ):
         if note is not None:
             progress.note(note)
-        group = _group(task, progress)
+        group = group_of(task, progress)
         session.board.plan(group.study, [group])
         while True:
             trained += executor.train(group, "", session)
@@ -101,9 +101,10 @@ def work(task: Task, interruption: Interruption) -> int:
     return trained
 
 
-def _group(task: Task, progress: Progress) -> RunGroup:
+def group_of(task: Task, progress: Progress) -> RunGroup:
+    """The group of a task, with its data; the checkpoint that it goes on from is not looked up yet."""
     arms = [Arm.model_validate(arm) for arm in task["arms"]]
     members = members_of(task["study"], arms, task["seeds"], Path(task["results"]), progress)
     by_id = {member.id: member for member in members}
-    begun = None if task["begun"] is None else Unfinished(Path(task["begun"]), 0, {})  # looked up once it is claimed
+    begun = None if task["begun"] is None else Unfinished(Path(task["begun"]), 0, {})
     return run_group(task["study"], [by_id[name] for name in task["members"]], begun)

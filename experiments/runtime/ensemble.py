@@ -10,12 +10,13 @@ from functools import partial
 from typing import Any
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 from jax.sharding import Mesh, NamedSharding
 from jax.sharding import PartitionSpec as P
+from jaxtyping import Array
 
-from leadline.model.mesh import make_mesh
+from leadline.experiments.runtime.hosts import on_host
+from leadline.model.mesh import AXES, make_mesh
 
 Tree = Any
 # Hears how many jobs are done, of how many. It may raise to end the work.
@@ -27,18 +28,21 @@ JOBS_A_DEVICE = 8
 def ensemble_mesh(members: int, *divided: int, text: int = 1) -> Mesh:
     """The mesh of an ensemble. On a CPU, whose products use all cores anyway, it has an arm axis only.
 
+    Processes that run together need a device of each in the mesh: there the arm axis takes those that divide nothing else.
+
     Args:
         members: models. The arm axis has as many devices, or all that there are.
         divided: sizes that the data axis shards, such as batches and the width of the model: of the devices that are left it
             has as many as divide all of them.
         text: the tokens of a text: of the devices that are left then, the text axis has as many as divide it.
     """
-    devices = len(jax.devices())
+    devices, processes = len(jax.devices()), jax.process_count()
     arm = min(devices, members)
-    if jax.default_backend() == "cpu":
+    if jax.default_backend() == "cpu" and processes == 1:
         return make_mesh(arm=arm)
     data = math.gcd(devices // arm, *divided)
-    return make_mesh(arm=arm, data=data, text=math.gcd(devices // arm // data, text))
+    of_text = math.gcd(devices // arm // data, text)
+    return make_mesh(arm=arm if processes == 1 else devices // (data * of_text), data=data, text=of_text)
 
 
 def over_arms(function: Callable[[Tree, Tree, Tree], Tree], *, donate: bool = False) -> Callable[..., Tree]:
@@ -68,20 +72,63 @@ def compiled(name: str, function: Callable[..., Tree], programs: list[str], *arg
 
 def stack(trees: Sequence[Tree], mesh: Mesh) -> Tree:
     """Trees of equal structure under one arm axis, each device holding its share; the last is repeated to fill the axis."""
-    surplus = -len(trees) % mesh.shape["arm"]
-    rows = [*trees, *[trees[-1]] * surplus]
+    rows = [*trees, *[trees[-1]] * _surplus(len(trees), mesh)]
     host = jax.tree.map(lambda *leaves: np.stack([np.asarray(leaf) for leaf in leaves]), *rows)
-    return jax.device_put(host, NamedSharding(mesh, P("arm")))
+    return _placed(host, NamedSharding(mesh, P("arm")))
+
+
+def stack_rows(read: Callable[[int, slice], np.ndarray], members: int, shape: tuple[int, ...], mesh: Mesh) -> Array:
+    """The batches of all members, [A, B, …], whose rows the axis "data" divides: each process reads those of its devices.
+
+    Args:
+        read: gives some rows of the batch of a member, by its number.
+        members: how many there are.
+        shape: [B, …], of a batch.
+        mesh: whose axis "data" divides B.
+    """
+    whole = members + _surplus(members, mesh)
+
+    def part(index: tuple[slice, ...]) -> np.ndarray:
+        return np.stack([read(min(arm, members - 1), index[1]) for arm in range(whole)[index[0]]])
+
+    return jax.make_array_from_callback((whole, *shape), NamedSharding(mesh, P("arm", "data")), part)
+
+
+def _surplus(members: int, mesh: Mesh) -> int:
+    """Copies of the last member that fill the arm axis."""
+    return -members % mesh.shape["arm"]
 
 
 def share(tree: Tree, mesh: Mesh) -> Tree:
     """The same tree on every device."""
-    return jax.device_put(jax.tree.map(jnp.asarray, tree), NamedSharding(mesh, P()))
+    return _placed(jax.tree.map(np.asarray, tree), NamedSharding(mesh, P()))
+
+
+def _placed(tree: Tree, sharding: NamedSharding) -> Tree:
+    """Arrays of the host on the devices; each process has all of them, and brings what lies on its own devices."""
+    return jax.tree.map(lambda leaf: jax.make_array_from_callback(leaf.shape, sharding, leaf.__getitem__), tree)
+
+
+def of_each_device(value: bool, mesh: Mesh) -> Tree:  # the value, not a mode
+    """What the process of each device says, an array [devices]; `everywhere` tells it to all."""
+    if jax.process_count() == 1:
+        return np.full(mesh.size, value)
+    sharding = NamedSharding(mesh, P(AXES))
+    return jax.make_array_from_callback((mesh.size,), sharding, lambda index: np.full(mesh.size, value)[index])
+
+
+def everywhere(tree: Tree, mesh: Mesh) -> Tree:
+    """The tree with all of its parts on every device, so that every process can read it; it is not waited for."""
+    return tree if jax.process_count() == 1 else jax.jit(_same, out_shardings=NamedSharding(mesh, P()))(tree)
+
+
+def _same(tree: Tree) -> Tree:
+    return tree
 
 
 def unstack(tree: Tree, members: int) -> list[Tree]:
     """The members' trees on the host, as numpy arrays, without those that only filled the axis."""
-    host = jax.device_get(tree)
+    host = on_host(tree)
     return [jax.tree.map(lambda leaf, i=i: leaf[i, ...], host) for i in range(members)]
 
 

@@ -27,6 +27,7 @@ def save(folder: Path, step: int, state: Any, extra: dict[str, Any]) -> None:
         UserError: when the disk refuses (full, read-only). The checkpoint before it is untouched.
     """
     try:
+        folder.mkdir(parents=True, exist_ok=True)
         with _manager(folder) as manager:
             if step in manager.all_steps() and _problem(folder, step) is None:
                 return
@@ -74,7 +75,14 @@ def restore(folder: Path, step: int, template: Any) -> Any:
 
 
 def _manager(folder: Path) -> ocp.CheckpointManager:
-    options = ocp.CheckpointManagerOptions(max_to_keep=LAST, enable_async_checkpointing=False, cleanup_tmp_directories=True)
+    alone = jax.process_index()  # of processes that run together one writes, and each reads by itself
+    options = ocp.CheckpointManagerOptions(
+        max_to_keep=LAST,
+        enable_async_checkpointing=False,
+        cleanup_tmp_directories=True,
+        create=False,
+        multiprocessing_options=ocp.options.MultiprocessingOptions(alone, {alone}, str(alone)),
+    )
     return ocp.CheckpointManager(folder.absolute(), options=options)
 
 

@@ -1,10 +1,12 @@
 """Trains and records a group that this process has claimed."""
 
+from collections.abc import Callable
 from dataclasses import replace
 
 import jax
 
 from leadline.experiments.records.store import read_record
+from leadline.experiments.runtime.errors import UserError
 from leadline.experiments.runtime.signals import Interrupted
 from leadline.experiments.runtime.worker import Lost
 from leadline.experiments.training.group import RunGroup
@@ -14,13 +16,14 @@ from leadline.experiments.training.saving import group_folder, record_group, rem
 from leadline.experiments.training.session import Session
 
 
-def train_claimed(group: RunGroup, part: str, session: Session) -> int:
+def train_claimed(group: RunGroup, part: str, session: Session, begin: Callable[[RunGroup], None] = lambda group: None) -> int:  # noqa: ARG005
     """Trains a group and writes its records, unless another process is at work on one of its members.
 
     Args:
         group: as it was planned. What others have done since is looked up.
         part: of its study, as "group 2 of 6".
         session: of this process.
+        begin: is called with the group before it is trained, and not at all where it is not.
 
     Returns:
         The number of models that this process has recorded.
@@ -39,8 +42,12 @@ def train_claimed(group: RunGroup, part: str, session: Session) -> int:
             return 0
         begun = unfinished(group.unfinished.folder if group.unfinished else group_folder(group), session.progress.note)
         try:
-            _train(replace(group, unfinished=begun), part, session)
+            group = replace(group, unfinished=begun)
+            begin(group)
+            _train(group, part, session)
         except Lost as lost:
+            if jax.process_count() > 1:  # the others cannot be told in the middle of a step
+                raise UserError(f"{group.study}: {lost}; run it again") from lost
             session.progress.note(f"{group.study}: {lost}")
             return 0
     for member in unrecorded:
@@ -63,4 +70,4 @@ def _train(group: RunGroup, part: str, session: Session) -> None:
         session.board.set(group, "failed", str(error))
         raise
     session.board.set(group, "finished")
-    progress.end(f"{len(group.members)} models on {group.mesh.shape['arm']} devices")
+    progress.end(f"{len(group.members)} models on {group.mesh.size} devices")

@@ -9,13 +9,23 @@ import jax
 import numpy as np
 from jaxtyping import Array
 
+from leadline.experiments.config.data import TextData
 from leadline.experiments.config.position import Rope
 from leadline.experiments.config.to_tables import tables
 from leadline.experiments.measure.evaluate import Statistics
 from leadline.experiments.measure.kinds.curves import curve_of
 from leadline.experiments.measure.kinds.plugin import quantities_of
 from leadline.experiments.records.measurement import Point
-from leadline.experiments.runtime.ensemble import compiled, over_arms, share, stack, unstack
+from leadline.experiments.runtime.ensemble import (
+    compiled,
+    everywhere,
+    of_each_device,
+    over_arms,
+    share,
+    stack,
+    stack_rows,
+    unstack,
+)
 from leadline.experiments.runtime.progress import Progress
 from leadline.experiments.runtime.signals import Interrupted, Interruption
 from leadline.experiments.training.group import RunGroup
@@ -27,12 +37,15 @@ from leadline.model.decoder import Decoder
 # The host reads the metrics of a step once the next one is queued and never queues a third: several CPU devices in one process
 # deadlock when many steps with collectives wait, and a device should not wait for the host.
 IN_FLIGHT = 2
+# Of a step: of every member its loss and norm of the gradient, and what the processes say.
+Metrics = dict[str, Array | np.ndarray]
 
 
 def train_group(group: RunGroup, programs: list[str], progress: Progress, interruption: Interruption) -> Trained:
     """Trains a group to its last step, from step 0 or its last checkpoint.
 
-    The group is saved at the end, every `checkpoint_every` steps, and when asked to stop. Needs the mesh of the group.
+    The group is saved at the end, every `checkpoint_every` steps, and when asked to stop. Needs the mesh of the group. Of
+    processes that train together each one may be asked; all of them hear of it with the metrics of that step.
 
     Raises:
         Interrupted: when asked to stop, after the step just made is saved.
@@ -47,16 +60,16 @@ def train_group(group: RunGroup, programs: list[str], progress: Progress, interr
     if group.first_step == 0:
         history.add(0, ensemble.points(0), None, quantities)
         report_curves(group, history, progress)
-    in_flight: deque[tuple[int, dict[str, Array]]] = deque()
-    losses = np.full(members, np.nan)
+    in_flight: deque[tuple[int, Metrics]] = deque()
+    losses, stopping = np.full(members, np.nan), False
     for done in range(group.first_step + 1, cfg.steps + 1):
-        in_flight.append((done, ensemble.step(done - 1)))
+        in_flight.append((done, ensemble.step(done - 1, stop=interruption.requested)))
         measured = done % measure.every == 0 or done == cfg.steps
-        stopping = interruption.requested
-        saved = stopping or done == cfg.steps or bool(cfg.checkpoint_every and done % cfg.checkpoint_every == 0)
-        while len(in_flight) >= (1 if measured or saved else IN_FLIGHT):
+        stopping = stopping or (jax.process_count() == 1 and interruption.requested)  # several hear of it with the metrics
+        saved = done == cfg.steps or bool(cfg.checkpoint_every and done % cfg.checkpoint_every == 0)
+        while len(in_flight) >= (1 if measured or saved or stopping else IN_FLIGHT):
             step, metrics = in_flight.popleft()
-            losses = np.asarray(metrics["loss"])[:members]
+            losses, stopping = np.asarray(metrics["loss"])[:members], stopping or bool(np.any(metrics["stop"]))
             for member, message in history.note_divergence(step, losses, cfg.diverged * math.log(model.vocabulary)):
                 arm, seed = group.members[member].arm.name, group.members[member].seed
                 progress.note(f"{group.study}: {arm}, seed {seed}, diverged: {message}")
@@ -65,7 +78,7 @@ def train_group(group: RunGroup, programs: list[str], progress: Progress, interr
             progress.status("measuring the curve")
             history.add(done, ensemble.points(done), losses, quantities)
             report_curves(group, history, progress)
-        if saved:
+        if saved or stopping:
             history.seconds = time.monotonic() - began
             save_group(group, done, ensemble.state, history)
         if stopping and done < cfg.steps:
@@ -116,10 +129,19 @@ class Ensemble:
         self._step = compiled("train", over_arms(step, donate=True), programs, self.state, inputs, self._shared)
         self._point = compiled("measure", over_arms(point), programs, self.state.params, first, texts)
 
-    def step(self, step: int) -> dict[str, Array]:
-        """Makes a training step. The metrics of `train_step`, of every member."""
+    def step(self, step: int, *, stop: bool = False) -> Metrics:
+        """Makes a training step.
+
+        Args:
+            step: its number, from 0 on.
+            stop: whether this process is asked to stop.
+
+        Returns:
+            The metrics of `train_step` of every member, and "stop", whether each device's process is asked to, once the step is
+            made.
+        """
         self.state, metrics = self._step(self.state, self._inputs(step), self._shared)
-        return metrics
+        return everywhere(metrics | {"stop": of_each_device(stop, self._group.mesh)}, self._group.mesh)
 
     def points(self, step: int) -> list[Point]:
         """A point of the curve of every member behind that many steps."""
@@ -131,11 +153,22 @@ class Ensemble:
 
         The data of an arm that starts from another one go on where that one's stopped.
         """
-        group, inputs = self._group, []
-        for member in group.members:
+        rates = stack(list(self._rates[:, step]), self._group.mesh)
+        return self._drawn(step), self._values(step), rates
+
+    def _drawn(self, step: int) -> Any:
+        """The inputs of the members' sources; of text each process reads the rows of its devices."""
+        group, batch = self._group, self._group.structure.train.batch
+
+        def of_member(number: int, *rows: slice) -> Any:
+            member = group.members[number]
             before = 0 if member.arm.start is None else member.arm.start.steps
-            inputs.append(member.source.inputs(member.seed, before + step, group.structure.train.batch))
-        return stack(inputs, group.mesh), self._values(step), stack(list(self._rates[:, step]), group.mesh)
+            return member.source.inputs(member.seed, before + step, batch, *rows)
+
+        members, data = len(group.members), group.structure.data
+        if isinstance(data, TextData):
+            return stack_rows(of_member, members, (batch, data.length + 1), group.mesh)
+        return stack(list(map(of_member, range(members))), group.mesh)
 
     def _values(self, step: int) -> Values:
         return next(values for start, values in self._phases if start <= step)

@@ -28,6 +28,7 @@ from leadline.experiments.records.record import NO_CURVE, Curve, Record, Worked
 from leadline.experiments.records.store import is_recorded, write_record
 from leadline.experiments.runtime.ensemble import stack, unstack
 from leadline.experiments.runtime.errors import UserError
+from leadline.experiments.runtime.hosts import leads, on_host
 from leadline.experiments.training import checkpoint
 from leadline.experiments.training.group import Member, RunGroup, Unfinished
 from leadline.experiments.training.step import TrainState
@@ -81,7 +82,9 @@ def save_group(group: RunGroup, step: int, state: TrainState, history: History) 
         Lost: if another process has taken over.
     """
     group.check_claim()
-    rows = jax.tree.map(lambda leaf: leaf[: len(group.members)], jax.device_get(state))
+    rows = jax.tree.map(lambda leaf: leaf[: len(group.members)], on_host(state))
+    if not leads():
+        return
     extra = {
         "members": [member.id for member in group.members],
         "tokenizers": [_digest(member.source) for member in group.members],
@@ -161,6 +164,8 @@ def save_weights(member: Member, step: int, params: Decoder) -> None:
 def record_group(group: RunGroup, trained: Trained, programs: list[str], origin: Provenance) -> None:
     """Saves the weights of every member, measures all of them, and writes the records that are not there yet.
 
+    Of processes that run together all measure, and the first one writes.
+
     `programs` grows by the names of what is compiled.
 
     Raises:
@@ -169,14 +174,16 @@ def record_group(group: RunGroup, trained: Trained, programs: list[str], origin:
     """
     (params, points, history), (model, _, train, measure) = trained, group.structure
     ends = [diverged or (train.steps, None) for diverged in history.diverged]
-    for member, weights, (steps, message) in zip(group.members, params, ends, strict=True):
-        group.check_claim()
-        if message is None and not member.recorded:
-            save_weights(member, steps, weights)
+    if leads():
+        for member, weights, (steps, message) in zip(group.members, params, ends, strict=True):
+            group.check_claim()
+            if message is None and not member.recorded:
+                save_weights(member, steps, weights)
     seeds = [member.seed for member in group.members if member.predecessor is None]
     models = Models([member.arm for member in group.members], params, group.sources[0], model, programs, seeds=seeds)
     quantities = quantities_of(measure.functions)
-    for i, final in enumerate(final_points(models)):
+    finals = final_points(models)
+    for i, final in enumerate(finals if leads() else ()):
         member, (steps, message) = group.members[i], ends[i]
         if member.recorded:
             continue

@@ -29,6 +29,7 @@ FORMAT = 1
 WHOLE = 1 << 20
 # Keeps the seeds of parts apart from the epochs and items that a seed is mixed with: above any of their numbers.
 PART_STREAM = 2**48
+ALL = slice(None)
 
 
 def shares_of(weights: Sequence[float]) -> tuple[int, ...]:
@@ -100,20 +101,20 @@ class WeightedText:
             "tokenizer_digest": tokenizer.digest(),
         }
 
-    def batch(self, seed: int, step: int, batch: int, length: int) -> Int32[np.ndarray, "{batch} {length}+1"]:
-        """The windows of one training step: `text_rows`, each of the part that it is scheduled for.
+    def batch(self, seed: int, step: int, batch: int, length: int, rows: slice = ALL) -> Int32[np.ndarray, "rows {length}+1"]:
+        """The windows of one training step, or some rows of them: `text_rows`, each of the part that it is scheduled for.
 
         Raises:
             UserError: when a window is longer than a part.
         """
-        part, place = scheduled(step * batch + np.arange(batch, dtype=np.int64), self.shares)
-        rows = np.empty((batch, length + 1), np.int32)
+        part, place = scheduled(step * batch + np.arange(batch, dtype=np.int64)[rows], self.shares)
+        windows = np.empty((len(part), length + 1), np.int32)
         for number, files in enumerate(self.parts):
             chosen = part == number
             # The first part keeps the seed, so that one corpus alone is ordered as a mixture of one.
             part_seed = seed if number == 0 else int(keyed(seed, np.array([PART_STREAM + number]))[0])
-            rows[chosen] = text_rows(files.train, part_seed, place[chosen], length, self.first)
-        return rows
+            windows[chosen] = text_rows(files.train, part_seed, place[chosen], length, self.first)
+        return windows
 
     def held_out(self, length: int, windows: int, stride: int | None = None) -> HeldOut:
         """`held_out_windows`, each of the part that it is scheduled for: held-out text has the shares of training text.
@@ -181,8 +182,8 @@ class TextSource:
         name = corpus.model_dump(mode="json") if isinstance(corpus, Mixture) else listed(corpus)
         return self.text.described(name, self.tokenizer)
 
-    def inputs(self, seed: int, step: int, batch: int) -> Int32[np.ndarray, "B T"]:
-        return self.text.batch(seed, step, batch, self.data.length)
+    def inputs(self, seed: int, step: int, batch: int, rows: slice = ALL) -> Int32[np.ndarray, "rows T"]:
+        return self.text.batch(seed, step, batch, self.data.length, rows)
 
     def sample(self, inputs: Int[Array, "B T"], shared: Int32[Array, ""], batch: int) -> Sample:  # noqa: ARG002
         return Sample(inputs)
