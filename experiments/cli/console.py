@@ -1,6 +1,7 @@
 """What commands share: JSON for programs, tables for people."""
 
 import json
+import os
 import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -90,4 +91,7 @@ def begin_jax(devices: int | None = None, place: Any = None) -> None:
     if place is not None:
         from leadline.experiments.runtime.hosts import Place, join
 
+        # What carries the messages of CPUs prints to file descriptor 1, which is for results.
+        sys.stdout = os.fdopen(os.dup(1), "w", encoding="utf-8")
+        os.dup2(2, 1)
         join(Place(*place))

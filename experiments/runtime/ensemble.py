@@ -88,7 +88,7 @@ def stack_rows(read: Callable[[int, slice], np.ndarray], members: int, shape: tu
     """
     whole = members + _surplus(members, mesh)
 
-    def part(index: tuple[slice, ...]) -> np.ndarray:
+    def part(index: Any) -> np.ndarray:
         return np.stack([read(min(arm, members - 1), index[1]) for arm in range(whole)[index[0]]])
 
     return jax.make_array_from_callback((whole, *shape), NamedSharding(mesh, P("arm", "data")), part)

@@ -5,7 +5,16 @@ import numpy as np
 import pytest
 from jax.sharding import PartitionSpec as P
 
-from leadline.experiments.runtime.ensemble import compiled, ensemble_mesh, in_rounds, over_arms, share, stack, unstack
+from leadline.experiments.runtime.ensemble import (
+    compiled,
+    ensemble_mesh,
+    in_rounds,
+    over_arms,
+    share,
+    stack,
+    stack_rows,
+    unstack,
+)
 from leadline.model.mesh import AXES, make_mesh
 
 
@@ -31,6 +40,25 @@ def test_devices_are_for_members_then_data_then_text(
     monkeypatch.setattr("jax.default_backend", lambda: "gpu")
     shape = ensemble_mesh(members, *divided, text=text).shape
     assert (shape["arm"], shape["text"], shape["data"], shape["model"]) == (*sizes, 1)
+
+
+def test_processes_that_run_together_leave_none_without_a_device(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Three members on eight devices; a batch that two divide, of one member on eight."""
+    monkeypatch.setattr("jax.process_count", lambda: 2)
+    assert [dict(ensemble_mesh(*sizes).shape)["arm"] for sizes in ((3, 16, 16), (1, 2, 16))] == [4, 4]
+    assert all(ensemble_mesh(*sizes).size == 8 for sizes in ((3, 16, 16), (1, 2, 16)))
+
+
+def test_rows_of_a_batch_are_read_where_they_are_needed() -> None:
+    batches, mesh, read = np.arange(3 * 4 * 5).reshape(3, 4, 5).astype(np.int32), make_mesh(arm=2, data=2), []
+
+    def rows(member: int, chosen: slice) -> np.ndarray:
+        read.append((member, chosen.start, chosen.stop))
+        return batches[member, chosen]
+
+    stacked = stack_rows(rows, 3, (4, 5), mesh)
+    np.testing.assert_array_equal(stacked, batches[[0, 1, 2, 2]])  # the last member fills the axis
+    assert sorted(read) == sorted((member, start, start + 2) for member in (0, 1, 2, 2) for start in (0, 2))
 
 
 def test_the_cores_of_a_cpu_share_a_model_without_dividing_its_data() -> None:
