@@ -1,5 +1,6 @@
 """Trains and records a group that this process has claimed."""
 
+import shutil
 from collections.abc import Callable
 from dataclasses import replace
 
@@ -48,6 +49,8 @@ def train_claimed(group: RunGroup, part: str, session: Session, begin: Callable[
         except Lost as lost:
             if jax.process_count() > 1:  # the others cannot be told in the middle of a step
                 raise UserError(f"{group.study}: {lost}; run it again") from lost
+            if all(member.recorded for member in group.members):  # else the other process removes what this one still wrote
+                shutil.rmtree(group_folder(group), ignore_errors=True)
             session.progress.note(f"{group.study}: {lost}")
             return 0
     for member in unrecorded:
