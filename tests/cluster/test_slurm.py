@@ -3,34 +3,40 @@
 import os
 import signal
 import subprocess
+import time
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 from rich.console import Console
 
-from leadline.experiments.executors.remote import Ended, Remote
+from leadline.experiments.executors.remote import Remote
 from leadline.experiments.executors.slurm import Slurm
+from leadline.experiments.executors.task import Task
 from leadline.experiments.records.record import Record
 from leadline.experiments.runs.status import groups_at
 from leadline.experiments.runtime.errors import UserError
 from leadline.experiments.runtime.progress import Progress
+from leadline.experiments.runtime.worker import owner_of, workers_of
 from leadline.experiments.studies.run import planned, run
 from tests.cluster.equal import assert_equal_numbers
-from tests.experiments.executors.commands import SAVED, records_of, result_of, running, until
+from tests.experiments.executors.commands import SAVED, TIMEOUT, records_of, result_of, running, until
 
 
 class Preempted(Slurm):
-    """Sends a job that has saved something the signal that Slurm sends before it preempts one."""
+    """Sends jobs the signal that Slurm sends before it preempts one, as soon as one of them has saved something."""
 
-    results, sent = Path(), False
+    results = Path()
 
-    def ended(self) -> list[Ended]:
-        saved = list(self.results.glob("mine/.group-*/manifest-*.json"))
-        training = [group["pid"] for group in groups_at(self.results) if group["state"] == "running"]
-        if saved and training and not self.sent:
-            self.sent = True
-            os.kill(training[0], signal.SIGUSR2)
-        return super().ended()
+    def submit(self, tasks: Sequence[Task]) -> None:
+        super().submit(tasks)
+        end = time.monotonic() + TIMEOUT
+        while not list(self.results.glob("mine/.group-*/manifest-*.json")):
+            assert time.monotonic() < end
+            time.sleep(0.01)
+        owners = {owner_of(place) for place in self.results.glob("mine/.claims/*")} - {None}
+        for owner in owners:
+            os.kill(workers_of(self.results)[owner]["pid"], signal.SIGUSR2)
 
 
 def test_a_preempted_job_goes_on(config: Path, alone: dict[tuple[str, int], Record], tmp_path: Path) -> None:
