@@ -55,9 +55,10 @@ def train_group(group: RunGroup, programs: list[str], progress: Progress, interr
         stopping = interruption.requested
         saved = stopping or done == cfg.steps or bool(cfg.checkpoint_every and done % cfg.checkpoint_every == 0)
         while len(in_flight) >= (1 if measured or saved else IN_FLIGHT):
-            step, metrics = in_flight.popleft()
-            losses = np.asarray(metrics["loss"])[:members]
-            for member, message in history.note_divergence(step, losses, cfg.diverged * math.log(model.vocabulary)):
+            step, arrays = in_flight.popleft()
+            metrics = {name: np.asarray(array)[:members] for name, array in arrays.items()}
+            losses = metrics["loss"]
+            for member, message in history.note_divergence(step, metrics, cfg.diverged * math.log(model.vocabulary)):
                 arm, seed = group.members[member].arm.name, group.members[member].seed
                 progress.note(f"{group.study}: {arm}, seed {seed}, diverged: {message}")
             progress.step(step, losses, [diverged is not None for diverged in history.diverged])
