@@ -17,7 +17,6 @@ from leadline.experiments.config.model import ModelConfig
 from leadline.experiments.config.report import FigureSpec, Published, Selector, TableSpec
 from leadline.experiments.config.train import TrainConfig
 
-
 # What a study makes of its sweep: each arm takes a millisecond and 15 kB before anything is trained.
 MOST_ARMS = 10_000
 

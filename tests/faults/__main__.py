@@ -54,7 +54,9 @@ def main(words: list[str]) -> int:
     warnings.filterwarnings("ignore", "os.fork", RuntimeWarning)  # JAX has no threads here
     with TemporaryDirectory(prefix="leadline-faults-") as folder:
         workshop = Workshop(Path(folder))
-        rows = [_row(fault, workshop, given.seed, given.seconds * fault.share / sum(f.share for f in chosen)) for fault in chosen]
+        rows = [
+            _row(fault, workshop, given.seed, given.seconds * fault.share / sum(f.share for f in chosen)) for fault in chosen
+        ]
     sys.stdout.write(table(rows))
     if given.into is not None:
         given.into.write_text(page(rows), encoding="utf-8")

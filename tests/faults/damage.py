@@ -69,7 +69,9 @@ def packed(workshop: Workshop, folder: Path, random: Random) -> Trial:
 
 def studies(workshop: Workshop, folder: Path, random: Random) -> Trial:
     results = shutil.copytree(workshop.whole, folder / "results")
-    return Trial(CASES, [line for path in _cases([results / "mine" / "study.json"], random) for line in _unnamed(path, results)])
+    return Trial(
+        CASES, [line for path in _cases([results / "mine" / "study.json"], random) for line in _unnamed(path, results)]
+    )
 
 
 def _unnamed(path: Path, results: Path) -> list[str]:
@@ -101,7 +103,6 @@ def checkpoints(workshop: Workshop, folder: Path, random: Random) -> Trial:
 
 def _stopped(workshop: Workshop, folder: Path) -> Path:
     """The results of a run that was stopped with two checkpoints."""
-    workshop.whole
     for number in range(9):
         results = folder / f"results{number}"
         command = workshop.begin(results)
@@ -149,8 +150,7 @@ def _complaint(read: Callable[[], bool], named: Path) -> str:
 
 def programs(workshop: Workshop, folder: Path, random: Random) -> Trial:
     """One compiled program is damaged; it is compiled again."""
-    workshop.whole
-    kept = shutil.copytree(workshop.folder / "programs", folder / "programs")
+    kept = shutil.copytree(workshop.whole.parent / "programs", folder / "programs")
     path = random.choice(sorted(kept.glob("*-cache")))
     path.write_bytes(damaged(path.read_bytes(), random))
     return Trial(1, workshop.goes_on(folder / "results", kept))

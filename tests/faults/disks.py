@@ -16,7 +16,6 @@ NOBODY = 65534
 
 def full_disk(workshop: Workshop, folder: Path, random: Random) -> Trial:
     """No file may be larger than so many bytes, which the system says in the words for a full disk but one."""
-    workshop.whole
     limit = int(2 ** random.uniform(3, 17))
 
     def before() -> None:
@@ -25,12 +24,13 @@ def full_disk(workshop: Workshop, folder: Path, random: Random) -> Trial:
     command = workshop.begin(folder / "results", before=before)
     ended = command.ended()
     lost = [f"{limit} bytes: {why}" for why in [ended.mistake(0, 1, 2)] if why]
-    return Trial(1, [*lost, *workshop.differs_so_far(folder / "results"), *workshop.goes_on(folder / "results")], [ended.moment])
+    return Trial(
+        1, [*lost, *workshop.differs_so_far(folder / "results"), *workshop.goes_on(folder / "results")], [ended.moment]
+    )
 
 
 def read_only(workshop: Workshop, folder: Path, random: Random) -> Trial:  # noqa: ARG001
     """The results folder belongs to somebody else, and nobody may write it."""
-    workshop.whole
     results = folder / "results"
     results.mkdir(mode=0o555)
     ended = workshop.begin(results, before=_as_nobody(folder)).ended()
@@ -58,7 +58,7 @@ def removed(workshop: Workshop, folder: Path, random: Random) -> Trial:
     """The results folder is removed while the run is at work."""
     results = folder / "results"
     command = workshop.begin(results)
-    time.sleep(random.uniform(0.1, 1.0) * (workshop.seconds if workshop.whole else 0.0))
+    time.sleep(random.uniform(0.1, 1.0) * workshop.seconds)
     moment = command.moment
     shutil.rmtree(results, ignore_errors=True)
     ended = command.ended()
@@ -68,7 +68,6 @@ def removed(workshop: Workshop, folder: Path, random: Random) -> Trial:
 
 def no_home(workshop: Workshop, folder: Path, random: Random) -> Trial:
     """Home and cache are in the place of a file, or there is no home at all."""
-    workshop.whole
     (folder / "file").write_text("", encoding="utf-8")
     homeless = random.random() < 0.5
 
@@ -92,7 +91,6 @@ def no_home(workshop: Workshop, folder: Path, random: Random) -> Trial:
 
 def clock_jumps(workshop: Workshop, folder: Path, random: Random) -> Trial:
     """The clock of the day jumps back and forth by up to a year whenever it is read."""
-    workshop.whole
     real = time.time
 
     def before() -> None:

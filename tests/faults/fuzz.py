@@ -97,7 +97,9 @@ def configurations(workshop: Workshop, folder: Path, random: Random) -> Trial:  
         else:
             assignments = list(re.finditer(r"(?<== )[^\n]+$", text, re.MULTILINE))
             chosen = random.choice(assignments)
-            path.write_bytes((text[: chosen.start()] + _toml(random.choice(ODD)) + text[chosen.end() :]).encode(errors="surrogatepass"))
+            path.write_bytes(
+                (text[: chosen.start()] + _toml(random.choice(ODD)) + text[chosen.end() :]).encode(errors="surrogatepass")
+            )
         _planned(path, [])
 
     return _cases(folder, random, case)
@@ -106,7 +108,19 @@ def configurations(workshop: Workshop, folder: Path, random: Random) -> Trial:  
 def overrides(workshop: Workshop, folder: Path, random: Random) -> Trial:
     """Words behind a study."""
     tree = tomllib.loads(STUDY)
-    keys = [*_keys(tree), "sweep", "seeds", "claims", "figures", "selectors", "exact", "only", "extends", "studies", "train.steps"]
+    keys = [
+        *_keys(tree),
+        "sweep",
+        "seeds",
+        "claims",
+        "figures",
+        "selectors",
+        "exact",
+        "only",
+        "extends",
+        "studies",
+        "train.steps",
+    ]
 
     def case(place: Path, random: Random) -> None:  # noqa: ARG001
         words = []
@@ -155,7 +169,9 @@ def records(workshop: Workshop, folder: Path, random: Random) -> Trial:
     whole = workshop.whole
 
     def case(place: Path, random: Random) -> None:
-        results = shutil.copytree(whole / "mine", place / "results" / "mine", ignore=shutil.ignore_patterns("checkpoint")).parent
+        results = shutil.copytree(
+            whole / "mine", place / "results" / "mine", ignore=shutil.ignore_patterns("checkpoint")
+        ).parent
         for path in random.sample(sorted(results.glob(f"mine/*/s*/{RECORD}")), random.choice([1, 1, 4])):
             tree = with_mistake(json.loads(path.read_bytes()), random)
             try:

@@ -26,7 +26,7 @@ def killed_while_cold(workshop: Workshop, folder: Path, random: Random) -> Trial
 def _killed(workshop: Workshop, folder: Path, random: Random, *, cold: bool) -> Trial:
     results, programs = folder / "results", folder / "programs" if cold else None
     lost, moments = [], []
-    span = (workshop.seconds if workshop.whole else 0.0) * (2 if cold else 1)
+    span = workshop.seconds * (2 if cold else 1)
     for _ in range(KILLS):
         command = workshop.begin(results, programs=programs)
         time.sleep(random.uniform(0, span))
@@ -46,7 +46,7 @@ def asked(workshop: Workshop, folder: Path, random: Random) -> Trial:
     """A run that gets SIGTERM while it trains or measures."""
     results, lost = folder / "results", []
     command = workshop.begin(results)
-    time.sleep(random.uniform(0, workshop.seconds if workshop.whole else 0.0))
+    time.sleep(random.uniform(0, workshop.seconds))
     while command.running() and command.moment in ("starting", "caching tokens", "compiling"):
         time.sleep(0.01)
     moment, began = command.moment, time.monotonic()

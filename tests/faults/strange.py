@@ -56,13 +56,21 @@ def corpora(folder: Path) -> list[Path]:
     text, lines = "".join(TEXTS).encode(), "".join(json.dumps({"text": entry}) + "\n" for entry in TEXTS).encode()
     packed = zstandard.ZstdCompressor(write_checksum=True).compress
     contents = {
-        **{"a.txt": text, "a.txt.gz": gzip.compress(text), "a.txt.zst": packed(text)},
-        **{"a.jsonl": lines, "a.jsonl.gz": gzip.compress(lines), "a.jsonl.zst": packed(lines)},
+        "a.txt": text,
+        "a.txt.gz": gzip.compress(text),
+        "a.txt.zst": packed(text),
+        "a.jsonl": lines,
+        "a.jsonl.gz": gzip.compress(lines),
+        "a.jsonl.zst": packed(lines),
     }
     for name, data in contents.items():
         (folder / name).write_bytes(data)
     table = arrow.table({"text": TEXTS, "number": list(range(len(TEXTS)))})
-    for name, settings in (("a", {}), ("b", {"compression": "zstd", "row_group_size": 7}), ("c", {"write_page_checksum": True})):
+    for name, settings in (
+        ("a", {}),
+        ("b", {"compression": "zstd", "row_group_size": 7}),
+        ("c", {"write_page_checksum": True}),
+    ):
         parquet.write_table(table, folder / f"{name}.parquet", **settings)
     return sorted(folder.iterdir())
 

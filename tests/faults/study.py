@@ -159,7 +159,9 @@ class Workshop:
             (folder / "corpus" / f"{number}.txt").write_text(text, encoding="utf-8")
         self.config = write_config(folder, STUDY, "mine.toml")
 
-    def begin(self, results: Path, *words: str, programs: Path | None = None, before: Callable[[], object] = nothing) -> Command:
+    def begin(
+        self, results: Path, *words: str, programs: Path | None = None, before: Callable[[], object] = nothing
+    ) -> Command:
         """`leadline run` of the study into a folder.
 
         Args:
@@ -176,14 +178,22 @@ class Workshop:
         return Command(results.with_suffix(".err"), ("run", str(self.config), *words, "--results", str(results)), ready)
 
     @cached_property
-    def whole(self) -> Path:
-        """The results of a run to which nothing happened, whose programs come from the cache as those of others do."""
-        for name in ("first", "whole"):
+    def _undisturbed(self) -> tuple[Path, float]:
+        for name in ("first", "whole"):  # the programs of the second come from the cache, as those of others do
             ended = self.begin(self.folder / name).ended()
             if ended.code:
                 raise RuntimeError(ended.err)
-        self.seconds = ended.seconds
-        return self.folder / "whole"
+        return self.folder / "whole", ended.seconds
+
+    @property
+    def whole(self) -> Path:
+        """The results of a run to which nothing happened."""
+        return self._undisturbed[0]
+
+    @property
+    def seconds(self) -> float:
+        """That it took."""
+        return self._undisturbed[1]
 
     @cached_property
     def kept(self) -> dict[Any, Any]:
@@ -195,13 +205,17 @@ class Workshop:
 
     def differs(self, results: Path) -> list[str]:
         """What is not as it was to be in results: records, files that are missing, files that should not be there."""
-        records, notes = read_records(results)
+        _, notes = read_records(results)
         if notes:
             return notes
         found = kept(results)
         lines = [f"the record of {key} differs" for key in self.kept if found.get(key) != self.kept[key]]
         files = files_of(results)
-        return [*lines, *(f"{name} is left" for name in files - self.files), *(f"{name} is gone" for name in self.files - files)]
+        return [
+            *lines,
+            *(f"{name} is left" for name in files - self.files),
+            *(f"{name} is gone" for name in self.files - files),
+        ]
 
     def differs_so_far(self, results: Path) -> list[str]:
         """What is not as it was to be in results of a run that has not ended."""

@@ -189,7 +189,9 @@ def _kept(texts: Iterable[tuple[str, bytes]]) -> Source:
         kept.append((name, text))
         size += len(text)
         if size > formats.LARGEST_KEPT:
-            raise UserError(f"{name}: more than {formats.LARGEST_KEPT} bytes of text that can be read only once; write a file first")
+            raise UserError(
+                f"{name}: more than {formats.LARGEST_KEPT} bytes of text that can be read only once; write a file first"
+            )
     return lambda: kept
 
 

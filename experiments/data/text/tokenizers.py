@@ -8,8 +8,8 @@ from pathlib import Path
 
 from pydantic import TypeAdapter, ValidationError
 
-from leadline.experiments.config.toml_file import value_of
 from leadline.experiments.config.tokenizer import Bpe, Characters, PublishedSource, TrainedConfig, Unigram, WordPiece, Words
+from leadline.experiments.config.toml_file import value_of
 from leadline.experiments.data.text.corpus import Document, stdlib_documents, text_documents
 from leadline.experiments.data.text.split import corpus_digest
 from leadline.experiments.runtime.errors import UserError

@@ -163,6 +163,19 @@ def test_some_members_of_a_group_go_on_and_the_others_later(whole: Path, tmp_pat
     assert all(records[key] == expected[key] for key in expected if key != ("softmax", 1))
 
 
+def test_what_is_stopped_while_it_measures_keeps_its_last_step(whole: Path, tmp_path: Path) -> None:
+    class Stopped(Watched):
+        def status(self, status: str) -> None:
+            self.interruption.requested |= status == "measuring"
+
+    with pytest.raises(Interrupted, match="stopped at step 6 of 6, which is kept, while measuring"):
+        run(tmp_path, [SOFTMAX, LEARNED], progress=Stopped())
+    assert not list(tmp_path.rglob("record.json"))
+    rest = Watched()
+    assert run(tmp_path, [SOFTMAX, LEARNED], progress=rest).trained == 4
+    assert rest.steps == [] and kept(tmp_path) == kept(whole)
+
+
 @pytest.mark.slow
 def test_one_diverges_and_the_others_go_on(whole: Path, tmp_path: Path) -> None:
     assert run(tmp_path / "both", [WILD, SOFTMAX], seeds=(0,)).programs == THREE_PROGRAMS

@@ -17,7 +17,15 @@ from leadline.experiments.config.to_model import decoder_config, sink_logits
 from leadline.experiments.config.to_tables import tables
 from leadline.experiments.config.train import Constant, Cosine, InverseSquareRoot, Schedule, TrainConfig, WarmupStableDecay
 from leadline.experiments.data.sample import Sample
-from leadline.experiments.training.step import TrainState, Values, first_not_finite, init_state, learning_rates, train_step, values_of
+from leadline.experiments.training.step import (
+    TrainState,
+    Values,
+    first_not_finite,
+    init_state,
+    learning_rates,
+    train_step,
+    values_of,
+)
 from leadline.model.decoder import Decoder, apply_decoder
 from leadline.model.embedding import token_losses
 

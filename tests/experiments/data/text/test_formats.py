@@ -125,6 +125,8 @@ def test_a_packed_document_that_is_too_large_is_named(tmp_path: Path, monkeypatc
     larger = rf"{name}: a document in it is larger than 100000 bytes; divide it, into lines of JSONL"
     with pytest.raises(UserError, match=larger):
         _texts(tmp_path / name, large)
+    with pytest.raises(UserError, match="a document in it is larger than 100000 bytes"):
+        text_documents([Path("/dev/zero")])
     plain = b'{"text": "%s"}' % (b"x" * 200_000)  # what is not packed takes its size on disk
     assert len(_texts(tmp_path / name.removesuffix(".gz"), plain)) == 1
 
