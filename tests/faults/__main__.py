@@ -20,7 +20,7 @@ FAULTS = (
     Fault("kill -9, with programs in the cache", SAME, kills.killed, 8),
     Fault("kill -9, nothing compiled yet", SAME, kills.killed_while_cold, 4),
     Fault("SIGTERM", f"it ends within {kills.ASKED:.0f} s and keeps its step; {SAME}", kills.asked, 3),
-    Fault("disk full", f"{LINE}{SAME}", disks.full_disk, 3),
+    Fault("disk full (no file above 8 B to 128 kB)", f"{LINE}{SAME}", disks.full_disk, 3),
     Fault("results folder removed", f"{LINE}{SAME}", disks.removed, 2),
     Fault("results folder read-only", "one line before anything is trained", disks.read_only, 0.5),
     Fault("home and cache unwritable", f"one line; {SAME}", disks.no_home, 1),
@@ -52,22 +52,19 @@ def main(words: list[str]) -> int:
     if not chosen:
         parser.error(f"--only {given.only}: choose from {', '.join(fault.name for fault in FAULTS)}")
     warnings.filterwarnings("ignore", "os.fork", RuntimeWarning)  # JAX has no threads here
+    rows: list[Row] = []
     with TemporaryDirectory(prefix="leadline-faults-") as folder:
         workshop = Workshop(Path(folder))
-        rows = [
-            _row(fault, workshop, given.seed, given.seconds * fault.share / sum(f.share for f in chosen)) for fault in chosen
-        ]
+        for fault in chosen:
+            sys.stderr.write(f"{time.strftime('%H:%M:%S')} {fault.name}\n")
+            seconds = given.seconds * fault.share / sum(other.share for other in chosen)
+            rows.append(trials_of(fault, workshop, itertools.count(given.seed), seconds))
+            if given.into is not None:
+                given.into.write_text(page(rows), encoding="utf-8")
     sys.stdout.write(table(rows))
-    if given.into is not None:
-        given.into.write_text(page(rows), encoding="utf-8")
     lost = [line for row in rows for line in row.lost]
     sys.stderr.write("".join(f"LOST {line}\n" for line in lost))
     return int(bool(lost))
-
-
-def _row(fault: Fault, workshop: Workshop, seed: int, seconds: float) -> Row:
-    sys.stderr.write(f"{time.strftime('%H:%M:%S')} {fault.name}\n")
-    return trials_of(fault, workshop, itertools.count(seed), seconds)
 
 
 def page(rows: list[Row]) -> str:

@@ -75,7 +75,8 @@ def no_home(workshop: Workshop, folder: Path, random: Random) -> Trial:
         keep_programs(None)
         os.environ |= {"HOME": str(folder / "file" / "home"), "XDG_CACHE_HOME": str(folder / "file" / "cache")}
         if homeless and os.getuid() == 0:
-            os.environ.pop("HOME"), os.environ.pop("XDG_CACHE_HOME")
+            for name in ("HOME", "XDG_CACHE_HOME"):
+                del os.environ[name]
             os.setuid(123_456)  # whom no file of users names
 
     folder.chmod(0o777)

@@ -48,6 +48,7 @@ class Row:
 
     fault: Fault
     tried: int = 0
+    failed: int = 0
     lost: list[str] = field(default_factory=list)
     moments: dict[str, int] = field(default_factory=dict)
 
@@ -59,6 +60,7 @@ def trials_of(fault: Fault, workshop: Workshop, seeds: Iterable[int], seconds: f
         with TemporaryDirectory(prefix="faults-", dir=workshop.folder) as folder:
             trial = fault.trial(workshop, Path(folder), Random(seed))
         row.tried += trial.tried
+        row.failed += min(len(trial.lost), trial.tried)
         row.lost += [f"{fault.name}, --seed {seed}: {line}" for line in trial.lost]
         for moment in trial.moments:
             row.moments[moment] = row.moments.get(moment, 0) + 1
@@ -73,5 +75,5 @@ def table(rows: Sequence[Row]) -> str:
     for row in rows:
         during = ", ".join(f"{count} {moment}" for moment, count in sorted(row.moments.items(), key=lambda item: -item[1]))
         name = f"{row.fault.name} ({during})" if during else row.fault.name
-        lines.append(f"| {name} | {row.tried:,} | {row.tried - len(row.lost):,} | {row.fault.means} |")
+        lines.append(f"| {name} | {row.tried:,} | {row.tried - row.failed:,} | {row.fault.means} |")
     return "\n".join(lines) + "\n"

@@ -5,6 +5,7 @@ JAX makes no device here: a process that has some cannot be forked.
 
 import mmap
 import os
+import re
 import resource
 import signal
 import sys
@@ -55,7 +56,8 @@ NAMES = ("starting", *MOMENTS)
 QUICK = "--xla_backend_optimization_level=0 --xla_cpu_parallel_codegen_split_count=1"
 # Names of files that differ from run to run, and stay: the file of each process, until the next run.
 OF_PROCESSES = ".workers"
-TIMEOUT = 120.0  # s, of a machine that is busy
+DRAWN = re.compile(r"(?<=/d/)[0-9a-f]{32}$")
+TIMEOUT = 300.0  # s, of a machine that is busy
 
 
 @dataclass(frozen=True)
@@ -85,6 +87,7 @@ class Command:
         sys.stdout.flush()
         self.pid = os.fork()
         if self.pid == 0:
+            code = 1
             try:
                 code = _worked(err, words, self._moment, before)
             finally:
@@ -238,8 +241,9 @@ def keep_programs(folder: Path | None) -> None:
 
 
 def files_of(results: Path) -> set[str]:
+    """The names of all files, without the names that Orbax draws."""
     files = (path.relative_to(results) for path in results.rglob("*") if not path.is_dir())
-    return {str(path) for path in files if path.parts[0] != OF_PROCESSES}
+    return {DRAWN.sub("drawn", str(path)) for path in files if path.parts[0] != OF_PROCESSES}
 
 
 def limit_memory(more: int) -> None:

@@ -50,8 +50,8 @@ def file_texts(path: Path) -> Iterator[tuple[str, bytes]]:
 
     Raises:
         UserError: when the iterator reaches it, for a file that cannot be read or unpacked, is empty or not UTF-8 (naming the
-            byte), a document above LARGEST_KEPT bytes in a packed file or a pipe, a line of JSONL without text (naming the line), Parquet
-            without that column (naming those it has), and a package that is not installed.
+            byte), a document above LARGEST_KEPT bytes in a packed file or a pipe, a line of JSONL without text (naming the
+            line), Parquet without that column (naming those it has), and a package that is not installed.
     """
     if path.suffix.lower() == PARQUET:
         yield from _parquet_texts(path)
