@@ -25,8 +25,8 @@ Factor = Annotated[float, Field(ge=1)]  # by which a context grows
 class Frozen(BaseModel):
     """Refuses keys that it does not know, values of another type, and values that do not go together.
 
-    A word in the place of a table is its `kind`; TOML and JSON have lists in the place of tuples, and no other number than
-    float where one has a fraction.
+    A word in the place of a table is its `kind`, and lists are tuples. A number that may be infinite is a text in JSON, so its
+    field is not strict.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid", protected_namespaces=(), allow_inf_nan=False, strict=True)

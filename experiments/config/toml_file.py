@@ -9,8 +9,6 @@ from leadline.experiments.runtime.errors import UserError
 
 # What a claim takes from the one that it restates.
 TAKEN = ("statement", "source", "where", "published", "shown_at")
-
-
 # Tables and lists in each other; configurations have 6.
 DEEPEST = 32
 

@@ -125,7 +125,7 @@ def train_step(
 def _finite(gradients: Decoder) -> Bool[Array, " L_and_1"]:
     """Whether those outside of the layers are finite, and those of each layer."""
     outside = [jnp.isfinite(leaf).all() for leaf in jax.tree.leaves(replace(gradients, blocks=None))]
-    layers = [jnp.isfinite(leaf).all(range(1, leaf.ndim)) for leaf in jax.tree.leaves(gradients.blocks)]
+    layers = [jnp.isfinite(leaf).all(tuple(range(1, leaf.ndim))) for leaf in jax.tree.leaves(gradients.blocks)]
     return jnp.concatenate([jnp.stack(outside).all(keepdims=True), jnp.stack(layers).all(axis=0)])
 
 
