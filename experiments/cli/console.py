@@ -11,6 +11,8 @@ import typer
 
 from leadline.experiments.runtime.cpu import cores, restart_with_huge_pages
 
+# Characters of an error line, which may repeat what a file says.
+LONGEST = 1200
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else.")]
 
 
@@ -20,9 +22,11 @@ def print_json(content: Mapping[str, Any]) -> None:
 
 
 def complain(text: str) -> None:
-    """Lines on standard error, each under the name of the program."""
+    """Lines on standard error, each under the name of the program; of a line that is too long its beginning and its end."""
     for line in text.splitlines() or [""]:
-        typer.echo(f"leadline: {' '.join(line.split())}", err=True)
+        words = " ".join(line.split())
+        shown = words if len(words) <= LONGEST else f"{words[: LONGEST // 2]} … {words[-LONGEST // 2 :]}"
+        typer.echo(f"leadline: {shown}", err=True)
 
 
 def show_rows(rows: Sequence[Mapping[str, Any]]) -> None:

@@ -23,9 +23,13 @@ Factor = Annotated[float, Field(ge=1)]  # by which a context grows
 
 
 class Frozen(BaseModel):
-    """Refuses keys that it does not know, and values that do not go together. A word in the place of a table is its `kind`."""
+    """Refuses keys that it does not know, values of another type, and values that do not go together.
 
-    model_config = ConfigDict(frozen=True, extra="forbid", protected_namespaces=(), allow_inf_nan=False)
+    A word in the place of a table is its `kind`, and lists are tuples. A number that may be infinite is a text in JSON, so its
+    field is not strict.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid", protected_namespaces=(), allow_inf_nan=False, strict=True)
 
     def problems(self) -> Iterator[str]:
         """Yields a message for every combination of fields that cannot be. Validation raises all of them as a ValueError."""
@@ -38,13 +42,19 @@ class Frozen(BaseModel):
             return tree
         words = {key for key, value in tree.items() if isinstance(value, str)}
         tagged = {name for name, field in cls.model_fields.items() if name in words and _is_tagged(field.annotation)}
-        return {key: {"kind": value} if key in tagged else value for key, value in tree.items()}
+        return {key: {"kind": value} if key in tagged else _with_tuples(value) for key, value in tree.items()}
 
     @model_validator(mode="after")
     def _no_problems(self) -> "Frozen":
         if problems := list(self.problems()):
             raise ValueError("\n".join(problems))
         return self
+
+
+def _with_tuples(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _with_tuples(entry) for key, entry in value.items()}
+    return tuple(map(_with_tuples, value)) if isinstance(value, list) else value
 
 
 def _is_tagged(annotation: Any) -> bool:
@@ -113,10 +123,16 @@ def _explain(error: Any, kind: type[BaseModel]) -> str:
         case "value_error":
             return "\n".join(f"{f'{key}: ' if key else ''}{line}" for line in str(error["ctx"]["error"]).splitlines())
         case "tuple_type":
-            return f"{key} = {error['input']!r}: should be a list, as in {key} = [{error['input']!r}]"
+            shown = _shown(error["input"])
+            return f"{key} = {shown}: should be a list, as in {key} = [{shown}]"
         case _:
             message = error["msg"][0].lower() + error["msg"][1:]
-            return f"{key} = {error['input']!r}: {message.replace('input ', '')}"
+            return f"{key} = {_shown(error['input'])}: {message.replace('input ', '')}"
+
+
+def _shown(value: Any) -> str:
+    """A value as a file has it, which knows lists only."""
+    return repr(value) if not isinstance(value, tuple) else f"[{', '.join(map(_shown, value))}]"
 
 
 def _walk(location: list[str], kind: type[BaseModel]) -> tuple[list[str], list[str]]:

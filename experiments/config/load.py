@@ -1,7 +1,6 @@
 """From a TOML file and `key=value` words to checked studies and their arms, with errors that name the key and its neighbour."""
 
 import itertools
-import tomllib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
@@ -10,7 +9,7 @@ from leadline.experiments.config.base import Tree, nearest, validated
 from leadline.experiments.config.exact import Released
 from leadline.experiments.config.paths import with_paths
 from leadline.experiments.config.study import Arm, Start, Study
-from leadline.experiments.config.toml_file import read_toml, with_statements
+from leadline.experiments.config.toml_file import DEEPEST, read_toml, value_of, with_statements
 from leadline.experiments.runtime.errors import UserError
 
 Result = TypeVar("Result")
@@ -179,11 +178,9 @@ def overridden(tree: Tree, words: Sequence[str]) -> Tree:
         key, equals, text = word.partition("=")
         if not equals or not key:
             raise UserError(f"{word!r}: an override is key=value, as in train.steps=100")
-        try:
-            value = tomllib.loads(f"value = {text}")["value"]
-        except tomllib.TOMLDecodeError:
-            value = text  # a bare word is a string
-        tree = _merged(tree, _nested(key, value))
+        if key.count(".") >= DEEPEST:
+            raise UserError(f"{word!r}: the key has more than {DEEPEST} parts")
+        tree = _merged(tree, _nested(key, value_of(text)))
     return tree
 
 

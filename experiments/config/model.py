@@ -27,7 +27,7 @@ class FixedSink(Frozen):
     """A constant extra logit in the denominator of the softmax."""
 
     kind: Literal["fixed"] = "fixed"
-    logit: float = Field(lt=math.inf, allow_inf_nan=True)  # 0 is the softmax off by one, -inf the plain softmax
+    logit: float = Field(lt=math.inf, allow_inf_nan=True, strict=False)  # 0 is the softmax off by one, -inf the plain softmax
 
 
 class LearnedSink(Frozen):

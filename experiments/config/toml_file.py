@@ -9,19 +9,50 @@ from leadline.experiments.runtime.errors import UserError
 
 # What a claim takes from the one that it restates.
 TAKEN = ("statement", "source", "where", "published", "shown_at")
+# Tables and lists in each other; configurations have 6.
+DEEPEST = 32
+
+
+def parse_toml(text: str) -> Tree:
+    """The tree of a text in TOML.
+
+    ValueError in one line for anything else, for an integer of more than 64 bits, which TOML does not have either, and for
+    tables and lists that are more than DEEPEST deep in each other.
+    """
+    try:
+        tree = tomllib.loads(text)
+    except RecursionError:
+        raise ValueError("nested too deeply") from None
+    values: list[Any] = [tree]
+    for _ in range(DEEPEST):
+        values = [inner for value in values for inner in (value.values() if isinstance(value, dict) else value)]
+        if any(isinstance(value, int) and value.bit_length() > 63 for value in values):
+            raise ValueError("an integer has more than 64 bits")
+        values = [value for value in values if isinstance(value, dict | list)]
+    if values:
+        raise ValueError("nested too deeply")
+    return tree
+
+
+def value_of(text: str) -> object:
+    """The value of `key=text`, in TOML or as a bare word."""
+    try:
+        return parse_toml(f"value = {text}")["value"]
+    except ValueError:
+        return text
 
 
 def read_toml(path: Path) -> Tree:
     """The content of a TOML file. UserError where it cannot be read."""
     try:
-        return tomllib.loads(path.read_text(encoding="utf-8"))
+        return parse_toml(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
         raise UserError(f"{path}: there is no such file") from None
     except IsADirectoryError:
         raise UserError(f"{path} is a folder: name one TOML file") from None
     except UnicodeDecodeError as error:
         raise UserError(f"{path}: not UTF-8 at byte {error.start}") from None
-    except tomllib.TOMLDecodeError as error:
+    except ValueError as error:
         raise UserError(f"{path}: not TOML: {error}") from None
 
 

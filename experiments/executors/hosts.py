@@ -79,7 +79,8 @@ def follow(progress: Progress) -> None:
             programs: list[str] = []
             try:
                 with jax.set_mesh(group.mesh):
-                    record_group(group, train_group(group, programs, progress, interruption), programs, provenance())
+                    trained = train_group(group, programs, progress, interruption)
+                    record_group(group, trained, programs, provenance(), interruption)
             except Interrupted as error:  # the first process is too, and lets go
                 stopped = error
     if stopped is not None:

@@ -27,6 +27,8 @@ from leadline.experiments.records.record import SCHEMA_VERSION, Curve, Record, S
 from leadline.experiments.runtime.errors import UserError
 
 PACKED, PACKED_ARRAYS = "records.jsonl.gz", "arrays.npz"
+LARGEST = 1 << 28  # bytes of records unpacked; the largest study that is published has 5 MB
+GZIP_WINDOW = 31  # what makes zlib read the header and the checksum of gzip
 Place = tuple[str, int, Sequence[int]]  # of an array: the name of an array of the archive, the first element, the shape
 
 
@@ -74,7 +76,10 @@ def read_packed(folder: Path) -> tuple[list[StoredRecord], list[str]]:
     """The records of a packed study, and a line for each file or record that is left out."""
     path = folder / PACKED
     try:
-        header, _, body = gzip.decompress(path.read_bytes()).partition(b"\n")
+        unpacker = zlib.decompressobj(GZIP_WINDOW)
+        header, _, body = unpacker.decompress(path.read_bytes(), LARGEST).partition(b"\n")
+        if not unpacker.eof or unpacker.unused_data:
+            raise ValueError(f"it is cut off, or unpacks to more than {LARGEST} bytes")
         sums = parse(header)
         _check_version(sums)
         if sums["records"] != sha256(body):
@@ -84,7 +89,7 @@ def read_packed(folder: Path) -> tuple[list[StoredRecord], list[str]]:
             raise ValueError("it is not the file that was packed")
     except NewerSchema as error:
         return [], [f"left out: {path}: {error}"]
-    except (OSError, EOFError, zlib.error, ValueError, KeyError, TypeError) as error:
+    except (OSError, zlib.error, ValueError, KeyError, TypeError) as error:
         return [], [f"left out: {path}: {error}; restore this file, or pack the study again"]
     records, notes = [], []
     for number, content in enumerate(body.splitlines(), start=2):

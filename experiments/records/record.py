@@ -12,7 +12,7 @@ from typing import Annotated, Any, Literal
 
 import numpy as np
 from jaxtyping import Float, Int
-from pydantic import BeforeValidator, Field, JsonValue
+from pydantic import BeforeValidator, ConfigDict, Field, JsonValue
 from typing_extensions import TypedDict
 
 from leadline.experiments.config.base import Frozen
@@ -63,6 +63,8 @@ class Sums(Frozen):
 
 class Record(Frozen):
     """One arm of a study, trained (or computed) with one seed."""
+
+    model_config = ConfigDict(strict=False)  # measurements are dataclasses, which JSON does not have
 
     schema_version: int = Field(default=SCHEMA_VERSION, ge=1)
     study: str = Field(min_length=1)

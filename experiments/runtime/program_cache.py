@@ -1,5 +1,6 @@
 """Compiled programs are kept from one command to the next, in the user's cache folder."""
 
+import errno
 import hashlib
 import os
 import platform
@@ -41,7 +42,10 @@ def keep_programs(environment: Mapping[str, str] = os.environ, seconds: float = 
     """
     if environment.get(OWN_FOLDER) or jax.config.values["jax_compilation_cache_dir"]:
         return None
-    folder = program_folder(environment)
+    try:
+        folder = program_folder(environment)
+    except RuntimeError as error:  # nobody says where the user's home is
+        return f"programs are compiled each time ({error}); {OWN_FOLDER} names a folder to keep them in"
     try:
         folder.mkdir(parents=True, exist_ok=True)
         # An entry of a command that was killed: JAX would complain of it again and again, and never replace it.
@@ -49,9 +53,8 @@ def keep_programs(environment: Mapping[str, str] = os.environ, seconds: float = 
             dated = entry.with_name(entry.name.removesuffix("-cache") + "-atime")
             if not dated.exists() and time.time() - entry.stat().st_mtime > UNFINISHED_SECONDS:
                 entry.unlink(missing_ok=True)
-        probe = folder / f".probe-{os.getpid()}"
-        probe.touch()
-        probe.unlink()
+        if not os.access(folder, os.W_OK | os.X_OK):
+            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
     except OSError as error:
         reason = error.strerror or error
         return f"{folder} cannot be written ({reason}), so programs are compiled each time; {OWN_FOLDER} names another folder"

@@ -64,7 +64,8 @@ def _train(group: RunGroup, part: str, session: Session) -> None:
     session.board.set(group, "running")
     try:
         with jax.set_mesh(group.mesh):
-            record_group(group, train_group(group, programs, progress, session.interruption), programs, session.origin)
+            trained = train_group(group, programs, progress, session.interruption)
+            record_group(group, trained, programs, session.origin, session.interruption)
         remove(group)
     except (Interrupted, Lost):
         session.board.set(group, "waiting")

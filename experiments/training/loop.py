@@ -37,7 +37,7 @@ from leadline.model.decoder import Decoder
 # The host reads the metrics of a step once the next one is queued and never queues a third: several CPU devices in one process
 # deadlock when many steps with collectives wait, and a device should not wait for the host.
 IN_FLIGHT = 2
-# Of a step: of every member its loss and norm of the gradient, and what the processes say.
+# Of a step: what `train_step` gives of every member, and "stop", what the processes say.
 Metrics = dict[str, Array | np.ndarray]
 
 
@@ -68,9 +68,11 @@ def train_group(group: RunGroup, programs: list[str], progress: Progress, interr
         stopping = stopping or (jax.process_count() == 1 and interruption.requested)  # several hear of it with the metrics
         saved = done == cfg.steps or bool(cfg.checkpoint_every and done % cfg.checkpoint_every == 0)
         while len(in_flight) >= (1 if measured or saved or stopping else IN_FLIGHT):
-            step, metrics = in_flight.popleft()
-            losses, stopping = np.asarray(metrics["loss"])[:members], stopping or bool(np.any(metrics["stop"]))
-            for member, message in history.note_divergence(step, losses, cfg.diverged * math.log(model.vocabulary)):
+            step, arrays = in_flight.popleft()
+            stopping = stopping or bool(np.any(arrays.pop("stop")))
+            metrics = {name: np.asarray(array)[:members] for name, array in arrays.items()}
+            losses = metrics["loss"]
+            for member, message in history.note_divergence(step, metrics, cfg.diverged * math.log(model.vocabulary)):
                 arm, seed = group.members[member].arm.name, group.members[member].seed
                 progress.note(f"{group.study}: {arm}, seed {seed}, diverged: {message}")
             progress.step(step, losses, [diverged is not None for diverged in history.diverged])

@@ -29,9 +29,10 @@ from leadline.experiments.records.store import is_recorded, write_record
 from leadline.experiments.runtime.ensemble import stack, unstack
 from leadline.experiments.runtime.errors import UserError
 from leadline.experiments.runtime.hosts import leads, on_host
+from leadline.experiments.runtime.signals import Interrupted, Interruption
 from leadline.experiments.training import checkpoint
 from leadline.experiments.training.group import Member, RunGroup, Unfinished
-from leadline.experiments.training.step import TrainState
+from leadline.experiments.training.step import TrainState, first_not_finite
 from leadline.model.decoder import Decoder
 from leadline.tokenization.formats.saving import save as save_tokenizer
 
@@ -55,13 +56,25 @@ class History:
             values[reading("train_loss")] = math.nan if losses is None else float(losses[i])
             self.curves[i] = self.curves[i].extended(step, values)
 
-    def note_divergence(self, step: int, losses: np.ndarray, limit: float) -> list[tuple[int, str]]:
-        """Marks the members whose loss is above the limit [nats] or not a number for the first time; each with what is said."""
-        new = [i for i, loss in enumerate(losses) if self.diverged[i] is None and not loss <= limit]
-        messages = [f"the loss was {losses[i]:g} at step {step}; it counts as diverged above {limit:.2f} nats" for i in new]
-        for i, message in zip(new, messages, strict=True):
-            self.diverged[i] = step, message
-        return list(zip(new, messages, strict=True))
+    def note_divergence(self, step: int, metrics: Mapping[str, np.ndarray], limit: float) -> list[tuple[int, str]]:
+        """Marks the members of which, for the first time, the loss is above the limit [nats] or anything is not finite.
+
+        Args:
+            step: whose metrics these are.
+            metrics: of `train_step`, of every member.
+            limit: of the loss.
+
+        Returns:
+            Each of these members, with what is said of it.
+        """
+        new = []
+        for i, loss in enumerate(metrics["loss"]):
+            first = first_not_finite(loss, metrics["finite_layers"][i], metrics["finite_gradients"][i])
+            if self.diverged[i] is None and (first is not None or loss > limit):
+                why = f"it counts as diverged above {limit:.2f} nats" if first is None else f"{first} was not finite first"
+                self.diverged[i] = step, f"the loss was {loss:g} at step {step}; {why}"
+                new.append((i, self.diverged[i][1]))
+        return new
 
 
 # On the host, the weights of every member, the last point of its curve by layer and head, and what the group has behind it.
@@ -161,7 +174,9 @@ def save_weights(member: Member, step: int, params: Decoder) -> None:
         save_tokenizer(member.source.tokenizer, member.checkpoints / "tokenizer")
 
 
-def record_group(group: RunGroup, trained: Trained, programs: list[str], origin: Provenance) -> None:
+def record_group(
+    group: RunGroup, trained: Trained, programs: list[str], origin: Provenance, interruption: Interruption
+) -> None:
     """Saves the weights of every member, measures all of them, and writes the records that are not there yet.
 
     Of processes that run together all measure, and the first one writes.
@@ -169,6 +184,7 @@ def record_group(group: RunGroup, trained: Trained, programs: list[str], origin:
     `programs` grows by the names of what is compiled.
 
     Raises:
+        Interrupted: when this process is alone and asked to stop, between two measurements.
         UserError: if weights or records cannot be written.
         Lost: if another process has taken over.
     """
@@ -180,7 +196,12 @@ def record_group(group: RunGroup, trained: Trained, programs: list[str], origin:
             if message is None and not member.recorded:
                 save_weights(member, steps, weights)
     seeds = [member.seed for member in group.members if member.predecessor is None]
-    models = Models([member.arm for member in group.members], params, group.sources[0], model, programs, seeds=seeds)
+
+    def stop(done: int, total: int) -> None:  # noqa: ARG001
+        if interruption.requested and jax.process_count() == 1:  # several would not stop at the same one
+            raise Interrupted(f"{group.study}: stopped at step {train.steps} of {train.steps}, which is kept, while measuring")
+
+    models = Models([member.arm for member in group.members], params, group.sources[0], model, programs, stop, seeds)
     quantities = quantities_of(measure.functions)
     finals = final_points(models)
     for i, final in enumerate(finals if leads() else ()):

@@ -4,6 +4,7 @@
 """
 
 import math
+from dataclasses import replace
 from functools import partial
 from typing import Any, no_type_check
 
@@ -12,7 +13,7 @@ import jax.numpy as jnp
 import numpy as np
 import optax
 from flax import struct
-from jaxtyping import Array, Float, Int, UInt
+from jaxtyping import Array, Bool, Float, Int, UInt
 
 from leadline.experiments.config.model import ModelConfig
 from leadline.experiments.config.to_model import sink_logits
@@ -83,7 +84,7 @@ def _optimizer(values: Values, cfg: TrainConfig, learning_rate: Float[Array, ""]
 
 def train_step(
     state: TrainState, sample: Sample, values: Values, learning_rate: Float[Array, ""], model: DecoderConfig, cfg: TrainConfig
-) -> tuple[TrainState, dict[str, Float[Array, ""]]]:
+) -> tuple[TrainState, dict[str, Array]]:
     """One step on the mean loss of predicting tokens[:, 1:] from tokens[:, :-1].
 
     Args:
@@ -95,15 +96,19 @@ def train_step(
         cfg: the optimiser.
 
     Returns:
-        The new state, and "loss" [nats] and "gradient_norm" before the clip.
+        The new state, and "loss" [nats], "gradient_norm" before the clip, and what of them was finite: "finite_layers" [L], the
+        residual stream behind each layer, and "finite_gradients" [1 + L], of the weights outside of layers and of each layer.
     """
     tokens, weights = sample.tokens, sample.weights
 
-    def loss_of(params: Decoder) -> Float[Array, ""]:
-        scores, _ = apply_model(params, tokens[:, :-1], values.tables, model)
-        return mean_loss(token_losses(scores, tokens[:, 1:], cfg.label_smoothing), weights)
+    def loss_of(params: Decoder) -> tuple[Float[Array, ""], Bool[Array, " L"]]:
+        scores, finite = apply_model(
+            params, tokens[:, :-1], values.tables, model, measure=lambda trace: jnp.isfinite(trace.residual).all()
+        )
+        return mean_loss(token_losses(scores, tokens[:, 1:], cfg.label_smoothing), weights), finite
 
-    loss, grads = jax.value_and_grad(loss_of)(state.params)
+    (loss, finite), grads = jax.value_and_grad(loss_of, has_aux=True)(state.params)
+    metrics = {"loss": loss, "finite_layers": finite, "finite_gradients": _finite(grads)}
     # A sink logit that is not trained has no gradient, so that the clip does not see it either.
     trained = (values.logit_rate > 0).astype(jnp.float32)
 
@@ -114,7 +119,27 @@ def train_step(
     params: Tree = state.params
     updates, moments = _optimizer(values, cfg, learning_rate).update(grads, state.optimizer, params)
     params = optax.apply_updates(params, updates)
-    return TrainState(params=params, optimizer=moments), {"loss": loss, "gradient_norm": optax.tree.norm(grads)}
+    return TrainState(params=params, optimizer=moments), metrics | {"gradient_norm": optax.tree.norm(grads)}
+
+
+def _finite(gradients: Decoder) -> Bool[Array, " L_and_1"]:
+    """Whether those outside of the layers are finite, and those of each layer."""
+    outside = [jnp.isfinite(leaf).all() for leaf in jax.tree.leaves(replace(gradients, blocks=None))]
+    layers = [jnp.isfinite(leaf).all(tuple(range(1, leaf.ndim))) for leaf in jax.tree.leaves(gradients.blocks)]
+    return jnp.concatenate([jnp.stack(outside).all(keepdims=True), jnp.stack(layers).all(axis=0)])
+
+
+def first_not_finite(loss: float | np.generic | np.ndarray, layers: np.ndarray, gradients: np.ndarray) -> str | None:
+    """What went non-finite first in a step of one member, from its metrics; None where nothing did.
+
+    The forward pass goes from the first layer to the last, and the backward pass the other way.
+    """
+    if not np.isfinite(loss):
+        return f"layer {layers.argmin() + 1}" if not layers.all() else "the logits"
+    if gradients.all():
+        return None
+    last = np.flatnonzero(~gradients)[-1]
+    return f"the gradient of layer {last}" if last else "the gradient outside of the layers"
 
 
 def learning_rates(cfg: TrainConfig) -> np.ndarray:

@@ -1,5 +1,17 @@
-"""`python -m leadline`: the command line."""
+"""`leadline` and `python -m leadline`: the command line."""
 
-from leadline.experiments.cli.main import main
+import sys
 
-main()
+
+def main() -> None:
+    """Ctrl-C says as little while Python imports the commands as it does later."""
+    try:
+        from leadline.experiments.cli.main import main as run_command
+    except KeyboardInterrupt:
+        sys.stderr.write("leadline: stopped\n")
+        sys.exit(130)
+    run_command()
+
+
+if __name__ == "__main__":
+    main()

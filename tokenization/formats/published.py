@@ -228,7 +228,9 @@ def from_huggingface(text: str, config: Mapping[str, Any] | None = None) -> Publ
     for key, entry in (config or {}).items():
         if (name := key.removesuffix("_token")) in names:
             names[name] = [entry.get("content") if isinstance(entry, Mapping) else entry]
-    return PublishedTokenizer(text, **{n: next((spelled[s] for s in names[n] if s in spelled), None) for n in names})
+    return PublishedTokenizer(
+        text, **{n: next((spelled[s] for s in names[n] if isinstance(s, str) and s in spelled), None) for n in names}
+    )
 
 
 def load_published(path: Path) -> PublishedTokenizer:

@@ -43,6 +43,8 @@ def save(tokenizer: Tokenizer, folder: Path) -> None:
     _replace(folder / DEFINITION, definition)
     sums = {DEFINITION: hashlib.sha256(definition).hexdigest()}
     _replace(folder / MANIFEST, _json({"format": FORMAT, "digest": tokenizer.digest(), "files": sums}))
+    for stray in folder.glob(".*.part"):  # of a process that was killed here
+        stray.unlink(missing_ok=True)
 
 
 def load(folder: Path) -> Tokenizer:
@@ -105,7 +107,7 @@ def _sum(path: Path) -> str | None:
 
 
 def _replace(path: Path, content: bytes) -> None:
-    temporary = path.with_name(f".{path.name}.{os.getpid()}")
+    temporary = path.with_name(f".{path.name}.{os.getpid()}.part")
     try:
         with temporary.open("wb") as file:
             file.write(content)

@@ -169,8 +169,12 @@ def _sources(entry: str | Path, hub_documents: int | None) -> list[Source]:
         raise UserError(f"{path}: no such file or folder; check the path")
     if not path.is_dir():
         return [_kept(formats.file_texts(path))]
-    texts = (file for file in _files(path, HIDDEN) if formats.is_text(file) and file.stat().st_size > 0)
-    files = sorted(texts, key=lambda file: file.relative_to(path).as_posix())
+    texts = [file for file in _files(path, HIDDEN) if formats.is_text(file)]
+    try:
+        full = [file for file in texts if file.stat().st_size > 0]
+    except OSError as error:
+        raise UserError(f"{error.filename}: cannot be read ({error.strerror}); mend or remove it") from error
+    files = sorted(full, key=lambda file: file.relative_to(path).as_posix())
     if not files:
         packed = " or ".join(sorted(formats.COMPRESSED))
         suffixes = f"{', '.join([*sorted(formats.TEXT_SUFFIXES), formats.PARQUET])} (and, but for the last, {packed} behind it)"
@@ -179,7 +183,15 @@ def _sources(entry: str | Path, hub_documents: int | None) -> list[Source]:
 
 
 def _kept(texts: Iterable[tuple[str, bytes]]) -> Source:
-    kept = list(texts)
+    """UserError where there is more than fits into memory, as of a device that never ends."""
+    kept, size = [], 0
+    for name, text in texts:
+        kept.append((name, text))
+        size += len(text)
+        if size > formats.LARGEST_KEPT:
+            raise UserError(
+                f"{name}: more than {formats.LARGEST_KEPT} bytes of text that can be read only once; write a file first"
+            )
     return lambda: kept
 
 

@@ -26,8 +26,8 @@ ROWS_AT_ONCE = 256
 LARGEST_WINDOW = 1 << 31
 # What makes zlib read the header and the checksum of gzip.
 GZIP_WINDOW = 31
-# A document is in memory as a whole, and a packed file of a megabyte may hold a gigabyte.
-LARGEST_UNPACKED = 1 << 30
+# A document is in memory as a whole. A packed file of a megabyte may hold a gigabyte, and a device or a pipe may have no end.
+LARGEST_KEPT = 1 << 30
 
 
 def is_text(path: PurePath) -> bool:
@@ -50,8 +50,8 @@ def file_texts(path: Path) -> Iterator[tuple[str, bytes]]:
 
     Raises:
         UserError: when the iterator reaches it, for a file that cannot be read or unpacked, is empty or not UTF-8 (naming the
-            byte), a packed document above LARGEST_UNPACKED bytes, a line of JSONL without text (naming the line), Parquet
-            without that column (naming those it has), and a package that is not installed.
+            byte), a document above LARGEST_KEPT bytes in a packed file or a pipe, a line of JSONL without text (naming the
+            line), Parquet without that column (naming those it has), and a package that is not installed.
     """
     if path.suffix.lower() == PARQUET:
         yield from _parquet_texts(path)
@@ -157,14 +157,14 @@ def _jsonl_texts(path: Path) -> Iterator[tuple[str, bytes]]:
 def _pieces(path: Path, end: bytes) -> Iterator[bytes]:
     """What stands between the ends in a file; all of it where `end` is empty. UserError for too large a packed piece."""
     piece, size = [], 0
-    packed = path.suffix.lower() in COMPRESSED
+    bounded = path.suffix.lower() in COMPRESSED or not path.is_file()
     for part in _content(path):
         first, *others = part.split(end) if end else [part]
         piece.append(first)
         size += len(first)
-        if packed and size > LARGEST_UNPACKED:
+        if bounded and size > LARGEST_KEPT:
             raise UserError(
-                f"{path}: a document in it is larger than {LARGEST_UNPACKED} bytes; divide it, into lines of JSONL for example"
+                f"{path}: a document in it is larger than {LARGEST_KEPT} bytes; divide it, into lines of JSONL for example"
             )
         for other in others:
             yield b"".join(piece)

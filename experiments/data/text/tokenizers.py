@@ -2,7 +2,6 @@
 
 import hashlib
 import json
-import tomllib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import chain
 from pathlib import Path
@@ -10,6 +9,7 @@ from pathlib import Path
 from pydantic import TypeAdapter, ValidationError
 
 from leadline.experiments.config.tokenizer import Bpe, Characters, PublishedSource, TrainedConfig, Unigram, WordPiece, Words
+from leadline.experiments.config.toml_file import value_of
 from leadline.experiments.data.text.corpus import Document, stdlib_documents, text_documents
 from leadline.experiments.data.text.split import corpus_digest
 from leadline.experiments.runtime.errors import UserError
@@ -90,14 +90,7 @@ def configured(kind: str, vocabulary: int, settings: Mapping[str, object]) -> Tr
 
 def settings_of(words: Sequence[str]) -> dict[str, object]:
     """The settings of KEY=VALUE words."""
-    return {key: _value(text) for key, _, text in (word.partition("=") for word in words)}
-
-
-def _value(text: str) -> object:
-    try:
-        return tomllib.loads(f"value = {text}")["value"]
-    except tomllib.TOMLDecodeError:
-        return text  # a bare word is a string
+    return {key: value_of(text) for key, _, text in (word.partition("=") for word in words)}
 
 
 def published_tokenizer(cfg: PublishedSource) -> Tokenizer:
@@ -124,18 +117,25 @@ def trained_tokenizer(cfg: TrainedConfig, corpora: Sequence[Iterable[Document]],
     """
     parts = [TRAINED, cfg.model_dump(exclude=SAMPLING), corpus_digest(chain.from_iterable(corpora))]
     folder = cache / f"tokenizer-{hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()[:16]}"
-    try:
-        return accelerate(load(folder))
-    except (ValueError, RecursionError):
-        pass  # absent or damaged: it is trained and written again
+    if (kept := _kept(folder)) is not None:
+        return accelerate(kept)
     try:
         tokenizer = train_tokenizer(cfg, (document.text.decode("utf-8") for document in chain.from_iterable(corpora)))
         save(tokenizer, folder)
     except ValueError as error:
         raise UserError(f"data.tokenizer: {error}") from error
     except OSError as error:
-        raise UserError(f"{folder}: the tokenizer cannot be written ({error.strerror}); choose another folder") from error
+        if _kept(folder) is None:  # no other process was quicker
+            raise UserError(f"{folder}: the tokenizer cannot be written ({error.strerror}); choose another folder") from error
     return accelerate(tokenizer)
+
+
+def _kept(folder: Path) -> Tokenizer | None:
+    """The tokenizer of a folder; None where it is absent or damaged."""
+    try:
+        return load(folder)
+    except (ValueError, RecursionError):
+        return None
 
 
 def train_tokenizer(cfg: TrainedConfig, texts: Iterable[str]) -> Tokenizer:

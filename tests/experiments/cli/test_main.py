@@ -67,6 +67,12 @@ def test_mistakes_in_the_words_are_one_line(called: Called, words: str) -> None:
     called.mistake(*words.split())
 
 
+def test_a_line_repeats_little_of_a_long_value(called: Called, tmp_path: Path) -> None:
+    line = called.mistake("run", suite(tmp_path).with_name("mine.toml"), f"train.steps={'x' * 100_000}")
+    assert len(line) < 1300
+    assert "mine.toml: train.steps = 'xxx" in line and "xxx': should be a valid integer" in line
+
+
 def test_the_bound_is_an_infimum_between_islands(called: Called) -> None:
     words = ("bound", "--head-dim", "128", "--length", "256")
     report = called.json(*words)

@@ -26,6 +26,11 @@ FILES = {
     "numbers": "studies = [3]",
     "nowhere": 'studies = ["missing.toml"]',
     "comma": 'study = "sinks"\nseeds = [0,,1]\n',
+    "deep": f"a = {'[' * 5000}",
+    "deep_keys": f"a{'.a' * 3000} = 1",
+    "deep_tables": f"a = {'{a = ' * 40}1{'}' * 40}",
+    "date": "a = 2024-99-99",
+    "large": f"seeds = [{2**63}]",
     "latin": 'study = "caf\xe9"',
     "here": 'extends = "there.toml"',
     "there": 'extends = "here.toml"',
@@ -45,6 +50,13 @@ def folder(tmp_path: Path) -> Path:
         ("missing.toml", [], r"missing\.toml: there is no such file"),
         ("", [], "is a folder"),
         ("comma.toml", [], "line 2"),
+        *(
+            (f"{name}.toml", [], rf"{name}\.toml: not TOML: nested too deeply$")
+            for name in ("deep", "deep_keys", "deep_tables")
+        ),
+        ("date.toml", [], r"date\.toml: not TOML: "),
+        ("large.toml", [], r"large\.toml: not TOML: an integer has more than 64 bits$"),
+        ("sinks.toml", [f"train{'.a' * 3000}=1"], "the key has more than 32 parts$"),
         ("latin.toml", [], r"latin\.toml: not UTF-8 at byte 12"),
         ("here.toml", [], "extend each other in a circle"),
         *(("sinks.toml", [word], "an override is key=value") for word in ("train.steps", "=3", "")),

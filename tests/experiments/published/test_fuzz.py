@@ -3,6 +3,7 @@
 import tracemalloc
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from random import Random
 
 import numpy as np
 import pytest
@@ -22,9 +23,9 @@ from tests.experiments.published.tiny import (
     tiny_gguf,
     write_gguf,
 )
+from tests.faults.mutation import mutated
 
 MOST_MEMORY = 1 << 22  # bytes, for files of at most 200 kB
-EXTREMES = [0, 1, 255, (1 << 16) - 1, (1 << 31) - 1, 1 << 31, (1 << 32) - 1, 1 << 40, (1 << 63) - 1, (1 << 64) - 1]
 # A file, the length of its header, and what opens it.
 Format = tuple[Path, int, Callable[[], Checkpoint]]
 
@@ -56,38 +57,13 @@ def _index(folder: Path) -> Format:
     return path, path.stat().st_size, lambda: open_folder(folder, "a")
 
 
-def _mutated(data: bytes, header: int, generator: np.random.Generator) -> bytes:
-    """One to three mistakes in the first `header` bytes: changed bytes, extreme numbers, parts taken out, doubled, cut off."""
-    for _ in range(generator.choice([1, 1, 1, 2, 3])):
-        place = int(generator.integers(min(header, len(data))))
-        length = int(generator.integers(1, 24))
-        match generator.integers(6):
-            case 0:
-                data = data[:place] + bytes([data[place] ^ (1 << int(generator.integers(8)))]) + data[place + 1 :]
-            case 1:
-                data = data[:place] + generator.bytes(length) + data[place + length :]
-            case 2:
-                width = int(generator.choice([4, 8]))
-                number = EXTREMES[generator.integers(len(EXTREMES))] % (1 << 8 * width)
-                data = data[:place] + number.to_bytes(width, "little") + data[place + width :]
-            case 3:
-                data = data[:place] + data[place + length :]
-            case 4:
-                data = data[: place + length] + data[place:]
-            case _:
-                data = data[: int(generator.integers(1, len(data)))]
-        if not data:
-            return data
-    return data
-
-
 def _outcomes(file: Format, cases: int) -> dict[str, int]:
     """How many were opened and refused; every tensor of those that were opened is read."""
     path, header, opened = file
-    data, generator = path.read_bytes(), np.random.default_rng(0)
+    data, random = path.read_bytes(), Random(0)
     outcomes = {"opened": 0, "refused": 0}
     for _ in range(cases):
-        path.write_bytes(_mutated(data, header, generator))
+        path.write_bytes(mutated(data, header, random))
         try:
             checkpoint = opened()
         except UserError as error:

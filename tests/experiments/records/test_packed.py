@@ -8,8 +8,10 @@ import pytest
 
 from leadline.experiments.config.claim import Term
 from leadline.experiments.publish.export import pack
+from leadline.experiments.records import packed
 from leadline.experiments.records.left_out import left_out_of, values_without, without
 from leadline.experiments.records.measurement import measurements_of, reading
+from leadline.experiments.records.packed import PACKED
 from leadline.experiments.records.store import read_records, read_studies, record_folder, write_record, write_study
 from leadline.experiments.runtime.errors import UserError
 from tests.experiments.records.test_store import STUDY, content_of, curve_bits, record, written
@@ -58,6 +60,16 @@ def test_it_gives_the_same_bytes_again_from_either_form(results: Path, tmp_path:
     pack(tmp_path / "once", "sinks", tmp_path / "again", {"sink_rate", "loss_by_position"})
     for path in (tmp_path / "once" / "sinks").iterdir():
         assert path.read_bytes() == (tmp_path / "again" / "sinks" / path.name).read_bytes()
+
+
+def test_a_file_that_unpacks_to_more_than_any_study_has_is_named(
+    results: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pack(results, "sinks", tmp_path / "docs", ())
+    monkeypatch.setattr(packed, "LARGEST", 1000)
+    records, (note,) = read_records(tmp_path / "docs")
+    assert not records
+    assert f"{PACKED}: it is cut off, or unpacks to more than 1000 bytes; restore this file" in note
 
 
 @pytest.mark.parametrize("name", ["records.jsonl.gz", "arrays.npz"])

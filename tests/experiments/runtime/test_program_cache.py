@@ -65,6 +65,15 @@ def test_a_folder_that_cannot_be_written_is_a_note(tmp_path: Path) -> None:
     assert kept_where() is None
 
 
+def test_without_a_home_nothing_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    def homeless() -> Path:
+        raise RuntimeError("Could not determine home directory.")
+
+    monkeypatch.setattr(Path, "home", homeless)
+    assert "programs are compiled each time (Could not determine home directory.)" in (keep_programs({}) or "")
+    assert kept_where() is None
+
+
 def test_what_was_not_finished_is_removed(tmp_path: Path) -> None:
     environment = {"XDG_CACHE_HOME": str(tmp_path)}
     folder = program_folder(environment)

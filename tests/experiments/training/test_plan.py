@@ -15,6 +15,7 @@ import jax
 import numpy as np
 import pytest
 
+from leadline.experiments.config.measure import AblationMeasure
 from leadline.experiments.config.model import Gate, LearnedSink
 from leadline.experiments.config.study import Start
 from leadline.experiments.publish.export import pack
@@ -161,6 +162,23 @@ def test_some_members_of_a_group_go_on_and_the_others_later(whole: Path, tmp_pat
     assert rest.steps == [5, 6]
     records, expected = kept(tmp_path), kept(whole)
     assert all(records[key] == expected[key] for key in expected if key != ("softmax", 1))
+
+
+def test_what_is_stopped_while_it_measures_keeps_its_last_step(tmp_path: Path) -> None:
+    arms = [changed("softmax", measure={"ablation": AblationMeasure(hidden=(1,), map=8)})]
+
+    class Stopped(Watched):
+        def status(self, status: str) -> None:
+            self.interruption.requested |= status == "measuring"
+
+    with pytest.raises(Interrupted, match="stopped at step 6 of 6, which is kept, while measuring"):
+        run(tmp_path, arms, progress=Stopped())
+    assert not list(tmp_path.rglob("record.json"))
+    rest = Watched()
+    assert run(tmp_path, arms, progress=rest).trained == 2
+    assert rest.steps == []
+    run(tmp_path / "whole", arms)
+    assert kept(tmp_path) == kept(tmp_path / "whole")
 
 
 @pytest.mark.slow

@@ -17,7 +17,15 @@ from leadline.experiments.config.to_model import decoder_config, sink_logits
 from leadline.experiments.config.to_tables import tables
 from leadline.experiments.config.train import Constant, Cosine, InverseSquareRoot, Schedule, TrainConfig, WarmupStableDecay
 from leadline.experiments.data.sample import Sample
-from leadline.experiments.training.step import TrainState, Values, init_state, learning_rates, train_step, values_of
+from leadline.experiments.training.step import (
+    TrainState,
+    Values,
+    first_not_finite,
+    init_state,
+    learning_rates,
+    train_step,
+    values_of,
+)
 from leadline.model.decoder import Decoder, apply_decoder
 from leadline.model.embedding import token_losses
 
@@ -134,3 +142,37 @@ def test_weights_choose_the_targets_of_the_loss() -> None:
     )
     np.testing.assert_allclose(weighted[1]["loss"], whole[1]["loss"], rtol=1e-6)
     chex.assert_trees_all_close(weighted[0].params, whole[0].params, rtol=1e-4, atol=1e-6)
+
+
+# Where a value that is not finite is put, and what is said of it: two layers, whose weights are stacked.
+NOT_FINITE = {
+    "layer 2": ("feedforward.down", 1),
+    "layer 1": ("feedforward.down", 0),
+    "the logits": ("unembedding", 0),
+}
+
+
+@pytest.mark.parametrize(("first", "place"), NOT_FINITE.items())
+def test_a_step_says_which_layer_was_not_finite_first(first: str, place: tuple[str, int]) -> None:
+    model, state, values, cfg = _prepared(NoSink(), layers=2)
+    tokens = jax.random.randint(jax.random.key(1), (3, T + 1), 0, V)
+
+    def said(state: TrainState) -> str | None:
+        _, metrics = step(state, Sample(tokens), values, jnp.float32(0.1), decoder_config(model, V, T), cfg)
+        return first_not_finite(*(np.asarray(metrics[key]) for key in ("loss", "finite_layers", "finite_gradients")))
+
+    assert said(state) is None
+    (name, row), params = place, state.params
+    put = lambda leaf: leaf.at[row].set(jnp.inf)  # noqa: E731
+    if name == "unembedding":
+        params = params.replace(unembedding=put(params.unembedding))
+    else:
+        matrices = params.blocks.feedforward
+        params = params.replace(blocks=params.blocks.replace(feedforward=matrices.replace(down=put(matrices.down))))
+    assert said(dataclasses.replace(state, params=params)) == first
+
+
+def test_of_the_gradients_the_last_layer_was_not_finite_first() -> None:
+    layers, loss = np.ones(3, bool), np.float32(1.0)
+    said = [first_not_finite(loss, layers, np.array(finite, bool)) for finite in ([1, 1, 1, 1], [0, 0, 0, 1], [0, 1, 1, 1])]
+    assert said == [None, "the gradient of layer 2", "the gradient outside of the layers"]

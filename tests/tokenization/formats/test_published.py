@@ -121,6 +121,10 @@ def test_specials_are_named_by_the_configuration_beside_the_file(tmp_path: Path)
         load_published(tmp_path)
 
 
+def test_a_name_of_a_special_that_is_no_text_is_none() -> None:
+    assert read(FULL, unk_token=["x"]).specials == read(FULL).specials
+
+
 def test_a_name_of_a_special_that_is_an_ordinary_piece_is_none() -> None:
     added = [token for token in FULL["added_tokens"] if token["content"] != "<eos>"]
     assert read(FULL | {"added_tokens": added}).specials.eos is None

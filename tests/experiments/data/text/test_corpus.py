@@ -15,6 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pyarrow import parquet
 
+from leadline.experiments.data.text import formats
 from leadline.experiments.data.text.corpus import Document, docstring_documents, stdlib_documents, text_documents
 from leadline.experiments.data.text.split import corpus_digest, split
 from leadline.experiments.runtime.errors import UserError
@@ -99,6 +100,23 @@ def test_a_pipe_is_read_once(tmp_path: Path) -> None:
     writer.join()
     divided = split(documents, 0.25)
     assert [document.text for side in (divided.train, divided.held_out) for document in side] == [b"abcdef", b"gh"]
+
+
+def test_a_pipe_without_end_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(formats, "LARGEST_KEPT", 1000)
+    os.mkfifo(tmp_path / "pipe.jsonl")
+    writer = Thread(target=lambda: (tmp_path / "pipe.jsonl").write_bytes(b'{"text": "some"}\n' * 300), daemon=True)
+    writer.start()
+    with pytest.raises(UserError, match=r"pipe\.jsonl:251: more than 1000 bytes of text that can be read only once"):
+        text_documents([tmp_path / "pipe.jsonl"])
+    writer.join()
+
+
+@pytest.mark.parametrize("target", ["a.txt", "nowhere"])
+def test_a_link_that_leads_nowhere_is_named(tmp_path: Path, target: str) -> None:
+    (tmp_path / "a.txt").symlink_to(tmp_path / target)
+    with pytest.raises(UserError, match=r"a\.txt: cannot be read .*; mend or remove it"):
+        text_documents([tmp_path])
 
 
 def test_a_side_depends_on_the_text_alone() -> None:

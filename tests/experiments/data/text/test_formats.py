@@ -118,13 +118,15 @@ def test_a_file_that_is_no_text_is_named(tmp_path: Path, name: str, content: byt
 
 @pytest.mark.parametrize("name", ["a.txt.gz", "a.jsonl.gz"])
 def test_a_packed_document_that_is_too_large_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
-    monkeypatch.setattr(formats, "LARGEST_UNPACKED", 100_000)
+    monkeypatch.setattr(formats, "LARGEST_KEPT", 100_000)
     small, large = (gzip.compress(b'{"text": "%s"}' % (b"x" * size)) for size in (90_000, 10_000_000))
     assert len(large) < 20_000
     assert len(_texts(tmp_path / name, small)) == 1
     larger = rf"{name}: a document in it is larger than 100000 bytes; divide it, into lines of JSONL"
     with pytest.raises(UserError, match=larger):
         _texts(tmp_path / name, large)
+    with pytest.raises(UserError, match="a document in it is larger than 100000 bytes"):
+        text_documents([Path("/dev/zero")])
     plain = b'{"text": "%s"}' % (b"x" * 200_000)  # what is not packed takes its size on disk
     assert len(_texts(tmp_path / name.removesuffix(".gz"), plain)) == 1
 

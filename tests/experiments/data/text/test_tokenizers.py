@@ -7,12 +7,14 @@ import pytest
 from leadline.experiments.config.data import TextData
 from leadline.experiments.config.tokenizer import Bpe, Characters, TrainedConfig, Unigram, WordPiece, Words
 from leadline.experiments.data.source import document_end
+from leadline.experiments.data.text import tokenizers
 from leadline.experiments.data.text.corpus import Document
 from leadline.experiments.data.text.tokenizers import open_tokenizer, train_tokenizer, trained_tokenizer
 from leadline.experiments.runtime.errors import UserError
 from leadline.tokenization.formats.fast import FastTokenizer
 from leadline.tokenization.formats.huggingface import to_huggingface
-from leadline.tokenization.formats.saving import DEFINITION, load
+from leadline.tokenization.formats.saving import DEFINITION, MANIFEST, load, save
+from leadline.tokenization.tokenizer import Tokenizer
 
 TEXT = "the cat sat on the mat; the dog sat on the log. " * 4
 DOCUMENTS = [Document("a", TEXT.encode())]
@@ -69,3 +71,21 @@ def test_a_tokenizer_json_is_opened_by_its_path_or_its_folder(tmp_path: Path) ->
     (tmp_path / "tokenizer.json").write_text("{}")
     with pytest.raises(UserError, match=r"tokenizer\.json: not a tokenizer\.json"):
         open_tokenizer(str(tmp_path))
+
+
+def test_what_a_killed_process_left_of_a_tokenizer_is_removed(tmp_path: Path) -> None:
+    (tmp_path / f".{DEFINITION}.4711.part").write_bytes(b"half")
+    save(train_tokenizer(Bpe(vocabulary=270), [TEXT]), tmp_path)
+    assert sorted(path.name for path in tmp_path.iterdir()) == [DEFINITION, MANIFEST]
+
+
+def test_a_tokenizer_that_another_process_has_kept_meanwhile_is_used(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def removed(tokenizer: Tokenizer, folder: Path) -> None:
+        save(tokenizer, folder)
+        raise FileNotFoundError(2, "No such file")
+
+    documents = [[Document("a", TEXT.encode())]]
+    with monkeypatch.context() as patch:
+        patch.setattr(tokenizers, "save", removed)
+        trained = trained_tokenizer(Bpe(vocabulary=270), documents, tmp_path)
+    assert trained.digest() == trained_tokenizer(Bpe(vocabulary=270), documents, tmp_path).digest()

@@ -1,0 +1,27 @@
+"""One trial of each fault; `python -m tests.faults` tries as many as there is time for."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+
+
+# A process of its own, for one that has devices of JAX cannot be forked.
+@pytest.mark.parametrize(
+    "names",
+    [
+        "mutated",
+        *(
+            pytest.param(name, marks=pytest.mark.slow)
+            for name in ("kill", "SIGTERM", "disk", "results", "home", "clock", "damaged")
+        ),
+    ],
+)
+def test_one_trial_is_survived(names: str) -> None:
+    words = [sys.executable, "-m", "tests.faults", "--only", names, "--seconds", "0"]
+    done = subprocess.run(words, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert "| fault | tried | survived |" in done.stdout
