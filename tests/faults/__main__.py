@@ -2,6 +2,7 @@
 
 import argparse
 import itertools
+import shlex
 import sys
 import time
 import warnings
@@ -60,20 +61,20 @@ def main(words: list[str]) -> int:
             seconds = given.seconds * fault.share / sum(other.share for other in chosen)
             rows.append(trials_of(fault, workshop, itertools.count(given.seed), seconds))
             if given.into is not None:
-                given.into.write_text(page(rows), encoding="utf-8")
+                given.into.write_text(page(rows, words), encoding="utf-8")
     sys.stdout.write(table(rows))
     lost = [line for row in rows for line in row.lost]
     sys.stderr.write("".join(f"LOST {line}\n" for line in lost))
     return int(bool(lost))
 
 
-def page(rows: list[Row]) -> str:
-    """The page of the documentation."""
+def page(rows: list[Row], words: list[str]) -> str:
+    """The page of the documentation, with the words of the command that wrote it."""
     tried, lost = sum(row.tried for row in rows), sum(len(row.lost) for row in rows)
     return (
         "# Faults\n\n"
-        "What was done to a tiny study, its files and its inputs, and what came of it. `python -m tests.faults --seconds 480 "
-        "--into docs/faults.md` tries it again and writes this page; `--only NAME --seed N` repeats one trial.\n\n"
+        "What was done to a tiny study, its files and its inputs, and what came of it. "
+        f"`python -m tests.faults {shlex.join(words)}` wrote this page; `--only NAME --seed N` repeats one trial.\n\n"
         f"Faults tried: {tried:,}. Not survived: {lost:,}. A row of kills says what the study was doing when it was killed.\n\n"
         f"{table(rows)}"
     )

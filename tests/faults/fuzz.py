@@ -14,7 +14,7 @@ from typing import Any
 from leadline.experiments.config.load import arms_of, load_studies, together
 from leadline.experiments.data.text.corpus import text_documents
 from leadline.experiments.data.text.tokenizers import open_tokenizer, train_and_save
-from leadline.experiments.publish.report import report
+from leadline.experiments.publish.contents import compiled
 from leadline.experiments.records.json_file import seal
 from leadline.experiments.records.store import RECORD
 from leadline.experiments.runtime.errors import UserError
@@ -165,7 +165,7 @@ def _toml(value: Any) -> str:
 
 
 def records(workshop: Workshop, folder: Path, random: Random) -> Trial:
-    """Records with a mistake whose sum says that it was written so: a page, tables and verdicts are made of what is read."""
+    """Records with a mistake whose sum says that it was written so: tables and verdicts are made of what is read."""
     whole = workshop.whole
 
     def case(place: Path, random: Random) -> None:
@@ -179,8 +179,7 @@ def records(workshop: Workshop, folder: Path, random: Random) -> Trial:
             except (ValueError, UnicodeEncodeError):  # no such JSON can be written
                 data = json.dumps(tree).encode()
             path.write_bytes(data)
-        published = report(results, {})
-        json.dumps(published.summary, allow_nan=False)
+        compiled(results, {}, drawn=())
 
     return _cases(folder, random, case)
 

@@ -13,10 +13,12 @@ ROOT = Path(__file__).parents[2]
 @pytest.mark.parametrize(
     "names",
     [
-        "mutated",
+        "mutated c",
+        "mutated o",
+        "mutated t",
         *(
             pytest.param(name, marks=pytest.mark.slow)
-            for name in ("kill", "SIGTERM", "disk", "results", "home", "clock", "damaged")
+            for name in ("mutated r", "kill", "SIGTERM", "disk", "results", "home", "clock", "damaged")
         ),
     ],
 )
