@@ -179,12 +179,16 @@ def test_a_dry_run_says_what_a_run_will_cost(recorded: Run, results: Path, tmp_p
 
 def test_a_dry_run_takes_the_groups_and_the_device_of_the_workers(called: Called, recorded: Run, tmp_path: Path) -> None:
     words = ("run", recorded.config, "--dry-run", "--results", tmp_path / "nowhere", "--executor", "slurm", "--models", "3")
-    estimate = called.json(*words, "--device", "h100", "--gpus", "2")
+
+    def estimate_of(*more: str) -> dict[str, Any]:
+        return json.loads(called(*words, *more, "--json")[1])
+
+    estimate = estimate_of("--device", "h100", "--gpus", "2")
     assert [row["models"] for row in estimate["groups"]] == [3, 1]
     assert {row["arm"]: row.get("programs") for row in estimate["arms"] if row["models"]} == {"softmax": [1], "learned": [1, 2]}
     assert estimate["available"] == 60.0 and "NVIDIA H100 datasheet" in estimate["assumptions"]
     assert [row["compiled"] for row in estimate["groups"]] == [False, False]
-    here = called.json(*words)
+    here = estimate_of()
     assert here["available"] != 60.0
     assert sum(row["flops"] for row in here["arms"] if row["models"]) == sum(
         row["flops"] for row in estimate["arms"] if row["models"]
