@@ -6,7 +6,7 @@ import numpy as np
 
 from leadline.experiments.config.study import Arm
 from leadline.experiments.records.measurement import Measurement, reading
-from leadline.experiments.records.provenance import arm_digest, now, provenance
+from leadline.experiments.records.provenance import Provenance, arm_digest, now, provenance
 from leadline.experiments.records.record import Curve, Record
 from leadline.experiments.records.store import record_folder, write_record, write_study
 from leadline.experiments.studies.run import planned
@@ -58,7 +58,7 @@ def write_sweep(folder: Path, arms: int) -> tuple[Path, Path]:
     return config, results
 
 
-def _record(arm: Arm, number: int, origin: object) -> Record:
+def _record(arm: Arm, number: int, origin: Provenance) -> Record:
     values = {"loss": 1.0 + number % 97 / 100, "sink_rate": number % 89 / 89}
     units = {"loss": "nats", "sink_rate": "1"}
     return Record(
