@@ -2,39 +2,12 @@
 
 import statistics
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from leadline.experiments.bench.contest import Case, Timed
+from leadline.experiments.runtime.devices import accelerator_of
 
 Outcome = dict[str, Any]
-
-
-@dataclass(frozen=True)
-class Peak:
-    """The published FLOP/s of one accelerator, of dense bfloat16 products without sparsity, and the source."""
-
-    flops: float
-    source: str
-
-
-# By the beginning of the name that JAX gives the device. Of several that fit, the longest counts.
-PEAKS = {
-    "NVIDIA H200": Peak(989.5e12, "NVIDIA H200 datasheet: 1,979 TFLOPS with sparsity, half of it without"),
-    "NVIDIA H100": Peak(989.5e12, "NVIDIA H100 datasheet, SXM: 1,979 TFLOPS with sparsity, half of it without"),
-    "NVIDIA H100 PCIe": Peak(756e12, "NVIDIA H100 datasheet, PCIe: 1,513 TFLOPS with sparsity, half of it without"),
-    "NVIDIA A100": Peak(312e12, "NVIDIA A100 datasheet"),
-    "TPU v4": Peak(275e12, "Google Cloud documentation, TPU v4"),
-    "TPU v5 lite": Peak(197e12, "Google Cloud documentation, TPU v5e"),
-    "TPU v5": Peak(459e12, "Google Cloud documentation, TPU v5p"),
-    "TPU v6 lite": Peak(918e12, "Google Cloud documentation, TPU v6e"),
-}
-
-
-def published_peak(kind: str) -> Peak | None:
-    """The peak of the device that JAX gives this name; None where none is known."""
-    fitting = [name for name in PEAKS if kind.startswith(name)]
-    return PEAKS[max(fitting, key=len)] if fitting else None
 
 
 def outcome(case: Case, timed: Sequence[Timed], ceiling: Timed | None, machine: Mapping[str, Any]) -> Outcome:
@@ -47,13 +20,13 @@ def outcome(case: Case, timed: Sequence[Timed], ceiling: Timed | None, machine: 
         machine: as `leadline.experiments.bench.machine.surroundings` describes it.
     """
     rate = ceiling.facts["flops"] / ceiling.median if ceiling is not None and ceiling.rounds else None
-    peak = published_peak(machine["device_kind"]) if machine["accelerator"] else None
-    rows = [_row(case, times, timed[0], rate, peak.flops if peak else None) for times in timed]
+    accelerator = accelerator_of(machine["device_kind"]) if machine["accelerator"] else None
+    rows = [_row(case, times, timed[0], rate, accelerator.bfloat16 if accelerator else None) for times in timed]
     content: Outcome = {"title": case.title, "contestants": rows}
     if ceiling is not None and rate is not None:
         content["ceiling"] = {"name": ceiling.name, "flops_a_second": rate, "rounds": list(ceiling.rounds)}
-    if peak is not None and case.flops:
-        content["peak"] = {"flops_a_second": peak.flops, "source": peak.source}
+    if accelerator is not None and case.flops:
+        content["peak"] = {"flops_a_second": accelerator.bfloat16, "source": accelerator.source}
     return content
 
 

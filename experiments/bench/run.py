@@ -13,6 +13,7 @@ from leadline.experiments.bench.cases import (
     evaluation,
     mechanisms,
     published,
+    records,
     startup,
     step,
     sweep,
@@ -43,6 +44,7 @@ def benchmarks() -> tuple[Benchmark, ...]:
         tokenization.TOKENIZATION,
         step.COMPILATION,
         startup.STARTUP,
+        records.RECORDS,
         step.PIPELINE,
     )
 

@@ -68,7 +68,7 @@ def run(
     overrides: Annotated[list[str] | None, typer.Argument(metavar="[KEY=VALUE]...", help="As in train.steps=100.")] = None,
     results: Results = Path("results"),
     dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Print what would run: models, tokens, FLOPs, memory, minutes.")
+        bool, typer.Option("--dry-run", help="Print what would run: models, tokens, FLOPs, programs, memory, minutes.")
     ] = False,
     decide: Annotated[bool, typer.Option("--decide", help="Add seeds where claims are undecided, up to most_seeds.")] = False,
     limit: Annotated[
@@ -84,6 +84,10 @@ def run(
     cpus: Annotated[int | None, typer.Option("--cpus", min=1, help="Cores of a group; without it, all that are here.")] = None,
     gpus: Annotated[float, typer.Option("--gpus", min=0, help="Accelerators of a group.")] = 0.0,
     models: Annotated[int | None, typer.Option("--models", min=1, help="Most models of a group that train together.")] = None,
+    device: Annotated[
+        str | None,
+        typer.Option("--device", metavar="NAME", help="That of workers or of a dry run, such as h100; else what is here."),
+    ] = None,
     retries: Annotated[int, typer.Option("--retries", min=0, help="Times that a group is started anew.")] = 3,
     slurm: Annotated[
         list[str] | None, typer.Option("--slurm", metavar="KEY=VALUE", help="As in partition=gpu; may be given again.")
@@ -107,7 +111,7 @@ def run(
     from rich.console import Console
 
     from leadline.experiments.executors.hosts import follow, leading
-    from leadline.experiments.executors.registry import Options, open_executor
+    from leadline.experiments.executors.registry import Options, open_executor, room_of
     from leadline.experiments.runtime.hosts import leads
     from leadline.experiments.runtime.log import LOG
     from leadline.experiments.runtime.progress import Progress
@@ -124,12 +128,13 @@ def run(
             follow(progress)
         return
     trackers = open_trackers(tracker or [], results)
+    together = coordinator is not None
+    options = Options(executor, expiry, models, device, cpus, gpus, retries, address, slurm or (), together)
     if dry_run:
         with Progress(Console(stderr=True)) as progress:
-            _show_plan(plan, results, progress, as_json)
+            _show_plan(plan, results, progress, room_of(options), as_json)
         return
     show = partial(typer.echo, file=sys.stdout)  # bound now, because a tracker may redirect what its library prints
-    options = Options(executor, expiry, models, cpus, gpus, retries, address, slurm or (), together=coordinator is not None)
     trainer, command = open_executor(options, results), shlex.join(["leadline", *sys.argv[1:]])
     with Progress(Console(stderr=True), results / LOG, trackers) as progress, leading(trainer):
         ran = run_plan(plan, results, progress, (lambda _: None) if as_json else show, command, decide=decide, executor=trainer)
@@ -151,25 +156,40 @@ for command in ABOUT_RESULTS + ABOUT_MODELS:
 app.add_typer(tokenizer_app, name="tokenizer")
 
 
-def _show_plan(plan: Any, results: Path, progress: Any, as_json: bool) -> None:
+def _show_plan(plan: Any, results: Path, progress: Any, room: Any, as_json: bool) -> None:
     from leadline.experiments.records.over_seeds import count
-    from leadline.experiments.studies.dry_run import described, remarks
+    from leadline.experiments.studies.dry_run import estimated, remarks
 
     for line in remarks(plan):
         complain(line)
-    rows = described(plan, results, progress)
+    estimate = estimated(plan, results, progress, room)
     if as_json:
-        print_json({"arms": rows})
+        print_json(estimate._asdict())
         return
-    forms = {"parameters": count, "tokens": count, "flops": count, "memory": "{:.2f} GB".format, "minutes": "{:.1f}".format}
-    columns = list(dict.fromkeys(key for row in rows for key in row))
-    show_rows([{key: forms.get(key, str)(row[key]) if key in row else "" for key in columns} for row in rows])
-    memory = {row["program"]: row["memory"] for row in rows if "program" in row}
-    minutes = sum(row.get("minutes", 0.0) for row in rows)
+    forms = {"parameters": count, "tokens": count, "flops": count, "minutes": "{:.1f}".format}
+    columns = list(dict.fromkeys(key for row in estimate.arms for key in row if key != "programs"))
+    shown = [{key: forms.get(key, str)(row[key]) if key in row else "" for key in columns} for row in estimate.arms]
+    programs = [", ".join(map(str, row.get("programs", ()))) for row in estimate.arms]
+    show_rows([row | {"programs": numbers} for row, numbers in zip(shown, programs, strict=True)])
+    groups, minutes = estimate.groups, [group["minutes"] for group in estimate.groups]
+    if groups:
+        typer.echo()
+        show_rows([_of_group(group) for group in groups])
+    where = "here" if room.device is None else f"on {room.devices} x {room.device.kind}"
     typer.echo(
-        f"\nmodels to train: {sum(row['models'] for row in rows)}; programs: {len(memory)}; about {minutes:.0f} min here; "
-        f"at least {max(memory.values(), default=0.0):.2f} GB"
+        f"\nmodels to train: {sum(row['models'] for row in estimate.arms)}; programs: {len(groups)}; about {sum(minutes):.0f} "
+        f"min {where}, {max(minutes, default=0.0):.0f} with a worker for each; memory of a device: {estimate.available:.1f} GB"
+        f"\n{estimate.assumptions}"
     )
+
+
+def _of_group(group: Any) -> dict[str, str]:
+    memory = f"{'' if group['compiled'] else '≈ '}{group['memory']:.2f} GB"
+    return {key: str(group[key]) for key in ("program", "study", "models")} | {
+        "memory": memory,
+        "minutes": f"{group['minutes']:.1f}",
+        "arms": group["arms"],
+    }
 
 
 def main() -> None:

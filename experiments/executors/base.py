@@ -3,6 +3,7 @@
 from typing import Protocol, runtime_checkable
 
 from leadline.experiments.training.group import RunGroup
+from leadline.experiments.training.memory import Room
 from leadline.experiments.training.session import Session
 
 
@@ -12,11 +13,11 @@ class Executor(Protocol):
 
     Attributes:
         expiry: seconds without a heartbeat after which a process counts as dead.
-        models: how many a new group has at most; None: all that are of one structure.
+        room: for a new group.
     """
 
     expiry: float
-    models: int | None
+    room: Room
 
     def train(self, group: RunGroup, part: str, session: Session) -> int:
         """Trains and records a group, or hands it to a worker (leadline.experiments.training.plan.Train)."""

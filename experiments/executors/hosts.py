@@ -18,6 +18,7 @@ from leadline.experiments.training.checkpoint import extra_of
 from leadline.experiments.training.claimed import train_claimed
 from leadline.experiments.training.group import RunGroup, Unfinished
 from leadline.experiments.training.loop import train_group
+from leadline.experiments.training.memory import Room
 from leadline.experiments.training.saving import record_group
 from leadline.experiments.training.session import Session
 
@@ -29,8 +30,8 @@ class Hosts(Local):
         training: whether the others are at work on a group.
     """
 
-    def __init__(self, expiry: float = EXPIRY, models: int | None = None) -> None:
-        super().__init__(expiry, models)
+    def __init__(self, expiry: float = EXPIRY, room: Room | None = None) -> None:
+        super().__init__(expiry, room)
         self.training = False
 
     def train(self, group: RunGroup, part: str, session: Session) -> int:

@@ -3,14 +3,15 @@
 from leadline.experiments.runtime.worker import EXPIRY
 from leadline.experiments.training.claimed import train_claimed
 from leadline.experiments.training.group import RunGroup
+from leadline.experiments.training.memory import Room
 from leadline.experiments.training.session import Session
 
 
 class Local:
     """What another process is at work on is left to it, and done here if that one dies."""
 
-    def __init__(self, expiry: float = EXPIRY, models: int | None = None) -> None:
-        self.expiry, self.models = expiry, models
+    def __init__(self, expiry: float = EXPIRY, room: Room | None = None) -> None:
+        self.expiry, self.room = expiry, room or Room()
         self._left: list[RunGroup] = []
 
     def train(self, group: RunGroup, part: str, session: Session) -> int:

@@ -11,7 +11,9 @@ from leadline.experiments.executors.ray import Ray
 from leadline.experiments.executors.remote import Remote
 from leadline.experiments.executors.slurm import Slurm
 from leadline.experiments.runtime.cpu import cores
+from leadline.experiments.runtime.devices import accelerator_named
 from leadline.experiments.runtime.errors import UserError
+from leadline.experiments.training.memory import Room
 
 EXECUTORS = ("local", "ray", "slurm")
 
@@ -23,7 +25,8 @@ class Options:
     Attributes:
         name: one of EXECUTORS.
         expiry: seconds without a heartbeat after which a process counts as dead.
-        models: how many a new group has at most; None: all that are of one structure.
+        models: most of a new group; None: as many of one structure as the memory holds.
+        device: an accelerator of the workers, by its name in leadline.experiments.runtime.devices; None: what is here.
         cpus: cores of a group; None: as many as this machine has.
         gpus: accelerators of a group.
         retries: how often a group is started anew whose worker dies.
@@ -35,6 +38,7 @@ class Options:
     name: str
     expiry: float
     models: int | None = None
+    device: str | None = None
     cpus: int | None = None
     gpus: float = 0.0
     retries: int = 3
@@ -49,19 +53,29 @@ def open_executor(options: Options, results: Path) -> Executor:
     Raises:
         UserError: for a name or an option that there is not, a library that is not installed, a cluster that is not there.
     """
-    cpus = options.cpus or cores()
+    room, cpus = room_of(options), options.cpus or cores()
     if options.together and options.name != "local":
         raise UserError(f"--executor {options.name}: processes that run together train by themselves; leave out --coordinator")
     match options.name:
         case "local":
-            return (Hosts if options.together else Local)(options.expiry, options.models)
+            return (Hosts if options.together else Local)(options.expiry, room)
         case "ray":
             engine = Ray(options.address, cpus, options.gpus, options.retries)
-        case "slurm":
-            engine = Slurm(results, cpus, options.gpus, options.retries, _settings(options.slurm))
         case _:
-            raise UserError(f"--executor {options.name}: there is no such executor; choose from {', '.join(EXECUTORS)}")
-    return Remote(engine, options.expiry, options.models)
+            engine = Slurm(results, cpus, options.gpus, options.retries, _settings(options.slurm))
+    return Remote(engine, options.expiry, room)
+
+
+def room_of(options: Options) -> Room:
+    """How large a group may be.
+
+    Raises:
+        UserError: for an executor or a device that there is not.
+    """
+    if options.name not in EXECUTORS:
+        raise UserError(f"--executor {options.name}: there is no such executor; choose from {', '.join(EXECUTORS)}")
+    device = None if options.device is None else accelerator_named(options.device)
+    return Room(options.models, device, max(1, int(options.gpus)))
 
 
 def _settings(words: Sequence[str]) -> dict[str, str | int]:

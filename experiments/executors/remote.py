@@ -12,6 +12,7 @@ from leadline.experiments.runtime.progress import Work
 from leadline.experiments.runtime.signals import Interrupted
 from leadline.experiments.runtime.worker import EXPIRY, LOOK, workers_of
 from leadline.experiments.training.group import RunGroup
+from leadline.experiments.training.memory import Room
 from leadline.experiments.training.session import Session
 
 LINES = 5  # of what a worker said, in an error
@@ -49,8 +50,8 @@ class Engine(Protocol):
 class Remote:
     """Every group that can begin is a task. Those that start from others follow when these are recorded."""
 
-    def __init__(self, engine: Engine, expiry: float = EXPIRY, models: int | None = None) -> None:
-        self.expiry, self.models = expiry, models
+    def __init__(self, engine: Engine, expiry: float = EXPIRY, room: Room | None = None) -> None:
+        self.expiry, self.room = expiry, room or Room()
         self._engine, self._groups = engine, list[RunGroup]()
 
     def train(self, group: RunGroup, part: str, session: Session) -> int:  # noqa: ARG002

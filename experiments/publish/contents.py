@@ -32,6 +32,8 @@ from leadline.experiments.runtime.errors import UserError
 # These say how much was measured, and are no results.
 COUNTS = ("windows", "documents", "answers", "train_loss")
 MOST = 8
+# Arms of a figure that nobody asked for.
+MOST_LINES = 40
 TABLES, FIGURES = "tables", "figures"  # the folders of what is written
 PRINTERS = {"md": markdown, "csv": comma_separated, "tex": latex}  # the forms of a table, by the ending of its file
 IMAGES = ("svg", "png", "pdf")  # the forms of a figure
@@ -167,8 +169,10 @@ def tables_of(study: Study, stored: Sequence[StoredRecord]) -> tuple[TableSpec, 
 
 
 def figures_of(study: Study, stored: Sequence[StoredRecord]) -> tuple[FigureSpec, ...]:
-    """The figures that the file of a study describes; of models that were trained the loss over training."""
-    if study.figures or not any(entry.record.steps for entry in stored):
+    """The figures that the file of a study describes; of models that were trained the loss over training, if
+    their lines can be told apart."""
+    trained = {entry.record.arm for entry in stored if entry.record.steps}
+    if study.figures or not 0 < len(trained) <= MOST_LINES:
         return study.figures
     title = "How does the held-out loss fall during training?"
     caption = "Held-out loss of every arm at each measured step."

@@ -15,6 +15,8 @@ from leadline.experiments.records.quantities import QUANTITIES, Quantity
 from leadline.experiments.records.record import Record, StoredRecord, created_at
 
 Key = tuple[Dim | None, ...]
+# Of the name of each arm of a study the name that the file has it under, and its label (`named_arms`).
+Named = Mapping[str, tuple[str, str]]
 QUANTITY = "quantity"  # the key that tells columns apart: its value is the number of a column
 
 
@@ -85,9 +87,12 @@ class Shown:
         return tuple(Published.model_validate(entry) for entry in described.get("published", ()))
 
 
-def shown(spec: TableSpec | FigureSpec, study: Study, stored: Iterable[StoredRecord]) -> Shown:
-    """The records of a study whose configuration `where` describes and whose arm or family has one of the labels."""
-    named = named_arms(study)
+def shown(spec: TableSpec | FigureSpec, study: Study, stored: Iterable[StoredRecord], arms_of: Named | None = None) -> Shown:
+    """The records of a study whose configuration `where` describes and whose arm or family has one of the labels.
+
+    `arms_of` is `named_arms` of the study; None: it is called here.
+    """
+    named = named_arms(study) if arms_of is None else arms_of
     known = {arm: number for number, arm in enumerate(named)}
     entries = [entry for entry in stored if entry.record.study == study.study]
     entries.sort(key=lambda entry: (known.get(entry.record.arm, len(known)), created_at(entry.record), entry.record.arm))

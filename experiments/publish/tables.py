@@ -6,7 +6,7 @@ from dataclasses import replace
 from leadline.experiments.config.report import Column, TableSpec
 from leadline.experiments.config.study import Study
 from leadline.experiments.publish.names import MISSING, key_name
-from leadline.experiments.publish.shown import QUANTITY, Key, Shown, file_name, free_dims, of_record, shown
+from leadline.experiments.publish.shown import QUANTITY, Key, Named, Shown, file_name, free_dims, of_record, shown
 from leadline.experiments.publish.table import Cell, Table
 from leadline.experiments.records.decisions import share_interval
 from leadline.experiments.records.measurement import Dim, resolve
@@ -20,13 +20,13 @@ FIELDS = ("flops", "parameters", "steps", "seconds")
 Place = tuple[int, Dim | None]
 
 
-def table(spec: TableSpec, study: Study, stored: Iterable[StoredRecord]) -> Table:
+def table(spec: TableSpec, study: Study, stored: Iterable[StoredRecord], arms_of: Named | None = None) -> Table:
     """A row for what the keys of the specification tell apart, a column for each quantity or value of `each`.
 
     Cells are means over seeds and sample standard deviations, of the records of the study among `stored`. Rows and columns
-    without a number are left out, and the notes are about the records that have one or diverged.
+    without a number are left out, and the notes are about the records that have one or diverged. `arms_of`: as in `shown`.
     """
-    chosen = shown(spec, study, stored)
+    chosen = shown(spec, study, stored, arms_of)
     (numbers, told), lost = _numbers(spec, chosen), _diverged(spec, chosen)
     rows = sorted({row for row, _ in (*numbers, *lost)}, key=lambda row: chosen.place(spec.rows, row))
     places = sorted(

@@ -6,8 +6,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from leadline.experiments.config.load import named_arms
 from leadline.experiments.config.study import Study
 from leadline.experiments.publish.contents import tables_of
+from leadline.experiments.publish.shown import Named
 from leadline.experiments.publish.tables import table
 from leadline.experiments.records.arms import differing, recorded_arms
 from leadline.experiments.records.measurement import reading, select
@@ -74,7 +76,7 @@ def listed(path: Path) -> tuple[list[Listed], list[str]]:
 
 def _recorded(study: Study | None, stored: Sequence[StoredRecord]) -> Iterator[Listed]:
     """Yields the configurations of the arms of one study."""
-    changed = {} if study is None else _changed(study, stored)
+    changed, named = ({}, {}) if study is None else (_changed(study, stored), named_arms(study))
     by_arm = itertools.groupby(stored, key=lambda entry: (entry.record.arm, entry.record.arm_hash))
     for (arm, digest), entries in by_arm:
         of_arm = list(entries)
@@ -87,7 +89,7 @@ def _recorded(study: Study | None, stored: Sequence[StoredRecord]) -> Iterator[L
             seeds={"finished": len(finished), "diverged": len(records) - len(finished)},
             step=max(record.steps for record in records),
             loss=statistic([value for _, value in select(finished, "loss")], digits=4),
-            figures={} if study is None else _figures(study, of_arm),
+            figures={} if study is None else _figures(study, of_arm, named),
         )
 
 
@@ -102,9 +104,9 @@ def _changed(study: Study, stored: Sequence[StoredRecord]) -> Mapping[str, str]:
     return changed
 
 
-def _figures(study: Study, stored: Sequence[StoredRecord]) -> dict[str, Statistic]:
+def _figures(study: Study, stored: Sequence[StoredRecord], named: Named) -> dict[str, Statistic]:
     """The first numbers of the first table of a study, of these records alone."""
-    first = table(tables_of(study, stored)[0], study, stored)
+    first = table(tables_of(study, stored)[0], study, stored, named)
     cells = zip(first.columns, first.rows[0] if first.rows else (), strict=False)
     numbers = ((name, cell) for name, cell in cells if isinstance(cell, Statistic) and not name.startswith("loss"))
     return dict(itertools.islice(numbers, FIGURES))

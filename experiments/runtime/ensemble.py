@@ -23,6 +23,7 @@ Tree = Any
 Tell = Callable[[int, int], None]
 # Trained models on one device at once (`in_rounds`).
 JOBS_A_DEVICE = 8
+ROWS = P("arm", "data")  # of the batches of all members, [A, B, …]
 
 
 def ensemble_mesh(members: int, *divided: int, text: int = 1) -> Mesh:
@@ -91,7 +92,7 @@ def stack_rows(read: Callable[[int, slice], np.ndarray], members: int, shape: tu
     def part(index: Any) -> np.ndarray:
         return np.stack([read(min(arm, members - 1), index[1]) for arm in range(whole)[index[0]]])
 
-    return jax.make_array_from_callback((whole, *shape), NamedSharding(mesh, P("arm", "data")), part)
+    return jax.make_array_from_callback((whole, *shape), NamedSharding(mesh, ROWS), part)
 
 
 def _surplus(members: int, mesh: Mesh) -> int:

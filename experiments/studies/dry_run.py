@@ -5,51 +5,78 @@ from collections import Counter
 from collections.abc import Iterator
 from contextlib import nullcontext
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from leadline.experiments.measure.exact.registry import jobs_of
 from leadline.experiments.records.provenance import arm_digest
 from leadline.experiments.runtime.progress import Progress, matmul_peak
 from leadline.experiments.studies.run import Plan
-from leadline.experiments.training.group import RunGroup
-from leadline.experiments.training.memory import GB, least_memory, parameters
+from leadline.experiments.training.group import Member, RunGroup
+from leadline.experiments.training.memory import GB, Room, available_memory, parts_of, program_memory, traced_memory
 from leadline.experiments.training.plan import grouped
 
 # Of the rate of a large matrix product: what configs/sinks.toml and configs/extrapolation.toml reach on two CPU cores.
 UTILISATION = 0.4
+# Of the published rate of a device that is not here: public trainings of 0.1 to 2 billion parameters reach 0.3 to 0.5.
+PUBLISHED_UTILISATION = 0.3
 # Of compiling what a group needs, and of measuring its models at the end.
 SECONDS_A_GROUP = 15.0
+# Programs that are compiled to hear what memory they take. Compiling takes some seconds each, and a run finds them compiled.
+COMPILED = 4
 
 
-def described(plan: Plan, results: Path, progress: Progress) -> list[dict[str, Any]]:
-    """A row for each arm of every study, of the models that have no record yet.
+class Estimate(NamedTuple):
+    """What a run would take.
 
-    The corpora are read and the models traced, but nothing is compiled. `program` numbers what is compiled: arms of one number
-    train in one program. `memory` is the least that a device needs for the arms of that number together [GB]. `minutes` come
-    from the FLOPs, at UTILISATION of the rate that a matrix product reaches here.
+    Attributes:
+        arms: a row for each arm of every study; `programs` are the numbers of the groups in which its models train.
+        groups: a row for each group. Each compiles one program of training; `memory` is what a device needs for it [GB], by the
+            analysis of that program if `compiled`, else estimated from its trace.
+        available: memory of a device [GB].
+        assumptions: of the minutes.
+    """
+
+    arms: list[dict[str, Any]]
+    groups: list[dict[str, Any]]
+    available: float
+    assumptions: str
+
+
+def estimated(plan: Plan, results: Path, progress: Progress, room: Room) -> Estimate:
+    """Estimates what a run would do for the models that have no record yet.
+
+    The corpora are read and the models traced. Programs are compiled for the devices that are here only, if there are at most
+    COMPILED of them, or where it is not plain that they fit.
 
     Args:
         plan: studies and their arms, as `planned` gives them.
         results: the folder of the records; it need not exist, and nothing is recorded in it.
         progress: hears of corpora that are encoded.
+        room: for a group.
 
     Raises:
         UserError: if data, memory or weights to start from do not suffice.
     """
     rows: list[dict[str, Any]] = []
-    programs = 0
+    groups: list[RunGroup] = []
     with nullcontext(results) if results.is_dir() else tempfile.TemporaryDirectory(prefix="leadline-") as folder:
         for study, arms in plan:
             for job in jobs_of(study.exact) if study.exact is not None else ():
                 rows.append({"study": study.study, "arm": job.name, "models": 0, "of": 1})
-            _, groups = grouped(study.study, arms, study.seeds, Path(folder), progress) if arms else ([], [])
-            of_study = {arm.name: {"study": study.study, "arm": arm.name, "models": 0, "of": len(study.seeds)} for arm in arms}
-            for number, group in enumerate(groups, start=programs + 1):
-                for name, row in _of_group(group, number):
-                    of_study[name] |= row | {"models": of_study[name]["models"] + row["models"]}
-            programs += len(groups)
-            rows += of_study.values()
-    return rows
+            groups += grouped(study.study, arms, study.seeds, Path(folder), progress, room)[1] if arms else []
+            rows += [{"study": study.study, "arm": arm.name, "models": 0, "of": len(study.seeds)} for arm in arms]
+        memory = _memory(groups, room)
+    by_arm = {(row["study"], row["arm"]): row for row in rows}
+    described = []
+    for number, group in enumerate(groups, start=1):
+        minutes = 0.0
+        for name, cost in _costs(group, room):
+            _add(by_arm[group.study, name], cost, number)
+            minutes += cost["minutes"]
+        needed, compiled = memory[_program(group)]
+        facts = {"models": len(group.members), "memory": needed / GB, "compiled": compiled, "minutes": minutes}
+        described.append({"program": number, "study": group.study, "arms": group.names, **facts})
+    return Estimate(rows, described, available_memory(room) / GB, _assumptions(room))
 
 
 def remarks(plan: Plan) -> Iterator[str]:
@@ -66,24 +93,54 @@ def remarks(plan: Plan) -> Iterator[str]:
                 yield f"{study.study}: {' and '.join(names)} are the same configuration"
 
 
-def _of_group(group: RunGroup, number: int) -> Iterator[tuple[str, dict[str, Any]]]:
+def _program(group: RunGroup) -> Any:
+    """Groups of which this is equal compile the same program."""
+    return group.structure, len(group.members), len(group.sources)
+
+
+def _memory(groups: list[RunGroup], room: Room) -> dict[Any, tuple[float, bool]]:
+    """Of each program the bytes of a device, and whether the compiler was asked."""
+    programs = {_program(group): group for group in groups}
+    if room.device is None and len(programs) <= COMPILED:
+        return {key: (program_memory(group), True) for key, group in programs.items()}
+    return {key: (traced_memory(group, room), False) for key, group in programs.items()}
+
+
+def _costs(group: RunGroup, room: Room) -> Iterator[tuple[str, dict[str, Any]]]:
     """The name of each arm of a group, and what its models cost."""
     model, data, train, _ = group.structure
     waiting = [member for member in group.members if not member.recorded]
-    memory, rate = least_memory(group) / GB, UTILISATION * matmul_peak(model.compute)
-    tokens = (train.steps - group.first_step) * train.batch * data.length
+    parts, steps = parts_of(group), train.steps - group.first_step
+    tokens = steps * train.batch * data.length
+    of_arm: dict[str, Member] = {member.arm.name: member for member in waiting}
     for name, seeds in Counter(member.arm.name for member in waiting).items():
-        flops = seeds * tokens * next(member for member in waiting if member.arm.name == name).flops(model)
-        seconds = flops / rate + SECONDS_A_GROUP * seeds / len(waiting)
+        flops = seeds * tokens * of_arm[name].flops(model)
+        if room.device is None:
+            seconds = flops / (UTILISATION * matmul_peak(model.compute))
+        else:  # weights and moments are read and written in every step
+            moved = 2 * seeds * steps * parts.state / room.device.bandwidth
+            seconds = max(flops / (PUBLISHED_UTILISATION * room.device.peak(model.compute)), moved) / room.devices
+        minutes = (seconds + SECONDS_A_GROUP * seeds / len(waiting)) / 60
         yield (
             name,
-            {
-                "models": seeds,
-                "parameters": parameters(group),
-                "tokens": seeds * tokens,
-                "flops": flops,
-                "program": number,
-                "memory": memory,
-                "minutes": seconds / 60,
-            },
+            {"models": seeds, "tokens": seeds * tokens, "flops": flops, "minutes": minutes} | {"parameters": parts.parameters},
         )
+
+
+def _add(row: dict[str, Any], cost: dict[str, Any], program: int) -> None:
+    """Adds what the models of an arm cost in one more group."""
+    row["parameters"] = cost["parameters"]
+    for key in ("models", "tokens", "flops", "minutes"):
+        row[key] = row.get(key, 0) + cost[key]
+    row["programs"] = [*row.get("programs", []), program]
+
+
+def _assumptions(room: Room) -> str:
+    besides = f"and {SECONDS_A_GROUP:.0f} s a group to compile and to measure"
+    if room.device is None:
+        return f"minutes: at {UTILISATION:.0%} of the rate of a large matrix product, measured here, {besides}"
+    return (
+        f"minutes: at {PUBLISHED_UTILISATION:.0%} of the published {room.device.bfloat16 / 1e12:,.0f} TFLOP/s in bfloat16 and "
+        f"{room.device.float32 / 1e12:,.0f} in float32 ({room.device.source}), or at {room.device.bandwidth / 1e9:,.0f} GB/s "
+        f"where weights and moments bind, {besides}; small models reach less"
+    )

@@ -125,7 +125,7 @@ def run(
     tally, trainer = _Tally(), executor or Local()
     with (
         Interruption(progress.note) as interruption,
-        opened(results, progress, interruption, trainer.expiry, trainer.models) as session,
+        opened(results, progress, interruption, trainer.expiry, trainer.room) as session,
     ):
         damaged = _begin(plan, session)
         studies = [(study.study, _turns(study, arms, session, trainer, tally, decide=decide)) for study, arms in plan]

@@ -5,34 +5,22 @@ import time
 from collections import deque
 from typing import Any
 
-import jax
 import numpy as np
 from jaxtyping import Array
 
 from leadline.experiments.config.data import TextData
 from leadline.experiments.config.position import Rope
 from leadline.experiments.config.to_tables import tables
-from leadline.experiments.measure.evaluate import Statistics
-from leadline.experiments.measure.kinds.curves import curve_of
 from leadline.experiments.measure.kinds.plugin import quantities_of
 from leadline.experiments.records.measurement import Point
-from leadline.experiments.runtime.ensemble import (
-    compiled,
-    everywhere,
-    of_each_device,
-    over_arms,
-    share,
-    stack,
-    stack_rows,
-    unstack,
-)
+from leadline.experiments.runtime.ensemble import compiled, everywhere, of_each_device, share, stack, stack_rows, unstack
 from leadline.experiments.runtime.progress import Progress
 from leadline.experiments.runtime.signals import Interrupted, Interruption
 from leadline.experiments.training.group import RunGroup
+from leadline.experiments.training.programs import programs_of
 from leadline.experiments.training.reporting import report_curves
 from leadline.experiments.training.saving import Trained, resumed, save_group
-from leadline.experiments.training.step import TrainState, Values, init_state, learning_rates, train_step, values_of
-from leadline.model.decoder import Decoder
+from leadline.experiments.training.step import Values, learning_rates, values_of
 
 # The host reads the metrics of a step once the next one is queued and never queues a third: several CPU devices in one process
 # deadlock when many steps with collectives wait, and a device should not wait for the host.
@@ -106,30 +94,16 @@ class Ensemble:
     """
 
     def __init__(self, group: RunGroup, programs: list[str]) -> None:
-        mesh, common, source = group.mesh, group.structure, group.sources[0]
-        curve = curve_of(common.data)
+        mesh, functions = group.mesh, programs_of(group)
         self._group, self._phases = group, _phases(group)
         self._rates = np.stack([learning_rates(member.arm.train) for member in group.members])
-        self._held_out, self._shared = share(group.held_out, mesh), share(source.shared, mesh)
-
-        def initialise(seed: Array, values: Values, nothing: None) -> TrainState:  # noqa: ARG001
-            return init_state(seed, values, common.model, common.train)
-
-        def step(state: TrainState, inputs: tuple[Any, Values, Array], task: Any) -> tuple[TrainState, dict[str, Array]]:
-            drawn, values, rate = inputs
-            return train_step(state, source.sample(drawn, task, common.train.batch), values, rate, common.model, common.train)
-
-        def point(params: Decoder, values: Values, texts_and_task: tuple[Any, Any]) -> Statistics:
-            texts, task = texts_and_task
-            batches = jax.tree.map(lambda leaf: leaf[values.text], texts)
-            return curve.point(params, values.tables, batches, task, common.model, common.measure)
-
+        self._held_out, self._shared = share(group.held_out, mesh), share(group.sources[0].shared, mesh)
         seeds, first = stack([np.uint32(member.seed) for member in group.members], mesh), self._values(0)
-        begin = compiled("initialise", over_arms(initialise), programs, seeds, first, None)
+        begin = compiled("initialise", functions.initialise, programs, seeds, first, None)
         self.state, self.history = resumed(group, begin(seeds, first, None))
         inputs, texts = self._inputs(0), (self._held_out, self._shared)
-        self._step = compiled("train", over_arms(step, donate=True), programs, self.state, inputs, self._shared)
-        self._point = compiled("measure", over_arms(point), programs, self.state.params, first, texts)
+        self._step = compiled("train", functions.step, programs, self.state, inputs, self._shared)
+        self._point = compiled("measure", functions.point, programs, self.state.params, first, texts)
 
     def step(self, step: int, *, stop: bool = False) -> Metrics:
         """Makes a training step.

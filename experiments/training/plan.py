@@ -16,7 +16,7 @@ from leadline.experiments.runtime.errors import UserError
 from leadline.experiments.runtime.progress import Progress
 from leadline.experiments.training import checkpoint
 from leadline.experiments.training.group import Member, RunGroup, Unfinished, run_group, structure
-from leadline.experiments.training.memory import check_memory
+from leadline.experiments.training.memory import Room, check_memory, fitting_groups
 from leadline.experiments.training.reporting import flops_left
 from leadline.experiments.training.saving import unfinished_groups
 from leadline.experiments.training.session import Session
@@ -48,7 +48,7 @@ def run_arms(study: str, arms: Sequence[Arm], seeds: Sequence[int], session: Ses
         Interrupted: when asked to stop, with everything kept.
     """
     progress = session.progress
-    members, groups = grouped(study, arms, seeds, session.results, progress, session.models)
+    members, groups = grouped(study, arms, seeds, session.results, progress, session.room)
     waiting = [member for member in members if not member.recorded]
     session.board.plan(study, groups)
     trained, left = 0, []
@@ -66,7 +66,7 @@ def run_arms(study: str, arms: Sequence[Arm], seeds: Sequence[int], session: Ses
 
 
 def grouped(
-    study: str, arms: Sequence[Arm], seeds: Sequence[int], results: Path, progress: Progress, models: int | None = None
+    study: str, arms: Sequence[Arm], seeds: Sequence[int], results: Path, progress: Progress, room: Room
 ) -> tuple[list[Member], list[RunGroup]]:
     """Every arm and seed of a study, and the groups in which those without a record will train.
 
@@ -76,15 +76,15 @@ def grouped(
         seeds: of every arm.
         results: the folder of the records.
         progress: hears of corpora that are encoded.
-        models: how many a new group has at most; None: all that are of one structure.
+        room: for a new group.
 
     Raises:
         UserError: if data, memory or weights to start from do not suffice.
     """
     members = members_of(study, arms, seeds, results, progress)
     waiting = {member.id: member for member in members if not member.recorded}
-    groups = _groups(study, members, dict(waiting), unfinished_groups(results / study, progress.note), models)
-    _check(waiting, groups)
+    groups = _groups(study, members, dict(waiting), unfinished_groups(results / study, progress.note), room)
+    _check(waiting, groups, room)
     return members, groups
 
 
@@ -111,13 +111,13 @@ def _groups(
     members: Sequence[Member],
     waiting: dict[str, Member],
     unfinished: Sequence[Unfinished],
-    models: int | None,
+    room: Room,
 ) -> list[RunGroup]:
     """The unfinished groups with what is left to record of them, and the other members by structure, in an order in which no
     one waits for another.
 
     Raises:
-        UserError: where the held-out data do not suffice.
+        UserError: where memory or the held-out data do not suffice.
     """
     by_id = {member.id: member for member in members}
     groups = []
@@ -131,12 +131,11 @@ def _groups(
     for member in waiting.values():
         fresh.setdefault((member.depth, structure(member.arm)), []).append(member)
     for together in fresh.values():
-        size = models or len(together)
-        groups += [run_group(study, together[first : first + size]) for first in range(0, len(together), size)]
+        groups += fitting_groups(study, together, room)
     return sorted(groups, key=lambda group: group.members[0].depth)
 
 
-def _check(waiting: Mapping[str, Member], groups: Sequence[RunGroup]) -> None:
+def _check(waiting: Mapping[str, Member], groups: Sequence[RunGroup], room: Room) -> None:
     """UserError, before anything is trained, where memory or data do not suffice for a group, or where an arm is recorded and
     the weights to start from are gone."""
     for before in dict.fromkeys(member.predecessor for member in waiting.values()):
@@ -154,7 +153,7 @@ def _check(waiting: Mapping[str, Member], groups: Sequence[RunGroup]) -> None:
                 f"{before.folder} to train {before.arm.name!r} again"
             )
     for group in groups:
-        check_memory(group)
+        check_memory(group, room)
         for member in group.members:
             member.source.inputs(member.seed, 0, group.structure.train.batch)
             check_data(member.source, member.arm)

@@ -11,6 +11,7 @@ from leadline.experiments.runtime.progress import Progress
 from leadline.experiments.runtime.signals import Interruption
 from leadline.experiments.runtime.worker import EXPIRY, Worker
 from leadline.experiments.training.group import RunGroup
+from leadline.experiments.training.memory import Room
 from leadline.experiments.training.saving import group_folder
 
 
@@ -59,7 +60,7 @@ class Session:
     progress: Progress
     interruption: Interruption
     board: Board
-    models: int | None = None  # that a new group has at most
+    room: Room = field(default_factory=Room)  # for a new group
     origin: Provenance = field(default_factory=provenance)
     programs: list[str] = field(default_factory=list)  # names of those that were compiled
 
@@ -70,7 +71,7 @@ class Session:
 
 @contextmanager
 def opened(
-    results: Path, progress: Progress, interruption: Interruption, expiry: float = EXPIRY, models: int | None = None
+    results: Path, progress: Progress, interruption: Interruption, expiry: float = EXPIRY, room: Room | None = None
 ) -> Iterator[Session]:
     """A session whose heartbeat beats until it is left.
 
@@ -79,7 +80,7 @@ def opened(
         progress: hears of every step.
         interruption: is asked between steps.
         expiry: seconds without a heartbeat after which another process counts as dead.
-        models: how many a new group has at most; None: all that are of one structure.
+        room: for a new group; None: what the devices of this process hold.
 
     Raises:
         UserError: if the folder cannot be written.
@@ -87,4 +88,4 @@ def opened(
     worker, board = Worker(results, expiry), Board(progress)
     worker.groups = board.rows
     with worker:
-        yield Session(worker, progress, interruption, board, models)
+        yield Session(worker, progress, interruption, board, room or Room())

@@ -19,6 +19,7 @@ from leadline.experiments.runtime.errors import UserError
 from leadline.experiments.runtime.progress import Progress
 from leadline.experiments.runtime.worker import owner_of, workers_of
 from leadline.experiments.studies.run import planned, run
+from leadline.experiments.training.memory import Room
 from tests.cluster.equal import assert_equal_numbers
 from tests.experiments.executors.commands import SAVED, TIMEOUT, records_of, result_of, running, until
 
@@ -42,7 +43,9 @@ class Preempted(Slurm):
 def test_a_preempted_job_goes_on(config: Path, alone: dict[tuple[str, int], Record], tmp_path: Path) -> None:
     engine = Preempted(tmp_path, 1, 0.0, 3, {}, cluster="local")
     engine.results = tmp_path
-    ran = run(planned(config, SAVED), tmp_path, Progress(Console(quiet=True)), print, executor=Remote(engine, models=6))
+    ran = run(
+        planned(config, SAVED), tmp_path, Progress(Console(quiet=True)), print, executor=Remote(engine, room=Room(models=6))
+    )
     records = records_of(tmp_path)
     assert_equal_numbers(records, alone)
     assert (ran.trained, ran.recorded) == (6, 0)

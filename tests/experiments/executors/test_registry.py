@@ -13,6 +13,7 @@ from leadline.experiments.executors.task import Task, task_of, work
 from leadline.experiments.runtime.errors import UserError
 from leadline.experiments.runtime.signals import Interruption
 from leadline.experiments.training.group import RunGroup
+from leadline.experiments.training.memory import Room
 from leadline.experiments.training.plan import run_arms
 from leadline.experiments.training.session import Session, opened
 from tests.experiments.called import Called
@@ -23,7 +24,7 @@ pytestmark = pytest.mark.usefixtures("in_use")
 
 def test_a_run_trains_in_its_process_unless_it_is_told_otherwise(tmp_path: Path) -> None:
     executor = open_executor(Options("local", 7.0, 4), tmp_path)
-    assert isinstance(executor, Local) and (executor.expiry, executor.models) == (7.0, 4)
+    assert isinstance(executor, Local) and (executor.expiry, executor.room) == (7.0, Room(models=4))
 
 
 @pytest.mark.parametrize(
@@ -57,7 +58,7 @@ def test_a_task_is_json_from_which_a_worker_makes_the_same_records(tmp_path: Pat
 
     monkeypatch.setattr("leadline.experiments.executors.task.start_jax", lambda devices: None)  # noqa: ARG005
     watched = Watched()
-    with opened(tmp_path / "there", watched, watched.interruption, models=2) as session:
+    with opened(tmp_path / "there", watched, watched.interruption, room=Room(models=2)) as session:
         assert len(run_arms("sinks", arms, (0, 1), session, train).waiting) == 2
     assert [len(task["members"]) for task in tasks] == [2, 2]
     assert [work(task, Interruption()) for task in tasks] == [2, 2]

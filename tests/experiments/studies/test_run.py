@@ -19,8 +19,9 @@ from leadline.experiments.runtime.errors import UserError
 from leadline.experiments.runtime.log import LOG
 from leadline.experiments.runtime.progress import Progress
 from leadline.experiments.runtime.signals import Interrupted
-from leadline.experiments.studies.dry_run import described, remarks
+from leadline.experiments.studies.dry_run import estimated, remarks
 from leadline.experiments.studies.run import Ran, planned, run
+from leadline.experiments.training.memory import Room
 from tests.experiments.called import Called
 from tests.experiments.suite import suite
 from tests.experiments.training.runs import kept
@@ -154,10 +155,11 @@ def test_what_cannot_be_run_is_said_before_training(recorded: Run, tmp_path: Pat
 
 def test_a_dry_run_says_what_a_run_will_cost(recorded: Run, results: Path, tmp_path: Path) -> None:
     plan = planned(recorded.config, ())
-    rows = {row["arm"]: row for row in described(plan, tmp_path / "nowhere", Progress(Console(quiet=True)))}
-    assert {arm: row.get("program") for arm, row in rows.items()} == {
-        "softmax": 1,
-        "learned": 1,
+    estimate = estimated(plan, tmp_path / "nowhere", Progress(Console(quiet=True)), Room())
+    rows = {row["arm"]: row for row in estimate.arms}
+    assert {arm: row.get("programs") for arm, row in rows.items()} == {
+        "softmax": [1],
+        "learned": [1],
         "d32-64": None,
         "d32-256": None,
     }
@@ -165,11 +167,33 @@ def test_a_dry_run_says_what_a_run_will_cost(recorded: Run, results: Path, tmp_p
         row = rows[record.arm]
         assert (row["models"], row["parameters"], row["tokens"]) == (2, record.parameters, 2 * record.tokens)
         assert row["flops"] == pytest.approx(2 * record.flops)
-        assert 0 < row["memory"] < 0.1 and 0 < row["minutes"] < 10
+        assert 0 < row["minutes"] < 10
+    (group,) = estimate.groups
+    assert group["compiled"] and 0 < group["memory"] < 0.1 < estimate.available
+    assert group["minutes"] == pytest.approx(sum(row.get("minutes", 0.0) for row in estimate.arms))
     assert not (tmp_path / "nowhere").exists()
     shutil.rmtree(next(results.glob("mine/softmax-*/s0")))
-    rows = described(plan, results, Progress(Console(quiet=True)))
+    rows = estimated(plan, results, Progress(Console(quiet=True)), Room()).arms
     assert [(row["models"], row["of"]) for row in rows] == [(1, 2), (0, 2), (0, 1), (0, 1)]
+
+
+def test_a_dry_run_takes_the_groups_and_the_device_of_the_workers(called: Called, recorded: Run, tmp_path: Path) -> None:
+    words = ("run", recorded.config, "--dry-run", "--results", tmp_path / "nowhere", "--executor", "slurm", "--models", "3")
+
+    def estimate_of(*more: str) -> dict[str, Any]:
+        return json.loads(called(*words, *more, "--json")[1])
+
+    estimate = estimate_of("--device", "h100", "--gpus", "2")
+    assert [row["models"] for row in estimate["groups"]] == [3, 1]
+    assert {row["arm"]: row.get("programs") for row in estimate["arms"] if row["models"]} == {"softmax": [1], "learned": [1, 2]}
+    assert estimate["available"] == 60.0 and "NVIDIA H100 datasheet" in estimate["assumptions"]
+    assert [row["compiled"] for row in estimate["groups"]] == [False, False]
+    here = estimate_of()
+    assert here["available"] != 60.0
+    assert sum(row["flops"] for row in here["arms"] if row["models"]) == sum(
+        row["flops"] for row in estimate["arms"] if row["models"]
+    )
+    assert "choose from a100-40gb" in called.mistake(*words, "--device", "abacus")
 
 
 def test_a_dry_run_remarks_on_what_is_hardly_meant(recorded: Run) -> None:
@@ -195,8 +219,8 @@ def test_quantities_that_there_are_not_are_named_before_anything_runs(recorded: 
 
 def test_a_dry_run_refuses_what_cannot_fit(recorded: Run, tmp_path: Path) -> None:
     plan = planned(recorded.config.with_name("mine.toml"), ["model.width=1000000"])
-    with pytest.raises(UserError, match=r"need at least [\d,.]+ GB a device .* make model.width"):
-        described(plan, tmp_path, Progress(Console(quiet=True)))
+    with pytest.raises(UserError, match=r"takes at least [\d,.]+ GB a device .* make model.width"):
+        estimated(plan, tmp_path, Progress(Console(quiet=True)), Room())
     assert sum(leaf.nbytes for leaf in jax.live_arrays()) < 1e9
 
 
