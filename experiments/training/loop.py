@@ -5,6 +5,7 @@ import time
 from collections import deque
 from typing import Any
 
+import jax
 import numpy as np
 from jaxtyping import Array
 

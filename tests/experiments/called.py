@@ -17,7 +17,7 @@ class Called:
     def __init__(self, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
         self._monkeypatch, self._capsys = monkeypatch, capsys
         for module in (cli, measure, memory, models, tools):
-            monkeypatch.setattr(module, "begin_jax", lambda: None)
+            monkeypatch.setattr(module, "begin_jax", lambda *_: None)
 
     def __call__(self, *words: str | Path) -> tuple[int, str, str]:
         """Exit code, standard output, standard error."""

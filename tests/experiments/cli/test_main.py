@@ -87,6 +87,7 @@ def test_the_bound_is_an_infimum_between_islands(called: Called) -> None:
         assert message in called.mistake("bound", "--head-dim", dim, "--length", "8", "--every", every)
 
 
+@pytest.mark.usefixtures("in_use")
 def test_a_dry_run_trains_nothing(called: Called, tmp_path: Path) -> None:
     words = ("run", suite(tmp_path), "--dry-run", "--results", tmp_path / "results")
     code, out, _ = called(*words, "--json")
