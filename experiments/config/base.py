@@ -25,7 +25,7 @@ Factor = Annotated[float, Field(ge=1)]  # by which a context grows
 class Frozen(BaseModel):
     """Refuses keys that it does not know, values of another type, and values that do not go together.
 
-    A word in the place of a table is its `kind`, and lists are tuples. A number that may be infinite is a text in JSON, so its
+    A word in the place of a table is its `kind`. A number that may be infinite is a text in JSON, so its
     field is not strict.
     """
 
@@ -42,7 +42,8 @@ class Frozen(BaseModel):
             return tree
         words = {key for key, value in tree.items() if isinstance(value, str)}
         tagged = {name for name, field in cls.model_fields.items() if name in words and _is_tagged(field.annotation)}
-        return {key: {"kind": value} if key in tagged else _with_tuples(value) for key, value in tree.items()}
+        types = {name: field.annotation for name, field in cls.model_fields.items()}
+        return {key: {"kind": value} if key in tagged else _with_tuples(value, types.get(key)) for key, value in tree.items()}
 
     @model_validator(mode="after")
     def _no_problems(self) -> "Frozen":
@@ -51,10 +52,18 @@ class Frozen(BaseModel):
         return self
 
 
-def _with_tuples(value: Any) -> Any:
-    if isinstance(value, dict):
-        return {key: _with_tuples(entry) for key, entry in value.items()}
-    return tuple(map(_with_tuples, value)) if isinstance(value, list) else value
+def _with_tuples(value: Any, annotation: Any) -> Any:
+    """A tuple in the place of a list where the type has one: TOML and JSON have lists alone."""
+    origin, parts = get_origin(annotation), get_args(annotation)
+    if origin is tuple and isinstance(value, list):
+        types = parts[:1] * len(value) if parts[-1] is Ellipsis else (*parts, *[None] * len(value))
+        return tuple(map(_with_tuples, value, types))
+    if origin is dict and isinstance(value, dict):
+        return {key: _with_tuples(entry, parts[1]) for key, entry in value.items()}
+    if origin in (Annotated, Union, UnionType):
+        tried = (_with_tuples(value, part) for part in (parts[:1] if origin is Annotated else parts))
+        return next((changed for changed in tried if changed is not value), value)
+    return value
 
 
 def _is_tagged(annotation: Any) -> bool:

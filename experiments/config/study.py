@@ -42,13 +42,13 @@ def _folder_name(name: str) -> str:
 
 
 def _dotted(sweep: object) -> object:
-    """Tables in tables as dotted keys: without quotes, TOML reads the key of a sweep as tables."""
+    """Tables in tables as dotted keys: without quotes, TOML reads the key of a sweep as tables. Lists are tuples."""
     if not isinstance(sweep, dict):
-        return sweep
+        return tuple(sweep) if isinstance(sweep, list) else sweep
     flat: dict[str, object] = {}
     for key, value in sweep.items():
         below = _dotted(value)
-        flat |= {f"{key}.{rest}": entry for rest, entry in below.items()} if isinstance(below, dict) else {key: value}
+        flat |= {f"{key}.{rest}": entry for rest, entry in below.items()} if isinstance(below, dict) else {key: below}
     return flat
 
 
