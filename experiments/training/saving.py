@@ -72,8 +72,9 @@ class History:
             first = first_not_finite(loss, metrics["finite_layers"][i], metrics["finite_gradients"][i])
             if self.diverged[i] is None and (first is not None or loss > limit):
                 why = f"it counts as diverged above {limit:.2f} nats" if first is None else f"{first} was not finite first"
-                self.diverged[i] = step, f"the loss was {loss:g} at step {step}; {why}"
-                new.append((i, self.diverged[i][1]))
+                message = f"the loss was {loss:g} at step {step}; {why}"
+                self.diverged[i] = step, message
+                new.append((i, message))
         return new
 
 

@@ -27,7 +27,19 @@ def cluster() -> Iterator[Cluster]:
 def test_the_group_of_a_killed_worker_goes_on_elsewhere(
     cluster: Cluster, config: Path, alone: dict[tuple[str, int], Record], tmp_path: Path
 ) -> None:
-    words = ("run", config, *SAVED, "--results", tmp_path, "--executor", "ray", "--address", cluster.address, "--cpus", "1")
+    words = (
+        "run",
+        config,
+        *SAVED,
+        "--results",
+        tmp_path,
+        "--executor",
+        "ray",
+        "--address",
+        str(cluster.address),
+        "--cpus",
+        "1",
+    )
     with running(*words, "--expiry", "10", "--json") as driver:
         until(driver, lambda: list(tmp_path.glob("mine/.group-*/manifest-*.json")))
         killed = until(
@@ -46,7 +58,7 @@ def test_the_group_of_a_killed_worker_goes_on_elsewhere(
 
 
 def test_what_no_node_has_is_refused(cluster: Cluster, config: Path, tmp_path: Path) -> None:
-    words = ("run", config, "--results", tmp_path, "--executor", "ray", "--address", cluster.address, "--cpus", "64")
+    words = ("run", config, "--results", tmp_path, "--executor", "ray", "--address", str(cluster.address), "--cpus", "64")
     with running(*words) as driver:
         _, said = driver.communicate()
     assert driver.returncode == 2

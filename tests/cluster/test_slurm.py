@@ -35,7 +35,7 @@ class Preempted(Slurm):
         while not list(self.results.glob("mine/.group-*/manifest-*.json")):
             assert time.monotonic() < end
             time.sleep(0.01)
-        owners = {owner_of(place) for place in self.results.glob("mine/.claims/*")} - {None}
+        owners = set(filter(None, map(owner_of, self.results.glob("mine/.claims/*"))))
         for owner in owners:
             os.kill(workers_of(self.results)[owner]["pid"], signal.SIGUSR2)
 

@@ -7,6 +7,7 @@ import json
 import os
 from pathlib import Path
 from random import Random
+from typing import Any
 
 import pyarrow as arrow
 import zstandard
@@ -66,11 +67,12 @@ def corpora(folder: Path) -> list[Path]:
     for name, data in contents.items():
         (folder / name).write_bytes(data)
     table = arrow.table({"text": TEXTS, "number": list(range(len(TEXTS)))})
-    for name, settings in (
+    forms: tuple[tuple[str, dict[str, Any]], ...] = (
         ("a", {}),
         ("b", {"compression": "zstd", "row_group_size": 7}),
         ("c", {"write_page_checksum": True}),
-    ):
+    )
+    for name, settings in forms:
         parquet.write_table(table, folder / f"{name}.parquet", **settings)
     return sorted(folder.iterdir())
 

@@ -121,9 +121,10 @@ def trained_tokenizer(cfg: TrainedConfig, corpora: Sequence[Iterable[Document]],
         return accelerate(kept)
     try:
         tokenizer = train_tokenizer(cfg, (document.text.decode("utf-8") for document in chain.from_iterable(corpora)))
-        save(tokenizer, folder)
     except ValueError as error:
         raise UserError(f"data.tokenizer: {error}") from error
+    try:
+        save(tokenizer, folder)
     except OSError as error:
         if _kept(folder) is None:  # no other process was quicker
             raise UserError(f"{folder}: the tokenizer cannot be written ({error.strerror}); choose another folder") from error

@@ -2,7 +2,7 @@
 
 import dataclasses
 import math
-from typing import Any
+from typing import Any, cast
 
 import chex
 import jax
@@ -162,7 +162,7 @@ def test_a_step_says_which_layer_was_not_finite_first(first: str, place: tuple[s
         return first_not_finite(*(np.asarray(metrics[key]) for key in ("loss", "finite_layers", "finite_gradients")))
 
     assert said(state) is None
-    (name, row), params = place, state.params
+    (name, row), params = place, cast("Any", state.params)
     put = lambda leaf: leaf.at[row].set(jnp.inf)  # noqa: E731
     if name == "unembedding":
         params = params.replace(unembedding=put(params.unembedding))
