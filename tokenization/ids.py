@@ -8,6 +8,8 @@ from typing import Any
 import numpy as np
 from jaxtyping import Int32, Int64
 
+LARGEST_ID = 2**24 - 1  # a table of 2^24 ids takes 128 MB; published vocabularies have at most 262,208
+
 
 def check_ids(ids: Sequence[int] | np.ndarray, vocabulary_size: int, name: str) -> Int64[np.ndarray, "T"]:
     """Converts ids to an array and checks them.

@@ -47,7 +47,7 @@ SPREAD = 0.5
 
 @dataclass(frozen=True)
 class Schedule:
-    """What a simulation came to [h]: until the last arm ends, and of all devices together."""
+    """The outcome of a simulation, in hours: the makespan until the last arm ends, and sums over all devices."""
 
     makespan: float
     work: float  # that the arms consist of

@@ -88,7 +88,7 @@ def run(
         str | None,
         typer.Option("--device", metavar="NAME", help="That of workers or of a dry run, such as h100; else what is here."),
     ] = None,
-    retries: Annotated[int, typer.Option("--retries", min=0, help="Times that a group is started anew.")] = 3,
+    retries: Annotated[int, typer.Option("--retries", min=0, help="Times that a group is restarted.")] = 3,
     slurm: Annotated[
         list[str] | None, typer.Option("--slurm", metavar="KEY=VALUE", help="As in partition=gpu; may be given again.")
     ] = None,

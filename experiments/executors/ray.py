@@ -18,7 +18,7 @@ class Ray:
             the run.
         cpus: cores of a task.
         gpus: accelerators of a task.
-        retries: how often a task is started anew.
+        retries: how often a task is restarted.
 
     Raises:
         UserError: where Ray is not installed or there is no such cluster.

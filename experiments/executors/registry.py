@@ -29,7 +29,7 @@ class Options:
         device: an accelerator of the workers, by its name in leadline.experiments.runtime.devices; None: what is here.
         cpus: cores of a group; None: as many as this machine has.
         gpus: accelerators of a group.
-        retries: how often a group is started anew whose worker dies.
+        retries: how often a group is restarted whose worker dies.
         address: of a Ray cluster.
         slurm: options of sbatch, as KEY=VALUE.
         together: whether many processes train each group together.

@@ -29,7 +29,7 @@ class Ended(NamedTuple):
 
 @runtime_checkable
 class Engine(Protocol):
-    """What schedules tasks: it finds workers, and starts a task anew whose worker dies."""
+    """What schedules tasks: it finds workers, and restarts a task whose worker dies."""
 
     name: str
     cpus: int  # cores of a task

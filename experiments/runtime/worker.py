@@ -7,6 +7,7 @@ is none or an empty one, and the file of a dead owner can be renamed only once. 
 no clocks of two hosts are compared.
 """
 
+import errno
 import json
 import os
 import shutil
@@ -66,11 +67,17 @@ class Worker:
         self._thread.start()
         return self
 
-    def __exit__(self, *error: object) -> None:
+    def __exit__(self, kind: object, error: BaseException | None, traceback: object) -> None:
+        """UserError in the place of any error if the results are gone, whatever it was that missed them."""
         self._ended.set()
         self._thread.join()
         with suppress(OSError):  # the folder may be gone
             self.beat()
+        if isinstance(error, Exception) and self.results_are_gone():
+            raise UserError(f"{self.results}: removed while this run was at work in it; run it again") from error
+
+    def results_are_gone(self) -> bool:
+        return not (self.results / WORKERS).exists()
 
     def beat(self) -> None:
         """Writes the file. OSError if it cannot be written."""
@@ -131,21 +138,24 @@ class Worker:
             return False  # this process has it for other work
         if owner is not None and not self.is_dead(owner):
             return False
-        with suppress(OSError):  # another process was quicker
-            if owner is None:
-                self._name(place)
-            else:
+        if owner is None:
+            self._name(place)
+        else:
+            with suppress(FileNotFoundError):  # another process was quicker
                 (place / owner).rename(mine)
         return mine.exists()
 
     def _name(self, place: Path) -> None:
-        """A folder with this ID in it takes the name of the place. OSError where there is one that is not empty."""
+        """A folder with this ID in it takes the name of the place, unless another process was quicker."""
         folder = self.results / WORKERS / f".{self.id}.claim"
         folder.mkdir(exist_ok=True)
         (folder / self.id).touch()
         place.parent.mkdir(parents=True, exist_ok=True)
         try:
             folder.rename(place)
+        except OSError as error:
+            if error.errno not in (errno.ENOTEMPTY, errno.EEXIST):
+                raise
         finally:
             shutil.rmtree(folder, ignore_errors=True)
 
@@ -200,11 +210,13 @@ class Claim:
         return self._worker.owner
 
     def check(self) -> None:
-        """Lost if another process has taken over; to be called before each write."""
+        """Lost if another process has taken over, FileNotFoundError if the results are gone; to be called before each write."""
         for place in self._places:
             try:
                 (place / self._worker.id).open("rb").close()  # NFS asks the server when a file is opened
             except FileNotFoundError:
+                if self._worker.results_are_gone():
+                    raise
                 holder = self._worker.holder([place])
                 raise Lost(f"{place.name}: left to {holder}, because this process was not heard of for too long") from None
 

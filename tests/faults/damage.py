@@ -51,9 +51,9 @@ def records(workshop: Workshop, folder: Path, random: Random) -> Trial:
     expected, _ = _content(results)
     lost = []
     for path in _cases(sorted(results.glob("mine/*/s*/*.*")), random):
-        found, notes = _content(results)
+        intact, notes = _content(results)
         named = len(notes) == 1 and str(path) in notes[0] and "\n" not in notes[0]
-        if not named or len(found) != len(expected) - 1 or any(found[key] != expected[key] for key in found):
+        if not named or len(intact) != len(expected) - 1 or any(intact[key] != expected[key] for key in intact):
             lost.append(f"{path.name}: {notes}")
     return Trial(CASES, lost)
 
@@ -63,8 +63,8 @@ def packed(workshop: Workshop, folder: Path, random: Random) -> Trial:
     expected, _ = _content(folder)
     lost = []
     for path in _cases([path for path in (folder / "mine").iterdir() if path.name != "study.json"], random):
-        found, notes = _content(folder)
-        if (found != expected) if not notes else bool(found or str(path) not in notes[0]):
+        intact, notes = _content(folder)
+        if (intact != expected) if not notes else bool(intact or str(path) not in notes[0]):
             lost.append(f"{path.name}: {notes}")
     return Trial(CASES, lost)
 
@@ -126,8 +126,8 @@ def tokens(workshop: Workshop, folder: Path, random: Random) -> Trial:
     paths = sorted(cache.glob("tokens-*"))
     names, lost = [path.name for path in paths], []
     for path in _cases(paths, random):
-        found = read()
-        same = all(np.array_equal(getattr(found, side), ids) for side, ids in expected.items())
+        reread = read()
+        same = all(np.array_equal(getattr(reread, side), ids) for side, ids in expected.items())
         if not same or sorted(entry.name for entry in cache.glob("*tokens-*")) != names:
             lost.append(path.name)
     return Trial(CASES, lost)

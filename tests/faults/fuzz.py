@@ -187,13 +187,13 @@ def records(workshop: Workshop, folder: Path, random: Random) -> Trial:
 def tokenizers(workshop: Workshop, folder: Path, random: Random) -> Trial:
     """Saved tokenizers, files of other makers, and rank files."""
     texts = [workshop.folder / "corpus"]
-    made = folder / "made"
+    sound = folder / "sound"
     for kind, vocabulary in (("bpe", 280), ("unigram", 300), ("wordpiece", 120), ("word", 40), ("character", 60)):
-        train_and_save(made / kind, texts, kind, vocabulary, [])
-    strange.published_tokenizers(made)
+        train_and_save(sound / kind, texts, kind, vocabulary, [])
+    strange.published_tokenizers(sound)
 
     def case(place: Path, random: Random) -> None:
-        source = random.choice(sorted(made.iterdir()))
+        source = random.choice(sorted(sound.iterdir()))
         target = shutil.copytree(source, place / "tokenizer")
         path = random.choice(sorted(target.iterdir()))
         data = path.read_bytes()
@@ -214,13 +214,13 @@ def tokenizers(workshop: Workshop, folder: Path, random: Random) -> Trial:
 
 def corpora(workshop: Workshop, folder: Path, random: Random) -> Trial:  # noqa: ARG001
     """Files of every format, with mistakes; archives that expand, pipes, devices, and links in a circle."""
-    made = strange.corpora(folder / "made")
+    files = strange.corpora(folder / "sound")
 
     def case(place: Path, random: Random) -> None:
         if random.random() < 0.15:
             target = strange.place(place, random)
         else:
-            source = random.choice(made)
+            source = random.choice(files)
             target = place / source.name
             data = source.read_bytes()
             target.write_bytes(mutated(data, len(data), random))

@@ -211,8 +211,8 @@ class Workshop:
         _, notes = read_records(results)
         if notes:
             return notes
-        found = kept(results)
-        lines = [f"the record of {key} differs" for key in self.kept if found.get(key) != self.kept[key]]
+        recorded = kept(results)
+        lines = [f"the record of {key} differs" for key in self.kept if recorded.get(key) != self.kept[key]]
         files = files_of(results)
         return [
             *lines,
@@ -223,8 +223,8 @@ class Workshop:
     def differs_so_far(self, results: Path) -> list[str]:
         """What is not as it was to be in results of a run that has not ended."""
         records, notes = read_records(results)
-        found = kept(results) if records and not notes else {}
-        return [*notes, *(f"the record of {key} differs" for key, value in found.items() if value != self.kept[key])]
+        recorded = kept(results) if records and not notes else {}
+        return [*notes, *(f"the record of {key} differs" for key, value in recorded.items() if value != self.kept[key])]
 
     def goes_on(self, results: Path, programs: Path | None = None) -> list[str]:
         """Runs the study to its end; what differs then."""

@@ -10,7 +10,8 @@ from leadline.tokenization.bpe.tokenizer import BpeTokenizer, train_bpe
 from leadline.tokenization.bpe.training import BYTE_ORDER
 from leadline.tokenization.byte import ByteTokenizer
 from leadline.tokenization.character import CharacterTokenizer, train_characters
-from leadline.tokenization.formats.tiktoken import LARGEST_SPECIAL, RankTokenizer
+from leadline.tokenization.formats.tiktoken import RankTokenizer
+from leadline.tokenization.ids import LARGEST_ID
 from leadline.tokenization.tokenizer import Specials, Tokenizer, first_specials
 from leadline.tokenization.unigram.tokenizer import UnigramTokenizer
 from leadline.tokenization.word import WordTokenizer, train_words
@@ -176,8 +177,10 @@ test_what_is_no_tokenizer = refused(
     (partial(RANKED, SINGLE | {b"ab": 257}), "the ranks of 257 pieces are 0 to 256"),
     (partial(RANKED, {b"ab": 0}), "256 of the 256 bytes are not pieces, first 0x00"),
     (partial(RANKED, SINGLE, {"<|a|>": 255}), r"the special '<\|a\|>' is 255, not an integer from 256"),
-    (partial(RANKED, SINGLE, {"<|a|>": LARGEST_SPECIAL}), f"to {LARGEST_SPECIAL - 1}"),
+    (partial(RANKED, SINGLE, {"<|a|>": LARGEST_ID + 1}), f"to {LARGEST_ID}"),
     (partial(RANKED, SINGLE, {"<|a|>": 256, "<|b|>": 256}), "two specials have one id"),
+    (partial(RankTokenizer, "toy", r"\w*", SINGLE), "matches an empty word"),
+    (partial(RankTokenizer, "toy", r"\w+|(?=\.)", SINGLE), "matches an empty word"),
     (partial(BpeTokenizer.from_definition, MERGES.definition() | {"kind": "unigram"}), "of the kind bpe has kind"),
     (partial(BpeTokenizer.from_definition, MERGES.definition() | {"more": 1}), "this one has .*more"),
     (partial(BpeTokenizer.from_definition, MERGES.definition() | {"specials": {"pad": 1}}), "specials over bytes are"),

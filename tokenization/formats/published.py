@@ -4,6 +4,7 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,7 @@ from jaxtyping import Int32, Int64
 
 from leadline.tokenization.base import TableTokenizer
 from leadline.tokenization.formats.piece_bytes import BYTE_OF, is_byte_level, parts_of, piece_bytes
-from leadline.tokenization.ids import check_ids, contiguous_offsets
+from leadline.tokenization.ids import LARGEST_ID, check_ids, contiguous_offsets
 from leadline.tokenization.normalization import to_text, to_utf8
 from leadline.tokenization.pretokenization import COVERING, PATTERNS
 from leadline.tokenization.tokenizer import Specials
@@ -46,7 +47,8 @@ class PublishedTokenizer(TableTokenizer):
         eos: The id of EOS.
 
     Raises:
-        ValueError: The library cannot read the file, it drops merges at random, or its decoder is unknown.
+        ValueError: The library cannot read the file, it drops merges at random, its decoder is unknown, or an id is above
+            LARGEST_ID.
     """
 
     file: str
@@ -60,6 +62,9 @@ class PublishedTokenizer(TableTokenizer):
             raise ValueError(f"model.dropout is {self._content['model']['dropout']}: ids would be random; set it to null")
         for part in self.decoder:
             piece_bytes("", [part])
+        spelling, token = max(self.library.get_vocab().items(), key=itemgetter(1), default=("", 0))
+        if token > LARGEST_ID:
+            raise ValueError(f"the id of {spelling[:40]!r} is {token}, above {LARGEST_ID}; number the pieces from 0")
 
     def __getstate__(self) -> dict[str, Any]:
         """Leaves out what is made from the file."""

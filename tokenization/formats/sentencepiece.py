@@ -33,7 +33,7 @@ class SentencePieceTokenizer(TableTokenizer):
     model: str
 
     def __post_init__(self) -> None:
-        _ = self._library
+        _ = self._library, self._settings
 
     @classmethod
     def from_file(cls, path: str | Path) -> "SentencePieceTokenizer":
@@ -142,7 +142,10 @@ class SentencePieceTokenizer(TableTokenizer):
 
     @cached_property
     def _settings(self) -> "_Settings":
-        return _settings(b64decode(self.model))
+        try:
+            return _settings(b64decode(self.model))
+        except (LookupError, TypeError) as error:  # a message that is cut off, and a field of another type
+            raise ValueError("not a sentencepiece model: its fields are damaged") from error
 
     def _piece_bytes(self, token: int) -> bytes:
         library = self._library

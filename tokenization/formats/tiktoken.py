@@ -17,12 +17,13 @@ from jaxtyping import Int32, Int64
 
 from leadline.tokenization.bpe.merging import apply_merges
 from leadline.tokenization.formats.rank_words import RankWords
-from leadline.tokenization.ids import check_ids, contiguous_offsets, definition_digest
+from leadline.tokenization.ids import LARGEST_ID, check_ids, contiguous_offsets, definition_digest
 from leadline.tokenization.normalization import to_text
 from leadline.tokenization.pretokenization import COVERING, PATTERNS, compile_pattern
 from leadline.tokenization.tokenizer import Specials
 
-LARGEST_SPECIAL = 2**24  # a table of 2^24 ids takes 128 MB; published vocabularies have at most 201,088
+# The engine of tiktoken panics at an empty word. A pattern that matches one somewhere in this text is refused.
+_PROBE = "\n Aa1.\u00e9\u3000 "
 
 # The engine of tiktoken fails on a run of a million white space characters, because its stack is full.
 _LONG_RUN = r"\s{100000}"
@@ -41,8 +42,8 @@ class RankTokenizer:
         special_ids: The id of every special, by its published name.
 
     Raises:
-        ValueError: The ranks are not 0 to their number less one, a byte is no piece, or the id of a special is taken or out of
-            range.
+        ValueError: The ranks are not 0 to their number less one, a byte is no piece, the id of a special is taken or out of
+            range, or the pattern matches an empty word.
     """
 
     name: str
@@ -55,7 +56,8 @@ class RankTokenizer:
             raise ValueError(f"the ranks of {len(self.ranks)} pieces are 0 to {len(self.ranks) - 1}, each once; number them so")
         check_bytes(self.ranks, self.name)
         check_special_ids(self.special_ids, len(self.ranks), self.name)
-        compile_pattern(self.pattern)
+        if not all(match.group() for match in compile_pattern(self.pattern).finditer(_PROBE)):
+            raise ValueError(f"{self.name}: the pattern {self.pattern[:200]!r} matches an empty word; let it match a character")
 
     @property
     def vocabulary_size(self) -> int:
@@ -217,10 +219,9 @@ def check_special_ids(special_ids: Mapping[str, Any], pieces: int, name: str) ->
         ValueError: An id is not an integer, out of range, or that of two specials.
     """
     for special, token in special_ids.items():
-        if type(token) is not int or not pieces <= token < LARGEST_SPECIAL:
+        if type(token) is not int or not pieces <= token <= LARGEST_ID:
             raise ValueError(
-                f"{name}: the id of the special {special!r} is {str(token)[:40]}, "
-                f"not an integer from {pieces} to {LARGEST_SPECIAL - 1}"
+                f"{name}: the id of the special {special!r} is {str(token)[:40]}, not an integer from {pieces} to {LARGEST_ID}"
             )
     if len(set(special_ids.values())) < len(special_ids):
         raise ValueError(f"{name}: two specials have one id in {str(dict(special_ids))[:200]}; give each its own")

@@ -35,7 +35,7 @@ right = 0.0
 
 
 def write_sweep(folder: Path, arms: int) -> tuple[Path, Path]:
-    """Writes the configuration of a sweep of about so many arms and a record of each.
+    """Writes the configuration of a sweep of about `arms` arms, and a record of each arm.
 
     Args:
         folder: for both.

@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -172,6 +173,21 @@ def test_what_the_dead_leave_is_removed_and_what_others_have_is_not(
         owner = owner_of(place)
         assert kept == {f"{WORKERS}/{worker.id}.json", f"{WORKERS}/{owner}.json", f"{CLAIMS}/softmax/{owner}"}
         assert json.loads((tmp_path / WORKERS / f"{owner}.json").read_text())["pid"] == other.pid
+
+
+def test_results_that_are_removed_end_the_run_and_are_not_waited_for(tmp_path: Path) -> None:
+    results = tmp_path / "results"
+    place = results / CLAIMS / "softmax"
+    with (
+        pytest.raises(UserError, match=r"results: removed while this run was at work in it; run it again"),
+        Worker(results) as worker,
+    ):
+        claim = worker.claim([place])
+        assert claim is not None
+        shutil.rmtree(results)
+        with pytest.raises(FileNotFoundError):
+            claim.check()
+        worker.claim([place])
 
 
 def test_a_folder_that_cannot_be_written_is_one_line(tmp_path: Path) -> None:

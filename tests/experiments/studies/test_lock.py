@@ -87,8 +87,8 @@ def test_what_was_not_frozen_is_named(
 ) -> None:
     lock = {key: digest for key, digest in (digests([study]) | locked).items() if digest is not None}
     records = _run(study, START + timedelta(days=began), seed)
-    found = list(problems(lock, [study], records, lambda _: START))
-    assert len(found) == len(said) and all(text in line for text, line in zip(said, found, strict=True))
+    complaints = list(problems(lock, [study], records, lambda _: START))
+    assert len(complaints) == len(said) and all(text in line for text, line in zip(said, complaints, strict=True))
 
 
 def test_a_lock_that_is_not_committed_freezes_nothing(tmp_path: Path) -> None:

@@ -62,8 +62,8 @@ def test_a_model_that_does_not_fit_alone_is_refused_before_training(members: lis
 
 def test_a_device_that_is_not_here_is_planned_for_by_an_estimate(members: list[Member]) -> None:
     small = Accelerator("Abacus", 1.0, 1.0, 1.0, 1.0, "invented")
-    one = traced_memory(run_group("sinks", members), Room(device=small)) / 6
-    with _with(memory.UNSURE * 2.5 * one / memory.SHARE):
+    of_a_model = traced_memory(run_group("sinks", members), Room(device=small)) / 6
+    with _with(memory.UNSURE * 2.5 * of_a_model / memory.SHARE):
         assert _sizes(fitting_groups("sinks", members, Room(device=small))) == [2, 2, 2]
         assert _sizes(fitting_groups("sinks", members, Room(device=small, devices=2))) == [4, 2]
 

@@ -13,6 +13,7 @@ from leadline.tokenization.bpe.tokenizer import train_bpe
 from leadline.tokenization.formats.huggingface import to_huggingface
 from leadline.tokenization.formats.piece_bytes import byte_characters, piece_bytes
 from leadline.tokenization.formats.published import CONFIG, FILE, PublishedTokenizer, from_huggingface, load_published
+from leadline.tokenization.ids import LARGEST_ID
 from leadline.tokenization.tokenizer import Specials
 from leadline.tokenization.wordpiece.tokenizer import WordPieceTokenizer
 from tests.refused import refused
@@ -102,6 +103,13 @@ def test_names_of_specials_are_text_and_other_added_tokens_are_pieces_of_it() ->
     assert tokenizer.encode("<think>").tolist() == [270]
     assert (tokenizer.token_bytes(270), tokenizer.token_bytes(BYTES.specials.eos or 0)) == (b"<think>", b"")
     assert tokenizer.decode(tokenizer.encode("<eos>low<think>")) == b"<eos>low<think>"
+
+
+def test_an_id_that_would_fill_the_memory_is_refused() -> None:
+    vocabulary = FULL["model"]["vocab"]
+    far = FULL | {"model": FULL["model"] | {"vocab": vocabulary | {max(vocabulary): LARGEST_ID + 1}}}
+    with pytest.raises(ValueError, match=f"is {LARGEST_ID + 1}, above {LARGEST_ID}"):
+        read(far)
 
 
 def test_truncation_and_padding_of_a_file_are_left_out() -> None:

@@ -67,7 +67,7 @@ def test_a_tokenizer_needs_its_file_no_more(tmp_path: Path) -> None:
     assert SentencePieceTokenizer.from_definition(tokenizer.definition()) == tokenizer == USUAL
 
 
-@pytest.mark.parametrize("content", [None, b"", b"no model", b"\x0a\xff", MODEL[:-7]])
+@pytest.mark.parametrize("content", [None, b"", b"no model", b"\x0a\xff", MODEL[:-7], MODEL + bytes([3 << 3 | 2, 1, 7])])
 def test_a_file_that_is_no_model_is_named(content: bytes | None, tmp_path: Path) -> None:
     path = tmp_path / "bad.model"
     if content is not None:
