@@ -11,6 +11,7 @@ from leadline.experiments.bench.cases import (
     attention,
     decode,
     evaluation,
+    loop,
     mechanisms,
     published,
     records,
@@ -46,6 +47,7 @@ def benchmarks() -> tuple[Benchmark, ...]:
         startup.STARTUP,
         records.RECORDS,
         step.PIPELINE,
+        loop.LOOP,
     )
 
 

@@ -20,7 +20,7 @@ from leadline.experiments.runtime.signals import Interrupted, Interruption
 from leadline.experiments.training.group import RunGroup
 from leadline.experiments.training.programs import programs_of
 from leadline.experiments.training.reporting import report_curves
-from leadline.experiments.training.saving import Trained, resumed, save_group
+from leadline.experiments.training.saving import History, Trained, resumed, save_group
 from leadline.experiments.training.step import Values, learning_rates, values_of
 
 # The host reads the metrics of a step once the next one is queued and never queues a third: several CPU devices in one process
@@ -40,7 +40,7 @@ def train_group(group: RunGroup, programs: list[str], progress: Progress, interr
         Interrupted: when asked to stop, after the step just made is saved.
         UserError: if a checkpoint cannot be written, or weights to start from cannot be used.
     """
-    (model, _, cfg, measure), members = group.structure, len(group.members)
+    _, _, cfg, measure = group.structure
     quantities = quantities_of(measure.functions)
     progress.status("compiling")
     ensemble = Ensemble(group, programs)
@@ -50,7 +50,7 @@ def train_group(group: RunGroup, programs: list[str], progress: Progress, interr
         history.add(0, ensemble.points(0), None, quantities)
         report_curves(group, history, progress)
     in_flight: deque[tuple[int, Metrics]] = deque()
-    losses, stopping = np.full(members, np.nan), False
+    losses, stopping = np.full(len(group.members), np.nan), False
     for done in range(group.first_step + 1, cfg.steps + 1):
         in_flight.append((done, ensemble.step(done - 1, stop=interruption.requested)))
         measured = done % measure.every == 0 or done == cfg.steps
@@ -59,12 +59,7 @@ def train_group(group: RunGroup, programs: list[str], progress: Progress, interr
         while len(in_flight) >= (1 if measured or saved or stopping else IN_FLIGHT):
             step, arrays = in_flight.popleft()
             stopping = stopping or bool(np.any(arrays.pop("stop")))
-            metrics = {name: np.asarray(array)[:members] for name, array in arrays.items()}
-            losses = metrics["loss"]
-            for member, message in history.note_divergence(step, metrics, cfg.diverged * math.log(model.vocabulary)):
-                arm, seed = group.members[member].arm.name, group.members[member].seed
-                progress.note(f"{group.study}: {arm}, seed {seed}, diverged: {message}")
-            progress.step(step, losses, [diverged is not None for diverged in history.diverged])
+            losses = note_metrics(group, step, arrays, history, progress)
         if measured:
             progress.status("measuring the curve")
             history.add(done, ensemble.points(done), losses, quantities)
@@ -78,7 +73,29 @@ def train_group(group: RunGroup, programs: list[str], progress: Progress, interr
             break
     history.seconds = time.monotonic() - began
     progress.status("measuring")
-    return unstack(ensemble.state.params, members), ensemble.points(cfg.steps), history
+    return unstack(ensemble.state.params, len(group.members)), ensemble.points(cfg.steps), history
+
+
+def note_metrics(group: RunGroup, step: int, arrays: Metrics, history: History, progress: Progress) -> np.ndarray:
+    """Reads the metrics of a step, and tells of its losses and of members that diverge with it.
+
+    Args:
+        group: whose step it is.
+        step: its number, from 1 on.
+        arrays: what `train_step` gives of every member.
+        history: of the group; it keeps who diverged.
+        progress: hears of it.
+
+    Returns:
+        The loss of each member.
+    """
+    metrics = {name: np.asarray(array)[: len(group.members)] for name, array in arrays.items()}
+    limit = group.structure.train.diverged * math.log(group.structure.model.vocabulary)
+    for member, message in history.note_divergence(step, metrics, limit):
+        arm, seed = group.members[member].arm.name, group.members[member].seed
+        progress.note(f"{group.study}: {arm}, seed {seed}, diverged: {message}")
+    progress.step(step, metrics["loss"], [diverged is not None for diverged in history.diverged])
+    return metrics["loss"]
 
 
 class Ensemble:
