@@ -81,7 +81,7 @@ def follow(progress: Progress) -> None:
             try:
                 with jax.set_mesh(group.mesh):
                     trained = train_group(group, programs, progress, interruption)
-                    record_group(group, trained, programs, provenance(), interruption)
+                    record_group(group, trained, programs, provenance(), progress, interruption)
             except Interrupted as error:  # the first process is too, and lets go
                 stopped = error
     if stopped is not None:

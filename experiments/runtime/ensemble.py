@@ -151,7 +151,7 @@ def in_rounds(
 
     They come in rounds of equal size, at most JOBS_A_DEVICE on a device, so that a long list needs no more memory than a short
     one. Jobs that all have the same weights, one and the same tree, come one at a time, and share them instead of copies.
-    `divided` and `text` are those of `ensemble_mesh`; `tell` hears of jobs done after each round.
+    `divided` and `text` are those of `ensemble_mesh`; `tell` hears of jobs done before each round and at the end.
     """
     size = math.ceil(len(jobs) / math.ceil(len(jobs) / (JOBS_A_DEVICE * len(jax.devices()))))
     if len({id(weights) for weights, _ in jobs}) == 1:
@@ -168,8 +168,9 @@ def in_rounds(
             filled = [*in_round, *[in_round[-1]] * (size - len(in_round))]
             weights, values = stack(filled, mesh)
             program = program or compiled(name, over_arms(function), programs, weights, values, everywhere)
-            results += unstack(program(weights, values, everywhere), len(in_round))
             tell(len(results), len(jobs))
+            results += unstack(program(weights, values, everywhere), len(in_round))
+    tell(len(results), len(jobs))
     return results
 
 

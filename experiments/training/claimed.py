@@ -65,7 +65,7 @@ def _train(group: RunGroup, part: str, session: Session) -> None:
     try:
         with jax.set_mesh(group.mesh):
             trained = train_group(group, programs, progress, session.interruption)
-            record_group(group, trained, programs, session.origin, session.interruption)
+            record_group(group, trained, programs, session.origin, progress, session.interruption)
         remove(group)
     except (Interrupted, Lost):
         session.board.set(group, "waiting")

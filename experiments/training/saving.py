@@ -29,6 +29,7 @@ from leadline.experiments.records.store import is_recorded, write_record
 from leadline.experiments.runtime.ensemble import stack, unstack
 from leadline.experiments.runtime.errors import UserError
 from leadline.experiments.runtime.hosts import leads, on_host
+from leadline.experiments.runtime.progress import Progress
 from leadline.experiments.runtime.signals import Interrupted, Interruption
 from leadline.experiments.training import checkpoint
 from leadline.experiments.training.group import Member, RunGroup, Unfinished
@@ -176,7 +177,12 @@ def save_weights(member: Member, step: int, params: Decoder) -> None:
 
 
 def record_group(
-    group: RunGroup, trained: Trained, programs: list[str], origin: Provenance, interruption: Interruption
+    group: RunGroup,
+    trained: Trained,
+    programs: list[str],
+    origin: Provenance,
+    progress: Progress,
+    interruption: Interruption,
 ) -> None:
     """Saves the weights of every member, measures all of them, and writes the records that are not there yet.
 
@@ -198,11 +204,12 @@ def record_group(
                 save_weights(member, steps, weights)
     seeds = [member.seed for member in group.members if member.predecessor is None]
 
-    def stop(done: int, total: int) -> None:  # noqa: ARG001
+    def tell(done: int, total: int) -> None:
+        progress.status(f"measuring {programs[-1]}, {done} of {total}")
         if interruption.requested and jax.process_count() == 1:  # several would not stop at the same one
             raise Interrupted(f"{group.study}: stopped at step {train.steps} of {train.steps}, which is kept, while measuring")
 
-    models = Models([member.arm for member in group.members], params, group.sources[0], model, programs, stop, seeds)
+    models = Models([member.arm for member in group.members], params, group.sources[0], model, programs, tell, seeds)
     quantities = quantities_of(measure.functions)
     finals = final_points(models)
     for i, final in enumerate(finals if leads() else ()):

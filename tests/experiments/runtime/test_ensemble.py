@@ -102,6 +102,6 @@ def test_jobs_of_one_model_share_its_weights_and_come_one_by_one() -> None:
     results = in_rounds("product", product, jobs, np.float32(1), programs, tell=lambda done, total: heard.append((done, total)))
     np.testing.assert_array_equal(results, np.outer(range(3), weights) + 1)
     assert programs == ["product"]
-    assert heard == [(1, 3), (2, 3), (3, 3)]
+    assert heard == [(0, 3), (1, 3), (2, 3), (3, 3)]
     apart = in_rounds("product", product, [(weights.copy(), gain) for _, gain in jobs], np.float32(1), programs)
     np.testing.assert_array_equal(apart, results)
