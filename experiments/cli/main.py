@@ -123,19 +123,20 @@ def run(
     plan = planned(config, overrides or [])
     if decide:
         plan = [(with_most_seeds(study, limit), arms) for study, arms in plan]
-    if not leads():
-        with Progress(Console(quiet=True)) as progress:
-            follow(progress)
-        return
     trackers = open_trackers(tracker or [], results)
     together = coordinator is not None
     options = Options(executor, expiry, models, device, cpus, gpus, retries, address, slurm or (), together)
     if dry_run:
-        with Progress(Console(stderr=True)) as progress:
-            _show_plan(plan, results, progress, room_of(options), as_json)
+        if leads():
+            with Progress(Console(stderr=True)) as progress:
+                _show_plan(plan, results, progress, room_of(options), as_json)
+        return
+    trainer, command = open_executor(options, results), shlex.join(["leadline", *sys.argv[1:]])
+    if not leads():  # what can be refused has been refused by all processes alike
+        with Progress(Console(quiet=True)) as progress:
+            follow(progress)
         return
     show = partial(typer.echo, file=sys.stdout)  # bound now, because a tracker may redirect what its library prints
-    trainer, command = open_executor(options, results), shlex.join(["leadline", *sys.argv[1:]])
     with Progress(Console(stderr=True), results / LOG, trackers) as progress, leading(trainer):
         ran = run_plan(plan, results, progress, (lambda _: None) if as_json else show, command, decide=decide, executor=trainer)
     if as_json:

@@ -10,7 +10,7 @@ from leadline.experiments.executors.task import Task, task_of
 from leadline.experiments.runtime.errors import UserError
 from leadline.experiments.runtime.progress import Work
 from leadline.experiments.runtime.signals import Interrupted
-from leadline.experiments.runtime.worker import EXPIRY, LOOK, workers_of
+from leadline.experiments.runtime.worker import EXPIRY, LOOK, seems_dead, workers_of
 from leadline.experiments.training.group import RunGroup
 from leadline.experiments.training.memory import Room
 from leadline.experiments.training.session import Session
@@ -94,8 +94,9 @@ class Remote:
 
 
 def _running(session: Session) -> int:
-    contents = workers_of(session.results).values()
-    return sum(row["state"] == "running" for content in contents if not content["ended"] for row in content["groups"])
+    workers = workers_of(session.results).items()
+    alive = (content for owner, content in workers if not seems_dead(session.results, owner, content))
+    return sum(row["state"] == "running" for content in alive for row in content["groups"])
 
 
 def last_lines(text: str) -> str:

@@ -4,8 +4,9 @@ import hashlib
 import json
 import math
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
+from secrets import token_hex
 from typing import Any
 
 import numpy as np
@@ -130,12 +131,32 @@ def _text(content: Mapping[str, Any]) -> bytes:
 
 def write_whole(path: Path, data: bytes) -> None:
     """Writes a file whole or not at all: a temporary file beside it, flushed to the disk, then renamed over it."""
-    temporary = path.with_name(f".{path.name}.part")
+    _write({path: path.with_name(f".{path.name}.part")}, {path: data}, lambda: None)
+
+
+def write_claimed(files: Mapping[Path, bytes], check: Callable[[], None]) -> None:
+    """As `write_whole`, of files in folders that this process has claimed, in their order.
+
+    `check` is called when all of them are on the disk and none is renamed. What it raises leaves the folders as they were: a
+    process that stood still while it wrote finds here that another one has taken over. Names of temporary files are used once,
+    so that neither writes into a file of the other. What a killed process left of them is removed.
+    """
+    _write({path: path.with_name(f".{path.name}.{token_hex(4)}.part") for path in files}, files, check)
+    for folder in {path.parent for path in files}:
+        for left in folder.glob(".*.part"):
+            left.unlink(missing_ok=True)
+
+
+def _write(temporary: Mapping[Path, Path], files: Mapping[Path, bytes], check: Callable[[], None]) -> None:
     try:
-        with temporary.open("wb") as file:
-            file.write(data)
-            file.flush()
-            os.fsync(file.fileno())
-        temporary.replace(path)
+        for path, data in files.items():
+            with temporary[path].open("wb") as file:
+                file.write(data)
+                file.flush()
+                os.fsync(file.fileno())
+        check()
+        for path in files:
+            temporary[path].replace(path)
     finally:
-        temporary.unlink(missing_ok=True)
+        for path in temporary.values():
+            path.unlink(missing_ok=True)

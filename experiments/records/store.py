@@ -9,14 +9,14 @@ describes the study. A study may also be packed into one file (leadline.experime
 import io
 import re
 import zipfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
 import numpy as np
 
 from leadline.experiments.config.study import Study
-from leadline.experiments.records.json_file import json_lines, parse_lines, reason, seal, sha256, unseal, write_whole
+from leadline.experiments.records.json_file import json_lines, parse_lines, reason, seal, sha256, unseal, write_claimed
 from leadline.experiments.records.measurement import WITHOUT, Point, reading
 from leadline.experiments.records.packed import PACKED, NewerSchema, read_packed, validated
 from leadline.experiments.records.portable import portable, portable_record
@@ -40,7 +40,12 @@ def record_folder(results: Path, study: str, arm: str, arm_hash: str, seed: int)
 
 
 def write_record(
-    folder: Path, record: Record, curve: Curve | None, point: Point, quantities: Mapping[str, Quantity] = QUANTITIES
+    folder: Path,
+    record: Record,
+    curve: Curve | None,
+    point: Point,
+    quantities: Mapping[str, Quantity] = QUANTITIES,
+    check: Callable[[], None] = lambda: None,
 ) -> StoredRecord:
     """Writes the curve and the arrays of a point, then the record with its sums, each file atomically.
 
@@ -51,6 +56,7 @@ def write_record(
         point: arrays by reading. Numbers among them are in `record.measurements` only, and what is without a part of the data
             in `record.left_out`.
         quantities: the table that names the axes of the arrays.
+        check: is called before the first file takes its name; what it raises leaves the folder as it was.
 
     Returns:
         The record as it was written.
@@ -74,15 +80,14 @@ def write_record(
     sums = Sums(curves=sha256(files[CURVES]), arrays=sha256(files[ARRAYS]))
     complete = portable_record(record).model_copy(update={"arrays": tuple(entries), "sums": sums})
     content = seal(complete.model_dump(mode="json"))
-    _write(folder, {**files, RECORD: content})
+    _write(folder, {**files, RECORD: content}, check)
     return _stored(folder, Record.model_validate(unseal(content)))
 
 
-def _write(folder: Path, files: Mapping[str, bytes]) -> None:
+def _write(folder: Path, files: Mapping[str, bytes], check: Callable[[], None] = lambda: None) -> None:
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        for name, data in files.items():
-            write_whole(folder / name, data)
+        write_claimed({folder / name: data for name, data in files.items()}, check)
     except OSError as error:
         raise UserError(f"{folder}: cannot write results ({reason(error)}); choose another folder with --results") from error
 

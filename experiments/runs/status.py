@@ -13,7 +13,7 @@ ARMS = 3  # that a row names
 
 
 def groups_at(results: Path) -> list[dict[str, Any]]:
-    """The groups of all processes that are at work, and of those that ended after the last run began.
+    """The groups of all processes whose files are there: those at work, and those that ended and that no run has cleared yet.
 
     Returns:
         `study`, `arms`, `models`, `state`, `host`, `pid`, `step`, `steps`, `loss` [nats], `tokens_per_second`, `seconds_left`

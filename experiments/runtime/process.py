@@ -35,7 +35,21 @@ def this_process() -> Owner:
 
 def alive(owner: Mapping[str, Any]) -> bool:
     """Whether a process may still run: False only for one of this machine that does not."""
-    return not owner["machine"] or owner["machine"] != _machine() or _ticks(owner["pid"]) == owner["ticks"]
+    if not owner["machine"] or owner["machine"] != _machine():
+        return True
+    ticks = _ticks(owner["pid"])
+    return ticks == owner["ticks"] or (not ticks and _hidden(owner["pid"]))
+
+
+def _hidden(pid: int) -> bool:
+    """Whether a process of this number is there, of another user, whom the system does not show."""
+    try:
+        os.kill(pid, 0)
+    except PermissionError:
+        return True
+    except (OSError, OverflowError):
+        return False
+    return False
 
 
 def _machine() -> str:

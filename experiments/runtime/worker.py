@@ -4,7 +4,7 @@ whether it lives, and holds claims of what it alone may write.
 `RESULTS/.workers/ID.json` is written anew every few seconds. A claim is a folder that holds one empty file with the ID of its
 owner. Two operations of the file system decide who owns it, both atomic, over NFS too: a folder takes a name only where there
 is none or an empty one, and the file of a dead owner can be renamed only once. No lock of the operating system is needed, and
-no clocks of two hosts are compared.
+nothing is taken over by comparing the clocks of two hosts.
 """
 
 import errno
@@ -51,7 +51,7 @@ class Worker:
         self.results, self.expiry, self.owner = results, expiry, this_process()
         self.id = f"{self.owner['host']}-{self.owner['pid']}-{token_hex(4)}"
         self.groups: Callable[[], list[dict[str, Any]]] = list
-        self._clock, self._seen = clock, dict[str, tuple[bytes, float]]()
+        self._clock, self._seen = clock, dict[str, tuple[tuple[bytes, int], float]]()
         self._ended, self._writing, self._beats = Event(), Lock(), 0
 
     def __enter__(self) -> "Worker":
@@ -90,8 +90,11 @@ class Worker:
 
     def _beat_on(self) -> None:
         while not self._ended.wait(min(BEAT, self.expiry / 12)):
-            with suppress(OSError):  # a disk that is full now may have room later
+            try:
                 self.beat()
+            except OSError:  # a disk that is full now may have room later; a time needs none
+                with suppress(OSError):
+                    os.utime(_file(self.results, self.id))
 
     def forget(self) -> None:
         """Removes the file of this process, once it has ended and there is nothing more to say of it."""
@@ -99,20 +102,20 @@ class Worker:
 
     def is_dead(self, owner: str) -> bool:
         """Whether another process has ended, or its file has stayed the same for `expiry` seconds of this one's clock."""
+        path = _file(self.results, owner)
         try:
-            content = _file(self.results, owner).read_bytes()
+            seen = path.read_bytes(), path.stat().st_mtime_ns
         except FileNotFoundError:
             return True
         except OSError:
             return False
         now = self._clock()
-        before, since = self._seen.get(owner, (b"", now))
-        if content != before:
-            self._seen[owner] = content, now
-        with suppress(ValueError, KeyError):  # a file that is damaged says nothing of its process but that it changes
-            if has_ended(json.loads(content)):
-                return True
-        return content == before and now - since > self.expiry
+        before, since = self._seen.get(owner, (None, now))
+        if seen != before:
+            self._seen[owner] = seen, now
+        # A file that is damaged says nothing of its process but that it changes.
+        content = _parsed(seen[0])
+        return (content is not None and has_ended(content)) or (seen == before and now - since > self.expiry)
 
     def claim(self, places: Sequence[Path]) -> "Claim | None":
         """Claims folders that need not exist, all or none; None where another process holds one of them.
@@ -181,8 +184,7 @@ class Worker:
     def holder(self, places: Sequence[Path]) -> str:
         """`HOST, process PID` of one that holds one of these places."""
         for owner in filter(None, map(owner_of, places)):
-            with suppress(OSError, ValueError):
-                content = json.loads(_file(self.results, owner).read_bytes())
+            if (content := _content(self.results, owner)) is not None:
                 return f"{content['host']}, process {content['pid']}"
         return "another process"
 
@@ -210,7 +212,7 @@ class Claim:
         return self._worker.owner
 
     def check(self) -> None:
-        """Lost if another process has taken over, FileNotFoundError if the results are gone; to be called before each write."""
+        """Lost if another process has taken over, FileNotFoundError if the results are gone. To call before a rename."""
         for place in self._places:
             try:
                 (place / self._worker.id).open("rb").close()  # NFS asks the server when a file is opened
@@ -243,11 +245,8 @@ def owner_of(place: Path) -> str | None:
 
 def is_at_work(results: Path, place: Path) -> bool:
     """Whether the process that holds a place seems to live."""
-    try:
-        owner = owner_of(place) or ""
-        return not seems_dead(results, owner, json.loads(_file(results, owner).read_bytes()))
-    except (OSError, ValueError):
-        return False
+    content = _content(results, owner := owner_of(place) or "")
+    return content is not None and not seems_dead(results, owner, content)
 
 
 def seems_dead(results: Path, owner: str, content: Any) -> bool:
@@ -265,12 +264,25 @@ def has_ended(content: Any) -> bool:
 
 def workers_of(results: Path) -> dict[str, Any]:
     """The content of the files of all processes, by ID."""
-    contents = {}
-    for path in sorted((results / WORKERS).glob("*.json")):
-        with suppress(OSError, ValueError, KeyError, TypeError):  # removed meanwhile, or damaged
-            content = json.loads(path.read_bytes())
-            contents[path.stem] = {key: content[key] for key in CONTENT}
-    return contents
+    contents = {path.stem: _content(results, path.stem) for path in sorted((results / WORKERS).glob("*.json"))}
+    return {owner: content for owner, content in contents.items() if content is not None}
+
+
+def _content(results: Path, owner: str) -> dict[str, Any] | None:
+    """What the file of a process says; None where it is gone or damaged."""
+    try:
+        return _parsed(_file(results, owner).read_bytes())
+    except OSError:
+        return None
+
+
+def _parsed(data: bytes) -> dict[str, Any] | None:
+    """The object of a file; None where it is damaged."""
+    try:
+        content = json.loads(data)
+        return {key: content[key] for key in CONTENT}
+    except (ValueError, KeyError, TypeError):
+        return None
 
 
 def _file(results: Path, owner: str) -> Path:

@@ -5,6 +5,9 @@ types are written down. A checkpoint that does not agree with its manifest, or w
 is passed over for the one before it.
 """
 
+import errno
+from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -12,34 +15,39 @@ import jax
 import numpy as np
 import orbax.checkpoint as ocp
 
-from leadline.experiments.records.json_file import file_sha256, seal, unseal, write_whole
+from leadline.experiments.records.json_file import file_sha256, seal, unseal, write_claimed
 from leadline.experiments.runtime.errors import UserError
 
 LAST = 2  # checkpoints that stay
 
 
-def save(folder: Path, step: int, state: Any, extra: dict[str, Any]) -> None:
+def save(folder: Path, step: int, state: Any, extra: dict[str, Any], check: Callable[[], None] = lambda: None) -> None:
     """Writes a tree of NumPy arrays as a step, then its manifest with `extra` (JSON). The last two steps stay.
 
-    A step that is there and whole is left as it is.
+    Args:
+        folder: of the checkpoints.
+        step: of the state. Steps from here on are replaced.
+        state: arrays on the host.
+        extra: what is kept beside them.
+        check: is called before each write; what it raises leaves the checkpoint before it untouched.
 
     Raises:
         UserError: when the disk refuses (full, read-only). The checkpoint before it is untouched.
     """
+    check()
     try:
         folder.mkdir(parents=True, exist_ok=True)
         with _manager(folder) as manager:
-            if step in manager.all_steps() and _problem(folder, step) is None:
-                return
-            # Only a checkpoint that was passed over can be at this step or beyond it, and Orbax would save nothing before it.
+            # What is at this step or beyond it was passed over, or its record is gone, and Orbax would save nothing before it.
             for later in [other for other in manager.all_steps() if other >= step]:
                 manager.delete(later)
             manager.save(step, args=ocp.args.StandardSave(state))
         content = {"files": _sums(folder / str(step)), "arrays": _described(state), "extra": extra}
-        write_whole(_manifest(folder, step), seal(content))
+        write_claimed({_manifest(folder, step): seal(content)}, check)
     except (OSError, ValueError) as error:  # Orbax says ValueError of a full disk
-        reason = str(error).split("\n")[0]
-        raise UserError(f"{folder}: the checkpoint of step {step} cannot be written ({reason}); free the disk") from error
+        full = isinstance(error, ValueError) or error.errno in (errno.ENOSPC, errno.EDQUOT)
+        remedy, reason = "free the disk" if full else "check the folder and its permissions", str(error).split("\n")[0]
+        raise UserError(f"{folder}: the checkpoint of step {step} cannot be written ({reason}); {remedy}") from error
     for stale in folder.glob("manifest-*.json"):
         if not (folder / stale.stem.removeprefix("manifest-")).is_dir():
             stale.unlink()
@@ -59,6 +67,14 @@ def latest(folder: Path) -> tuple[int | None, list[str]]:
 def extra_of(folder: Path, step: int) -> dict[str, Any]:
     """The `extra` of a step that `latest` named."""
     return unseal(_manifest(folder, step).read_bytes())["extra"]
+
+
+def newest_extra(folder: Path) -> dict[str, Any] | None:
+    """The `extra` of the newest step with a manifest that can be read, whatever became of its arrays."""
+    for step in sorted((int(path.stem.removeprefix("manifest-")) for path in folder.glob("manifest-*.json")), reverse=True):
+        with suppress(OSError, ValueError):
+            return extra_of(folder, step)
+    return None
 
 
 def restore(folder: Path, step: int, template: Any) -> Any:

@@ -1,19 +1,20 @@
 """Trains and records a group that this process has claimed."""
 
-import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
+from pathlib import Path
 
 import jax
 
 from leadline.experiments.records.store import read_record
 from leadline.experiments.runtime.errors import UserError
+from leadline.experiments.runtime.progress import Progress
 from leadline.experiments.runtime.signals import Interrupted
 from leadline.experiments.runtime.worker import Lost
-from leadline.experiments.training.group import RunGroup
+from leadline.experiments.training.group import Member, RunGroup, Unfinished, run_group
 from leadline.experiments.training.loop import train_group
 from leadline.experiments.training.reporting import report_record, work_of
-from leadline.experiments.training.saving import group_folder, record_group, remove, unfinished
+from leadline.experiments.training.saving import group_folder, record_group, remove, remove_recorded, unfinished
 from leadline.experiments.training.session import Session
 
 
@@ -37,25 +38,38 @@ def train_claimed(group: RunGroup, part: str, session: Session, begin: Callable[
     if claim is None:
         return 0
     with claim:
-        group = replace(group, claim=claim)
         unrecorded = [member for member in group.members if not member.recorded]
         if not unrecorded:
             return 0
-        begun = unfinished(group.unfinished.folder if group.unfinished else group_folder(group), session.progress.note)
         try:
-            group = replace(group, unfinished=begun)
+            group = replace(_continued(group, unrecorded, session.progress), claim=claim)
             begin(group)
             _train(group, part, session)
         except Lost as lost:
             if jax.process_count() > 1:  # the others cannot be told in the middle of a step
                 raise UserError(f"{group.study}: {lost}; run it again") from lost
-            if all(member.recorded for member in group.members):  # else the other process removes what this one still wrote
-                shutil.rmtree(group_folder(group), ignore_errors=True)
             session.progress.note(f"{group.study}: {lost}")
-            return 0
+            unrecorded = []
+    remove_recorded(group.members[0].folder.parents[1], session.worker)
     for member in unrecorded:
         report_record(read_record(member.folder), session.progress)
     return len(unrecorded)
+
+
+def _continued(group: RunGroup, unrecorded: Sequence[Member], progress: Progress) -> RunGroup:
+    """The group with the last checkpoint of its members. Without one it is of those alone that nobody has recorded since."""
+    planned = [] if group.unfinished is None else [group.unfinished.folder]
+    begun = _last([group_folder(group), *planned], progress)
+    if begun is None and len(unrecorded) < len(group.members):
+        group = run_group(group.study, unrecorded)
+        begun = _last([group_folder(group)], progress)
+    return replace(group, unfinished=begun)
+
+
+def _last(folders: Iterable[Path], progress: Progress) -> Unfinished | None:
+    """The checkpoint of the highest step in any of these folders."""
+    found = [unfinished(folder, progress.note) for folder in dict.fromkeys(folders)]
+    return max(filter(None, found), key=lambda checkpoint: checkpoint.step, default=None)
 
 
 def _train(group: RunGroup, part: str, session: Session) -> None:
@@ -66,7 +80,8 @@ def _train(group: RunGroup, part: str, session: Session) -> None:
         with jax.set_mesh(group.mesh):
             trained = train_group(group, programs, progress, session.interruption)
             record_group(group, trained, programs, session.origin, progress, session.interruption)
-        remove(group)
+        group.check_claim()
+        remove(group_folder(group))
     except (Interrupted, Lost):
         session.board.set(group, "waiting")
         raise

@@ -18,7 +18,7 @@ from leadline.experiments.training import checkpoint
 from leadline.experiments.training.group import Member, RunGroup, Unfinished, run_group, structure
 from leadline.experiments.training.memory import Room, check_memory, fitting_groups
 from leadline.experiments.training.reporting import flops_left
-from leadline.experiments.training.saving import unfinished_groups
+from leadline.experiments.training.saving import remove_recorded, unfinished_groups
 from leadline.experiments.training.session import Session
 
 
@@ -48,6 +48,7 @@ def run_arms(study: str, arms: Sequence[Arm], seeds: Sequence[int], session: Ses
         Interrupted: when asked to stop, with everything kept.
     """
     progress = session.progress
+    remove_recorded(session.results / study, session.worker)
     members, groups = grouped(study, arms, seeds, session.results, progress, session.room)
     waiting = [member for member in members if not member.recorded]
     session.board.plan(study, groups)

@@ -10,6 +10,7 @@ import shutil
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from secrets import token_hex
 from typing import Any
 
 import jax
@@ -31,13 +32,14 @@ from leadline.experiments.runtime.errors import UserError
 from leadline.experiments.runtime.hosts import leads, on_host
 from leadline.experiments.runtime.progress import Progress
 from leadline.experiments.runtime.signals import Interrupted, Interruption
+from leadline.experiments.runtime.worker import Worker
 from leadline.experiments.training import checkpoint
-from leadline.experiments.training.group import Member, RunGroup, Unfinished
+from leadline.experiments.training.group import Member, RunGroup, Unfinished, claim_of
 from leadline.experiments.training.step import TrainState, first_not_finite
 from leadline.model.decoder import Decoder
 from leadline.tokenization.formats.saving import save as save_tokenizer
 
-PREFIX = ".group-"
+PREFIX, REMOVED = ".group-", ".removed-"
 
 
 @dataclass
@@ -108,7 +110,7 @@ def save_group(group: RunGroup, step: int, state: TrainState, history: History) 
         "seconds": history.seconds,
         "workers": history.workers,
     }
-    checkpoint.save(group_folder(group), step, rows, extra)
+    checkpoint.save(group_folder(group), step, rows, extra, group.check_claim)
 
 
 def unfinished_groups(study: Path, tell: Callable[[str], None]) -> list[Unfinished]:
@@ -125,7 +127,10 @@ def unfinished(folder: Path, tell: Callable[[str], None]) -> Unfinished | None:
     step, notes = checkpoint.latest(folder)
     for note in notes:
         tell(note)
-    return None if step is None else Unfinished(folder, step, checkpoint.extra_of(folder, step))
+    try:
+        return None if step is None else Unfinished(folder, step, checkpoint.extra_of(folder, step))
+    except FileNotFoundError:  # a run that is at work here has removed it meanwhile
+        return None
 
 
 def resumed(group: RunGroup, state: TrainState) -> tuple[TrainState, History]:
@@ -165,13 +170,13 @@ def _worked(group: RunGroup) -> list[dict[str, Any]]:
     return [{"host": owner["host"], "pid": owner["pid"], "began": owner["began"], "first_step": group.first_step}]
 
 
-def save_weights(member: Member, step: int, params: Decoder) -> None:
-    """The last weights of a member, with its tokenizer.
+def save_weights(member: Member, step: int, params: Decoder, check: Callable[[], None]) -> None:
+    """The last weights of a member, with its tokenizer; `check` is that of `checkpoint.save`.
 
     Raises:
         UserError: when the disk refuses.
     """
-    checkpoint.save(member.checkpoints, step, params, {"tokenizer": _digest(member.source)})
+    checkpoint.save(member.checkpoints, step, params, {"tokenizer": _digest(member.source)}, check)
     if member.source.tokenizer is not None:
         save_tokenizer(member.source.tokenizer, member.checkpoints / "tokenizer")
 
@@ -199,9 +204,8 @@ def record_group(
     ends = [diverged or (train.steps, None) for diverged in history.diverged]
     if leads():
         for member, weights, (steps, message) in zip(group.members, params, ends, strict=True):
-            group.check_claim()
             if message is None and not member.recorded:
-                save_weights(member, steps, weights)
+                save_weights(member, steps, weights, group.check_claim)
     seeds = [member.seed for member in group.members if member.predecessor is None]
 
     def tell(done: int, total: int) -> None:
@@ -241,20 +245,29 @@ def record_group(
             workers=tuple(Worked.model_validate(worker) for worker in history.workers),
             **origin,
         )
-        group.check_claim()
         # The curve of one that diverged ends there, whatever its neighbours did.
-        write_record(member.folder, record, history.curves[i].until(steps), point, quantities)
+        write_record(member.folder, record, history.curves[i].until(steps), point, quantities, group.check_claim)
 
 
-def remove(group: RunGroup) -> None:
-    """The checkpoints of a group whose members are recorded. Some of those that it went on from may not be of this run."""
-    group.check_claim()
-    folders, begun = [group_folder(group)], group.unfinished
-    if begun is not None and all(is_recorded(begun.folder.parent / name) for name in begun.extra["members"]):
-        folders.append(begun.folder)
-    for folder in folders:
-        if folder.exists():
-            shutil.rmtree(folder)
+def remove_recorded(study: Path, worker: Worker) -> None:
+    """Removes the checkpoints of groups of a study whose members are all recorded, and what a killed process left of any."""
+    for folder in study.glob(f"{REMOVED}*"):
+        shutil.rmtree(folder, ignore_errors=True)  # another process may be at it too
+    for folder in study.glob(f"{PREFIX}*"):
+        members = (checkpoint.newest_extra(folder) or {}).get("members", ())
+        if members and all(is_recorded(study / name) for name in members):
+            claim = worker.claim([claim_of(study, name) for name in members])
+            if claim is not None:
+                with claim:
+                    remove(folder)
+
+
+def remove(folder: Path) -> None:
+    """Removes the checkpoints of a group. The folder is renamed first, so that half of it is no unfinished group."""
+    removed = folder.with_name(f"{REMOVED}{token_hex(4)}")
+    if folder.exists():
+        folder.rename(removed)
+        shutil.rmtree(removed, ignore_errors=True)
 
 
 def _digest(source: Source) -> str | None:

@@ -1,6 +1,6 @@
 """One model's training: its state, its values, and the step.
 
-`experiments.training.plan` runs many of them in one program.
+`leadline.experiments.training.loop` runs many of them in one program.
 """
 
 import math

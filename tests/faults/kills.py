@@ -57,7 +57,7 @@ def asked(workshop: Workshop, folder: Path, random: Random) -> Trial:
     ended = command.ended()
     if time.monotonic() - began > ASKED:
         lost.append(f"it took {time.monotonic() - began:.1f} s to stop, {moment}")
-    if complaint := ended.mistake(0, 130, -signal.SIGTERM):
+    if complaint := ended.mistake(0, 130, *([] if moment == "training" else [-signal.SIGTERM])):
         lost.append(complaint)
     stopped = ended.code == 130 and moment == "training"
     if stopped and not list(results.glob("mine/.group-*/manifest-*.json")) and not list(results.glob("mine/*/s*/record.json")):

@@ -19,6 +19,7 @@ from leadline.experiments.records.store import (
     is_recorded,
     read_record,
     read_records,
+    read_stored,
     read_studies,
     record_folder,
     write_record,
@@ -196,6 +197,21 @@ def test_arrays_of_another_form_are_refused(tmp_path: Path) -> None:
         with pytest.raises(ValueError, match=message):
             write_record(tmp_path / "run", record(), CURVE, {reading("sink_rate"): array})
     assert not (tmp_path / "run").exists()
+
+
+def test_a_check_that_fails_leaves_the_folder_as_it_was(tmp_path: Path) -> None:
+    class TakenOver(Exception):  # noqa: N818  # nobody made a mistake
+        pass
+
+    def taken_over() -> None:
+        """Another process records in the moment in which this one stands still."""
+        write_record(tmp_path / "run", record(seconds=2.0), CURVE, POINT)
+        raise TakenOver
+
+    with pytest.raises(TakenOver):
+        write_record(tmp_path / "run", record(seconds=1.0), NO_CURVE, {}, check=taken_over)
+    assert read_stored(tmp_path / "run").record.seconds == 2.0
+    assert not list((tmp_path / "run").glob(".*"))
 
 
 @pytest.mark.parametrize("arm", ["", "../up", "a/b", "a\\b", ".hidden"])

@@ -1,16 +1,19 @@
 """Processes of one results folder: claims that one of them has, hearts that beat, and what the dead leave."""
 
+import errno
 import json
 import os
 import shutil
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from leadline.experiments.runtime import process as processes
 from leadline.experiments.runtime.errors import UserError
 from leadline.experiments.runtime.signals import Interrupted, Interruption
 from leadline.experiments.runtime.worker import CLAIMS, WORKERS, Lost, Worker, is_at_work, owner_of, workers_of
@@ -67,14 +70,14 @@ def other(tmp_path: Path) -> Iterator[subprocess.Popen[str]]:
 
 def test_of_many_processes_each_place_has_one(tmp_path: Path) -> None:
     names = [f"{CLAIMS}/{number}" for number in range(40)]
-    processes = [_other(tmp_path, *names) for _ in range(3)]
-    for process in processes:  # all begin before the first has answered
+    started = [_other(tmp_path, *names) for _ in range(3)]
+    for process in started:  # all begin before the first has answered
         assert process.stdin is not None
         process.stdin.write("\n")
         process.stdin.flush()
-    had = [process.stdout.readline().split() for process in processes if process.stdout is not None]
+    had = [process.stdout.readline().split() for process in started if process.stdout is not None]
     assert sorted(name for of_process in had for name in of_process) == sorted(names)
-    for process in processes:
+    for process in started:
         process.communicate("\n", timeout=30)
     with Worker(tmp_path) as worker:  # they have ended without releasing anything
         assert worker.claim([tmp_path / name for name in names])
@@ -129,6 +132,51 @@ def test_a_process_elsewhere_is_dead_when_nothing_was_heard_of_it_for_too_long(t
             claim.check()
         claim.release()
         assert owner_of(place) == worker.id
+
+
+def test_a_process_that_cannot_write_its_file_is_heard_of(tmp_path: Path, place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A full disk refuses the file, and not the time of the file that is there."""
+
+    def refuse() -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    with Worker(tmp_path, expiry=0.5) as other, Worker(tmp_path, expiry=0.5) as worker:
+        other.owner["machine"] = "another"
+        other.beat()
+        claim = other.claim([place])
+        monkeypatch.setattr(other, "beat", refuse)
+        until = time.monotonic() + 1.5
+        while time.monotonic() < until:
+            assert worker.claim([place]) is None
+            time.sleep(0.05)
+        assert claim is not None
+        claim.check()
+
+
+@pytest.mark.parametrize("data", [b"", b"[]", b"7", b"{}", b'{"ended": false}', b"\xff"])
+def test_a_damaged_file_says_nothing_of_its_process(tmp_path: Path, place: Path, data: bytes) -> None:
+    clock = Clock()
+    with Worker(tmp_path, expiry=10.0, clock=clock) as worker, Worker(tmp_path, expiry=1e6) as other:
+        assert other.claim([place])
+        (tmp_path / WORKERS / f"{other.id}.json").write_bytes(data)
+        assert not worker.is_dead(other.id)
+        assert worker.holder([place]) == "another process"
+        assert not is_at_work(tmp_path, place)
+        assert set(workers_of(tmp_path)) == {worker.id}
+        clock.now = 11.0
+        assert worker.claim([place])
+
+
+def test_a_process_of_another_user_that_is_hidden_lives(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def kill(number: int, signal: int) -> None:  # noqa: ARG001
+        raise PermissionError
+
+    with Worker(tmp_path) as worker:
+        owner = dict(worker.owner)
+        monkeypatch.setattr(processes, "_ticks", lambda pid: "")  # noqa: ARG005
+        assert not processes.alive(owner | {"pid": 2**22 + 1})
+        monkeypatch.setattr(os, "kill", kill)
+        assert processes.alive(owner)
 
 
 def test_a_stopped_process_that_goes_on_has_lost_what_was_taken_over(

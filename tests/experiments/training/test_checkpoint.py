@@ -13,6 +13,7 @@ import pytest
 
 from leadline.experiments.records.json_file import file_sha256
 from leadline.experiments.runtime.errors import UserError
+from leadline.experiments.runtime.worker import Lost
 from leadline.experiments.training import checkpoint
 from tests.experiments.synthetic_records import flipped
 
@@ -111,10 +112,20 @@ def test_every_flipped_bit_of_a_manifest_is_noticed(folder: Path) -> None:
     assert checkpoint.latest(folder) == (4, [])
 
 
-def test_saving_a_whole_step_again_changes_nothing(folder: Path) -> None:
-    before = {path: path.stat().st_mtime_ns for path in folder.rglob("*") if path.is_file()}
-    checkpoint.save(folder, 4, _state(), EXTRA)
-    assert {path: path.stat().st_mtime_ns for path in folder.rglob("*") if path.is_file()} == before
+def test_a_step_that_is_there_is_replaced(folder: Path) -> None:
+    checkpoint.save(folder, 4, _state(5), EXTRA | {"seconds": 1.0})
+    assert checkpoint.latest(folder) == (4, [])
+    assert checkpoint.extra_of(folder, 4)["seconds"] == 1.0
+    _assert_restored(folder, 4, 5)
+
+
+def test_what_the_check_raises_leaves_the_checkpoint_before(folder: Path) -> None:
+    def lost() -> None:
+        raise Lost
+
+    with pytest.raises(Lost):
+        checkpoint.save(folder, 6, _state(6), EXTRA, lost)
+    assert checkpoint.latest(folder) == (4, [])
 
 
 @pytest.mark.parametrize(

@@ -5,6 +5,7 @@ import shutil
 import socket
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
+from dataclasses import replace
 from itertools import product
 from pathlib import Path
 from types import ModuleType
@@ -24,7 +25,11 @@ from leadline.experiments.records.store import read_records
 from leadline.experiments.runtime.errors import UserError
 from leadline.experiments.runtime.signals import Interrupted
 from leadline.experiments.runtime.worker import CLAIMS, Worker
-from leadline.experiments.training import loop, saving
+from leadline.experiments.training import claimed, loop, saving
+from leadline.experiments.training.claimed import train_claimed
+from leadline.experiments.training.group import RunGroup
+from leadline.experiments.training.plan import grouped, run_arms
+from leadline.experiments.training.session import Session, opened
 from tests.experiments.training.runs import BATCH, LENGTH, SOFTMAX, STEPS, PowerCut, Watched, changed, kept, run, stored_in
 
 pytestmark = pytest.mark.usefixtures("in_use")
@@ -164,6 +169,49 @@ def test_some_members_of_a_group_go_on_and_the_others_later(whole: Path, tmp_pat
     assert all(records[key] == expected[key] for key in expected if key != ("softmax", 1))
 
 
+def test_the_last_checkpoint_counts_whichever_folder_it_is_in(tmp_path: Path) -> None:
+    """Some members of a group go on from its folder, and save in one of their own."""
+    arms = [changed(arm.name, arm, train={"checkpoint_every": 1}) for arm in (SOFTMAX, LEARNED)]
+    with pytest.raises(Interrupted):
+        run(tmp_path, arms, progress=Watched(stop_at=1))
+    cut, rest = Watched(fail_at=5), Watched()
+    with opened(tmp_path, rest, rest.interruption) as session:
+        _, (planned,) = grouped("sinks", arms[:1], (1,), tmp_path, rest, session.room)
+        with pytest.raises(PowerCut):
+            train_claimed(planned, "", replace(session, progress=cut))
+        assert train_claimed(planned, "", session) == 1
+    assert planned.first_step < 4
+    assert rest.steps == [5, 6]
+
+
+def test_what_another_run_has_recorded_since_is_not_trained_again(tmp_path: Path) -> None:
+    watched = Watched()
+
+    def late(group: RunGroup, part: str, session: Session) -> int:
+        run(tmp_path, [SOFTMAX], (0,))
+        return train_claimed(group, part, session)
+
+    with opened(tmp_path, watched, watched.interruption) as session:
+        assert run_arms("sinks", [SOFTMAX], (0, 1), session, late).trained == 1
+    assert watched.titles == ["group 1 of 1: sinks: softmax x 1"]
+
+
+@pytest.mark.parametrize(
+    ("module", "name", "cut"),
+    [(claimed, "remove", {"side_effect": PowerCut}), (saving, "shutil", {"rmtree.side_effect": PowerCut})],
+    ids=["before", "in the middle"],
+)
+def test_a_kill_while_checkpoints_are_removed_leaves_none(tmp_path: Path, module: ModuleType, name: str, cut: Any) -> None:
+    def leftovers() -> list[Path]:
+        return [path for prefix in (saving.PREFIX, saving.REMOVED) for path in tmp_path.glob(f"sinks/{prefix}*")]
+
+    with mock.patch.object(module, name, **cut), pytest.raises(PowerCut):
+        run(tmp_path, [SOFTMAX], (0,))
+    assert leftovers()
+    assert run(tmp_path, [SOFTMAX], (0,)).trained == 0
+    assert not leftovers()
+
+
 def test_what_is_stopped_while_it_measures_keeps_its_last_step(tmp_path: Path) -> None:
     arms = [changed("softmax", measure={"ablation": AblationMeasure(hidden=(1,), map=8)})]
 
@@ -222,8 +270,8 @@ def test_members_of_two_sources_are_measured_on_their_own(tmp_path: Path) -> Non
 
 
 def test_a_group_is_left_to_the_process_that_has_claimed_one_of_its_members(whole: Path, tmp_path: Path) -> None:
-    (claimed,) = whole.glob("sinks/learned-*")
-    place = tmp_path / "sinks" / CLAIMS / f"{claimed.name}-s1"
+    (learned,) = whole.glob("sinks/learned-*")
+    place = tmp_path / "sinks" / CLAIMS / f"{learned.name}-s1"
     with Worker(tmp_path) as other, other.claim([place]) or pytest.fail("it is free"):
         assert run(tmp_path, [SOFTMAX, LEARNED]).trained == 0
         assert run(tmp_path, [SOFTMAX]).trained == 2
