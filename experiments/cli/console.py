@@ -13,6 +13,8 @@ from leadline.experiments.runtime.cpu import cores, restart_with_huge_pages
 
 # Characters of an error line, which may repeat what a file says.
 LONGEST = 1200
+# Seconds that a watch waits for a run to begin.
+START = 30.0
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else.")]
 
 
@@ -37,11 +39,16 @@ def show_rows(rows: Sequence[Mapping[str, Any]]) -> None:
 
 
 def show_while(rows: Callable[[], Sequence[dict[str, Any]]], going: Callable[[dict[str, Any]], bool]) -> None:
-    """Rows as a table that is shown anew every two seconds while one of them is `going`, and stays as it was last."""
+    """Rows as a table that is shown anew every two seconds while one of them is `going`, and stays as it was last.
+
+    Where none is at the start, one is waited for.
+    """
     from rich.live import Live
 
+    until = time.monotonic() + START
     with Live(_table(shown := rows()), auto_refresh=False) as live:
-        while any(map(going, shown)):
+        while any(map(going, shown)) or time.monotonic() < until:
+            until = 0.0 if any(map(going, shown)) else until
             time.sleep(2.0)
             live.update(_table(shown := rows()), refresh=True)
 
@@ -98,4 +105,7 @@ def begin_jax(devices: int | None = None, place: Any = None) -> None:
         # What carries the messages of CPUs prints to file descriptor 1, which is for results.
         sys.stdout = os.fdopen(os.dup(1), "w", encoding="utf-8")
         os.dup2(2, 1)
-        join(Place(*place))
+        where = Place(*place)
+        if where.processes is not None:
+            complain(f"process {where.process} of {where.processes}: waiting for the others at {where.coordinator}")
+        join(where)

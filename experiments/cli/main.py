@@ -2,6 +2,7 @@
 
 import importlib.metadata
 import logging
+import os
 import shlex
 import sys
 import tempfile
@@ -21,7 +22,7 @@ from leadline.experiments.cli.results import claims, compare, lock, publish, rep
 from leadline.experiments.cli.tokens import app as tokenizer_app
 from leadline.experiments.cli.tokens import tokens
 from leadline.experiments.cli.tools import bench, bound, doctor, schema
-from leadline.experiments.runtime.errors import UserError
+from leadline.experiments.runtime.errors import Apart, UserError
 from leadline.experiments.runtime.signals import Interrupted
 from leadline.experiments.runtime.worker import EXPIRY
 
@@ -107,6 +108,17 @@ def run(
 
     Every arm and seed that has no record yet is trained.
     """
+    needs = {
+        "--processes": (processes, "--coordinator", coordinator is not None),
+        "--process": (process, "--coordinator", coordinator is not None),
+        "--address": (address, "--executor ray", executor == "ray"),
+        "--slurm": (slurm, "--executor slurm", executor == "slurm"),
+        "--gpus": (gpus or None, "--executor ray or slurm, or --device", executor != "local" or device is not None),
+        "--limit": (limit, "--decide", decide),
+    }
+    for option, (value, other, given) in needs.items():
+        if value is not None and not given:
+            raise UserError(f"{option} needs {other}")
     begin_jax(cpus, None if coordinator is None else (coordinator, processes, process))
     from rich.console import Console
 
@@ -201,6 +213,10 @@ def main() -> None:
     except typer.TyperException as error:
         complain(error.format_message())
         sys.exit(MISTAKE)
+    except Apart as error:
+        complain(str(error))
+        sys.stderr.flush()
+        os._exit(MISTAKE)  # JAX would wait for processes that are gone, and abort
     except UserError as error:
         complain(str(error))
         sys.exit(MISTAKE)
@@ -210,6 +226,11 @@ def main() -> None:
     except (KeyboardInterrupt, typer.Abort):
         complain("stopped")
         sys.exit(STOPPED)
+    except MemoryError as error:
+        complain(
+            f"{str(error) or 'out of memory'}: this machine does not hold it; make the model, its texts or its groups smaller"
+        )
+        sys.exit(MISTAKE)
     except OSError as error:
         complain(f"{error.filename or 'a file'}: {error.strerror or error}")
         sys.exit(FAILURE)

@@ -31,7 +31,10 @@ def show(
 
 def status(
     folder: Folder = Path("results"),
-    watch: Annotated[bool, typer.Option("--watch", help="Show it anew until nothing is running or waiting.")] = False,
+    watch: Annotated[
+        bool,
+        typer.Option("--watch", help="Show it anew until all that runs has ended."),
+    ] = False,
     as_json: AsJson = False,
 ) -> None:
     """Show the groups that runs are at work on, from any machine."""
@@ -41,7 +44,7 @@ def status(
     if as_json:
         print_json({"groups": groups})
         return
-    if not groups:
+    if not groups and not watch:
         typer.echo(f"no run is at work in {folder}; leadline show {folder} lists what is recorded")
         return
     if watch:

@@ -32,12 +32,17 @@ def _distinct(seeds: tuple[int, ...]) -> tuple[int, ...]:
 
 Seed = Annotated[int, Field(ge=0, lt=2**32 - 1)]  # uint32 on the device; the last one draws what is held out
 Seeds = Annotated[tuple[Seed, ...], Field(min_length=1), AfterValidator(_distinct)]
+LONGEST_NAME = 100  # characters; a file system takes 255 bytes, of which a hash and an ending take some
+# What lies beside the folders of studies.
+IN_RESULTS = ("figures", "index.html", "leadline.log", "references.bib", "tables")
 FOLDER = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.=+-]*")
 
 
 def _folder_name(name: str) -> str:
     if not FOLDER.fullmatch(name):
         raise ValueError(f"{name!r} names a folder: use letters, digits and _ . = + - only, and begin with none of . = + -")
+    if len(name) > LONGEST_NAME:
+        raise ValueError(f"{name[:20]}… names a folder and has {len(name)} characters; {LONGEST_NAME} are the most")
     return name
 
 
@@ -122,6 +127,8 @@ class Study(Frozen):
             yield f"seeds {tested} are in explored, too: a recipe is not tested on the seeds that it was chosen on"
         if self.study in RESERVED:
             yield f"study = {self.study!r}: the tables of the ledger have this name; take another"
+        if self.study in IN_RESULTS:
+            yield f"study = {self.study!r}: every results folder has a file or folder of this name; take another"
         for claim in self.claims:
             for name in claim.selectors():
                 if name not in self.selectors:

@@ -1,6 +1,6 @@
 """Groups that many processes train together: the first one claims and records them, the others do what it says."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 
@@ -10,6 +10,7 @@ from leadline.experiments.executors.base import Executor
 from leadline.experiments.executors.local import Local
 from leadline.experiments.executors.task import group_of, task_of
 from leadline.experiments.records.provenance import provenance
+from leadline.experiments.runtime.errors import Apart, UserError
 from leadline.experiments.runtime.hosts import agreed
 from leadline.experiments.runtime.progress import Progress
 from leadline.experiments.runtime.signals import Interrupted, Interruption
@@ -54,23 +55,41 @@ def leading(executor: Executor) -> Iterator[None]:
     """Lets the other processes go at the end, if there are any.
 
     They cannot be reached where this one alone has failed while all were training: JAX ends them once this one is gone.
+
+    Raises:
+        Apart: for an error of this process, or of one of the others, while all were training.
     """
     try:
-        yield
+        with _together(training=lambda: isinstance(executor, Hosts) and executor.training):
+            yield
     finally:
         if isinstance(executor, Hosts) and not executor.training:
             agreed()
+
+
+@contextmanager
+def _together(training: Callable[[], bool]) -> Iterator[None]:
+    """Turns errors of processes that train together into Apart."""
+    try:
+        yield
+    except (UserError, jax.errors.JaxRuntimeError) as error:
+        if not training():
+            raise
+        if isinstance(error, UserError):
+            raise Apart(str(error)) from error
+        reason = str(error).split("\n")[0]
+        raise Apart(f"training together failed ({reason}); if a process is gone, run the same command again") from error
 
 
 def follow(progress: Progress) -> None:
     """Trains what the first process says, and writes nothing, until that one lets go.
 
     Raises:
-        UserError: for whatever the first process would refuse.
+        Apart: for an error of this process, or of one of the others.
         Interrupted: when asked to stop.
     """
     stopped: Interrupted | None = None
-    with Interruption(progress.note) as interruption:
+    with Interruption(progress.note) as interruption, _together(training=lambda: True):
         while (said := agreed()) is not None:
             task, step = said
             group = group_of(task, progress)

@@ -23,7 +23,7 @@ class Local:
         worker, reason = session.worker, "stopped while waiting for another run; what is recorded is kept"
         for group in self._left:
             holder = worker.holder(group.claims)
-            session.progress.note(f"{group.study}: waiting for {group.names}, which {holder}, is at work on")
+            session.progress.note(f"{group.study}: waiting for {holder}, to finish {group.names}")
         worker.pause(session.interruption, reason)
         while self._left and not any(worker.is_free(group.claims) for group in self._left):
             worker.pause(session.interruption, reason)

@@ -74,7 +74,9 @@ class Remote:
         try:
             while len(ended) < len(groups):
                 for task in self._engine.ended():
-                    session.board.set(groups[task.place], "failed" if task.error else "finished", task.error)
+                    group = groups[task.place]
+                    state, step = ("failed", None) if task.error else ("finished", group.structure.train.steps)
+                    session.board.set(group, state, task.error, step)
                     ended.append(task)
                 session.progress.reach(len(ended), f"{_running(session)} running")
                 session.worker.pause(session.interruption, stopped)

@@ -37,12 +37,14 @@ def report(results: Path, digests: Mapping[tuple[str, str], str] | None = None, 
         UserError: if there is no record, a file of the folder is damaged, or it cannot be written.
     """
     contents = compiled(results, digests)
+    if not contents.records:
+        raise UserError("\n".join(contents.notes) or f"{results}: there are no records")
     page = results / "index.html"
     try:
         tables, figures = write_contents(contents, results, tuple(PRINTERS), IMAGES)
         page.write_text(page_text(contents, results, inline=inline), encoding="utf-8")
     except OSError as error:
-        raise UserError(f"{results}: cannot write the page ({reason(error)}); choose another folder with --results") from error
+        raise UserError(f"{results}: cannot write the page ({reason(error)}); check the folder and its permissions") from error
     return Published(page, tables, figures, contents.verdicts, summary(contents.records), contents.notes)
 
 

@@ -8,7 +8,7 @@ from leadline.experiments.runtime.worker import seems_dead, workers_of
 
 # Of a group that several processes tell of, the first state counts: a run lists as waiting what another one trains, and what a
 # worker left that has died a later one may have finished.
-STATES = ("finished", "running", "failed", "waiting", "stale")
+STATES = ("finished", "running", "failed", "waiting", "stopped", "stale")
 ARMS = 3  # that a row names
 
 
@@ -17,7 +17,8 @@ def groups_at(results: Path) -> list[dict[str, Any]]:
 
     Returns:
         `study`, `arms`, `models`, `state`, `host`, `pid`, `step`, `steps`, `loss` [nats], `tokens_per_second`, `seconds_left`
-        and `error` of each. A group is stale whose process has ended before it was recorded: the next run goes on with it.
+        and `error` of each. A group is stopped whose process kept it when it was asked to end, and stale whose process is gone
+        before it was recorded: the next run goes on with both.
     """
     groups: dict[str, dict[str, Any]] = {}
     unknown = {"loss": None, "tokens_per_second": None, "seconds_left": None, "error": ""}

@@ -40,7 +40,7 @@ def join(place: Place) -> None:
     coordinator, processes, process = place
     if coordinator == AUTO:
         told = {}
-    elif processes is None or process is None or not 0 <= process < processes or ":" not in coordinator:
+    elif processes is None or process is None or not 0 <= process < processes or not _is_address(coordinator):
         raise UserError(
             f"--coordinator {coordinator}: say HOST:PORT of the first process, --processes N and --process 0 … N - 1; or auto "
             "under Slurm, Open MPI, Kubernetes and on Cloud TPU"
@@ -52,6 +52,12 @@ def join(place: Place) -> None:
     except (RuntimeError, ValueError) as error:
         reason = str(error).strip().split("\n")[0]
         raise UserError(f"--coordinator {coordinator}: the processes cannot be connected ({reason})") from error
+
+
+def _is_address(text: str) -> bool:
+    """Whether this is HOST:PORT."""
+    host, _, port = text.rpartition(":")
+    return bool(host) and port.isdecimal() and 0 < int(port) < 2**16
 
 
 def leads() -> bool:

@@ -84,7 +84,7 @@ def remarks(plan: Plan) -> Iterator[str]:
     for study, arms in plan:
         short = [arm.name for arm in arms if arm.train.warmup >= arm.train.steps]
         if short:
-            yield f"{study.study}: the warm-up does not end within the training of {', '.join(short)}"
+            yield f"{study.study}: train.warmup does not end within train.steps of {', '.join(short)}; lower it or train longer"
         equal: dict[str, list[str]] = {}
         for arm in arms:
             equal.setdefault(arm_digest(arm, None, arm.start and arm.start.arm), []).append(arm.name)

@@ -6,6 +6,7 @@ is passed over for the one before it.
 """
 
 import errno
+import shutil
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
@@ -37,6 +38,7 @@ def save(folder: Path, step: int, state: Any, extra: dict[str, Any], check: Call
     check()
     try:
         folder.mkdir(parents=True, exist_ok=True)
+        _check_room(folder, sum(leaf.nbytes for leaf in jax.tree.leaves(state)))
         with _manager(folder) as manager:
             # What is at this step or beyond it was passed over, or its record is gone, and Orbax would save nothing before it.
             for later in [other for other in manager.all_steps() if other >= step]:
@@ -45,6 +47,7 @@ def save(folder: Path, step: int, state: Any, extra: dict[str, Any], check: Call
         content = {"files": _sums(folder / str(step)), "arrays": _described(state), "extra": extra}
         write_claimed({_manifest(folder, step): seal(content)}, check)
     except (OSError, ValueError) as error:  # Orbax says ValueError of a full disk
+        check()  # whoever has taken over may have removed the folder meanwhile
         full = isinstance(error, ValueError) or error.errno in (errno.ENOSPC, errno.EDQUOT)
         remedy, reason = "free the disk" if full else "check the folder and its permissions", str(error).split("\n")[0]
         raise UserError(f"{folder}: the checkpoint of step {step} cannot be written ({reason}); {remedy}") from error
@@ -88,6 +91,12 @@ def restore(folder: Path, step: int, template: Any) -> Any:
     with _manager(folder) as manager:
         state = manager.restore(step, args=ocp.args.StandardRestore(jax.tree.map(np.asarray, template)))
     return jax.tree.map(np.asarray, state)
+
+
+def _check_room(folder: Path, needed: int) -> None:
+    """OSError where the disk has less room. The threads of Orbax would print a traceback for each array."""
+    if shutil.disk_usage(folder).free < needed:
+        raise OSError(errno.ENOSPC, f"No space left on device for {needed / 1e6:,.1f} MB")
 
 
 def _manager(folder: Path) -> ocp.CheckpointManager:

@@ -34,7 +34,7 @@ def train_claimed(group: RunGroup, part: str, session: Session, begin: Callable[
         UserError: if the disk refuses, or weights to start from cannot be used.
         Interrupted: when asked to stop, with everything kept.
     """
-    claim = session.worker.claim(group.claims)
+    planned, claim = group, session.worker.claim(group.claims)
     if claim is None:
         return 0
     with claim:
@@ -50,6 +50,8 @@ def train_claimed(group: RunGroup, part: str, session: Session, begin: Callable[
                 raise UserError(f"{group.study}: {lost}; run it again") from lost
             session.progress.note(f"{group.study}: {lost}")
             unrecorded = []
+    if unrecorded and len(group.members) < len(planned.members):
+        session.board.set(planned, "finished", step=planned.structure.train.steps)
     remove_recorded(group.members[0].folder.parents[1], session.worker)
     for member in unrecorded:
         report_record(read_record(member.folder), session.progress)
@@ -82,11 +84,14 @@ def _train(group: RunGroup, part: str, session: Session) -> None:
             record_group(group, trained, programs, session.origin, progress, session.interruption)
         group.check_claim()
         remove(group_folder(group))
-    except (Interrupted, Lost):
+    except Lost:
         session.board.set(group, "waiting")
         raise
-    except Exception as error:
-        session.board.set(group, "failed", str(error))
+    except Interrupted:
+        session.board.set(group, "stopped", step=progress.pace.done)
         raise
-    session.board.set(group, "finished")
+    except Exception as error:
+        session.board.set(group, "failed", str(error), progress.pace.done)
+        raise
+    session.board.set(group, "finished", step=progress.pace.done)
     progress.end(f"{len(group.members)} models on {group.mesh.size} devices")

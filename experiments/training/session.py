@@ -18,8 +18,8 @@ from leadline.experiments.training.saving import group_folder
 class Board:
     """The groups of this process with their state, as `leadline status` reads them.
 
-    A group is a row: `id`, `study`, `arms`, `models`, `state` (waiting, running, finished or failed), `error`, and while it
-    runs what `Progress.now` says.
+    A group is a row: `id`, `study`, `arms`, `models`, `state` (waiting, running, stopped, finished or failed), `step`, `steps`,
+    `error`, and while it runs what `Progress.now` says.
     """
 
     def __init__(self, progress: Progress) -> None:
@@ -33,8 +33,10 @@ class Board:
                 row["state"] = "finished"
         self._rows = {**self._rows, **planned}
 
-    def set(self, group: RunGroup, state: str, error: str = "") -> None:
-        self._rows = {**self._rows, _id(group): _row(group) | {"state": state, "error": error}}
+    def set(self, group: RunGroup, state: str, error: str = "", step: int | None = None) -> None:
+        """What becomes of a group, and how many steps are behind it; None: as many as when it was planned."""
+        step = group.first_step if step is None else step
+        self._rows = {**self._rows, _id(group): _row(group) | {"state": state, "error": error, "step": step}}
 
     def rows(self) -> list[dict[str, Any]]:
         """The rows now; may be called by another thread."""

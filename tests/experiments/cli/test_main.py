@@ -67,6 +67,29 @@ def test_mistakes_in_the_words_are_one_line(called: Called, words: str) -> None:
     called.mistake(*words.split())
 
 
+@pytest.mark.parametrize(
+    ("words", "needs"),
+    [
+        ("--processes 2", "--coordinator"),
+        ("--process 0", "--coordinator"),
+        ("--address auto", "--executor ray"),
+        ("--slurm partition=gpu", "--executor slurm"),
+        ("--gpus 1", "--executor ray or slurm, or --device"),
+        ("--limit 9", "--decide"),
+    ],
+)
+def test_an_option_that_would_do_nothing_is_refused(called: Called, words: str, needs: str) -> None:
+    assert called.mistake("run", "a.toml", *words.split()) == f"leadline: {words.split()[0]} needs {needs}\n"
+
+
+def test_what_the_memory_does_not_hold_is_one_line(called: Called, monkeypatch: pytest.MonkeyPatch) -> None:
+    def large(*_: object, **__: object) -> int:
+        raise MemoryError("Unable to allocate 61.0 TiB")
+
+    monkeypatch.setattr(cli, "app", large)
+    assert called.mistake().startswith("leadline: Unable to allocate 61.0 TiB: this machine does not hold it")
+
+
 def test_a_line_repeats_little_of_a_long_value(called: Called, tmp_path: Path) -> None:
     line = called.mistake("run", suite(tmp_path).with_name("mine.toml"), f"train.steps={'x' * 100_000}")
     assert len(line) < 1300
@@ -95,7 +118,7 @@ def test_a_dry_run_trains_nothing(called: Called, tmp_path: Path) -> None:
     code, out, err = called(*words)
     assert code == 0
     assert "models to train: 4; programs: 1; about " in out
-    assert "mine: the warm-up does not end within the training of softmax, learned" in err
+    assert "mine: train.warmup does not end within train.steps of softmax, learned" in err
     assert not (tmp_path / "results").exists()
 
 

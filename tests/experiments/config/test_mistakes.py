@@ -38,6 +38,8 @@ MISTAKES = [
     ("seeds=[-1]", "seeds.0 = -1", "greater than or equal to 0"),
     ("seeds=[1, 0, 1]", "seeds", "1 is there twice"),
     ("study=a/b", "study", "'a/b' names a folder"),
+    (f"study={'x' * 101}", "study", "has 101 characters; 100 are the most"),
+    ("study=index.html", "study = 'index.html': every results folder has a file or folder of this name"),
     ("study=claims", "study = 'claims': the tables of the ledger have this name"),
     ("tables=[{title='T', name='../T', columns=['loss']}]", "tables.0.name = '../T'", "pattern"),
     ("figures=[{kind='step', name='a/b', caption='C', quantities=['loss']}]", "figures.0.name = 'a/b'", "pattern"),

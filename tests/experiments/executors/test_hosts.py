@@ -6,6 +6,7 @@ import subprocess
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -55,15 +56,36 @@ def test_a_model_of_four_processes_is_that_of_one_and_goes_on_in_two(tmp_path: P
         assert entry.value == pytest.approx(other.value, rel=1e-5, abs=1e-5), entry
 
 
+@pytest.mark.slow
+def test_a_process_that_is_killed_ends_the_others_with_one_line(tmp_path: Path) -> None:
+    words = ("run", two_groups(tmp_path), "seeds=[0]", 'only=["gated"]', "train.batch=4", "train.steps=100000")
+    with together(2, *words, "train.checkpoint_every=10", "--cpus", "1", "--results", tmp_path / "results") as processes:
+        until(processes[0], lambda: list(tmp_path.glob("results/mine/.group-*/manifest-10.json")))
+        processes[1].kill()
+        said = processes[0].communicate(timeout=60)[1]
+    assert processes[0].returncode == 2, said
+    assert "leadline: training together failed (" in said and "run the same command again" in said
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("words", "code"), [(("--dry-run",), 0), (("--tracker", "none"), 2)])
+def test_all_processes_end_where_nothing_is_trained(tmp_path: Path, words: tuple[str, ...], code: int) -> None:
+    with together(2, "run", two_groups(tmp_path), *words, "--results", tmp_path / "results") as processes:
+        said = [process.communicate(timeout=120)[1] for process in processes]
+    assert [process.returncode for process in processes] == [code, code], said
+
+
 def test_a_process_alone_leads_and_agrees_with_itself() -> None:
     assert leads()
     assert agreed({"step": 3}) == {"step": 3}
 
 
-@pytest.mark.parametrize("place", [Place("host:1"), Place("host:1", 2), Place("host:1", 2, 2), Place("host", 2, 0)])
-def test_a_process_has_to_know_its_place(place: Place) -> None:
+@pytest.mark.parametrize(
+    "place", [Place("host:1"), Place("host:1", 2), Place("host:1", 2, 2), Place("host", 2, 0), Place("host:99999", 2, 0)]
+)
+def test_a_process_has_to_know_its_place(place: tuple[Any, ...]) -> None:
     with pytest.raises(UserError, match=r"--coordinator host.*: say HOST:PORT .* --processes N and --process 0"):
-        join(place)
+        join(Place(*place))
 
 
 def test_auto_needs_somebody_who_names_the_processes(tmp_path: Path) -> None:

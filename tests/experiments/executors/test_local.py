@@ -21,7 +21,7 @@ def test_what_one_leaves_the_other_takes_over(tmp_path: Path, number: signal.Sig
         until(first, lambda: list(results.glob("mine/.group-*/manifest-*.json")))
         first.send_signal(signal.SIGSTOP)
         with running(*words) as second:
-            waiting = f"process {first.pid}, is at work on"
+            waiting = f"process {first.pid}, to finish"
             until(second, lambda: number == signal.SIGSTOP or waiting in (results / "leadline.log").read_text())
             first.send_signal(number)
             outcome, said = result_of(second)

@@ -50,9 +50,12 @@ def test_records_without_study_curves_or_numbers_still_publish(tmp_path: Path) -
     with pytest.raises(UserError, match="there are no records"):
         report(tmp_path)
     assert list(tmp_path.iterdir()) == []
+    write_records(tmp_path, entry("strange", "arm"))
+    with pytest.raises(UserError, match=r"strange: its study\.json is missing"):
+        report(tmp_path)
     write_study(tmp_path, study("lost", {"arm": {}}))
     lost = entry("lost", "arm", 0, status="diverged", message="loss is nan at step 3")
-    write_records(tmp_path, lost, entry("strange", "arm"))
+    write_records(tmp_path, lost)
     contents = compiled(tmp_path)
     assert "1 diverged" in str(contents.sections[0].tables[0])
     assert [note for note in contents.notes if note.startswith("strange: its study.json is missing")]

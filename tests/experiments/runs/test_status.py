@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from leadline.experiments.cli import console
 from leadline.experiments.runs.status import going, groups_at, row
 from leadline.experiments.runtime.worker import Worker
 from tests.experiments.called import Called
@@ -64,7 +65,8 @@ def test_a_row_names_few_of_many_arms(tmp_path: Path) -> None:
         assert row(groups_at(tmp_path)[0])["arms"] == "a, b, c, 2 more"
 
 
-def test_the_command_shows_a_table_or_json(called: Called, tmp_path: Path) -> None:
+def test_the_command_shows_a_table_or_json(called: Called, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(console, "START", 0.0)
     assert "leadline show" in called.text("status", tmp_path)
     assert "there is no such results folder" in called.mistake("status", tmp_path / "nowhere")
     with _worker(tmp_path, _told("softmax", "finished")):
@@ -72,6 +74,16 @@ def test_the_command_shows_a_table_or_json(called: Called, tmp_path: Path) -> No
         assert (group["study"], group["state"], group["loss"]) == ("sinks", "finished", None)
         assert called.text("status", tmp_path).split()[-7:-3] == ["sinks", "softmax", "2", "finished"]
         assert "finished" in called.text("status", tmp_path, "--watch")
+
+
+def test_a_watch_waits_for_a_run_to_begin(called: Called, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is slept for here is what happens meanwhile: the run begins, and ends."""
+    states = iter(["running", "finished"])
+    monkeypatch.setattr(console.time, "sleep", lambda seconds: told.update(state=next(states)) or worker.beat())  # noqa: ARG005
+    told = _told("softmax", "stale")
+    with _worker(tmp_path, told) as worker:
+        assert "finished" in called.text("status", tmp_path, "--watch")
+    assert next(states, None) is None
 
 
 @pytest.mark.parametrize("content", ["", "{", '{"groups": []}'])

@@ -201,7 +201,7 @@ def test_a_dry_run_remarks_on_what_is_hardly_meant(recorded: Run) -> None:
     assert list(remarks(planned(mine, ["train.warmup=3"]))) == []
     lines = list(remarks(planned(mine, ["arms.twin.label=Twin", "arms.softmax.train.warmup=3", "arms.twin.train.warmup=3"])))
     assert lines == [
-        "mine: the warm-up does not end within the training of learned",
+        "mine: train.warmup does not end within train.steps of learned; lower it or train longer",
         "mine: softmax and twin are the same configuration",
     ]
 

@@ -143,6 +143,15 @@ def test_a_file_where_the_folder_should_be(tmp_path: Path) -> None:
     assert (tmp_path / "checkpoint").read_text() == "in the way"
 
 
+def test_a_disk_without_room_is_asked_before_anything_is_written(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    usage = shutil.disk_usage(folder)
+    monkeypatch.setattr(shutil, "disk_usage", lambda path: usage._replace(free=10))  # noqa: ARG005
+    monkeypatch.setattr(checkpoint.ocp.CheckpointManager, "save", None)
+    with pytest.raises(UserError, match=r"step 6 cannot be written \(.*No space left on device for 0\.0 MB\); free the disk$"):
+        checkpoint.save(folder, 6, _state(6), EXTRA)
+    assert checkpoint.latest(folder)[0] == 4
+
+
 @pytest.mark.parametrize(
     ("place", "name", "error"),
     [
