@@ -48,6 +48,8 @@ def train_claimed(group: RunGroup, part: str, session: Session, begin: Callable[
         except Lost as lost:
             if jax.process_count() > 1:  # the others cannot be told in the middle of a step
                 raise UserError(f"{group.study}: {lost}; run it again") from lost
+            if all(member.recorded for member in group.members):  # else the other process removes what this one still wrote
+                remove(group_folder(group))
             session.progress.note(f"{group.study}: {lost}")
             unrecorded = []
     if unrecorded and len(group.members) < len(planned.members):

@@ -178,7 +178,12 @@ def save_weights(member: Member, step: int, params: Decoder, check: Callable[[],
     """
     checkpoint.save(member.checkpoints, step, params, {"tokenizer": _digest(member.source)}, check)
     if member.source.tokenizer is not None:
-        save_tokenizer(member.source.tokenizer, member.checkpoints / "tokenizer")
+        check()
+        try:
+            save_tokenizer(member.source.tokenizer, member.checkpoints / "tokenizer")
+        except OSError as error:
+            check()  # whoever has taken over writes the same files
+            raise UserError(f"{member.checkpoints}: cannot write the tokenizer ({error.strerror}); free the disk") from error
 
 
 def record_group(

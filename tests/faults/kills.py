@@ -64,3 +64,21 @@ def asked(workshop: Workshop, folder: Path, random: Random) -> Trial:
         lost.append("nothing was kept")
     lost += workshop.goes_on(results)
     return Trial(1, lost, [moment])
+
+
+def stopped(workshop: Workshop, folder: Path, random: Random) -> Trial:
+    """A run that stands still at any moment. Another one takes its work over and ends, then the first one goes on."""
+    results, lost, expiry = folder / "results", [], ("--expiry", "1")
+    first = workshop.begin(results, *expiry)
+    time.sleep(random.uniform(0, workshop.seconds))
+    first.signal(signal.SIGSTOP)
+    if not first.running():
+        first.ended()
+        return Trial(0, workshop.differs(results))
+    moment, second = first.moment, workshop.begin(results, *expiry, name="second").ended()
+    if complaint := second.mistake(0):
+        lost.append(f"the second run, {moment}: {complaint}")
+    first.signal(signal.SIGCONT)
+    if complaint := first.ended().mistake(0):
+        lost.append(f"the first run, {moment}: {complaint}")
+    return Trial(1, lost + workshop.differs(results), [moment])

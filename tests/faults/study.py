@@ -57,6 +57,8 @@ QUICK = "--xla_backend_optimization_level=0 --xla_cpu_parallel_codegen_split_cou
 # Names of files that differ from run to run, and stay: the file of each process, until the next run.
 OF_PROCESSES = ".workers"
 DRAWN = re.compile(r"(?<=/d/)[0-9a-f]{32}$")
+# What threads of Orbax print, past every hook, for each array that was still to be written when its folder was taken away.
+ORBAX = re.compile(r"Traceback \(most recent call last\):\n(?:  .*\n)+RuntimeError: Event loop is closed\n")
 TIMEOUT = 300.0  # s, of a machine that is busy
 
 
@@ -73,7 +75,7 @@ class Ended:
         """Why this is not an error of one line with one of these exit codes; empty where it is."""
         if self.code not in codes:
             return f"exit {self.code}: {self.err[-400:]}"
-        if "Traceback" in self.err or "this is a defect" in self.err:
+        if "Traceback" in ORBAX.sub("", self.err) or "this is a defect" in self.err:
             return self.err[-400:]
         return ""
 
@@ -163,22 +165,28 @@ class Workshop:
         self.config = write_config(folder, STUDY, "mine.toml")
 
     def begin(
-        self, results: Path, *words: str, programs: Path | None = None, before: Callable[[], object] = nothing
+        self,
+        results: Path,
+        *words: str,
+        programs: Path | None = None,
+        before: Callable[[], object] = nothing,
+        name: str = "run",
     ) -> Command:
         """`leadline run` of the study into a folder.
 
         Args:
             results: the folder.
-            *words: overrides.
+            *words: overrides and options.
             programs: the folder of compiled programs, if not that of all.
             before: is called in the child.
+            name: of its standard error, one for each of several at once.
         """
 
         def ready() -> None:
             keep_programs(programs or self.folder / "programs")
             before()
 
-        return Command(results.with_suffix(".err"), ("run", str(self.config), *words, "--results", str(results)), ready)
+        return Command(results.with_suffix(f".{name}.err"), ("run", str(self.config), *words, "--results", str(results)), ready)
 
     @cached_property
     def _undisturbed(self) -> tuple[Path, float]:

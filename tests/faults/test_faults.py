@@ -18,7 +18,7 @@ ROOT = Path(__file__).parents[2]
         "mutated t",
         *(
             pytest.param(name, marks=pytest.mark.slow)
-            for name in ("mutated r", "kill", "SIGTERM", "disk", "results", "home", "clock", "damaged")
+            for name in ("mutated r", "kill", "SIG", "disk", "results", "home", "clock", "damaged")
         ),
     ],
 )
