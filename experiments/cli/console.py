@@ -39,9 +39,9 @@ def show_rows(rows: Sequence[Mapping[str, Any]]) -> None:
 
 
 def show_while(rows: Callable[[], Sequence[dict[str, Any]]], going: Callable[[dict[str, Any]], bool]) -> None:
-    """Rows as a table that is shown anew every two seconds while one of them is `going`, and stays as it was last.
+    """Shows rows as a table, again every two seconds while one of them is `going`; the last table stays.
 
-    Where none is at the start, one is waited for.
+    Where none of them is `going` at the start, it waits `START` seconds for one.
     """
     from rich.live import Live
 

@@ -205,9 +205,16 @@ def _of_group(group: Any) -> dict[str, str]:
     }
 
 
+def _tell_unraisable(error: Any) -> None:
+    """Where a disk refuses, Orbax ends before its writes do, and each of these would print a traceback."""
+    if str(error.exc_value) != "Event loop is closed":
+        sys.__unraisablehook__(error)
+
+
 def main() -> None:
     """Errors are lines on standard error: exit 2 for the user's mistakes, 1 for failures, 130 when stopped."""
     logging.getLogger("absl").setLevel(logging.CRITICAL)  # what Orbax logs as an error it raises too
+    sys.unraisablehook = _tell_unraisable
     try:
         status = app(sys.argv[1:] or ["--help"], standalone_mode=False)
     except typer.TyperException as error:

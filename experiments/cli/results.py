@@ -33,7 +33,7 @@ def status(
     folder: Folder = Path("results"),
     watch: Annotated[
         bool,
-        typer.Option("--watch", help="Show it anew until all that runs has ended."),
+        typer.Option("--watch", help="Update the table until no group runs or waits."),
     ] = False,
     as_json: AsJson = False,
 ) -> None:

@@ -167,7 +167,11 @@ def _classes(annotation: Any) -> list[type[BaseModel]]:
     return [model for part in get_args(annotation) for model in _classes(part)]
 
 
-def nearest(key: str, valid: Sequence[str]) -> str:
-    """The ending of a message about an unknown name: the valid one that is most like it, or all of them."""
-    close = difflib.get_close_matches(key, valid, n=1, cutoff=0.5)
-    return f"; did you mean {close[0]!r}?" if close else f"; valid here: {', '.join(valid)}"
+def nearest(key: object, valid: Sequence[object]) -> str:
+    """The ending of a message about an unknown name: the valid one that is most like it, or all of them.
+
+    What is not validated yet need not be text.
+    """
+    names = [str(name) for name in valid]
+    close = difflib.get_close_matches(str(key), names, n=1, cutoff=0.5)
+    return f"; did you mean {close[0]!r}?" if close else f"; valid here: {', '.join(names)}"

@@ -135,7 +135,7 @@ class ModelConfig(Frozen):
     width: Channels = 128  # channels of the residual stream
     heads: Positive = 4  # query heads of a layer
     kv_heads: Positive | None = None  # key and value heads, shared by the query heads (GQA); absent: as many as heads
-    head_dim: Positive | None = None  # channels of a head; absent: width / heads
+    head_dim: Channels | None = None  # channels of a head; absent: width / heads
     hidden: Channels | None = None  # channels of the feed-forward layer; absent: 4 · width
     norm: Literal["rms", "layer"] = "rms"  # RMSNorm or LayerNorm
     norm_epsilon: float | None = Field(default=None, gt=0)  # ε of the norms; absent: 1e-6 of RMSNorm, 1e-5 of LayerNorm

@@ -130,7 +130,7 @@ class Rope(Rotating):
         pairs = heads.size // 2
         for name, part in (("partial", self.partial), ("p", self.p)):
             share = part * pairs
-            if share != round(share) or share < 1:
+            if pairs and (share != round(share) or share < 1):
                 nearest = max(1, round(share)) / pairs
                 yield f"{name} = {part} is not a whole number of {pairs} pairs; {nearest} is"
         if self.sections is not None and sum(self.sections) != pairs:

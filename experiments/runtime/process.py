@@ -55,7 +55,7 @@ def _hidden(pid: int) -> bool:
 def _machine() -> str:
     """Of Linux alone. Hosts may share their name, and containers of one host have tables of their own."""
     try:
-        boot = Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
+        boot = Path("/proc/sys/kernel/random/boot_id").read_text(encoding="utf-8").strip()
         return f"{boot} {os.readlink('/proc/self/ns/pid')}"  # noqa: PTH115  # no path
     except OSError:
         return ""

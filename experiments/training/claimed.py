@@ -72,8 +72,8 @@ def _continued(group: RunGroup, unrecorded: Sequence[Member], progress: Progress
 
 def _last(folders: Iterable[Path], progress: Progress) -> Unfinished | None:
     """The checkpoint of the highest step in any of these folders."""
-    found = [unfinished(folder, progress.note) for folder in dict.fromkeys(folders)]
-    return max(filter(None, found), key=lambda checkpoint: checkpoint.step, default=None)
+    checkpoints = [unfinished(folder, progress.note) for folder in dict.fromkeys(folders)]
+    return max(filter(None, checkpoints), key=lambda checkpoint: checkpoint.step, default=None)
 
 
 def _train(group: RunGroup, part: str, session: Session) -> None:

@@ -9,6 +9,7 @@ import math
 import shutil
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from secrets import token_hex
 from typing import Any
@@ -251,7 +252,15 @@ def record_group(
             **origin,
         )
         # The curve of one that diverged ends there, whatever its neighbours did.
-        write_record(member.folder, record, history.curves[i].until(steps), point, quantities, group.check_claim)
+        check = partial(_check_recordable, group, member, None if message else steps)
+        write_record(member.folder, record, history.curves[i].until(steps), point, quantities, check)
+
+
+def _check_recordable(group: RunGroup, member: Member, step: int | None) -> None:
+    """Lost if another process has taken over, FileNotFoundError if the weights of a step were removed meanwhile."""
+    group.check_claim()
+    if step is not None:
+        checkpoint.extra_of(member.checkpoints, step)
 
 
 def remove_recorded(study: Path, worker: Worker) -> None:

@@ -21,7 +21,7 @@ FAULTS = (
     Fault("kill -9, with programs in the cache", SAME, kills.killed, 8),
     Fault("kill -9, nothing compiled yet", SAME, kills.killed_while_cold, 4),
     Fault("SIGTERM", f"it ends within {kills.ASKED:.0f} s and keeps its step; {SAME}", kills.asked, 3),
-    Fault("SIGSTOP until another run has taken over", f"{SAME}; Orbax may print tracebacks", kills.stopped, 4),
+    Fault("SIGSTOP until another run has taken over", SAME, kills.stopped, 4),
     Fault("disk full (no file above 8 B to 128 kB)", f"{LINE}{SAME}", disks.full_disk, 3),
     Fault("results folder removed", f"{LINE}{SAME}", disks.removed, 2),
     Fault("results folder read-only", "one line before anything is trained", disks.read_only, 0.5),

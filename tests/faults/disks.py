@@ -3,6 +3,7 @@
 import os
 import resource
 import shutil
+import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -69,7 +70,9 @@ def removed(workshop: Workshop, folder: Path, random: Random) -> Trial:
 def no_home(workshop: Workshop, folder: Path, random: Random) -> Trial:
     """Home and cache are in the place of a file, or there is no home at all."""
     (folder / "file").write_text("", encoding="utf-8")
-    homeless = random.random() < 0.5
+    python = Path(sys.base_prefix)
+    readable = all(above.stat().st_mode & 1 for above in (python, *python.parents))  # for the user whom the child becomes
+    homeless = random.random() < 0.5 and readable
 
     def before() -> None:
         keep_programs(None)

@@ -57,8 +57,6 @@ QUICK = "--xla_backend_optimization_level=0 --xla_cpu_parallel_codegen_split_cou
 # Names of files that differ from run to run, and stay: the file of each process, until the next run.
 OF_PROCESSES = ".workers"
 DRAWN = re.compile(r"(?<=/d/)[0-9a-f]{32}$")
-# What threads of Orbax print, past every hook, for each array that was still to be written when its folder was taken away.
-ORBAX = re.compile(r"Traceback \(most recent call last\):\n(?:  .*\n)+RuntimeError: Event loop is closed\n")
 TIMEOUT = 300.0  # s, of a machine that is busy
 
 
@@ -75,7 +73,7 @@ class Ended:
         """Why this is not an error of one line with one of these exit codes; empty where it is."""
         if self.code not in codes:
             return f"exit {self.code}: {self.err[-400:]}"
-        if "Traceback" in ORBAX.sub("", self.err) or "this is a defect" in self.err:
+        if "Traceback" in self.err or "this is a defect" in self.err:
             return self.err[-400:]
         return ""
 
