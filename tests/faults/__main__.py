@@ -18,8 +18,8 @@ LINE = "one line says what is wrong; "
 NOTICED = "the file is named, or reads as it was written; nothing else is read"
 REFUSED = "read, or one line names the file; no traceback, no memory beyond 2 GiB, no end in sight within 20 s"
 FAULTS = (
-    Fault("kill -9, with programs in the cache", SAME, kills.killed, 8),
-    Fault("kill -9, nothing compiled yet", SAME, kills.killed_while_cold, 4),
+    Fault("kill -9, with programs in the cache", SAME, kills.killed, 16),
+    Fault("kill -9, nothing compiled yet", SAME, kills.killed_while_cold, 6),
     Fault("SIGTERM", f"it ends within {kills.ASKED:.0f} s and keeps its step; {SAME}", kills.asked, 3),
     Fault("SIGSTOP until another run has taken over", SAME, kills.stopped, 4),
     Fault("disk full (no file above 8 B to 128 kB)", f"{LINE}{SAME}", disks.full_disk, 3),
