@@ -93,6 +93,12 @@ def restore(folder: Path, step: int, template: Any) -> Any:
     return jax.tree.map(np.asarray, state)
 
 
+def tidy(folder: Path) -> None:
+    """Removes what a save has left that did not end."""
+    for left in folder.glob("*.orbax-checkpoint-tmp"):
+        shutil.rmtree(left, ignore_errors=True)
+
+
 def _check_room(folder: Path, needed: int) -> None:
     """OSError where the disk has less room. The threads of Orbax would print a traceback for each array."""
     if shutil.disk_usage(folder).free < needed:

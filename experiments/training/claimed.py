@@ -11,6 +11,7 @@ from leadline.experiments.runtime.errors import UserError
 from leadline.experiments.runtime.progress import Progress
 from leadline.experiments.runtime.signals import Interrupted
 from leadline.experiments.runtime.worker import Lost
+from leadline.experiments.training import checkpoint
 from leadline.experiments.training.group import Member, RunGroup, Unfinished, run_group
 from leadline.experiments.training.loop import train_group
 from leadline.experiments.training.reporting import report_record, work_of
@@ -50,6 +51,8 @@ def train_claimed(group: RunGroup, part: str, session: Session, begin: Callable[
                 raise UserError(f"{group.study}: {lost}; run it again") from lost
             if all(member.recorded for member in group.members):  # else the other process removes what this one still wrote
                 remove(group_folder(group))
+                for member in group.members:
+                    checkpoint.tidy(member.checkpoints)
             session.progress.note(f"{group.study}: {lost}")
             unrecorded = []
     if unrecorded and len(group.members) < len(planned.members):
@@ -73,7 +76,7 @@ def _continued(group: RunGroup, unrecorded: Sequence[Member], progress: Progress
 def _last(folders: Iterable[Path], progress: Progress) -> Unfinished | None:
     """The checkpoint of the highest step in any of these folders."""
     checkpoints = [unfinished(folder, progress.note) for folder in dict.fromkeys(folders)]
-    return max(filter(None, checkpoints), key=lambda checkpoint: checkpoint.step, default=None)
+    return max(filter(None, checkpoints), key=lambda last: last.step, default=None)
 
 
 def _train(group: RunGroup, part: str, session: Session) -> None:

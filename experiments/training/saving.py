@@ -252,6 +252,7 @@ def record_group(
             **origin,
         )
         # The curve of one that diverged ends there, whatever its neighbours did.
+        checkpoint.tidy(member.checkpoints)  # of a process that stood still while it saved
         check = partial(_check_recordable, group, member, None if message else steps)
         write_record(member.folder, record, history.curves[i].until(steps), point, quantities, check)
 

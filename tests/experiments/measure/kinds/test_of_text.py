@@ -133,7 +133,7 @@ def test_cases_one_by_one_change_the_loss_as_all_together(rope: Models, heads: b
     assert {key.at(length=20) for key in expected} == {key for key in point if key.quantity in ("loss_change", "head_removed")}
     for key in expected:
         np.testing.assert_allclose(point[key.at(length=20)], together[key], atol=1e-5, err_msg=str(key))
-    assert heard == [(done, 5 + 4 * heads) for done in range(1, 6 + 4 * heads)] + [(1, 1)]
+    assert heard == [(done, 5 + 4 * heads) for done in range(6 + 4 * heads)] + [(0, 1), (1, 1)]
     assert point[reading("early_divergence", length=20)][-1] == 0
 
 
