@@ -269,7 +269,7 @@ def workers_of(results: Path) -> dict[str, Any]:
 
 
 def _content(results: Path, owner: str) -> dict[str, Any] | None:
-    """What the file of a process says; None where it is gone or damaged."""
+    """The content of the file of a process; None where the file is gone or damaged."""
     try:
         return _parsed(_file(results, owner).read_bytes())
     except OSError:

@@ -77,7 +77,7 @@ def test_the_command_shows_a_table_or_json(called: Called, tmp_path: Path, monke
 
 
 def test_a_watch_waits_for_a_run_to_begin(called: Called, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What is slept for here is what happens meanwhile: the run begins, and ends."""
+    """Each pause of the watch changes the state of the group, from stale to running to finished."""
     states = iter(["running", "finished"])
     monkeypatch.setattr(console.time, "sleep", lambda seconds: told.update(state=next(states)) or worker.beat())  # noqa: ARG005
     told = _told("softmax", "stale")
