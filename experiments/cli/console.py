@@ -47,8 +47,8 @@ def show_while(rows: Callable[[], Sequence[dict[str, Any]]], going: Callable[[di
 
     until = time.monotonic() + START
     with Live(_table(shown := rows()), auto_refresh=False) as live:
-        while any(map(going, shown)) or time.monotonic() < until:
-            until = 0.0 if any(map(going, shown)) else until
+        while (busy := any(map(going, shown))) or time.monotonic() < until:
+            until = 0.0 if busy else until
             time.sleep(2.0)
             live.update(_table(shown := rows()), refresh=True)
 

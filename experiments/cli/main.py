@@ -108,17 +108,14 @@ def run(
 
     Every arm and seed that has no record yet is trained.
     """
-    needs = {
-        "--processes": (processes, "--coordinator", coordinator is not None),
-        "--process": (process, "--coordinator", coordinator is not None),
-        "--address": (address, "--executor ray", executor == "ray"),
-        "--slurm": (slurm, "--executor slurm", executor == "slurm"),
-        "--gpus": (gpus or None, "--executor ray or slurm, or --device", executor != "local" or device is not None),
-        "--limit": (limit, "--decide", decide),
-    }
-    for option, (value, other, given) in needs.items():
-        if value is not None and not given:
-            raise UserError(f"{option} needs {other}")
+    _refuse_idle(
+        ("--processes", processes, "--coordinator", coordinator is not None),
+        ("--process", process, "--coordinator", coordinator is not None),
+        ("--address", address, "--executor ray", executor == "ray"),
+        ("--slurm", slurm, "--executor slurm", executor == "slurm"),
+        ("--gpus", gpus or None, "--executor ray or slurm, or --device", executor != "local" or device is not None),
+        ("--limit", limit, "--decide", decide),
+    )
     begin_jax(cpus, None if coordinator is None else (coordinator, processes, process))
     from rich.console import Console
 
@@ -144,7 +141,7 @@ def run(
                 _show_plan(plan, results, progress, room_of(options), as_json)
         return
     trainer, command = open_executor(options, results), shlex.join(["leadline", *sys.argv[1:]])
-    if not leads():  # what can be refused has been refused by all processes alike
+    if not leads():  # behind the options, which all processes refuse alike
         with Progress(Console(quiet=True)) as progress:
             follow(progress)
         return
@@ -167,6 +164,13 @@ ABOUT_MODELS = (generate, export, bound, memory, tokens, bench, schema, doctor)
 for command in ABOUT_RESULTS + ABOUT_MODELS:
     app.command()(command)
 app.add_typer(tokenizer_app, name="tokenizer")
+
+
+def _refuse_idle(*options: tuple[str, Any, str, bool]) -> None:
+    """Refuses an option that has no effect: its name, its value, what it needs, and whether that is given."""
+    for name, value, other, given in options:
+        if value is not None and not given:
+            raise UserError(f"{name} needs {other}")
 
 
 def _show_plan(plan: Any, results: Path, progress: Any, room: Any, as_json: bool) -> None:

@@ -31,10 +31,7 @@ def show(
 
 def status(
     folder: Folder = Path("results"),
-    watch: Annotated[
-        bool,
-        typer.Option("--watch", help="Update the table until no group runs or waits."),
-    ] = False,
+    watch: Annotated[bool, typer.Option("--watch", help="Update the table until no group runs or waits.")] = False,
     as_json: AsJson = False,
 ) -> None:
     """Show the groups that runs are at work on, from any machine."""

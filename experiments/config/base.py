@@ -170,7 +170,7 @@ def _classes(annotation: Any) -> list[type[BaseModel]]:
 def nearest(key: object, valid: Sequence[object]) -> str:
     """The ending of a message about an unknown name: the valid one that is most like it, or all of them.
 
-    What is not validated yet need not be text.
+    Names in a configuration that is not validated yet may be of any type.
     """
     names = [str(name) for name in valid]
     close = difflib.get_close_matches(str(key), names, n=1, cutoff=0.5)

@@ -89,7 +89,7 @@ def _write(folder: Path, files: Mapping[str, bytes], check: Callable[[], None] =
         folder.mkdir(parents=True, exist_ok=True)
         write_claimed({folder / name: data for name, data in files.items()}, check)
     except OSError as error:
-        check()
+        check()  # whoever has taken over may have removed the folder meanwhile
         raise UserError(f"{folder}: cannot write results ({reason(error)}); choose another folder with --results") from error
 
 

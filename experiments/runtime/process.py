@@ -47,8 +47,8 @@ def _hidden(pid: int) -> bool:
         os.kill(pid, 0)
     except PermissionError:
         return True
-    except (OSError, OverflowError):
-        return False
+    except (OSError, OverflowError, TypeError):  # it is not there, or this is no number of a process
+        pass
     return False
 
 
