@@ -15,11 +15,11 @@ from leadline.model.mesh import make_mesh
 # Tracing makes millions of objects that live on: Python's collector of cycles takes long to look them over again and again.
 gc.set_threshold(100_000, 20, 100)
 # LLVM that optimises nothing takes a tenth off the time of all tests, and programs that are not cut into 32 parts another: all
-# cores are at work anyway. XLA's other way of compiling fusions, which 0.12 does not know any more, had halved that before.
+# cores are at work anyway. XLA's other way of compiling fusions, which 0.11.2 does not know any more, had halved that before.
 QUICK = [
     "--xla_backend_optimization_level=0",
     "--xla_cpu_parallel_codegen_split_count=1",
-    *(["--xla_cpu_use_fusion_emitters=false"] if jax.__version_info__ < (0, 12) else []),
+    *(["--xla_cpu_use_fusion_emitters=false"] if jax.__version_info__ < (0, 11) else []),
 ]
 os.environ["XLA_FLAGS"] = " ".join([os.environ.get("XLA_FLAGS", ""), *QUICK]).strip()
 jax.config.update("jax_num_cpu_devices", 8)

@@ -10,6 +10,7 @@ from leadline.experiments.measure.evaluate import Statistics
 from leadline.experiments.measure.sinks import first_norm_ratio, key_cosines, logit_gap, mean_mass, share_outside, sink_rate
 from leadline.experiments.records.measurement import Dim, reading
 from leadline.model.block import LayerTrace
+from leadline.model.mesh import TEXTS, place
 
 # A gate below this lets almost nothing through.
 CLOSED = 0.1
@@ -128,7 +129,7 @@ def median_of_sizes(size: Float[Array, "B M"]) -> Float[Array, " B"]:
         below = jnp.sum(bits[:, None, :] < tried[:, :, None], axis=-1)
         return jnp.where(below <= places[None, :], tried, pattern)
 
-    middle = jax.lax.fori_loop(0, 31, next_bit, jnp.zeros_like(bits[:, :1]) | jnp.zeros_like(places)[None])
+    middle = jax.lax.fori_loop(0, 31, next_bit, place(jnp.zeros((size.shape[0], 2), jnp.int32), TEXTS))
     median = jnp.mean(jax.lax.bitcast_convert_type(middle, jnp.float32), axis=1)
     return jnp.where(jnp.any(jnp.isnan(size), axis=1), jnp.nan, median)
 
