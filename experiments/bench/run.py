@@ -2,8 +2,8 @@
 
 import json
 import tempfile
-from collections.abc import Callable, Sequence
-from operator import itemgetter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +20,7 @@ from leadline.experiments.bench.cases import (
     sweep,
     tokenization,
 )
-from leadline.experiments.bench.contest import Benchmark, contest
+from leadline.experiments.bench.contest import Benchmark, Where, contest
 from leadline.experiments.bench.outcome import Outcome, outcome
 from leadline.experiments.bench.page import page
 from leadline.experiments.config.base import nearest
@@ -51,23 +51,42 @@ def benchmarks() -> tuple[Benchmark, ...]:
     )
 
 
-def chosen(names: Sequence[str]) -> list[Benchmark]:
-    """The benchmarks of these names; all of them for no name.
+def chosen(names: Sequence[str], cases: Sequence[str], about: Mapping[str, Any]) -> list[Benchmark]:
+    """The benchmarks of these names, all of them for no name, with the cases that are for this machine.
+
+    Args:
+        names: of benchmarks.
+        cases: parts of the titles of cases, of which a title has at least one; none leaves all.
+        about: the surroundings of the run.
 
     Raises:
-        UserError: for an unknown name.
+        UserError: for an unknown name, and where no case is left.
     """
-    known = {benchmark.name: benchmark for benchmark in benchmarks()}
+    known, here = {benchmark.name: benchmark for benchmark in benchmarks()}, place_of(about)
     for name in names:
         if name not in known:
             raise UserError(f"{name!r} is no benchmark{nearest(name, list(known))}")
-    return [known[name] for name in dict.fromkeys(names)] or list(known.values())
+    named = [known[name] for name in dict.fromkeys(names)] or list(known.values())
+    of_machine = {b.name: [case for case in b.cases if case.where in (None, here)] for b in named}
+    left = {
+        name: tuple(case for case in some if not cases or any(part in case.title for part in cases))
+        for name, some in of_machine.items()
+    }
+    if not any(left.values()):
+        titles = "; ".join(case.title for some in of_machine.values() for case in some)
+        raise UserError(f"--case {' '.join(cases)}: no case of this machine has that in its title; there are: {titles}")
+    return [replace(b, cases=left[b.name]) for b in named if left[b.name]]
+
+
+def place_of(about: Mapping[str, Any]) -> Where:
+    """What kind of machine a run was on."""
+    return "accelerator" if about["machine"]["accelerator"] else "cpu"
 
 
 def measured(
     benchmark: Benchmark, rounds: int, about: dict[str, Any], tell: Tell, show: Callable[[Outcome], None]
 ) -> dict[str, Any]:
-    """Runs the cases of a benchmark that are for this machine, one after the other.
+    """Runs the cases of a benchmark, one after the other.
 
     Args:
         benchmark: what is measured.
@@ -82,9 +101,9 @@ def measured(
     Raises:
         ContestError: as `contest`.
     """
-    outcomes, here = [], "accelerator" if about["machine"]["accelerator"] else "cpu"
+    outcomes = []
     with tempfile.TemporaryDirectory(prefix="leadline-bench-") as folder:
-        for case in (case for case in benchmark.cases if case.where in (None, here)):
+        for case in benchmark.cases:
             timed, ceiling = contest(case, rounds, tell, Path(folder))
             outcomes.append(outcome(case, timed, ceiling, about["machine"]))
             show(outcomes[-1])
@@ -93,15 +112,15 @@ def measured(
 
 
 def keep(folder: Path, content: dict[str, Any]) -> None:
-    """Writes the last outcome of each benchmark to one file, by name, and the page of them.
+    """Writes the last outcome of each benchmark on each kind of machine to one file, by name, and the page of them.
 
     Raises:
         UserError: if the folder cannot be written, or its file holds something else.
     """
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        outcomes = [*(other for other in _kept(folder / OUTCOMES) if other["benchmark"] != content["benchmark"]), content]
-        outcomes.sort(key=itemgetter("benchmark"))
+        kept = [other for other in _kept(folder / OUTCOMES) if _identity(other) != _identity(content)]
+        outcomes = sorted([*kept, content], key=_identity)
         text = page(outcomes)
         write_whole(folder / OUTCOMES, (json.dumps({"benchmarks": outcomes}, indent=1, allow_nan=False) + "\n").encode())
         write_whole(folder / PAGE, text.encode())
@@ -112,6 +131,10 @@ def keep(folder: Path, content: dict[str, Any]) -> None:
     except OSError as error:
         reason = error.strerror or error
         raise UserError(f"{folder}: cannot be written ({reason}); choose another folder with --results") from error
+
+
+def _identity(content: Mapping[str, Any]) -> tuple[str, str]:
+    return content["benchmark"], content["machine"]["accelerator"] or ""
 
 
 def _kept(path: Path) -> list[dict[str, Any]]:

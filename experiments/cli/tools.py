@@ -51,6 +51,9 @@ def _base(base: float | None) -> str:
 
 def bench(
     names: Annotated[list[str] | None, typer.Argument(metavar="[NAME]...", help="Without any, all; --list names them.")] = None,
+    cases: Annotated[
+        list[str] | None, typer.Option("--case", metavar="TEXT", help="Only cases whose title has it; may be given again.")
+    ] = None,
     rounds: Annotated[int, typer.Option("--rounds", min=1, help="In each of them every contestant has its turn.")] = 5,
     results: Annotated[Path, typer.Option("--results", metavar="DIR", help="Where outcomes and their page are kept.")] = Path(
         "results/bench"
@@ -70,8 +73,8 @@ def bench(
         rows = [{"benchmark": b.name, "question": b.question, "cases": len(b.cases)} for b in benchmarks()]
         print_json({"benchmarks": rows}) if as_json else show_rows(rows)
         return
-    chosen_benchmarks, outcomes, failed = chosen(names or []), [], False
     about = surroundings()
+    chosen_benchmarks, outcomes, failed = chosen(names or [], cases or [], about), [], False
     # What is going on, in a line on standard error, on a terminal.
     with Console(stderr=True).status("") if sys.stderr.isatty() else nullcontext() as status:
         tell = (lambda _: None) if status is None else status.update

@@ -14,7 +14,10 @@ from leadline.model.attention.scores import Scores
 from leadline.model.mesh import make_mesh, platform
 from tests.model.naive import numbers, random_heads, whole_attention
 
-pytestmark = pytest.mark.filterwarnings("ignore:The Pallas Triton backend is deprecated:DeprecationWarning")
+pytestmark = [
+    pytest.mark.skipif(jax.default_backend() == "cpu", reason="needs a GPU or a TPU"),
+    pytest.mark.filterwarnings("ignore:The Pallas Triton backend is deprecated:DeprecationWarning"),
+]
 
 # (batch, tokens, query heads, key heads, channels): whole tiles, parts of tiles, and channels that are no power of two.
 SHAPES = {"whole tiles": (2, 512, 4, 2, 64), "parts of tiles": (2, 300, 4, 4, 128), "padded channels": (1, 200, 2, 1, 80)}

@@ -1,12 +1,10 @@
 """A training step, forward, backward, clip and AdamW; its compilation, and the batches that it is fed."""
 
-from dataclasses import replace
-
 import jax
 import numpy as np
 
 from leadline.experiments.bench.compilations import compiling
-from leadline.experiments.bench.contest import Benchmark, Case, ours, peer
+from leadline.experiments.bench.contest import Benchmark, Case, Where, ours, peer
 from leadline.experiments.bench.limits import ceiling
 from leadline.experiments.bench.worker import Prepared, scratch
 from leadline.experiments.bench.workloads.arms import Arm, arms_together, loaded, trained_together
@@ -79,7 +77,7 @@ def batch(size: Size) -> Prepared:
     return Prepared(work)
 
 
-def _step(size: Size, compute: str) -> Case:
+def _step(size: Size, compute: str, where: Where) -> Case:
     common = {"size": size, "compute": compute}
     return Case(
         f"training step, {size.title}, {compute}",
@@ -96,6 +94,8 @@ def _step(size: Size, compute: str) -> Case:
         share=SHARE if (size, compute) == (SMALL, "float32") else None,
         tokens=size.tokens,
         tolerance=1e-4 if compute == "float32" else 1e-2,
+        utilisation=UTILISATION.get(size),
+        where=where,
     )
 
 
@@ -103,8 +103,8 @@ TRAINING = Benchmark(
     "step",
     "How long does a training step take?",
     (
-        *(_step(size, compute) for compute in ("float32", "bfloat16") for size in (TINY, SMALL, WIDE, LONG)),
-        *(replace(_step(size, "bfloat16"), where="accelerator", utilisation=aim) for size, aim in UTILISATION.items()),
+        *(_step(size, compute, "cpu") for compute in ("float32", "bfloat16") for size in (TINY, SMALL, WIDE, LONG)),
+        *(_step(size, "bfloat16", "accelerator") for size in UTILISATION),
     ),
     (
         "a step: forward, backward, clipping of the global norm, AdamW; the same weights and ids, and an equal third loss",
