@@ -4,7 +4,6 @@ Rounds alternate so that a drift of the machine meets every contestant.
 """
 
 import json
-import math
 import os
 import statistics
 import subprocess
@@ -129,22 +128,17 @@ def contest(case: Case, rounds: int, tell: Callable[[str], None], scratch: Path)
         scratch: a folder that contestants share.
 
     Returns:
-        The times of every contestant, in the order of the case, and those of the ceiling. A peer whose package is not
-        installed, or that dies while it prepares the work, has no rounds, and the fact "absent", which says why.
+        The times of every contestant, in the order of the case, and those of the ceiling. A contestant whose package is not
+        installed has no rounds, and the fact "absent".
 
     Raises:
-        ContestError: if leadline dies, a peer does in a round, or the values that they report before timing differ.
+        ContestError: if a contestant dies, or the values that they report before timing differ.
     """
     running: dict[str, Running] = {}
     with ExitStack() as stack:
         for contestant in (*case.contestants, *([case.ceiling] if case.ceiling else [])):
             tell(f"{case.title}: preparing {contestant.name}")
-            try:
-                running[contestant.name] = stack.enter_context(_process(contestant, scratch))
-            except ContestError as error:
-                if contestant is case.contestants[0]:
-                    raise
-                running[contestant.name] = {"absent": str(error)}, lambda: math.nan
+            running[contestant.name] = stack.enter_context(_process(contestant, scratch))
         _check_values(case, running)
         seconds: dict[str, list[float]] = {name: [] for name in running}
         for number in range(rounds):

@@ -29,6 +29,8 @@ from leadline.experiments.runtime.errors import UserError
 
 OUTCOMES, PAGE = "bench.json", "bench.md"
 Tell = Callable[[str], None]
+# Where cases that are not for a kind of machine run.
+OTHER: Mapping[Where, str] = {"cpu": "an accelerator", "accelerator": "a CPU"}
 
 
 def benchmarks() -> tuple[Benchmark, ...]:
@@ -36,6 +38,7 @@ def benchmarks() -> tuple[Benchmark, ...]:
     return (
         step.TRAINING,
         attention.ATTENTION,
+        attention.KERNEL_TILES,
         mechanisms.MECHANISMS,
         sweep.SWEEP,
         evaluation.EVALUATION,
@@ -72,9 +75,11 @@ def chosen(names: Sequence[str], cases: Sequence[str], about: Mapping[str, Any])
         name: tuple(case for case in some if not cases or any(part in case.title for part in cases))
         for name, some in of_machine.items()
     }
+    if not any(of_machine.values()):
+        raise UserError(f"{', '.join(left)}: has cases for {OTHER[here]} alone")
     if not any(left.values()):
         titles = "; ".join(case.title for some in of_machine.values() for case in some)
-        raise UserError(f"--case {' '.join(cases)}: no case of this machine has that in its title; there are: {titles}")
+        raise UserError(f"--case {' '.join(cases)}: no title has that; the cases of this machine are: {titles}")
     return [replace(b, cases=left[b.name]) for b in named if left[b.name]]
 
 

@@ -30,7 +30,7 @@ from leadline.experiments.records.store import STUDY, read_records, read_studies
 from leadline.experiments.runtime.errors import UserError
 
 MAP = "attention_map"  # the largest of all arrays
-MOST_BYTES, MOST_FILES = 6 * 2**20, 150  # a clone has them
+MOST_BYTES, MOST_FILES = 8 * 2**20, 160  # a clone has them
 BLOCK = re.compile(r"(<!-- leadline table (?P<name>\w+) -->\n).*?(<!-- leadline end -->)", re.DOTALL)
 
 
@@ -58,7 +58,7 @@ def export(results: Path, into: Path, text: Path, page: Path | None = None) -> E
         page: where what each study found is written, as Markdown; None: nowhere.
 
     Raises:
-        UserError: if there are no records, a file cannot be read or written, or the folder exceeds 6 MiB or 150 files.
+        UserError: if there are no records, a file cannot be read or written, or the folder exceeds 8 MiB or 160 files.
     """
     records, notes = read_records(results)
     if not records:

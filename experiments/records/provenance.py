@@ -5,7 +5,7 @@ import platform
 import subprocess
 from collections.abc import Collection, Mapping
 from datetime import UTC, datetime
-from importlib.metadata import version
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +15,7 @@ from typing_extensions import TypedDict
 from leadline.experiments.config.base import Frozen
 from leadline.experiments.records.json_file import sha256, strict_json
 from leadline.experiments.records.record import Device
+from leadline.experiments.runtime.errors import UserError
 
 PACKAGES = ("leadline", "jax", "jaxlib", "flax", "optax", "numpy", "orbax-checkpoint")
 # Fields that no number depends on: what an arm is called and what is published of it; where it starts, which the digest of that
@@ -85,15 +86,23 @@ class Provenance(TypedDict):
 
 
 def provenance() -> Provenance:
-    """What runs now, and where."""
+    """What runs now, and where.
+
+    Raises:
+        UserError: where a package can be imported but is not installed, so that its version is not known.
+    """
     import jax  # here, because those who read records do without it
 
     commit, dirty = _commit()
     device = jax.devices()[0]
+    try:
+        versions = {package: version(package) for package in PACKAGES}
+    except PackageNotFoundError as error:
+        raise UserError(f"{error.name} is on the path and not installed: run pip install -e . in the clone") from error
     return Provenance(
         commit=commit,
         dirty=dirty,
-        versions={"python": platform.python_version()} | {package: version(package) for package in PACKAGES},
+        versions={"python": platform.python_version()} | versions,
         device=Device(platform=device.platform, kind=device.device_kind, count=jax.device_count()),
     )
 

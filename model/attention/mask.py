@@ -54,7 +54,7 @@ class Tiling(NamedTuple):
         statistics_chunks: chunks of the statistics: with 16, 1/32 of all T² scores are computed to be masked.
         statistics_scores: scores of a head in a block of statistics: 4 MiB stay within the last cache of a CPU.
         platform: the platform to compute for; None is that of the mesh, "interpreter" a GPU without one.
-        kernel: (queries, keys) of a tile of a kernel; None is that of the machine.
+        kernel: (queries, keys) of a tile of a kernel, and as a third the warps of a GPU; None is that of the machine.
     """
 
     rows: int = 128
@@ -65,7 +65,7 @@ class Tiling(NamedTuple):
     statistics_chunks: int = 16
     statistics_scores: int = 2**20
     platform: str | None = None
-    kernel: tuple[int, int] | None = None
+    kernel: tuple[int, ...] | None = None
 
 
 def chunks_of(tokens: int, tiling: Tiling) -> Iterator[tuple[int, int]]:

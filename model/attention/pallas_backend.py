@@ -54,7 +54,11 @@ def _vmem_bytes(tokens: int, channels: int, itemsize: int) -> int:
 
 
 def launch_of(x: AttentionInputs, tiling: Tiling, *, gradient: bool) -> Launch:
-    """The machine of the mesh and its tile: on a GPU the largest without spilled registers in bfloat16 on an H200."""
+    """The machine of the mesh and its tile: on a GPU the fastest of eleven in bfloat16 with 64 channels on an H200.
+
+    For 32 texts of 1024 tokens with 12 heads, forward and gradient took 0.43 and 0.78 ms with these tiles, and 0.56 and 0.84 ms
+    with (128, 64) and 8 warps, and (64, 64) and 4. Wider heads have not been timed: their tiles spill no registers.
+    """
     machine = tiling.platform or platform()
     channels, itemsize = max(x.q.shape[-1], x.v.shape[-1]), x.q.dtype.itemsize
     padded = channels_of(machine, channels)
@@ -64,8 +68,10 @@ def launch_of(x: AttentionInputs, tiling: Tiling, *, gradient: bool) -> Launch:
         tile = Tile(512, 512)
     elif padded > 128 or itemsize > 2:
         tile = Tile(32, 32)
+    elif padded > 64:
+        tile = Tile(64, 64) if gradient else Tile(128, 64)
     else:
-        tile = Tile(64, 64, warps=4 if padded <= 64 else 8) if gradient else Tile(128, 64)
+        tile = Tile(128, 64, warps=4) if gradient else Tile(64, 64, warps=4)
     return Launch(machine, tile, _vmem_bytes(max(x.q.shape[3], x.k.shape[2]), channels, itemsize))
 
 

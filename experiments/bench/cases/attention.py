@@ -12,7 +12,7 @@ from leadline.experiments.bench.limits import attention_floor, ceiling
 from leadline.experiments.bench.worker import Prepared
 from leadline.experiments.bench.workloads.attention import HEAD, arrays, compared, flops, value
 from leadline.model.attention.attention import attention
-from leadline.model.attention.mask import NO_WINDOW, Mask
+from leadline.model.attention.mask import NO_WINDOW, Mask, Tiling
 from leadline.model.mesh import make_mesh
 
 # (texts, tokens, heads): as in the training steps, and one text as long as a peer that keeps all scores has memory for.
@@ -21,6 +21,9 @@ SIZES: dict[Where, tuple[tuple[int, int, int], ...]] = {
     "accelerator": ((32, 1024, 12), (8, 2048, 16), (1, 8192, 8)),
 }
 COMPUTE: dict[Where, tuple[str, ...]] = {"cpu": ("float32", "bfloat16"), "accelerator": ("bfloat16",)}
+
+# (queries, keys, warps) of a kernel.
+TILES = [[64, 64, 4], [64, 64, 8], [64, 128, 4], [128, 64, 4], [128, 64, 8], [128, 128, 8], [32, 64, 4]]
 
 # Of received attention.
 HEADS = {8192: 4, 16384: 1, 32768: 1}  # by tokens
@@ -42,6 +45,21 @@ def windowed(texts: int, tokens: int, heads: int, compute: str, window: int | No
     with jax.set_mesh(make_mesh()):
         sight = jnp.int32(NO_WINDOW if window is None else window), jnp.int32(initial_tokens)
         return Prepared(gradient(attend, texts, tokens, heads, compute, *sight))
+
+
+def tiled(texts: int, tokens: int, heads: int, compute: str, tile: list[int] | None, backward: bool) -> Prepared:
+    """Attention, or its gradient, by kernels with a tile of (queries, keys, warps); None is the one that is chosen here."""
+    tiling = Tiling(kernel=None if tile is None else tuple(tile))
+
+    def attend(q: Array, k: Array, v: Array) -> Array:
+        return attention(q, k, v, tiling=tiling)[0]
+
+    with jax.set_mesh(make_mesh()):
+        if backward:
+            return Prepared(gradient(attend, texts, tokens, heads, compute))
+        q, k, v = (jnp.asarray(x, jnp.dtype(compute)) for x in arrays(texts, tokens, heads, 3))
+        program = jax.jit(attend).lower(q, k, v).compile()
+        return Prepared(lambda: program(q, k, v).block_until_ready())
 
 
 def received(tokens: int, heads: int) -> Prepared:
@@ -98,6 +116,20 @@ def _gradient(texts: int, tokens: int, heads: int, compute: str, where: Where) -
     )
 
 
+def _tiles(*, backward: bool) -> Case:
+    texts, tokens, heads = SIZES["accelerator"][0]
+    work: dict[str, Any] = {"texts": texts, "tokens": tokens, "heads": heads, "compute": "bfloat16", "backward": backward}
+    others = [ours(tiled, {**work, "tile": tile}, f"{tile[0]} x {tile[1]}, {tile[2]} warps") for tile in TILES]
+    what = "and its gradient" if backward else "forward"
+    return Case(
+        f"attention {what} by tile, {heads} heads of {HEAD}, T{tokens} B{texts}, bfloat16",
+        (ours(tiled, {**work, "tile": None}), *others),
+        flops=flops(texts, tokens, heads) * (1 if backward else 1 / 3),
+        tokens=texts * tokens,
+        where="accelerator",
+    )
+
+
 def _received(tokens: int, heads: int) -> Case:
     work = {"tokens": tokens, "heads": heads}
     contestants = [
@@ -122,6 +154,15 @@ ATTENTION = Benchmark(
         "that change nothing here, and no statistics are computed",
         "jax.nn: by cuDNN on a GPU; tokamax: the implementation that it chooses (Python 3.12 or later)",
         "FLOP: of two matrix products forward and four backward, over visible keys only",
+    ),
+)
+KERNEL_TILES = Benchmark(
+    "tiles",
+    "Which tiles of the kernels are the fastest on a GPU?",
+    (_tiles(backward=False), _tiles(backward=True)),
+    (
+        "queries x keys of a tile, whose scores exist at once; leadline: the tiles of model/attention/pallas_backend.py, one "
+        "for the forward pass and one for the gradient; the others use theirs for both",
     ),
 )
 SINKS = Benchmark(

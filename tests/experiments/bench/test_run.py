@@ -86,24 +86,48 @@ def test_contestants_of_a_case_are_there(case: Case) -> None:
         assert set(required) <= set(contestant.settings) <= set(parameters)
 
 
+def machine(accelerator: str | None = None) -> dict[str, Any]:
+    return {"machine": {"accelerator": accelerator, "device_kind": "a device"}}
+
+
 def test_names_choose() -> None:
     models = "step attention mechanisms sweep evaluation sinks decode published"
     others = "tokenization compile startup records pipeline loop"
-    assert [benchmark.name for benchmark in chosen([])] == models.split() + others.split()
-    assert [benchmark.name for benchmark in chosen(["sweep", "step", "sweep"])] == ["sweep", "step"]
+    assert [benchmark.name for benchmark in chosen([], [], machine())] == models.split() + others.split()
+    assert [benchmark.name for benchmark in chosen(["sweep", "step", "sweep"], [], machine())] == ["sweep", "step"]
     for name, message in (("start-up", "did you mean 'startup'"), ("xyz", "valid here: step")):
         with pytest.raises(UserError, match=message):
-            chosen([name])
+            chosen([name], [], machine())
 
 
 @pytest.mark.parametrize(("accelerator", "titles"), [(None, ["any", "cpu"]), ("1 x NVIDIA H200", ["any", "accelerator"])])
 def test_a_case_runs_where_it_is_for(accelerator: str | None, titles: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(run, "contest", lambda *_: ([], None))
-    monkeypatch.setattr(run, "outcome", lambda case, *_: {"title": case.title})
     cases = tuple(Case(where or "any", (), where=where) for where in (None, "cpu", "accelerator"))
-    about = {"machine": {"accelerator": accelerator, "device_kind": "a device"}}
-    content = run.measured(Benchmark("some", "Which?", cases), 1, about, lambda _: None, lambda _: None)
-    assert [case["title"] for case in content["cases"]] == titles
+    monkeypatch.setattr(run, "benchmarks", lambda: (Benchmark("some", "Which?", cases),))
+    (benchmark,) = chosen([], [], machine(accelerator))
+    assert [case.title for case in benchmark.cases] == titles
+
+
+def test_cases_are_chosen_by_a_part_of_their_title() -> None:
+    (benchmark,) = chosen(["step"], ["L2 d64", "T4096"], machine())
+    assert {case.title.split()[2] for case in benchmark.cases} == {"L2", "L4"}
+    for names, cases, message in (
+        ([], ["xyz"], "no title has that; the cases of this machine are: training step, L2"),
+        (["tiles"], [], "tiles: has cases for an accelerator alone"),
+    ):
+        with pytest.raises(UserError, match=message):
+            chosen(names, cases, machine())
+
+
+def test_the_page_keeps_the_last_outcome_of_each_kind_of_machine(tmp_path: Path) -> None:
+    versions = {"versions": {}, "commit": None, "dirty": None, "date": "2026-11-26", "rounds": 1, "cases": [], "notes": []}
+    hosts = [
+        {"cpu": cpu, "cores": 2, "memory_gib": None, "accelerator": gpu} for cpu, gpu in (("a", None), ("b", "H"), ("c", None))
+    ]
+    for host in hosts:
+        run.keep(tmp_path, {"benchmark": "some", "question": "Which?", "machine": host, **versions})
+    kept = json.loads((tmp_path / "bench.json").read_text())["benchmarks"]
+    assert [outcome["machine"]["cpu"] for outcome in kept] == ["c", "b"]
 
 
 def test_from_the_command_line_to_the_files(called: Called, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,5 +1,6 @@
 """Digests of arms: what changes them, and what never does."""
 
+from importlib.metadata import PackageNotFoundError
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, cast
@@ -10,9 +11,11 @@ from leadline.experiments.config.exact import Coverage, PublishedStudy, Tokens
 from leadline.experiments.config.load import arms_of
 from leadline.experiments.config.study import Arm, Start, Study
 from leadline.experiments.measure.exact.registry import jobs_of
+from leadline.experiments.records import provenance
 from leadline.experiments.records.packed import PACKED, read_packed
 from leadline.experiments.records.provenance import arm_digest, differing
 from leadline.experiments.records.record import Record
+from leadline.experiments.runtime.errors import UserError
 from tests.experiments.committed import COMMITTED, ROOT
 
 TREE: dict[str, Any] = {
@@ -113,3 +116,12 @@ def test_every_committed_record_is_found_by_its_configuration(folder: Path) -> N
     given = {entry for each in studies for entry in _digests(*each, records)}
     assert notes == []
     assert [f"{record.arm}, seed {record.seed}" for record in records if (record.arm, record.arm_hash) not in given] == []
+
+
+def test_a_source_tree_that_is_not_installed_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    def missing(package: str) -> str:
+        raise PackageNotFoundError(package)
+
+    monkeypatch.setattr(provenance, "version", missing)
+    with pytest.raises(UserError, match="leadline is on the path and not installed: run pip install -e"):
+        provenance.provenance()
