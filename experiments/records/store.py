@@ -9,7 +9,7 @@ describes the study. A study may also be packed into one file (leadline.experime
 import io
 import re
 import zipfile
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -209,13 +209,13 @@ def write_study(results: Path, study: Study) -> None:
     _write(results / study.study, {STUDY: seal({"study": portable(differing(study))})})
 
 
-def read_studies(results: Path) -> dict[str, Study]:
-    """The descriptions of the studies below a results folder, by name.
+def read_studies(results: Path, but: Collection[str] = ()) -> dict[str, Study]:
+    """The descriptions of the studies below a results folder, by name, without those in the folders `but`.
 
     UserError naming the file, if one is damaged or was written by a version that knew other settings.
     """
     studies = {}
-    for path in sorted(results.glob(f"*/{STUDY}")):
+    for path in sorted(path for path in results.glob(f"*/{STUDY}") if path.parent.name not in but):
         with _intact(path, "delete this file and run the study again, which trains nothing anew"):
             study = Study.model_validate(unseal(path.read_bytes())["study"])
             if study.study != path.parent.name:

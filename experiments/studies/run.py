@@ -21,7 +21,7 @@ from leadline.experiments.publish.report import Published, report
 from leadline.experiments.publish.table import plain
 from leadline.experiments.records.over_seeds import current
 from leadline.experiments.records.record import Record
-from leadline.experiments.records.store import read_records, write_study
+from leadline.experiments.records.store import read_records, read_studies, write_study
 from leadline.experiments.runtime.errors import UserError
 from leadline.experiments.runtime.progress import Progress
 from leadline.experiments.runtime.signals import Interruption
@@ -116,7 +116,7 @@ def run(
         executor: trains the groups; None: this process does.
 
     Raises:
-        UserError: before anything is trained, if the folder cannot be written.
+        UserError: before anything is trained, if the folder cannot be written, or holds a damaged description of a study.
         Interrupted: when asked to stop; what is recorded is kept.
     """
     began = time.monotonic()
@@ -183,9 +183,13 @@ def _begin(plan: Plan, session: Session) -> list[str]:
 
     Returns:
         The notes on records that are left out.
+
+    Raises:
+        UserError: where the page could not be made in the end, for the description of a study that is not run now.
     """
     results, origin, progress = session.results, session.origin, session.progress
     session.worker.tidy()
+    read_studies(results, but=[study.study for study, _ in plan])
     versions = ", ".join(f"{name} {version}" for name, version in origin["versions"].items())
     studies = ", ".join(study.study for study, _ in plan)
     progress.log(f"{studies}: commit {origin['commit']}, {versions}, {origin['device']['count']} x {origin['device']['kind']}")

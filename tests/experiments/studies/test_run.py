@@ -153,6 +153,15 @@ def test_what_cannot_be_run_is_said_before_training(recorded: Run, tmp_path: Pat
     assert not [*tmp_path.rglob(RECORD), *tmp_path.rglob("manifest-*")]
 
 
+def test_a_damaged_description_of_another_study_stops_a_run_before_training(recorded: Run, tmp_path: Path) -> None:
+    other = tmp_path / "other" / "study.json"
+    other.parent.mkdir()
+    other.write_text("{")
+    with pytest.raises(UserError, match=r"other/study.json: .*; delete this file"):
+        run_quietly(recorded.config, tmp_path)
+    assert not list(tmp_path.glob(f"*/*/*/{RECORD}"))
+
+
 def test_a_dry_run_says_what_a_run_will_cost(recorded: Run, results: Path, tmp_path: Path) -> None:
     plan = planned(recorded.config, ())
     estimate = estimated(plan, tmp_path / "nowhere", Progress(Console(quiet=True)), Room())
