@@ -186,5 +186,6 @@ def _axis(column: Column, spec: FigureSpec, chosen: Shown) -> Axis:
         told = {key: value for key, value in spec.relative_to.items() if key not in spec.at}
         label = f"{label} minus {dims_name(told) or 'as trained'}"
     if column.above is not None:
-        return Axis(f"share of seeds with {of.heading} above {column.above:g}", share=True)
+        is_above = "has exceeded" if spec.kind == "step" else "is above"
+        return Axis(f"share of seeds whose {of.heading} {is_above} {column.above:g}", share=True)
     return Axis(label, log="y" in spec.log, share=of.unit in SHARES or spec.relative_to is not None)

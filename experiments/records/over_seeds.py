@@ -120,6 +120,9 @@ def measured_text(records: Iterable[Record], at: Mapping[str, object] | None = N
     of_loss = [entry for entry in entries if "of" not in entry.dims and entry.quantity in ("windows", "documents")]
     if quantity and not of_answers:
         entries = of_quantity or of_loss or entries
+    if of_answers:  # the most exact of the counts that hold what was measured
+        entries = [entry for entry in entries if entry.quantity == "answers"]
+        entries = [entry for entry in entries if len(entry.dims) == max(len(other.dims) for other in entries)]
     names = ("answer",) if of_answers else ("window", "document")
     counts = {name: {round(entry.value or 0) for entry in entries if entry.quantity == f"{name}s"} for name in names}
     return " from ".join(
@@ -157,15 +160,23 @@ def _seeds_notes(records: Sequence[Record]) -> Iterator[str]:
 
 
 def provenance(records: Sequence[Record]) -> tuple[str, ...]:
-    """Commit, date, device and cost of the records, as notes under a table."""
+    """Commit, versions, date, device and cost of the records, as notes under a table."""
     commits = {f"{(r.commit or 'unknown')[:12]}{' (modified)' if r.dirty else ''}" for r in records}
+    versions = {f"Python {r.versions['python']}, JAX {r.versions['jax']}" for r in records}
     dates = _span([f"{created_at(r):%Y-%m-%d}" for r in records], str)
-    devices = {f"{r.device['count']} × {r.device['kind']} ({r.device['platform']})" for r in records}
+    devices = {f"{r.device['count']} × {r.device['kind']} ({r.device['platform']}{_products(r)})" for r in records}
     seconds, number = sum(r.seconds for r in records), f"{len(records)} record{'s' if len(records) != 1 else ''}"
     return (
-        f"commit {', '.join(sorted(commits))}; {dates} UTC",
+        f"commit {', '.join(sorted(commits))}; {'; '.join(sorted(versions))}; {dates} UTC",
         f"device {', '.join(sorted(devices))}; {seconds:,.0f} s of wall time in {number}",
     )
+
+
+def _products(record: Record) -> str:
+    """How products of float32 were rounded in training, where that is not to float32."""
+    model = record.config.get("model")
+    trained = record.steps > 0 and isinstance(model, dict) and model.get("compute_dtype", "float32") == "float32"
+    return ", float32 products in TF32" if trained and record.device["platform"] == "gpu" else ""
 
 
 def count(number: float | int) -> str:

@@ -40,7 +40,7 @@ FIELDS: dict[str, Any] = {
     "commit": "0000000000000000",
     "dirty": False,
     "created": "2026-01-02T03:04:05Z",
-    "versions": {"jax": "0.0.0"},
+    "versions": {"python": "0.0.0", "jax": "0.0.0"},
     "device": {"platform": "cpu", "kind": "synthetic", "count": 1},
     "steps": 600,
     "tokens": 1_228_800,

@@ -110,7 +110,7 @@ def test_a_sweep_is_a_line_along_its_values_with_marks(texts: list[str]) -> None
 
 def test_a_share_of_seeds_has_its_exact_interval(texts: list[str]) -> None:
     figure(spec("step", quantities=[{"quantity": "sink_rate", "above": 0.3}], lines=["arm"], panels=[]), STUDY, RECORDS)
-    assert {"95 % interval of the share", "share of seeds with sink rate above 0.3"} <= {
+    assert {"95 % interval of the share", "share of seeds whose sink rate has exceeded 0.3"} <= {
         text.replace("\n", " ") for text in texts
     }
 

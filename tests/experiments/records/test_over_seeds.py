@@ -27,3 +27,7 @@ CASES: Mapping[str, tuple[str, str]] = {
 @pytest.mark.parametrize(("quantity", "text"), CASES.values(), ids=CASES)
 def test_a_figure_names_its_own_sample(quantity: str, text: str) -> None:
     assert measured_text([made(measurements=COUNTS)], {"length": 128}, quantity) == text
+
+
+def test_the_most_exact_count_of_answers_is_named() -> None:
+    assert measured_text([made(measurements=COUNTS)], {"length": 128, "distance": 4}, "recall_accuracy") == "32 answers"
