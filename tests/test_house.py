@@ -40,6 +40,7 @@ FOLDERS = (
     "leadline.model.context_parallel",
     "leadline.model.transduce",
     "leadline.model.encoder_decoder",
+    "leadline.model.decoder_loss",
     "leadline.model.decoder",
     "leadline.model.layer",
     "leadline.model.block",

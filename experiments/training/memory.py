@@ -17,6 +17,7 @@ from leadline.experiments.runtime.live import inside, live_bytes
 from leadline.experiments.training.group import Member, RunGroup, run_group
 from leadline.experiments.training.programs import traced_step
 from leadline.experiments.training.step import init_state, values_of
+from leadline.model.decoder_loss import chunk_tokens
 from leadline.model.mesh import make_mesh
 
 GB = 1e9
@@ -167,7 +168,7 @@ class Parts(NamedTuple):
 
     state: int  # weights and moments
     gradients: int
-    logits: int  # of a batch, with their gradient
+    logits: int  # of a chunk of the batch, with their gradient
 
     @property
     def parameters(self) -> int:
@@ -181,7 +182,8 @@ def parts_of(group: RunGroup) -> Parts:
     values = values_of(arm.model, train, tables(arm.model, arm.original_length, data.length))
     with jax.set_mesh(make_mesh()):
         state = jax.eval_shape(lambda: init_state(jnp.uint32(0), values, model, train))
-    return Parts(_bytes(state), _bytes(state.params), 2 * 4 * train.batch * data.length * model.vocabulary)
+        tokens = chunk_tokens(train.batch, data.length, model.vocabulary)
+    return Parts(_bytes(state), _bytes(state.params), 2 * 4 * train.batch * tokens * model.vocabulary)
 
 
 def _bytes(tree: object) -> int:

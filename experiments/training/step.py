@@ -20,10 +20,9 @@ from leadline.experiments.config.to_model import sink_logits
 from leadline.experiments.config.to_optimizer import Tree, optimizer
 from leadline.experiments.config.train import Cosine, InverseSquareRoot, TrainConfig, WarmupStableDecay
 from leadline.experiments.data.sample import Sample
-from leadline.experiments.measure.perplexity import mean_loss
 from leadline.model.decoder import Decoder, DecoderConfig
-from leadline.model.embedding import token_losses
-from leadline.model.encoder_decoder import apply_model, init_model
+from leadline.model.decoder_loss import decoder_loss
+from leadline.model.encoder_decoder import init_model, model_layers
 from leadline.model.positions.tables import PositionTables
 
 
@@ -102,10 +101,10 @@ def train_step(
     tokens, weights = sample.tokens, sample.weights
 
     def loss_of(params: Decoder) -> tuple[Float[Array, ""], Bool[Array, " L"]]:
-        scores, finite = apply_model(
+        x, finite = model_layers(
             params, tokens[:, :-1], values.tables, model, measure=lambda trace: jnp.isfinite(trace.residual).all()
         )
-        return mean_loss(token_losses(scores, tokens[:, 1:], cfg.label_smoothing), weights), finite
+        return decoder_loss(params, x, tokens[:, 1:], weights, model, cfg.label_smoothing), finite
 
     (loss, finite), grads = jax.value_and_grad(loss_of, has_aux=True)(state.params)
     metrics = {"loss": loss, "finite_layers": finite, "finite_gradients": _finite(grads)}

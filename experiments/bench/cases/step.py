@@ -17,6 +17,7 @@ from leadline.experiments.runtime.ensemble import ensemble_mesh, over_arms, stac
 TINY = Size(layers=2, width=64, heads=2, hidden=176, vocabulary=64, length=256, batch=8)
 SMALL = Size(layers=4, width=256, heads=4, hidden=704, vocabulary=1024, length=256, batch=16)
 WIDE = Size(layers=6, width=384, heads=6, hidden=1024, vocabulary=8192, length=256, batch=8)
+MANY_IDS = Size(layers=4, width=256, heads=4, hidden=704, vocabulary=50304, length=256, batch=8)
 LONG = Size(layers=4, width=256, heads=4, hidden=704, vocabulary=1024, length=4096, batch=1)
 
 # For accelerators: 60, 124 and 360 million parameters, and the utilisation that is aimed at.
@@ -103,7 +104,7 @@ TRAINING = Benchmark(
     "step",
     "How long does a training step take?",
     (
-        *(_step(size, compute, "cpu") for compute in ("float32", "bfloat16") for size in (TINY, SMALL, WIDE, LONG)),
+        *(_step(size, compute, "cpu") for compute in ("float32", "bfloat16") for size in (TINY, SMALL, WIDE, MANY_IDS, LONG)),
         *(_step(size, "bfloat16", "accelerator") for size in UTILISATION),
     ),
     (
