@@ -51,7 +51,8 @@ def related(claim: Claim, choices: Sequence[Choice], plan: SeedPlan, *, exact: b
         lacking = [term for term in claim.compared() if not any(term_values(term, choice) for choice in choices)]
         return "", 0, Decision("not measured", stated(lacking[0], ()) if lacking else "no seed has both sides")
     cases = [len(comparison.values[0]) for comparison in comparisons]
-    return _figures(claim, comparisons), sum(cases) if exact else min(cases), _decide(claim, comparisons, plan, exact=exact)
+    n = sum(cases) if exact else min(cases)
+    return _figures(claim, comparisons), n, decide_cases(claim, comparisons, plan, exact=exact)
 
 
 def term_values(term: Term, choice: Choice) -> dict[int, Float[np.ndarray, " G_and_1"]]:
@@ -73,8 +74,12 @@ def _rows(values: Sequence[Float[np.ndarray, " G_and_1"]]) -> Float[np.ndarray, 
     return np.stack([row if len(row) == shortest else row[:1] for row in values])
 
 
-def _decide(claim: Claim, comparisons: Sequence[Comparison], plan: SeedPlan, *, exact: bool) -> Decision:
-    """The decision on a claim: on all cases at once where they are exact, otherwise the least favourable of its cases."""
+def decide_cases(claim: Claim, comparisons: Sequence[Comparison], plan: SeedPlan, *, exact: bool) -> Decision:
+    """The decision on a claim: on all cases at once where they are exact, otherwise the least favourable of its cases.
+
+    A claim holds where each of k cases holds, which takes no correction. One case is enough for it to fail, so that each may do
+    so with a k-th of the chance of an error (Bonferroni).
+    """
     if exact:
         values = [np.concatenate([whole(case.values[side]) for case in comparisons]) for side, _ in enumerate(claim.compared())]
         decision = _decided(claim, values, plan, exact=True)
@@ -84,6 +89,10 @@ def _decide(claim: Claim, comparisons: Sequence[Comparison], plan: SeedPlan, *, 
         fails = [_decided(claim, case.values, plan, exact=True).outcome == "fails" for case in comparisons]
         return decision._replace(reason=f"{decision.reason} ({'; '.join(itertools.compress(labels, fails))})")
     decisions = [_decided(claim, case.values, plan, exact=False) for case in comparisons]
+    if (k := len(comparisons)) > 1:
+        pairs = list(zip(decisions, comparisons, strict=True))
+        strict = [_decided(claim, case.values, plan, exact=False, cases=k) if d.outcome == "fails" else d for d, case in pairs]
+        decisions = [d._replace(p=min(1.0, k * d.p)) if d.outcome == "fails" and d.p is not None else d for d in strict]
     order = ("fails", "undecided", "equivalent", "holds")
     worst = min(decisions, key=lambda decision: (order.index(decision.outcome), decision.slack))
     if len(decisions) == 1:
@@ -126,8 +135,9 @@ def _text_of(term: Term) -> str:
     return text if term.over is None else f"[{text}] / [{_text_of(term.over)}]"
 
 
-def _decided(claim: Claim, values: Sequence[Values], plan: SeedPlan, *, exact: bool) -> Decision:
-    decision = _compared(claim, values, plan.level(len(values[0])), exact=exact)
+def _decided(claim: Claim, values: Sequence[Values], plan: SeedPlan, *, exact: bool, cases: int = 1) -> Decision:
+    """The decision on one case, with the chance of an error that one of so many has."""
+    decision = _compared(claim, values, plan.level(len(values[0])) / cases, exact=exact)
     if not exact and decision.interval is None:  # a single seed, or a value that is not finite
         return decision
     documents = claim.share is None and any(map(group_count, values))

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
+from leadline.experiments.config.claim import Claim
 from leadline.experiments.data.text.held_out import Documents
 from leadline.experiments.measure.perplexity import means_without
 from leadline.experiments.records.decisions import (
@@ -20,6 +21,7 @@ from leadline.experiments.records.decisions import (
     mean_interval,
     seeds_to_decide,
 )
+from leadline.experiments.records.evidence import Comparison, decide_cases
 from leadline.experiments.records.sequential import LEVEL, SeedPlan
 from leadline.experiments.records.thresholds import ratio_interval
 
@@ -157,6 +159,17 @@ def test_a_difference_of_delta_is_called_equivalent_in_one_of_forty_cases() -> N
 def test_a_share_that_is_the_one_named_is_decided_in_at_most_one_of_twenty_cases(seeds: int, share: float) -> None:
     draws = np.where(np.random.default_rng(seeds).random((TRIALS, seeds)) < share, 1.0, -1.0)
     assert _false(lambda draw: decide_share(tuple(draw), share).outcome, draws) < _most(LEVEL)
+
+
+def test_a_claim_about_six_arms_without_any_effect_fails_in_one_of_forty_cases() -> None:
+    """It fails where one arm does. It holds where all do, which is rarer still."""
+    rng, of, trials = np.random.default_rng(6), {"quantity": "loss", "arm": "any"}, 300
+    claim = Claim.model_validate({"id": "c", "statement": "s", "left": of, "relation": "above", "right": 0.0, "cases": "arms"})
+    draws = rng.standard_normal((trials, 6, 5, 1))
+    arms = [[Comparison({}, (values,)) for values in draw] for draw in draws]
+    outcomes = [decide_cases(claim, cases, SeedPlan(5), exact=False).outcome for cases in arms]
+    assert 0 < outcomes.count("fails") / trials < _most(LEVEL / 2, trials)
+    assert "holds" not in outcomes
 
 
 def test_a_ratio_that_is_the_one_named_lies_outside_of_its_interval_in_one_of_twenty_cases() -> None:
