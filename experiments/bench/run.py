@@ -65,7 +65,8 @@ def chosen(names: Sequence[str], cases: Sequence[str], about: Mapping[str, Any])
     Raises:
         UserError: for an unknown name, and where no case is left.
     """
-    known, here = {benchmark.name: benchmark for benchmark in benchmarks()}, place_of(about)
+    known = {benchmark.name: benchmark for benchmark in benchmarks()}
+    here: Where = "accelerator" if about["machine"]["accelerator"] else "cpu"
     for name in names:
         if name not in known:
             raise UserError(f"{name!r} is no benchmark{nearest(name, list(known))}")
@@ -81,11 +82,6 @@ def chosen(names: Sequence[str], cases: Sequence[str], about: Mapping[str, Any])
         titles = "; ".join(case.title for some in of_machine.values() for case in some)
         raise UserError(f"--case {' '.join(cases)}: no title has that; the cases of this machine are: {titles}")
     return [replace(b, cases=left[b.name]) for b in named if left[b.name]]
-
-
-def place_of(about: Mapping[str, Any]) -> Where:
-    """What kind of machine a run was on."""
-    return "accelerator" if about["machine"]["accelerator"] else "cpu"
 
 
 def measured(

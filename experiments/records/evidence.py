@@ -136,7 +136,7 @@ def _text_of(term: Term) -> str:
 
 
 def _decided(claim: Claim, values: Sequence[Values], plan: SeedPlan, *, exact: bool, cases: int = 1) -> Decision:
-    """The decision on one case, with the chance of an error that one of so many has."""
+    """The decision on one case. Its interval misses the truth with a `cases`-th of the plan's chance."""
     decision = _compared(claim, values, plan.level(len(values[0])) / cases, exact=exact)
     if not exact and decision.interval is None:  # a single seed, or a value that is not finite
         return decision
