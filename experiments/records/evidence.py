@@ -88,17 +88,22 @@ def decide_cases(claim: Claim, comparisons: Sequence[Comparison], plan: SeedPlan
         labels = differing([case.arms[claim.compared()[0].arm] for case in comparisons])
         fails = [_decided(claim, case.values, plan, exact=True).outcome == "fails" for case in comparisons]
         return decision._replace(reason=f"{decision.reason} ({'; '.join(itertools.compress(labels, fails))})")
-    decisions = [_decided(claim, case.values, plan, exact=False) for case in comparisons]
-    if (k := len(comparisons)) > 1:
-        pairs = list(zip(decisions, comparisons, strict=True))
-        strict = [_decided(claim, case.values, plan, exact=False, cases=k) if d.outcome == "fails" else d for d, case in pairs]
-        decisions = [d._replace(p=min(1.0, k * d.p)) if d.outcome == "fails" and d.p is not None else d for d in strict]
+    decisions = [_one_of(len(comparisons), claim, case.values, plan) for case in comparisons]
     order = ("fails", "undecided", "equivalent", "holds")
     worst = min(decisions, key=lambda decision: (order.index(decision.outcome), decision.slack))
     if len(decisions) == 1:
         return worst
     held = sum(decision.outcome == "holds" for decision in decisions)
     return worst._replace(reason=f"holds in {held} of {len(decisions)} comparisons; least favourable: {worst.reason}")
+
+
+def _one_of(k: int, claim: Claim, values: Sequence[Values], plan: SeedPlan) -> Decision:
+    """The decision on one of k cases: one that fails is decided again, and its p-value multiplied, by Bonferroni."""
+    decision = _decided(claim, values, plan, exact=False)
+    if decision.outcome != "fails":
+        return decision
+    strict = _decided(claim, values, plan, exact=False, cases=k)
+    return strict if strict.p is None else strict._replace(p=min(1.0, k * strict.p))
 
 
 def _figures(claim: Claim, comparisons: Sequence[Comparison]) -> str:

@@ -86,7 +86,7 @@ class Provenance(TypedDict):
 
 
 def provenance() -> Provenance:
-    """What runs now, and where.
+    """The provenance of records that this process makes.
 
     Raises:
         UserError: where a package can be imported but is not installed, so that its version is not known.

@@ -54,7 +54,7 @@ def exact(given: Any, sight: Any, padding: Any, weights: Any) -> Any:
 
 
 def largest_errors(computed: Any, expected: Any) -> dict[str, float]:
-    """Of each array, the largest error as a share of its largest number."""
+    """The largest error of each array, as a share of its largest number."""
     pairs = zip(jax.tree_util.tree_leaves_with_path(computed), jax.tree.leaves(expected), strict=True)
     return {
         jax.tree_util.keystr(path): float(np.abs(np.asarray(leaf, np.float64) - other).max() / max(1.0, np.abs(other).max()))
