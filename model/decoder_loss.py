@@ -64,7 +64,8 @@ def decoder_loss(
         return summed(shared, x, given) / total
     if weights is None and T % rows:
         given = (targets, jnp.ones(targets.shape, jnp.float32))  # what fills the last chunk has weight 0
-    return _over_chunks(summed, shared, *(jax.tree.map(partial(_chunks, rows=rows), part) for part in (x, given))) / total
+    x, given = (jax.tree.map(partial(_chunks, rows=rows), part) for part in (x, given))
+    return jnp.divide(_over_chunks(summed, shared, x, given), total)
 
 
 def chunk_tokens(texts: int, tokens: int, vocabulary: int) -> int:
