@@ -5,9 +5,13 @@ overlap every target counts; with a stride S the last S of each window, with at 
 
     protocol    perplexity
     (absent)    exp(Σ loss / number of tokens): that of the corpus
-    windows     exp of the mean of the windows' means (jquesnelle/yarn, the snippet in Hugging Face's documentation)
+    sliding     that of the corpus, over the second half of every window: a window that slides by half of its length (Press et
+                al. 2022 slide by other lengths), of whose places a sample is measured
     documents   exp of the mean of the documents' means: a token of a short document weighs more
     last        that of the corpus, over the last positions of every window only, where the context is longest
+
+The exponential of the mean of the windows' means (jquesnelle/yarn) is that of the corpus, since all
+windows have equally many targets.
 
 Losses are float32 on the device; all means but `mean_loss` are float64 on the host.
 
@@ -46,15 +50,15 @@ def perplexities(losses: Losses, text: HeldOut, last: int, **dims: Dim) -> Point
         **dims: of the readings, besides `protocol` and `last`.
     """
     counted, groups = text.counted, text.groups
-    late = counted & (np.arange(counted.shape[1]) >= counted.shape[1] - last)
-    of_windows = np.sum(np.where(counted, losses, 0), axis=1, dtype=np.float64) / np.sum(counted, axis=1)
+    places = np.arange(counted.shape[1])
+    half, late = counted & (places >= len(places) // 2), counted & (places >= len(places) - last)
     # Of each document the targets in all windows; of one that is cut off, the part inside.
     _, first, document = np.unique(text.documents[counted], return_index=True, return_inverse=True)
     of_documents = np.bincount(document, weights=losses[counted].astype(np.float64)) / np.bincount(document)
     # What the mean of each protocol is over, and the group of each.
     means: dict[Reading, tuple[np.ndarray, np.ndarray]] = {
         reading("perplexity", **dims): (losses[counted], groups[counted]),
-        reading("perplexity", protocol="windows", **dims): (of_windows, text.window_groups),
+        reading("perplexity", protocol="sliding", **dims): (losses[half], groups[half]),
         reading("perplexity", protocol="documents", **dims): (of_documents, groups[counted][first]),
         reading("perplexity", protocol="last", last=last, **dims): (losses[late], groups[late]),
     }

@@ -35,7 +35,12 @@ VALUES: Mapping[str, Mapping[Any, str]] = {
     "bos": {"fixed": "BOS first", "absent": "no BOS"},
     "part": {"first": "first eighth", "middle": "middle quarter", "last": "last eighth"},
     "language": LANGUAGES,
-    "protocol": {"windows": "mean of windows", "documents": "mean of documents", "last": "last positions"},
+    "protocol": {
+        "windows": "mean of windows",
+        "sliding": "sliding window",
+        "documents": "mean of documents",
+        "last": "last positions",
+    },
     "policy": {"streaming": "cache", "recomputed": "window, re-computed", "full": "full attention"},
     "positions": {
         "cache": "positions in cache",

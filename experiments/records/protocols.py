@@ -23,7 +23,7 @@ def by_protocol(claim: Claim, choices: Sequence[Choice], plan: SeedPlan, *, exac
         return {}
     records = [record for choice in choices for arm in choice.values() for record in arm.records]
     last = {entry.dims["last"] for record in records for entry in record.measurements if "last" in entry.dims}
-    protocols: dict[str, Dims] = {TOKENS: {}, "windows": {"protocol": "windows"}, "documents": {"protocol": "documents"}}
+    protocols: dict[str, Dims] = {TOKENS: {}, "sliding": {"protocol": "sliding"}, "documents": {"protocol": "documents"}}
     protocols |= {f"last {count}": {"protocol": "last", "last": count} for count in sorted(last, key=str)}
     outcomes = {}
     for name, dims in protocols.items():

@@ -129,7 +129,7 @@ class TextCurve(Curve):
             statistics |= evaluate(batches.sinks, of_layer=sinks)[1]
         starts = document_starts(as_rows(batches.sinks)[:, :-1], shared)
         numbers = {
-            reading("bits_per_byte"): jnp.asarray(bits_per_byte(losses, as_rows(batches.sizes))),
+            reading("bits_per_byte"): bits_per_byte(losses.sum(), as_rows(batches.sizes).sum()),
             reading("document_start_share"): jnp.mean(starts, dtype=jnp.float32),
         }
         return statistics | numbers | self.losses(losses, as_rows(batches.tokens), shared)

@@ -1,6 +1,7 @@
 """Bits per byte of the same held-out bytes, whatever the vocabulary, and how the vocabulary is used."""
 
 import math
+from typing import TypeVar
 
 import jax
 import numpy as np
@@ -10,21 +11,26 @@ from leadline.experiments.config.measure import VocabularyMeasure
 from leadline.experiments.data.text.held_out import by_domain
 from leadline.experiments.data.text.source import TextSource
 from leadline.experiments.measure.evaluate import Models
-from leadline.experiments.measure.perplexity import evaluated
-from leadline.experiments.records.measurement import Point, scalars
+from leadline.experiments.measure.perplexity import evaluated, means_without
+from leadline.experiments.records.left_out import with_left_out
+from leadline.experiments.records.measurement import Point, reading, scalars
 from leadline.tokenization.tokenizer import Tokenizer
+
+Numbers = TypeVar("Numbers", Array, np.ndarray)
 
 
 def vocabulary(models: Models, settings: VocabularyMeasure) -> list[Point]:
     """Bits per byte over whole held-out documents of measure.vocabulary.bytes, and the use of the vocabulary.
 
-    `bits_per_byte` is NaN where the tokenizer loses text; it replaces that of the curves, which is of other text.
+    `bits_per_byte` is NaN where the tokenizer loses text; it replaces that of the curves, which is of other text. It is
+    measured again without each group of documents.
     """
     source = models.source
     text = source.held_out_bytes(settings.bytes)
     targets = text.windows[:, 1:][text.counted]
     sizes = token_sizes(source.tokenizer, source.vocabulary)[targets].astype(np.float64)
-    results = models.window_losses("bits per byte", text.windows)
+    results, groups = models.window_losses("bits per byte", text.windows), text.groups[text.counted]
+    count_bytes = means_without(sizes, groups)
     use = {"vocabulary_size": float(source.tokenizer.vocabulary_size)} | _rare(source)
     common = scalars(use | {"bytes_per_token": sizes.sum() / len(targets)}) | evaluated(text, of="bits_per_byte")
     for domain, documents in by_domain(source.text.documents).items():
@@ -32,10 +38,12 @@ def vocabulary(models: Models, settings: VocabularyMeasure) -> list[Point]:
     lost = 0.0 if source.tokenizer.lossless else math.nan
     points = []
     for params, losses in zip(models.params, results, strict=True):
-        bits = bits_per_byte(losses[text.counted].astype(np.float64)[None], sizes[None]) + lost
+        nats = means_without(losses[text.counted].astype(np.float64), groups)
         embeddings = params.embedding.size + (0 if params.unembedding is None else params.unembedding.size)
         share = embeddings / sum(leaf.size for leaf in jax.tree.leaves(params))
-        points.append(common | scalars({"bits_per_byte": bits, "embedding_share": share}))
+        bits = bits_per_byte(nats, count_bytes) + lost
+        of_text = with_left_out(reading("bits_per_byte"), bits, enough=text.enough_documents)
+        points.append(common | scalars({"embedding_share": share}) | of_text)
     return points
 
 
@@ -51,14 +59,13 @@ def token_sizes(tokenizer: Tokenizer, ids: int) -> Int[np.ndarray, "{ids}"]:
     return sizes
 
 
-def bits_per_byte(
-    losses: Float[Array | np.ndarray, "W T"], sizes: Float[Array | np.ndarray, "W T"]
-) -> Float[Array, ""] | np.floating:
-    """Σ loss / (ln 2 · Σ bytes), from the loss [nats] and the bytes of every target: comparable between vocabularies.
+def bits_per_byte(nats: Float[Numbers, "*axes"], count_bytes: Float[Numbers, "*axes"]) -> Float[Numbers, "*axes"]:
+    """Σ loss / (ln 2 · Σ bytes), from the loss [nats] and the bytes of all targets: comparable between vocabularies.
 
-    A target without bytes (EOS) adds its loss: the bits that a model spends on the ends of documents count.
+    A target without bytes (EOS) adds its loss: the bits that a model spends on the ends of documents count. Means over the same
+    targets do as well as sums.
     """
-    return losses.sum() / (math.log(2) * sizes.sum())
+    return nats / (math.log(2) * count_bytes)
 
 
 def rare_shares(train: Int[np.ndarray, " V"], held_out: Int[np.ndarray, " V"]) -> tuple[float, float]:

@@ -80,8 +80,8 @@ BY_HAND: dict[str, tuple[Callable[[], Any], Any]] = {
     "means of places": (lambda: perplexity.mean_by_place(np.array([1, 2, 5, 3], np.float32), SAMPLED, DECADES), [2, 5, NAN]),
     "bins by their size": (lambda: perplexity.mean_of_stream(DECADES, np.array([2.0, 5.0, NAN])), (10 * 2 + 90 * 5) / 100),
     "sizes of bytes, specials and ids beyond": (lambda: token_sizes(ByteTokenizer(), 300), [1] * 256 + [0] * 44),
-    "bits of a byte and of a token of two": (lambda: bits_per_byte(BITS, np.array([[1.0, 2.0]])), 2 / 3),
-    "bits of an EOS, which has no byte": (lambda: bits_per_byte(BITS, np.array([[1.0, 0.0]])), 2),
+    "bits of a byte and of a token of two": (lambda: bits_per_byte(BITS.sum(1), np.array([3.0])), 2 / 3),
+    "bits of an EOS, which has no byte": (lambda: bits_per_byte(BITS.sum(1), np.array([1.0])), 2),
     # Id 0 is seen ten times, id 1 nine times, id 2 never.
     "shares of rare ids": (lambda: rare_shares(np.array([10, 9, 0]), np.array([3, 1, 0])), [2 / 3, 0.25]),
     "a share of unknown ids": (lambda: unknown_share(np.array([1, 5, 1, 6], np.int32), 1), 0.5),

@@ -210,11 +210,12 @@ def test_every_protocol_equals_a_walk_over_the_targets(seed: int, length: int, s
     rng = np.random.default_rng(seed)
     losses, documents = rng.gamma(2.0, size=(windows, length)), rng.integers(0, 4, (windows, length))
     counted = np.tile(np.arange(length) >= length - stride, (windows, 1))
-    walked: dict[str, dict[int, list[float]]] = {name: defaultdict(list) for name in ("tokens", "windows", "documents", "last")}
+    walked: dict[str, dict[int, list[float]]] = {name: defaultdict(list) for name in ("tokens", "sliding", "documents", "last")}
     for window, place in itertools.product(range(windows), range(length)):
         if counted[window, place]:
-            groups = {"tokens": 0, "windows": window, "documents": int(documents[window, place])}
-            for name, group in groups.items() | ({"last": 0} if place >= length - 2 else {}).items():
+            groups = {"tokens": 0, "documents": int(documents[window, place])}
+            late = ({"sliding": 0} if place >= length // 2 else {}) | ({"last": 0} if place >= length - 2 else {})
+            for name, group in (groups | late).items():
                 walked[name][group].append(losses[window, place])
     expected = {name: math.exp(mean(mean(group) for group in groups.values())) for name, groups in walked.items()}
     text = HeldOut(np.zeros((windows, length + 1), np.int32), counted, documents, documents)
@@ -222,7 +223,7 @@ def test_every_protocol_equals_a_walk_over_the_targets(seed: int, length: int, s
     dims = {"length": length, "extension": "pi"}
     assert {key: float(value) for key, value in point.items()} == {
         reading("perplexity", **dims): pytest.approx(expected["tokens"], rel=1e-12),
-        reading("perplexity", protocol="windows", **dims): pytest.approx(expected["windows"], rel=1e-12),
+        reading("perplexity", protocol="sliding", **dims): pytest.approx(expected["sliding"], rel=1e-12),
         reading("perplexity", protocol="documents", **dims): pytest.approx(expected["documents"], rel=1e-12),
         reading("perplexity", protocol="last", last=2, **dims): pytest.approx(expected["last"], rel=1e-12),
     }

@@ -16,7 +16,6 @@ from leadline.experiments.records.verdict import Verdict, judge
 from tests.experiments.committed import COMMITTED
 from tests.experiments.synthetic_records import made
 
-SEEDS = 6  # the fewest of which all speak for more than half of all
 LARGE = 10**10  # steps, tokens and parameters: no claim needs more
 Choice = Mapping[str, RecordedArm]
 
@@ -85,7 +84,8 @@ def nested(selector: Mapping[str, Any]) -> dict[str, Any]:
 def synthetic(study: Study, arms: Sequence[RecordedArm], claim: Claim, *, holds: bool) -> list[Record]:
     """Records of the arms that a claim compares, in which its preconditions are met and its relation holds, or fails.
 
-    One quantity of trained arms differs a little from seed to seed.
+    They have the seeds of the study, which must be enough for either outcome. One quantity of trained arms differs a little
+    from seed to seed.
     """
     choices, _ = combinations(study, claim.selectors(), arms)
     assert len(choices) == 1 or (choices and claim.cases == "arms")
@@ -113,8 +113,8 @@ def synthetic(study: Study, arms: Sequence[RecordedArm], claim: Claim, *, holds:
     records = []
     for arm in {id(arm): arm.members[0] for choice in choices for arm in choice.values()}.values():
         of_arm = {measured: value for (arm_hash, measured), value in values.items() if arm_hash == arm.arm_hash}
-        for seed in range(SEEDS if study.exact is None else 1):
-            apart = 1 + 1e-4 * (seed - SEEDS / 2) if arm.steps else 1.0
+        for number, seed in enumerate(study.seeds if study.exact is None else (0,)):
+            apart = 1 + 1e-4 * (number - len(study.seeds) / 2) if arm.steps else 1.0
             numbers = [
                 Measurement(quantity, value * (apart if quantity == left.quantity else 1.0), "1", **dict(dims))
                 for (quantity, dims), value in of_arm.items()

@@ -1,5 +1,6 @@
 """Tables of [measure] for models of text, published ones too, each against the same computed another way."""
 
+import math
 from collections.abc import Iterator
 from dataclasses import replace
 from functools import cache, partial
@@ -33,7 +34,7 @@ from leadline.experiments.measure.kinds.languages import languages
 from leadline.experiments.measure.kinds.perplexity import perplexity, perplexity_at
 from leadline.experiments.measure.kinds.prompts import answer_hits, prompts_of
 from leadline.experiments.measure.kinds.registry import check_data, final_points
-from leadline.experiments.measure.kinds.vocabulary import vocabulary
+from leadline.experiments.measure.kinds.vocabulary import token_sizes, vocabulary
 from leadline.experiments.measure.perplexity import position_edges
 from leadline.experiments.measure.trained import attention_maps, loss_changes, mean_of_losses
 from leadline.experiments.records.left_out import without
@@ -238,6 +239,18 @@ def test_a_corpus_that_nothing_is_trained_on_is_streamed_and_has_no_rare_tokens(
     (point,) = vocabulary(Models(rope.arms, rope.params, source, rope.model, []), VocabularyMeasure(bytes=200))
     assert point[reading("bits_per_byte")] > 5
     assert reading("rare_ids") not in point
+
+
+def test_bits_per_byte_are_measured_without_each_group_of_documents(tmp_path: Path) -> None:
+    source = source_of("text", write_corpus(tmp_path / "many", documents=80))
+    models = models_of([arm("rope", "text")], source, (1,))
+    (point,) = vocabulary(models, VocabularyMeasure(bytes=10**6))
+    text = source.held_out_bytes(10**6)
+    (losses,) = models.window_losses("losses", text.windows)
+    sizes = token_sizes(source.tokenizer, source.vocabulary)[text.windows[:, 1:]]
+    kept = text.counted & (text.groups != 3)
+    bits = losses[kept].sum(dtype=np.float64) / sizes[kept].sum() / math.log(2)
+    assert point[without(reading("bits_per_byte"))][3] == pytest.approx(bits)
 
 
 def test_bins_of_ids_have_the_rows_and_the_losses_of_their_ids(rope: Models) -> None:
