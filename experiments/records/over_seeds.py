@@ -13,6 +13,8 @@ from leadline.experiments.records.record import Record, StoredRecord, created_at
 # The columns of the ledger, beside one for each published model.
 TRAINED_HERE, ON_ACCELERATOR = "trained here", "trained on an accelerator"
 LANGUAGE = ("text", "mixed")  # kinds of data of which all or half is text
+# Dimensions of what is measured on windows of its own, and the `of` of their counts.
+TEXT_OF = {"frequency_bin": "frequency", "input": "inputs", "intervention": "interventions"}
 
 
 @dataclass(frozen=True)
@@ -116,7 +118,8 @@ def measured_text(records: Iterable[Record], at: Mapping[str, object] | None = N
         and (dims is None or (entry.dims.items() <= dims.items() if of_answers else _of_same_text(entry, dims)))
     ]
     # Counts without `of` are those of the loss and of what is measured beside it.
-    of_quantity = [entry for entry in entries if entry.dims.get("of") == quantity]
+    own_text = {quantity, *(TEXT_OF[name] for name in at or () if name in TEXT_OF)}
+    of_quantity = [entry for entry in entries if entry.dims.get("of") in own_text]
     of_loss = [entry for entry in entries if "of" not in entry.dims and entry.quantity in ("windows", "documents")]
     if quantity and not of_answers:
         entries = of_quantity or of_loss or entries

@@ -259,15 +259,32 @@ class TestSeedsThatAreAdded:
         assert levels[0] == pytest.approx(2 * stats.norm.sf(1.959964 * math.sqrt(3)), rel=1e-5)
         assert self.PLAN.level(9) == self.PLAN.level(14) == levels[0]
 
-    def test_a_margin_of_zero_is_decided_in_at_most_one_of_twenty_cases_and_would_be_more_often_without_a_plan(self) -> None:
-        draws = np.random.default_rng(0).normal(size=(300, 30))
+    def decided(
+        self, draws: np.ndarray, decide_at: Callable[[np.ndarray, float], Decision], level: Callable[[int], float]
+    ) -> float:
+        """The share of draws [trials, seeds, …] without an effect that some look decides."""
 
-        def judge(level: Callable[[int], float]) -> Judge:
-            def outcome(draw: np.ndarray) -> str:
-                outcomes = [decide(Evidence("", tuple(draw[:n])), None, level(n)).outcome for n in self.PLAN.looks()]
-                return next((each for each in outcomes if each != "undecided"), "undecided")
+        def judge(draw: np.ndarray) -> str:
+            outcomes = [decide_at(draw[:n], level(n)).outcome for n in self.PLAN.looks()]
+            return next((outcome for outcome in outcomes if outcome != "undecided"), "undecided")
 
-            return outcome
+        return _false(judge, draws)
 
-        assert 0.01 < _false(judge(self.PLAN.level), draws) < _most(LEVEL, 300)
-        assert _false(judge(lambda _: LEVEL), draws) > 0.08
+    @pytest.mark.parametrize("kind", ["margins", "margins on documents", "shares"])
+    def test_no_effect_is_decided_in_at_most_one_of_twenty_cases_and_would_be_more_often_without_a_plan(
+        self, kind: str
+    ) -> None:
+        def of_mean(margins: np.ndarray, level: float) -> Decision:
+            return decide(Evidence("", margins), None, level)
+
+        def of_share(margins: np.ndarray, level: float) -> Decision:
+            return decide_share(margins, 0.5, level)
+
+        normal = np.random.default_rng(0).normal(size=(300, self.PLAN.looks()[-1]))
+        draws, decide_at = {
+            "margins": (normal, of_mean),
+            "margins on documents": (TestDocuments().rows(normal.shape[1], 300, 0.3), of_mean),
+            "shares": (np.sign(normal), of_share),
+        }[kind]
+        assert 0 < self.decided(draws, decide_at, self.PLAN.level) < _most(LEVEL, 300)
+        assert self.decided(draws, decide_at, lambda _: LEVEL) > self.decided(draws, decide_at, self.PLAN.level)

@@ -12,6 +12,8 @@ COUNTS = (
     measured("documents", 54.0, length=128),
     measured("windows", 64.0, length=128, of="perplexity"),
     measured("documents", 40.0, length=128, of="perplexity"),
+    measured("windows", 1024.0, of="frequency"),
+    measured("documents", 80.0, of="frequency"),
     measured("answers", 512.0, length=128),
     measured("answers", 32.0, length=128, distance=4),
 )
@@ -20,13 +22,18 @@ CASES: Mapping[str, tuple[str, str]] = {
     "of text that is counted by itself": ("perplexity", "64 windows from 40 documents"),
     "of the text of the loss": ("sink_rate", "256 windows from 54 documents"),
     "of answers at all distances": ("recall_accuracy", "512 answers"),
-    "of all text": ("", "64 to 256 windows from 40 to 54 documents"),
+    "of all text": ("", "64 to 1,024 windows from 40 to 80 documents"),
 }
 
 
 @pytest.mark.parametrize(("quantity", "text"), CASES.values(), ids=CASES)
 def test_a_figure_names_its_own_sample(quantity: str, text: str) -> None:
     assert measured_text([made(measurements=COUNTS)], {"length": 128}, quantity) == text
+
+
+def test_the_loss_of_a_bin_of_ids_names_the_text_of_the_bins() -> None:
+    at = {"length": 128, "frequency_bin": 1}
+    assert measured_text([made(measurements=COUNTS)], at, "loss") == "1,024 windows from 80 documents"
 
 
 def test_the_most_exact_count_of_answers_is_named() -> None:
