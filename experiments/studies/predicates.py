@@ -3,6 +3,7 @@
 import itertools
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -14,6 +15,8 @@ from leadline.tokenization.byte import ByteTokenizer
 
 # A learning rate is tolerated where the loss is at most this much above that of the best rate [nats].
 TOLERANCE = 0.1
+# The loss of even guessing [nats].
+WORST = math.log(ByteTokenizer().vocabulary_size)
 # The settings of the plain model, which others are compared with.
 PLAIN = {"gate": "none", "norm_placement": "pre", "qk_norm": False}
 
@@ -33,34 +36,43 @@ def decoding_converges(records: Sequence[Record]) -> Evidence | None:
     return Evidence(f"KL to the final distribution [nats], layer by layer: {text}", tuple(np.min(-np.diff(complete), axis=1)))
 
 
-def gate_tolerates_more(records: Sequence[Record]) -> Evidence | None:
-    """Margins: ln of the rate that is tolerated with an output gate over that without."""
-    return _tolerating(records, {"gate": "output"})
+def tolerates_higher_rates(records: Sequence[Record]) -> Evidence | None:
+    """Margins: ln of the rate that the changed model tolerates over the rate that the plain one does, by seed.
+
+    The records are of the plain model and of one that differs from it, at several learning rates.
+    """
+    plain, changed = _losses_of_both(records)
+    rates = [tolerated_rate(losses) for losses in plain]
+    if rates and all(rate == max(losses) for rate, losses in zip(rates, plain, strict=True)):
+        return Evidence("", (), unmet=f"the plain model is within {TOLERANCE} nats of its best up to a rate of {rates[0]:g}")
+    return _ratio("tolerated rate", rates, [tolerated_rate(losses) for losses in changed])
 
 
-def sandwich_tolerates_more(records: Sequence[Record]) -> Evidence | None:
-    """Margins: ln of the rate that is tolerated with a sandwich norm over that with pre-norm."""
-    return _tolerating(records, {"norm_placement": "sandwich"})
+def depends_less_on_the_rate(records: Sequence[Record]) -> Evidence | None:
+    """Margins: ln of the learning rate sensitivity of the plain model over that of the changed one, by seed.
+
+    The records are of the plain model and of one that differs from it, at several learning rates.
+    """
+    plain, changed = ([rate_sensitivity(losses) for losses in side] for side in _losses_of_both(records))
+    evidence = _ratio("learning rate sensitivity", plain, changed)
+    return evidence and replace(evidence, margins=tuple(-margin for margin in evidence.margins))
 
 
-def qk_norm_tolerates_more(records: Sequence[Record]) -> Evidence | None:
-    """Margins: ln of the rate that is tolerated with normalised queries and keys over that without."""
-    return _tolerating(records, {"qk_norm": True})
-
-
-def _tolerating(records: Sequence[Record], change: Mapping[str, object]) -> Evidence | None:
-    plain, changed = _losses(records, PLAIN), _losses(records, {**PLAIN, **change})
-    seeds = sorted(plain.keys() & changed.keys())
-    if not seeds:
+def _ratio(name: str, plain: Sequence[float], changed: Sequence[float]) -> Evidence | None:
+    if not plain:
         return None
-    rates = {seed: tolerated_rate(plain[seed]) for seed in seeds}
-    highest = max(rate for seed in seeds for rate in plain[seed])
-    if all(rate == highest for rate in rates.values()):
-        return Evidence("", (), unmet=f"the plain model is within {TOLERANCE} nats of its best up to a rate of {highest:g}")
-    others = {seed: tolerated_rate(changed[seed]) for seed in seeds}
-    means = [math.exp(np.mean([math.log(rate) for rate in side.values()])) for side in (rates, others)]
-    text = f"tolerated rate {means[0]:.3g} without and {means[1]:.3g} with it (geometric means)"
-    return Evidence(text, tuple(math.log(others[seed] / rates[seed]) for seed in seeds))
+    means = [math.exp(np.mean(np.log(side))) for side in (plain, changed)]
+    text = f"{name} {means[0]:.3g} without and {means[1]:.3g} with it (geometric means)"
+    return Evidence(text, tuple(math.log(b / a) for a, b in zip(plain, changed, strict=True)))
+
+
+def rate_sensitivity(losses: Mapping[float, float]) -> float:
+    """How far the loss is above that of the best learning rate, in the mean over all rates [nats].
+
+    Equation 1 of Wortsman et al. 2024, where a loss counts as at most that of the first step: here that of even guessing.
+    """
+    best = min(losses.values())
+    return float(np.mean([min(loss, WORST) - best for loss in losses.values()]))
 
 
 def tolerated_rate(losses: Mapping[float, float]) -> float:
@@ -77,14 +89,18 @@ def tolerated_rate(losses: Mapping[float, float]) -> float:
     return rates[-1]
 
 
-def _losses(records: Sequence[Record], settings: Mapping[str, object]) -> dict[int, dict[float, float]]:
-    """Seed -> learning rate -> loss of the models with these settings. A model that diverged has the loss of even guessing."""
-    losses: dict[int, dict[float, float]] = {}
+def _losses_of_both(records: Sequence[Record]) -> tuple[list[dict[float, float]], list[dict[float, float]]]:
+    """Learning rate -> loss of the plain model, and of the changed one, of the seeds that both have.
+
+    A model that diverged has the loss of even guessing.
+    """
+    sides: dict[bool, dict[int, dict[float, float]]] = {True: {}, False: {}}
     for record in records:
         model: Any = record.config["model"]
         train: Any = record.config["train"]
-        if {**model, "gate": model["gate"]["kind"]}.items() >= settings.items():
-            loss = value_of(record, "loss") if record.status == "finished" else None
-            by_rate = losses.setdefault(record.seed, {})
-            by_rate[float(train["learning_rate"])] = math.log(ByteTokenizer().vocabulary_size) if loss is None else loss
-    return losses
+        plain = {**model, "gate": model["gate"]["kind"]}.items() >= PLAIN.items()
+        loss = value_of(record, "loss") if record.status == "finished" else None
+        by_rate = sides[plain].setdefault(record.seed, {})
+        by_rate[float(train["learning_rate"])] = WORST if loss is None else loss
+    seeds = sorted(sides[True].keys() & sides[False].keys())
+    return [sides[True][seed] for seed in seeds], [sides[False][seed] for seed in seeds]

@@ -9,11 +9,11 @@ from leadline.experiments.records.record import Record
 from leadline.experiments.records.verdict import Predicate
 from leadline.experiments.studies.predicates import (
     decoding_converges,
-    gate_tolerates_more,
-    qk_norm_tolerates_more,
-    sandwich_tolerates_more,
+    depends_less_on_the_rate,
     tolerated_rate,
+    tolerates_higher_rates,
 )
+from leadline.tokenization.byte import ByteTokenizer
 from tests.experiments.synthetic_records import measured, record
 
 
@@ -56,25 +56,37 @@ def test_the_tolerated_rate_lies_where_the_loss_crosses_its_bound() -> None:
     assert tolerated_rate({0.01: 2.0, 0.04: 2.1}) == 0.04
 
 
-@pytest.mark.parametrize(
-    ("predicate", "change"),
-    [
-        (gate_tolerates_more, {"gate": "output"}),
-        (sandwich_tolerates_more, {"norm": "sandwich"}),
-        (qk_norm_tolerates_more, {"qk_norm": True}),
-    ],
-)
-def test_margins_are_logarithms_of_ratios_of_tolerated_rates(predicate: Predicate, change: dict[str, Any]) -> None:
-    plain, better = stability(PLAIN), {0.01: (2.0, 2.0), 0.04: (2.05, 2.05), 0.16: (2.25, 2.15)}
-    evidence = predicate([*plain, *stability(better, **change)])
+BETTER: Losses = {0.0025: (2.1, 2.1), 0.01: (2.0, 2.0), 0.04: (2.05, 2.05), 0.16: (2.25, 2.15)}
+
+
+@pytest.mark.parametrize("change", [{"gate": "output"}, {"norm": "sandwich"}, {"qk_norm": True}])
+def test_margins_are_logarithms_of_ratios_of_tolerated_rates(change: dict[str, Any]) -> None:
+    plain = stability(PLAIN)
+    evidence = tolerates_higher_rates([*plain, *stability(BETTER, **change)])
     assert evidence is not None and evidence.margins == pytest.approx((math.log(2 * 4**0.25), math.log(4)))
-    worse = predicate([*plain, *stability({0.01: (2.0, 1.9), 0.04: (None, None)}, **change)])
+    worse = tolerates_higher_rates([*plain, *stability({0.01: (2.0, 1.9), 0.04: (None, None)}, **change)])
     assert worse is not None and decide(worse).outcome == "fails"
-    assert predicate(plain) is None
+
+
+@pytest.mark.parametrize("change", [{"gate": "output"}, {"norm": "sandwich"}, {"qk_norm": True}])
+def test_margins_are_logarithms_of_ratios_of_sensitivities(change: dict[str, Any]) -> None:
+    # Above the best of 2.0 the plain model is by 0.3 or 0.4, 0, 0.2 and, diverged, that of even guessing less 2.
+    sensitivities = [(above + 0.2 + math.log(ByteTokenizer().vocabulary_size) - 2) / 4 for above in (0.3, 0.4)]
+    evidence = depends_less_on_the_rate([*stability(PLAIN), *stability(BETTER, **change)])
+    expected = [math.log(a / b) for a, b in zip(sensitivities, (0.1, 0.075), strict=True)]
+    assert evidence is not None and evidence.margins == pytest.approx(expected)
+    assert decide(evidence).outcome == "holds"
+    worse = depends_less_on_the_rate([*stability(BETTER), *stability(PLAIN, **change)])
+    assert worse is not None and decide(worse).outcome == "fails"
+
+
+@pytest.mark.parametrize("predicate", [tolerates_higher_rates, depends_less_on_the_rate])
+def test_nothing_is_said_without_a_seed_of_both(predicate: Predicate) -> None:
+    assert predicate(stability(PLAIN)) is None
     assert predicate([]) is None
 
 
 def test_nothing_is_testable_where_the_plain_model_tolerates_every_rate() -> None:
     plain = stability({0.01: (2.0, 2.0), 0.02: (2.05, 2.0)})
-    evidence = gate_tolerates_more([*plain, *stability(PLAIN, "output")])
+    evidence = tolerates_higher_rates([*plain, *stability(PLAIN, "output")])
     assert evidence is not None and decide(evidence)[:2] == ("not testable here", evidence.unmet)
