@@ -109,7 +109,7 @@ class BlockConfig:
         if self.normalizer not in NORMALIZERS:
             raise ValueError(f"unknown normalizer {self.normalizer!r}: choose one of {', '.join(NORMALIZERS)}")
         if not 0 < (self.key_bias_dims or self.head_dim) <= self.head_dim:
-            raise ValueError(f"a key of {self.head_dim} channels has no first {self.key_bias_dims}")
+            raise ValueError(f"key_bias_dims = {self.key_bias_dims}: a key has {self.head_dim} channels")
         if self.experts and not 1 <= self.active_experts <= self.experts:
             raise ValueError(f"{self.active_experts} active experts of {self.experts}: take between 1 and all of them")
         if self.value_bias and not self.key_bias:
@@ -139,7 +139,7 @@ class Block:
     position_bias: Any  # weights of cfg.position_bias; None without one
     phase: Float[Array, "*L K H"] | None  # of PoPE
     output: Float[Array, "*L N H D"]
-    attention_end: Norm | None  # of a sandwich, behind attention
+    attention_end: Norm | None  # of a sandwich, after attention
     feedforward_norm: Norm | None  # None where attention's serves both
     feedforward: FeedForward | Experts
     feedforward_end: Norm | None
@@ -155,13 +155,13 @@ class LayerTrace:
     attention: AttentionStatistics
     query: Float[Array, "*L B T N H"] | None  # rotated: query · key / sqrt(H) is the score; None where each query rotates keys
     key: Float[Array, "*L B T K H"] | None  # rotated
-    value: Float[Array, "*L B T K H"]  # behind a gate on the values
+    value: Float[Array, "*L B T K H"]  # after a gate on the values
     value_norm: Float[Array, "*L B T K"]  # |v|
     gate: Float[Array, "..."] | None  # [*L, B, T, …], model.attention.gate
-    residual: Float[Array, "*L B T D"]  # behind the layer
-    output: Float[Array, "*L B T D"]  # of attention, behind its projection and gates
+    residual: Float[Array, "*L B T D"]  # after the layer
+    output: Float[Array, "*L B T D"]  # of attention, after its projection and gates
     cross: AttentionStatistics | None = None  # of cross-attention
-    hidden: Float[Array, "*L B T F"] | None = None  # units of the feed-forward behind f; None of experts
+    hidden: Float[Array, "*L B T F"] | None = None  # units of the feed-forward after f; None of experts
 
 
 def init_block(key: Array, cfg: BlockConfig, *, sink_logit: float | Float[Array, ""] = -jnp.inf, depth: int = 1) -> Block:

@@ -27,10 +27,10 @@ class Context:
         cache: one layer's cache; the tokens follow those that it holds.
         intervention: one layer's row.
         rotations: those of the tokens, where they are computed already (model.positions.rotation.layer_rotations).
-        starts: [B], place in its row of each text's first token, behind padding on the left; None is 0. Only what was learned
+        starts: [B], place in its row of each text's first token, after padding on the left; None is 0. Only what was learned
             for a position needs it: RoPE, ALiBi and windows know distances alone.
         memory: what a layer with cross-attention sees of the source.
-        bidirectional: whether a token sees those behind it too, as in an encoder. Encodings that count distances only backwards
+        bidirectional: whether a token sees those after it too, as in an encoder. Encodings that count distances only backwards
             (ALiBi, windows, all biases but T5's) do not know these.
         context_parallel: whether the tokens are those of one device of the mesh axis "text" (model.context_parallel).
     """

@@ -52,7 +52,7 @@ class DecoderConfig:
         sinusoidal: whether sinusoidal positions are added to the embeddings.
         grid: sizes of all axes but the first of a raster of tokens (model.positions.sections); () is a text, where every
             coordinate of a position is the index of the token.
-        final_norm: whether a norm stands behind the last layer.
+        final_norm: whether a norm stands after the last layer.
         final_cap: c of c · tanh(logit / c) (Gemma 2, arXiv:2408.00118); None is none.
         unembedding_bias: whether the unembedding has a bias.
         document_end: id of the token that ends a document, across which attention does not reach; None is none. Positions
@@ -167,7 +167,7 @@ def apply_layers(
     context: Context = Context(),
     measure: Callable[[LayerTrace], Any] | None = None,
 ) -> tuple[Float[Array, "B T D"], Any]:
-    """`apply_decoder` up to the residual stream behind the last layer, of which `decoded` gives the logits."""
+    """`apply_decoder` up to the residual stream after the last layer, of which `decoded` gives the logits."""
     T = tokens.shape[1]
     if cfg.document_end is not None:
         context = replace(context, documents=_documents(tokens, cfg.document_end, context))
@@ -283,7 +283,7 @@ def embedded(
 
 
 def finished(p: Decoder, x: Float[Array, "B T D"]) -> Float[Array, "B T D"]:
-    """The residual stream behind the final norm, if there is one."""
+    """The residual stream after the final norm, if there is one."""
     return x if p.final_norm is None else normalise(p.final_norm, x)
 
 

@@ -38,8 +38,8 @@ def decoder_loss(
     gradient are those of the whole, to rounding.
 
     Args:
-        p: weights, of which only those behind the last layer are read.
-        x: the residual stream behind the last layer (`model.decoder.apply_layers`).
+        p: weights, of which only those after the last layer are read.
+        x: the residual stream after the last layer (`model.decoder.apply_layers`).
         targets: ids.
         weights: w of each target; None is 1.
         cfg: the structure.

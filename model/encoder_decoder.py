@@ -118,7 +118,7 @@ def model_layers(
         measure: what is measured of each layer of the decoder.
 
     Returns:
-        The residual stream behind the last layer, which is 0 at the source of an encoder–decoder, and what `measure` returns.
+        The residual stream after the last layer, which is 0 at the source of an encoder–decoder, and what `measure` returns.
     """
     if not isinstance(cfg, EncoderDecoderConfig):
         return apply_layers(p, tokens, tables, cfg, measure=measure)

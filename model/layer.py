@@ -72,7 +72,7 @@ def apply_block(
 def _crossed(
     p: Block, x: Float[Array, "B T D"], cfg: BlockConfig, context: Context
 ) -> tuple[Float[Array, "B T D"], AttentionStatistics | None]:
-    """The residual stream behind cross-attention, if the block has it, and its statistics."""
+    """The residual stream after cross-attention, if the block has it, and its statistics."""
     if p.cross is None:
         return x, None
     if context.memory is None:

@@ -35,9 +35,7 @@ def sampling(temperature: float = 0.0, top_k: int | None = None, top_p: float = 
         ValueError: for a value out of range.
     """
     if not (0 <= temperature < np.inf and 0 < top_p <= 1 and (top_k is None or top_k >= 1)):
-        raise ValueError(
-            f"temperature {temperature}, top_k {top_k}, top_p {top_p}: give 0 or more, 1 or more, and a part of 1 above 0"
-        )
+        raise ValueError(f"out of range: temperature {temperature} (>= 0), top_k {top_k} (>= 1), top_p {top_p} (> 0, <= 1)")
     most = NO_WINDOW if top_k is None else top_k
     return Sampling(jnp.float32(temperature), jnp.int32(most), jnp.float32(top_p))
 

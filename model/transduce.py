@@ -32,7 +32,7 @@ class Search(NamedTuple):
 class Beams(NamedTuple):
     """W hypotheses for each source, the best first."""
 
-    tokens: Int[Array, "B W count"]  # with its end; padding behind it
+    tokens: Int[Array, "B W count"]  # with its end; padding after it
     log_probability: Float[Array, "B W"]  # [nats]
     length: Int[Array, "B W"]  # tokens, the ending one included
     ended: Bool[Array, "B W"]
@@ -58,7 +58,7 @@ def greedy(
         search: ids that begin and end a target, and its most tokens.
 
     Returns:
-        Tokens behind the beginning one, with the ending one, and padding behind it.
+        Tokens after the beginning one, with the ending one, and padding after it.
     """
     return beam_search(p, source, tables, cfg, search, width=1).tokens[:, 0]
 

@@ -73,7 +73,7 @@ class WordwiseTokenizer(TableTokenizer):
         return pretokenize(text, self.pattern, single_digits=self.single_digits)
 
     def _words_with_starts(self, text: str) -> Iterable[tuple[int, str]]:
-        """The words, each behind the index of its first character; a prefix that is not part of the text has negative ones."""
+        """The words, each after the index of its first character; a prefix that is not part of the text has negative ones."""
         return pretokenize_with_starts(text, self.pattern, single_digits=self.single_digits)
 
 
@@ -110,7 +110,7 @@ def sequence_of_texts(texts: Iterable[str | bytes]) -> Iterable[str | bytes]:
 
 
 def byte_starts(text: str) -> Int64[np.ndarray, " starts"]:
-    """The first byte of each character in the UTF-8 encoding, and behind them the number of bytes."""
+    """The first byte of each character in the UTF-8 encoding, and after them the number of bytes."""
     points = np.frombuffer(text.encode("utf-32-le"), np.uint32)
     widths = 1 + (points >= 0x80).astype(np.int64) + (points >= 0x800) + (points >= 0x10000)
     return np.concatenate([np.zeros(1, np.int64), np.cumsum(widths)])

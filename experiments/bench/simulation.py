@@ -1,7 +1,7 @@
 """A sweep on a cluster whose devices fail, simulated: `python -m leadline.experiments.bench.simulation`.
 
 Each device takes the next arm when it is free. It fails after exponentially distributed times. Then the arm goes on from its
-last checkpoint, behind a restart, which may fail too.
+last checkpoint, after a restart, which may fail too.
 """
 
 import argparse

@@ -30,7 +30,7 @@ MISTAKE, FAILURE, STOPPED = 2, 1, 130
 
 
 class Verbs(TyperGroup):
-    """Commands in the order of their use; those of tokenizers, a group of their own, stand behind `tokens`."""
+    """Commands in the order of their use; those of tokenizers, a group of their own, are listed after `tokens`."""
 
     def list_commands(self, ctx: Any) -> list[str]:
         names = [name for name in super().list_commands(ctx) if name != "tokenizer"]
@@ -66,42 +66,58 @@ def leadline(
 @app.command()
 def run(
     config: Annotated[Path, typer.Argument(metavar="CONFIG", help="A study, or a suite of studies, in TOML.")],
-    overrides: Annotated[list[str] | None, typer.Argument(metavar="[KEY=VALUE]...", help="As in train.steps=100.")] = None,
+    overrides: Annotated[
+        list[str] | None, typer.Argument(metavar="[KEY=VALUE]...", help="Settings to change, such as train.steps=100.")
+    ] = None,
     results: Results = Path("results"),
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Print what would run: models, tokens, FLOPs, programs, memory, minutes.")
     ] = False,
     decide: Annotated[bool, typer.Option("--decide", help="Add seeds where claims are undecided, up to most_seeds.")] = False,
     limit: Annotated[
-        int | None, typer.Option("--limit", min=2, help="With --decide: most seeds, in place of the study's most_seeds or 30.")
+        int | None,
+        typer.Option("--limit", min=2, help="With --decide: maximum number of seeds; default: most_seeds of the study, or 30."),
     ] = None,
     tracker: Annotated[
-        list[str] | None, typer.Option("--tracker", metavar="NAME", help="tensorboard, wandb or trackio; may be given again.")
+        list[str] | None, typer.Option("--tracker", metavar="NAME", help="tensorboard, wandb or trackio; repeatable.")
     ] = None,
-    executor: Annotated[str, typer.Option("--executor", metavar="NAME", help="Who trains: local, ray or slurm.")] = "local",
+    executor: Annotated[
+        str, typer.Option("--executor", metavar="NAME", help="Where groups of models train: local, ray or slurm.")
+    ] = "local",
     address: Annotated[
-        str | None, typer.Option("--address", help="The Ray cluster, or auto; without it, one of this machine alone.")
+        str | None, typer.Option("--address", help="Ray cluster to use, or auto; default: start Ray on this machine.")
     ] = None,
-    cpus: Annotated[int | None, typer.Option("--cpus", min=1, help="Cores of a group; without it, all that are here.")] = None,
-    gpus: Annotated[float, typer.Option("--gpus", min=0, help="Accelerators of a group.")] = 0.0,
-    models: Annotated[int | None, typer.Option("--models", min=1, help="Most models of a group that train together.")] = None,
+    cpus: Annotated[
+        int | None, typer.Option("--cpus", min=1, help="CPU cores per group; default: all of this machine.")
+    ] = None,
+    gpus: Annotated[float, typer.Option("--gpus", min=0, help="Accelerators per group.")] = 0.0,
+    models: Annotated[int | None, typer.Option("--models", min=1, help="Maximum number of models in one group.")] = None,
     device: Annotated[
         str | None,
-        typer.Option("--device", metavar="NAME", help="That of workers or of a dry run, such as h100; else what is here."),
+        typer.Option(
+            "--device", metavar="NAME", help="Accelerator that groups are sized for, such as h100; default: this machine."
+        ),
     ] = None,
-    retries: Annotated[int, typer.Option("--retries", min=0, help="Times that a group is restarted.")] = 3,
+    retries: Annotated[int, typer.Option("--retries", min=0, help="How often a group is restarted if its worker dies.")] = 3,
     slurm: Annotated[
-        list[str] | None, typer.Option("--slurm", metavar="KEY=VALUE", help="As in partition=gpu; may be given again.")
+        list[str] | None,
+        typer.Option("--slurm", metavar="KEY=VALUE", help="Option for sbatch, such as partition=gpu; repeatable."),
     ] = None,
     expiry: Annotated[
-        float, typer.Option("--expiry", min=0.1, help="Seconds of silence after which the work of a process is taken over.")
+        float, typer.Option("--expiry", min=0.1, help="Seconds without a heartbeat until a process counts as dead.")
     ] = EXPIRY,
     coordinator: Annotated[
         str | None,
-        typer.Option("--coordinator", metavar="HOST:PORT", help="The first of processes that train together, or auto."),
+        typer.Option(
+            "--coordinator", metavar="HOST:PORT", help="Train each model in several processes: address of the first, or auto."
+        ),
     ] = None,
-    processes: Annotated[int | None, typer.Option("--processes", min=1, help="With --coordinator: how many.")] = None,
-    process: Annotated[int | None, typer.Option("--process", min=0, help="With --coordinator: which one this is.")] = None,
+    processes: Annotated[
+        int | None, typer.Option("--processes", min=1, help="With --coordinator: number of processes.")
+    ] = None,
+    process: Annotated[
+        int | None, typer.Option("--process", min=0, help="With --coordinator: index of this process, from 0.")
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
     """Train and measure a study; publish tables, figures, verdicts.
@@ -141,7 +157,7 @@ def run(
                 _show_plan(plan, results, progress, room_of(options), as_json)
         return
     trainer, command = open_executor(options, results), shlex.join(["leadline", *sys.argv[1:]])
-    if not leads():  # behind the options, which all processes refuse alike
+    if not leads():  # after the options, which all processes refuse alike
         with Progress(Console(quiet=True)) as progress:
             follow(progress)
         return

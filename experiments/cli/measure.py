@@ -16,13 +16,13 @@ if TYPE_CHECKING:
 # The tables are those of leadline.experiments.studies.published_tables, whose import takes seconds.
 TABLES = "inputs, context, streaming, interventions, perplexity, prompts, languages, base_bound"
 MODEL = "A run, RESULTS/STUDY/ARM-HASH/sSEED; a folder or GGUF file; hub:NAME; package:NAME."
-SETTINGS = "Settings: of a published model bos=fixed, measure.inputs.sequences=50; of a run data.…, measure.windows=512."
-LENGTHS = "Tokens of the texts of perplexity (of a run also retrieval, recall)."
+SETTINGS = "Settings to change, such as measure.windows=512; for a published model also bos=fixed."
+LENGTHS = "Evaluation lengths in tokens: of perplexity; for a run also of retrieval and recall."
 Model = Annotated[str, typer.Argument(metavar="MODEL", help=MODEL)]
 Settings = Annotated[list[str] | None, typer.Argument(metavar="[KEY=VALUE]...", help=SETTINGS)]
 Only = Annotated[
     list[str] | None,
-    typer.Option("--only", metavar="TABLE,…", help=f"Of a published model these alone: {TABLES}. May be given again."),
+    typer.Option("--only", metavar="TABLE,…", help=f"Measure a published model by these tables only: {TABLES}. Repeatable."),
 ]
 Results = Annotated[
     Path, typer.Option("--results", metavar="DIR", help="Where records of published models are kept, and looked up.")

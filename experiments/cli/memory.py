@@ -1,4 +1,4 @@
-"""The command that counts what a model takes before anybody makes it."""
+"""The command that counts the memory and FLOPs of a model without building it."""
 
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -18,17 +18,18 @@ UNITS = ("B", "KiB", "MiB", "GiB", "TiB", "PiB")
 def memory(
     model: Annotated[str, typer.Argument(metavar="CONFIG|MODEL", help=MODEL)],
     overrides: Annotated[
-        list[str] | None, typer.Argument(metavar="[KEY=VALUE]...", help="Of a study, as in model.kv_heads=1.")
+        list[str] | None,
+        typer.Argument(metavar="[KEY=VALUE]...", help="Settings of a study to change, such as model.kv_heads=1."),
     ] = None,
     context: Annotated[
         list[str] | None,
-        typer.Option("--context", metavar="N,N,…", help="Tokens of a text; may be given again; absent: those of the model."),
+        typer.Option("--context", metavar="N,N,…", help="Context lengths in tokens; repeatable; default: that of the model."),
     ] = None,
     arm: Annotated[
-        list[str] | None, typer.Option("--arm", metavar="NAME", help="Of a study this arm alone; may be given again.")
+        list[str] | None, typer.Option("--arm", metavar="NAME", help="Only this arm of the study; repeatable.")
     ] = None,
-    batch: Annotated[int, typer.Option("--batch", min=1, help="Texts at once.")] = 1,
-    dtype: Annotated[Dtype, typer.Option("--dtype", help="Of weights and cache.")] = "float32",
+    batch: Annotated[int, typer.Option("--batch", min=1, help="Batch size.")] = 1,
+    dtype: Annotated[Dtype, typer.Option("--dtype", help="Type of weights and cache.")] = "float32",
     layers: Annotated[bool, typer.Option("--layers", help="Show the cache layer by layer, too.")] = False,
     as_json: AsJson = False,
 ) -> None:

@@ -11,7 +11,7 @@ from leadline.experiments.cli.console import AsJson, begin_jax, complain, print_
 from leadline.experiments.runtime.errors import UserError
 
 if TYPE_CHECKING:
-    from leadline.experiments.training.generation import Piece
+    from leadline.experiments.training.generation import Piece, Request
     from leadline.experiments.training.saved import TrainedModel
 
 Model = Annotated[
@@ -45,7 +45,7 @@ def generate(
         typer.Option(
             "--tokens",
             min=1,
-            help="Greatest number of tokens to write; absent: 256, or those of the longest target in training.",
+            help="Maximum number of tokens to write; default: 256, or the longest training target of an encoder–decoder.",
         ),
     ] = None,
     temperature: Annotated[
@@ -53,7 +53,7 @@ def generate(
         typer.Option(
             "--temperature",
             min=0,
-            help="How freely tokens are drawn: above 1 freer, below 1 closer to the likeliest; 0: always the likeliest.",
+            help="Sampling temperature; 0 always takes the most likely token.",
         ),
     ] = 1.0,
     top_k: Annotated[int | None, typer.Option("--top-k", min=1, help="Draw from the K likeliest tokens alone.")] = None,
@@ -67,25 +67,21 @@ def generate(
     ] = 1.0,
     seed: Annotated[
         int,
-        typer.Option(
-            "--seed", min=0, max=2**32 - 1, help="Number that the random draws begin from: the same number, the same text."
-        ),
+        typer.Option("--seed", min=0, max=2**32 - 1, help="Random seed: the same seed gives the same text."),
     ] = 0,
     window: Annotated[
         int | None,
-        typer.Option("--window", min=1, help="Each new token sees this many of the newest tokens; absent: all of them."),
+        typer.Option("--window", min=1, help="Attend to this many newest tokens; default: all."),
     ] = None,
     initial_tokens: Annotated[
-        int, typer.Option("--initial-tokens", min=0, help="Number of first tokens that stay in the cache too (StreamingLLM).")
+        int, typer.Option("--initial-tokens", min=0, help="Also keep this many first tokens in the cache (StreamingLLM).")
     ] = 0,
-    beams: Annotated[
-        int, typer.Option("--beams", min=1, help="Of an encoder–decoder: hypotheses that the search keeps; 1: greedy search.")
-    ] = 1,
+    beams: Annotated[int, typer.Option("--beams", min=1, help="Encoder–decoder only: beam width; 1 is greedy search.")] = 1,
     length_penalty: Annotated[
         float,
         typer.Option(
             "--length-penalty",
-            help="Of an encoder–decoder: α of log P / ((5 + tokens) / 6)^α, which ranks hypotheses (Wu et al. 2016).",
+            help="Encoder–decoder only: α in the score log P / ((5 + tokens) / 6)^α (Wu et al. 2016).",
         ),
     ] = LENGTH_PENALTY,
     as_json: AsJson = False,
@@ -100,7 +96,7 @@ def generate(
     """
     begin_jax()
     from leadline.experiments.runs.loaded import open_model
-    from leadline.experiments.training.generation import Request, generated
+    from leadline.experiments.training.generation import Request
     from leadline.model.encoder_decoder import EncoderDecoderConfig
     from leadline.model.generate import Policy
 
@@ -120,27 +116,33 @@ def generate(
         policy = Policy(window, initial_tokens)
     except ValueError as error:
         raise UserError(f"--window, --initial-tokens: {error}") from error
-    request = Request(all_prompts, tokens or 256, temperature, top_k, top_p, seed, policy)
-    pieces = generated(trained, request)
-    if not as_json:
-        for text in _in_order(all_prompts, pieces):
-            typer.echo(text, nl=False)
-        return
-    texts = [
-        {
-            "prompt": text,
-            "text": "".join(piece.text for piece in written),
-            "ids": [token for piece in written for token in piece.ids],
-        }
-        for text, written in zip(all_prompts, zip(*pieces, strict=True), strict=True)
-    ]
-    print_json({"texts": texts, "seed": seed})
+    _write_texts(trained, Request(all_prompts, tokens or 256, temperature, top_k, top_p, seed, policy), as_json=as_json)
 
 
 def _refuse(given: Mapping[str, object], reason: str) -> None:
     """UserError where one of these options has a value."""
     if options := [name for name, value in given.items() if value]:
         raise UserError(f"{', '.join(options)}: {reason}; leave {'it' if len(options) == 1 else 'them'} out")
+
+
+def _write_texts(trained: "TrainedModel", request: "Request", *, as_json: bool) -> None:
+    """Prints the sampled text of each prompt, as it is written or as one JSON object."""
+    from leadline.experiments.training.generation import generated
+
+    pieces = generated(trained, request)
+    if not as_json:
+        for text in _in_order(request.prompts, pieces):
+            typer.echo(text, nl=False)
+        return
+    texts = [
+        {
+            "prompt": prompt,
+            "text": "".join(piece.text for piece in written),
+            "ids": [token for piece in written for token in piece.ids],
+        }
+        for prompt, written in zip(request.prompts, zip(*pieces, strict=True), strict=True)
+    ]
+    print_json({"texts": texts, "seed": request.seed})
 
 
 def _write_targets(
@@ -193,7 +195,7 @@ def export(
     into: Annotated[Path, typer.Option("--into", metavar="FOLDER", help="A new folder for the files.")],
     dtype: Annotated[
         Literal["float32", "bfloat16"] | None,
-        typer.Option("--dtype", help="Of the tensors; absent: float32 for a run, as in the files for a published model."),
+        typer.Option("--dtype", help="Type of the tensors; default: float32 for a run, the stored type for a published model."),
     ] = None,
     as_json: AsJson = False,
 ) -> None:

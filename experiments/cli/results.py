@@ -52,7 +52,7 @@ def status(
 
 def compare(
     first: Annotated[Path, typer.Argument(metavar="A", help=SIDE)],
-    second: Annotated[Path, typer.Argument(metavar="B", help="Likewise.")],
+    second: Annotated[Path, typer.Argument(metavar="B", help="What to compare A with, given like A.")],
     everything: Annotated[bool, typer.Option("--all", help="Show what does not differ beyond noise, too.")] = False,
     layers: Annotated[bool, typer.Option("--layers", help="Compare quantities layer by layer, too.")] = False,
     as_json: AsJson = False,

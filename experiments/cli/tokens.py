@@ -13,7 +13,8 @@ app = typer.Typer(help="Train tokenizers, and show how.", no_args_is_help=True, 
 Texts = Annotated[list[Path] | None, typer.Argument(metavar="[TEXT]...", help="Files and folders.")]
 Kind = Annotated[str, typer.Option("--kind", help="bpe, wordpiece, unigram, word or character.")]
 Settings = Annotated[
-    list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="As in pattern=gpt2, alphabet=characters.")
+    list[str] | None,
+    typer.Option("--set", metavar="KEY=VALUE", help="Setting of the tokenizer, such as pattern=gpt2; repeatable."),
 ]
 
 
@@ -26,9 +27,14 @@ def tokens(
         typer.Option("--tokenizer", metavar="NAME", help="byte, tiktoken:NAME, a file or a folder; may be given again."),
     ] = None,
     reference: Annotated[str, typer.Option("--reference", help="The language that others are measured against.")] = "eng",
-    window: Annotated[int, typer.Option("--window", min=1, help="Tokens of a context.")] = 8192,
-    price: Annotated[float | None, typer.Option("--price", min=0, help="Of a million tokens.")] = None,
-    ranks: Annotated[Path | None, typer.Option("--ranks", metavar="DIR", help="Of NAME.tiktoken and NAME.json.")] = None,
+    window: Annotated[int, typer.Option("--window", min=1, help="Context length in tokens.")] = 8192,
+    price: Annotated[
+        float | None, typer.Option("--price", min=0, help="Price of a million tokens; adds a column of costs.")
+    ] = None,
+    ranks: Annotated[
+        Path | None,
+        typer.Option("--ranks", metavar="DIR", help="Folder of NAME.tiktoken and NAME.json, read in place of a download."),
+    ] = None,
     probes: Annotated[bool, typer.Option("--probes", help="Show how numbers, names, space and code are cut instead.")] = False,
     as_json: AsJson = False,
 ) -> None:
@@ -50,7 +56,7 @@ def train(
     folder: Annotated[Path, typer.Argument(metavar="FOLDER", help="Where the tokenizer is saved.")],
     texts: Texts = None,
     kind: Kind = "bpe",
-    vocabulary: Annotated[int, typer.Option("--vocabulary", help="Ids, specials included.")] = 8192,
+    vocabulary: Annotated[int, typer.Option("--vocabulary", help="Vocabulary size, special tokens included.")] = 8192,
     settings: Settings = None,
     as_json: AsJson = False,
 ) -> None:
@@ -69,7 +75,9 @@ def trace(
         str | None, typer.Option("--tokenizer", metavar="FILE", help="A tokenizer.json: show how it encodes the --text.")
     ] = None,
     kind: Kind = "bpe",
-    vocabulary: Annotated[int | None, typer.Option("--vocabulary", help="Where unigram's pruning ends.")] = None,
+    vocabulary: Annotated[
+        int | None, typer.Option("--vocabulary", help="Vocabulary size at which unigram pruning stops.")
+    ] = None,
     steps: Annotated[int, typer.Option("--steps", min=1, help="Greatest number of steps to print.")] = 20,
     settings: Settings = None,
     as_json: AsJson = False,

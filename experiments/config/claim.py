@@ -52,7 +52,7 @@ class Claim(Frozen):
 
     With `log`, `delta` is a difference of logarithms. A difference that is neither below nor above but within `delta` of 0 is
     called equivalent. A `function` takes the place of left and relation: it gets the records of all arms that the selector
-    `arms` matches, and returns an Evidence (leadline.experiments.records.evidence). A claim without a source is counted among
+    `arms` matches, and returns an Evidence (leadline.experiments.records.decisions). A claim without a source is counted among
     our own statements.
     """
 

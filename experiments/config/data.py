@@ -70,7 +70,7 @@ Corpus = Annotated[
 
 
 class TextData(Frozen):
-    """Documents one behind the other, each ended by EOS; windows are cut without regard to where documents end.
+    """Documents one after another, each ended by EOS; windows are cut without regard to where documents end.
 
     Models are measured on held-out windows that a keyed permutation draws, the same for every arm and seed
     (experiments/data/text/held_out.py). Attention sees the whole window, unless `model.document_mask` is set.

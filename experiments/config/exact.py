@@ -79,7 +79,7 @@ class Embeddings(Frozen):
 
 
 class Norms(Frozen):
-    """What the output of a text depends on behind LayerNorm, RMSNorm and BatchNorm, for normal vectors."""
+    """What the output of a text depends on after LayerNorm, RMSNorm and BatchNorm, for normal vectors."""
 
     kind: Literal["norms"] = "norms"
     width: Positive = 64  # channels of a vector
@@ -178,7 +178,7 @@ class Shape(Frozen):
     dense_hidden: Channels | None = None  # channels of their feed-forward; absent: as many as an expert has
     encoder: bool = False  # every token sees every other one, so that nothing is cached
     token_types: int = Field(default=0, ge=0)  # vectors that are added to the embedding, one for each kind of segment
-    pooler: bool = False  # a product with a bias behind the first token
+    pooler: bool = False  # a product with a bias after the first token
 
     def problems(self) -> Iterator[str]:
         model, position = self.model, self.model.position

@@ -120,7 +120,7 @@ class ContextMeasure(Frozen):
 
 
 class InterventionsMeasure(Frozen):
-    """Loss gained by interventions on short windows, and the predictions that are decoded behind each layer."""
+    """Loss gained by interventions on short windows, and the predictions that are decoded after each layer."""
 
     length: Positive = 256  # tokens of a window
     windows: Positive = 16  # number of windows

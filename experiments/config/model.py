@@ -140,7 +140,7 @@ class ModelConfig(Frozen):
     norm: Literal["rms", "layer"] = "rms"  # RMSNorm or LayerNorm
     norm_epsilon: float | None = Field(default=None, gt=0)  # ε of the norms; absent: 1e-6 of RMSNorm, 1e-5 of LayerNorm
     zero_centered_norm: bool = False  # norms multiply by 1 + weight, as those of Gemma
-    # before each sublayer; behind its residual sum; before and behind it; behind it only; or before two parallel sublayers,
+    # before each sublayer; after its residual sum; before and after it; after it only; or before two parallel sublayers,
     # which have a norm each or share one
     norm_placement: Literal["pre", "post", "sandwich", "reordered", "parallel", "parallel_one_norm"] = "pre"
     # the form of the feed-forward layer
@@ -170,7 +170,7 @@ class ModelConfig(Frozen):
     tied: bool = True  # the unembedding is the embedding
     scaled_embedding: bool = False  # embeddings times sqrt(width)
     embedding_norm: bool = False  # the embeddings are normalised
-    final_norm: bool = True  # a norm stands behind the last layer
+    final_norm: bool = True  # a norm stands after the last layer
     final_cap: float | None = Field(default=None, gt=0)  # c of c · tanh(logit / c) of the last logits; absent: none
     unembedding_bias: bool = False  # the unembedding has a bias
     compute_dtype: Literal["float32", "bfloat16"] = "float32"  # of the products; weights are float32

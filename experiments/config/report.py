@@ -34,7 +34,7 @@ class Published(Frozen):
     at: Dims = Field(default_factory=dict)  # dimensions of the row
 
 
-FileName = Annotated[str, Field(pattern=r"^[A-Za-z0-9_.=+-]*$")]  # behind the name of the study and `_`
+FileName = Annotated[str, Field(pattern=r"^[A-Za-z0-9_.=+-]*$")]  # after the name of the study and `_`
 
 
 class Column(Frozen):

@@ -40,7 +40,7 @@ class _Page:
         self._places: dict[str, str] = {}  # definition -> path
 
     def sections(self, path: str, tables: list[Tree], title: str) -> Iterator[str]:
-        """The section of the table at a path, which may be of several kinds, and behind it those of the tables in it."""
+        """The section of the table at a path, which may be of several kinds, and after it those of the tables in it."""
         yield f"## {title}"
         inner: list[tuple[str, list[Tree], str]] = []
         for table in tables:

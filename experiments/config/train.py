@@ -28,7 +28,7 @@ class WarmupStableDecay(Frozen):
 
 
 class InverseSquareRoot(Frozen):
-    """The peak times sqrt(`after` / step) behind that step (Vaswani et al. 2017)."""
+    """The peak times sqrt(`after` / step) after that step (Vaswani et al. 2017)."""
 
     kind: Literal["inverse_square_root"] = "inverse_square_root"
     after: Positive | None = None  # steps; absent: those of the warm-up
@@ -67,7 +67,7 @@ class TrainConfig(Frozen):
     batch: Positive  # windows of an update
     learning_rate: float = Field(gt=0)  # its peak
     optimizer: Optimizer = AdamW()  # what turns gradients into updates
-    schedule: Schedule = Constant()  # of the learning rate, behind the warm-up
+    schedule: Schedule = Constant()  # of the learning rate, after the warm-up
     warmup: int = Field(default=50, ge=0)  # steps of linear warm-up
     label_smoothing: float = Field(default=0.0, ge=0, lt=1)  # share of a target's probability that all ids have together
     weight_decay: float = Field(default=0.1, ge=0)  # of matrices; norms, logits and scales never decay

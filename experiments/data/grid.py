@@ -19,7 +19,7 @@ import numpy as np
 from jaxtyping import Array, Int, PRNGKeyArray, UInt32
 
 from leadline.experiments.config.data import GridData
-from leadline.experiments.data.sample import HELD_OUT_SEED, Sample, step_inputs, step_key
+from leadline.experiments.data.sample import Sample, held_out_key, step_inputs, step_key
 
 DIRECTIONS = ("left", "above", "before")  # along the last axis, the one before it, and the first of three
 ASKED = 0.4  # of the pairs; of a grid of 8 by 8, a tenth of the cells becomes a question
@@ -110,4 +110,4 @@ class GridSource:
     def held_out(self, pictures: int, sizes: tuple[int, ...] | None = None) -> Sample:
         """Rows that no training seed draws, the same for every arm and seed; `sizes` are those of `rows`."""
         draw = jax.jit(rows, static_argnames=("data", "batch", "sizes"))
-        return draw(step_key(jnp.asarray(step_inputs(HELD_OUT_SEED, math.prod(sizes or (0,))))), self.data, pictures, sizes)
+        return draw(held_out_key(math.prod(sizes or (0,))), self.data, pictures, sizes)

@@ -19,7 +19,7 @@ import numpy as np
 from jaxtyping import Array, Float, Int32, PRNGKeyArray
 
 from leadline.experiments.config.data import MixedData
-from leadline.experiments.data.sample import HELD_OUT_SEED, Sample, step_inputs, step_key
+from leadline.experiments.data.sample import Sample, held_out_key, step_inputs, step_key
 from leadline.experiments.data.text.source import WeightedText, listed
 from leadline.tokenization.byte import ByteTokenizer
 
@@ -119,7 +119,7 @@ class MixedInputs(NamedTuple):
 
 
 def recall_task(data: MixedData) -> Recall:
-    """The task, its ids behind those of the tokenizer."""
+    """The task, its ids after those of the tokenizer."""
     return Recall(data.keys, data.values, ByteTokenizer().vocabulary_size)
 
 
@@ -160,5 +160,5 @@ class MixedSource:
 
     def held_out_recall(self, length: int, rows: int) -> Sample:
         """Rows [rows, length + 1] of recall that no training seed draws, the same for every arm and seed; on the host."""
-        key = step_key(jnp.asarray(step_inputs(HELD_OUT_SEED, 0)))
-        return jax.device_get(jax.jit(sample, static_argnums=(1, 2, 3))(key, recall_task(self.data), rows, length))
+        draw = jax.jit(sample, static_argnums=(1, 2, 3))
+        return jax.device_get(draw(held_out_key(0), recall_task(self.data), rows, length))

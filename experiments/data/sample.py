@@ -3,6 +3,7 @@
 from typing import no_type_check
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 from flax import struct
 from jaxtyping import Array, Float, Int, PRNGKeyArray, UInt32
@@ -26,6 +27,11 @@ class Sample:
 def step_inputs(seed: int, step: int) -> UInt32[np.ndarray, "2"]:
     """What the host hands to a step that draws its own rows."""
     return np.array([seed, step], np.uint32)
+
+
+def held_out_key(number: int) -> PRNGKeyArray:
+    """The key of a held-out draw of a task, which no step of training has; `number` tells the draws of one task apart."""
+    return step_key(jnp.asarray(step_inputs(HELD_OUT_SEED, number)))
 
 
 def step_key(inputs: UInt32[Array, "2"]) -> PRNGKeyArray:

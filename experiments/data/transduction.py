@@ -1,6 +1,6 @@
 """One sequence of ids into another: strings that are copied, reversed or sorted, and English numerals that become digits.
 
-A row has two halves of equal width, the source and the target, each [BEGIN, ids, END] with PADDING behind it, and one id of
+A row has two halves of equal width, the source and the target, each [BEGIN, ids, END] with PADDING after it, and one id of
 padding more, so that its inputs are two halves too. An encoder reads the first half; a decoder alone reads the whole row. The
 targets that count are those of the second half: the ids of the answer and END.
 """
@@ -16,7 +16,7 @@ from jaxtyping import Array, Bool, Int, PRNGKeyArray, UInt32
 
 from leadline.experiments.config.base import nearest
 from leadline.experiments.config.data import PADDING, StringTask, TransductionData
-from leadline.experiments.data.sample import HELD_OUT_SEED, Sample, step_inputs, step_key
+from leadline.experiments.data.sample import Sample, held_out_key, step_inputs, step_key
 from leadline.experiments.runtime.errors import UserError
 
 BEGIN, END, FIRST = PADDING + 1, PADDING + 2, PADDING + 3  # FIRST is the first symbol of a string
@@ -88,8 +88,8 @@ def rows(key: PRNGKeyArray, data: TransductionData, batch: int, size: int | None
 
 
 def framed(ids: Ids, width: int) -> Int[Array, "B {width}"]:
-    """[BEGIN, ids, END] with PADDING behind it, of `width` ids in all."""
-    ids = ids[:, : width - 2]  # behind which there is padding
+    """[BEGIN, ids, END] with PADDING after it, of `width` ids in all."""
+    ids = ids[:, : width - 2]  # after which there is padding
     ended = jnp.pad(ids, [(0, 0), (1, width - 1 - ids.shape[1])], constant_values=PADDING).at[:, 0].set(BEGIN)
     end = jnp.sum(ended != PADDING, axis=1, keepdims=True)
     return jnp.where(jnp.arange(width)[None] == end, END, ended)
@@ -104,7 +104,7 @@ def _sorted(string: Ids, inside: Bool[Array, "B n"]) -> Ids:
 
 
 def _to_front(ids: Ids, there: Bool[Array, "B n"]) -> Ids:
-    """The ids that are there, in their order, and PADDING behind them."""
+    """The ids that are there, in their order, and PADDING after them."""
     order = jnp.argsort(~there, axis=1, stable=True)
     return jnp.take_along_axis(jnp.where(there, ids, PADDING), order, axis=1)
 
@@ -117,7 +117,7 @@ STRINGS: Mapping[StringTask, Callable[[Ids, Bool[Array, "B n"]], Ids]] = {
 
 
 def numerals(key: PRNGKeyArray, digits: Int[Array, " B"], longest: int) -> tuple[Int[Array, "B words"], Int[Array, "B n"]]:
-    """Numbers of so many digits, uniform, as English words and as digits, from the left; PADDING behind either.
+    """Numbers of so many digits, uniform, as English words and as digits, from the left; PADDING after either.
 
     Args:
         key: of the random numbers.
@@ -135,7 +135,7 @@ def numerals(key: PRNGKeyArray, digits: Int[Array, " B"], longest: int) -> tuple
 
 
 def in_words(number: Ids) -> Int[Array, "B words"]:
-    """The English words of numbers whose digits are given from the left, with leading zeros; PADDING behind them.
+    """The English words of numbers whose digits are given from the left, with leading zeros; PADDING after them.
 
     Three digits h, t, u are "h hundred", the tens from twenty on, and the rest below twenty, then the scale of the three. What
     is zero has no word, unless all is.
@@ -177,4 +177,4 @@ class TransductionSource:
     def held_out(self, sequences: int, size: int | None = None) -> Sample:
         """Rows that no training seed draws, the same for every arm and seed; `size` is that of `rows`."""
         draw = jax.jit(rows, static_argnames=("data", "batch", "size"))
-        return draw(step_key(jnp.asarray(step_inputs(HELD_OUT_SEED, size or 0))), self.data, sequences, size)
+        return draw(held_out_key(size or 0), self.data, sequences, size)

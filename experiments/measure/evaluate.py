@@ -83,7 +83,7 @@ def of_targets(
     of_target: Callable[[Float[Array, "B t V"], Int[Array, "B t"]], Any],
     logits_at_once: int = LOGITS_AT_ONCE,
 ) -> Any:
-    """`of_target` of the residual stream behind the last layer, in the fewest parts of equal length whose logits fit.
+    """`of_target` of the residual stream after the last layer, in the fewest parts of equal length whose logits fit.
 
     Args:
         params: the weights.

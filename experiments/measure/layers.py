@@ -29,7 +29,7 @@ def sink_statistics(trace: LayerTrace, sink: SinkRate, **dims: Dim) -> Statistic
 
 def layer_statistics(trace: LayerTrace) -> Statistics:
     """The activation ratio [], mean and closed share of a gate [gates], and in texts of more than START tokens the norms of
-    the first token over the others': of its value by head [K], and of the residual stream behind the layer []."""
+    the first token over the others': of its value by head [K], and of the residual stream after the layer []."""
     statistics: Statistics = {reading("activation_ratio"): activation_ratio(trace.residual)}
     if trace.gate is not None:
         statistics[reading("gate_mean")] = gate_mean(trace.gate)
@@ -45,7 +45,7 @@ def attention_statistics(trace: LayerTrace) -> Statistics:
 
     By head: attention to the first token from the later half of the queries, entropy, and where scores are products of queries
     and keys, the norm of the first key over the others', cosines, the gap of logits and the subspace of the keys. Of the
-    residual stream behind the layer: the three largest activations over the median, and kurtosis.
+    residual stream after the layer: the three largest activations over the median, and kurtosis.
     """
     tokens = trace.residual.shape[1]
     later = jnp.broadcast_to(jnp.arange(tokens)[None] >= tokens // 2, trace.residual.shape[:2])
@@ -95,7 +95,7 @@ def massive_activations(residual: Float[Array, "B T D"], largest: int = 3) -> Fl
     """
     size = _sizes(residual)
     if not 1 <= largest <= size.shape[1]:
-        raise ValueError(f"the {largest} largest activations of a sequence that has {size.shape[1]}")
+        raise ValueError(f"largest = {largest} must be between 1 and the {size.shape[1]} activations of a sequence")
     return jnp.mean(jax.lax.top_k(size, largest)[0] / median_of_sizes(size)[:, None], axis=0)
 
 

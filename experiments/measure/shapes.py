@@ -90,7 +90,7 @@ def feedforward_parameters(shape: Shape) -> int:
 def norm_parameters(shape: Shape) -> int:
     """The parameters of all norms: D of an RMSNorm, 2 D of a LayerNorm.
 
-    One stands behind the last layer, unless a layer ends with its own ("post"). Queries and keys have RMSNorms of H channels
+    One stands after the last layer, unless a layer ends with its own ("post"). Queries and keys have RMSNorms of H channels
     each, or of N H and K H; latent attention has RMSNorms of its two vectors.
     """
     model = shape.model

@@ -63,7 +63,7 @@ def first_norm_ratio(norm: Float[Array, "B T *heads"], *, start: int) -> Float[A
         ValueError: unless 0 <= start < T.
     """
     if not 0 <= start < norm.shape[1]:
-        raise ValueError(f"no token at or behind {start}: the text has {norm.shape[1]}")
+        raise ValueError(f"start = {start} must be between 0 and {norm.shape[1] - 1}, the last token of the text")
     return jnp.mean(norm[:, 0] / jnp.mean(norm[:, start:], axis=1), axis=0)
 
 
@@ -180,7 +180,7 @@ def share_outside(key: Float[Array, "B T K H"], *, energy: float = 0.95) -> tupl
 
 def _check_start(start: int, least: int, tokens: int) -> None:
     if not least <= start < tokens:
-        raise ValueError(f"queries from {start} on: the first may be from {least} to {tokens - 1} in a text of {tokens} tokens")
+        raise ValueError(f"start = {start} must be between {least} and {tokens - 1} in a text of {tokens} tokens")
 
 
 def _grouped(

@@ -67,7 +67,7 @@ def loss_gradient_norms(
 def early_decoding(
     residuals: Float[Array, "L B T D"], decode: Callable[[Float[Array, "B T D"]], Float[Array, "B T V"]]
 ) -> Float[Array, " L"]:
-    """Divergence of the prediction behind each layer from the final one, a mean over tokens [nats]:
+    """Divergence of the prediction after each layer from the final one, a mean over tokens [nats]:
 
         KL(p_L || p_l) = Σ_v p_L(v) (log p_L(v) - log p_l(v)),      p_l = softmax(decode(h_l))
 
@@ -75,7 +75,7 @@ def early_decoding(
     exist at once. float32.
 
     Args:
-        residuals: the residual stream behind each layer.
+        residuals: the residual stream after each layer.
         decode: final norm and unembedding, to logits.
 
     Returns:
@@ -210,7 +210,7 @@ def loss_gains(
 
     Returns:
         `loss_change` [] with the dimension `intervention`, and `head_removed` [L, N]; both with `of` for losses other than
-        `loss`. Of hidden tokens the loss counts over the targets of the queries behind them, with the dimension `tokens`.
+        `loss`. Of hidden tokens the loss counts over the targets of the queries after them, with the dimension `tokens`.
     """
     alone, together = len(by_position) - len(hidden), 1 + len(ALL_HEADS)
     changes: dict[Reading, Any] = {}

@@ -2,7 +2,7 @@
 
 `STUDY/records.jsonl.gz` has one JSON object a line: a header with sums of the other lines and of the arrays, then for each
 record the record itself, the rows of its curve and where its arrays lie. `STUDY/arrays.npz` has the arrays that a figure
-reads, if there are any: those of one quantity and type behind each other. The sums in a record are those of the files of its
+reads, if there are any: those of one quantity and type after each other. The sums in a record are those of the files of its
 run, whether or not all of its arrays are published.
 """
 

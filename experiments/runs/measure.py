@@ -58,7 +58,7 @@ def _changed(arm: Arm, words: Sequence[str], lengths: Sequence[int]) -> Arm:
     """The arm with other settings of [data] and [measure]. UserError for any other key, or lengths that it cannot have."""
     for word in words:
         if not word.startswith(("data.", "measure.")):
-            raise UserError(f"{word!r}: a trained model is what it is; only keys of data and measure can change")
+            raise UserError(f"{word!r}: a trained model cannot be changed; only keys of data and measure can")
     tree = arm.model_dump(mode="json", exclude_none=True)
     if lengths:
         table = LENGTHS.get(arm.data.kind)

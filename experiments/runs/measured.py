@@ -36,7 +36,7 @@ class Sinks(NamedTuple):
     sink_rate: Float[np.ndarray, "L N"]  # share of texts whose mean attention to token k is above ε (Gu et al. 2025)
     first_token_mass: Float[np.ndarray, "L N"]  # attention to the first token, a mean over queries
     sink_logit_mass: Float[np.ndarray, "L N"]  # attention to the sink logit or the key bias
-    activation_ratio: Float[np.ndarray, " L"]  # largest over median |h| behind a layer (Sun et al. 2024)
+    activation_ratio: Float[np.ndarray, " L"]  # largest over median |h| after a layer (Sun et al. 2024)
     # |v| and |h| of the first token over the mean of tokens t >= 8; None for texts of at most 8 tokens
     value_drain_ratio: Float[np.ndarray, "L K"] | None
     residual_norm_ratio: Float[np.ndarray, " L"] | None
@@ -55,7 +55,7 @@ def texts_of(trained: TrainedModel, ids: Ids) -> Int[np.ndarray, "B T"]:
 def applied(
     trained: TrainedModel, texts: Int[np.ndarray, "B T"], measure: Callable[[LayerTrace], Any] | None = None
 ) -> tuple[Float[np.ndarray, "B T V"], Any]:
-    """The logits of the token behind each token, and what `measure` returns of each layer, stacked.
+    """The logits of the token after each token, and what `measure` returns of each layer, stacked.
 
     Raises:
         UserError: for texts that are longer than the positions of the model.
@@ -65,7 +65,7 @@ def applied(
 
 
 def sinks_of(trained: TrainedModel, texts: Int[np.ndarray, "B T"], token: int, epsilon: float) -> Sinks:
-    """Attention sinks on these texts: Sink_k^ε and its like. Raises as `applied`, and for a token behind the texts."""
+    """Attention sinks on these texts: Sink_k^ε and its like. Raises as `applied`, and for a token after the texts."""
     sink = validated(SinkRate, {"token": token, "epsilon": epsilon, "length": texts.shape[1]}, "sinks")
     with jax.set_mesh(make_mesh()):
         statistics = jax.device_get(_sinks(*_on_device(trained, texts), cfg=trained.cfg, sink=sink))

@@ -62,7 +62,7 @@ class Model:
         return self.saved.cfg.vocabulary
 
     def encode(self, text: str) -> Int[np.ndarray, " T"]:
-        """The ids of a text, behind BOS where the model was trained with one.
+        """The ids of a text, after BOS where the model was trained with one.
 
         Raises:
             UserError: for a model of a task, an empty text, and characters that the tokenizer does not know.
@@ -81,7 +81,7 @@ class Model:
             raise UserError(str(error)) from error
 
     def logits(self, ids: Ids) -> Float[np.ndarray, "*B T V"]:
-        """The logits of the token behind each token, [T, V] or [B, T, V]. The loss is that of log_softmax(logits)[target].
+        """The logits of the token after each token, [T, V] or [B, T, V]. The loss is that of log_softmax(logits)[target].
 
         Raises:
             UserError: for ids that the model does not know, and texts that are longer than its positions.
@@ -184,11 +184,11 @@ def apply(
         model: of `leadline.load` or `leadline.open`.
         ids: [T] or [B, T].
         measure: what is kept of each layer, a tree of JAX arrays. Its argument has the rotated `query` [B, T, N, H] and `key`
-            [B, T, K, H], `value` [B, T, K, H] and `value_norm` [B, T, K], the `residual` stream behind the layer [B, T, D], and
+            [B, T, K, H], `value` [B, T, K, H] and `value_norm` [B, T, K], the `residual` stream after the layer [B, T, D], and
             `attention` (leadline.model.block.LayerTrace).
 
     Returns:
-        The logits of the token behind each token, [T, V] or [B, T, V], and what `measure` returns, stacked over layers [L, …];
+        The logits of the token after each token, [T, V] or [B, T, V], and what `measure` returns, stacked over layers [L, …];
         None without it.
 
     Raises:

@@ -72,7 +72,7 @@ class Run(Model):
     def curves(self) -> dict[str, np.ndarray]:
         """What was measured during training, by quantity: arrays of one number a point, and `step` [P].
 
-        A DataFrame takes it as it is: `pandas.DataFrame(run.curves())`. A quantity with dimensions has them behind its name.
+        A DataFrame takes it as it is: `pandas.DataFrame(run.curves())`. A quantity with dimensions has them after its name.
 
         Raises:
             UserError: where the file is damaged.

@@ -16,7 +16,7 @@ def live_bytes(jaxpr: Jaxpr) -> int:
     last = {id(var): place for place, eqn in enumerate(jaxpr.eqns) for var in _variables(eqn.invars)}
     last |= {id(var): len(jaxpr.eqns) for var in _variables(jaxpr.outvars)}
     live = most = _bytes([*jaxpr.invars, *jaxpr.constvars])
-    ending: dict[int, int] = {}  # bytes that are free behind an equation
+    ending: dict[int, int] = {}  # bytes that are free after an equation
     kept = {id(var) for var in (*jaxpr.invars, *jaxpr.constvars)}  # the caller holds them
     for place, eqn in enumerate(jaxpr.eqns):
         # What a body takes besides what it is given and what it gives back, which is counted here.

@@ -16,7 +16,7 @@ OWN_FOLDER = "JAX_COMPILATION_CACHE_DIR"
 LIMIT = 2 << 30
 # What compiles in less is not worth two files: JAX goes through all of them whenever it adds one.
 SECONDS = 0.1
-# JAX writes the time of an entry behind the entry. One that has had none for so long was never finished.
+# JAX writes the time of an entry after the entry. One that has had none for so long was never finished.
 UNFINISHED_SECONDS = 60.0
 
 

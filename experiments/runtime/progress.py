@@ -120,12 +120,12 @@ class Progress:
             self._live.start()
 
     def step(self, done: int, losses: np.ndarray, diverged: Sequence[bool]) -> None:
-        """`done` training steps are behind; of each model the loss of the last one, and whether it has diverged."""
+        """`done` training steps have been made; for each model, the loss of the last one and whether it has diverged."""
         self._shown = self._shown._replace(losses=(losses, diverged))
         self.reach(done, "")
 
     def reach(self, done: int, status: str) -> None:
-        """`done` steps are behind."""
+        """`done` steps have been made."""
         self.pace.reach(done)
         self.status(status)
 

@@ -24,7 +24,7 @@ PIECE = 16
 
 @dataclass(frozen=True)
 class Request:
-    """What text is wanted: that behind each prompt, in one batch."""
+    """What text is wanted: that after each prompt, in one batch."""
 
     prompts: tuple[str, ...]
     tokens: int
@@ -45,7 +45,7 @@ class Piece:
 
 
 class Text:
-    """The text behind a prompt, as its tokens come. The bytes of a character that is not whole yet wait for the next tokens."""
+    """The text after a prompt, as its tokens come. The bytes of a character that is not whole yet wait for the next tokens."""
 
     def __init__(self, tokenizer: Tokenizer, prompt: Int[np.ndarray, " T"]) -> None:
         self._tokenizer, self._known = tokenizer, prompt.tolist()
@@ -54,7 +54,7 @@ class Text:
         self.over = False
 
     def read(self, tokens: Sequence[int], *, last: bool) -> Piece:
-        """What more tokens add, up to the end of the document; nothing behind that."""
+        """What more tokens add, up to the end of the document; nothing after that."""
         eos = self._tokenizer.specials.eos
         run = [] if self.over else list(itertools.takewhile(lambda token: token != eos, tokens))
         self.over = self.over or last or len(run) < len(tokens)
@@ -76,7 +76,7 @@ def text_tokenizer(trained: TrainedModel) -> Tokenizer:
 
 
 def prompt_ids(trained: TrainedModel, text: str) -> Int[np.ndarray, " T"]:
-    """The ids of a prompt, behind BOS where the model knows no text without.
+    """The ids of a prompt, after BOS where the model knows no text without.
 
     Raises:
         UserError: for a model of a task, an empty prompt, and one with characters that the tokenizer cannot express.
@@ -97,7 +97,7 @@ def prompt_ids(trained: TrainedModel, text: str) -> Int[np.ndarray, " T"]:
 
 
 def generated(trained: TrainedModel, request: Request) -> Iterator[tuple[Piece, ...]]:
-    """The texts behind the prompts, in pieces of PIECE tokens by one program, to `tokens` or the ends of their documents.
+    """The texts after the prompts, in pieces of PIECE tokens by one program, to `tokens` or the ends of their documents.
 
     Prompts with fewer tokens than the longest are padded on the left, so that each text is that of its prompt alone. The factor
     of a dynamic context extension follows the longest text.

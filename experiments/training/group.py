@@ -123,7 +123,7 @@ class RunGroup:
 
     @property
     def first_step(self) -> int:
-        """Steps that the members have behind them."""
+        """Steps that the members have been trained for."""
         return 0 if self.unfinished is None else self.unfinished.step
 
     @property

@@ -105,7 +105,7 @@ class Ensemble:
 
     Attributes:
         state: of all members, stacked; at first that of the last checkpoint, or of step 0.
-        history: what is behind that first state.
+        history: curves, divergence and seconds up to that first state.
 
     Raises:
         UserError: if weights to start from cannot be used.
@@ -138,7 +138,7 @@ class Ensemble:
         return everywhere(metrics | {"stop": of_each_device(stop, self._group.mesh)}, self._group.mesh)
 
     def points(self, step: int) -> list[Point]:
-        """A point of the curve of every member behind that many steps."""
+        """A point of the curve of every member after that many steps."""
         statistics = self._point(self.state.params, self._values(step), (self._held_out, self._shared))
         return unstack(statistics, len(self._group.members))
 

@@ -39,7 +39,7 @@ Train = Callable[[RunGroup, str, Session], int]
 def run_arms(study: str, arms: Sequence[Arm], seeds: Sequence[int], session: Session, train: Train) -> Outcome:
     """Has every group trained that has no record yet. Members of equal structure share their programs.
 
-    An arm that starts from another one comes behind it, with the weights of that one's last checkpoint. A run that was killed
+    An arm that starts from another one comes after it, with the weights of that one's last checkpoint. A run that was killed
     or stopped goes on with the groups that it had. A group that another process is at work on is left to it.
 
     Raises:
@@ -90,7 +90,7 @@ def grouped(
 
 
 def members_of(study: str, arms: Sequence[Arm], seeds: Sequence[int], results: Path, progress: Progress) -> list[Member]:
-    """Every arm and seed, each arm behind the one that it starts from."""
+    """Every arm and seed, each arm after the one that it starts from."""
     sources = {data: open_source(data, results / CACHE, progress.encoded) for data in dict.fromkeys(arm.data for arm in arms)}
     by_name = {arm.name: arm for arm in arms}
     packed = packed_runs(results, study)

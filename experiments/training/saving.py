@@ -45,7 +45,7 @@ PREFIX, REMOVED = ".group-", ".removed-"
 
 @dataclass
 class History:
-    """What the members of a group have behind them."""
+    """The training of a group so far."""
 
     curves: list[Curve]  # of each member
     diverged: list[tuple[int, str] | None]  # of each member the step at which it diverged and what is said of it
@@ -82,7 +82,7 @@ class History:
         return new
 
 
-# On the host, the weights of every member, the last point of its curve by layer and head, and what the group has behind it.
+# On the host, the weights of every member, the last point of its curve by layer and head, and the history of the group.
 Trained = tuple[list[Decoder], list[Point], History]
 
 
@@ -93,7 +93,7 @@ def group_folder(group: RunGroup) -> Path:
 
 
 def save_group(group: RunGroup, step: int, state: TrainState, history: History) -> None:
-    """The state of all members after a step, and what they have behind them.
+    """The state of all members after a step, and their history so far.
 
     Raises:
         UserError: when the disk refuses.
@@ -226,35 +226,45 @@ def record_group(
         member, (steps, message) = group.members[i], ends[i]
         if member.recorded:
             continue
-        arm, point = member.arm, points[i] | final
+        point = points[i] | final
         if message is not None:  # how long the others of its program went on says nothing of it
             point = {key: np.full(np.shape(array), np.nan) for key, array in point.items()}
-        tokens = steps * train.batch * arm.data.length
-        record = Record(
-            study=group.study,
-            arm=arm.name,
-            label=arm.label,
-            arm_hash=member.digest,
-            seed=member.seed,
-            status="finished" if message is None else "diverged",
-            message=message,
-            config=arm.model_dump(mode="json"),
-            data=member.source.described,
-            steps=steps,
-            tokens=tokens,
-            seconds=history.seconds / len(group.members),
-            flops=tokens * member.flops(model),
-            parameters=sum(leaf.size for leaf in jax.tree.leaves(params[i])),
-            measurements=tuple(measurements_of(point, quantities)),
-            left_out=left_out_of(point, quantities),
-            created=now(),
-            workers=tuple(Worked.model_validate(worker) for worker in history.workers),
-            **origin,
-        )
+        record = _record(group, i, trained, point, quantities, origin)
         # The curve of one that diverged ends there, whatever its neighbours did.
         checkpoint.tidy(member.checkpoints)  # of a process that stood still while it saved
         check = partial(_check_recordable, group, member, None if message else steps)
         write_record(member.folder, record, history.curves[i].until(steps), point, quantities, check)
+
+
+def _record(
+    group: RunGroup, number: int, trained: Trained, point: Point, quantities: Mapping[str, Quantity], origin: Provenance
+) -> Record:
+    """The record of one member of a group, with the final numbers `point`."""
+    (params, _, history), (model, _, train, _) = trained, group.structure
+    member = group.members[number]
+    arm, (steps, message) = member.arm, history.diverged[number] or (train.steps, None)
+    tokens = steps * train.batch * arm.data.length
+    return Record(
+        study=group.study,
+        arm=arm.name,
+        label=arm.label,
+        arm_hash=member.digest,
+        seed=member.seed,
+        status="finished" if message is None else "diverged",
+        message=message,
+        config=arm.model_dump(mode="json"),
+        data=member.source.described,
+        steps=steps,
+        tokens=tokens,
+        seconds=history.seconds / len(group.members),
+        flops=tokens * member.flops(model),
+        parameters=sum(leaf.size for leaf in jax.tree.leaves(params[number])),
+        measurements=tuple(measurements_of(point, quantities)),
+        left_out=left_out_of(point, quantities),
+        created=now(),
+        workers=tuple(Worked.model_validate(worker) for worker in history.workers),
+        **origin,
+    )
 
 
 def _check_recordable(group: RunGroup, member: Member, step: int | None) -> None:

@@ -34,7 +34,7 @@ class Board:
         self._rows = {**self._rows, **planned}
 
     def set(self, group: RunGroup, state: str, error: str = "", step: int | None = None) -> None:
-        """Sets the state of a group and the steps behind it; None keeps the steps that it had when it was planned."""
+        """Sets the state of a group and its steps so far; None keeps the steps that it had when it was planned."""
         step = group.first_step if step is None else step
         self._rows = {**self._rows, _id(group): _row(group) | {"state": state, "error": error, "step": step}}
 

@@ -96,7 +96,7 @@ def train_step(
 
     Returns:
         The new state, and "loss" [nats], "gradient_norm" before the clip, and what of them was finite: "finite_layers" [L], the
-        residual stream behind each layer, and "finite_gradients" [1 + L], of the weights outside of layers and of each layer.
+        residual stream after each layer, and "finite_gradients" [1 + L], of the weights outside of layers and of each layer.
     """
     tokens, weights = sample.tokens, sample.weights
 

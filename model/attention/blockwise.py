@@ -86,19 +86,7 @@ def attend_parts(parts: Sequence[Part], i: Int[Array, " q"], scores: Scores, rea
     """
     B, K, G, rows, _ = parts[0].q.shape
     merged = [part.q.reshape(B, K, G * rows, -1, out_sharding=on_mesh(heads_first(4))) for part in parts]
-    s = capped(_joined([_products("BKqH,BKSH->BKqS", q, part.k) for q, part in zip(merged, parts, strict=True)]), scores.cap)
-    if parts[0].padding is not None:
-        s = jnp.where(_joined([part.padding for part in parts if part.padding is not None])[:, None, None], s, -jnp.inf)
-    same_document = parts[0].same_document  # a cache holds one document
-    if same_document is not None:
-        s = jnp.where(jnp.tile(same_document, (1, G, 1))[:, None], s, -jnp.inf)
-    j, distance = _joined([part.positions for part in parts]), _joined([part.distance for part in parts])
-    is_visible = _joined([part.visible for part in parts])
-    if scores.bias is not None:
-        s = s + scores.bias(merged[-1], s, i, None if len(parts) == 1 else j, is_visible)
-    near = masked_bias(distance, is_visible, jnp.asarray(scores.slopes))
-    s = s + near.reshape(1, K, G * rows, -1, out_sharding=on_mesh(ROWS_OF_GROUPS))
-    terms = scores.normalizer(s, sink_logits(merged[0], scores))
+    terms = scores.normalizer(_masked_scores(parts, merged, i, scores), sink_logits(merged[0], scores))
     out = _mixed(terms.numerators, [part.v for part in parts])
     if scores.value_bias is not None:
         out = out + terms.sink[..., None] * scores.value_bias[None, :, None].astype(jnp.float32)
@@ -108,18 +96,49 @@ def attend_parts(parts: Sequence[Part], i: Int[Array, " q"], scores: Scores, rea
         share = jnp.where(jnp.tile(real, (1, G))[:, None], share, 0)
     sink = terms.sink * share
     entropy = jnp.sum(entr(terms.numerators * share[..., None]), axis=-1) + entr(sink)
-    if same_document is not None:
-        begins = jnp.tile(jnp.argmax(same_document, axis=-1), (1, G))[:, None, :, None]
-        first = jnp.take_along_axis(terms.numerators, begins, axis=-1)[..., 0]
-    elif len(parts) == 1:
-        first = terms.numerators[..., 0]
-    else:
-        first = jnp.sum(jnp.where((j == 0)[None, None, None], terms.numerators, 0), axis=-1)
+    first = _first_numerators(terms.numerators, parts, G)
     share, first, sink, entropy, lse, numerators, out = (
         x if x is None else x.reshape(B, K, G, rows, *x.shape[3:], out_sharding=on_mesh(heads_first(x.ndim + 1)))
         for x in (share, first * share, sink, entropy, terms.lse, terms.numerators, out)
     )
     return Rows(out, first, sink, entropy, received(numerators, share), lse)
+
+
+def _masked_scores(
+    parts: Sequence[Part], merged: Sequence[Float[Array, "B K R H"]], i: Int[Array, " q"], scores: Scores
+) -> Float[Array, "B K R S"]:
+    """cap(q·k) + bias - slope · distance over the keys of all parts, -inf where a key is not visible.
+
+    Args:
+        parts: the keys.
+        merged: the scaled queries of each part, the G heads of a key as R = G q rows.
+        i: positions of the queries.
+        scores: those of `attend_parts`.
+    """
+    K, G = parts[0].q.shape[1:3]
+    s = capped(_joined([_products("BKqH,BKSH->BKqS", q, part.k) for q, part in zip(merged, parts, strict=True)]), scores.cap)
+    if parts[0].padding is not None:
+        s = jnp.where(_joined([part.padding for part in parts if part.padding is not None])[:, None, None], s, -jnp.inf)
+    if parts[0].same_document is not None:
+        s = jnp.where(jnp.tile(parts[0].same_document, (1, G, 1))[:, None], s, -jnp.inf)
+    is_visible = _joined([part.visible for part in parts])
+    if scores.bias is not None:
+        j = None if len(parts) == 1 else _joined([part.positions for part in parts])
+        s = s + scores.bias(merged[-1], s, i, j, is_visible)
+    near = masked_bias(_joined([part.distance for part in parts]), is_visible, jnp.asarray(scores.slopes))
+    return s + near.reshape(1, K, s.shape[2], -1, out_sharding=on_mesh(ROWS_OF_GROUPS))
+
+
+def _first_numerators(numerators: Float[Array, "B K R S"], parts: Sequence[Part], groups: int) -> Float[Array, "B K R"]:
+    """The numerator of the first key of the text, or of the query's document."""
+    same_document = parts[0].same_document  # a cache holds one document
+    if same_document is not None:
+        begins = jnp.tile(jnp.argmax(same_document, axis=-1), (1, groups))[:, None, :, None]
+        return jnp.take_along_axis(numerators, begins, axis=-1)[..., 0]
+    if len(parts) == 1:
+        return numerators[..., 0]
+    at_start = _joined([part.positions for part in parts]) == 0
+    return jnp.sum(jnp.where(at_start[None, None, None], numerators, 0), axis=-1)
 
 
 def received(numerators: Float[Array, "B K G q S"], share: Float[Array, "B K G q"]) -> Float[Array, "B K G S"]:

@@ -24,7 +24,7 @@ class GateConfig:
 
     Attributes:
         where: on the output of attention (G1 of the paper), on the values (G2), keys (G3) or queries (G4), before they are
-            rotated, or behind the output projection (G5), where it has D channels and no heads.
+            rotated, or after the output projection (G5), where it has D channels and no heads.
         per: one gate per head, one per channel of each head, or one per channel that all heads share.
         activation: of the scores.
         dims: number of first channels of the layer input that the gate sees; None is all.

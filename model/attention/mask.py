@@ -69,7 +69,7 @@ class Tiling(NamedTuple):
 
 
 def chunks_of(tokens: int, tiling: Tiling) -> Iterator[tuple[int, int]]:
-    """The first query of each chunk and the one behind its last, which is also the number of keys that it sees."""
+    """The first query of each chunk and the one after its last, which is also the number of keys that it sees."""
     chunk = tiling.rows * math.ceil(tokens / (tiling.rows * tiling.chunks))
     return ((start, min(start + chunk, tokens)) for start in range(0, tokens, chunk))
 
@@ -90,7 +90,7 @@ def merge_blocks(x: Array, count: int) -> Array:
     return jax.lax.slice_in_dim(x, 0, count, axis=3)
 
 
-# The first tile and the one behind the last, as the bounds of a loop.
+# The first tile and the one after the last, as the bounds of a loop.
 Between = tuple[Int[Array, ""], Int[Array, ""]]
 
 
@@ -105,7 +105,7 @@ def tiles_seen(
     """
 
     def oldest(i: Int[Array, ""]) -> Int[Array, ""]:
-        """The first key that query i sees behind the initial tokens."""
+        """The first key that query i sees after the initial tokens."""
         return jnp.maximum(i - mask.window + 1, i // mask.chunk * mask.chunk)
 
     first = oldest(start) // size
@@ -130,7 +130,7 @@ def tiles_seeing(key: Int[Array, ""], keys: int, size: int, rows: int, mask: Mas
     window = jnp.minimum(mask.window, first + rows)  # farther than any query sees, and no sum below overflows
 
     def behind_last(j: Int[Array, ""]) -> Int[Array, ""]:
-        """The row behind the last one that sees the key j, which is no initial token."""
+        """The row after the last one that sees the key j, which is no initial token."""
         return jnp.clip(jnp.minimum(j + window, (j // mask.chunk + 1) * mask.chunk) - first, 0, rows)
 
     last = jnp.where(key < initial_tokens, rows, behind_last(key + keys - 1))
@@ -150,7 +150,7 @@ def distances(i: Int[Array, " q"], j: Int[Array, " S"], mask: Mask) -> tuple[Int
 def visible(
     distance: Num[Array, "q S"], j: Int[Array, "#q #S"], window: Num[Array, "#q #S"], initial_tokens: Int[Array, ""] | int
 ) -> Bool[Array, "q S"]:
-    """Whether a query sees the key at position j, `distance` behind it: the rule of `Mask` for windows w_i."""
+    """Whether a query sees the key at position j, `distance` = i - j tokens before it: the rule of `Mask` for windows w_i."""
     return (distance >= 0) & ((distance < window) | (j < initial_tokens))
 
 

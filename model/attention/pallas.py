@@ -29,12 +29,12 @@ from leadline.model.attention.pallas_backend import (
     tile_number,
 )
 from leadline.model.attention.scores import AttentionInputs
-from leadline.model.attention.tiled import OnlineSoftmax, behind, online_softmax
+from leadline.model.attention.tiled import OnlineSoftmax, online_softmax, pad_end
 from leadline.model.mesh import heads_first
 
 
 class Operands(NamedTuple):
-    """What the kernels read. Tokens fill whole tiles, with zeros behind a text; channels fill what a machine needs."""
+    """What the kernels read. Tokens fill whole tiles, with zeros after a text; channels fill what a machine needs."""
 
     mask: Int[Array, "1 4"]  # window, initial tokens, position of the first query, chunk
     of_head: Float[Array, "N 2"]  # sink logit, slope
@@ -70,16 +70,16 @@ def _softmax_of_device(x: AttentionInputs, launch: Launch) -> tuple[Float[Array,
 
 
 def operands_of(x: AttentionInputs, launch: Launch) -> Operands:
-    """The operands of the kernels. Outputs of surplus queries are cut off; no query sees surplus keys, which lie behind all."""
+    """The operands of the kernels. Outputs of surplus queries are cut off; no query sees surplus keys, which lie after all."""
     (B, K, G, T, H), S, tile, mask = x.q.shape, x.k.shape[2], launch.tile, x.mask
     rows = math.ceil(T / tile.block_q) * tile.block_q - T
     keys = math.ceil((S + rows) / tile.block_k) * tile.block_k - S  # as far as the last rows look
     padding = None
     if mask.padding is not None:
-        padding = behind(jnp.where(mask.padding, 0.0, -jnp.inf), 1, keys)[:, None, None]
+        padding = pad_end(jnp.where(mask.padding, 0.0, -jnp.inf), 1, keys)[:, None, None]
 
     def filled(a: Array, tokens: int) -> Array:
-        return behind(behind(a, 2, tokens), 3, channels_of(launch.machine, a.shape[3]) - a.shape[3])
+        return pad_end(pad_end(a, 2, tokens), 3, channels_of(launch.machine, a.shape[3]) - a.shape[3])
 
     return Operands(
         mask=jnp.stack([mask.window, mask.initial_tokens, mask.first_query, mask.chunk]).reshape(1, 4),  # pyright: ignore[reportArgumentType]

@@ -34,7 +34,7 @@ from leadline.model.attention.pallas_backend import (
     tile_number,
 )
 from leadline.model.attention.scores import AttentionInputs
-from leadline.model.attention.tiled import behind
+from leadline.model.attention.tiled import pad_end
 from leadline.model.mesh import heads_first
 
 
@@ -95,8 +95,8 @@ def _operands_of(x: AttentionInputs, cotangent: Array, lse: Array, delta: Array,
     operands = operands_of(x, launch)
     surplus = operands.q.shape[2] - T
     lse = jnp.pad(lse.reshape(B, K * G, 1, T), ((0, 0),) * 3 + ((0, surplus),), constant_values=jnp.inf)
-    cotangent = behind(behind(cotangent.reshape(B, K * G, T, Hv), 2, surplus), 3, operands.v.shape[3] - Hv)
-    return _GradientOperands(operands, cotangent, lse, behind(delta.reshape(B, K * G, 1, T), 3, surplus))
+    cotangent = pad_end(pad_end(cotangent.reshape(B, K * G, T, Hv), 2, surplus), 3, operands.v.shape[3] - Hv)
+    return _GradientOperands(operands, cotangent, lse, pad_end(delta.reshape(B, K * G, 1, T), 3, surplus))
 
 
 def _blocks_of(x: _GradientOperands, machine: Machine, block_q: int | None, block_k: int | None) -> _GradientOperands:

@@ -30,7 +30,7 @@ def is_unrolled(queries: int, keys: int, tiling: Tiling) -> bool:
 def softmax_by_tiles(x: AttentionInputs, tiling: Tiling) -> tuple[Float[Array, "B K G T Hv"], Float[Array, "B K G T"]]:
     """The output and the log-sum-exp, which includes the sink logit b, by `online_softmax` from m = b, l = 1, acc = 0.
 
-    Tiles of which nothing is visible are skipped: behind a window, time is linear in T. A row that sees nothing has the output
+    Tiles of which nothing is visible are skipped: with a window, time is linear in T. A row that sees nothing has the output
     0, and the log-sum-exp 0 if b = -inf.
     """
     (B, K, G, T, _), Hv, dtype, size = x.q.shape, x.v.shape[-1], x.v.dtype, tiling.tile
@@ -96,20 +96,20 @@ def _of_sink_logit(x: AttentionInputs, size: int, batch: int, channels: int) -> 
 
 
 def filled(x: AttentionInputs, size: int) -> tuple[AttentionInputs, int]:
-    """x with zeros behind queries and keys up to whole tiles, and the number of tiles of queries.
+    """x with zeros after queries and keys up to whole tiles, and the number of tiles of queries.
 
-    The surplus keys lie behind every query, so that none sees them.
+    The surplus keys lie after every query, so that none sees them.
     """
     tiles, keys = (math.ceil(tokens / size) for tokens in (x.q.shape[3], x.k.shape[2]))
     surplus = keys * size - x.k.shape[2]
-    padding = None if x.mask.padding is None else behind(x.mask.padding, 1, surplus)
-    k, v = (behind(a, 2, surplus) for a in (x.k, x.v))
-    q = behind(x.q, 3, tiles * size - x.q.shape[3])
+    padding = None if x.mask.padding is None else pad_end(x.mask.padding, 1, surplus)
+    k, v = (pad_end(a, 2, surplus) for a in (x.k, x.v))
+    q = pad_end(x.q, 3, tiles * size - x.q.shape[3])
     return x._replace(q=q, k=k, v=v, mask=x.mask._replace(padding=padding)), tiles
 
 
-def behind(x: Array, axis: int, surplus: int) -> Array:
-    """x with `surplus` zeros behind `axis`."""
+def pad_end(x: Array, axis: int, surplus: int) -> Array:
+    """x with `surplus` zeros appended along `axis`."""
     return jnp.pad(x, [(0, surplus if a == axis else 0) for a in range(x.ndim)])
 
 

@@ -9,7 +9,7 @@ from jaxtyping import Array, Float, Int
 from leadline.model.attention.mask import Tiling, chunks_of, distances, masked_bias, tiles_seen
 from leadline.model.attention.pallas_vjp import gradients_by_kernel
 from leadline.model.attention.scores import AttentionInputs
-from leadline.model.attention.tiled import behind, filled, is_unrolled, keys_of, placed
+from leadline.model.attention.tiled import filled, is_unrolled, keys_of, pad_end, placed
 from leadline.model.layout import row_major
 from leadline.model.mesh import ROWS_OF_GROUPS, heads_first, on_mesh
 
@@ -86,7 +86,7 @@ def _by_chunks(
     for start, stop in chunks_of(T, tiling):
         of_rows, part = _block(keys_of(x, 0, stop), _rows_of(rows, start, stop - start), 0, with_slopes=with_slopes)
         dq.append(of_rows)
-        parts.append(part._replace(k=behind(part.k, 2, T - stop), v=behind(part.v, 2, T - stop)))
+        parts.append(part._replace(k=pad_end(part.k, 2, T - stop), v=pad_end(part.v, 2, T - stop)))
     return jnp.concatenate(dq, axis=3), jax.tree.map(lambda *leaves: sum(leaves[1:], leaves[0]), *parts)
 
 
@@ -97,7 +97,7 @@ def _by_tiles(
     T, S, mask = rows.i.shape[0], x.k.shape[2], x.mask
     x, tiles = filled(x, size)
     surplus = tiles * size - T
-    wide = {name: behind(a, 3, surplus) for name, a in rows._asdict().items() if name != "i"}
+    wide = {name: pad_end(a, 3, surplus) for name, a in rows._asdict().items() if name != "i"}
     rows = _Block(**wide, i=jnp.pad(rows.i, (0, surplus), constant_values=-1))
 
     def with_rows(number: Int[Array, ""], done: tuple[Array, _Gradients]) -> tuple[Array, _Gradients]:

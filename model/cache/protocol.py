@@ -15,7 +15,7 @@ class Cache(Protocol):
     """Keys and values of the text so far. A block calls `parts`, attends, and then calls `update`."""
 
     length: Any  # [*L], tokens of the text so far
-    starts: Any  # [*L, B], place in its row of each text's first token, behind padding on the left; None is 0
+    starts: Any  # [*L, B], place in its row of each text's first token, after padding on the left; None is 0
 
     @property
     def room(self) -> int | None:
@@ -43,7 +43,7 @@ class Cache(Protocol):
 
 
 def padding_of(starts: Int[Array, " B"] | None, j: Int[Array, " S"]) -> Bool[Array, "B S"] | None:
-    """Which keys at positions j are real: those behind the padding."""
+    """Which keys at positions j are real: those after the padding."""
     return None if starts is None else j[None] >= starts[:, None]
 
 

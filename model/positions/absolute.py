@@ -17,7 +17,7 @@ def add_positions(
         x: embeddings.
         table: learned.
         positions: places in the rows.
-        starts: the place of position 0 in each row, behind padding; None is 0.
+        starts: the place of position 0 in each row, after padding; None is 0.
 
     Raises:
         ValueError: for a text longer than the table, whose last positions were never trained.

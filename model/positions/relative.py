@@ -24,7 +24,7 @@ class PositionBias(ABC):
         """The bias of attention with the weights `p` over `tokens` keys, more than the largest distance."""
 
     def of_encoder(self) -> "PositionBias":
-        """The encoding where tokens see those behind them too. ValueError for one that counts distances backwards alone."""
+        """The encoding where tokens see those after them too. ValueError for one that counts distances backwards alone."""
         raise ValueError(f"{type(self).__name__} counts distances backwards, and an encoder sees both ways: take T5")
 
 
@@ -61,7 +61,7 @@ def by_distance(bias: Float[Array, "N S"], i: Int[Array, " q"]) -> Float[Array, 
 
     Args:
         bias: of each head and distance.
-        i: positions of consecutive queries, i[r] = i[0] + r with 0 <= i[0] < S. Only i[0] is read: surplus rows behind the last
+        i: positions of consecutive queries, i[r] = i[0] + r with 0 <= i[0] < S. Only i[0] is read: surplus rows after the last
             query may hold any position.
     """
     rows, keys = i.shape[0], bias.shape[1]

@@ -29,7 +29,7 @@ class T5(PositionBias):
     Attributes:
         buckets: their number.
         furthest: the distance from which on they share the last one.
-        both_ways: whether half of the buckets are those of keys behind the query, as in an encoder.
+        both_ways: whether half of the buckets are those of keys after the query, as in an encoder.
     """
 
     buckets: int = 32
@@ -62,7 +62,7 @@ def t5_buckets(
     With e = buckets // 2, distances below e have a bucket each; beyond, d falls into e + floor((buckets - e) ln(d / e) /
     ln(furthest / e)), and from `furthest` on into the last. The edges of the buckets are computed in integers on the host, so
     that no logarithm is rounded. An encoder has two such halves: with h = buckets // 2, the bucket is that of |d| among h, and
-    h more where the key is behind the query.
+    h more where the key is after the query.
 
     Args:
         distance: [tokens]; negative ones fall into bucket 0, unless `both_ways`.
@@ -96,7 +96,7 @@ def t5_bias(p: T5Bias, keys: int, *, furthest: int = 128, both_ways: bool = Fals
 
 
 def _edges(buckets: int, furthest: int) -> list[int]:
-    """The smallest distance of each bucket behind e: the least d with d^n e^k >= e^n furthest^k, n = buckets - e, 0 < k < n."""
+    """The smallest distance of each bucket after e: the least d with d^n e^k >= e^n furthest^k, n = buckets - e, 0 < k < n."""
     exact = buckets // 2
     if buckets < 2 or furthest <= exact:
         raise ValueError(f"T5 needs at least 2 buckets and furthest > {exact}, half of them; got {buckets} and {furthest}")

@@ -237,7 +237,7 @@ HEAD = GateConfig(per="head")
 test_impossible_shapes_and_gates_are_named = refused(
     (lambda: replace(PLAIN, kv_heads=3), "4 query heads cannot share 3"),
     (lambda: replace(PLAIN, head_dim=7), "head dimension 7 must be even"),
-    (lambda: replace(PLAIN, key_bias=True, key_bias_dims=9), "a key of 4 channels has no first 9"),
+    (lambda: replace(PLAIN, key_bias=True, key_bias_dims=9), "key_bias_dims = 9: a key has 4 channels"),
     (lambda: replace(PLAIN, key_bias=True, polar=True), "PoPE's keys have twice the channels"),
     (lambda: replace(PLAIN, value_bias=True), "set key_bias too"),
     (lambda: replace(PLAIN, experts=2, active_experts=3), "3 active experts of 2"),

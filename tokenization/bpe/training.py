@@ -16,7 +16,7 @@ from typing import Literal
 
 from leadline.tokenization.normalization import to_utf8
 
-# bytes: the 256 bytes of UTF-8. characters: those of the corpus, and the symbol END behind each word.
+# bytes: the 256 bytes of UTF-8. characters: those of the corpus, and the symbol END after each word.
 Unit = Literal["bytes", "characters"]
 END = "</w>"
 

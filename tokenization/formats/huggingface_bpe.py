@@ -76,7 +76,7 @@ def _expression(pattern: str) -> Regex:
 
 
 def _from_characters(tokenizer: BpeTokenizer, steps: list) -> Tokenizer:
-    """The last normalizer puts the space that stands for END behind every word, as no later part of the library can."""
+    """The last normalizer puts the space that stands for END after every word, as no later part of the library can."""
     inside = {"whitespace": r"\S", "words": WORD}.get(tokenizer.pattern)
     if inside is None:
         raise ValueError(f"over characters only the patterns whitespace and words can be exported, not {tokenizer.pattern!r}")

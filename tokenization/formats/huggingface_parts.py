@@ -23,7 +23,7 @@ def special_names(specials: Specials) -> dict[str, int]:
 
 
 def numbered(specials: Specials, pieces: Iterable[str]) -> dict[str, int]:
-    """Numbers the specials and, behind them, the pieces.
+    """Numbers the specials and, after them, the pieces.
 
     Raises:
         ValueError: Two of them are spelled alike.

@@ -159,7 +159,7 @@ def _unigram_splits(tokenizer: UnigramTokenizer) -> list:
     pattern, digits = tokenizer.pattern, tokenizer.single_digits
     if pattern is None:
         return [digit_split()] if digits else []
-    # Spaces are escaped behind the pattern, which looks for spaces. Between white space there are only those that stand for <.
+    # Spaces are escaped after the pattern, which looks for spaces. Between white space there are only those that stand for <.
     escaped = tokenizer.escape and pattern != "whitespace"
     metaspace = [pre_tokenizers.Metaspace(replacement=SPACE, prepend_scheme="never", split=False)] if escaped else []
     return word_splits(pattern, single_digits=digits) + metaspace

@@ -105,7 +105,7 @@ class PublishedTokenizer(TableTokenizer):
     def encode_with_offsets(self, text: str | bytes) -> tuple[Int32[np.ndarray, "T"], Int64[np.ndarray, "T 2"]]:
         """Encodes a text and locates its tokens in the text as it is given.
 
-        Where their bytes do not join to the text, as behind a normalizer, tokens are located to the character.
+        Where their bytes do not join to the text, as after a normalizer, tokens are located to the character.
         Raises what `encode` does.
         """
         text = to_text(text)

@@ -213,7 +213,7 @@ def _fields(message: bytes) -> dict[int, list]:
 
 
 def _varint(message: bytes, at: int) -> tuple[int, int]:
-    """Reads an integer in groups of 7 bits, the lowest first; returns it and the place behind it."""
+    """Reads an integer in groups of 7 bits, the lowest first; returns it and the place after it."""
     value = shift = 0
     while True:
         value |= (message[at] & 0x7F) << shift

@@ -31,7 +31,7 @@ _LONG_RUN = r"\s{100000}"
 
 @dataclass(frozen=True)
 class RankTokenizer:
-    """Ids are ranks, and behind them specials under their published names; ids between these may be unused.
+    """Ids are ranks, and after them specials under their published names; ids between these may be unused.
 
     BOS and EOS are both "<|endoftext|>", which separates documents, where it exists.
 
@@ -208,7 +208,7 @@ def _merged(ranks: Mapping[bytes, int], spelled: dict[int, bytes], pair: tuple[i
 
 
 def check_special_ids(special_ids: Mapping[str, Any], pieces: int, name: str) -> None:
-    """Checks that specials have ids behind the pieces.
+    """Checks that specials have ids after the pieces.
 
     Args:
         special_ids: The id of every special, by its published name.

@@ -27,7 +27,7 @@ class Lattices:
         begin: The node at which an arc begins.
         end: The node at which it ends.
         piece: The index of its piece.
-        levels: The first node of each position, and behind them the number of nodes.
+        levels: The first node of each position, and after them the number of nodes.
         ends: The last node of every word.
     """
 

@@ -1,7 +1,7 @@
 """The segmentations of a string into pieces of a unigram model: the best, the n best, a random one, and the sum over all.
 
 A segmentation x has log probability s(x), the sum of the log probabilities of its pieces (Kudo 2018, arXiv:1804.10959,
-section 3.2). The lattice has a node before, between and behind the characters, and an arc for every piece that matches the
+section 3.2). The lattice has a node before, between and after the characters, and an arc for every piece that matches the
 characters that it spans.
 """
 
@@ -38,11 +38,11 @@ class Pieces(NamedTuple):
     unknown: tuple[int, float]
 
 
-Lattice = list[list[Arc]]  # entry e holds the arcs that end behind character e, in ascending order of their start
+Lattice = list[list[Arc]]  # entry e holds the arcs that end after character e, in ascending order of their start
 
 
 def arcs_to(text: str, pieces: Pieces, end: int, first: int = 0) -> Iterator[Arc]:
-    """The arcs that end behind a character and start at the character `first` or later, in ascending order of their start."""
+    """The arcs that end after a character and start at the character `first` or later, in ascending order of their start."""
     for start in range(max(first, end - pieces.longest), end - 1):
         if (piece := pieces.known.get(text[start:end])) is not None:
             yield Arc(start, end, *piece)

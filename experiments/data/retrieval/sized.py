@@ -1,6 +1,6 @@
 """Copy a string, add two numbers: problems of different sizes in rows of one length, for length generalisation.
 
-A size is uniform from `smallest` to the longest that fits, or at the share `at` of that range. What is behind the answer
+A size is uniform from `smallest` to the longest that fits, or at the share `at` of that range. What is after the answer
 repeats END and is no target.
 """
 

@@ -13,7 +13,7 @@ from leadline.experiments.config.data import TASKS, RetrievalData, Task
 from leadline.experiments.data.retrieval import needles
 from leadline.experiments.data.retrieval.sized import addition, copying, largest_size
 from leadline.experiments.data.retrieval.vocabulary import Batch, vocabulary_of
-from leadline.experiments.data.sample import HELD_OUT_SEED, Sample, step_inputs, step_key
+from leadline.experiments.data.sample import HELD_OUT_SEED, Sample, held_out_key, step_inputs, step_key
 
 # Each raises UserError where it does not fit into the length, with the smallest that it fits into.
 SAMPLES: Mapping[Task, Callable[[PRNGKeyArray, Batch], Sample]] = {
@@ -118,5 +118,5 @@ class RetrievalSource:
             at = jnp.asarray(grid(depths, rows), jnp.float32)
             return SAMPLES[task](key, Batch(self.data, depths * rows, length, smallest, at))
 
-        key = step_key(jnp.asarray(step_inputs(HELD_OUT_SEED, 1 + TASKS.index(task))))  # step 0 is the mixture's
+        key = held_out_key(1 + TASKS.index(task))  # step 0 is the mixture's
         return jax.jit(draw)(jax.random.fold_in(key, length))

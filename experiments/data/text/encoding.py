@@ -71,7 +71,7 @@ class Begun:
         return self.inner.specials
 
     def encode_batch(self, texts: Sequence[str | bytes]) -> list[Int32[np.ndarray, "..."]]:
-        """The ids of each text, behind the first one."""
+        """The ids of each text, after the first one."""
         return [np.concatenate([np.array([self.first], np.int32), ids]) for ids in self.inner.encode_batch(texts)]
 
     def digest(self) -> str:

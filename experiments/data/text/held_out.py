@@ -63,10 +63,10 @@ class HeldOut:
 
 @dataclass(frozen=True)
 class Documents:
-    """Held-out documents one behind the other."""
+    """Held-out documents one after another."""
 
     ids: UInt[np.ndarray, "tokens"]  # of all documents, each ended by EOS
-    ends: Int[np.ndarray, "D"]  # the index in `ids` behind the EOS of each document
+    ends: Int[np.ndarray, "D"]  # the index in `ids` after the EOS of each document
     sizes: Int[np.ndarray, "D"]  # bytes of text of each document
     code: Bool[np.ndarray, "D"]  # whether the document is a program
 
@@ -132,7 +132,7 @@ def slot_count(documents: Documents, length: int, first: FirstTokens, stride: in
 def held_out_windows(documents: Documents, length: int, windows: int, first: FirstTokens, stride: int | None = None) -> HeldOut:
     """Windows of `length` targets drawn from all documents; `windows` of them, or as many as there are.
 
-    The text is cut into slots one behind the other, without regard to where documents end: a slot is a window, or with a
+    The text is cut into slots one after another, without regard to where documents end: a slot is a window, or with a
     stride the last `stride` targets of a window, whose other tokens lie before the slot. Slots are drawn in the order of a
     permutation that is keyed by their number, so that each is equally likely. Where the drawn slots begin in fewer than
     ENOUGH_DOCUMENTS documents, as in a corpus of one giant and many small ones, the draw is stratified: in the same order, at

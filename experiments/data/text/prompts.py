@@ -47,7 +47,7 @@ class Prompts(NamedTuple):
     """R prompts of T tokens with their answers of at most A tokens."""
 
     tokens: Int32[np.ndarray, "R T_and_A"]  # a prompt, its answer, and 0 where an answer is shorter than the longest
-    answers: Bool[np.ndarray, "R A"]  # whether each token behind the prompt belongs to the answer
+    answers: Bool[np.ndarray, "R A"]  # whether each token after the prompt belongs to the answer
 
 
 def passkey(item: int) -> Question:
@@ -105,7 +105,7 @@ def prompt_ids(
 ) -> tuple[Int[np.ndarray, "{length}"], Int[np.ndarray, " A"]]:
     """A prompt of exactly `length` tokens and the tokens of its answer.
 
-    Behind the needle are as many whole lines as the depth asks for, at most; before it the rest, whose first line is cut. The
+    After the needle are as many whole lines as the depth asks for, at most; before it the rest, whose first line is cut. The
     tokens of the answer are those in which the text with it differs from the text without it.
 
     Raises:

@@ -50,7 +50,7 @@ class SampledEncoder:
         return self.tokenizer.specials
 
     def encode_batch(self, texts: Sequence[str | bytes]) -> list[Int32[np.ndarray, "..."]]:
-        """All encodings of each text, one behind the other."""
+        """All encodings of each text, one after another."""
         return [self._encodings(text) for text in texts]
 
     def digest(self) -> str:

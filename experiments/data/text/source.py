@@ -139,7 +139,7 @@ class WeightedText:
             (text.windows, text.counted, text.documents + start, text.groups)
             for text, start in zip(drawn, before, strict=False)
         ]
-        order = np.argsort(np.argsort(part, kind="stable"))  # where each row lies behind those of the earlier parts
+        order = np.argsort(np.argsort(part, kind="stable"))  # where each row lies after those of the earlier parts
         rows, counted, numbers, groups = (np.concatenate(arrays)[order] for arrays in zip(*parts, strict=True))
         return HeldOut(rows, counted, numbers, groups, drawn[0].first)
 

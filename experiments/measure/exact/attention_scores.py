@@ -32,7 +32,7 @@ def scales(head_dim: int) -> dict[str, float]:
 
 
 def unmasked(keys: int) -> Mask:
-    """The mask of queries behind all keys, which sees each of them: attention without a causal mask."""
+    """The mask of queries after all keys, which sees each of them: attention without a causal mask."""
     return Mask(first_query=keys)
 
 

@@ -66,7 +66,7 @@ def row_gradients(
 def trained_rows(
     rows: Float[np.ndarray, "V D"], gradients: Float[np.ndarray, "steps V"], cfg: TrainConfig
 ) -> Float[np.ndarray, "steps V D"]:
-    """The rows of an embedding behind each step of the optimiser, which clips nothing.
+    """The rows of an embedding after each step of the optimiser, which clips nothing.
 
     Args:
         rows: at the start.
@@ -92,7 +92,7 @@ def trained_rows(
 
 
 def untouched(width: int, cfg: TrainConfig, start: float) -> float:
-    """The largest channel, behind all steps, of a row that has a gradient of 0 at each; the other row has one at each step.
+    """The largest channel, after all steps, of a row that has a gradient of 0 at each; the other row has one at each step.
 
     Args:
         width: of the row.
@@ -105,7 +105,7 @@ def untouched(width: int, cfg: TrainConfig, start: float) -> float:
 
 
 def moved_afterwards(width: int, cfg: TrainConfig, step: int) -> float:
-    """How far a row moves behind the only step at which it has a gradient, over how far it moves in this step.
+    """How far a row moves after the only step at which it has a gradient, over how far it moves in this step.
 
         m_t = (1 - β1) β1^(t-s) g,   v_t = (1 - β2) β2^(t-s) g²      at step t from the step s of the gradient g on
         Δ_t = η m_t / (1 - β1^t) / sqrt(v_t / (1 - β2^t))            (Kingma and Ba 2015, arXiv:1412.6980, Algorithm 1)

@@ -1,4 +1,4 @@
-"""What the output of a text depends on behind a norm: on itself alone, or on other texts, padding and later tokens."""
+"""What the output of a text depends on after a norm: on itself alone, or on other texts, padding and later tokens."""
 
 from collections.abc import Callable, Mapping
 
@@ -71,7 +71,7 @@ def drawn(exact: Norms, seed: int = SEED) -> Batch:
 def differences(norm: Apply, exact: Norms) -> dict[str, float]:
     """The largest difference in the output of the first text, by what is changed around it.
 
-    Changed are the other texts of its batch; padding behind all texts, as much as their tokens; or the later half of its own
+    Changed are the other texts of its batch; padding after all texts, as much as their tokens; or the later half of its own
     tokens, of which the first half does not know in a causal model.
     """
     x, others, T = drawn(exact), drawn(exact, SEED + 1), exact.tokens
@@ -85,15 +85,15 @@ def differences(norm: Apply, exact: Norms) -> dict[str, float]:
 
 
 def padded(x: Batch, count: int) -> tuple[Float[Array, "B longer D"], Bool[Array, "B longer"]]:
-    """Texts with vectors of 0 behind them, and which tokens are real."""
+    """Texts with vectors of 0 after them, and which tokens are real."""
     longer = jnp.pad(x, [(0, 0), (0, count), (0, 0)])
     return longer, jnp.broadcast_to(jnp.arange(longer.shape[1]) < x.shape[1], longer.shape[:2])
 
 
 def deviation(norm: Apply, exact: Norms, padding: int) -> float:
-    """The standard deviation of the entries of real tokens with so many tokens of padding behind each.
+    """The standard deviation of the entries of real tokens with so many tokens of padding after each.
 
-    Behind a BatchNorm that counts padding it is sqrt(1 + padding): zeros make σ² that much smaller where μ is 0.
+    After a BatchNorm that counts padding it is sqrt(1 + padding): zeros make σ² that much smaller where μ is 0.
     """
     y = norm(*padded(drawn(exact), padding * exact.tokens))[:, : exact.tokens]
     return float(np.asarray(y, np.float64).std())

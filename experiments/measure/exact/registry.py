@@ -31,7 +31,7 @@ from leadline.experiments.measure.exact.job import Job
 
 
 def jobs_of(exact: Exact) -> list[Job]:
-    """The jobs of a study, each behind those that it needs.
+    """The jobs of a study, each after those that it needs.
 
     Raises:
         UserError: for texts or tokenizers that cannot be read.

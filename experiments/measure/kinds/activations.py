@@ -13,7 +13,7 @@ from leadline.experiments.runtime.errors import UserError
 from leadline.model.block import LayerTrace
 from leadline.model.mesh import place
 
-# τ of `near_zero`: 0 counts what is exactly zero, as behind a ReLU.
+# τ of `near_zero`: 0 counts what is exactly zero, as after a ReLU.
 THRESHOLDS = (0.0, 0.01, 0.1)
 
 
@@ -27,13 +27,13 @@ def near_zero(trace: LayerTrace, tokens: Int[Array, "B T"]) -> Statistics:  # no
 
 @of_layer(Quantity("attention_rank", "dimensions", "effective rank of attention's output", "", "roy2007", ("layer",), digits=2))
 def attention_rank(trace: LayerTrace, tokens: Int[Array, "B T"]) -> Float[Array, ""]:  # noqa: ARG001
-    """`effective_rank` of what attention gives the residual stream, behind its projection and gates."""
+    """`effective_rank` of what attention gives the residual stream, after its projection and gates."""
     return effective_rank(trace.output)
 
 
 @of_layer(Quantity("residual_rank", "dimensions", "effective rank of the residual stream", "", "roy2007", ("layer",), digits=2))
 def residual_rank(trace: LayerTrace, tokens: Int[Array, "B T"]) -> Float[Array, ""]:  # noqa: ARG001
-    """`effective_rank` of the residual stream behind the layer."""
+    """`effective_rank` of the residual stream after the layer."""
     return effective_rank(trace.residual)
 
 

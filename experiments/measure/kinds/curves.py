@@ -171,11 +171,15 @@ class BackcopyCurve(Curve):
         return statistics | self.losses(losses, as_rows(batches.tokens), shared)
 
 
-class RetrievalCurve(Curve):
-    """Loss on all targets of the mixture, and accuracy of whole answers."""
+class TaskCurve(Curve):
+    """A curve of a task that draws its own held-out rows."""
 
-    def batches(self, source: RetrievalSource, arm: Measured) -> Sample:
+    def batches(self, source: RetrievalSource | TransductionSource | GridSource, arm: Measured) -> Sample:
         return in_batches(source.held_out(arm.measure.windows))
+
+
+class RetrievalCurve(TaskCurve):
+    """Loss on all targets of the mixture, and accuracy of whole answers."""
 
     def statistics(self, evaluate: Evaluation, batches: Sample, shared: None, measure: Measure) -> Statistics:  # noqa: ARG002
         hit, losses, weights, _ = _answers(evaluate, batches)
@@ -185,11 +189,8 @@ class RetrievalCurve(Curve):
         }
 
 
-class TransductionCurve(Curve):
-    """Loss and accuracy of answers, and of an encoder–decoder where cross-attention goes."""
-
-    def batches(self, source: TransductionSource, arm: Measured) -> Sample:
-        return in_batches(source.held_out(arm.measure.windows))
+class TransductionCurve(TaskCurve):
+    """Loss and accuracy of answers; for an encoder–decoder, also the cross-attention to the ends of the source."""
 
     def statistics(self, evaluate: Evaluation, batches: Sample, shared: None, measure: Measure) -> Statistics:  # noqa: ARG002
         hit, losses, weights, layers = _answers(evaluate, batches, cross_statistics)
@@ -199,11 +200,8 @@ class TransductionCurve(Curve):
         }
 
 
-class GridCurve(Curve):
+class GridCurve(TaskCurve):
     """Loss and accuracy of the answers, on grids of the training sizes."""
-
-    def batches(self, source: GridSource, arm: Measured) -> Sample:
-        return in_batches(source.held_out(arm.measure.windows))
 
     def statistics(self, evaluate: Evaluation, batches: Sample, shared: None, measure: Measure) -> Statistics:  # noqa: ARG002
         hit, losses, weights, _ = _answers(evaluate, batches)

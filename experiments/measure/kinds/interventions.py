@@ -16,7 +16,7 @@ from leadline.model.positions.tables import PositionTables
 def interventions(models: Models, settings: InterventionsMeasure) -> list[Point]:
     """`loss_change` by intervention, `early_divergence`, and `head_removed` where it is asked for, by `length`; with `loss`.
 
-    Early decoding, which takes the logits behind every layer, is of the first batch alone. One program serves all models and
+    Early decoding, which takes the logits after every layer, is of the first batch alone. One program serves all models and
     cases, another one decodes early.
     """
     cfg, length, hidden = models.model, settings.length, settings.hidden

@@ -52,7 +52,7 @@ def prompts_of(source: TextSource, settings: PromptsMeasure, length: int) -> Pro
 def answer_hits(
     params: Decoder, tables: PositionTables, batches: Int[Array, "C B T_and_A"], length: int, cfg: DecoderConfig
 ) -> Bool[Array, "R A"]:
-    """Whether each token behind the prompt has the largest logit, given the prompt and the tokens before it.
+    """Whether each token after the prompt has the largest logit, given the prompt and the tokens before it.
 
     Greedy decoding gives an answer exactly if all tokens of the answer are hit: as long as they are, what it reads is the same.
     """

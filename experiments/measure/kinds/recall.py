@@ -113,7 +113,7 @@ def measured_reach(shares: Float[np.ndarray, " bins"], chance: float, length: in
         length: of the text.
 
     Returns:
-        The upper edge of the last bin before accuracy above chance first falls, behind its best bin, below half of its best;
+        The upper edge of the last bin before accuracy above chance first falls, after its best bin, below half of its best;
         `length` where it never does, 0 where no bin is more than LEARNED above chance.
     """
     above = shares - chance

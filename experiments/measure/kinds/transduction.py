@@ -17,7 +17,7 @@ from leadline.model.block import LayerTrace
 def transduction(models: Models, settings: TransductionMeasure) -> list[Point]:
     """`accuracy` of whole answers, `token_accuracy` and `answers`, by `size`. One program a length of rows serves all models.
 
-    An answer is right if greedy search gives it: then every token is the most likely one behind the right ones before it.
+    An answer is right if greedy search gives it: then every token is the most likely one after the right ones before it.
     """
     source: TransductionSource = models.source
     points = [Point() for _ in models.arms]

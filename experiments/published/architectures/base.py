@@ -215,7 +215,7 @@ def row(tensor: str, weight: str, layout: Layout = SAME) -> Row:
 
 
 def concatenated(axis: int) -> Split:
-    """One part behind the other along an axis."""
+    """One part after the other along an axis."""
 
     def ours(whole: Any, shapes: tuple[Shape, ...]) -> tuple[Any, ...]:
         sizes = [math.prod(shape) * whole.shape[axis] // sum(map(math.prod, shapes)) for shape in shapes]
