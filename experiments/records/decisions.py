@@ -163,6 +163,8 @@ def decide(evidence: Evidence, delta: float | None = None, level: float = LEVEL)
     if evidence.unmet:
         return Decision("not testable here", evidence.unmet)
     if evidence.exact:
+        if delta is not None and np.max(np.abs(whole(margins))) < delta:
+            return Decision("equivalent", f"every difference is within ±{delta:.4g}")
         return _exactly([not margin > 0 for margin in whole(margins)], "against the statement")  # nan is against
     if reason := _undecidable(margins):
         return Decision("undecided", reason)

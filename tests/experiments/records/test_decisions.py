@@ -38,6 +38,9 @@ DECISIONS: list[tuple[Decision, str]] = [
     (decide(Evidence("", (0.1, 0.2), exact=True)), "holds"),
     (decide(Evidence("", (0.1, 0.0), exact=True)), "fails"),
     (decide(Evidence("", (0.1, math.nan), exact=True)), "fails"),
+    # Unless all of them are small.
+    (decide(Evidence("", (0.1, -0.1), exact=True), 0.2), "equivalent"),
+    (decide(Evidence("", (0.3, 0.1), exact=True), 0.2), "holds"),
     # Bounds are met where the whole interval is inside.
     (decide_within((1.0, 1.01, 0.99), (0.0, 2.0), exact=False), "holds"),
     (decide_within((3.0, 3.01, 2.99), (0.0, 2.0), exact=False), "fails"),
