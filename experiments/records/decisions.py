@@ -171,18 +171,29 @@ def decide(evidence: Evidence, delta: float | None = None, level: float = LEVEL)
     mean = estimate(margins)
     low, high = interval = mean.interval(level)
     reason = f"mean margin {mean.mean:.4g}, {interval_text(interval, level)}"
-    # Seeds that agree to the last digit, as counts may, have no spread to test by.
-    p = None if low == high else _doubled(min(mean.above(0.0), mean.below(0.0)))
+    if np.ptp(margins) == 0:
+        return _agreeing(Decision("undecided", reason, interval, level, 0.0, slack=low), len(margins), delta or 0.0)
+    p = _doubled(min(mean.above(0.0), mean.below(0.0)))
     decided = Decision("undecided", reason, interval, level, 0.0, p, slack=low)
     if low > 0 or high < 0:
         return decided._replace(outcome="holds" if low > 0 else "fails")
     if delta is not None and -delta < low and high < delta:
         within = _doubled(max(mean.above(-delta), mean.below(delta)))
         return decided._replace(outcome="equivalent", reason=f"{reason}, within ±{delta:.4g}", p=within)
-    if low == high:
-        return decided._replace(reason="no difference in any seed")
     outlook, more_seeds = _outlook(margins, mean, (0.0,), level)
     return decided._replace(reason=f"{reason}; {outlook}", more_seeds=more_seeds)
+
+
+def _agreeing(decision: Decision, seeds: int, delta: float) -> Decision:
+    """The decision by margins that agree to the last digit, as counts may: they have no spread, and the sign test decides."""
+    margin = decision.slack
+    if margin == delta == 0:
+        return decision._replace(reason="no difference in any seed")
+    p = float(stats.binomtest(seeds, seeds).pvalue)
+    decided = decision._replace(p=p, reason=f"{decision.reason}; all {seeds} seeds agree, p = {p:.2g} by their signs")
+    if p >= decision.level:
+        return decided._replace(more_seeds=True)
+    return decided._replace(outcome="equivalent" if abs(margin) < delta else "holds" if margin > 0 else "fails")
 
 
 def _outlook(values: Values, mean: Estimate, edges: tuple[float, ...], level: float) -> tuple[str, bool]:

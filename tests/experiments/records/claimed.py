@@ -54,8 +54,12 @@ def record(study: str, arm: str, number: int, seed: int, config: Mapping[str, An
 
 @functools.cache
 def trained_arms(path: Path, words: tuple[str, ...] = ()) -> tuple[Study, tuple[RecordedArm, ...]]:
-    """The study of a file and all of its arms, each with one record in which nothing is measured."""
+    """The study of a file and all of its arms, each with one record in which nothing is measured.
+
+    Those that the file leaves to an accelerator (`only`) are there too.
+    """
     (study,) = load_studies(path, words)
+    study = study.model_copy(update={"only": ()})
     records = [
         record(study.study, arm.name, number, 0, arm.model_dump(exclude={"name", "label", "published"}))
         for number, arm in enumerate(arms_of(study, path))
@@ -85,7 +89,7 @@ def synthetic(study: Study, arms: Sequence[RecordedArm], claim: Claim, *, holds:
     """Records of the arms that a claim compares, in which its preconditions are met and its relation holds, or fails.
 
     They have the seeds of the study, which must be enough for either outcome. One quantity of trained arms differs a little
-    from seed to seed.
+    from seed to seed, in each place by another step.
     """
     choices, _ = combinations(study, claim.selectors(), arms)
     assert len(choices) == 1 or (choices and claim.cases == "arms")
@@ -112,13 +116,13 @@ def synthetic(study: Study, arms: Sequence[RecordedArm], claim: Claim, *, holds:
         put(left, choice, _left(claim, get(others[0], choice) if others else claim.right, holds=holds))
     records = []
     for arm in {id(arm): arm.members[0] for choice in choices for arm in choice.values()}.values():
-        of_arm = {measured: value for (arm_hash, measured), value in values.items() if arm_hash == arm.arm_hash}
         for number, seed in enumerate(study.seeds if study.exact is None else (0,)):
-            apart = 1 + 1e-4 * (number - len(study.seeds) / 2) if arm.steps else 1.0
-            numbers = [
-                Measurement(quantity, value * (apart if quantity == left.quantity else 1.0), "1", **dict(dims))
-                for (quantity, dims), value in of_arm.items()
-            ]
+            numbers = []
+            for place, ((arm_hash, (quantity, dims)), value) in enumerate(values.items(), start=1):
+                differs = arm.steps and quantity == left.quantity
+                apart = 1 + 1e-4 * place * (number - len(study.seeds) / 2) if differs else 1.0
+                if arm_hash == arm.arm_hash:
+                    numbers.append(Measurement(quantity, value * apart, "1", **dict(dims)))
             records.append(arm.model_copy(update={"seed": seed, "measurements": tuple(numbers)}))
     return records
 

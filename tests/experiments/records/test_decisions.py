@@ -117,8 +117,14 @@ def test_p_values_are_those_of_scipy(decision: Decision, p: float) -> None:
     assert (decision.outcome in ("holds", "fails")) == (p < LEVEL)
 
 
-def test_seeds_without_spread_have_no_p_value() -> None:
-    assert [decide(Evidence("", (margin, margin))).p for margin in (0.2, 0.0)] == [None, None]
+@pytest.mark.parametrize(
+    ("seeds", "level", "outcome"), [(2, 0.05, "undecided"), (5, 0.05, "undecided"), (6, 0.05, "holds"), (6, 0.01, "undecided")]
+)
+def test_seeds_without_spread_are_decided_by_their_signs(seeds: int, level: float, outcome: str) -> None:
+    decision = decide(Evidence("", (0.2,) * seeds), None, level)
+    assert (decision.outcome, decision.p) == (outcome, pytest.approx(2 * 0.5**seeds))
+    assert decide(Evidence("", (-0.2,) * seeds), None, level).outcome == outcome.replace("holds", "fails")
+    assert decide(Evidence("", (0.0,) * seeds), None, level)[:2] == ("undecided", "no difference in any seed")
 
 
 def test_slack_is_how_far_the_interval_is_from_what_decides() -> None:

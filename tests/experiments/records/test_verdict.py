@@ -5,7 +5,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
+from scipy import stats
 
 from leadline.experiments.config.load import arms_of
 from leadline.experiments.config.study import Study
@@ -38,7 +40,7 @@ relation = "below"
 right = {{ quantity = "sink_rate", arm = "softmax" }}
 """
 WHEN = 'when = [{ term = { quantity = "sink_rate", arm = "softmax" }, relation = "above", value = 0.05, reason = "no sink" }]'
-RATES = ((0.5, 0.1), (0.6, 0.2), (0.55, 0.15))
+RATES = ((0.5, 0.1), (0.6, 0.2), (0.55, 0.14))
 Change = Callable[[list[Record]], Sequence[Record]]
 
 
@@ -76,14 +78,15 @@ def test_of_cases_with_one_outcome_the_nearest_to_failing_is_shown(tmp_path: Pat
     claim = 'left = { quantity = "sink_rate", arm = "either" }\nrelation = "above"\nright = 0.0\ncases = "arms"\n'
     (study,) = studies_of(tmp_path, head + claim)
     verdict = judged(study, records_of(study))
-    assert verdict.reason.startswith("holds in 2 of 2 comparisons; least favourable: mean margin 0.15, ")
+    assert verdict.reason.startswith("holds in 2 of 2 comparisons; least favourable: mean margin 0.1467, ")
 
 
 def test_a_verdict_has_figures_seeds_interval_and_scale(study: Study) -> None:
     verdict = judged(study, records_of(study, parameters=1_230_000, steps=10, tokens=640))
     assert verdict.outcome == "holds" and verdict.n == 3 and verdict.own
-    assert verdict.measured == "key bias: sink rate 0.150 ± 0.050; softmax: sink rate 0.550 ± 0.050"
-    assert verdict.interval == pytest.approx((0.4, 0.4))
+    assert verdict.measured == "key bias: sink rate 0.147 ± 0.050; softmax: sink rate 0.550 ± 0.050"
+    margins = [0.4, 0.4, 0.41]
+    assert verdict.interval == pytest.approx(stats.t.interval(0.95, 2, np.mean(margins), stats.sem(margins)))
     assert verdict.scale == "small language model, 2 layers of width 128, 1.23M parameters, 10 steps, 640 tokens"
 
 
@@ -249,7 +252,7 @@ def test_a_claim_on_perplexity_has_an_outcome_by_each_protocol(tmp_path: Path) -
         record.model_copy(
             update={
                 "measurements": tuple(
-                    Measurement("perplexity", 5.0 + 0.01 * record.seed + (record.arm == low), "1", **dims)
+                    Measurement("perplexity", 5.0 + 0.01 * record.seed * len(record.arm) + (record.arm == low), "1", **dims)
                     for dims, low in zip(protocols, ("biased", "biased", "plain"), strict=True)
                 )
             }
