@@ -28,7 +28,7 @@ Results = Annotated[
     Path, typer.Option("--results", metavar="DIR", help="Where records of published models are kept, and looked up.")
 ]
 Corpus = Annotated[
-    list[str] | None, typer.Option("--corpus", metavar="TEXT", help="A file or folder to measure on; may be given again.")
+    list[str] | None, typer.Option("--corpus", metavar="TEXT", help="A file or folder to measure on; repeatable.")
 ]
 Lengths = Annotated[str, typer.Option("--lengths", metavar="N,N,…", help=LENGTHS)]
 Layers = Annotated[bool, typer.Option("--layers", help="Show quantities layer by layer, too.")]

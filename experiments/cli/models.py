@@ -33,57 +33,57 @@ def _share(value: float) -> float:
     return value
 
 
+Prompt = Annotated[
+    list[str] | None, typer.Option("--prompt", help="The text to go on from, as it stands, or a source; repeatable.")
+]
+Prompts = Annotated[Path | None, typer.Option("--prompts", metavar="FILE", help="More prompts, one a line.")]
+Tokens = Annotated[
+    int | None,
+    typer.Option(
+        "--tokens",
+        min=1,
+        help="Maximum number of tokens to write; default: 256, or the longest training target of an encoder–decoder.",
+    ),
+]
+Temperature = Annotated[
+    float, typer.Option("--temperature", min=0, help="Sampling temperature; 0 always takes the most likely token.")
+]
+TopK = Annotated[int | None, typer.Option("--top-k", min=1, help="Draw from the K likeliest tokens alone.")]
+TopP = Annotated[
+    float,
+    typer.Option(
+        "--top-p",
+        callback=_share,
+        help="Draw from the fewest likeliest tokens whose probabilities sum to P, above 0 and at most 1.",
+    ),
+]
+Seed = Annotated[int, typer.Option("--seed", min=0, max=2**32 - 1, help="Random seed: the same seed gives the same text.")]
+Window = Annotated[int | None, typer.Option("--window", min=1, help="Attend to this many newest tokens; default: all.")]
+InitialTokens = Annotated[
+    int, typer.Option("--initial-tokens", min=0, help="Also keep this many first tokens in the cache (StreamingLLM).")
+]
+Beams = Annotated[int, typer.Option("--beams", min=1, help="Encoder–decoder only: beam width; 1 is greedy search.")]
+LengthPenalty = Annotated[
+    float,
+    typer.Option(
+        "--length-penalty", help="Encoder–decoder only: α in the score log P / ((5 + tokens) / 6)^α (Wu et al. 2016)."
+    ),
+]
+
+
 def generate(
     model: Model,
-    prompt: Annotated[
-        list[str] | None,
-        typer.Option("--prompt", help="The text to go on from, as it stands, or a source; may be given again."),
-    ] = None,
-    prompts: Annotated[Path | None, typer.Option("--prompts", metavar="FILE", help="More prompts, one a line.")] = None,
-    tokens: Annotated[
-        int | None,
-        typer.Option(
-            "--tokens",
-            min=1,
-            help="Maximum number of tokens to write; default: 256, or the longest training target of an encoder–decoder.",
-        ),
-    ] = None,
-    temperature: Annotated[
-        float,
-        typer.Option(
-            "--temperature",
-            min=0,
-            help="Sampling temperature; 0 always takes the most likely token.",
-        ),
-    ] = 1.0,
-    top_k: Annotated[int | None, typer.Option("--top-k", min=1, help="Draw from the K likeliest tokens alone.")] = None,
-    top_p: Annotated[
-        float,
-        typer.Option(
-            "--top-p",
-            callback=_share,
-            help="Draw from the fewest likeliest tokens whose probabilities sum to P, above 0 and at most 1.",
-        ),
-    ] = 1.0,
-    seed: Annotated[
-        int,
-        typer.Option("--seed", min=0, max=2**32 - 1, help="Random seed: the same seed gives the same text."),
-    ] = 0,
-    window: Annotated[
-        int | None,
-        typer.Option("--window", min=1, help="Attend to this many newest tokens; default: all."),
-    ] = None,
-    initial_tokens: Annotated[
-        int, typer.Option("--initial-tokens", min=0, help="Also keep this many first tokens in the cache (StreamingLLM).")
-    ] = 0,
-    beams: Annotated[int, typer.Option("--beams", min=1, help="Encoder–decoder only: beam width; 1 is greedy search.")] = 1,
-    length_penalty: Annotated[
-        float,
-        typer.Option(
-            "--length-penalty",
-            help="Encoder–decoder only: α in the score log P / ((5 + tokens) / 6)^α (Wu et al. 2016).",
-        ),
-    ] = LENGTH_PENALTY,
+    prompt: Prompt = None,
+    prompts: Prompts = None,
+    tokens: Tokens = None,
+    temperature: Temperature = 1.0,
+    top_k: TopK = None,
+    top_p: TopP = 1.0,
+    seed: Seed = 0,
+    window: Window = None,
+    initial_tokens: InitialTokens = 0,
+    beams: Beams = 1,
+    length_penalty: LengthPenalty = LENGTH_PENALTY,
     as_json: AsJson = False,
 ) -> None:
     """Write text with a trained or published model.

@@ -24,7 +24,7 @@ def tokens(
     ] = None,
     tokenizer: Annotated[
         list[str] | None,
-        typer.Option("--tokenizer", metavar="NAME", help="byte, tiktoken:NAME, a file or a folder; may be given again."),
+        typer.Option("--tokenizer", metavar="NAME", help="byte, tiktoken:NAME, a file or a folder; repeatable."),
     ] = None,
     reference: Annotated[str, typer.Option("--reference", help="The language that others are measured against.")] = "eng",
     window: Annotated[int, typer.Option("--window", min=1, help="Context length in tokens.")] = 8192,

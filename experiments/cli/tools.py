@@ -52,7 +52,7 @@ def _base(base: float | None) -> str:
 def bench(
     names: Annotated[list[str] | None, typer.Argument(metavar="[NAME]...", help="Without any, all; --list names them.")] = None,
     cases: Annotated[
-        list[str] | None, typer.Option("--case", metavar="TEXT", help="Only cases whose title has it; may be given again.")
+        list[str] | None, typer.Option("--case", metavar="TEXT", help="Only cases whose title has it; repeatable.")
     ] = None,
     rounds: Annotated[int, typer.Option("--rounds", min=1, help="In each of them every contestant has its turn.")] = 5,
     results: Annotated[Path, typer.Option("--results", metavar="DIR", help="Where outcomes and their page are kept.")] = Path(

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from leadline.experiments.cli import main as cli
-from leadline.experiments.cli import measure, memory, models, tools
+from leadline.experiments.cli import measure, memory, models, run, tools
 
 
 class Called:
@@ -16,7 +16,7 @@ class Called:
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
         self._monkeypatch, self._capsys = monkeypatch, capsys
-        for module in (cli, measure, memory, models, tools):
+        for module in (run, measure, memory, models, tools):
             monkeypatch.setattr(module, "begin_jax", lambda *_: None)
 
     def __call__(self, *words: str | Path) -> tuple[int, str, str]:
