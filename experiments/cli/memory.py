@@ -63,7 +63,7 @@ def memory(
 
 def _of_weights(model: "Mapping[str, Any]", models: "Sequence[Mapping[str, Any]]") -> dict[str, Any]:
     """The row of a model, without the parts that none of the models has."""
-    from leadline.experiments.records.over_seeds import count
+    from leadline.experiments.records.captions import count
 
     parts = dict.fromkeys(part for entry in models for part, number in entry["parameters"].items() if number)
     numbers = {part: count(model["parameters"].get(part, 0)) for part in parts}
@@ -76,7 +76,7 @@ def _of_weights(model: "Mapping[str, Any]", models: "Sequence[Mapping[str, Any]]
 
 
 def _of_contexts(model: "Mapping[str, Any]") -> "Iterator[dict[str, Any]]":
-    from leadline.experiments.records.over_seeds import count
+    from leadline.experiments.records.captions import count
 
     for entry in model["contexts"]:
         yield {

@@ -154,16 +154,16 @@ def _show_plan(plan: Any, results: Path, options: "Options", as_json: bool) -> N
     from rich.console import Console
 
     from leadline.experiments.executors.registry import room_of
-    from leadline.experiments.records.over_seeds import count
+    from leadline.experiments.records.captions import count
     from leadline.experiments.runtime.hosts import leads
     from leadline.experiments.runtime.progress import Progress
     from leadline.experiments.studies.dry_run import estimated, remarks
 
     if not leads():
         return
+    room = room_of(options)
     for line in remarks(plan):
         complain(line)
-    room = room_of(options)
     with Progress(Console(stderr=True)) as progress:
         estimate = estimated(plan, results, progress, room)
     if as_json:

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 from leadline.experiments.config.claim import Claim
 from leadline.experiments.publish.ledger import columns_of
+from leadline.experiments.records.captions import ON_ACCELERATOR, TRAINED_HERE, count
 from leadline.experiments.records.decisions import OUTCOMES
-from leadline.experiments.records.over_seeds import ON_ACCELERATOR, TRAINED_HERE, count
 from leadline.experiments.records.record import Record
 from leadline.experiments.records.references import cite
 from leadline.experiments.records.verdict import Verdict

@@ -11,8 +11,8 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 
 from leadline.experiments.publish.table import MISSING, Table
+from leadline.experiments.records.captions import ON_ACCELERATOR, TRAINED_HERE
 from leadline.experiments.records.decisions import OUTCOMES, interval_text
-from leadline.experiments.records.over_seeds import ON_ACCELERATOR, TRAINED_HERE
 from leadline.experiments.records.references import cite
 from leadline.experiments.records.verdict import Verdict
 

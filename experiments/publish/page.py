@@ -18,8 +18,8 @@ from leadline.experiments.publish.ledger import OWN, RULE, basis, columns_of, se
 from leadline.experiments.publish.run_groups import HEIGHT, WIDTH, RunGroup, command_of, run_groups, run_id
 from leadline.experiments.publish.shown import file_name
 from leadline.experiments.publish.style import Drawing
+from leadline.experiments.records.captions import provenance
 from leadline.experiments.records.decisions import OUTCOMES, Outcome
-from leadline.experiments.records.over_seeds import provenance
 from leadline.experiments.records.references import Reference, references
 from leadline.experiments.records.verdict import Verdict
 

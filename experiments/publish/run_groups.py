@@ -11,7 +11,8 @@ from leadline.experiments.config.study import Study
 from leadline.experiments.publish.contents import COUNTS, Section
 from leadline.experiments.publish.names import value_name, with_unit
 from leadline.experiments.records.arms import RecordedArm, recorded_arms
-from leadline.experiments.records.over_seeds import provenance, scale, statistic
+from leadline.experiments.records.captions import provenance, scale
+from leadline.experiments.records.over_seeds import statistic
 from leadline.experiments.records.packed import PACKED
 from leadline.experiments.records.quantities import QUANTITIES, Quantity
 from leadline.experiments.records.record import Curve, Record, StoredRecord

@@ -4,8 +4,8 @@ from collections.abc import Sequence
 
 from leadline.experiments.config.claim import Claim, Term
 from leadline.experiments.config.report import Dims
+from leadline.experiments.records.comparison import Choice, related
 from leadline.experiments.records.decisions import Outcome
-from leadline.experiments.records.evidence import Choice, related
 from leadline.experiments.records.sequential import SeedPlan
 
 # The name of the mean over all tokens, of which readings do not speak.

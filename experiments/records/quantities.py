@@ -24,7 +24,8 @@ class Quantity:
     # what one number is made of the array: "mean", "max", or None where no one number sums it up
     reduce: Literal["mean", "max"] | None = "mean"
     digits: int = 3  # decimals that tables show
-    counted: Literal["text", "answers"] = "text"  # what its sample is: windows of documents, or answers to questions
+    # what its sample is: windows of the training length, windows of measure.sink.length, or answers to questions
+    counted: Literal["text", "sinks", "answers"] = "text"
 
     @property
     def heading(self) -> str:
@@ -65,12 +66,16 @@ QUANTITIES = table(
         Quantity("documents", "documents", "held-out documents that the windows come from", digits=0),
         # Attention sinks.
         per_head(
-            "sink_rate", "share", "share of (sequence, layer, head) with mean attention to token k above ε", source="gu2025"
+            "sink_rate",
+            "share",
+            "share of (sequence, layer, head) with mean attention to token k above ε",
+            source="gu2025",
+            counted="sinks",
         ),
-        per_head("first_token_mass", "share", "attention to the first token, mean over queries"),
+        per_head("first_token_mass", "share", "attention to the first token, mean over queries", counted="sinks"),
         per_head("document_start_mass", "share", "attention to first tokens of documents and of the row, mean over queries"),
         Quantity("document_start_share", "share", "share of the tokens that begin a document or the row"),
-        per_head("sink_logit_mass", "share", "attention on the sink logit or the learned key bias"),
+        per_head("sink_logit_mass", "share", "attention on the sink logit or the learned key bias", counted="sinks"),
         per_head("bos_mass", "share", "attention to BOS from queries t >= 8 that are no triggers", "BOS mass", "guo2024"),
         per_head("bos_value_ratio", "ratio", "|v| of BOS over the mean |v| for t >= 8", "BOS value drain ratio", "guo2024"),
         per_head("cross_bos_mass", "share", "cross-attention to the first token of a source, BOS", "cross-attention to BOS"),

@@ -7,12 +7,10 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 from scipy import stats
 
-from leadline.experiments.config.claim import Claim, Needs
+from leadline.experiments.config.claim import Claim, Needs, Term
 from leadline.experiments.config.study import Study
 from leadline.experiments.records.arms import RecordedArm, combinations, recorded_arms
-from leadline.experiments.records.decisions import Decision, Evidence, Outcome, decide
-from leadline.experiments.records.evidence import Choice, related, stated, term_values
-from leadline.experiments.records.over_seeds import (
+from leadline.experiments.records.captions import (
     TRAINED_HERE,
     count,
     ledger_column,
@@ -22,7 +20,10 @@ from leadline.experiments.records.over_seeds import (
     published_model,
     scale,
 )
+from leadline.experiments.records.comparison import Choice, related, stated, term_values
+from leadline.experiments.records.decisions import Decision, Evidence, Outcome, decide
 from leadline.experiments.records.protocols import by_protocol
+from leadline.experiments.records.quantities import QUANTITIES
 from leadline.experiments.records.record import Record
 from leadline.experiments.records.sequential import LEVEL, SeedPlan
 from leadline.experiments.records.thresholds import threshold
@@ -122,11 +123,17 @@ def judge(claim: Claim, study: Study, arms: Sequence[RecordedArm]) -> Verdict:
 
 
 def _text(claim: Claim, choices: Sequence[Choice]) -> str:
-    """The text, or the answers, that the left side was measured on."""
-    if claim.left is None:
-        return ""
-    arm = claim.left.arm
-    return measured_text([record for choice in choices for record in choice[arm].records], claim.left.at, claim.left.quantity)
+    """The text, or the answers, that each side was measured on; once where both have as much of it."""
+    texts = [
+        measured_text([record for choice in choices for record in choice[term.arm].records], term.at, term.quantity)
+        for term in claim.compared()
+        if _counted(term) == _counted(claim.compared()[0])  # what is predicted beside answers is measured on nothing
+    ]
+    return " and ".join(text for text in dict.fromkeys(texts) if text)
+
+
+def _counted(term: Term) -> str:
+    return QUANTITIES[term.quantity].counted if term.quantity in QUANTITIES else "text"
 
 
 def _decided(

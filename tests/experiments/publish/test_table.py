@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 from leadline.experiments.publish.table import Table, comma_separated, latex, latex_text, markdown, plain
-from leadline.experiments.records.over_seeds import Statistic, current, notes_of, statistic, summary
+from leadline.experiments.records.captions import notes_of
+from leadline.experiments.records.over_seeds import Statistic, current, statistic, summary
 from tests.experiments.synthetic_records import entry, measured, record
 
 HOSTILE = r"50_% & #1 $x$ {a}\b ~^"

@@ -11,6 +11,7 @@ from scipy import stats
 from leadline.experiments.config.claim import Claim
 from leadline.experiments.data.text.held_out import Documents
 from leadline.experiments.measure.perplexity import means_without
+from leadline.experiments.records.comparison import Comparison, decide_cases
 from leadline.experiments.records.decisions import (
     Decision,
     Evidence,
@@ -21,7 +22,6 @@ from leadline.experiments.records.decisions import (
     mean_interval,
     seeds_to_decide,
 )
-from leadline.experiments.records.evidence import Comparison, decide_cases
 from leadline.experiments.records.sequential import LEVEL, SeedPlan
 from leadline.experiments.records.thresholds import ratio_interval
 

@@ -12,11 +12,11 @@ from scipy import stats
 from leadline.experiments.config.load import arms_of
 from leadline.experiments.config.study import Study
 from leadline.experiments.records.arms import matches, recorded_arms
+from leadline.experiments.records.captions import ledger_column, scale
 from leadline.experiments.records.decisions import (
     Evidence,
 )
 from leadline.experiments.records.measurement import Measurement
-from leadline.experiments.records.over_seeds import ledger_column, scale
 from leadline.experiments.records.record import Record
 from leadline.experiments.records.verdict import Verdict, verdicts, with_q
 from leadline.experiments.runtime.errors import UserError

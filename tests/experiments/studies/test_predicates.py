@@ -20,12 +20,12 @@ from tests.experiments.synthetic_records import measured, record
 def depth(*divergences: float) -> list[Record]:
     """A record a seed; the divergence of the first layer differs between seeds."""
     later = [measured("early_divergence", value, layer=i) for i, value in enumerate(divergences, start=2)]
-    return [record("depth", "softmax", seed, measured("early_divergence", 3.0 + seed, layer=1), *later) for seed in range(3)]
+    return [record("depth", "softmax", seed, measured("early_divergence", 3.0 + seed, layer=1), *later) for seed in range(6)]
 
 
 def test_decoding_converges_where_every_layer_comes_nearer() -> None:
     evidence = decoding_converges(depth(2.0, 0.5, 0.1))
-    assert evidence is not None and evidence.margins == pytest.approx((0.4, 0.4, 0.4))
+    assert evidence is not None and evidence.margins == pytest.approx((0.4,) * 6)
     assert decide(evidence).outcome == "holds"
     evidence = decoding_converges(depth(2.0, 2.5, 0.1))
     assert evidence is not None and decide(evidence).outcome == "fails"

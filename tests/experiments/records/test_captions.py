@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 import pytest
 
-from leadline.experiments.records.over_seeds import measured_text
+from leadline.experiments.records.captions import measured_text
 from tests.experiments.synthetic_records import made, measured
 
 COUNTS = (
@@ -34,6 +34,13 @@ def test_a_figure_names_its_own_sample(quantity: str, text: str) -> None:
 def test_the_loss_of_a_bin_of_ids_names_the_text_of_the_bins() -> None:
     at = {"length": 128, "frequency_bin": 1}
     assert measured_text([made(measurements=COUNTS)], at, "loss") == "1,024 windows from 80 documents"
+
+
+def test_sinks_and_losses_name_windows_of_their_own_lengths() -> None:
+    config = {"data": {"kind": "text", "length": 128}, "measure": {"sink": {"length": 64}}}
+    counts = measured("windows", 256.0, length=128), measured("windows", 100.0, length=64)
+    record = made(measurements=counts, config=config)
+    assert [measured_text([record], {}, name) for name in ("loss", "sink_rate")] == ["256 windows", "100 windows"]
 
 
 def test_the_most_exact_count_of_answers_is_named() -> None:

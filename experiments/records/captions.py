@@ -1,0 +1,196 @@
+"""What is said of records in words: seeds, text, provenance, scale and the column of the ledger."""
+
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+from leadline.experiments.records.measurement import Dim, Measurement, resolve
+from leadline.experiments.records.quantities import QUANTITIES
+from leadline.experiments.records.record import Record, created_at
+
+# The columns of the ledger, beside one for each published model.
+TRAINED_HERE, ON_ACCELERATOR = "trained here", "trained on an accelerator"
+LANGUAGE = ("text", "mixed")  # kinds of data of which all or half is text
+# Dimensions of what is measured on windows of its own, and the `of` of their counts.
+TEXT_OF = {"frequency_bin": "frequency", "input": "inputs", "intervention": "interventions"}
+
+
+def notes_of(records: Sequence[Record]) -> tuple[str, ...]:
+    """The notes under a table: seeds and spread of what is trained, what diverged, held-out data, texts, provenance."""
+    if not records:
+        return ()
+    trained = any(record.steps for record in records)
+    measured = measured_text(records)
+    texts = {f"{r.data['source']}, {r.data['edition']}; {r.data['normalization']}" for r in records if "edition" in r.data}
+    return (
+        *(_seeds_notes(records) if trained else ()),
+        *([f"measured on {measured}{' that are held out' if trained else ''}"] if measured else []),
+        *([f"texts: {' and '.join(sorted(texts))}"] if texts else []),
+        *provenance(records),
+    )
+
+
+def measured_text(records: Iterable[Record], at: Mapping[str, object] | None = None, quantity: str = "") -> str:
+    """What records were measured on: `256 windows from 52 to 54 documents`, or `8,192 answers`; empty where they do not say.
+
+    Args:
+        records: whose counts are read.
+        at: dimensions of what was measured; None for all. Counts at another length, or of another span, are of other text.
+        quantity: what was measured; all that is measured on text where it is empty.
+    """
+    of_answers = quantity in QUANTITIES and QUANTITIES[quantity].counted == "answers"
+    counts = [
+        (entry, dims)
+        for record in records
+        for dims in [None if at is None else ({} if of_answers else _window(record, quantity)) | (resolve(record, at) or {})]
+        for entry in record.measurements
+        if entry.value is not None
+    ]
+    if of_answers:
+        names, entries = ("answer",), _counts_of_answers(counts)
+    else:
+        names, entries = ("window", "document"), _counts_of_text(counts, at or {}, quantity)
+    numbers = {name: {round(entry.value or 0) for entry in entries if entry.quantity == f"{name}s"} for name in names}
+    return " from ".join(
+        f"{_span(values, '{:,}'.format)} {name}{'' if values == {1} else 's'}" for name, values in numbers.items() if values
+    )
+
+
+# Measurements, and the dimensions of what was measured: None for all.
+Counts = Sequence[tuple[Measurement, Mapping[str, object] | None]]
+
+
+def _window(record: Record, quantity: str) -> dict[str, Dim]:
+    """The length of the windows of a model of text that a quantity is measured on, where its dimensions do not say another."""
+    if published_model(record) or not measures_text(record):
+        return {}
+    tables: Any = record.config
+    of_sinks = quantity in QUANTITIES and QUANTITIES[quantity].counted == "sinks"
+    table = tables.get("measure", {}).get("sink", {}) if of_sinks else tables["data"]
+    return {"length": table["length"]} if "length" in table else {}  # a configuration of other times may lack it
+
+
+def _counts_of_answers(counts: Counts) -> list[Measurement]:
+    """The most exact of the numbers of answers that hold what was measured."""
+    held = [entry for entry, dims in counts if dims is None or entry.dims.items() <= dims.items()]
+    answers = [entry for entry in held if entry.quantity == "answers"]
+    most = max((len(entry.dims) for entry in answers), default=0)
+    return [entry for entry in answers if len(entry.dims) == most]
+
+
+def _counts_of_text(counts: Counts, at: Mapping[str, object], quantity: str) -> list[Measurement]:
+    """The numbers of the text of a quantity; without its own, those of the loss, which have no `of`; without these, all."""
+    entries = [entry for entry, dims in counts if dims is None or _of_same_text(entry, dims)]
+    if not quantity:
+        return entries
+    own_text = {quantity, *(TEXT_OF[name] for name in at if name in TEXT_OF)}
+    of_quantity = [entry for entry in entries if entry.dims.get("of") in own_text]
+    of_loss = [entry for entry in entries if "of" not in entry.dims and entry.quantity in ("windows", "documents")]
+    return of_quantity or of_loss or entries
+
+
+def _of_same_text(count: Measurement, dims: Mapping[str, object]) -> bool:
+    """Whether a number of windows or documents is of the text that was measured at these dimensions."""
+    if count.dims.get("span") != dims.get("span"):
+        return False
+    return all(count.dims.get(name, value) == value for name, value in dims.items())
+
+
+def _seeds_notes(records: Sequence[Record]) -> Iterator[str]:
+    """How many seeds the means are over, arm by arm where that differs, and of each arm which diverged: they are in no mean."""
+    finished: dict[str, set[int]] = {}
+    diverged: dict[str, list[int]] = {}
+    for record in records:
+        arm = record.label or record.arm
+        finished.setdefault(arm, set())
+        if record.status == "finished":
+            finished[arm].add(record.seed)
+        else:
+            diverged.setdefault(arm, []).append(record.seed)
+    n, *others = {len(seeds) for seeds in finished.values()}
+    if others:
+        listed = ", ".join(f"{arm} {len(seeds)}" for arm, seeds in finished.items())
+        yield f"seeds per arm: {listed}; mean ± sample standard deviation"
+    else:
+        spread = "mean ± sample standard deviation" if n > 1 else "no spread can be stated"
+        yield f"n = {n} seed{'s' if n != 1 else ''} per arm; {spread}"
+    for arm, seeds in diverged.items():
+        yield f"{arm}: {len(seeds)} diverged (seed {', '.join(map(str, sorted(seeds)))}), left out of the means"
+
+
+def provenance(records: Sequence[Record]) -> tuple[str, ...]:
+    """Commit, versions, date, device and cost of the records, as notes under a table."""
+    commits = {f"{(r.commit or 'unknown')[:12]}{' (modified)' if r.dirty else ''}" for r in records}
+    versions = {f"Python {r.versions['python']}, JAX {r.versions['jax']}" for r in records}
+    dates = _span([f"{created_at(r):%Y-%m-%d}" for r in records], str)
+    devices = {f"{r.device['count']} × {r.device['kind']} ({r.device['platform']}{_products(r)})" for r in records}
+    seconds, number = sum(r.seconds for r in records), f"{len(records)} record{'s' if len(records) != 1 else ''}"
+    return (
+        f"commit {', '.join(sorted(commits))}; {'; '.join(sorted(versions))}; {dates} UTC",
+        f"device {', '.join(sorted(devices))}; {seconds:,.0f} s of wall time in {number}",
+    )
+
+
+def _products(record: Record) -> str:
+    """How products of float32 were rounded in training, where that is not to float32."""
+    model = record.config.get("model")
+    trained = record.steps > 0 and isinstance(model, dict) and model.get("compute_dtype", "float32") == "float32"
+    return ", float32 products in TF32" if trained and record.device["platform"] == "gpu" else ""
+
+
+def count(number: float | int) -> str:
+    """A number of parameters, steps, tokens or FLOPs as it is printed: `1.23M`."""
+    for size, letter in ((1e15, "P"), (1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k")):
+        if number >= size:
+            return f"{number / size:.3g}{letter}"
+    return f"{number:.0f}"
+
+
+def published_model(record: Record) -> str:
+    """The name of the published model that was measured, which is `model` of its configuration; empty for all other records."""
+    model = record.config.get("model")
+    return model if isinstance(model, str) else ""
+
+
+def ledger_column(records: Sequence[Record]) -> str:
+    """The column of the ledger that records are shown in: where models were trained, or the name of a published one.
+
+    What is exact stands beside the models that were trained here.
+    """
+    names = {published_model(record) for record in records} - {""}
+    platforms = {record.device["platform"] for record in records if record.steps}
+    return " and ".join(sorted(names)) or (ON_ACCELERATOR if platforms and "cpu" not in platforms else TRAINED_HERE)
+
+
+def scale(records: Sequence[Record]) -> str:
+    """What was measured: a kind of model with layers, width, parameters, steps and tokens; `exact` for what was computed."""
+    trained = [record for record in records if record.steps > 0]
+    if names := sorted({published_model(record) for record in records} - {""}):
+        return f"{' and '.join(names)}, {parameters(records)}"
+    if not trained:
+        return "exact" if records else ""
+    models = [model for record in trained if isinstance(model := record.config.get("model"), dict)]
+    shapes = sorted({f"{model['layers']} layers of width {model['width']}" for model in models})
+    sizes = (f"{_span([getattr(record, field) for record in trained], count)} {field}" for field in ("steps", "tokens"))
+    return ", ".join([" and ".join(sorted(set(map(_kind, trained)))), *shapes, parameters(trained), *sizes])
+
+
+def parameters(records: Iterable[Record]) -> str:
+    """`116k to 124k parameters`."""
+    return f"{_span([record.parameters for record in records], count)} parameters"
+
+
+def measures_text(record: Record) -> bool:
+    """Whether the record is of a model of text. Its held-out text is a random draw."""
+    data = record.config.get("data")
+    return bool(published_model(record)) or (isinstance(data, dict) and data.get("kind") in LANGUAGE)
+
+
+def _kind(record: Record) -> str:
+    """What a trained model is: of language, or of a task; and where it was trained, unless on a CPU."""
+    platform = record.device["platform"]
+    return ("small language model" if measures_text(record) else "toy task") + (f" on {platform}" if platform != "cpu" else "")
+
+
+def _span(values: Collection[Any], write: Callable[[Any], str]) -> str:
+    low, high = write(min(values)), write(max(values))
+    return low if low == high else f"{low} to {high}"
