@@ -158,6 +158,7 @@ MODELS_OF_SELECTORS = {
     "mixtral_128k": "mixtral_8x7b_131072_tokens",
     "gemma_2": "gemma_2_9b",
     "gpt_oss": "gpt_oss_20b",
+    "qwen25": "qwen25_7b",
     "deepseek_67b": "deepseek_67b",
     "deepseek_v2": "deepseek_v2",
     "deepseek_v3": "deepseek_v3",
