@@ -175,8 +175,10 @@ class LongRope(Dynamic):
     """One searched factor per pair: `short` for texts up to `original_length`, `long` for longer ones (Ding et al. 2024)."""
 
     kind: Literal["longrope"] = "longrope"
-    short: tuple[Annotated[float, Field(gt=0)], ...]  # a factor per pair for texts of at most original_length tokens
-    long: tuple[Annotated[float, Field(gt=0)], ...]  # a factor per pair for longer texts
+    # a factor per pair for texts of at most original_length tokens; absent: 1
+    short: tuple[Annotated[float, Field(gt=0)], ...] | None = None
+    # a factor per pair for longer texts; absent: those of NTK-by-parts, one of the factors that the search starts from
+    long: tuple[Annotated[float, Field(gt=0)], ...] | None = None
     factor: Factor  # by which the context grows; it sets the attention factor
     original_length: Positive | None = None  # tokens; absent: the training length
     # the final multiplier of cos and sin; absent: sqrt(1 + ln(factor) / ln(original_length))
@@ -184,13 +186,17 @@ class LongRope(Dynamic):
 
     def scaled(self, d: int, base: float, lengths: Lengths) -> tuple[Table, float]:
         original = self.original_length or lengths.trained
-        table = frequencies.longrope(d, base, self.long if lengths.text > original else self.short)
+        factors, grown = (self.long, self.factor) if lengths.text > original else (self.short, 1.0)
+        searched = factors is not None
+        table = frequencies.longrope(d, base, factors) if searched else yarn.ntk_by_parts(d, base, grown, original)
         return table, self.attention_factor or frequencies.longrope_attention_factor(self.factor, original)
 
-    def misfits(self, base: float, d: int) -> Iterator[str]:  # noqa: ARG002
+    def misfits(self, base: float, d: int) -> Iterator[str]:
         for name, factors in (("short", self.short), ("long", self.long)):
-            if len(factors) != d // 2:
+            if factors is not None and len(factors) != d // 2:
                 yield f"{name} has {len(factors)} factors: LongRoPE needs one a pair, {d // 2} in all"
+            if factors is None and base <= 1:
+                yield f"LongRoPE without {name} takes the logarithm of the RoPE base: it must be above 1, not {base}"
 
 
 Scaling = Annotated[
@@ -198,8 +204,9 @@ Scaling = Annotated[
     Field(discriminator="kind"),
 ]
 # How a study extends the context of a trained model: by the evaluation length over the training length, or by the length of a
-# text. The dynamic ones of whole sequences are not here: at one length they are `ntk` and `yarn`.
-ByFactor = Literal["pi", "ntk", "ntk_by_parts", "yarn", "yarn_rotations", "llama3"]
+# text. The dynamic ones of whole sequences are not here: at one length they are `ntk` and `yarn`. LongRoPE is both: its factor
+# is that of the evaluation length, and its table changes where a text outgrows the training length.
+ByFactor = Literal["pi", "ntk", "ntk_by_parts", "yarn", "yarn_rotations", "llama3", "longrope_query", "longrope_token"]
 # The same extensions of the layers without a window alone, as Gemma 3 and gpt-oss have them.
 OfFullLayers = Literal["ntk_full", "yarn_full"]
 ByLength = Literal["dynamic_ntk_query", "dynamic_ntk_token", "dynamic_yarn_query", "dynamic_yarn_token"]
@@ -213,6 +220,8 @@ _SCALINGS: dict[Extension, Scaling] = {
     "llama3": Llama3(factor=1.0),
     "ntk_full": NtkAware(factor=1.0),
     "yarn_full": Yarn(factor=1.0),
+    "longrope_query": LongRope(factor=1.0, per="query"),
+    "longrope_token": LongRope(factor=1.0, per="token"),
     "dynamic_ntk_query": DynamicNtk(per="query"),
     "dynamic_ntk_token": DynamicNtk(per="token"),
     "dynamic_yarn_query": DynamicYarn(per="query"),

@@ -25,6 +25,8 @@ VALUES: Mapping[str, Mapping[Any, str]] = {
         "dynamic_yarn_query": "dynamic YaRN, by query",
         "dynamic_yarn_token": "dynamic YaRN, by token",
         "llama3": "Llama 3",
+        "longrope_query": "LongRoPE, by query",
+        "longrope_token": "LongRoPE, by token",
     },
     "task": {
         **{task: task.replace("_", "-") for task in TASKS},

@@ -125,6 +125,7 @@ MISTAKES = [
     ((f"{POSITION}.base=1.0", f"{SCALING}={{kind='yarn', factor=2.0}}"), "YaRN", "base"),
     (("model.head_dim=2", f"{SCALING}={{kind='ntk', factor=2.0}}"), "head dimension 2", "NTK"),
     (f"{SCALING}={{kind='longrope', factor=2.0, short=[1, 1], long=[2, 2]}}", "short has 2 factors", "one a pair, 8 in all"),
+    ((f"{POSITION}.base=1.0", f"{SCALING}={{kind='longrope', factor=2.0}}"), "LongRoPE without short", "base"),
     (
         f"{SCALING}={{kind='yarn', factor=2.0, attention_factor=1, attention_multiplier=1}}",
         "attention_factor is final",

@@ -20,7 +20,7 @@ from leadline.model.positions.alibi import alibi_slopes
 from leadline.model.positions.angles import fixed_point
 from leadline.model.positions.frequencies import inverse_frequencies, ntk_aware, position_interpolation
 from leadline.model.positions.tables import PositionTables
-from leadline.model.positions.yarn import yarn
+from leadline.model.positions.yarn import ntk_by_parts, yarn
 from tests.model.weights import drawn
 
 Tree = dict[str, Any]  # a table of a configuration
@@ -174,6 +174,8 @@ WHOLE = ENCODINGS["longrope_sequence"]
         (scaled("dynamic_ntk"), TRAINED, inverse_frequencies(4, 100.0)),
         (WHOLE, TRAINED, SHORTENED),
         (WHOLE, TRAINED + 1, LENGTHENED),
+        (scaled("longrope", factor=4.0), TRAINED, inverse_frequencies(4, 100.0)),
+        (scaled("longrope", factor=4.0), TRAINED + 1, ntk_by_parts(4, 100.0, 4.0, TRAINED)),
     ],
 )
 def test_the_last_frequencies_are_those_of_the_scaling(position: Tree, length: int, expected: np.ndarray) -> None:
