@@ -11,7 +11,6 @@ What answers a question is a position relative to it along one axis. In tokens, 
 import itertools
 import math
 from dataclasses import dataclass
-from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -19,7 +18,7 @@ import numpy as np
 from jaxtyping import Array, Int, PRNGKeyArray, UInt32
 
 from leadline.experiments.config.data import GridData
-from leadline.experiments.data.sample import Sample, held_out_key, step_inputs, step_key
+from leadline.experiments.data.sample import DrawnSource, Sample, held_out_key, step_key
 
 DIRECTIONS = ("left", "above", "before")  # along the last axis, the one before it, and the first of three
 ASKED = 0.4  # of the pairs; of a grid of 8 by 8, a tenth of the cells becomes a question
@@ -73,36 +72,27 @@ def rows(key: PRNGKeyArray, data: GridData, batch: int, sizes: tuple[int, ...] |
     index = jnp.arange(cells.shape[1], dtype=jnp.int32)[None]
     about = jnp.maximum(index - jnp.asarray(stride, jnp.int32)[axis] * steps, 0)
     inside = jnp.asarray(place, jnp.int32)[axis, index] >= steps
-    free = ~(asked | _behind(asked))
+    free = ~(asked | _previous(asked))
     asked &= inside & jnp.take_along_axis(free, about, axis=1)
-    answer = _behind(jnp.take_along_axis(cells, about, axis=1))
-    tokens = jnp.where(asked, data.colours + question, jnp.where(_behind(asked), answer, cells))
+    answer = _previous(jnp.take_along_axis(cells, about, axis=1))
+    tokens = jnp.where(asked, data.colours + question, jnp.where(_previous(asked), answer, cells))
     return Sample(jnp.pad(tokens, ((0, 0), (0, 1))), asked.astype(jnp.float32), jnp.where(asked, about, -1))
 
 
-def _behind(values: Array) -> Array:
+def _previous(values: Array) -> Array:
     """What the token before had; 0 for the first."""
     return jnp.pad(values[:, :-1], ((0, 0), (1, 0)))
 
 
 @dataclass(frozen=True)
-class GridSource:
+class GridSource(DrawnSource):
     """The task as a source of training steps, and the pictures that its models are measured on."""
 
     data: GridData
-    shared: None = None
-    tokenizer: None = None
-
-    @property
-    def described(self) -> dict[str, Any]:
-        return {"name": "grid", "digest": None}  # wholly drawn from the configuration and the seed
 
     @property
     def vocabulary(self) -> int:
         return vocabulary_size(self.data)
-
-    def inputs(self, seed: int, step: int, batch: int) -> UInt32[np.ndarray, "2"]:  # noqa: ARG002
-        return step_inputs(seed, step)
 
     def sample(self, inputs: UInt32[Array, "2"], shared: None, batch: int) -> Sample:  # noqa: ARG002
         return rows(step_key(inputs), self.data, batch)

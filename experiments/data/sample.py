@@ -1,12 +1,15 @@
 """What a source hands to a training step or a measurement, and how it keys what it draws."""
 
-from typing import no_type_check
+from dataclasses import dataclass
+from typing import Any, no_type_check
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from flax import struct
 from jaxtyping import Array, Float, Int, PRNGKeyArray, UInt32
+
+from leadline.experiments.config.data import Data
 
 # The key of every held-out draw, of text and of tasks. No training seed is as large.
 HELD_OUT_SEED = 2**32 - 1
@@ -37,3 +40,19 @@ def held_out_key(number: int) -> PRNGKeyArray:
 def step_key(inputs: UInt32[Array, "2"]) -> PRNGKeyArray:
     """The key of the rows of one step, from `step_inputs`."""
     return jax.random.fold_in(jax.random.key(inputs[0]), inputs[1])
+
+
+@dataclass(frozen=True)
+class DrawnSource:
+    """A task of which every row is drawn from the configuration and the seed: the part that all such sources share."""
+
+    data: Data
+    shared: None = None
+    tokenizer: None = None
+
+    @property
+    def described(self) -> dict[str, Any]:
+        return {"name": self.data.kind, "digest": None}
+
+    def inputs(self, seed: int, step: int, batch: int) -> UInt32[np.ndarray, "2"]:  # noqa: ARG002
+        return step_inputs(seed, step)

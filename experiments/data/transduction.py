@@ -7,16 +7,14 @@ targets that count are those of the second half: the ids of the answer and END.
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any
 
 import jax
 import jax.numpy as jnp
-import numpy as np
 from jaxtyping import Array, Bool, Int, PRNGKeyArray, UInt32
 
 from leadline.experiments.config.base import nearest
 from leadline.experiments.config.data import PADDING, StringTask, TransductionData
-from leadline.experiments.data.sample import Sample, held_out_key, step_inputs, step_key
+from leadline.experiments.data.sample import DrawnSource, Sample, held_out_key, step_key
 from leadline.experiments.runtime.errors import UserError
 
 BEGIN, END, FIRST = PADDING + 1, PADDING + 2, PADDING + 3  # FIRST is the first symbol of a string
@@ -153,23 +151,14 @@ def in_words(number: Ids) -> Int[Array, "B words"]:
 
 
 @dataclass(frozen=True)
-class TransductionSource:
+class TransductionSource(DrawnSource):
     """A task as a source of training steps, and the rows that its models are measured on."""
 
     data: TransductionData
-    shared: None = None
-    tokenizer: None = None
-
-    @property
-    def described(self) -> dict[str, Any]:
-        return {"name": "transduction", "digest": None}  # wholly drawn from the configuration and the seed
 
     @property
     def vocabulary(self) -> int:
         return vocabulary_size(self.data)
-
-    def inputs(self, seed: int, step: int, batch: int) -> UInt32[np.ndarray, "2"]:  # noqa: ARG002
-        return step_inputs(seed, step)
 
     def sample(self, inputs: UInt32[Array, "2"], shared: None, batch: int) -> Sample:  # noqa: ARG002
         return rows(step_key(inputs), self.data, batch)

@@ -20,7 +20,7 @@ from leadline.experiments.training.claimed import train_claimed
 from leadline.experiments.training.group import RunGroup, Unfinished
 from leadline.experiments.training.loop import train_group
 from leadline.experiments.training.memory import Room
-from leadline.experiments.training.saving import record_group
+from leadline.experiments.training.recording import record_group
 from leadline.experiments.training.session import Session
 
 

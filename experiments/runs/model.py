@@ -11,7 +11,7 @@ import numpy as np
 from jaxtyping import Array, Float, Int
 
 from leadline.experiments.config.model import ModelConfig
-from leadline.experiments.runs.measured import Ids, Sinks, applied, maps_of, sinks_of, texts_of
+from leadline.experiments.runs.forward import Ids, Sinks, applied, maps_of, sinks_of, texts_of
 from leadline.experiments.runtime.errors import UserError
 from leadline.experiments.training.generation import Request, generated, prompt_ids, text_tokenizer
 from leadline.experiments.training.saved import TrainedModel

@@ -14,8 +14,9 @@ from leadline.experiments.runtime.worker import Lost
 from leadline.experiments.training import checkpoint
 from leadline.experiments.training.group import Member, RunGroup, Unfinished, run_group
 from leadline.experiments.training.loop import train_group
+from leadline.experiments.training.recording import record_group
 from leadline.experiments.training.reporting import report_record, work_of
-from leadline.experiments.training.saving import group_folder, record_group, remove, remove_recorded, unfinished
+from leadline.experiments.training.saving import group_folder, remove, remove_recorded, unfinished
 from leadline.experiments.training.session import Session
 
 

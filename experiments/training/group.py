@@ -74,6 +74,11 @@ class Member:
         return self.packed or is_recorded(self.folder)
 
     @property
+    def tokenizer_digest(self) -> str | None:
+        """Of the tokenizer of its texts; None for generated tasks."""
+        return None if self.source.tokenizer is None else self.source.tokenizer.digest()
+
+    @property
     def depth(self) -> int:
         """How many models have to be trained before it."""
         return 0 if self.predecessor is None else 1 + self.predecessor.depth

@@ -1,15 +1,14 @@
-"""What a run keeps: the state of a group while it trains, and the last weights and the record of each model.
+"""What a run keeps while a group of models trains.
 
 A group is saved whole, so that a run that is killed at any moment goes on with the same members at the same step, and ends
-with the same bits. Its folder, `results/STUDY/.group-DIGEST`, is removed when all members are recorded. The weights of a member
-lie in `checkpoint` beside its record: texts are generated from them, and other arms start from them.
+with the same bits. Its folder, `results/STUDY/.group-DIGEST`, is removed when all members are recorded
+(leadline.experiments.training.recording).
 """
 
 import math
 import shutil
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import partial
 from pathlib import Path
 from secrets import token_hex
 from typing import Any
@@ -17,28 +16,19 @@ from typing import Any
 import jax
 import numpy as np
 
-from leadline.experiments.data.source import Source
-from leadline.experiments.measure.evaluate import Models
-from leadline.experiments.measure.kinds.plugin import quantities_of
-from leadline.experiments.measure.kinds.registry import final_points
 from leadline.experiments.records.json_file import line, sha256
-from leadline.experiments.records.left_out import left_out_of
 from leadline.experiments.records.measurement import Point, measurements_of, reading
-from leadline.experiments.records.provenance import Provenance, now
 from leadline.experiments.records.quantities import Quantity
-from leadline.experiments.records.record import NO_CURVE, Curve, Record, Worked
-from leadline.experiments.records.store import is_recorded, write_record
+from leadline.experiments.records.record import NO_CURVE, Curve
+from leadline.experiments.records.store import is_recorded
 from leadline.experiments.runtime.ensemble import stack, unstack
 from leadline.experiments.runtime.errors import UserError
 from leadline.experiments.runtime.hosts import leads, on_host
-from leadline.experiments.runtime.progress import Progress
-from leadline.experiments.runtime.signals import Interrupted, Interruption
 from leadline.experiments.runtime.worker import Worker
 from leadline.experiments.training import checkpoint
 from leadline.experiments.training.group import Member, RunGroup, Unfinished, claim_of
 from leadline.experiments.training.step import TrainState, first_not_finite
 from leadline.model.decoder import Decoder
-from leadline.tokenization.formats.saving import save as save_tokenizer
 
 PREFIX, REMOVED = ".group-", ".removed-"
 
@@ -105,7 +95,7 @@ def save_group(group: RunGroup, step: int, state: TrainState, history: History) 
         return
     extra = {
         "members": [member.id for member in group.members],
-        "tokenizers": [_digest(member.source) for member in group.members],
+        "tokenizers": [member.tokenizer_digest for member in group.members],
         "curves": [curve.rows() for curve in history.curves],
         "diverged": history.diverged,
         "seconds": history.seconds,
@@ -171,109 +161,6 @@ def _worked(group: RunGroup) -> list[dict[str, Any]]:
     return [{"host": owner["host"], "pid": owner["pid"], "began": owner["began"], "first_step": group.first_step}]
 
 
-def save_weights(member: Member, step: int, params: Decoder, check: Callable[[], None]) -> None:
-    """The last weights of a member, with its tokenizer; `check` is that of `checkpoint.save`.
-
-    Raises:
-        UserError: when the disk refuses.
-    """
-    checkpoint.save(member.checkpoints, step, params, {"tokenizer": _digest(member.source)}, check)
-    if member.source.tokenizer is not None:
-        check()
-        try:
-            save_tokenizer(member.source.tokenizer, member.checkpoints / "tokenizer")
-        except OSError as error:
-            check()  # whoever has taken over writes the same files
-            raise UserError(f"{member.checkpoints}: cannot write the tokenizer ({error.strerror}); free the disk") from error
-
-
-def record_group(
-    group: RunGroup,
-    trained: Trained,
-    programs: list[str],
-    origin: Provenance,
-    progress: Progress,
-    interruption: Interruption,
-) -> None:
-    """Saves the weights of every member, measures all of them, and writes the records that are not there yet.
-
-    Of processes that run together all measure, and the first one writes.
-
-    `programs` grows by the names of what is compiled.
-
-    Raises:
-        Interrupted: when this process is alone and asked to stop, between two measurements.
-        UserError: if weights or records cannot be written.
-        Lost: if another process has taken over.
-    """
-    (params, points, history), (model, _, train, measure) = trained, group.structure
-    ends = [diverged or (train.steps, None) for diverged in history.diverged]
-    if leads():
-        for member, weights, (steps, message) in zip(group.members, params, ends, strict=True):
-            if message is None and not member.recorded:
-                save_weights(member, steps, weights, group.check_claim)
-    seeds = [member.seed for member in group.members if member.predecessor is None]
-
-    def tell(done: int, total: int) -> None:
-        progress.status(f"measuring {programs[-1]}, {done} of {total}")
-        if interruption.requested and jax.process_count() == 1:  # several would not stop at the same one
-            raise Interrupted(f"{group.study}: stopped at step {train.steps} of {train.steps}, which is kept, while measuring")
-
-    models = Models([member.arm for member in group.members], params, group.sources[0], model, programs, tell, seeds)
-    quantities = quantities_of(measure.functions)
-    finals = final_points(models)
-    for i, final in enumerate(finals if leads() else ()):
-        member, (steps, message) = group.members[i], ends[i]
-        if member.recorded:
-            continue
-        point = points[i] | final
-        if message is not None:  # how long the others of its program went on says nothing of it
-            point = {key: np.full(np.shape(array), np.nan) for key, array in point.items()}
-        record = _record(group, i, trained, point, quantities, origin)
-        # The curve of one that diverged ends there, whatever its neighbours did.
-        checkpoint.tidy(member.checkpoints)  # of a process that stood still while it saved
-        check = partial(_check_recordable, group, member, None if message else steps)
-        write_record(member.folder, record, history.curves[i].until(steps), point, quantities, check)
-
-
-def _record(
-    group: RunGroup, number: int, trained: Trained, point: Point, quantities: Mapping[str, Quantity], origin: Provenance
-) -> Record:
-    """The record of one member of a group, with the final numbers `point`."""
-    (params, _, history), (model, _, train, _) = trained, group.structure
-    member = group.members[number]
-    arm, (steps, message) = member.arm, history.diverged[number] or (train.steps, None)
-    tokens = steps * train.batch * arm.data.length
-    return Record(
-        study=group.study,
-        arm=arm.name,
-        label=arm.label,
-        arm_hash=member.digest,
-        seed=member.seed,
-        status="finished" if message is None else "diverged",
-        message=message,
-        config=arm.model_dump(mode="json"),
-        data=member.source.described,
-        steps=steps,
-        tokens=tokens,
-        seconds=history.seconds / len(group.members),
-        flops=tokens * member.flops(model),
-        parameters=sum(leaf.size for leaf in jax.tree.leaves(params[number])),
-        measurements=tuple(measurements_of(point, quantities)),
-        left_out=left_out_of(point, quantities),
-        created=now(),
-        workers=tuple(Worked.model_validate(worker) for worker in history.workers),
-        **origin,
-    )
-
-
-def _check_recordable(group: RunGroup, member: Member, step: int | None) -> None:
-    """Lost if another process has taken over, FileNotFoundError if the weights of a step were removed meanwhile."""
-    group.check_claim()
-    if step is not None:
-        checkpoint.extra_of(member.checkpoints, step)
-
-
 def remove_recorded(study: Path, worker: Worker) -> None:
     """Removes the checkpoints of groups of a study whose members are all recorded, and what a killed process left of any."""
     for folder in study.glob(f"{REMOVED}*"):
@@ -295,12 +182,8 @@ def remove(folder: Path) -> None:
         shutil.rmtree(removed, ignore_errors=True)
 
 
-def _digest(source: Source) -> str | None:
-    return None if source.tokenizer is None else source.tokenizer.digest()
-
-
 def _check_tokenizer(member: Member, digest: Any, folder: Path) -> None:
-    if digest != _digest(member.source):
+    if digest != member.tokenizer_digest:
         raise UserError(
             f"{folder}: these weights were trained with another tokenizer than {member.arm.name!r} has, whose ids mean other "
             "text; give it that one's data.tokenizer and corpus"

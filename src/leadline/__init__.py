@@ -26,8 +26,8 @@ TYPE_CHECKING = False  # True for type checkers; to import `typing` takes longer
 
 if TYPE_CHECKING:
     __version__: str
+    from leadline.experiments.runs.forward import Sinks
     from leadline.experiments.runs.loaded import load
-    from leadline.experiments.runs.measured import Sinks
     from leadline.experiments.runs.model import Model, apply
     from leadline.experiments.runs.opened import Run
     from leadline.experiments.runs.opened import open_run as open  # noqa: A004  # as in gzip.open
@@ -54,7 +54,7 @@ NAMES = {
     "Model": ("leadline.experiments.runs.model", "Model"),
     "Policy": ("leadline.model.generate", "Policy"),
     "Run": ("leadline.experiments.runs.opened", "Run"),
-    "Sinks": ("leadline.experiments.runs.measured", "Sinks"),
+    "Sinks": ("leadline.experiments.runs.forward", "Sinks"),
     "UserError": ("leadline.experiments.runtime.errors", "UserError"),
     "alibi_slopes": ("leadline.model.positions.alibi", "alibi_slopes"),
     "apply": ("leadline.experiments.runs.model", "apply"),

@@ -11,7 +11,7 @@ from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from leadline.experiments.config.to_model import decoder_config
 from leadline.experiments.runs.export import export, export_run
-from leadline.experiments.runs.measured import applied
+from leadline.experiments.runs.forward import applied
 from leadline.experiments.training.saved import TrainedModel
 from leadline.model.decoder import init_decoder
 from leadline.model.mesh import make_mesh

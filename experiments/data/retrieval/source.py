@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -13,7 +12,7 @@ from leadline.experiments.config.data import TASKS, RetrievalData, Task
 from leadline.experiments.data.retrieval import needles
 from leadline.experiments.data.retrieval.sized import addition, copying, largest_size
 from leadline.experiments.data.retrieval.vocabulary import Batch, vocabulary_of
-from leadline.experiments.data.sample import HELD_OUT_SEED, Sample, held_out_key, step_inputs, step_key
+from leadline.experiments.data.sample import HELD_OUT_SEED, DrawnSource, Sample, held_out_key, step_inputs, step_key
 
 # Each raises UserError where it does not fit into the length, with the smallest that it fits into.
 SAMPLES: Mapping[Task, Callable[[PRNGKeyArray, Batch], Sample]] = {
@@ -71,23 +70,14 @@ def sizes_asked(task: Task, trained: int, length: int, depths: int) -> Float64[n
 
 
 @dataclass(frozen=True)
-class RetrievalSource:
+class RetrievalSource(DrawnSource):
     """A mixture of retrieval tasks."""
 
     data: RetrievalData
-    shared: None = None
-    tokenizer: None = None
-
-    @property
-    def described(self) -> dict[str, Any]:
-        return {"name": "retrieval", "digest": None}  # wholly drawn from the configuration and the seed
 
     @property
     def vocabulary(self) -> int:
         return vocabulary_of(self.data).size
-
-    def inputs(self, seed: int, step: int, batch: int) -> UInt32[np.ndarray, "2"]:  # noqa: ARG002
-        return step_inputs(seed, step)
 
     def sample(self, inputs: UInt32[Array, "2"], shared: None, batch: int) -> Sample:  # noqa: ARG002
         """Rows of the mixture. Every target has the same weight, whichever task it is of.

@@ -16,8 +16,8 @@ from leadline.experiments.config.to_tables import tables
 from leadline.experiments.config.tokenizer import Characters
 from leadline.experiments.runtime.errors import UserError
 from leadline.experiments.runtime.signals import Interrupted
-from leadline.experiments.training import saving
 from leadline.experiments.training.generation import Piece, Request, Text, generated, prompt_ids, text_tokenizer
+from leadline.experiments.training.group import Member
 from leadline.experiments.training.saved import Saved, open_saved
 from leadline.model.decoder import apply_decoder
 from leadline.model.generate import Policy
@@ -144,6 +144,6 @@ def test_nothing_starts_from_weights_of_another_tokenizer(results: Path, corpus:
 def test_a_run_does_not_go_on_with_another_tokenizer(corpus: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(Interrupted):
         run(tmp_path, [text_arm(corpus)], (0,), Watched(stop_at=2, group=2))  # the first work is to encode the texts
-    monkeypatch.setattr(saving, "_digest", lambda source: f"not {source.tokenizer.digest()}")
+    monkeypatch.setattr(Member, "tokenizer_digest", property(lambda member: f"not {member.source.tokenizer.digest()}"))
     with pytest.raises(UserError, match=r"\.group-.*: these weights were trained with another tokenizer than 'rope' has"):
         run(tmp_path, [text_arm(corpus)], (0,))

@@ -10,7 +10,7 @@ from leadline.experiments.config.measure import Measure
 from leadline.experiments.config.model import Encoder
 from leadline.experiments.config.position import T5
 from leadline.experiments.data.transduction import BEGIN, END, source_ids
-from leadline.experiments.runs.measured import applied
+from leadline.experiments.runs.forward import applied
 from leadline.experiments.runs.model import Model
 from leadline.experiments.training.saved import Saved, open_saved
 from leadline.experiments.training.targets import transduced
