@@ -53,7 +53,7 @@ class Policy:
             raise ValueError(f"a window of {self.window} tokens does not even hold the newest one: take 1 or more")
         if self.initial_tokens < 0 or (self.initial_tokens and self.window is None):
             raise ValueError(
-                f"{self.initial_tokens} initial tokens: take 0 or more, and give the window behind which others are forgotten"
+                f"{self.initial_tokens} initial tokens: take 0 or more, and give the window beyond which others are forgotten"
             )
 
 

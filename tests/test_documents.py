@@ -67,7 +67,7 @@ def test_no_block_is_of_a_language_that_no_test_runs() -> None:
 
 @pytest.mark.parametrize("command", [command for command in commands() if "leadline " in command])
 def test_a_command_has_these_options(called: Called, command: str) -> None:
-    """Asked for its help behind the options of the document, a command complains of those that it does not know."""
+    """Asked for its help after the options of the document, a command complains of those that it does not know."""
     code, out, err = called(*words_of(command), "--help")
     assert (code, err) == (0, "")
     assert "Usage: " in out

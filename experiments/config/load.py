@@ -148,7 +148,7 @@ def _chain(name: str, written: Mapping[str, Tree], path: Path) -> list[str]:
 
 
 def _started(arm: Arm, origins: Sequence[Arm]) -> Arm:
-    """The arm with the length and the steps of those behind it, nearest first."""
+    """The arm with the length and the steps of those before it, nearest first."""
     if not origins:
         return arm
     steps = sum(origin.train.steps for origin in origins)

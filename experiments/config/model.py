@@ -112,7 +112,7 @@ class Gate(Frozen):
 
     def problems(self) -> Iterator[str]:
         if self.kind == "projection" and self.per != "channel":
-            yield f'a gate on the projection has per = "channel", not {self.per!r}: there are no heads behind it'
+            yield f'a gate on the projection has per = "channel", not {self.per!r}: there are no heads after it'
         if self.static and self.dims is not None:
             yield f"a static gate sees no input, so it cannot see the first {self.dims} channels: leave dims out"
 

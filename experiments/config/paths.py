@@ -23,7 +23,7 @@ def is_path(text: str) -> bool:
 
 
 def with_paths(tree: Tree, folder: Path, table: str = "") -> Tree:
-    """The tree with its relative paths put behind the folder.
+    """The tree with its relative paths put after the folder.
 
     Args:
         tree: of a TOML file.
@@ -43,7 +43,7 @@ def with_paths(tree: Tree, folder: Path, table: str = "") -> Tree:
 
 
 def _placed(value: Any, folder: Path) -> Any:
-    """A path, or each path of a list, put behind the folder; anything else as it is."""
+    """A path, or each path of a list, put after the folder; anything else as it is."""
     match value:
         case str():
             return str(folder / value) if is_path(value) else value

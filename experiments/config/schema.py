@@ -1,6 +1,6 @@
 """The JSON Schema of configurations, which editors complete and check with and docs/config.md is made of.
 
-A table is described by the docstring of its class, a key by the comment behind its field, or by the lines of comment above it.
+A table is described by the docstring of its class, a key by the comment after its field, or by the lines of comment above it.
 """
 
 import ast

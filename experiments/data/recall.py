@@ -56,7 +56,7 @@ def sample(key: PRNGKeyArray, task: Recall, batch: int, length: int) -> Sample:
     """
     slots = length // 2
     if length % 2 or length < 4:
-        raise ValueError(f"a row of recall has pairs of tokens behind its marker: an even length of 4 or more, not {length}")
+        raise ValueError(f"a row of recall has pairs of tokens after its marker: an even length of 4 or more, not {length}")
     if slots > task.keys:
         raise ValueError(f"{slots} slots of a row of {length} may need as many keys, and there are {task.keys}")
     of_sources, of_keys, of_values = jax.random.split(key, 3)

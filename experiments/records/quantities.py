@@ -61,7 +61,7 @@ QUANTITIES = table(
         array("position_edges", "tokens", "edges of the bins of positions", axes=("edge",)),
         Quantity("bigram_loss", "nats", "loss on targets drawn from the bigram", "bigram loss (nats)", "guo2024", digits=4),
         Quantity("bigram_excess", "nats", "bigram loss less the entropy of the bigram", "excess bigram loss (nats)", "guo2024"),
-        Quantity("backcopy_loss", "nats", "loss on targets behind a trigger", "backcopy loss (nats)", "guo2024", digits=4),
+        Quantity("backcopy_loss", "nats", "loss on targets after a trigger", "backcopy loss (nats)", "guo2024", digits=4),
         Quantity("windows", "windows", "held-out windows that the figures are measured on", digits=0),
         Quantity("documents", "documents", "held-out documents that the windows come from", digits=0),
         # Attention sinks.
@@ -88,7 +88,7 @@ QUANTITIES = table(
         peak(
             "residual_norm_ratio",
             "ratio",
-            "|x| of the first token over the mean |x| for t >= 8, behind a layer",
+            "|x| of the first token over the mean |x| for t >= 8, after a layer",
             "residual peak",
             "guo2024",
             digits=2,
@@ -116,7 +116,7 @@ QUANTITIES = table(
         peak(
             "activation_ratio",
             "ratio",
-            "largest activation over the median, behind a layer",
+            "largest activation over the median, after a layer",
             "largest / median activation",
             "sun2024",
             digits=1,
@@ -130,8 +130,8 @@ QUANTITIES = table(
         ),
         array("massive_channels", "channels", "channels of the largest activations", axes=("window", "layer", "rank")),
         array("massive_positions", "tokens", "positions of the largest activations", axes=("window", "layer", "rank")),
-        per_layer("kurtosis", "ratio", "kurtosis of the residual stream behind a layer", digits=1),
-        per_layer("early_divergence", "nats", "KL from the final distribution to the one decoded behind a layer"),
+        per_layer("kurtosis", "ratio", "kurtosis of the residual stream after a layer", digits=1),
+        per_layer("early_divergence", "nats", "KL from the final distribution to the one decoded after a layer"),
         per_layer("gradient_norm", "nats", "norm of the gradient of the loss by a layer's weights"),
         Quantity("gate_mean", "share", "mean of the gate", axes=("layer", "gate")),
         Quantity("gate_closed", "share", "share of gates below 0.1", "gates under 0.1", axes=("layer", "gate")),
@@ -200,11 +200,11 @@ QUANTITIES = table(
         Quantity("score_bytes", "bytes", "bytes of all scores of a layer in float32", "bytes of scores", digits=0),
         # Embeddings (exact).
         Quantity("row_gradient", "1", "length of the gradient of a row of the embedding", "|gradient| of a row", digits=5),
-        Quantity("kept_value", "1", "channel of an untouched row behind all steps", "untouched channel", digits=4),
+        Quantity("kept_value", "1", "channel of an untouched row after all steps", "untouched channel", digits=4),
         Quantity(
             "later_movement",
             "ratio",
-            "movement of a row behind the only step at which it has a gradient, over that of this step",
+            "movement of a row after the only step at which it has a gradient, over that of this step",
             "movement afterwards / in the step",
             "kingma2015",
             digits=2,
@@ -216,8 +216,8 @@ QUANTITIES = table(
         Quantity("directions", "directions", "fewest directions that hold 99.9 % of the squared length of all rows", digits=0),
         Quantity("mean_cosine", "1", "mean |cos| between rows of the embedding and sinusoidal positions", "mean |cos|"),
         # Norms (exact).
-        Quantity("vector_deviation", "1", "standard deviation of the entries of real tokens behind a norm", "σ of real tokens"),
-        Quantity("largest_entry", "1", "largest entry of a batch of one token behind a norm", "batch of one token"),
+        Quantity("vector_deviation", "1", "standard deviation of the entries of real tokens after a norm", "σ of real tokens"),
+        Quantity("largest_entry", "1", "largest entry of a batch of one token after a norm", "batch of one token"),
         # Released models (exact).
         Quantity("context", "tokens", "tokens that a released model takes", digits=0),
         Quantity("parameter_count", "parameters", "parameters of a model, or of one part of it", digits=0),

@@ -1,4 +1,4 @@
-"""What one arm and seed of a study leaves behind: the only truth that tables, figures, page and verdicts are made from.
+"""What one arm and seed of a study leaves: the only truth that tables, figures, page and verdicts are made from.
 
 `leadline.experiments.records.store` writes and reads records.
 """
@@ -51,7 +51,7 @@ class Worked(Frozen):
     host: str
     pid: int
     began: str = Field(pattern=_UTC, description="ISO 8601, UTC")
-    first_step: int = Field(ge=0, description="steps that the model had behind it then")
+    first_step: int = Field(ge=0, description="steps that the model had been trained for then")
 
 
 class Sums(Frozen):

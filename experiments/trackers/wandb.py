@@ -22,7 +22,7 @@ class WandbRun:
 
         limits = {"init_timeout": SECONDS, "finish_timeout": SECONDS, "finish_timeout_raises": True}
         settings = wandb.Settings(console="off", silent=True, **limits)
-        wandb.setup(settings)  # who is not logged in gets an error and no question, which would wait behind the progress
+        wandb.setup(settings)  # who is not logged in gets an error and no question, which would wait unseen under the progress
         self._run = wandb.init(
             project=run.study,
             group=run.arm,

@@ -44,7 +44,7 @@ class GateConfig:
 
     def __post_init__(self) -> None:
         if self.where == "projection" and self.per != "channel":
-            raise ValueError(f'a gate on the projection has per = "channel", not {self.per!r}: there are no heads behind it')
+            raise ValueError(f'a gate on the projection has per = "channel", not {self.per!r}: there are no heads after it')
         if self.static and self.dims is not None:
             raise ValueError(f"a static gate sees no input, so it cannot see the first {self.dims} channels: leave dims out")
 

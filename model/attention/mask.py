@@ -129,15 +129,15 @@ def tiles_seeing(key: Int[Array, ""], keys: int, size: int, rows: int, mask: Mas
     first, initial_tokens = mask.first_query, mask.initial_tokens
     window = jnp.minimum(mask.window, first + rows)  # farther than any query sees, and no sum below overflows
 
-    def behind_last(j: Int[Array, ""]) -> Int[Array, ""]:
+    def after_last(j: Int[Array, ""]) -> Int[Array, ""]:
         """The row after the last one that sees the key j, which is no initial token."""
         return jnp.clip(jnp.minimum(j + window, (j // mask.chunk + 1) * mask.chunk) - first, 0, rows)
 
-    last = jnp.where(key < initial_tokens, rows, behind_last(key + keys - 1))
+    last = jnp.where(key < initial_tokens, rows, after_last(key + keys - 1))
     start, stop = jnp.maximum(key - first, 0) // size, (last + size - 1) // size
-    inside = jnp.where(key + keys <= initial_tokens, rows, behind_last(key)) // size
-    behind = jnp.clip((key + keys - 1 - first + size - 1) // size, start, jnp.maximum(start, stop))
-    return (start, stop), (behind, jnp.maximum(inside, behind))
+    inside = jnp.where(key + keys <= initial_tokens, rows, after_last(key)) // size
+    begin = jnp.clip((key + keys - 1 - first + size - 1) // size, start, jnp.maximum(start, stop))
+    return (start, stop), (begin, jnp.maximum(inside, begin))
 
 
 def distances(i: Int[Array, " q"], j: Int[Array, " S"], mask: Mask) -> tuple[Int[Array, "q S"], Bool[Array, "q S"]]:

@@ -28,7 +28,7 @@ CASES = 40  # of a trial
 
 
 def _cases(paths: list[Path], random: Random) -> Iterator[Path]:
-    """One of the files after the other with a damage, which is mended behind each case."""
+    """One of the files after the other with a damage, which is mended after each case."""
     for _ in range(CASES):
         path = random.choice(paths)
         whole = path.read_bytes()

@@ -106,7 +106,7 @@ def configurations(workshop: Workshop, folder: Path, random: Random) -> Trial:  
 
 
 def overrides(workshop: Workshop, folder: Path, random: Random) -> Trial:
-    """Words behind a study."""
+    """Words after a study."""
     tree = tomllib.loads(STUDY)
     keys = [
         *_keys(tree),

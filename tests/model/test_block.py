@@ -213,7 +213,7 @@ def test_output_and_every_gradient_are_those_of_the_equations(name: str) -> None
 
 @pytest.mark.parametrize("name", ["query", "projection", "parallel"])
 def test_output_and_hidden_units_are_what_a_layer_adds(name: str) -> None:
-    """x + o + a·down, with the gates that stand behind attention inside o; the hidden units of ReLU are not negative."""
+    """x + o + a·down, with the gates that stand after attention inside o; the hidden units of ReLU are not negative."""
     cfg, x = CONFIGS[name], numbers(1, 2, TOKENS, WIDTH)
     p, values = weights(cfg)
     y, trace = jax.jit(apply, static_argnames="cfg")(p, x, values, cfg)

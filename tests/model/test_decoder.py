@@ -173,7 +173,7 @@ def test_the_first_layer_reads_scaled_embeddings_and_the_positions_added_to_them
     np.testing.assert_allclose(jax.jit(embedded, static_argnames="cfg")(p, tokens, i, cfg), expected, rtol=1e-6)
 
 
-def test_the_first_layer_reads_normalised_embeddings_and_the_last_logits_are_capped_behind_their_bias():
+def test_the_first_layer_reads_normalised_embeddings_and_the_last_logits_are_capped_after_their_bias():
     cfg = replace(CONFIG, embedding_norm=True, final_cap=3.0, unembedding_bias=True)
     p, tokens = weights(cfg), jnp.asarray([[3, 3, 1]])
     norm = Norm(numbers(1, 16), None)
@@ -187,7 +187,7 @@ def test_the_first_layer_reads_normalised_embeddings_and_the_last_logits_are_cap
     np.testing.assert_allclose(decoded(p, x, cfg), 3 * np.tanh(plain / 3), atol=1e-5)
 
 
-def test_a_text_behind_padding_has_learned_positions_from_its_first_token_on():
+def test_a_text_after_padding_has_learned_positions_from_its_first_token_on():
     cfg = replace(CONFIG, learned_positions=9)
     p, text = weights(cfg), jnp.asarray([[4, 1, 5, 9, 2, 6]])
     shifted = jnp.concatenate([jnp.zeros((1, 3), text.dtype), text], axis=1)

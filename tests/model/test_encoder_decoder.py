@@ -66,7 +66,7 @@ def test_a_target_sees_the_whole_source_and_its_own_past(placement: Any) -> None
 
 @POSITIONS
 def test_padding_of_a_source_is_seen_by_nothing(cfg: EncoderDecoderConfig) -> None:
-    """A source gives the same logits whatever its row holds behind it."""
+    """A source gives the same logits whatever its row holds after it."""
     p = weights(cfg)
     short = encode(p, SOURCE[1:2, :3], rows_of(TABLES, 0, ENCODER), cfg)
     tables = rows_of(TABLES, ENCODER, ENCODER + DECODER)

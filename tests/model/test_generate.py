@@ -35,7 +35,7 @@ loud = functools.partial(weights, sink_logit=0.5)
 
 
 def by_token(p: Decoder, tables: PositionTables, cfg: DecoderConfig, policy: Policy, count: int) -> tuple[Any, Any]:
-    """Greedy tokens, and the logits behind the last one."""
+    """Greedy tokens, and the logits after the last one."""
     text = begin(p, jnp.asarray(PROMPT), tables, cfg, policy, PROMPT.shape[1] + count)
     tokens, text = decode(p, layers_of(p, tables), text, count, cfg, sampling(), KEY)
     return np.asarray(tokens), text.logits
@@ -96,7 +96,7 @@ def test_all_of_a_text_is_remembered(tables: PositionTables) -> None:
 
 @functools.partial(jax.jit, static_argnames=("count", "cfg"))
 def readable(p: Decoder, tables: PositionTables, memory: Any, prompt: Any, count: int, cfg: DecoderConfig) -> tuple[Any, Any]:
-    """Greedy tokens and the scores behind the last one, by `extend` with one token at a time."""
+    """Greedy tokens and the scores after the last one, by `extend` with one token at a time."""
 
     def read(carry: Any, given: Any) -> Any:
         memory, last = carry

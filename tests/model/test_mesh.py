@@ -31,7 +31,7 @@ MODELS = {
         tied=True,
         learned_positions=12,
     ),
-    "experts, biases, norms behind all heads": replace(
+    "experts, biases, norms after all heads": replace(
         CONFIG,
         layers=1,
         block=replace(

@@ -33,7 +33,7 @@ def seeds(counts: Mapping[str, int]) -> dict[str, float]:
 
 
 def remaining(counts: Mapping[str, int], scores: Mapping[str, float], size: int) -> dict[str, float]:
-    """The pieces of the greatest losses, behind those that can be spelled in no other way.
+    """The pieces of the greatest losses, after those that can be spelled in no other way.
 
     The frequency f of a piece is that in the best segmentations, and all of it goes to the pieces of its own second best
     segmentation. In the logarithm of the new sum the library counts all V pieces where those of that segmentation are meant.

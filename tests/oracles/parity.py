@@ -84,7 +84,7 @@ def paired(config: PreTrainedConfig, folder: Path) -> Iterator[Pair]:
 
 def magnified(config: PreTrainedConfig) -> PreTrainedModel:
     """With large random weights: those of the library's own initialiser are so small that a wrong rotation or scale would hide
-    behind them."""
+    after them."""
     torch.manual_seed(0)
     model = AutoModelForCausalLM.from_config(config, attn_implementation="eager").eval()
     with torch.no_grad():
@@ -156,7 +156,7 @@ def forward_and_backward(
 
 
 def of_ours(loaded: PublishedModel, length: int) -> Computed:
-    """In one program for all lengths: a shorter text has more padding behind it."""
+    """In one program for all lengths: a shorter text has more padding after it."""
     more = [(0, 0), (0, LENGTHS[-1] - length)]
     tokens, mask = (jnp.asarray(np.pad(x(length), more)) for x in (texts_of, mask_of))
     weights = jnp.asarray(np.pad(weights_of(length), [*more, (0, 0)]), jnp.float32)

@@ -47,7 +47,7 @@ Read = Callable[[str], Any]
 
 
 def rows() -> np.ndarray:
-    """[source, target] with padding (0) on either side of a source and behind a target."""
+    """[source, target] with padding (0) on either side of a source and after a target."""
     ids = np.random.default_rng(0).integers(1, V, (3, 2 * TOKENS)).astype(np.int32)
     ids[1, TOKENS - 3 : TOKENS] = ids[2, :2] = ids[0, -2:] = 0
     return ids
@@ -257,7 +257,7 @@ def test_logits_are_those_of_marian() -> None:
     theirs = marian()
     p, cfg = of_marian_weights(theirs)
     source, target = np.split(rows(), 2, axis=1)
-    source[2, :2] = 4  # Marian has positions for sources from their first id on, and padding behind them alone
+    source[2, :2] = 4  # Marian has positions for sources from their first id on, and padding after them alone
     with torch.no_grad():
         given = {"input_ids": source, "attention_mask": source != 0, "decoder_input_ids": target}
         logits = theirs(**{name: torch.from_numpy(ids.astype(np.int64)) for name, ids in given.items()}).logits

@@ -33,7 +33,7 @@ from leadline.tokenization.words import word_counts
 pytestmark = pytest.mark.oracle
 
 SPECIALS = ["<pad>", "<bos>", "<eos>"]
-# The end of a word as one character, which their alphabet too has behind all others.
+# The end of a word as one character, which their alphabet too has after all others.
 LAST = "\U0010ffff"
 WORDS = st.dictionaries(st.text("abc", min_size=1, max_size=20), st.integers(1, 9), min_size=1, max_size=10)
 

@@ -102,7 +102,7 @@ OFFSETS: dict[str, tuple[Tokenizer, str, list[int], list[list[int]]]] = {
     "bpe": (replace(MERGES, pattern=r"\d+"), "é1 23", list(map(byte_id, "123")), [[2, 3], [4, 5], [5, 6]]),
     "character-bpe": (NFC_LOW, "e\u0301  low", [1, 7, 8, 9], [[0, 2], [2, 2], [4, 6], [6, 7]]),
     "unigram": (BYTEWISE, "a€b", [261, *(4 + byte for byte in "€".encode()), 263], [[i, i + 1] for i in range(5)]),
-    "unigram behind a prefix": (BYTEWISE, "ñ", [260, 4 + 0xC3, 4 + 0xB1], [[0, 0], [0, 1], [1, 2]]),
+    "unigram after a prefix": (BYTEWISE, "ñ", [260, 4 + 0xC3, 4 + 0xB1], [[0, 0], [0, 1], [1, 2]]),
     "unigram, where the sign for a space is no piece": (
         UnigramTokenizer(("a",), (-1.0,), byte_fallback=True, escape=True),
         " a▁",

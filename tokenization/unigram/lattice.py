@@ -123,11 +123,11 @@ def ranked(by_end: Lattice) -> Iterator[tuple[list[Arc], float]]:
     serial = count()
     heap: list[tuple[float, int, int, float, tuple]] = [(-best[-1], next(serial), len(by_end) - 1, 0.0, ())]
     while heap:
-        _, _, node, behind, tail = heapq.heappop(heap)
+        _, _, node, score_after, tail = heapq.heappop(heap)
         if node == 0:
-            yield list(_unlinked(tail)), behind
+            yield list(_unlinked(tail)), score_after
         for arc in by_end[node]:
-            score = arc.score + behind
+            score = arc.score + score_after
             heapq.heappush(heap, (-(best[arc.start] + score), next(serial), arc.start, score, (arc, tail)))
 
 

@@ -177,7 +177,7 @@ def _sources(entry: str | Path, hub_documents: int | None) -> list[Source]:
     files = sorted(full, key=lambda file: file.relative_to(path).as_posix())
     if not files:
         packed = " or ".join(sorted(formats.COMPRESSED))
-        suffixes = f"{', '.join([*sorted(formats.TEXT_SUFFIXES), formats.PARQUET])} (and, but for the last, {packed} behind it)"
+        suffixes = f"{', '.join([*sorted(formats.TEXT_SUFFIXES), formats.PARQUET])} (and, but for the last, {packed} after it)"
         raise UserError(f"{path}: no text in this folder; it needs {suffixes} files")
     return [partial(formats.file_texts, file) for file in files]
 

@@ -16,7 +16,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_a_published_model_writes_the_texts_of_several_prompts(called: Called, folder: Path, tmp_path: Path) -> None:
-    """One behind the other, as it writes each by itself."""
+    """One after the other, as it writes each by itself."""
     (tmp_path / "prompts").write_text("lead line\n\nab\n")
     words = ("generate", folder, "--tokens", "20", "--temperature", "0")
     result = called.json(*words, "--prompt", "one", "--prompts", tmp_path / "prompts")

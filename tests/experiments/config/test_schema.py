@@ -85,7 +85,7 @@ def test_every_table_and_key_says_what_it_means(name: str) -> None:
     assert [key for key, value in table["properties"].items() if not value.get("description") and key not in tags] == []
 
 
-def test_a_key_is_described_by_the_comment_behind_or_above_its_field() -> None:
+def test_a_key_is_described_by_the_comment_after_or_above_its_field() -> None:
     assert key_comments(Axial)["grid"] == "sizes of all axes but the first"
     assert key_comments(Rope)["base"].startswith("b of the frequencies")  # inherited
     assert key_comments(Rope)["sections"].startswith("M-RoPE: ")

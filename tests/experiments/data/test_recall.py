@@ -18,7 +18,7 @@ def drawn() -> Sample:
 
 
 def _read(row: list[int]) -> dict[int, int]:
-    """Query -> evidence: where a key was seen before, and its value behind it."""
+    """Query -> evidence: where a key was seen before, and its value after it."""
     seen: dict[int, int] = {}
     answers = {}
     for place in range(1, len(row) - 1, 2):

@@ -92,7 +92,7 @@ def test_rows_have_the_length_and_the_ids_of_the_data(source: Any, batches: list
             assert (np.asarray(sample.evidence) <= np.arange(LENGTH)).all()
 
 
-def test_bos_stands_behind_every_end_of_a_document_and_nowhere_else(books: Path) -> None:
+def test_bos_stands_after_every_end_of_a_document_and_nowhere_else(books: Path) -> None:
     rows = _open("text with BOS in each document", books).text.held_out(200, 20).windows
     ends, begins = rows[:, :-1] == 258, rows[:, 1:] == 257
     np.testing.assert_array_equal(ends, begins)

@@ -61,7 +61,7 @@ BY_HAND: dict[str, tuple[Callable[[], Any], Any]] = {
         lambda: sinks.mass_on(jnp.array([[[2, 1, 0.5, 0.5]]]), jnp.array([[True, False, True, False]])),
         [0.625],
     ),
-    "the first token of a row and those behind EOS": (
+    "the first token of a row and those after EOS": (
         lambda: document_starts(jnp.array([[1, 9, 9, 4]]), jnp.int32(9)),
         [[True, False, True, True]],
     ),

@@ -139,7 +139,7 @@ def test_gates_under_a_tenth_are_closed() -> None:
     np.testing.assert_allclose(statistics[reading("gate_closed")], [0.5, 0])
 
 
-def test_norm_ratios_need_a_token_behind_the_first_ones() -> None:
+def test_norm_ratios_need_a_token_after_the_first_ones() -> None:
     norms = jnp.ones((1, START + 2, 2)).at[0, 0].set(jnp.array([0.2, 3.0]))
     statistics = layer_statistics(trace(START + 2, value_norm=norms))
     np.testing.assert_allclose(statistics[reading("value_drain_ratio")], [0.2, 3.0], rtol=1e-6)

@@ -95,7 +95,7 @@ def size(tree: object) -> int:
 @pytest.mark.usefixtures("mesh")
 @pytest.mark.parametrize("name", SHAPES)
 def test_parameters_are_the_weights_of_our_decoder(name: str) -> None:
-    """Which has a sink logit for each head whether it is trained or not, and a norm behind the last layer in any case."""
+    """Which has a sink logit for each head whether it is trained or not, and a norm after the last layer in any case."""
     shape = SHAPES[name]
     p, counted = weights(shape), parameters(shape)
     unused = 0 if isinstance(shape.model.sink, LearnedSink) else size(p.blocks.sink_logit)

@@ -15,7 +15,7 @@ class Clock:
 
 
 def _timed(clock: Clock, pace: Pace, compiling: float, steps: int, a_second: float) -> None:
-    """Steps behind the first one, of which `a_second` are made in a second."""
+    """Steps after the first one, of which `a_second` are made in a second."""
     clock.now += compiling
     pace.reach(1)
     clock.now += (steps - 1) / a_second

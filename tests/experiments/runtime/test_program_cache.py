@@ -26,7 +26,7 @@ print("/jax/compilation_cache/cache_hits" in events)
 
 @pytest.fixture(autouse=True)
 def without() -> Iterator[None]:
-    """The settings of the tests are put aside for a test, and put back behind it."""
+    """The settings of the tests are put aside for a test, and put back after it."""
     names = ["jax_compilation_cache_dir", "jax_compilation_cache_max_size", "jax_persistent_cache_min_compile_time_secs"]
     before = {name: jax.config.values[name] for name in names}
     jax.config.update("jax_compilation_cache_dir", None)

@@ -41,7 +41,7 @@ def _wait_for(part: str, text: io.StringIO) -> None:
 
 
 def _training(console: Console, work: Work = TRAINED) -> Progress:
-    """In the middle of a group, with another one behind it."""
+    """In the middle of a group, with another one after it."""
     progress = Progress(console, clock=_ticking(1.0))
     progress.pace.expect("smoke_sinks", [1e12])
     progress.start(work)

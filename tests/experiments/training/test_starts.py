@@ -62,7 +62,7 @@ def test_one_step_of_rate_zero_changes_nothing(whole: Path, tmp_path: Path) -> N
 
 
 def test_data_go_on_where_they_stopped(tmp_path: Path) -> None:
-    """Without a learning rate to speak of, steps 4 and 5 of five have the losses of steps 1 and 2 behind a run of three."""
+    """Without a learning rate to speak of, steps 4 and 5 of five have the losses of steps 1 and 2 after a run of three."""
     starts = {"five": (5, None), "three": (3, None), "two": (2, Start(arm="three", length=16, steps=3))}
     slow = {"learning_rate": 1e-12}
     arms = [

@@ -74,7 +74,7 @@ def _prepared(sink: Sink, **changes: Any) -> tuple[ModelConfig, TrainState, Valu
 
 
 def _oracle(state: TrainState, tokens: jax.Array, values: Values, model: ModelConfig, cfg: TrainConfig) -> Decoder:
-    """optax.adamw behind a clip, on gradients without that of a sink logit that is not trained; only matrices decay."""
+    """optax.adamw after a clip, on gradients without that of a sink logit that is not trained; only matrices decay."""
 
     def loss(params: Decoder) -> jax.Array:
         scores, _ = apply_decoder(params, tokens[:, :-1], values.tables, decoder_config(model, V, T))

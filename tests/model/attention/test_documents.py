@@ -30,7 +30,7 @@ def packed(q: Any, k: Any, v: Any, scores: Scores, cut: Tiling) -> Any:
 
 
 def apart(q: Any, k: Any, v: Any, scores: Scores) -> Any:
-    """Each document by itself, one behind the other again."""
+    """Each document by itself, one after the other again."""
     texts = [slice(start, end) for start, end in zip((0, *ENDS), ENDS, strict=False)]
     parts = [attention(q[:, text], k[:, text], v[:, text], Mask(window=20), scores) for text in texts]
     outs, statistics = zip(*parts, strict=True)

@@ -175,13 +175,13 @@ def test_nothing_as_large_as_the_scores_is_kept() -> None:
 
 
 def test_tiles_that_nothing_sees_cost_nothing() -> None:
-    """Scores behind a window would make NaN of everything: keys and values there are NaN."""
+    """Scores beyond a window would make NaN of everything: keys and values there are NaN."""
     q, k, v = random_heads(4, 1, 64, 2, 1, 4)
     hidden = ((jnp.arange(64) >= 8) & (jnp.arange(64) < 32))[None, :, None, None]
     k, v = (jnp.where(hidden, jnp.nan, x) for x in (k, v))
 
     def last(q: jax.Array) -> jax.Array:
-        """Of queries whose windows begin behind what is hidden."""
+        """Of queries whose windows begin after what is hidden."""
         return jnp.sum(attention(q, k, v, Mask(6, 3), tiling=tiling(8))[0][:, 40:])
 
     gradient = jax.jit(jax.grad(last))(q)[:, 40:]

@@ -38,7 +38,7 @@ class StreamingLLM:
         self.caches: list[list[tuple[int, np.ndarray, np.ndarray]]] = [[] for _ in range(CONFIG.layers)]
 
     def read(self, token: int, place: int) -> np.ndarray:
-        """The logits behind one more token."""
+        """The logits after one more token."""
         x = self.p.embedding[token]
         for layer, cache in enumerate(self.caches):
             b = jax.tree.map(lambda leaf, layer=layer: leaf[layer], self.p.blocks)

@@ -166,7 +166,7 @@ def test_cope_of_a_sharded_batch_and_sharded_heads() -> None:
 
 @pytest.mark.parametrize(("start", "rows", "keys"), [(0, 1, 1), (6, 1, 7), (0, 7, 7), (2, 3, 9)])
 def test_row_i_and_column_j_hold_the_bias_of_distance_i_minus_j(start: int, rows: int, keys: int) -> None:
-    """And the gradient is that of a look-up. A surplus row behind the last is at -1, and finite."""
+    """And the gradient is that of a look-up. A surplus row after the last is at -1, and finite."""
     bias, i = numbers(3, 2, keys), np.arange(start, start + rows)
     w, visible = np.asarray(numbers(4, 2, rows, keys)), i[:, None] >= np.arange(keys)
 

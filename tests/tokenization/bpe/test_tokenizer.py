@@ -33,7 +33,7 @@ def test_equal_to_searching_the_whole_row_each_time(symbols: list[int], pairs: l
 
 @pytest.mark.parametrize(("symbols", "dropped", "expected"), [([0, 1, 2], [1, 0], [4, 2]), ([1, 2, 0, 1], [1, 0, 0], [3, 4])])
 def test_what_is_dropped_waits_for_the_next_merge(symbols: list[int], dropped: list[int], expected: list[int]) -> None:
-    """Of 1, 2 and 0, 1 the first is left out once, so the other is made, behind which it may be there no more."""
+    """Of 1, 2 and 0, 1 the first is left out once, so the other is made, after which it may be there no more."""
     answers = iter(dropped)
     assert apply_merges(symbols, {(1, 2): (0, 3), (0, 1): (1, 4)}.get, lambda: bool(next(answers))) == expected
 

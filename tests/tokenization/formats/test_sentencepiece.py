@@ -1,4 +1,4 @@
-"""sentencepiece models behind our protocol."""
+"""sentencepiece models under our protocol."""
 
 from pathlib import Path
 

@@ -45,7 +45,7 @@ def _drawn(task: Task, *batch: Any, seed: int = 0, **more: Any) -> Sample:
 
 
 def _pairs(row: list[int], tasks: RetrievalData, symbols: int = 1) -> list[tuple[int, list[int]]]:
-    """The keys of a row, each with the values behind it."""
+    """The keys of a row, each with the values after it."""
     v, ask = vocabulary_of(tasks), row.index(ASK)
     pairs = [(row[i], row[i + 1 : i + 1 + symbols]) for i in range(1, ask) if v.first_key <= row[i] < v.first_value]
     assert all(token >= v.first_value for _, value in pairs for token in value)
@@ -55,7 +55,7 @@ def _pairs(row: list[int], tasks: RetrievalData, symbols: int = 1) -> list[tuple
 
 
 def _expected(row: list[int], tasks: RetrievalData) -> list[int]:
-    """What stands behind the last question, found by reading the row from the left; -1 where it is no part of the answer."""
+    """What stands after the last question, found by reading the row from the left; -1 where it is no part of the answer."""
     v, ask = vocabulary_of(tasks), row.index(ASK)
     match TASKS[row[0]]:
         case "passkey":

@@ -50,7 +50,7 @@ def test_a_token_that_ends_a_document_belongs_to_it() -> None:
 
 
 @pytest.mark.parametrize("first", [NONE, BOS])
-def test_with_a_stride_every_target_counts_once_behind_its_context(first: np.ndarray) -> None:
+def test_with_a_stride_every_target_counts_once_after_its_context(first: np.ndarray) -> None:
     documents = _documents([300])
     text = held_out.held_out_windows(documents, 12, 10_000, first, stride=5)
     assert (text.counted.sum(axis=1) == 5).all()

@@ -43,7 +43,7 @@ def test_a_short_haystack_is_repeated_and_never_says_the_answer(task: Prompt) ->
     assert len(prompt) == 40_000
 
 
-def test_rows_are_different_questions_at_each_depth_behind_the_first_token() -> None:
+def test_rows_are_different_questions_at_each_depth_after_the_first_token() -> None:
     drawn = prompts(ByteTokenizer(), np.array([257], np.int32), ("passkey", "key_value"), 300, 2, 3)
     assert drawn.tokens.shape == (12, 300 + drawn.answers.shape[1])
     assert (drawn.tokens[:, 0] == 257).all()

@@ -28,7 +28,7 @@ def points() -> dict[str, Point]:
 
 
 def later_movement(step: int, steps: int) -> float:
-    """Adam with β1 = 0.9, β2 = 0.95 and ε = 0 behind one gradient of 1, by its moments written out."""
+    """Adam with β1 = 0.9, β2 = 0.95 and ε = 0 after one gradient of 1, by its moments written out."""
     t = np.arange(step, steps + 1)
     first, second = 0.1 * 0.9 ** (t - step), 0.05 * 0.95 ** (t - step)
     moves = first / (1 - 0.9**t) / np.sqrt(second / (1 - 0.95**t))
@@ -58,8 +58,8 @@ def test_only_rows_of_the_input_have_a_gradient_unless_the_table_is_tied(points:
     for row in (int(ids[0]), 1):
         uphill = jax.grad(loss)(p.embedding)[row]
         direction = uphill / jnp.linalg.norm(uphill)
-        ahead, behind = (loss(p.embedding.at[row].add(sign * 1e-2 * direction)) for sign in (1, -1))
-        assert float(ahead - behind) / 2e-2 == pytest.approx(lengths[row], rel=2e-2)
+        ahead, after = (loss(p.embedding.at[row].add(sign * 1e-2 * direction)) for sign in (1, -1))
+        assert float(ahead - after) / 2e-2 == pytest.approx(lengths[row], rel=2e-2)
 
 
 def test_decoupled_decay_alone_moves_a_row_without_a_gradient(points: dict[str, Point]) -> None:
@@ -72,7 +72,7 @@ def test_decoupled_decay_alone_moves_a_row_without_a_gradient(points: dict[str, 
     assert (kept[0.0, 1.0], kept[0.1, 0.0], kept[0.0, 0.0]) == (1, 0, 0)
 
 
-def test_moments_move_a_row_behind_its_only_gradient(points: dict[str, Point]) -> None:
+def test_moments_move_a_row_after_its_only_gradient(points: dict[str, Point]) -> None:
     for step in (1, 60):
         assert points["steps"][reading("later_movement", seen_at=step)] == pytest.approx(later_movement(step, 120), rel=1e-3)
     ratio = 0.9 / 0.95**0.5

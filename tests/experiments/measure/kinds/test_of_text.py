@@ -159,7 +159,7 @@ def test_an_answer_is_hit_exactly_if_greedy_decoding_gives_it(rope: Models, answ
     decoded, prompts = answered
     params, row = jax.tree.map(jnp.asarray, rope.params[0]), tables(ROPE, LENGTH, 160)
     spoiled = decoded.copy()
-    spoiled[:, 162] = (spoiled[:, 162] + 1) % 256  # a wrong token, behind which hits say nothing of decoding
+    spoiled[:, 162] = (spoiled[:, 162] + 1) % 256  # a wrong token, after which hits say nothing of decoding
     run = jax.jit(lambda batches: answer_hits(params, row, batches, 160, rope.model))
     hit = np.asarray(run(jnp.asarray(np.stack([decoded, spoiled, prompts]))))
     assert hit[: len(decoded)].all()
