@@ -77,10 +77,11 @@ def init_model(key: Array, cfg: DecoderConfig, *, sink_logit: float | Float[Arra
     if not isinstance(cfg, EncoderDecoderConfig):
         return init_decoder(key, cfg, sink_logit=sink_logit)
     logits = jnp.broadcast_to(jnp.asarray(sink_logit, jnp.float32), (cfg.encoder_layers + cfg.layers,))
-    decoder = init_decoder(key, cfg, sink_logit=logits[cfg.encoder_layers :])
-    encoder = init_decoder(jax.random.fold_in(key, 1), cfg.encoder, sink_logit=logits[: cfg.encoder_layers])
-    of_decoder = {field.name: getattr(decoder, field.name) for field in fields(Decoder)}
-    return EncoderDecoder(**of_decoder, encoder=replace(encoder, embedding=None) if cfg.shared_embedding else encoder)
+    of_encoder, of_decoder = jax.random.split(key)
+    encoder = init_decoder(of_encoder, cfg.encoder, sink_logit=logits[: cfg.encoder_layers])
+    decoder = init_decoder(of_decoder, cfg, sink_logit=logits[cfg.encoder_layers :])
+    weights = {field.name: getattr(decoder, field.name) for field in fields(Decoder)}
+    return EncoderDecoder(**weights, encoder=replace(encoder, embedding=None) if cfg.shared_embedding else encoder)
 
 
 def encode(p: EncoderDecoder, source: Int[Array, "B S"], tables: PositionTables, cfg: EncoderDecoderConfig) -> Memory:

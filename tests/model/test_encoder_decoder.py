@@ -128,6 +128,15 @@ def test_a_decoder_is_drawn_and_applied_as_ever() -> None:
     np.testing.assert_array_equal(apply_model(ours, TARGET, tables, cfg)[0], apply_decoder(theirs, TARGET, tables, cfg)[0])
 
 
+def test_no_matrix_starts_with_the_random_numbers_of_another() -> None:
+    cfg = replace(CONFIG, tied=False, shared_embedding=False)
+    leaves = [leaf for leaf in jax.tree.leaves(init_model(jax.random.key(0), cfg)) if np.std(leaf) > 0 and leaf.size >= V * 16]
+    layers = [part for leaf in leaves for part in ([leaf] if leaf.ndim == 2 else leaf)]
+    begin = np.stack([np.ravel(part)[: V * 16] for part in layers])
+    correlation = np.corrcoef(begin) - np.eye(len(begin))
+    assert np.abs(correlation).max() < 6 / np.sqrt(V * 16)  # six standard deviations of that of independent numbers
+
+
 def test_devices_change_no_gradient() -> None:
     rows, cfg = np.concatenate([SOURCE, TARGET], axis=1)[[0, 1, 2, 0]], replace(CONFIG, scaled_embedding=True)
 
