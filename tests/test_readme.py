@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from leadline.experiments.publish.contents import compiled
+from leadline.experiments.publish.contents import contents_of
 from leadline.experiments.publish.export import rewrite, with_tables
 from leadline.experiments.publish.table import markdown
 from leadline.experiments.records.packed import PACKED
@@ -18,7 +18,7 @@ def test_tables_are_those_of_the_records() -> None:
     results = ROOT / "docs" / "results"
     if not list(results.glob(f"*/{PACKED}")):
         pytest.skip("docs/results holds no packed records yet: run make publish")
-    tables = {table.name: markdown(table) for table in compiled(results, drawn=()).tables}
+    tables = {table.name: markdown(table) for table in contents_of(results, drawn=()).tables}
     assert with_tables(README, tables) == README, "the records or the tables changed: run make publish"
 
 
@@ -33,6 +33,8 @@ def test_a_block_is_filled_and_the_rest_is_kept(tmp_path: Path) -> None:
     ("text", "message"),
     [("no block", "no block"), ("<!-- leadline table loss -->\n<!-- leadline end -->", "no table 'loss'; there are sinks")],
 )
-def test_what_cannot_be_filled_is_named(text: str, message: str) -> None:
+def test_what_cannot_be_filled_is_named(text: str, message: str, tmp_path: Path) -> None:
+    path = tmp_path / "PAPER.md"
+    path.write_text(text, encoding="utf-8")
     with pytest.raises(UserError, match=message):
-        with_tables(text, {"sinks": ""})
+        rewrite(path, {"sinks": ""})

@@ -95,7 +95,8 @@ def main() -> None:
         sys.exit(STOPPED)
     except MemoryError as error:
         complain(
-            f"{str(error) or 'out of memory'}: this machine does not hold it; make the model, its texts or its groups smaller"
+            f"{str(error) or 'out of memory'}; lower train.batch, model.width or measure.windows, or train fewer models at "
+            "once with --models N"
         )
         sys.exit(MISTAKE)
     except OSError as error:

@@ -44,9 +44,9 @@ def measure(
     layers: Layers = False,
     as_json: AsJson = False,
 ) -> None:
-    """Measure a published model, or a trained run again on other text or lengths.
+    """Measure a published model, or a trained run anew.
 
-    What is measured of a published model is recorded.
+    A trained run may be measured on other text or lengths. What is measured of a published model is recorded.
     """
     begin_jax()
     from rich.console import Console

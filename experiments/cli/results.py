@@ -109,12 +109,12 @@ def claims(
     """Print the ledger: statements with their verdicts."""
     from dataclasses import asdict
 
-    from leadline.experiments.publish.contents import compiled
+    from leadline.experiments.publish.contents import contents_of
 
     if check_lock:
         _check_lock(_existing(folder), lock)
         return
-    contents = compiled(_existing(folder), drawn=())
+    contents = contents_of(_existing(folder), drawn=())
     for note in contents.notes:
         complain(note)
     verdicts = contents.verdicts
@@ -140,9 +140,9 @@ def lock(
     configs: Annotated[list[Path], typer.Argument(metavar="CONFIG...", help="Studies or suites, in TOML.")],
     into: Lock = Path("ledger.lock"),
 ) -> None:
-    """Freeze the claims, thresholds, arms and seeds of studies before they are run.
+    """Freeze the claims and seeds of studies before they are run.
 
-    Claims that are locked already keep their digest unless their study is given again.
+    Thresholds and arms are frozen too. Claims of other studies keep their digest.
     """
     from leadline.experiments.config.load import load_studies
     from leadline.experiments.studies.lock import digests, read_lock, write_lock
@@ -159,8 +159,8 @@ def lock(
 def publish(
     folder: Folder = Path("results"),
     into: Annotated[Path, typer.Option("--into", metavar="DIR", help="The folder that is published.")] = Path("docs/results"),
-    text: Annotated[Path, typer.Option("--text", metavar="FILE", help="Markdown whose tables are filled.")] = Path("README.md"),
-    page: Annotated[Path | None, typer.Option("--findings", metavar="FILE", help="Also write what was found there.")] = None,
+    text: Annotated[Path | None, typer.Option("--text", metavar="FILE", help="Markdown file whose tables are filled.")] = None,
+    page: Annotated[Path | None, typer.Option("--findings", metavar="FILE", help="Markdown page of findings to write.")] = None,
     as_json: AsJson = False,
 ) -> None:
     """Pack records, tables and figures for publication."""

@@ -15,9 +15,10 @@ from leadline.experiments.runtime.worker import EXPIRY
 if TYPE_CHECKING:
     from leadline.experiments.executors.registry import Options
 
+RETRIES = 3
 Config = Annotated[Path, typer.Argument(metavar="CONFIG", help="A study, or a suite of studies, in TOML.")]
 Overrides = Annotated[
-    list[str] | None, typer.Argument(metavar="[KEY=VALUE]...", help="Settings to change, such as train.steps=100.")
+    list[str] | None, typer.Argument(metavar="KEY=VALUE", help="Settings to change, such as train.steps=100.")
 ]
 Results = Annotated[Path, typer.Option("--results", metavar="DIR", help="Where records, tables and the page are kept.")]
 DryRun = Annotated[
@@ -26,38 +27,51 @@ DryRun = Annotated[
 Decide = Annotated[bool, typer.Option("--decide", help="Add seeds where claims are undecided, up to most_seeds.")]
 Limit = Annotated[
     int | None,
-    typer.Option("--limit", min=2, help="With --decide: maximum number of seeds; default: most_seeds of the study, or 30."),
+    typer.Option("--limit", min=2, metavar="N", help="With --decide: maximum number of seeds; default: most_seeds, or 30."),
 ]
 Tracker = Annotated[
     list[str] | None, typer.Option("--tracker", metavar="NAME", help="tensorboard, wandb or trackio; repeatable.")
 ]
 Executor = Annotated[str, typer.Option("--executor", metavar="NAME", help="Where groups of models train: local, ray or slurm.")]
 Address = Annotated[
-    str | None, typer.Option("--address", help="Ray cluster to use, or auto; default: start Ray on this machine.")
+    str | None,
+    typer.Option("--address", metavar="HOST:PORT", help="Ray cluster to use, or auto; default: start Ray on this machine."),
 ]
-Cpus = Annotated[int | None, typer.Option("--cpus", min=1, help="CPU cores per group; default: all of this machine.")]
-Gpus = Annotated[float, typer.Option("--gpus", min=0, help="Accelerators per group.")]
-Models = Annotated[int | None, typer.Option("--models", min=1, help="Maximum number of models in one group.")]
+Cpus = Annotated[
+    int | None, typer.Option("--cpus", min=1, metavar="N", help="CPU cores per group; default: all of this machine.")
+]
+Gpus = Annotated[float, typer.Option("--gpus", min=0, metavar="N", help="Accelerators per group.")]
+Models = Annotated[int | None, typer.Option("--models", min=1, metavar="N", help="Maximum number of models in one group.")]
 Device = Annotated[
     str | None,
     typer.Option(
         "--device", metavar="NAME", help="Accelerator that groups are sized for, such as h100; default: this machine."
     ),
 ]
-Retries = Annotated[int, typer.Option("--retries", min=0, help="How often a group is restarted if its worker dies.")]
+Retries = Annotated[
+    int | None,
+    typer.Option("--retries", min=0, metavar="N", help=f"Restarts of a group whose worker dies; default: {RETRIES}."),
+]
 Slurm = Annotated[
     list[str] | None,
     typer.Option("--slurm", metavar="KEY=VALUE", help="Option for sbatch, such as partition=gpu; repeatable."),
 ]
-Expiry = Annotated[float, typer.Option("--expiry", min=0.1, help="Seconds without a heartbeat until a process counts as dead.")]
+Expiry = Annotated[
+    float,
+    typer.Option("--expiry", min=0.1, metavar="SECONDS", help="Seconds without a heartbeat until a process counts as dead."),
+]
 Coordinator = Annotated[
     str | None,
     typer.Option(
         "--coordinator", metavar="HOST:PORT", help="Train each model in several processes: address of the first, or auto."
     ),
 ]
-Processes = Annotated[int | None, typer.Option("--processes", min=1, help="With --coordinator: number of processes.")]
-Process = Annotated[int | None, typer.Option("--process", min=0, help="With --coordinator: index of this process, from 0.")]
+Processes = Annotated[
+    int | None, typer.Option("--processes", min=1, metavar="N", help="With --coordinator: number of processes.")
+]
+Process = Annotated[
+    int | None, typer.Option("--process", min=0, metavar="N", help="With --coordinator: index of this process, from 0.")
+]
 
 
 def run(
@@ -74,7 +88,7 @@ def run(
     gpus: Gpus = 0.0,
     models: Models = None,
     device: Device = None,
-    retries: Retries = 3,
+    retries: Retries = None,
     slurm: Slurm = None,
     expiry: Expiry = EXPIRY,
     coordinator: Coordinator = None,
@@ -92,20 +106,32 @@ def run(
         ("--process", process, "--coordinator", together),
         ("--address", address, "--executor ray", executor == "ray"),
         ("--slurm", slurm, "--executor slurm", executor == "slurm"),
+        ("--retries", retries, "--executor ray or slurm", executor != "local"),
         ("--gpus", gpus or None, "--executor ray or slurm, or --device", executor != "local" or device is not None),
         ("--limit", limit, "--decide", decide),
     )
     begin_jax(cpus, None if coordinator is None else (coordinator, processes, process))
     from leadline.experiments.executors.registry import Options
-    from leadline.experiments.studies.decide import with_most_seeds
+    from leadline.experiments.records.store import read_studies
+    from leadline.experiments.studies.decide import with_plan
     from leadline.experiments.studies.run import planned
     from leadline.experiments.trackers.registry import open_trackers
 
-    plan = planned(config, overrides or [])
-    if decide:
-        plan = [(with_most_seeds(study, limit), arms) for study, arms in plan]
+    plan, recorded = planned(config, overrides or []), read_studies(results)
+    plan = [(with_plan(study, recorded.get(study.study), limit, decide=decide), arms) for study, arms in plan]
     trackers = open_trackers(tracker or [], results)
-    options = Options(executor, expiry, models, device, cpus, gpus, retries, address, slurm or (), together)
+    options = Options(
+        executor,
+        expiry,
+        models=models,
+        device=device,
+        cpus=cpus,
+        gpus=gpus,
+        retries=RETRIES if retries is None else retries,
+        address=address,
+        slurm=slurm or (),
+        together=together,
+    )
     if dry_run:
         _show_plan(plan, results, options, as_json)
     else:

@@ -63,7 +63,7 @@ class Section:
 
 
 @dataclass(frozen=True)
-class Compiled:
+class Contents:
     """What the records of a folder say, before it is written."""
 
     sections: tuple[Section, ...]  # of the page, one a study with records, by name
@@ -86,9 +86,9 @@ class Compiled:
         return (*of_sections, *self.pictures)
 
 
-def compiled(
+def contents_of(
     results: Path, digests: Mapping[tuple[str, str], str] | None = None, drawn: Collection[str] | None = None
-) -> Compiled:
+) -> Contents:
     """Reads the records and studies of a folder, makes tables and figures of them, and judges their claims.
 
     Args:
@@ -112,7 +112,7 @@ def compiled(
     studies = {name: described[name] for name in names if name in described}
     records = [entry.record for entry in stored if entry.record.study in studies]
     judged = verdicts(studies, records)
-    return Compiled(
+    return Contents(
         tuple(_section(study, stored, judged, drawn) for study in studies.values()),
         tuple(judged),
         _ledger(judged) if judged else (),
@@ -121,6 +121,13 @@ def compiled(
         (*left_out, *others, *notes),
         bibtex(sources(studies.values(), records)),
     )
+
+
+def first_table(results: Path, name: str, digests: Mapping[tuple[str, str], str] | None = None) -> Table:
+    """The first table of one study; `digests` as in `contents_of`. UserError where its description is damaged."""
+    stored, _ = current(read_records(results, name)[0], digests)
+    study = read_studies(results)[name]
+    return table(tables_of(study, stored)[0], study, stored)
 
 
 def _pictures(judged: Sequence[Verdict], drawn: Collection[str] | None) -> Iterator[Drawing]:

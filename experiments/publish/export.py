@@ -12,7 +12,7 @@ from PIL import Image
 from leadline.experiments.config.claim import Term
 from leadline.experiments.config.report import FigureSpec
 from leadline.experiments.config.study import Study
-from leadline.experiments.publish.contents import FIGURES, TABLES, compiled
+from leadline.experiments.publish.contents import FIGURES, TABLES, contents_of
 from leadline.experiments.publish.figures import arrays_read
 from leadline.experiments.publish.findings_page import findings_page
 from leadline.experiments.publish.forest import FOREST
@@ -30,7 +30,7 @@ from leadline.experiments.records.store import STUDY, read_records, read_studies
 from leadline.experiments.runtime.errors import UserError
 
 MAP = "attention_map"  # the largest of all arrays
-MOST_BYTES, MOST_FILES = 8 * 2**20, 160  # a clone has them
+MOST_BYTES, MOST_FILES = 8 * 2**20, 160  # of what a clone should have to download
 BLOCK = re.compile(r"(<!-- leadline table (?P<name>\w+) -->\n).*?(<!-- leadline end -->)", re.DOTALL)
 
 
@@ -44,7 +44,7 @@ class Exported:
     notes: tuple[str, ...]
 
 
-def export(results: Path, into: Path, text: Path, page: Path | None = None) -> Exported:
+def export(results: Path, into: Path, text: Path | None = None, page: Path | None = None) -> Exported:
     """Packs every study of a results folder into another one, rebuilds tables and figures there, and fills a text and a page.
 
     Records that were published before stay unless their study is packed anew; nothing is packed where both folders are the
@@ -54,12 +54,13 @@ def export(results: Path, into: Path, text: Path, page: Path | None = None) -> E
     Args:
         results: the folder of the records.
         into: the folder that is published.
-        text: a Markdown file, as README.md, whose blocks of tables are filled.
+        text: a Markdown file, as README.md, whose blocks of tables are filled; None: none.
         page: where what each study found is written, as Markdown; None: nowhere.
 
     Raises:
-        UserError: if there are no records, a file cannot be read or written, or the folder exceeds 8 MiB or 160 files.
+        UserError: if there are no records, or a file cannot be read or written.
     """
+    filled = "" if text is None else _with_blocks(text)
     records, notes = read_records(results)
     if not records:
         raise UserError(f"{results}: there are no records to publish")
@@ -71,7 +72,7 @@ def export(results: Path, into: Path, text: Path, page: Path | None = None) -> E
         packed = pack(results, name, into, arrays_read(study), read)
         notes += [note for note in packed if note not in notes]
     shown = {file_name(study, answer.name) for study in read_studies(into).values() if (answer := _answer(study)) is not None}
-    contents = compiled(into, drawn=shown | {FOREST, MULTIVERSE} | set(re.findall(rf"{FIGURES}/([\w.=+-]+)\.png", _read(text))))
+    contents = contents_of(into, drawn=shown | {FOREST, MULTIVERSE} | set(re.findall(rf"{FIGURES}/([\w.=+-]+)\.png", filled)))
     try:
         for path in (*into.glob(f"{TABLES}/*"), *into.glob(f"{FIGURES}/*")):
             path.unlink()
@@ -84,11 +85,13 @@ def export(results: Path, into: Path, text: Path, page: Path | None = None) -> E
             write_whole(page, findings_page(contents, shown, Path(os.path.relpath(into, page.parent)).as_posix()).encode())
     except OSError as error:
         raise UserError(f"{into}: cannot write the published form ({reason(error)})") from error
-    rewrite(text, {table.name: markdown(table) for table in contents.tables})
+    if text is not None:
+        rewrite(text, {table.name: markdown(table) for table in contents.tables})
     files = [path for path in into.rglob("*") if path.is_file()]
     size = sum(path.stat().st_size for path in files)
     if size > MOST_BYTES or len(files) > MOST_FILES:
-        raise UserError(f"{into}: {len(files)} files of {size:,} bytes exceed {MOST_FILES} files or {MOST_BYTES:,} bytes")
+        most = f"{MOST_FILES} files or {MOST_BYTES:,} bytes"
+        notes.append(f"{into}: more than {most} make a repository slow to clone; leave out figures or studies")
     return Exported(tuple(names), len(files), size, (*notes, *contents.notes))
 
 
@@ -152,12 +155,9 @@ def _without_maps(stored: StoredRecord) -> StoredRecord:
 def with_tables(text: str, tables: Mapping[str, str], where: str = "the text") -> str:
     """`text` with each block between `<!-- leadline table NAME -->` and `<!-- leadline end -->` replaced by that table.
 
-    Raises UserError for a block whose table there is not, or a text without a block.
+    Raises UserError for a block whose table there is not.
     """
-    names = [match["name"] for match in BLOCK.finditer(text)]
-    if not names:
-        raise UserError(f"{where}: no block '<!-- leadline table NAME -->' … '<!-- leadline end -->' to fill")
-    for name in names:
+    for name in (match["name"] for match in BLOCK.finditer(text)):
         if name not in tables:
             raise UserError(f"{where}: there is no table {name!r}; there are {', '.join(sorted(tables))}")
     return BLOCK.sub(lambda match: f"{match[1]}\n{tables[match['name']].strip()}\n\n{match[3]}", text)
@@ -165,11 +165,15 @@ def with_tables(text: str, tables: Mapping[str, str], where: str = "the text") -
 
 def rewrite(path: Path, tables: Mapping[str, str]) -> None:
     """`with_tables` on a file, replaced whole or not at all."""
-    write_whole(path, with_tables(_read(path), tables, str(path)).encode())
+    write_whole(path, with_tables(_with_blocks(path), tables, str(path)).encode())
 
 
-def _read(text: Path) -> str:
+def _with_blocks(path: Path) -> str:
+    """The text of a file that has a block to fill. UserError where it has none, or cannot be read."""
     try:
-        return text.read_text(encoding="utf-8")
+        text = path.read_text(encoding="utf-8")
     except OSError as error:
-        raise UserError(f"{text}: cannot be read ({error.strerror})") from error
+        raise UserError(f"{path}: cannot be read ({error.strerror})") from error
+    if BLOCK.search(text) is None:
+        raise UserError(f"{path}: no block '<!-- leadline table NAME -->' … '<!-- leadline end -->' to fill")
+    return text

@@ -21,7 +21,7 @@ SAID = {
     "not testable here": ("could not be tested", "could not be tested"),
 }
 # The interval of a claim about several cases is that of the case which is least favourable to it.
-WORST = "where it fares worst, short of"
+WORST = "in the least favourable case, short of"
 
 
 @dataclass(frozen=True)
@@ -34,10 +34,10 @@ class Finding:
 
 
 def findings(judged: Sequence[Verdict], claims: Mapping[tuple[str, str], Claim], records: Sequence[Record]) -> list[Finding]:
-    """How many published claims have each outcome at each scale, the strongest support and the strongest contradiction.
+    """How many claims have each outcome at each scale, the strongest support and the strongest contradiction.
 
-    Where nothing published was measured the statements of the studies themselves take their place. The strongest verdict is
-    that on a ratio whose 95 % interval lies farthest beyond the threshold of its claim: ratios of all quantities compare.
+    The strongest verdict is that on a ratio whose 95 % interval lies farthest beyond the threshold of its claim: ratios of all
+    quantities compare. It is one on a published claim, where one was measured.
 
     Args:
         judged: every verdict.
@@ -45,16 +45,15 @@ def findings(judged: Sequence[Verdict], claims: Mapping[tuple[str, str], Claim],
         records: what was judged.
 
     Returns:
-        A finding for each scale and at most two more; none where nothing was measured.
+        A finding for published claims and one for others at each scale, and at most two more; none where nothing was measured.
     """
     measured = [verdict for verdict in judged if verdict.outcome != "not measured"]
-    published = [verdict for verdict in measured if not verdict.own]
-    about = published or measured
-    if not about:
-        return []
-    kind = "published claim" if published else "claim"
-    of_scales = [(column, [verdict for verdict in about if verdict.column == column]) for column in columns_of(about)]
-    said = [Finding("", _counts(kind, column, of_scale, records)) for column, of_scale in of_scales]
+    published, own = ([verdict for verdict in measured if verdict.own == is_own] for is_own in (False, True))
+    said = []
+    for kind, of_kind in (("published claim", published), ("claim of our own", own)):
+        for column in columns_of(of_kind):
+            said.append(Finding("", _counts(kind, column, [v for v in of_kind if v.column == column], records)))
+    about = published or own
     for lead, outcome, side in (("Strongest support", "holds", "beyond"), ("Strongest contradiction", "fails", WORST)):
         ratios = [
             v for v in about if v.outcome == outcome and claims[v.study, v.id].log and claims[v.study, v.id].share is None
@@ -73,8 +72,8 @@ def _counts(kind: str, column: str, about: Sequence[Verdict], records: Sequence[
     outcomes = Counter(verdict.outcome for verdict in about)
     parts = [f"{outcomes[name]} {SAID[name][outcomes[name] != 1]}" for name in OUTCOMES if outcomes[name]]
     place = {TRAINED_HERE: "here", ON_ACCELERATOR: "on an accelerator"}.get(column, f"on {column}")
-    plural = "s" if len(about) != 1 else ""
-    return f"Of {len(about)} {kind}{plural} measured {place}, {_listed(parts)}{_basis(about, records)}."
+    claims = kind if len(about) == 1 else kind.replace("claim", "claims")
+    return f"Of {len(about)} {claims} measured {place}, {_listed(parts)}{_basis(about, records)}."
 
 
 def _listed(parts: Sequence[str]) -> str:
@@ -84,15 +83,17 @@ def _listed(parts: Sequence[str]) -> str:
 def _basis(about: Sequence[Verdict], records: Sequence[Record]) -> str:
     """The number and size of the models that the verdicts rest on. One that several studies have is counted once."""
     compared = {(verdict.study, arm) for verdict in about for arm in verdict.arms}
-    models = {(r.arm_hash, r.seed): r.parameters for r in records if r.steps and (r.study, r.arm) in compared}
-    sizes = models.values()
+    trained = [record for record in records if record.steps]
+    models = {(r.arm_hash, r.seed): r.parameters for r in trained if (r.study, r.arm) in compared}
+    sizes, total = models.values(), len({(record.arm_hash, record.seed) for record in trained})
     if not sizes:
         return ""
     low, high = count(min(sizes)), count(max(sizes))
-    return f", judged on {len(sizes):,} trained models of {low if low == high else f'{low} to {high}'} parameters"
+    of_all = "" if len(sizes) == total else f" of {total:,}"
+    return f", judged on {len(sizes):,}{of_all} trained models of {low if low == high else f'{low} to {high}'} parameters"
 
 
 def _beyond(verdict: Verdict) -> float:
-    """How far an interval of logarithms lies from 0; 0 where the interval holds 0."""
-    low, high = verdict.interval or (0.0, 0.0)
+    """How far an interval of logarithms lies from 0; 0 where the interval holds 0, or where bounds decide and not 0."""
+    low, high = (0.0, 0.0) if verdict.interval is None or verdict.null is None else verdict.interval
     return max(low, -high, 0.0)

@@ -2,21 +2,22 @@
 
 from collections.abc import Collection
 
-from leadline.experiments.publish.contents import FIGURES, TABLES, Compiled, Section
+from leadline.experiments.publish.contents import FIGURES, TABLES, Contents, Section
 from leadline.experiments.publish.findings import findings
 from leadline.experiments.publish.style import Drawing
 from leadline.experiments.publish.table import markdown, markdown_text
+from leadline.experiments.records.captions import training
 from leadline.experiments.records.references import cite
 
 INTRODUCTION = """# Findings
 
-Each section answers the question of one study with the verdicts on its statements, a figure and a table. All of it is computed
-from the records by `leadline publish`. [How a verdict is made](methods.md) has the rules. Models that are trained here are
-tiny, and a verdict speaks of its scale alone.
+Each section has the question of one study, the number of its claims by outcome, one claim that holds and one that fails, a
+figure and the first table of the study. All of it is computed from the records by `leadline publish`.
+[How a verdict is made](methods.md) has the rules. Models that are trained here are tiny. A verdict speaks of its scale alone.
 """
 
 
-def findings_page(contents: Compiled, shown: Collection[str], results: str) -> str:
+def findings_page(contents: Contents, shown: Collection[str], results: str) -> str:
     """The page of all studies.
 
     Args:
@@ -52,7 +53,9 @@ def paragraph(section: Section) -> str:
     claims = {(section.study, claim.id): claim for claim in section.described.claims}
     records = [entry.record for entry in section.stored]
     sentences = [f"*{markdown_text(section.question)}*"] if section.question else []
-    sentences += [finding.text for finding in findings(section.verdicts, claims, records)[:1]]
+    sentences += [finding.text for finding in findings(section.verdicts, claims, records) if not finding.lead]
+    if any(record.steps for record in records):
+        sentences.append(f"Trained: {markdown_text(training(records))}.")
     for outcome in ("holds", "fails"):
         quoted = sorted(
             (verdict for verdict in section.verdicts if verdict.outcome == outcome), key=lambda verdict: verdict.own

@@ -17,9 +17,9 @@ Interval = tuple[float, float, float]  # its lower end, its middle and its upper
 COLOURS: dict[Outcome, str] = {"holds": PALETTE[0], "fails": PALETTE[1], "equivalent": PALETTE[2], "undecided": GREY}
 TICKS = (-100, -10, -3, -1, 0, 1, 3, 10, 100)
 CAPTION = (
-    "One line a claim: the interval of its margin, in units of half its own width. An interval that does not reach 0 decides. "
-    "Intervals are at 95 %: over seeds, and over documents where those are known. They are wider where seeds are added. Those "
-    "of shares of seeds are exact."
+    "Each line is one claim. It shows the 95 % interval of the margin of the claim, over seeds and, where they were measured, "
+    "over documents, divided by half of its width. A line that does not cross 0 decides the claim: to the right of 0 it holds, "
+    "to the left it fails."
 )
 
 

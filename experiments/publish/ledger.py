@@ -18,14 +18,15 @@ from leadline.experiments.records.verdict import Verdict
 
 OWN = "our own statement"
 RULE = (
-    "a claim holds (fails) where the 95 % interval of Student of the mean margin over seeds lies above (below) 0, and is "
-    "equivalent where it lies within a stated difference of 0; shares of seeds have intervals of Clopper and Pearson; an exact "
-    "claim is decided by its sign, and a claim about one published model by that of its figures, without an interval; a claim "
-    "whose precondition is not met here is not testable here"
+    "a claim holds (fails) where Student's 95 % interval of the mean margin over seeds lies above (below) 0, and is equivalent "
+    "where it lies within a stated difference of 0; shares of seeds have intervals of Clopper and Pearson; an exact claim is "
+    "decided by its sign; a claim about one published model is decided by the interval over documents where at least 30 were "
+    "measured, and otherwise by its figures; a claim whose precondition is not met is not testable here"
 )
 SENSITIVITY = (
-    "q: the p-value after Benjamini and Hochberg over the ledger; threshold: the number that the statement names against the "
-    "interval of what it is compared with, within which a claim is undecided; for perplexities the outcome by other protocols"
+    "q: the p-value after Benjamini and Hochberg over the ledger; threshold: the number in the statement, beside the interval "
+    "of the figure that it is compared with; a claim is undecided while the threshold lies in the interval; for perplexities "
+    "the outcome by other protocols"
 )
 
 
@@ -104,10 +105,11 @@ def _cell(verdict: Verdict) -> str:
 
 def basis(verdict: Verdict) -> str:
     """What an outcome rests on: seeds or cases, the interval and the scale, or one model; and the text that was measured on."""
+    interval = interval_text(verdict.interval, verdict.level) if verdict.interval else ""
     if verdict.column not in (TRAINED_HERE, ON_ACCELERATOR):
-        parts = ["one model, no interval"]
+        parts = [f"one model, {interval or 'no interval'}"]
     else:
-        parts = [f"n = {verdict.n}", interval_text(verdict.interval, verdict.level) if verdict.interval else "", verdict.scale]
+        parts = [f"n = {verdict.n}", interval, verdict.scale]
     return ", ".join(part for part in (*parts, verdict.windows) if part)
 
 

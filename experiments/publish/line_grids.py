@@ -14,7 +14,7 @@ from matplotlib.lines import Line2D
 from matplotlib.ticker import MaxNLocator
 
 from leadline.experiments.publish.style import FAINT, FEW_SEEDS, GREY, INK, LETTERS, legend, look, panels_of, set_logarithmic
-from leadline.experiments.records.decisions import share_interval
+from leadline.experiments.records.estimates import share_interval
 
 # More points than this have no marks of their own.
 MARKED = 16

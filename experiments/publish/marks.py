@@ -15,7 +15,7 @@ from matplotlib.ticker import MaxNLocator
 
 from leadline.experiments.publish.line_grids import SEED, Axis
 from leadline.experiments.publish.style import FAINT, GREY, INK, legend, look, marks_of, set_logarithmic
-from leadline.experiments.records.decisions import mean_interval
+from leadline.experiments.records.estimates import mean_interval
 
 # Panel, row and series to the values of the seeds.
 Bars = Mapping[str, Mapping[str, Mapping[str, Sequence[float]]]]

@@ -14,8 +14,8 @@ from leadline.experiments.records.verdict import Verdict
 
 MULTIVERSE = "ledger_protocols"
 CAPTION = (
-    "One line a claim on perplexity, one column a protocol: the mean over all tokens, over windows, over documents, and over "
-    "the last positions of every window. A claim whose marks differ turns with the protocol; those stand above."
+    "Claims on perplexity (rows) by the way of averaging (columns): over all tokens, over documents, over the last positions "
+    "of each window, and over the second half of each window. Claims whose outcome depends on it come first."
 )
 SYMBOLS: dict[Outcome, str] = {"holds": "o", "fails": "X", "equivalent": "s", "undecided": "D"}
 

@@ -12,7 +12,7 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
 from leadline.experiments.config.claim import Claim
-from leadline.experiments.publish.contents import FIGURES, IMAGES, PRINTERS, Compiled, Section, figures_of
+from leadline.experiments.publish.contents import FIGURES, IMAGES, PRINTERS, Contents, Section, figures_of
 from leadline.experiments.publish.findings import findings
 from leadline.experiments.publish.ledger import OWN, RULE, basis, columns_of, several_scales, strength
 from leadline.experiments.publish.run_groups import HEIGHT, WIDTH, RunGroup, command_of, run_groups, run_id
@@ -61,7 +61,7 @@ class StudyPart:
     counts: tuple[tuple[Outcome, int], ...]  # of its claims, by outcome
 
 
-def page_text(contents: Compiled, results: Path, *, inline: bool = False) -> str:
+def page_text(contents: Contents, results: Path, *, inline: bool = False) -> str:
     """The page as one HTML text, with style and script in it and no address that a browser fetches by itself.
 
     Args:

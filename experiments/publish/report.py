@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from leadline.experiments.publish.contents import FIGURES, IMAGES, PRINTERS, TABLES, Compiled, compiled
+from leadline.experiments.publish.contents import FIGURES, IMAGES, PRINTERS, TABLES, Contents, contents_of
 from leadline.experiments.publish.page import page_text
 from leadline.experiments.records.json_file import reason
 from leadline.experiments.records.over_seeds import summary
@@ -14,7 +14,7 @@ from leadline.experiments.runtime.errors import UserError
 
 
 @dataclass(frozen=True)
-class Published:
+class Report:
     """What was written, what it says, and what is left out of it."""
 
     page: Path
@@ -25,18 +25,18 @@ class Published:
     notes: tuple[str, ...]
 
 
-def report(results: Path, digests: Mapping[tuple[str, str], str] | None = None, *, inline: bool = False) -> Published:
+def report(results: Path, digests: Mapping[tuple[str, str], str] | None = None, *, inline: bool = False) -> Report:
     """Writes the page, every table in three forms, every figure in three, and `references.bib`.
 
     Args:
         results: the folder of the records.
-        digests: as `compiled` takes them.
+        digests: as `contents_of` takes them.
         inline: whether the page holds its pictures itself; otherwise it shows the files beside it.
 
     Raises:
         UserError: if there is no record, a file of the folder is damaged, or it cannot be written.
     """
-    contents = compiled(results, digests)
+    contents = contents_of(results, digests)
     if not contents.records:
         raise UserError("\n".join(contents.notes) or f"{results}: there are no records")
     page = results / "index.html"
@@ -45,11 +45,11 @@ def report(results: Path, digests: Mapping[tuple[str, str], str] | None = None, 
         page.write_text(page_text(contents, results, inline=inline), encoding="utf-8")
     except OSError as error:
         raise UserError(f"{results}: cannot write the page ({reason(error)}); check the folder and its permissions") from error
-    return Published(page, tables, figures, contents.verdicts, summary(contents.records), contents.notes)
+    return Report(page, tables, figures, contents.verdicts, summary(contents.records), contents.notes)
 
 
 def write_contents(
-    contents: Compiled, folder: Path, formats: Sequence[str], images: Sequence[str]
+    contents: Contents, folder: Path, formats: Sequence[str], images: Sequence[str]
 ) -> tuple[tuple[Path, ...], tuple[Path, ...]]:
     """Writes the tables and figures, each in these forms, and `references.bib`. Returns the files of tables and of figures."""
     tables = {folder / TABLES / f"{t.name}.{form}": PRINTERS[form](t).encode() for t in contents.tables for form in formats}

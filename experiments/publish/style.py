@@ -25,7 +25,7 @@ MARKERS = ("o", "s", "^", "D", "v", "P", "X", "<")
 DASHES = ("-", "--", "-.", ":")
 # What browsers paint in place of a colour on a dark page. All other colours are legible on both.
 DARK = {PAPER: "#0d1117", INK: "#e6edf3", RULE: "#30363d", FAINT: "#484f58", PALETTE[0]: "#2f96d8", PALETTE[7]: "#c0558a"}
-# Fewer seeds than this are shown as points, more as their range.
+# Fewer seeds than this are shown as points, more as the range of their middle half.
 FEW_SEEDS = 10
 
 # A fixed salt for the identifiers of the SVG. Its text is text, which can be read, searched and copied.

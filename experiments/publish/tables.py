@@ -9,7 +9,7 @@ from leadline.experiments.publish.names import MISSING, key_name
 from leadline.experiments.publish.shown import QUANTITY, Key, Named, Shown, file_name, free_dims, of_record, shown
 from leadline.experiments.publish.table import Cell, Table
 from leadline.experiments.records.captions import notes_of
-from leadline.experiments.records.decisions import share_interval
+from leadline.experiments.records.estimates import share_interval
 from leadline.experiments.records.measurement import Dim, resolve
 from leadline.experiments.records.over_seeds import statistic
 from leadline.experiments.records.record import Record, StoredRecord

@@ -10,6 +10,7 @@ from leadline.experiments.records.record import Record, created_at
 # The columns of the ledger, beside one for each published model.
 TRAINED_HERE, ON_ACCELERATOR = "trained here", "trained on an accelerator"
 LANGUAGE = ("text", "mixed")  # kinds of data of which all or half is text
+CORPORA = {"stdlib": "Python's standard library", "docstrings": "docstrings of Python's standard library"}
 # Dimensions of what is measured on windows of its own, and the `of` of their counts.
 TEXT_OF = {"frequency_bin": "frequency", "input": "inputs", "intervention": "interventions"}
 
@@ -169,9 +170,22 @@ def scale(records: Sequence[Record]) -> str:
     if not trained:
         return "exact" if records else ""
     models = [model for record in trained if isinstance(model := record.config.get("model"), dict)]
-    shapes = sorted({f"{model['layers']} layers of width {model['width']}" for model in models})
+    shapes = sorted({f"{model['layers']} layer{'s' * (model['layers'] != 1)} of width {model['width']}" for model in models})
     sizes = (f"{_span([getattr(record, field) for record in trained], count)} {field}" for field in ("steps", "tokens"))
     return ", ".join([" and ".join(sorted(set(map(_kind, trained)))), *shapes, parameters(trained), *sizes])
+
+
+def training(records: Sequence[Record]) -> str:
+    """How models were trained: `small language model, 2 layers of width 64, …, on windows of 128 bytes of …`."""
+    trained = [record for record in records if record.steps > 0]
+    data: list[Any] = [record.config["data"] for record in trained]
+    lengths = " or ".join(str(length) for length in sorted({entry["length"] for entry in data if "length" in entry}))
+    if not any(map(measures_text, trained)):
+        return f"{scale(trained)}, on sequences of {lengths} tokens" if lengths else scale(trained)
+    unit = "tokens" if any(entry.get("tokenizer") for entry in data) else "bytes"
+    corpora = {str(record.data.get("name", "text")) for record in trained}
+    named = " and ".join(sorted(CORPORA.get(name, name) for name in corpora))
+    return f"{scale(trained)}, on windows of {lengths} {unit} of {named}"
 
 
 def parameters(records: Iterable[Record]) -> str:

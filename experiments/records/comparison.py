@@ -10,17 +10,10 @@ from jaxtyping import Float
 from leadline.experiments.config.claim import Claim, Term
 from leadline.experiments.config.report import TrainingLength
 from leadline.experiments.records.arms import RecordedArm, differing
-from leadline.experiments.records.decisions import (
-    Decision,
-    Evidence,
-    Values,
-    decide,
-    decide_share,
-    decide_within,
-    group_count,
-    whole,
-)
+from leadline.experiments.records.decisions import Decision, decide, decide_share, decide_within
+from leadline.experiments.records.estimates import Values, group_count, whole
 from leadline.experiments.records.left_out import values_without
+from leadline.experiments.records.margins import margins_of, scaled
 from leadline.experiments.records.over_seeds import statistic
 from leadline.experiments.records.quantities import QUANTITIES
 from leadline.experiments.records.sequential import SeedPlan
@@ -45,7 +38,8 @@ def related(claim: Claim, choices: Sequence[Choice], plan: SeedPlan, *, exact: b
         columns = [term_values(term, choice) for term in claim.compared()]
         seeds = sorted(set.intersection(*(set(column) for column in columns)))
         if seeds:
-            comparisons.append(Comparison(choice, tuple(_rows([column[seed] for seed in seeds]) for column in columns)))
+            rows = _of_one_width([column[seed] for column in columns for seed in seeds])
+            comparisons.append(Comparison(choice, tuple(np.split(np.stack(rows), len(columns)))))
     exact = exact and not any(group_count(column) for comparison in comparisons for column in comparison.values)
     if not comparisons:
         lacking = [term for term in claim.compared() if not any(term_values(term, choice) for choice in choices)]
@@ -65,13 +59,14 @@ def term_values(term: Term, choice: Choice) -> dict[int, Float[np.ndarray, " G_a
     if term.over is None:
         return values
     divisors = term_values(term.over, choice)
+    pairs = {seed: _of_one_width([column, divisors[seed]]) for seed, column in values.items() if seed in divisors}
     with np.errstate(divide="ignore", invalid="ignore"):  # what is divided by 0 is not finite, and decides nothing
-        return {seed: column / divisors[seed] for seed, column in values.items() if seed in divisors}
+        return {seed: column / divisor for seed, (column, divisor) in pairs.items()}
 
 
-def _rows(values: Sequence[Float[np.ndarray, " G_and_1"]]) -> Float[np.ndarray, "n G_and_1"]:
-    shortest = min(map(len, values))
-    return np.stack([row if len(row) == shortest else row[:1] for row in values])
+def _of_one_width(rows: Sequence[Float[np.ndarray, " _"]]) -> list[Float[np.ndarray, " _"]]:
+    """The rows, without the values of groups of documents if not all of them have the same groups."""
+    return list(rows) if len({len(row) for row in rows}) == 1 else [row[:1] for row in rows]
 
 
 def decide_cases(claim: Claim, comparisons: Sequence[Comparison], plan: SeedPlan, *, exact: bool) -> Decision:
@@ -89,21 +84,24 @@ def decide_cases(claim: Claim, comparisons: Sequence[Comparison], plan: SeedPlan
         fails = [_decided(claim, case.values, plan, exact=True).outcome == "fails" for case in comparisons]
         return decision._replace(reason=f"{decision.reason} ({'; '.join(itertools.compress(labels, fails))})")
     decisions = [_one_of(len(comparisons), claim, case.values, plan) for case in comparisons]
-    order = ("fails", "undecided", "equivalent", "holds")
-    worst = min(decisions, key=lambda decision: (order.index(decision.outcome), decision.slack))
+    worst = min(decisions, key=_favour)
     if len(decisions) == 1:
         return worst
     held = sum(decision.outcome == "holds" for decision in decisions)
     return worst._replace(reason=f"holds in {held} of {len(decisions)} comparisons; least favourable: {worst.reason}")
 
 
+def _favour(decision: Decision) -> tuple[int, float]:
+    """Orders cases from the least favourable one: of those that fail the surest, of the others the least sure."""
+    p = 1.0 if decision.p is None else decision.p
+    order = ("fails", "undecided", "equivalent", "holds").index(decision.outcome)
+    return order, p if decision.outcome == "fails" else -p
+
+
 def _one_of(k: int, claim: Claim, values: Sequence[Values], plan: SeedPlan) -> Decision:
-    """The decision on one of k cases: one that fails is decided again, and its p-value multiplied, by Bonferroni."""
+    """The decision on one of k cases: one that fails is decided again, at a k-th of the level (Bonferroni)."""
     decision = _decided(claim, values, plan, exact=False)
-    if decision.outcome != "fails":
-        return decision
-    strict = _decided(claim, values, plan, exact=False, cases=k)
-    return strict if strict.p is None else strict._replace(p=min(1.0, k * strict.p))
+    return decision if decision.outcome != "fails" else _decided(claim, values, plan, exact=False, cases=k)
 
 
 def _figures(claim: Claim, comparisons: Sequence[Comparison]) -> str:
@@ -112,8 +110,8 @@ def _figures(claim: Claim, comparisons: Sequence[Comparison]) -> str:
     for side, term in enumerate(claim.compared()):
         values = [case.values[side] for case in comparisons]
         means = [float(np.mean(whole(column))) for column in values]
-        low, high = (_figure(term, [pick(means)]) for pick in (min, max))
-        several = f"{_text_of(term)} {low} to {high} in {len(means)} cases"
+        ends = dict.fromkeys(_figure(term, [pick(means)]) for pick in (min, max))
+        several = f"{_text_of(term)} {' to '.join(ends)} in {len(means)} cases"
         texts.append(several if len(values) > 1 else stated(term, values[0]))
     return "; ".join(texts)
 
@@ -150,23 +148,16 @@ def _decided(claim: Claim, values: Sequence[Values], plan: SeedPlan, *, exact: b
 
 
 def _compared(claim: Claim, values: Sequence[Values], level: float, *, exact: bool) -> Decision:
-    left = _scaled(claim, np.asarray(values[0]))
     if claim.bounds is not None:
-        low, high = _scaled(claim, np.array(claim.bounds)).tolist()
+        left, (low, high) = scaled(claim, values[0]), scaled(claim, claim.bounds).tolist()
         if claim.share is None:
             return decide_within(left, (low, high), level, exact=exact)
-        return decide_share(np.minimum(left - low, high - left), claim.share, level)
-    right = np.asarray(values[1] if isinstance(claim.right, Term) else claim.right or 0.0)
-    margins = _scaled(claim, np.asarray(claim.factor * right)) - left
+        inside = np.where((low <= left) & (left <= high), 1.0, -1.0)
+        return decide_share(np.where(np.isfinite(left), inside, left), claim.share, level)
+    margins = margins_of(claim, values)
+    if claim.share is not None:
+        return decide_share(margins, claim.share, level)
     if claim.relation == "equivalent":
         delta = claim.delta or 0.0
         return decide_within(margins, (-delta, delta), level, exact=exact)
-    if claim.relation == "above":
-        margins = -margins
-    if claim.share is not None:
-        return decide_share(margins, claim.share, level)
-    return decide(Evidence("", margins, exact=exact), claim.delta, level)
-
-
-def _scaled(claim: Claim, values: np.ndarray) -> np.ndarray:
-    return np.log(values, out=np.full(values.shape, np.nan), where=values > 0) if claim.log else values
+    return decide(margins, claim.delta, level, exact=exact)

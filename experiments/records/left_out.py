@@ -2,7 +2,7 @@
 
 A group is a sixteenth of the held-out documents (leadline.experiments.data.text.held_out), the same for all arms, seeds and
 lengths. From what a margin is without each of them follows the standard error that documents have in it (the jackknife of
-Quenouille 1956 and Tukey 1958; leadline.experiments.records.decisions).
+Quenouille 1956 and Tukey 1958; leadline.experiments.records.estimates).
 """
 
 from collections.abc import Mapping

@@ -6,7 +6,8 @@ from collections.abc import Sequence
 import numpy as np
 
 from leadline.experiments.config.claim import Claim, Term
-from leadline.experiments.records.decisions import Values, covariances, estimate, mean_interval, whole
+from leadline.experiments.records.estimates import Values, covariances, estimate, mean_interval, whole
+from leadline.experiments.records.margins import margins_of
 from leadline.experiments.records.sequential import LEVEL
 
 Range = tuple[float, float]
@@ -40,7 +41,7 @@ def turning(claim: Claim, values: Sequence[Values], interval: Range | None, leve
 
     Args:
         claim: what is compared.
-        values: of each term, a number or a row a seed (leadline.experiments.records.decisions), or a case.
+        values: of each term, a number or a row a seed (leadline.experiments.records.estimates), or a case.
         interval: of the decision; None where nothing is random.
         level: of the intervals.
 
@@ -51,7 +52,7 @@ def turning(claim: Claim, values: Sequence[Values], interval: Range | None, leve
     if claim.share is not None:
         return interval
     if claim.relation == "equivalent":
-        low, high = interval or _range(left - (np.asarray(values[1]) if len(values) > 1 else 0.0))
+        low, high = interval or _range(margins_of(claim, values))
         return (0.0 if low <= 0 <= high else min(abs(low), abs(high))), max(abs(low), abs(high))
     figures = left
     if isinstance(claim.right, Term):

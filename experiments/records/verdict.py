@@ -51,7 +51,7 @@ class Verdict:
     arms: tuple[str, ...] = ()  # that were compared, as the study names them
     column: str = TRAINED_HERE  # of the ledger: models trained here, on an accelerator, or the name of a published model
     windows: str = ""  # and documents that the compared records were measured on; empty where they do not say
-    level: float = LEVEL  # so often the interval misses the truth
+    level: float = LEVEL  # 1 - coverage of the interval
     null: float | None = 0.0  # the value in the interval at which nothing is decided; None where bounds decide
     p: float | None = None  # leadline.experiments.records.decisions.Decision; None where nothing is random
     q: float | None = None  # p after Benjamini and Hochberg, over all verdicts that were made together
@@ -91,7 +91,7 @@ def judge(claim: Claim, study: Study, arms: Sequence[RecordedArm]) -> Verdict:
     choices, matching = combinations(study, claim.selectors(), arms)
     compared = list({id(arm): arm for choice in choices for arm in choice.values()}.values())
     exact = study.exact is not None
-    plan = SeedPlan(len(study.seeds), study.most_seeds)
+    plan = SeedPlan(len(study.seeds), None if exact else study.most_seeds)
     missing = _missing(claim, study, choices, matching) if arms else "no records"
     if missing := missing or _too_small(claim, study.needs, choices):
         measured, n, decision = "", 0, Decision("not measured", missing)
@@ -146,10 +146,12 @@ def _decided(
         return related(claim, choices, plan, exact=exact)
     records = [record for arm in matching[claim.arms] for record in arm.members]
     evidence = predicate(claim.function)(records)
-    if evidence is None or not (evidence.margins or evidence.unmet):
+    if evidence is None or not (len(evidence.margins) or evidence.unmet):
         return "", 0, Decision("not measured", "the records lack what is compared")
     n = len(evidence.margins)
-    return evidence.measured, n, decide(replace(evidence, exact=exact or evidence.exact), claim.delta, plan.level(n))
+    if evidence.unmet:
+        return evidence.measured, n, Decision("not testable here", evidence.unmet)
+    return evidence.measured, n, decide(evidence.margins, claim.delta, plan.level(n), exact=exact or evidence.exact)
 
 
 def _notes(claim: Claim, decision: Decision, compared: Sequence[RecordedArm], *, exact: bool) -> Iterator[str]:

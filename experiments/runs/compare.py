@@ -10,7 +10,7 @@ import numpy as np
 from scipy import stats
 
 from leadline.experiments.records.arms import leaves_of, with_defaults
-from leadline.experiments.records.decisions import mean_interval
+from leadline.experiments.records.estimates import mean_interval
 from leadline.experiments.records.measurement import Reading
 from leadline.experiments.records.over_seeds import current, statistic
 from leadline.experiments.records.record import Record

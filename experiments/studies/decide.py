@@ -8,13 +8,32 @@ from leadline.experiments.config.study import Arm, Study
 from leadline.experiments.records.record import Record
 from leadline.experiments.records.sequential import SeedPlan
 from leadline.experiments.records.verdict import verdicts
+from leadline.experiments.runtime.errors import UserError
 
 MOST_SEEDS = 30  # where neither the study nor the command says so
 
 
-def with_most_seeds(study: Study, most: int | None) -> Study:
-    """A study whose seeds are added up to this number; None: up to its own, or MOST_SEEDS."""
-    return study.model_copy(update={"most_seeds": most or study.most_seeds or MOST_SEEDS})
+def with_plan(study: Study, recorded: Study | None, limit: int | None, *, decide: bool) -> Study:
+    """A study with the number of seeds that its looks are planned for: that of its file, of its records, or of the command.
+
+    Every look spends a part of the error of all, so that a plan stays with its records, also in runs that add no seeds.
+
+    Args:
+        study: of a configuration.
+        recorded: as it was run before; None where it was not.
+        limit: of the command; None: MOST_SEEDS.
+        decide: whether seeds are added.
+
+    Raises:
+        UserError: for a limit that differs from what was planned.
+    """
+    if study.exact is not None:
+        return study
+    before = recorded.most_seeds if recorded is not None and recorded.seeds == study.seeds else None
+    planned = study.most_seeds or before
+    if limit is not None and planned not in (None, limit):
+        raise UserError(f"--limit {limit}: the looks at {study.study} are planned for {planned} seeds; leave --limit out")
+    return study.model_copy(update={"most_seeds": planned or ((limit or MOST_SEEDS) if decide else None)})
 
 
 def seeds_of_look(study: Study, number: int) -> list[int]:
@@ -29,7 +48,7 @@ def looks(
     """What is to be trained for each look: the arms of the claims that are undecided then, and seeds.
 
     Args:
-        study: with `most_seeds`.
+        study: with a plan (`with_plan`).
         arms: of the study.
         recorded: reads the records, anew for each look, for which the caller trains what the one before asked for.
         tell: hears what is undecided, and what a look costs.

@@ -19,7 +19,6 @@ from leadline.experiments.records.provenance import arm_digest, differing
 from leadline.experiments.records.record import Record, created_at
 from leadline.experiments.runtime.errors import UserError
 
-LOCK = Path("ledger.lock")
 # Where a statement comes from, which decides nothing.
 CITATION = ("source", "where", "published", "shown_at")
 Digests = Mapping[str, str]  # by "study/claim"
@@ -58,14 +57,21 @@ def read_lock(path: Path) -> Digests:
     """The digests of a lock file. UserError if it cannot be read, or is none."""
     try:
         return _parsed(path.read_bytes())
-    except (OSError, ValueError) as error:
-        raise UserError(f"{path}: there is no lock of claims ({error}); write one with leadline lock CONFIG") from error
+    except OSError as error:
+        reason = error.strerror or error
+        raise UserError(f"{path}: there is no lock of claims ({reason}); write one with leadline lock CONFIG") from error
+    except ValueError as error:
+        remedy = "restore it from version control, or delete it and lock every study again"
+        raise UserError(f"{path}: this is no lock of claims ({error}); {remedy}") from error
 
 
 def locked_since(path: Path, digest: str) -> datetime | None:
     """When a digest was committed to a lock file for the first time; None where it was not, or where there is no repository."""
     words = ["git", "-C", str(path.absolute().parent), "log", "--reverse", "--format=%cI", f"-S{digest}", "--", path.name]
-    dates = subprocess.run(words, capture_output=True, text=True, check=False).stdout.split()
+    try:
+        dates = subprocess.run(words, capture_output=True, text=True, check=False).stdout.split()
+    except FileNotFoundError:  # no git on this machine
+        return None
     return datetime.fromisoformat(dates[0]) if dates else None
 
 

@@ -16,8 +16,8 @@ from leadline.experiments.data.source import with_vocabulary
 from leadline.experiments.executors.base import Executor
 from leadline.experiments.executors.local import Local
 from leadline.experiments.measure.exact.registry import jobs_of
-from leadline.experiments.publish.contents import compiled
-from leadline.experiments.publish.report import Published, report
+from leadline.experiments.publish.contents import first_table
+from leadline.experiments.publish.report import Report, report
 from leadline.experiments.publish.table import plain
 from leadline.experiments.records.over_seeds import current
 from leadline.experiments.records.record import Record
@@ -42,7 +42,7 @@ PAGE = f"{CLAIMS}/page"
 class Ran:
     """What a run came to, and the page that shows it."""
 
-    published: Published
+    published: Report
     programs: tuple[str, ...]
     seconds: float
     trained: int
@@ -135,8 +135,7 @@ def run(
                 if next(turns, None) is not None:
                     waiting.append((name, turns))
                     continue
-                sections = {section.study: section for section in compiled(results, tally.digests, drawn=()).sections}
-                show(plain(sections[name].tables[0]))
+                show(plain(first_table(results, name, tally.digests)))
             studies = waiting
             tally.trained += trainer.wait(session) if studies else 0
         with session.worker.alone(results / PAGE, interruption):

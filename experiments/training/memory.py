@@ -72,14 +72,14 @@ def fitting_groups(study: str, members: Sequence[Member], room: Room) -> list[Ru
 def _fitting(group: RunGroup, room: Room) -> int:
     """How many members of a group fit, at least one: all, or a number to try next."""
     members, available = len(group.members), available_memory(room)
-    needed, what = least_memory(group, room), "at least "
+    needed, source = least_memory(group, room), "a lower bound"
     budget = available * SHARE
     if needed * MOST <= budget:
         return members
     if needed <= budget and room.device is None and jax.process_count() == 1:  # others would have to compile with this one
-        needed, what = program_memory(group), "by the analysis of its compiled step "
+        needed, source = program_memory(group), "of its compiled step"
     elif needed <= budget:
-        needed, what, budget = traced_memory(group, room), "by an estimate ", budget / UNSURE
+        needed, source, budget = traced_memory(group, room), "an estimate", budget / UNSURE
     if needed <= budget:
         return members
     if members > 1:
@@ -88,7 +88,7 @@ def _fitting(group: RunGroup, room: Room) -> int:
         devices = room.devices if room.device else group.mesh.shape["arm"]
         return max(fewer - fewer % devices if fewer > devices else fewer, 1)
     if needed > available:
-        _refuse(group, needed, what, available, "make model.width, model.layers or train.batch smaller")
+        _refuse(group, needed, source, available, "make model.width, model.layers or train.batch smaller")
     return members
 
 
@@ -97,16 +97,16 @@ def check_memory(group: RunGroup, room: Room) -> None:
     needed, available = least_memory(group, room), available_memory(room)
     if needed > available and group.unfinished is not None:
         remedy = f"go on where there is more, or delete {group.unfinished.folder} to begin anew with smaller groups"
-        _refuse(group, needed, "at least ", available, remedy)
+        _refuse(group, needed, "a lower bound", available, remedy)
 
 
-def _refuse(group: RunGroup, needed: float, what: str, available: float, remedy: str) -> None:
+def _refuse(group: RunGroup, needed: float, source: str, available: float, remedy: str) -> None:
     parts = parts_of(group)
     raise UserError(
-        f"{group.study}: {group.names}: to train {len(group.members)} at once, of {parts.parameters:,} parameters each, takes "
-        f"{what}{needed / GB:,.1f} GB a device ({parts.state / GB:,.1f} GB of weights and moments, "
-        f"{parts.gradients / GB:,.1f} GB of gradients and {parts.logits / GB:,.1f} GB of logits each), and there are "
-        f"{available / GB:,.1f} GB: {remedy}"
+        f"{group.study}: {group.names}: training {len(group.members)} at once, of {parts.parameters:,} parameters each, needs "
+        f"{needed / GB:,.1f} GB per device ({source}), which has {available / GB:,.1f} GB. Each has {parts.state / GB:,.1f} GB "
+        f"of weights and moments, {parts.gradients / GB:,.1f} GB of gradients and {parts.logits / GB:,.1f} GB of logits; "
+        f"{remedy}"
     )
 
 

@@ -14,7 +14,7 @@ from typing import Any
 from leadline.experiments.config.load import arms_of, load_studies, together
 from leadline.experiments.data.text.corpus import text_documents
 from leadline.experiments.data.text.tokenizers import open_tokenizer, train_and_save
-from leadline.experiments.publish.contents import compiled
+from leadline.experiments.publish.contents import contents_of
 from leadline.experiments.records.json_file import seal
 from leadline.experiments.records.store import RECORD
 from leadline.experiments.runtime.errors import UserError
@@ -179,7 +179,7 @@ def records(workshop: Workshop, folder: Path, random: Random) -> Trial:
             except (ValueError, UnicodeEncodeError):  # no such JSON can be written
                 data = json.dumps(tree).encode()
             path.write_bytes(data)
-        compiled(results, {}, drawn=())
+        contents_of(results, {}, drawn=())
 
     return _cases(folder, random, case)
 

@@ -87,7 +87,7 @@ def test_what_the_memory_does_not_hold_is_one_line(called: Called, monkeypatch: 
         raise MemoryError("Unable to allocate 61.0 TiB")
 
     monkeypatch.setattr(cli, "app", large)
-    assert called.mistake().startswith("leadline: Unable to allocate 61.0 TiB: this machine does not hold it")
+    assert called.mistake().startswith("leadline: Unable to allocate 61.0 TiB; lower train.batch")
 
 
 def test_a_line_repeats_little_of_a_long_value(called: Called, tmp_path: Path) -> None:

@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import Any
 
-from leadline.experiments.publish.report import Published, report
+from leadline.experiments.publish.report import Report, report
 from leadline.experiments.records.record import StoredRecord
 from leadline.experiments.records.store import write_study
 from tests.experiments.synthetic_records import (
@@ -73,7 +73,7 @@ def restated(name: str, left: str, relation: str, right: float | dict[str, Any])
     return {"id": f"large-{name}", "restates": name, "left": term, "relation": relation, "right": right, **taken}
 
 
-def publish_scales(results: Path) -> Published:
+def publish_scales(results: Path) -> Report:
     """Publishes the same with a published model: one of two statements turns out otherwise, one lacks a record."""
     claims = [restated("gate-less", "sinks", "above", 0.9), restated("gate-our", "streaming", "above", 0.5)]
     write_study(results, published_study(claims))
@@ -81,7 +81,7 @@ def publish_scales(results: Path) -> Published:
     return publish(results)
 
 
-def publish(results: Path, **options: Any) -> Published:
+def publish(results: Path, **options: Any) -> Report:
     """Writes the synthetic records, with an arm of a hostile name among them, and publishes them."""
     described, records = sinks_study(**SHOWN)
     write_study(results, described)

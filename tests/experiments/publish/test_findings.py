@@ -47,10 +47,13 @@ def test_margins_that_have_a_unit_or_hold_zero_are_not_told(log: bool, verdicts:
     assert len(said(*verdicts, log=log)) == 1
 
 
-def test_statements_of_our_own_are_told_where_nothing_published_was_measured() -> None:
+def test_statements_of_our_own_are_counted_apart_and_quoted_where_nothing_published_was_measured() -> None:
     counts, support = said(replace(HOLDS, source=""), judged("e", "not measured"))
-    assert counts.startswith(": Of 1 claim measured here, 1 holds, ")
+    assert counts.startswith(": Of 1 claim of our own measured here, 1 holds, ")
     assert support.startswith("Strongest support: a is said")
+    published, own = said(HOLDS, replace(FAILS, source="", interval=None))[:2]
+    assert published.startswith(": Of 1 published claim measured here, 1 holds")
+    assert own.startswith(": Of 1 claim of our own measured here, 1 fails")
 
 
 def test_published_models_are_counted_by_themselves() -> None:

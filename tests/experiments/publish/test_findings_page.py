@@ -27,6 +27,7 @@ def test_a_paragraph_counts_outcomes_and_quotes_published_claims_before_own_ones
     described = study("sinks", question="Is there a sink?", claims=[claim], selectors={"gate": {}})
     assert paragraph(Section(described, (), (), (), judged)) == (
         "*Is there a sink?* Of 2 published claims measured here, 2 hold. "
+        "Of 2 claims of our own measured here, 1 holds and 1 fails. "
         "**Holds** (Gu et al. 2025, Table 1): A sink forms. Measured: gate: 0.1. "
         r"**Fails** (our own): A gate\_1 helps. Measured: gate: 0.1."
     )

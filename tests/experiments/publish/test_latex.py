@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from leadline.experiments.publish.contents import compiled
+from leadline.experiments.publish.contents import contents_of
 from leadline.experiments.publish.table import latex
 from leadline.experiments.records.packed import PACKED
 from tests.experiments.publish.test_table import TABLE
@@ -41,4 +41,4 @@ def test_a_table_of_hostile_texts_compiles(tmp_path: Path) -> None:
 def test_every_published_table_compiles(tmp_path: Path) -> None:
     if not list(RESULTS.glob(f"*/{PACKED}")):
         pytest.skip("docs/results holds no packed records yet: run make publish")
-    compile_tables([latex(table) for table in compiled(RESULTS, drawn=()).tables], tmp_path)
+    compile_tables([latex(table) for table in contents_of(RESULTS, drawn=()).tables], tmp_path)

@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from leadline.experiments.publish.contents import compiled
+from leadline.experiments.publish.contents import contents_of
 from leadline.experiments.publish.export import export
-from leadline.experiments.publish.report import Published, report
+from leadline.experiments.publish.report import Report, report
 from leadline.experiments.records.store import read_records, write_study
 from leadline.experiments.runtime.errors import UserError
 from tests.experiments.publish.page_of_records import publish
@@ -14,12 +14,12 @@ from tests.experiments.synthetic_records import entry, sinks_study, study, write
 
 
 @pytest.fixture(scope="module")
-def published(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Published]:
+def published(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Report]:
     results = tmp_path_factory.mktemp("published") / "results"
     return results, publish(results)
 
 
-def test_everything_is_written_and_rebuilt_equal(published: tuple[Path, Published]) -> None:
+def test_everything_is_written_and_rebuilt_equal(published: tuple[Path, Report]) -> None:
     results, written = published
     names = {path.name for path in (*written.tables, *written.figures)}
     assert {
@@ -41,7 +41,7 @@ def test_a_study_without_tables_or_figures_gets_a_table_of_its_numbers_and_its_l
     described, records = sinks_study()
     write_study(tmp_path, described)
     write_records(tmp_path, *records)
-    (section,) = compiled(tmp_path).sections
+    (section,) = contents_of(tmp_path).sections
     assert section.tables[0].columns == ("arm", "loss (nats)", "sink rate", "first token mass")
     assert [drawing.name for drawing in section.drawings] == ["sinks_over_training"]
 
@@ -56,7 +56,7 @@ def test_records_without_study_curves_or_numbers_still_publish(tmp_path: Path) -
     write_study(tmp_path, study("lost", {"arm": {}}))
     lost = entry("lost", "arm", 0, status="diverged", message="loss is nan at step 3")
     write_records(tmp_path, lost)
-    contents = compiled(tmp_path)
+    contents = contents_of(tmp_path)
     assert "1 diverged" in str(contents.sections[0].tables[0])
     assert [note for note in contents.notes if note.startswith("strange: its study.json is missing")]
     (tmp_path / "tables").write_text("")

@@ -1,6 +1,7 @@
 """The rules by which margins are decided, and how often they are wrong where there is nothing to find."""
 
 import math
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -12,35 +13,27 @@ from leadline.experiments.config.claim import Claim
 from leadline.experiments.data.text.held_out import Documents
 from leadline.experiments.measure.perplexity import means_without
 from leadline.experiments.records.comparison import Comparison, decide_cases
-from leadline.experiments.records.decisions import (
-    Decision,
-    Evidence,
-    decide,
-    decide_share,
-    decide_within,
-    estimate,
-    mean_interval,
-    seeds_to_decide,
-)
+from leadline.experiments.records.decisions import Decision, decide, decide_share, decide_within
+from leadline.experiments.records.estimates import estimate, mean_interval
 from leadline.experiments.records.sequential import LEVEL, SeedPlan
 from leadline.experiments.records.thresholds import ratio_interval
 
 DECISIONS: list[tuple[Decision, str]] = [
-    (decide(Evidence("", (1.0, 1.1, 0.9))), "holds"),
-    (decide(Evidence("", (-1.0, -1.1, -0.9))), "fails"),
-    (decide(Evidence("", (1.0, -1.1, 0.9))), "undecided"),
-    (decide(Evidence("", (0.01, -0.01, 0.005)), 0.1), "equivalent"),
-    (decide(Evidence("", (0.01, -0.01, 0.005)), 0.001), "undecided"),
-    (decide(Evidence("", (0.0, 0.0, 0.0))), "undecided"),
-    (decide(Evidence("", (1.0,))), "undecided"),
-    (decide(Evidence("", (1.0, math.nan))), "undecided"),
+    (decide((1.0, 1.1, 0.9)), "holds"),
+    (decide((-1.0, -1.1, -0.9)), "fails"),
+    (decide((1.0, -1.1, 0.9)), "undecided"),
+    (decide((0.01, -0.01, 0.005), 0.1), "equivalent"),
+    (decide((0.01, -0.01, 0.005), 0.001), "undecided"),
+    (decide((0.0, 0.0, 0.0)), "undecided"),
+    (decide((1.0,)), "undecided"),
+    (decide((1.0, math.nan)), "undecided"),
     # Exact evidence is decided by every sign.
-    (decide(Evidence("", (0.1, 0.2), exact=True)), "holds"),
-    (decide(Evidence("", (0.1, 0.0), exact=True)), "fails"),
-    (decide(Evidence("", (0.1, math.nan), exact=True)), "fails"),
+    (decide((0.1, 0.2), exact=True), "holds"),
+    (decide((0.1, 0.0), exact=True), "fails"),
+    (decide((0.1, math.nan), exact=True), "fails"),
     # Unless all of them are small.
-    (decide(Evidence("", (0.1, -0.1), exact=True), 0.2), "equivalent"),
-    (decide(Evidence("", (0.3, 0.1), exact=True), 0.2), "holds"),
+    (decide((0.1, -0.1), 0.2, exact=True), "equivalent"),
+    (decide((0.3, 0.1), 0.2, exact=True), "holds"),
     # Bounds are met where the whole interval is inside.
     (decide_within((1.0, 1.01, 0.99), (0.0, 2.0), exact=False), "holds"),
     (decide_within((3.0, 3.01, 2.99), (0.0, 2.0), exact=False), "fails"),
@@ -68,25 +61,31 @@ def test_intervals_are_students_and_that_of_a_share_is_exact() -> None:
     assert decide_share([1.0] * 5, 0.5).interval == pytest.approx((0.025**0.2, 1.0))
 
 
-def test_as_many_seeds_as_are_named_would_decide() -> None:
-    margins = (0.5, -0.2, 0.4)
-    n = seeds_to_decide(margins)
-    assert n is not None
-    mean, spread = np.mean(margins), np.std(margins, ddof=1)
+def _named(decision: Decision) -> int:
+    """The number of seeds that would decide, as the reason says."""
+    (number,) = re.findall(r"about (\d+) seeds would decide", decision.reason)
+    return int(number)
+
+
+@pytest.mark.parametrize(
+    ("margins", "delta", "edge"), [((0.5, -0.2, 0.4), None, 0.0), ((0.1, -0.2, 0.13), 0.3, 0.3), ((0.5, -0.2, 0.4), 0.25, 0.0)]
+)
+def test_as_many_seeds_as_are_named_would_decide(margins: tuple[float, ...], delta: float | None, edge: float) -> None:
+    """The interval of the mean would leave 0, or lie inside of ±delta, whichever comes first."""
+    n, mean, spread = _named(decide(margins, delta)), np.mean(margins), np.std(margins, ddof=1)
     halves = [stats.t.ppf(0.975, count - 1) * spread / math.sqrt(count) for count in (n - 1, n)]
-    assert halves[1] < mean <= halves[0]
-    assert str(n) in decide(Evidence("", margins)).reason
-    assert seeds_to_decide((1.0, -1.0)) is None
+    assert halves[1] < abs(mean - edge) <= halves[0]
 
 
 def test_as_many_seeds_as_are_named_would_place_a_mean_within_its_bounds() -> None:
     values = (0.5, -0.2, 0.4)
-    n = seeds_to_decide(values, (-1.0, 1.0))
-    assert n is not None
-    mean, spread = np.mean(values), np.std(values, ddof=1)
+    n, mean, spread = _named(decide_within(values, (-1.0, 1.0))), np.mean(values), np.std(values, ddof=1)
     uppers = [mean + stats.t.ppf(0.975, count - 1) * spread / math.sqrt(count) for count in (n - 1, n)]
     assert uppers[1] < 1.0 <= uppers[0]
-    assert f"about {n} seeds" in decide_within(values, (-1.0, 1.0)).reason
+
+
+def test_without_a_mean_no_number_of_seeds_is_named() -> None:
+    assert "more than 1000 seeds would decide" in decide((1.0, -1.0)).reason
 
 
 def test_as_many_seeds_as_are_named_would_decide_a_share() -> None:
@@ -105,8 +104,8 @@ def _p(values: tuple[float, ...], mean: float, alternative: str = "two-sided") -
 @pytest.mark.parametrize(
     ("decision", "p"),
     [
-        (decide(Evidence("", (0.1, 0.3, 0.2, 0.5))), _p((0.1, 0.3, 0.2, 0.5), 0)),
-        (decide(Evidence("", (0.1, -0.3, 0.2, 0.5))), _p((0.1, -0.3, 0.2, 0.5), 0)),
+        (decide((0.1, 0.3, 0.2, 0.5)), _p((0.1, 0.3, 0.2, 0.5), 0)),
+        (decide((0.1, -0.3, 0.2, 0.5)), _p((0.1, -0.3, 0.2, 0.5), 0)),
         (decide_within((1.0, 1.2, 0.9), (0.0, 2.0)), 2 * _p((1.0, 1.2, 0.9), 2.0, alternative="less")),
         (decide_within((3.0, 3.2, 2.9), (0.0, 2.0)), 2 * _p((3.0, 3.2, 2.9), 2.0, alternative="greater")),
         (decide_share([1.0] * 7 + [-1.0], 0.5), stats.binomtest(7, 8, 0.5).pvalue),
@@ -121,20 +120,46 @@ def test_p_values_are_those_of_scipy(decision: Decision, p: float) -> None:
     ("seeds", "level", "outcome"), [(2, 0.05, "undecided"), (5, 0.05, "undecided"), (6, 0.05, "holds"), (6, 0.01, "undecided")]
 )
 def test_seeds_without_spread_are_decided_by_their_signs(seeds: int, level: float, outcome: str) -> None:
-    decision = decide(Evidence("", (0.2,) * seeds), None, level)
-    assert (decision.outcome, decision.p) == (outcome, pytest.approx(2 * 0.5**seeds))
-    assert decide(Evidence("", (-0.2,) * seeds), None, level).outcome == outcome.replace("holds", "fails")
-    assert decide(Evidence("", (0.0,) * seeds), None, level)[:2] == ("undecided", "no difference in any seed")
+    decision = decide((0.2,) * seeds, None, level)
+    assert (decision.outcome, decision.p) == (outcome, pytest.approx(min(1.0, 2 * 0.5**seeds * LEVEL / level)))
+    assert decision.more_seeds == (outcome == "undecided")
+    assert decide((-0.2,) * seeds, None, level).outcome == outcome.replace("holds", "fails")
+    assert decide((0.2,) * seeds, 0.3, level).outcome == outcome.replace("holds", "equivalent")
+    assert decide_within((0.2,) * seeds, (-0.3, 0.3), level).outcome == outcome
+    assert decide_within((0.2,) * seeds, (-0.1, 0.1), level).outcome == outcome.replace("holds", "fails")
 
 
-def test_slack_is_how_far_the_interval_is_from_what_decides() -> None:
-    near, far = (decide(Evidence("", (margin, margin + 0.01))) for margin in (0.1, 0.2))
-    assert far.slack - near.slack == pytest.approx(0.1)
-    for outcome, values in (("holds", (1.0, 1.01)), ("fails", (3.0, 3.01))):
-        decision = decide_within(values, (0.0, 2.0))
-        low, high = mean_interval(values)
-        assert (decision.outcome, decision.slack) == (outcome, pytest.approx(min(low, 2.0 - high)))
-    assert decide_share([1.0] * 8, 0.5).slack == pytest.approx(stats.binomtest(8, 8).proportion_ci().low - 0.5)
+def test_seeds_without_any_difference_decide_nothing_however_many() -> None:
+    decision = decide((0.0,) * 20)
+    assert (decision.outcome, decision.more_seeds) == ("undecided", False)
+    assert decision.reason.endswith("no difference in any seed")
+
+
+@pytest.mark.parametrize("exact", [True, False])
+def test_a_difference_below_delta_counts_as_none_whatever_its_sign(exact: bool) -> None:
+    margins = (0.1, 0.11, 0.09, 0.1, 0.1, 0.1)
+    assert decide(margins, exact=exact).outcome == "holds"
+    assert decide(margins, 0.2, exact=exact).outcome == "equivalent"
+    assert decide([-margin for margin in margins], 0.2, exact=exact).outcome == "equivalent"
+    assert decide(margins, 0.1, exact=exact).outcome == "holds"
+
+
+def test_a_claim_is_decided_where_its_p_is_below_the_level_of_all_looks() -> None:
+    margins = (0.1, 0.3, 0.2, 0.5)
+    first, last = decide(margins, None, 0.01), decide(margins)
+    assert (first.outcome, last.outcome) == ("undecided", "holds")
+    assert last.p is not None
+    assert last.p < LEVEL
+    assert first.p == pytest.approx(5 * last.p)
+
+
+def test_the_least_sure_of_several_arms_is_shown() -> None:
+    """Which is the one with the larger spread here, not the one with the smaller margin."""
+    rng, of = np.random.default_rng(0), {"quantity": "loss", "arm": "any"}
+    claim = Claim.model_validate({"id": "c", "statement": "s", "left": of, "relation": "above", "right": 0.0, "cases": "arms"})
+    small, wide = 0.1 + 1e-4 * rng.normal(size=(6, 1)), 1.0 + 0.5 * rng.normal(size=(6, 1))
+    decision = decide_cases(claim, [Comparison({}, (small,)), Comparison({}, (wide,))], SeedPlan(6), exact=False)
+    assert (decision.outcome, decision.p) == ("holds", pytest.approx(decide(wide).p))
 
 
 TRIALS = 1000
@@ -154,7 +179,7 @@ def _most(level: float, trials: int = TRIALS) -> float:
 @pytest.mark.parametrize("seeds", [3, 6, 10])
 def test_a_margin_of_zero_is_decided_in_one_of_twenty_cases(seeds: int) -> None:
     draws = np.random.default_rng(seeds).normal(size=(TRIALS, seeds))
-    share = _false(lambda draw: decide(Evidence("", tuple(draw))).outcome, draws)
+    share = _false(lambda draw: decide(tuple(draw)).outcome, draws)
     assert 0.03 < share < _most(LEVEL)
 
 
@@ -215,10 +240,10 @@ class TestDocuments:
     @pytest.mark.parametrize(("seeds", "spread"), [(2, 1.0), (5, 0.3), (5, 5.0), (10, 1.0)])
     def test_a_margin_of_zero_is_decided_in_at_most_one_of_twenty_cases(self, seeds: int, spread: float) -> None:
         draws = self.rows(seeds, 300, spread)
-        assert _false(lambda draw: decide(Evidence("", draw)).outcome, draws) < _most(LEVEL, 300)
+        assert _false(lambda draw: decide(draw).outcome, draws) < _most(LEVEL, 300)
 
     def test_seeds_alone_would_decide_more_often(self) -> None:
-        assert _false(lambda draw: decide(Evidence("", draw[:, :1])).outcome, self.rows(5, 300, 5.0)) > 0.1
+        assert _false(lambda draw: decide(draw[:, :1]).outcome, self.rows(5, 300, 5.0)) > 0.1
 
     @pytest.mark.parametrize("spread", [0.3, 1.0, 5.0])
     def test_a_bootstrap_over_seeds_and_documents_would_decide_more_often(self, spread: float) -> None:
@@ -244,12 +269,12 @@ class TestDocuments:
     def test_where_documents_leave_it_open_no_seed_is_asked_for(self) -> None:
         rng = np.random.default_rng(0)
         differing = 0.1 + 0.01 * rng.normal(size=(5, 1)) + rng.normal(size=17)
-        assert "no number of seeds" in decide(Evidence("", differing - differing.mean() + 0.1)).reason
-        assert "about 6 seeds" in decide(Evidence("", np.array([0.5, -0.1, 0.6, 0.3])[:, None] + np.zeros(17))).reason
+        assert "no number of seeds" in decide(differing - differing.mean() + 0.1).reason
+        assert "about 6 seeds" in decide(np.array([0.5, -0.1, 0.6, 0.3])[:, None] + np.zeros(17)).reason
 
     def test_one_model_is_judged_over_documents(self) -> None:
         draws = self.rows(1, 300, 50.0)  # whose own effect is small beside that of documents
-        assert 0.01 < _false(lambda draw: decide(Evidence("", draw)).outcome, draws) < _most(LEVEL, 300)
+        assert 0.01 < _false(lambda draw: decide(draw).outcome, draws) < _most(LEVEL, 300)
 
 
 class TestSeedsThatAreAdded:
@@ -284,7 +309,7 @@ class TestSeedsThatAreAdded:
         self, kind: str
     ) -> None:
         def of_mean(margins: np.ndarray, level: float) -> Decision:
-            return decide(Evidence("", margins), None, level)
+            return decide(margins, None, level)
 
         def of_share(margins: np.ndarray, level: float) -> Decision:
             return decide_share(margins, 0.5, level)

@@ -13,9 +13,8 @@ from leadline.experiments.config.load import arms_of
 from leadline.experiments.config.study import Study
 from leadline.experiments.records.arms import matches, recorded_arms
 from leadline.experiments.records.captions import ledger_column, scale
-from leadline.experiments.records.decisions import (
-    Evidence,
-)
+from leadline.experiments.records.decisions import Evidence
+from leadline.experiments.records.left_out import LeftOut
 from leadline.experiments.records.measurement import Measurement
 from leadline.experiments.records.record import Record
 from leadline.experiments.records.verdict import Verdict, verdicts, with_q
@@ -79,6 +78,22 @@ def test_of_cases_with_one_outcome_the_nearest_to_failing_is_shown(tmp_path: Pat
     (study,) = studies_of(tmp_path, head + claim)
     verdict = judged(study, records_of(study))
     assert verdict.reason.startswith("holds in 2 of 2 comparisons; least favourable: mean margin 0.1467, ")
+
+
+@pytest.mark.parametrize("line", ["", "factor = 1.5\n", "log = true\n"])
+def test_documents_count_where_both_sides_were_measured_without_groups_of_them(line: str, tmp_path: Path) -> None:
+    (study,) = studies_of(tmp_path, f"{CLAIM}{line}")
+    plain = records_of(study)
+    moved = [[(entry.measurements[0].value or 0.0) + 0.01 * group for group in range(4)] for entry in plain]
+    without = [LeftOut("sink_rate", {}, tuple(values)) for values in moved]
+    grouped = [entry.model_copy(update={"left_out": (rest,)}) for entry, rest in zip(plain, without, strict=True)]
+    one_side = [*grouped[:3], *plain[3:]]
+    assert judged(study, one_side).interval == judged(study, plain).interval
+    assert judged(study, one_side).turns == judged(study, plain).turns
+    if line:
+        assert np.ptp(judged(study, grouped).interval or 0) > np.ptp(judged(study, plain).interval or 0)
+    else:  # the documents move both sides alike
+        assert judged(study, grouped).interval == pytest.approx(judged(study, plain).interval)
 
 
 def test_a_verdict_has_figures_seeds_interval_and_scale(study: Study) -> None:

@@ -8,7 +8,8 @@ from leadline.experiments.config.load import arms_of
 from leadline.experiments.config.study import Arm, Study
 from leadline.experiments.records.measurement import Measurement
 from leadline.experiments.records.record import Record
-from leadline.experiments.studies.decide import looks, seeds_of_look, with_most_seeds
+from leadline.experiments.runtime.errors import UserError
+from leadline.experiments.studies.decide import looks, seeds_of_look, with_plan
 from tests.experiments.configured import EXTRAPOLATION, studies_of
 from tests.experiments.records.claimed import record
 
@@ -39,7 +40,8 @@ right = {{ quantity = "sink_rate", arm = "softmax" }}
 
 @pytest.fixture
 def study(tmp_path: Path) -> Study:
-    return with_most_seeds(studies_of(tmp_path, TEXT)[0].model_copy(update={"seeds": (4, 5, 6), "explored": (8,)}), 6)
+    plain = studies_of(tmp_path, TEXT)[0].model_copy(update={"seeds": (4, 5, 6), "explored": (8,)})
+    return with_plan(plain, None, 6, decide=True)
 
 
 def _record(study: Study, arm: Arm, number: int, seed: int) -> Record:
@@ -52,8 +54,18 @@ def _record(study: Study, arm: Arm, number: int, seed: int) -> Record:
 
 def test_seeds_follow_those_of_the_study_and_leave_out_those_of_its_recipe(study: Study) -> None:
     assert seeds_of_look(study, 6) == [4, 5, 6, 7, 9, 10]
-    assert with_most_seeds(study, None).most_seeds == 6
-    assert with_most_seeds(study.model_copy(update={"most_seeds": None}), None).most_seeds == 30
+
+
+def test_a_plan_of_looks_stays_with_its_records(study: Study) -> None:
+    plain = study.model_copy(update={"most_seeds": None})
+    assert with_plan(plain, None, None, decide=False).most_seeds is None
+    assert with_plan(plain, None, None, decide=True).most_seeds == 30
+    for decide in (True, False):
+        assert with_plan(plain, study, None, decide=decide).most_seeds == 6
+        assert with_plan(study, plain, None, decide=decide).most_seeds == 6
+        assert with_plan(plain, study.model_copy(update={"seeds": (7,)}), None, decide=decide).most_seeds != 6
+    with pytest.raises(UserError, match=r"--limit 40: .* are planned for 6 seeds; leave --limit out"):
+        with_plan(plain, study, 40, decide=True)
 
 
 def test_arms_of_undecided_claims_alone_get_more_seeds_until_the_limit(study: Study) -> None:

@@ -11,7 +11,7 @@ from leadline.experiments.config.study import Study
 from leadline.experiments.records.record import Record
 from leadline.experiments.records.store import read_records, read_studies
 from leadline.experiments.runtime.errors import UserError
-from leadline.experiments.studies.lock import LOCK, digests, locked_since, problems, read_lock, write_lock
+from leadline.experiments.studies.lock import digests, locked_since, problems, read_lock, write_lock
 from tests.experiments.committed import COMMITTED, CONFIGS, ROOT
 from tests.experiments.records.claimed import record
 
@@ -56,7 +56,7 @@ def test_what_is_published_of_a_locked_study_is_as_it_was_locked() -> None:
 
     What is published of a study that was locked anew is the earlier form of it until it has been run.
     """
-    locked, results = read_lock(ROOT / LOCK), ROOT / "docs" / "results"
+    locked, results = read_lock(ROOT / "ledger.lock"), ROOT / "docs" / "results"
     names = {key.partition("/")[0] for key in locked}
     # Not the smaller forms of studies that suites name.
     files = ((path, study) for path, study in COMMITTED if path.parent == CONFIGS and path.stem == study.study)
@@ -102,10 +102,13 @@ def test_a_lock_that_is_not_committed_freezes_nothing(tmp_path: Path) -> None:
     assert len(list(problems(read_lock(path), [study], [], lambda _: None))) == len(study.claims)
 
 
-@pytest.mark.parametrize("content", [None, "[]", "no JSON"])
-def test_a_file_that_is_no_lock_is_named(tmp_path: Path, content: str | None) -> None:
+@pytest.mark.parametrize(
+    ("content", "remedy"),
+    [(None, "there is .*; write one with"), ("[]", "this is .*; restore it"), ("no JSON", "this is .*; restore it")],
+)
+def test_a_file_that_is_no_lock_is_named(tmp_path: Path, content: str | None, remedy: str) -> None:
     path = tmp_path / "ledger.lock"
     if content is not None:
         path.write_text(content)
-    with pytest.raises(UserError, match=r"ledger\.lock: there is no lock of claims"):
+    with pytest.raises(UserError, match=rf"ledger\.lock: {remedy}"):
         read_lock(path)

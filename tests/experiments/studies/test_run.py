@@ -228,7 +228,7 @@ def test_quantities_that_there_are_not_are_named_before_anything_runs(recorded: 
 
 def test_a_dry_run_refuses_what_cannot_fit(recorded: Run, tmp_path: Path) -> None:
     plan = planned(recorded.config.with_name("mine.toml"), ["model.width=1000000"])
-    with pytest.raises(UserError, match=r"takes at least [\d,.]+ GB a device .* make model.width"):
+    with pytest.raises(UserError, match=r"needs [\d,.]+ GB per device \(a lower bound\).* make model.width"):
         estimated(plan, tmp_path, Progress(Console(quiet=True)), Room())
     assert sum(leaf.nbytes for leaf in jax.live_arrays()) < 1e9
 

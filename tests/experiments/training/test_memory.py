@@ -54,7 +54,10 @@ def test_groups_are_cut_to_what_their_compiled_program_takes(members: list[Membe
 
 def test_a_model_that_does_not_fit_alone_is_refused_before_training(members: list[Member]) -> None:
     alone = program_memory(run_group("sinks", members[:1]))
-    with _with(0.99 * alone), pytest.raises(UserError, match=r"by the analysis of its compiled step .* there are 0.0 GB: make"):
+    with (
+        _with(0.99 * alone),
+        pytest.raises(UserError, match=r"GB per device \(of its compiled step\), which has 0.0 GB.* make"),
+    ):
         fitting_groups("sinks", members, Room())
     with _with(1.01 * alone):
         assert _sizes(fitting_groups("sinks", members, Room())) == [1] * 6
