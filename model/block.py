@@ -43,7 +43,7 @@ class BlockConfig:
         activation: of the feed-forward.
         layer_norm: LayerNorm instead of RMSNorm.
         norm_epsilon: ε of all norms; None is the default of the kind.
-        norm_offset: added to the scale of all norms but LayerNorms.
+        norm_offset: added to the scale of all norms.
         placement: of the norms.
         biases: products that have a bias.
         experts: networks of the feed-forward (model.experts), of which `active_experts` take each token; 0 is one for all.
@@ -56,7 +56,8 @@ class BlockConfig:
         position_bias: a relative position encoding that adds to the scores.
         normalizer: a name of model.attention.normalizers.NORMALIZERS.
         soft_cap: whether the scores are capped.
-        qk_norm: RMSNorm of queries and keys before they are rotated (Dehghani et al. 2023, arXiv:2302.05442).
+        qk_norm: RMSNorm of queries and keys before they are rotated, also where `layer_norm` is set (Dehghani et al. 2023,
+            arXiv:2302.05442, with LayerNorm).
         joint_qk_norm: the mean square is over all heads together, not over each (OLMo 2, arXiv:2501.00656).
         clip: queries, keys and values are clipped to [-clip, clip] (MPT, OLMo 1); None is not.
         scalable_softmax: multiplies the scores of a query that sees n tokens by s · ln n, with s learned for each head
@@ -167,8 +168,8 @@ class LayerTrace:
 def init_block(key: Array, cfg: BlockConfig, *, sink_logit: float | Float[Array, ""] = -jnp.inf, depth: int = 1) -> Block:
     """Weights of one block.
 
-    Matrices are drawn at 1/sqrt(fan-in); those that write to the residual stream at 1/sqrt(2 · depth) of it (Radford et al.
-    2019).
+    Matrices are drawn at 1/sqrt(fan-in) (model.linear.draw); those that write to the residual stream at 1/sqrt(2 · depth) of it
+    (Radford et al. 2019).
 
     Args:
         key: of the random numbers.

@@ -27,11 +27,11 @@ class Context:
         cache: one layer's cache; the tokens follow those that it holds.
         intervention: one layer's row.
         rotations: those of the tokens, where they are computed already (model.positions.rotation.layer_rotations).
-        starts: [B], place in its row of each text's first token, after padding on the left; None is 0. Only what was learned
-            for a position needs it: RoPE, ALiBi and windows know distances alone.
+        starts: [B], place in its row of each text's first token, after padding on the left; None is 0. Learned
+            positions alone read it: RoPE, ALiBi and windows depend on distances.
         memory: what a layer with cross-attention sees of the source.
-        bidirectional: whether a token sees those after it too, as in an encoder. Encodings that count distances only backwards
-            (ALiBi, windows, all biases but T5's) do not know these.
+        bidirectional: whether a token sees those after it too, as in an encoder. ALiBi, windows, chunks and all biases but
+            T5's are causal and must not be used with it.
         context_parallel: whether the tokens are those of one device of the mesh axis "text" (model.context_parallel).
     """
 

@@ -41,11 +41,14 @@ def apply_context_parallel(
         measure: what is measured of each layer: a function of the trace of whole texts, and of their tokens.
 
     Raises:
-        ValueError: if n does not divide S, and for a model whose every query rotates all keys.
+        ValueError: if n does not divide S, for a text longer than learned positions, and for a model whose every query rotates
+            all keys.
     """
     parts = jax.sharding.get_abstract_mesh().shape[TEXT]
     if tokens.shape[1] % parts:
         raise ValueError(f"{tokens.shape[1]} tokens cannot be divided evenly among {parts} devices: shorten the text")
+    if p.positions is not None and tokens.shape[1] > p.positions.shape[0]:
+        raise ValueError(f"learned positions end at {p.positions.shape[0]}, the text has {tokens.shape[1]} tokens")
     if cfg.block.table_per == "query":
         raise ValueError("each query of this model rotates all keys: its texts cannot be divided among devices")
 
@@ -53,7 +56,7 @@ def apply_context_parallel(
         whole = gather_tokens(tokens, 1)
         context = Context(padding=padding, context_parallel=True)
         return apply_decoder(
-            p, tokens, tables, cfg, context=context, measure=lambda trace: measure(_of_all_devices(trace), whole)
+            p, tokens, tables, cfg, context=context, measure=lambda trace: measure(_of_all_devices(trace, cfg), whole)
         )
 
     along = P(None, TEXT)
@@ -62,8 +65,9 @@ def apply_context_parallel(
     return jax.shard_map(part, **specs, axis_names={TEXT}, check_vma=False)(p, place(tokens, along), tables, padding)
 
 
-def _of_all_devices(trace: LayerTrace) -> LayerTrace:
+def _of_all_devices(trace: LayerTrace, cfg: DecoderConfig) -> LayerTrace:
     """The trace of the whole text. Under jit, fields that are not used are not sent."""
     statistics = jax.tree.map(lambda x: gather_tokens(x, 2), trace.attention)
-    rest = jax.tree.map(lambda x: gather_tokens(x, 1), replace(trace, attention=None))
-    return replace(rest, attention=statistics)
+    static = cfg.block.gate is not None and cfg.block.gate.static  # one gate for all tokens, which every device has
+    rest = jax.tree.map(lambda x: gather_tokens(x, 1), replace(trace, attention=None, gate=None if static else trace.gate))
+    return replace(rest, attention=statistics, gate=trace.gate if static else rest.gate)

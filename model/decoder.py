@@ -167,8 +167,14 @@ def apply_layers(
     context: Context = Context(),
     measure: Callable[[LayerTrace], Any] | None = None,
 ) -> tuple[Float[Array, "B T D"], Any]:
-    """`apply_decoder` up to the residual stream after the last layer, of which `decoded` gives the logits."""
+    """`apply_decoder` up to the residual stream after the last layer, of which `decoded` gives the logits.
+
+    Raises:
+        ValueError: for bidirectional attention with a document mask, or over several devices.
+    """
     T = tokens.shape[1]
+    if context.bidirectional and (context.context_parallel or cfg.document_end is not None or context.documents is not None):
+        raise ValueError("a text that is read both ways is one document on one device: take causal attention")
     if cfg.document_end is not None:
         context = replace(context, documents=_documents(tokens, cfg.document_end, context))
     i = jnp.arange(T) + (first_position(T) if context.context_parallel else 0)
@@ -226,6 +232,21 @@ def extend(
     Raises:
         ValueError: if learned positions end before the room of the cache, or a cache that forgets cannot serve the model.
     """
+    x, cache = extend_layers(p, cache, tokens, tables, cfg, positions=positions, memory=memory)
+    return decoded(p, x, cfg), cache
+
+
+def extend_layers(
+    p: Decoder,
+    cache: AnyCache,
+    tokens: Int[Array, "B T"],
+    tables: PositionTables,
+    cfg: DecoderConfig,
+    *,
+    positions: Positions | None = None,
+    memory: Memory | None = None,
+) -> tuple[Float[Array, "B T D"], AnyCache]:
+    """`extend` up to the residual stream after the last layer, of which `decoded` gives the logits."""
     check_cache(p, cfg, cache.room)
     positions = positions_of(tables, cfg) if positions is None else positions
 
@@ -236,8 +257,7 @@ def extend(
 
     starts = None if cache.starts is None else cache.starts[0]
     x = embedded(p, tokens, cache.length[0] + jnp.arange(tokens.shape[1]), cfg, starts)
-    x, cache = jax.lax.scan(layer, x, (blocks_of(p), tables, cache, memory))
-    return decoded(p, x, cfg), cache
+    return jax.lax.scan(layer, x, (blocks_of(p), tables, cache, memory))
 
 
 def check_cache(p: Decoder, cfg: DecoderConfig, room: int | None) -> None:

@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import fields, replace
 from functools import partial
 from typing import Any
 
@@ -41,17 +41,19 @@ def decoder_loss(
         p: weights, of which only those after the last layer are read.
         x: the residual stream after the last layer (`model.decoder.apply_layers`).
         targets: ids.
-        weights: w of each target; None is 1.
+        weights: w of each target, through which no gradient goes; None is 1.
         cfg: the structure.
         smoothing: ε of label smoothing.
         chunk: tokens of each text whose logits exist at once; None chooses by the size of the logits (`chunk_tokens`), and
             takes all where a mesh divides texts, tokens or weights.
     """
     B, T, _ = x.shape
+    weights = None if weights is None else jax.lax.stop_gradient(weights)
     total = jnp.float32(B * T) if weights is None else jnp.sum(weights)
     table = p.embedding if p.unembedding is None else p.unembedding
     # Transposed, as the product has it: so is the gradient, which is summed over the chunks.
-    head = replace(p, embedding=None, unembedding=None, blocks=None, positions=None, embedding_norm=None, position_bias=None)
+    nothing = dict.fromkeys((field.name for field in fields(Decoder)), None)
+    head = Decoder(**nothing | {"final_norm": p.final_norm, "unembedding_bias": p.unembedding_bias})
 
     def summed(shared: tuple[Decoder, Array], x: Array, given: tuple[Array, Array | None]) -> Float[Array, ""]:
         scores = decoded(replace(shared[0], embedding=shared[1].T), x, cfg)

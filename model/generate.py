@@ -15,12 +15,22 @@ from flax import struct
 from jax.sharding import PartitionSpec as P
 from jaxtyping import Array, Float, Int, Key
 
+from leadline.model.attention.mask import NO_WINDOW
 from leadline.model.block import Block
 from leadline.model.cache.full import full_cache
 from leadline.model.cache.protocol import Cache
 from leadline.model.cache.ring import ring_cache
 from leadline.model.context import Context
-from leadline.model.decoder import Decoder, DecoderConfig, blocks_of, check_cache, decoded, embedded, extend, positions_of
+from leadline.model.decoder import (
+    Decoder,
+    DecoderConfig,
+    blocks_of,
+    check_cache,
+    decoded,
+    embedded,
+    extend_layers,
+    positions_of,
+)
 from leadline.model.layer import apply_block
 from leadline.model.mesh import RESIDUAL, on_mesh, place
 from leadline.model.positions.fire import Fire
@@ -130,8 +140,8 @@ def begin(
 
     Raises:
         ValueError: for an empty prompt or one without room, for a model whose every query rotates all keys, for learned
-            positions that end before the room does, where tokens are forgotten for a model that cannot be streamed, and with
-            `starts` for what depends on the place in a row.
+            positions or tables that end before the room does, where tokens are forgotten for a model that cannot be streamed,
+            and with `starts` for what depends on the place in a row.
     """
     if not prompt.shape[1]:
         raise ValueError("an empty prompt: there is no token to begin with")
@@ -142,6 +152,8 @@ def begin(
         raise ValueError(f"a prompt of {prompt.shape[1]} tokens does not fit into room for {room}")
     if cfg.block.table_per == "query":
         raise ValueError("each query of this model rotates all keys: decode with model.decoder.extend, or with a scaling")
+    if cfg.block.table_per == "token" and policy.window is None and room > tables.attention_factor.shape[1]:
+        raise ValueError(f"the tables have {tables.attention_factor.shape[1]} positions, the cache has room for {room} tokens")
     if starts is not None:
         _check_padding(p, cfg, tables, policy)
     return _read(p, prompt, starts, tables, cfg, policy, room, chunk)
@@ -154,6 +166,7 @@ def _check_padding(p: Decoder, cfg: DecoderConfig, tables: PositionTables, polic
         "initial tokens": policy.initial_tokens or np.any(np.asarray(tables.initial_tokens)),
         "sinusoidal positions": cfg.sinusoidal,
         "a grid": bool(cfg.grid),
+        "chunks": np.any(np.asarray(tables.chunk) < NO_WINDOW),
         "the bias Fire": isinstance(b.position_bias, Fire),
         f"a table a {b.table_per}": b.table_per != "sequence",
         "a softmax scaled by the position": p.blocks.length_scale is not None,
@@ -178,20 +191,20 @@ def _read(
     B, T = prompt.shape
     chunk = min(T, chunk)
 
-    def read(cache: Any, tokens: Int[Array, "B C"]) -> tuple[Any, Float[Array, "B V"]]:
-        logits, cache = extend(p, cache, tokens, tables, cfg)
-        return cache, logits[:, -1]
+    def read(cache: Any, tokens: Int[Array, "B C"]) -> tuple[Any, Float[Array, "B D"]]:
+        x, cache = extend_layers(p, cache, tokens, tables, cfg)
+        return cache, x[:, -1]
 
     first = T % chunk or chunk  # the odd ones, so that the last token is always in a chunk of the loop or alone
     cache = empty_cache(cfg, policy, B, room)
     if starts is not None:
         cache = replace(cache, starts=jnp.tile(place(starts, P("data"))[None], (cfg.layers, 1)))
-    cache, logits = read(cache, prompt[:, :first])
+    cache, last = read(cache, prompt[:, :first])
     if first < T:
         chunks = prompt[:, first:].reshape(B, -1, chunk, out_sharding=on_mesh(RESIDUAL))
         cache, each = jax.lax.scan(read, cache, jnp.swapaxes(chunks, 0, 1))
-        logits = each[-1]
-    return Decoding(_rows(cache, cfg.layers), logits)
+        last = each[-1]
+    return Decoding(_rows(cache, cfg.layers), decoded(p, last[:, None], cfg)[:, 0])  # of one token, not of all that were read
 
 
 def empty_cache(cfg: DecoderConfig, policy: Policy, batch: int, room: int) -> Any:

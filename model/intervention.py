@@ -31,8 +31,8 @@ def no_intervention(layers: int, heads: int, kv_heads: int) -> Intervention:
 
 
 def with_first_value(v: Float[Array, "B T K H"], p: Intervention) -> Float[Array, "B T K H"]:
-    """v_0 <- first_value · v_0 + mean_value · mean_{t > 0} v_t, of each text and head."""
-    mean = jnp.mean(v[:, 1:], axis=1)
+    """v_0 <- first_value · v_0 + mean_value · mean_{t > 0} v_t, of each text and head. Texts begin at 0 and have no padding."""
+    mean = jnp.sum(v[:, 1:], axis=1) / max(1, v.shape[1] - 1)  # of a text of one token 0
     first = p.first_value.astype(v.dtype)[None, :, None] * v[:, 0] + p.mean_value.astype(v.dtype)[None, :, None] * mean
     return jnp.concatenate([first[:, None], v[:, 1:]], axis=1)
 

@@ -156,10 +156,12 @@ def _attention(
         return o, statistics, (queries[0], k), None
     sees = jnp.full_like(i, i.shape[0] - 1) if context.bidirectional else i  # keys up to this position
     parts = (part_of(*grouped(queries[0], k, v), sees, mask),) if cache is None else cache.parts(queries, k, v, mask)
+    real = context.padding if cache is None else None
     if by_query:
-        o, statistics = attend_by_query(parts, i, lambda x, j, at, side: rotated(x, j, tables_at(tables, at), side, j), scores)
+        turn = lambda x, j, at, side: rotated(x, j, tables_at(tables, at), side, j)  # noqa: E731
+        o, statistics = attend_by_query(parts, i, turn, scores, real)
     else:
-        o, statistics = attend_all(parts, i, scores, context.padding if cache is None else None)
+        o, statistics = attend_all(parts, i, scores, real)
     return o, statistics, (None, None) if by_query else (queries[0], k), cache and cache.update(k, v, o)
 
 
@@ -171,7 +173,7 @@ def _indices(tokens: int, context: Context) -> Int[Array, " T"]:
 
 
 def layer_scores(p: Block, tables: PositionTables, cfg: BlockConfig, q: Float[Array, "B T N H"], context: Context) -> Scores:
-    """The scores of a layer. Its scale is in the queries (`_score_factor`), but for 1/sqrt(H)."""
+    """The scores of a layer. The scale is 1/sqrt(H); all other factors of the scores are in the queries (`_score_factor`)."""
     keys = q.shape[1] * axis_size(TEXT) if context.context_parallel else q.shape[1]
     keys = keys if context.cache is None else context.cache.room or keys
     return Scores(

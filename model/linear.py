@@ -106,7 +106,7 @@ def _as_matrix(x: Float[Array, "..."], rows: int) -> Float[Array, "rows columns"
 
 @dataclass(frozen=True)
 class Matrix:
-    """A weight to be drawn: its shape, its sharding, and its standard deviation gain / sqrt(fan-in)."""
+    """A weight to be drawn: its shape, its sharding, and its scale gain / sqrt(fan-in)."""
 
     shape: tuple[int, ...]
     spec: P
@@ -130,7 +130,9 @@ def plus_bias(x: Float[Array, "B T *out"], bias: Float[Array, "*out"] | None) ->
 
 
 def draw(key: Array, tree: Any) -> Any:
-    """The tree with every `Matrix` drawn: truncated normal at three standard deviations, float32.
+    """The tree with every `Matrix` drawn: a standard normal truncated at ±3, times the scale, float32.
+
+    The standard deviation is 0.987 of the scale, which is not corrected for the truncation.
 
     One draw serves all of them: XLA takes longer to compile a random number generator for each than the rest of a small model.
     """

@@ -10,9 +10,10 @@ import jax.numpy as jnp
 from jax.sharding import PartitionSpec as P
 from jaxtyping import Array, Bool, Float, Int
 
-from leadline.model.cache.full import FullCache, full_cache
+from leadline.model.cache.full import FullCache
 from leadline.model.decoder import extend
 from leadline.model.encoder_decoder import EncoderDecoder, EncoderDecoderConfig, encode, rows_of
+from leadline.model.generate import Policy, empty_cache
 from leadline.model.mesh import TEXTS, on_mesh, place
 from leadline.model.positions.tables import PositionTables
 
@@ -88,10 +89,10 @@ def beam_search(
         width: W.
         alpha: α of `penalised`; 0 compares log-probabilities.
     """
-    B, L, b = source.shape[0], cfg.encoder_layers, cfg.block
+    B, L = source.shape[0], cfg.encoder_layers
     memory = encode(p, source, rows_of(tables, 0, L), cfg)
     memory = _taken(memory, jnp.repeat(jnp.arange(B), width))
-    cache = full_cache(cfg.layers, B * width, b.kv_heads, b.head_dim, room=search.tokens, dtype=cfg.compute)
+    cache = empty_cache(cfg, Policy(), B * width, search.tokens)
     first = Beams(
         tokens=jnp.full((B, width, search.tokens), cfg.padding_id),
         # The W beginnings are equal: one of them counts.

@@ -116,7 +116,7 @@ def blockwise_score_bytes(model: ModelConfig, tokens: int, batch: int, device: s
     cfg, tiling, head = decoder_config(model, 1, tokens).block, Tiling(), SCORE_BYTES * batch * model.heads
     if cfg.table_per == "query":
         return head * tokens
-    other = cfg.soft_cap or cfg.position_bias is not None or cfg.key_bias
+    other = cfg.soft_cap or cfg.position_bias is not None or cfg.key_bias or model.document_mask
     scores = Scores(cap=jnp.float32(1) if other else None, normalizer=NORMALIZERS[cfg.normalizer](jnp.zeros(2)))
     itemsize = jnp.dtype(model.compute_dtype).itemsize
     match form(tokens, tokens, device=device, channels=cfg.head_dim, itemsize=itemsize, scores=scores):

@@ -63,8 +63,9 @@ def attention(
 
         s_ij = cap(scale · q_i·k_j) - slope · (i - j) + bias_ij,     p_ij = e^(s_ij) / (e^b + Σ_j' e^(s_ij'))
 
-    b is the sink logit. Query head n reads key/value head n // (N / K). Memory is linear in T. A query that sees no key gives
-    zeros; padded queries count in no statistic. Scores and sums are float32.
+    b is the sink logit. Query head n reads key/value head n // (N / K). Memory is linear in T, but for the gradient of the
+    "differentiated" `form`, which keeps all scores. A query that sees no key gives zeros; padded queries count in no statistic.
+    Scores and sums are float32.
 
     Args:
         q: queries.
@@ -135,6 +136,7 @@ def attend_by_query(
     i: Int[Array, " T"],
     rotate: Callable[[Array, Int[Array, " T"], Int[Array, ""], Literal["query", "key"]], Array],
     scores: Scores,
+    real: Bool[Array, "B T"] | None = None,
 ) -> tuple[Float[Array, "B T N Hv"], AttentionStatistics]:
     """`attend_all` one query at a time, each of which rotates all keys by a table of its own.
 
@@ -145,6 +147,7 @@ def attend_by_query(
         i: positions of the queries.
         rotate: `rotate(x, positions, i, side)` is x [B, S, K, H] at its positions as query i sees it.
         scores: those of `attention`.
+        real: False for padded queries, which count in no statistic.
     """
 
     def rotated(x: Array, positions: Array, at: Array, side: Literal["query", "key"]) -> Array:
@@ -154,16 +157,21 @@ def attend_by_query(
 
     def of_query(row: tuple[Int[Array, ""], Int[Array, ""]]) -> tuple[Array, AttentionStatistics]:
         at, n = row
+
+        def of_row(x: Array | None, axis: int) -> Any:
+            return None if x is None else jax.lax.dynamic_slice_in_dim(x, n, 1, axis)
+
         parts_of_query = tuple(
             part._replace(
-                q=rotated(jax.lax.dynamic_slice_in_dim(part.q, n, 1, 3), at[None], at, "query"),
+                q=rotated(of_row(part.q, 3), at[None], at, "query"),
                 k=rotated(part.k, jnp.maximum(part.positions, 0), at, "key"),
-                distance=jax.lax.dynamic_slice_in_dim(part.distance, n, 1, 0),
-                visible=jax.lax.dynamic_slice_in_dim(part.visible, n, 1, 0),
+                distance=of_row(part.distance, 0),
+                visible=of_row(part.visible, 0),
+                same_document=of_row(part.same_document, 1),
             )
             for part in parts
         )
-        return attend_all(parts_of_query, at[None], scores)
+        return attend_all(parts_of_query, at[None], scores, of_row(real, 1))
 
     out, statistics = jax.lax.map(of_query, (i, jnp.arange(i.shape[0])))
     first, sink, entropy = (jnp.moveaxis(x[..., 0], 0, 2) for x in (statistics.first, statistics.sink, statistics.entropy))
@@ -176,9 +184,10 @@ def form(
 ) -> Form:
     """How `attention` computes.
 
-    Where scores are products, ALiBi and a window under a softmax, the gradient comes from the log-sum-exp: by a "kernel" of the
-    device (model.attention.pallas), else by "chunks" of queries without a loop, or, for long texts and for parts of a text, by
-    "tiles" (model.attention.tiled). Otherwise JAX differentiates the forward pass, and saves what that needs of all scores.
+    Where scores are products, ALiBi and a window under a softmax, and no documents, the gradient comes from the log-sum-exp: by
+    a "kernel" of the device (model.attention.pallas), else by "chunks" of queries without a loop, or, for long texts and for
+    parts of a text, by "tiles" (model.attention.tiled). Otherwise JAX differentiates the forward pass, and saves what that
+    needs of all scores.
 
     Args:
         queries: T.
@@ -240,8 +249,8 @@ def _flash_backward(
     if differentiated == ["out"]:
         kernel = _form(x, tiling) == "kernel"
         gradients = softmax_gradients(x, out, lse, cotangent.out, tiling, kernel=kernel, with_slopes=with_slopes is not None)
-        q, k, v, sink_logit, slopes = gradients
-        return (AttentionInputs(q, None, k, v, sink_logit, slopes, None),)  # pyright: ignore[reportArgumentType]
+        q, scale, k, v, sink_logit, slopes = gradients
+        return (AttentionInputs(q, scale, k, v, sink_logit, slopes, None),)  # pyright: ignore[reportArgumentType]
     _, backward = jax.vjp(lambda x: [getattr(attend_chunks(x, Scores(), tiling), name) for name in differentiated], x)
     return backward([getattr(cotangent, name) for name in differentiated])
 

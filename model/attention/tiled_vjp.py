@@ -41,11 +41,11 @@ def softmax_gradients(
     *,
     kernel: bool,
     with_slopes: bool,
-) -> tuple[Array, Array, Array, Array, Array | None]:
+) -> tuple[Array, Array, Array, Array, Array, Array | None]:
     """The vector-Jacobian product of the output, in memory linear in T.
 
         dS = P ⊙ (dO Vᵀ - δ),   δ = Σ dO ⊙ O,   P = e^(S - lse)
-        dQ = c dS K,   dK = c dSᵀ Q,   dV = Pᵀ dO,   db = -Σ e^(b - lse) δ,   dslope = -Σ dS ⊙ (i - j)
+        dQ = c dS K,   dc = Σ Q ⊙ dS K,   dK = c dSᵀ Q,   dV = Pᵀ dO,   db = -Σ e^(b - lse) δ,   dslope = -Σ dS ⊙ (i - j)
 
     c is the scale of the products. lse and O include the sink logit b, and so do all of these; b enters nowhere else.
 
@@ -59,7 +59,7 @@ def softmax_gradients(
         with_slopes: whether slopes are differentiated.
 
     Returns:
-        The cotangents of q, k, v, sink_logit and slopes, None for slopes that are not differentiated.
+        The cotangents of q, scale, k, v, sink_logit and slopes, None for slopes that are not differentiated.
     """
     products = cotangent.astype(jnp.float32) * out.astype(jnp.float32)
     delta = jnp.einsum("BKGTH,H->BKGT", products, jnp.ones(products.shape[-1]), precision=jax.lax.Precision.HIGHEST)
@@ -71,10 +71,11 @@ def softmax_gradients(
         dq, total = _by_chunks(x, rows, tiling, with_slopes=with_slopes)
     else:
         dq, total = _by_tiles(x, rows, tiling.tile, with_slopes=with_slopes)
+    scale = jnp.sum(dq * x.q.astype(jnp.float32)).astype(x.scale.dtype)
     dq = dq * x.scale.astype(jnp.float32)
     sink_logit = -jnp.sum(jnp.exp(x.sink_logit[None, :, :, None] - lse) * delta, axis=(0, 3))
     dq, dk, dv = (a.astype(b.dtype) for a, b in ((dq, x.q), (total.k, x.k), (total.v, x.v)))
-    return dq, dk, dv, sink_logit, total.slopes
+    return dq, scale, dk, dv, sink_logit, total.slopes
 
 
 def _by_chunks(

@@ -6,7 +6,7 @@ is, up to a factor, by how much more a query attends to a similar key than to a 
 2024, "Base of RoPE Bounds Context Length", arXiv:2405.14591, equations 10 and 11; Su, kexue.fm/archives/10122). A
 base b is feasible for N tokens if B_m(b) >= 0 for every integer 0 <= m < N. The feasible bases are a few islands and
 then a ray, so a grid or a bisection finds whatever its spacing lets it find. Here every interval of u = ln b is decided
-by the certificates of base_certificates.py instead.
+by the certificates of certificates.py instead.
 
 Distances are taken in blocks, each of which restricts the intervals that the blocks before it left. An interval is
 walked through in steps as wide as the arcs can decide but for a small share of the distances; that share is decided by

@@ -43,7 +43,7 @@ def angles(positions: Int[Array, "T coordinates"], frequencies: Frequencies) -> 
     turn. The error is below 1e-6 rad up to position 2^24, where a float32 product of position and frequency is off by a radian.
 
     Args:
-        positions: [tokens].
+        positions: in tokens.
         frequencies: one table, or one for each token.
     """
     each = positions[:, :, None]

@@ -60,7 +60,7 @@ def whole_attention(
     def by_head(x: Any) -> Any:
         return xp.broadcast_to(xp.asarray(x, dtype), (q.shape[2],))[None, :, None]
 
-    scale = dtype(1 / np.sqrt(q.shape[3]) if scores.scale is None else scores.scale)
+    scale = xp.asarray(1 / np.sqrt(q.shape[3]) if scores.scale is None else scores.scale, dtype)
     s = scale * xp.einsum("bqnh,bsnh->bnqs", q, k)
     logits = xp.zeros_like(s[..., 0])
     if scores.key_bias is not None:

@@ -87,7 +87,7 @@ MODELS = {
     "rope, window, initial tokens, ALiBi": (BLOCK, lambda: rope(window=9, initial_tokens=2, slopes=alibi_slopes(4))),
     "T5 bias": (replace(BLOCK, position_bias=T5()), lambda: nope(1)),
     "xPos, soft cap, KV bias": (
-        replace(BLOCK, soft_cap=True, key_bias=True, value_bias=True),
+        replace(BLOCK, soft_cap=True, key_bias=True, value_bias=True, gate=GateConfig("output", "head", static=True)),
         lambda: rope(1, decay=xpos_decay(8)),
     ),
     "scalable softmax, gate, a table a token, a document mask": (
@@ -178,6 +178,9 @@ def test_what_cannot_be_divided_says_so() -> None:
         params = weights()
         with pytest.raises(ValueError, match="42 tokens cannot be divided evenly among 4 devices"):
             apply_context_parallel(params, jnp.zeros((1, 42), jnp.int32), rope(), CONFIG)
+        short = replace(CONFIG, learned_positions=20)
+        with pytest.raises(ValueError, match="learned positions end at 20, the text has 40 tokens"):
+            apply_context_parallel(weights(short), jnp.zeros((1, 40), jnp.int32), rope(), short)
         by_query = replace(CONFIG, block=replace(BLOCK, table_per="query"))
         with pytest.raises(ValueError, match="rotates all keys"):
             apply_context_parallel(params, jnp.zeros((1, 40), jnp.int32), rope(), by_query)

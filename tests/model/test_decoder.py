@@ -249,3 +249,10 @@ def test_an_emptied_first_value_is_zero_and_a_mean_one_is_the_mean_of_the_others
     np.testing.assert_array_equal(emptied, v.at[:, 0].set(0))
     averaged = with_first_value(v, replace(ROW, first_value=jnp.zeros(2), mean_value=jnp.ones(2)))
     np.testing.assert_allclose(averaged[:, 0], np.mean(np.asarray(v)[:, 1:], axis=1), atol=1e-6)
+    np.testing.assert_array_equal(with_first_value(v[:, :1], ROW), v[:, :1])  # a text of one token has no others
+
+
+@pytest.mark.parametrize("given", [{"documents": jnp.zeros((2, 5), jnp.int32)}, {"context_parallel": True}])
+def test_a_text_that_is_read_both_ways_is_one_document_on_one_device(given: dict[str, Any]) -> None:
+    with pytest.raises(ValueError, match="one document on one device"):
+        apply_decoder(weights(), jnp.zeros((2, 5), jnp.int32), rope(), CONFIG, context=Context(bidirectional=True, **given))

@@ -52,6 +52,13 @@ def test_value_and_gradients_are_those_of_all_logits(head: str, weighted: jax.Ar
     agree(by_chunks, value_and_gradients(lambda p, x: whole(p, x, cfg, weighted, smoothing), p, x))
 
 
+@pytest.mark.parametrize("chunk", [4, T])
+def test_no_gradient_goes_through_the_weights_of_targets(chunk: int) -> None:
+    x, p = numbers(3, B, T, CONFIG.block.width), weights()
+    of_weights = jax.grad(lambda w: decoder_loss(p, x, TARGETS, w, CONFIG, chunk=chunk))(WEIGHTS)
+    np.testing.assert_array_equal(of_weights, 0)
+
+
 def test_members_of_an_ensemble_have_their_own_chunks() -> None:
     x, p = numbers(4, 3, B, T, CONFIG.block.width), weights()
 

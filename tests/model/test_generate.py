@@ -138,6 +138,7 @@ def test_streams_of_one_program_are_the_readable_ones_for_hundreds_of_tokens() -
         ({"block": replace(BLOCK, table_per="query")}, 9, Policy(6, 2), "a table a query cannot be streamed"),
         ({"block": replace(BLOCK, table_per="query")}, 9, Policy(), "rotates all keys"),
         ({"learned_positions": 12}, 9, Policy(), "learned positions end at 12"),
+        ({"block": replace(BLOCK, table_per="token")}, 9, Policy(), "have 4 positions, the cache has room for 20 tokens"),
         ({}, 0, Policy(), "empty prompt"),
         ({}, 21, Policy(), "21 tokens does not fit into room for 20"),
     ],
@@ -196,6 +197,7 @@ def test_prompts_of_several_lengths_go_on_as_each_alone(what: str) -> None:
 @pytest.mark.parametrize(
     ("cfg", "tables", "policy", "message"),
     [
+        (CONFIG, rope(chunk=4), Policy(), "chunks: prompts of one batch"),
         (CONFIG, rope(), Policy(6, 2), "initial tokens: prompts of one batch must have equally many tokens"),
         (CONFIG, WINDOWS, Policy(), "initial tokens"),
         (replace(ONE_LAYER, sinusoidal=True), rope(1), Policy(), "sinusoidal positions"),

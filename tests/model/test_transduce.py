@@ -10,6 +10,8 @@ import numpy as np
 import pytest
 
 from leadline.model.encoder_decoder import EncoderDecoder, apply_model
+from leadline.model.positions.frequencies import inverse_frequencies
+from leadline.model.positions.tables import position_tables
 from leadline.model.transduce import Beams, Search, beam_search, greedy
 from tests.model.test_encoder_decoder import CONFIG, SOURCE, TABLES, S, V, weights
 
@@ -67,3 +69,11 @@ def test_a_beam_that_holds_all_hypotheses_finds_the_best_targets(p: EncoderDecod
     width = len(others) ** 2 * 2
     beams: Beams = beam_search(p, SOURCE[:1], TABLES, CONFIG, Search(BEGIN, END, tokens), width=width, alpha=alpha)
     np.testing.assert_array_equal(beams.tokens[0, :5], padded[best])
+
+
+def test_a_beam_decodes_keys_of_twice_the_channels() -> None:
+    """Those of PoPE."""
+    cfg = replace(CONFIG, block=replace(CONFIG.block, polar=True))
+    tables = position_tables(4, 4, 8, inverse_frequencies=inverse_frequencies(16, 1e4))
+    beams = beam_search(weights(cfg), SOURCE, tables, cfg, SEARCH, width=2)
+    assert np.isfinite(np.asarray(beams.log_probability)).all()

@@ -7,10 +7,11 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from leadline.model.attention.attention import attention
+from leadline.model.attention.attention import attend_by_query, attention
+from leadline.model.attention.blockwise import part_of
 from leadline.model.attention.mask import Mask, Tiling
 from leadline.model.attention.normalizers import softpick
-from leadline.model.attention.scores import Scores
+from leadline.model.attention.scores import Scores, grouped
 from leadline.model.positions.alibi import alibi_slopes
 from tests.model.naive import numbers, random_heads, tiling
 
@@ -53,3 +54,12 @@ def test_output_statistics_and_gradients_are_those_of_documents_apart(name: str,
     (_, by_themselves), expected = summed(lambda q, k, v: apart(q, k, v, SCORES[name]))(qkv)
     jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, atol=2e-5), together, by_themselves)
     jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, atol=2e-5), gradients, expected)
+
+
+def test_queries_that_rotate_all_keys_see_their_document_and_count_if_they_are_real() -> None:
+    q, k, v = random_heads(3, 1, 45, 4, 2, 8)
+    real, i = jnp.arange(45)[None] >= 4, jnp.arange(45)
+    mask = Mask(window=20, documents=jnp.asarray(DOCUMENTS), padding=real)
+    computed = attend_by_query((part_of(*grouped(q, k, v), i, mask),), i, lambda x, *_: x, Scores(), real)
+    expected = attention(q, k, v, mask)
+    jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, atol=2e-6), computed, expected)
