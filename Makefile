@@ -67,7 +67,7 @@ lock: .venv/installed
 # The records of results/ as the README shows them: packed, without checkpoints, and only the arrays that a figure reads.
 publish: install
 	$(BIN)/leadline publish results --into docs/results --text README.md --findings docs/findings.md
-# The schema of configurations for editors, and the page of their keys.
+# The schema of configurations for editors, the page of their keys, and that of terms and quantities.
 schema: install
 	$(BIN)/leadline schema --into docs
 # The documentation in site/, to be read from files. Warnings are errors, and nothing is fetched.

@@ -17,7 +17,11 @@ from tests.experiments.called import Called
 from tests.experiments.published.tiny_llama import packaged, tiny_llama
 
 ROOT = Path(__file__).parents[1]
-GENERATED = ("config.md", "findings.md")  # compared with what they are made from, in the tests of what makes them
+GENERATED = (
+    "config.md",
+    "findings.md",
+    "quantities.md",
+)  # compared with what they are made from, in the tests of what makes them
 DOCUMENTS = {
     path.relative_to(ROOT).as_posix(): path.read_text(encoding="utf-8")
     for path in (ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md")))

@@ -105,14 +105,15 @@ def _show(case: Any) -> None:
 
 def schema(
     into: Annotated[
-        Path | None, typer.Option("--into", metavar="DIR", help="Write config.schema.json and config.md there.")
+        Path | None, typer.Option("--into", metavar="DIR", help="Write config.schema.json, config.md and quantities.md there.")
     ] = None,
     as_json: AsJson = False,
 ) -> None:
     """Print the JSON Schema of configurations."""
     from leadline.experiments.config.schema_page import documents
+    from leadline.experiments.publish.quantities_page import quantities_page
 
-    files = documents()
+    files = documents() | {"quantities.md": quantities_page()}
     if into is None:
         typer.echo(files["config.schema.json"], nl=False)
         return

@@ -68,7 +68,7 @@ QUANTITIES = table(
         per_head(
             "sink_rate",
             "share",
-            "share of (sequence, layer, head) with mean attention to token k above ε",
+            "share of (sequence, layer, head) whose mean attention to a token, mostly the first, is above ε = 0.3",
             source="gu2025",
             counted="sinks",
         ),
