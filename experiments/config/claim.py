@@ -50,10 +50,10 @@ class Claim(Frozen):
         within       bounds[0] <= left <= bounds[1]
         equivalent   |left - factor · right| < delta
 
-    With `log`, `delta` is a difference of logarithms. A difference that is neither below nor above but within `delta` of 0 is
-    called equivalent. A `function` takes the place of left and relation: it gets the records of all arms that the selector
-    `arms` matches, and returns an Evidence (leadline.experiments.records.decisions). A claim without a source is counted among
-    our own statements.
+    With `log`, `delta` is a difference of logarithms. A difference within `delta` of 0 counts as none: a claim whose interval
+    lies within ±`delta` is called equivalent. A `function` takes the place of left and relation: it gets the records of all
+    arms that the selector `arms` matches, and returns an Evidence (leadline.experiments.records.decisions). A claim without a
+    source is counted among our own statements.
     """
 
     id: str = Field(pattern=r"^[a-z0-9][a-z0-9.-]*$")  # lower case letters, digits, - and .

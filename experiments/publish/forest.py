@@ -18,8 +18,8 @@ COLOURS: dict[Outcome, str] = {"holds": PALETTE[0], "fails": PALETTE[1], "equiva
 TICKS = (-100, -10, -3, -1, 0, 1, 3, 10, 100)
 CAPTION = (
     "Each line is one claim. It shows the 95 % interval of the margin of the claim, over seeds and, where they were measured, "
-    "over documents, divided by half of its width. A line that does not cross 0 decides the claim: to the right of 0 it holds, "
-    "to the left it fails."
+    "over documents, divided by half of its width. A line to the right of 0 speaks for the claim, a line to the left against "
+    "it. A line across 0 decides nothing, unless the difference is too small to count (equivalent)."
 )
 
 

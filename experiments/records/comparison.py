@@ -1,6 +1,7 @@
 """The two sides of a claim in the records, and the decision between them."""
 
 import itertools
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -72,8 +73,8 @@ def _of_one_width(rows: Sequence[Float[np.ndarray, " _"]]) -> list[Float[np.ndar
 def decide_cases(claim: Claim, comparisons: Sequence[Comparison], plan: SeedPlan, *, exact: bool) -> Decision:
     """The decision on a claim: on all cases at once where they are exact, otherwise the least favourable of its cases.
 
-    A claim holds where each of k cases holds, which takes no correction. One case is enough for it to fail, so that each may do
-    so with a k-th of the chance of an error (Bonferroni).
+    A claim holds where each of k cases holds, which takes no correction. One case is enough for it to fail, or to be equivalent
+    where no other fails or is undecided, so that each may do so with a k-th of the chance of an error (Bonferroni).
     """
     if exact:
         values = [np.concatenate([whole(case.values[side]) for case in comparisons]) for side, _ in enumerate(claim.compared())]
@@ -91,17 +92,18 @@ def decide_cases(claim: Claim, comparisons: Sequence[Comparison], plan: SeedPlan
     return worst._replace(reason=f"holds in {held} of {len(decisions)} comparisons; least favourable: {worst.reason}")
 
 
-def _favour(decision: Decision) -> tuple[int, float]:
-    """Orders cases from the least favourable one: of those that fail the surest, of the others the least sure."""
-    p = 1.0 if decision.p is None else decision.p
+def _favour(decision: Decision) -> tuple[int, float, float]:
+    """Orders cases from the least favourable one: of those that fail the surest, of the others the least supported."""
     order = ("fails", "undecided", "equivalent", "holds").index(decision.outcome)
-    return order, p if decision.outcome == "fails" else -p
+    surest = decision.p if decision.outcome == "fails" and decision.p is not None else -decision.unsupported
+    return order, surest, -math.inf if decision.interval is None else decision.interval[0]
 
 
 def _one_of(k: int, claim: Claim, values: Sequence[Values], plan: SeedPlan) -> Decision:
-    """The decision on one of k cases: one that fails is decided again, at a k-th of the level (Bonferroni)."""
+    """The decision on one of k cases: what one case is enough for is decided again, at a k-th of the level (Bonferroni)."""
     decision = _decided(claim, values, plan, exact=False)
-    return decision if decision.outcome != "fails" else _decided(claim, values, plan, exact=False, cases=k)
+    enough = decision.outcome in ("fails", "equivalent")
+    return _decided(claim, values, plan, exact=False, cases=k) if enough else decision
 
 
 def _figures(claim: Claim, comparisons: Sequence[Comparison]) -> str:

@@ -17,6 +17,7 @@ from leadline.experiments.records.sequential import LEVEL
 
 Outcome = Literal["holds", "fails", "equivalent", "undecided", "not testable here", "not measured"]
 OUTCOMES: tuple[Outcome, ...] = get_args(Outcome)
+AGAINST = "against the statement"  # is a nan, too
 MOST_SEEDS = 1000  # up to which the number that would decide is looked for
 
 
@@ -38,9 +39,10 @@ class Decision(NamedTuple):
     interval: tuple[float, float] | None = None  # that the outcome rests on
     level: float = LEVEL  # 1 - coverage of the interval
     null: float | None = 0.0  # the value in the interval at which nothing is decided; None where bounds decide
-    # The two-sided p-value of the hypothesis that the outcome rules out; of an undecided claim, of the nearest one. It is
+    # The two-sided p-value of the hypothesis that the outcome rules out; of an undecided claim, that of no difference. It is
     # multiplied by LEVEL / level, so that a claim is decided where it is below LEVEL, also at one of several looks.
     p: float | None = None
+    unsupported: float = 1.0  # the one-sided p-value of the hypothesis that the statement does not hold
     # the thresholds of the claim between which it is undecided (leadline.experiments.records.thresholds)
     turns: tuple[float, float] | None = None
     documents: bool = False  # whether the interval is over documents, besides seeds
@@ -55,7 +57,7 @@ class _Rule(NamedTuple):
 
     mean: str  # its name, for readers
     outcome: OutcomeOf
-    p: Callable[[Estimate, Outcome], float]  # one-sided, of the hypothesis that the outcome rules out
+    p: Callable[[Estimate, Outcome], float]  # one-sided, of the hypothesis that this outcome rules out
     note: str  # for readers
     null: float | None
 
@@ -69,11 +71,13 @@ def decide(margins: Values, delta: float | None = None, level: float = LEVEL, *,
         level: the chance of a false decision, where the mean margin is 0.
         exact: whether nothing is random.
     """
-    if exact:
-        if delta is not None and np.max(np.abs(whole(margins))) < delta:
-            return Decision("equivalent", f"every difference is within ±{delta:.4g}")
-        return _exactly([not margin > 0 for margin in whole(margins)], "against the statement")  # nan is against
     none = 0.0 if delta is None else delta
+    if exact:
+        small = np.abs(whole(margins)) < none
+        decision = _exactly([not (near or margin > 0) for near, margin in zip(small, whole(margins), strict=True)], AGAINST)
+        if decision.outcome == "fails" or not small.any():
+            return decision
+        return Decision("equivalent", f"within ±{none:.4g} in {sum(small)} of {_cases(len(small))}")
 
     def outcome(low: float, high: float) -> Outcome:
         if -none < low and high < none:
@@ -83,7 +87,8 @@ def decide(margins: Values, delta: float | None = None, level: float = LEVEL, *,
     def p(mean: Estimate, outcome: Outcome) -> float:
         if outcome == "equivalent":
             return max(mean.above(-none), mean.below(none))
-        return min(mean.above(0.0), mean.below(0.0))
+        above, below = mean.above(0.0), mean.below(0.0)
+        return above if outcome == "holds" else below if outcome == "fails" else min(above, below)
 
     note = "" if delta is None else f"; differences within ±{delta:.4g} count as none"
     return _by_interval(margins, _Rule("mean margin", outcome, p, note, 0.0), level)
@@ -112,14 +117,15 @@ def _by_interval(values: Values, rule: _Rule, level: float) -> Decision:
     """The decision by the interval of the mean."""
     if undecidable := _undecidable(values):
         return undecidable
-    mean = estimate(values)
-    interval = mean.interval(level)
+    mean, seeds = estimate(values), whole(values)
+    agree = len(seeds) > 1 and np.ptp(seeds) == 0
+    interval = (float(seeds[0]), float(seeds[0])) if agree else mean.interval(level)
     outcome = rule.outcome(*interval)
     reason = f"{rule.mean} {mean.mean:.4g}, {interval_text(interval, level)}{rule.note}"
     decision = Decision(outcome, reason, interval, level, rule.null)
-    if np.ptp(values) == 0:
-        return _by_signs(decision, len(values))
-    decision = decision._replace(p=_two_sided(rule.p(mean, outcome), level))
+    if agree:
+        return _by_signs(decision, len(seeds))
+    decision = decision._replace(p=_two_sided(rule.p(mean, outcome), level), unsupported=rule.p(mean, "holds"))
     if outcome != "undecided":
         return decision
     of_documents = mean._replace(variances=mean.variances[-1:], freedoms=mean.freedoms[-1:])
@@ -135,7 +141,8 @@ def _by_signs(decision: Decision, seeds: int) -> Decision:
         return decision._replace(reason=f"{decision.reason}; no difference in any seed")
     sided = 0.5**seeds
     reason = f"{decision.reason}; all {seeds} seeds agree, p = {2 * sided:.2g} by their signs"
-    decided = decision._replace(reason=reason, p=_two_sided(sided, decision.level))
+    unsupported = sided if decision.outcome == "holds" else 1.0
+    decided = decision._replace(reason=reason, p=_two_sided(sided, decision.level), unsupported=unsupported)
     if 2 * sided < decision.level:
         return decided
     enough = math.floor(math.log2(2 / decision.level)) + 1
@@ -173,13 +180,13 @@ def decide_share(margins: Values, share: float, level: float = LEVEL) -> Decisio
     count, n = int(np.sum(whole(margins) > 0)), len(margins)
     low, high = interval = share_interval(count, n, level)
     outcome = "holds" if low > share else "fails" if high < share else "undecided"
-    tails = [stats.binomtest(count, n, share, alternative=side).pvalue for side in ("greater", "less")]
+    more, fewer = (float(stats.binomtest(count, n, share, alternative=side).pvalue) for side in ("greater", "less"))
     reason = f"{count} of {n} seeds, {interval_text(interval, level)} of the share, compared with {share:g}"
-    decided = Decision(outcome, reason, interval, level, share, _two_sided(float(min(tails)), level))
+    decided = Decision(outcome, reason, interval, level, share, _two_sided(min(more, fewer), level), unsupported=more)
     if outcome != "undecided":
         return decided
-    outlook = f"{_about(seeds_to_decide_share(count, n, share, level))} would decide at this share"
-    return decided._replace(reason=f"{reason}; {outlook}", more_seeds=True)
+    number = "no number of seeds" if count == share * n else _about(seeds_to_decide_share(count, n, share, level))
+    return decided._replace(reason=f"{reason}; {number} would decide at this share", more_seeds=True)
 
 
 def seeds_to_decide_share(count: int, n: int, share: float, level: float = LEVEL) -> int | None:
@@ -201,8 +208,12 @@ def _two_sided(p: float, level: float) -> float:
 
 def _exactly(against: Sequence[bool], how: str) -> Decision:
     """The decision where nothing is random: every case counts."""
-    cases = f"{len(against)} case{'s' if len(against) != 1 else ''}"
+    cases = _cases(len(against))
     return Decision("fails", f"{how} in {sum(against)} of {cases}") if any(against) else Decision("holds", cases)
+
+
+def _cases(count: int) -> str:
+    return f"{count} case{'s' * (count != 1)}"
 
 
 def _undecidable(values: Values) -> Decision | None:
@@ -215,5 +226,5 @@ def _undecidable(values: Values) -> Decision | None:
 
 def interval_text(interval: tuple[float, float], level: float = LEVEL) -> str:
     """An interval with as many digits as margins of perplexities and of shares need, which differ by magnitudes."""
-    coverage = 100 * (1 - float(f"{level:.2g}"))  # 95, 99.51, 99.9997
+    coverage = 100 * (1 - float(f"{level:.3g}"))  # 95, 98.75, 99.512, 99.9997
     return f"{coverage:.10g} % interval [{interval[0]:.4g}, {interval[1]:.4g}]"

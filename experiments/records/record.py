@@ -156,5 +156,10 @@ def created_at(record: Record) -> datetime:
     return datetime.fromisoformat(record.created)
 
 
+def begun_at(record: Record) -> datetime:
+    """The moment at which the first of the processes that trained the model began; that of the record where it names none."""
+    return min((datetime.fromisoformat(worker.began) for worker in record.workers), default=created_at(record))
+
+
 if __name__ == "__main__":  # `python -m leadline.experiments.records.record` rewrites the committed JSON Schema
     SCHEMA_FILE.write_text(json.dumps(Record.model_json_schema(), indent=1) + "\n", encoding="utf-8")

@@ -16,7 +16,7 @@ from leadline.experiments.config.study import Arm, Study
 from leadline.experiments.records.arms import matches, planned_arm
 from leadline.experiments.records.json_file import line, sha256, write_whole
 from leadline.experiments.records.provenance import arm_digest, differing
-from leadline.experiments.records.record import Record, created_at
+from leadline.experiments.records.record import Record, begun_at
 from leadline.experiments.runtime.errors import UserError
 
 # Where a statement comes from, which decides nothing.
@@ -97,7 +97,7 @@ def problems(
         if study.exact is not None:
             continue
         of_study = [record for record in records if record.study == study.study]
-        began = min(map(created_at, of_study), default=None)
+        began = min(map(begun_at, of_study), default=None)
         for key, digest in digests([study]).items():
             committed = since(digest)
             if locked.get(key) != digest:
