@@ -61,12 +61,12 @@ def compare(
 
     Beyond noise is q < 0.05 (Benjamini and Hochberg) over all quantities.
     """
-    from leadline.experiments.runs.compare import compared, differing, rows
+    from leadline.experiments.runs.compare import beyond_noise, compared, rows
 
     comparison = compared(first, second, layers=layers)
     for note in comparison.notes:
         complain(note)
-    shown = comparison.results if everything else differing(comparison)
+    shown = comparison.results if everything else beyond_noise(comparison)
     if as_json:
         print_json({"settings": comparison.settings, "results": [entry.as_json() for entry in shown]})
         return

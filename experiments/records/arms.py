@@ -98,8 +98,8 @@ def matches(selector: Selector, arm: RecordedArm) -> bool:
     return all(has(arm.settings, key, selector[key], arm.training_length) for key in keys)
 
 
-def differing(arms: Sequence[RecordedArm]) -> list[str]:
-    """The differing settings of each arm, as `length = 1024`: the single one that differs in all arms, or else all of them."""
+def distinguishing_settings(arms: Sequence[RecordedArm]) -> list[str]:
+    """The settings that tell arms apart, as `length = 1024`: the single one that differs in all of them, or else all."""
     keys = sorted({key for arm in arms for key in arm.leaves}, key=lambda key: (key.count("."), key))
     values = {key: [str(arm.leaves.get(key, "absent")) for arm in arms] for key in keys}
     telling = [key for key in keys if len(set(values[key])) > 1]

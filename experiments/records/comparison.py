@@ -10,7 +10,7 @@ from jaxtyping import Float
 
 from leadline.experiments.config.claim import Claim, Term
 from leadline.experiments.config.report import TrainingLength
-from leadline.experiments.records.arms import RecordedArm, differing
+from leadline.experiments.records.arms import RecordedArm, distinguishing_settings
 from leadline.experiments.records.decisions import Decision, decide, decide_share, decide_within
 from leadline.experiments.records.estimates import Values, group_count, whole
 from leadline.experiments.records.left_out import values_without
@@ -81,7 +81,7 @@ def decide_cases(claim: Claim, comparisons: Sequence[Comparison], plan: SeedPlan
         decision = _decided(claim, values, plan, exact=True)
         if decision.outcome == "holds" or len(comparisons) == 1:
             return decision
-        labels = differing([case.arms[claim.compared()[0].arm] for case in comparisons])
+        labels = distinguishing_settings([case.arms[claim.compared()[0].arm] for case in comparisons])
         fails = [_decided(claim, case.values, plan, exact=True).outcome == "fails" for case in comparisons]
         return decision._replace(reason=f"{decision.reason} ({'; '.join(itertools.compress(labels, fails))})")
     decisions = [_one_of(len(comparisons), claim, case.values, plan) for case in comparisons]

@@ -30,7 +30,7 @@ WITHOUT_EFFECT: Mapping[str, Collection[str]] = {
 NUMBERS = 2
 
 
-def differing(model: BaseModel) -> dict[str, Any]:
+def non_default_settings(model: BaseModel) -> dict[str, Any]:
     """The settings of a configuration that differ from their defaults, those that have none, and every `kind`, as strict JSON.
 
     A setting that is added later, with a default, changes nothing here. The class makes an equal configuration of it again.
@@ -46,7 +46,7 @@ def differing(model: BaseModel) -> dict[str, Any]:
 def _plain(value: object) -> Any:
     match value:
         case BaseModel():
-            return differing(value)
+            return non_default_settings(value)
         case Mapping():
             return {str(key): _plain(entry) for key, entry in value.items()}
         case list() | tuple():
@@ -60,11 +60,11 @@ def arm_digest(config: Frozen, data_digest: str | None, start: str | None = None
     The name of the study is not among it: the folder of a record holds it.
 
     Args:
-        config: of the arm. Its settings count where they differ from their defaults (`differing`).
+        config: of the arm. Its settings count where they differ from their defaults (`non_default_settings`).
         data_digest: of what the corpus says, wherever it lies; None for data that the configuration draws.
         start: the digest of the arm that it starts from: whatever changes that one's weights changes this one's.
     """
-    settings = differing(config)
+    settings = non_default_settings(config)
     for section, names in WITHOUT_EFFECT.items():
         table: Any = settings
         for key in filter(None, section.split(".")):

@@ -20,7 +20,7 @@ from leadline.experiments.records.json_file import json_lines, parse_lines, reas
 from leadline.experiments.records.measurement import WITHOUT, Point, reading
 from leadline.experiments.records.packed import PACKED, NewerSchema, read_packed, validated
 from leadline.experiments.records.portable import portable, portable_record
-from leadline.experiments.records.provenance import differing
+from leadline.experiments.records.provenance import non_default_settings
 from leadline.experiments.records.quantities import QUANTITIES, Quantity
 from leadline.experiments.records.record import NO_CURVE, ArrayEntry, Curve, Record, StoredRecord, Sums
 from leadline.experiments.runtime.errors import UserError
@@ -206,7 +206,7 @@ def _in_its_place(results: Path, folder: Path) -> StoredRecord:
 
 def write_study(results: Path, study: Study) -> None:
     """Writes the description of a study beside its records. UserError if the folder cannot be written."""
-    _write(results / study.study, {STUDY: seal({"study": portable(differing(study))})})
+    _write(results / study.study, {STUDY: seal({"study": portable(non_default_settings(study))})})
 
 
 def read_studies(results: Path, but: Collection[str] = ()) -> dict[str, Study]:

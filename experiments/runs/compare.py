@@ -36,6 +36,14 @@ class Difference:
     q: float | None = None  # the same, adjusted by Benjamini and Hochberg (1995) over all quantities that are compared
 
     @property
+    def change(self) -> float:
+        """B - A in the mean over the seeds that `difference` compares."""
+        common = self.first.keys() & self.second.keys()
+        pairs = common if len(common) > 1 else None
+        first, second = (np.mean([values[seed] for seed in pairs or values]) for values in (self.first, self.second))
+        return float(second - first)
+
+    @property
     def beyond_noise(self) -> bool:
         """Whether the means differ at a false discovery rate of 5 %."""
         return self.q is not None and self.q < LEVEL
@@ -164,7 +172,7 @@ def _adjusted(differences: Sequence[Difference]) -> list[Difference]:
     return sorted(adjusted, key=lambda entry: math.inf if entry.q is None else entry.q)
 
 
-def differing(comparison: Comparison) -> list[Difference]:
+def beyond_noise(comparison: Comparison) -> list[Difference]:
     """The quantities that differ beyond noise, and those of single seeds that are not equal."""
     return [entry for entry in comparison.results if entry.beyond_noise or (entry.q is None and entry.first != entry.second)]
 
@@ -178,14 +186,13 @@ def rows(differences: Sequence[Difference]) -> list[dict[str, str]]:
 def _row(entry: Difference) -> dict[str, str]:
     digits = quantity_of(entry.reading).digits
     sides = [statistic(list(values.values()), digits) for values in (entry.first, entry.second)]
-    change = float(np.mean(list(entry.second.values())) - np.mean(list(entry.first.values())))
     few = "one seed" if min(len(entry.first), len(entry.second)) < 2 else "no spread"
     low_high = few if entry.interval is None else "{:.{digits}f} to {:.{digits}f}".format(*entry.interval, digits=digits)
     return {
         "quantity": heading(entry.reading),
         "A": str(sides[0]),
         "B": str(sides[1]),
-        "B - A": f"{change:+.{digits}f}",
+        "B - A": f"{entry.change:+.{digits}f}",
         "95 % interval": low_high,
         "q": "" if entry.q is None else f"{entry.q:.2g}",
     }

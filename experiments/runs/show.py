@@ -11,7 +11,7 @@ from leadline.experiments.config.study import Study
 from leadline.experiments.publish.contents import tables_of
 from leadline.experiments.publish.shown import Named
 from leadline.experiments.publish.tables import table
-from leadline.experiments.records.arms import differing, recorded_arms
+from leadline.experiments.records.arms import distinguishing_settings, recorded_arms
 from leadline.experiments.records.measurement import reading, select
 from leadline.experiments.records.over_seeds import Statistic, statistic
 from leadline.experiments.records.record import Curve, StoredRecord
@@ -100,7 +100,9 @@ def _changed(study: Study, stored: Sequence[StoredRecord]) -> Mapping[str, str]:
     for _, group in itertools.groupby(sorted(arms, key=lambda arm: arm.members[0].arm), key=lambda arm: arm.members[0].arm):
         variants = list(group)
         if len(variants) > 1:
-            changed |= {arm.members[0].arm_hash: keys for arm, keys in zip(variants, differing(variants), strict=True)}
+            changed |= {
+                arm.members[0].arm_hash: keys for arm, keys in zip(variants, distinguishing_settings(variants), strict=True)
+            }
     return changed
 
 

@@ -15,7 +15,7 @@ from leadline.experiments.config.load import arms_of
 from leadline.experiments.config.study import Arm, Study
 from leadline.experiments.records.arms import matches, planned_arm
 from leadline.experiments.records.json_file import line, sha256, write_whole
-from leadline.experiments.records.provenance import arm_digest, differing
+from leadline.experiments.records.provenance import arm_digest, non_default_settings
 from leadline.experiments.records.record import Record, begun_at
 from leadline.experiments.runtime.errors import UserError
 
@@ -38,7 +38,7 @@ def _digest(claim: Claim, study: Study, arms: Sequence[Arm]) -> str:
     selectors = {name: study.selectors[name] for name in claim.selectors()}
     settings = [(arm, planned_arm(study, arm)) for arm in arms]
     compared = [arm for arm, there in settings if there and any(matches(selector, there) for selector in selectors.values())]
-    said = {key: value for key, value in differing(claim).items() if key not in CITATION}
+    said = {key: value for key, value in non_default_settings(claim).items() if key not in CITATION}
     seeds = {"seeds": study.seeds, "most_seeds": study.most_seeds, "explored": study.explored}
     of_arms = sorted(arm_digest(arm, None) for arm in compared)
     content = {"claim": said, "selectors": selectors, "needs": study.needs, **seeds, "arms": of_arms}

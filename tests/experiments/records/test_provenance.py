@@ -13,7 +13,7 @@ from leadline.experiments.config.study import Arm, Start, Study
 from leadline.experiments.measure.exact.registry import jobs_of
 from leadline.experiments.records import provenance
 from leadline.experiments.records.packed import PACKED, read_packed
-from leadline.experiments.records.provenance import arm_digest, differing
+from leadline.experiments.records.provenance import arm_digest, non_default_settings
 from leadline.experiments.records.record import Record
 from leadline.experiments.runtime.errors import UserError
 from tests.experiments.committed import COMMITTED, ROOT
@@ -37,8 +37,10 @@ def _digest(**sections: Any) -> str:
 
 def test_only_what_differs_from_the_defaults_counts() -> None:
     """So that a setting that comes later, and has its default, leaves every digest as it is."""
-    assert {name: differing(ARM)[name] for name in ("model", "measure")} == {name: TREE[name] for name in ("model", "measure")}
-    assert Arm.model_validate(differing(ARM)) == ARM
+    assert {name: non_default_settings(ARM)[name] for name in ("model", "measure")} == {
+        name: TREE[name] for name in ("model", "measure")
+    }
+    assert Arm.model_validate(non_default_settings(ARM)) == ARM
     assert _digest(model={"window": None, "gate": {"kind": "none"}}, train={"clip": 1.0}) == DIGEST
 
 

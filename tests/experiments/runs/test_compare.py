@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from leadline.experiments.runs.compare import Comparison, compared, difference, differing, rows
+from leadline.experiments.runs.compare import Comparison, beyond_noise, compared, difference, rows
 from tests.experiments.synthetic_records import entry, measured, write_records
 
 DIGESTS = {"plain": "0" * 12, "gated": "1" * 12}
@@ -50,7 +50,7 @@ def test_two_arms_differ_in_their_key_and_beyond_noise_in_what_it_changes(tmp_pa
         ("sink_rate", True),
         ("loss", False),
     ]
-    [row] = rows(differing(comparison))
+    [row] = rows(beyond_noise(comparison))
     assert row["quantity"] == "sink rate" and -0.85 < float(row["B - A"]) < -0.75
     assert [row["quantity"] for row in rows(comparison.results)] == ["sink rate", "loss (nats)"]
     assert len(compared(*arms(tmp_path), layers=True).results) == 3
@@ -62,14 +62,14 @@ def test_folders_are_compared_arm_by_arm_and_what_is_alone_is_named(tmp_path: Pa
     comparison = compared(first, second)
     assert comparison.settings == []
     assert comparison.notes == [f"mine, third: only in {second}"]
-    assert [row["arm"] for row in rows(differing(comparison))] == ["mine, gated", "mine, plain"]
+    assert [row["arm"] for row in rows(beyond_noise(comparison))] == ["mine, gated", "mine, plain"]
 
 
 def test_one_seed_has_no_interval(tmp_path: Path) -> None:
     results = written(tmp_path)
     comparison = compared(*(path / "s0" for path in arms(results)))
     assert {(entry.interval, entry.q) for entry in comparison.results} == {(None, None)}
-    assert {row["95 % interval"] for row in rows(differing(comparison))} == {"one seed"}
+    assert {row["95 % interval"] for row in rows(beyond_noise(comparison))} == {"one seed"}
     [printed] = [entry.as_json() for entry in comparison.results if entry.reading.quantity == "sink_rate"]
     assert (printed["dims"], printed["unit"], printed["interval"]) == ({}, "share", None)
     assert set(printed["A"]) == set(printed["B"]) == {0} and printed["B"][0] < printed["A"][0]
