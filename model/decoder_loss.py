@@ -52,8 +52,8 @@ def decoder_loss(
     total = jnp.float32(B * T) if weights is None else jnp.sum(weights)
     table = p.embedding if p.unembedding is None else p.unembedding
     # Transposed, as the product has it: so is the gradient, which is summed over the chunks.
-    nothing = dict.fromkeys((field.name for field in fields(Decoder)), None)
-    head = Decoder(**nothing | {"final_norm": p.final_norm, "unembedding_bias": p.unembedding_bias})
+    head = Decoder(**{field.name: getattr(p, field.name) for field in fields(Decoder)})  # without an encoder
+    head = replace(head, embedding=None, unembedding=None, blocks=None, positions=None, embedding_norm=None, position_bias=None)
 
     def summed(shared: tuple[Decoder, Array], x: Array, given: tuple[Array, Array | None]) -> Float[Array, ""]:
         scores = decoded(replace(shared[0], embedding=shared[1].T), x, cfg)
