@@ -16,7 +16,7 @@ from tests.faults.study import Workshop
 SAME = "records, curves and arrays are those of an undisturbed run, bit for bit, and no file is left"
 LINE = "one line says what is wrong; "
 NOTICED = "the file is named, or reads as it was written; nothing else is read"
-REFUSED = "read, or one line names the file; no traceback, no memory beyond 2 GiB, no end in sight within 20 s"
+REFUSED = "the file is read, or refused in one line that names it; no traceback, at most 2 GiB, done within 20 s"
 FAULTS = (
     Fault("kill -9, with programs in the cache", SAME, kills.killed, 16),
     Fault("kill -9, nothing compiled yet", SAME, kills.killed_while_cold, 6),
