@@ -35,14 +35,18 @@ PATTERNS = {
 }
 # All character classes in PATTERNS.
 CLASSES = (r"\w", r"\s", *(rf"\p{{{name}}}" for name in ("L", "N", "M", "Lu", "Lt", "Lm", "Lo", "Ll")))
-# The patterns whose words join to the whole text.
-COVERING = frozenset({"gpt2", "gpt4", "o200k"})
+COVERING = frozenset({"gpt2", "gpt4", "o200k"})  # whose words join to the whole text
 WHOLE = r"(?s:.+)"  # the whole text is one word: no pre-tokenization
 EXPANSION_LIMIT = 100_000  # about 30 MB compiled: the engine copies what is repeated, some 270 bytes a copy
 
 _DIGITS = r"\p{N}|\P{N}+"
 # An escaped character, a character class, a bound of repetition, or any other character.
 _SYNTAX = regex.compile(r"\\.|\[\^?\]?(?:\\.|[^\]\\])*+\]|\{(?<least>[\d\s]*+)(?:,(?<most>[\d\s]*+))?\}|.", regex.DOTALL)
+
+
+def covers(pattern: str | None) -> bool:
+    """Whether the words of a pattern are known to join to the whole of every text; None is no pattern, which cuts nothing."""
+    return pattern in {None, WHOLE, *COVERING, *(PATTERNS[name] for name in COVERING)}
 
 
 def pretokenize(text: str, pattern: str, *, single_digits: bool = False) -> list[str]:

@@ -12,7 +12,7 @@ from leadline.tokenization.base import UNK
 from leadline.tokenization.bpe.merging import apply_merges
 from leadline.tokenization.bpe.training import BYTE_ORDER, END, Unit, alphabet_of, train_merges
 from leadline.tokenization.normalization import Step, normalize
-from leadline.tokenization.pretokenization import COVERING, WHOLE, compile_pattern
+from leadline.tokenization.pretokenization import compile_pattern, covers
 from leadline.tokenization.tokenizer import Specials, first_specials
 from leadline.tokenization.words import Segment, WordwiseTokenizer, word_counts
 
@@ -68,7 +68,7 @@ class BpeTokenizer(WordwiseTokenizer):
     @property
     def lossless(self) -> bool:
         """Over bytes, without normalization, and with a pattern that covers every text."""
-        return self.unit == "bytes" and self.pattern in {*COVERING, WHOLE} and not self.normalization
+        return self.unit == "bytes" and covers(self.pattern) and not self.normalization
 
     def _build_table(self) -> tuple[bytes, ...]:
         """The bytes of every id, empty for specials. END is a space."""

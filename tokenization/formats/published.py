@@ -16,7 +16,7 @@ from leadline.tokenization.base import TableTokenizer
 from leadline.tokenization.formats.piece_bytes import BYTE_OF, is_byte_level, parts_of, piece_bytes
 from leadline.tokenization.ids import LARGEST_ID, check_ids, contiguous_offsets
 from leadline.tokenization.normalization import to_text, to_utf8
-from leadline.tokenization.pretokenization import COVERING, PATTERNS
+from leadline.tokenization.pretokenization import covers
 from leadline.tokenization.tokenizer import Specials
 from leadline.tokenization.words import byte_starts
 
@@ -205,7 +205,7 @@ def _keeps_text(part: Mapping[str, Any]) -> bool:
         case {"type": "ByteLevel", "add_prefix_space": False} | {"type": "Digits"}:
             return True
         case {"type": "Split", "behavior": "Removed", "invert": True, "pattern": {"Regex": str(expression)}}:
-            return expression in {PATTERNS[name] for name in COVERING}
+            return covers(expression)
         case {"type": "Split" | "Punctuation", "behavior": behavior}:
             return behavior != "Removed"
     return False

@@ -19,7 +19,7 @@ from leadline.tokenization.bpe.merging import apply_merges
 from leadline.tokenization.formats.rank_words import RankWords
 from leadline.tokenization.ids import LARGEST_ID, check_ids, contiguous_offsets, definition_digest
 from leadline.tokenization.normalization import to_text
-from leadline.tokenization.pretokenization import COVERING, PATTERNS, compile_pattern
+from leadline.tokenization.pretokenization import PATTERNS, compile_pattern, covers
 from leadline.tokenization.tokenizer import Specials
 
 # The engine of tiktoken panics at an empty word. A pattern that matches one somewhere in this text is refused.
@@ -73,7 +73,7 @@ class RankTokenizer:
     @property
     def lossless(self) -> bool:
         """With a pattern that covers every text."""
-        return self.pattern in COVERING or self.pattern in {PATTERNS[name] for name in COVERING}
+        return covers(self.pattern)
 
     @cached_property
     def table(self) -> tuple[bytes | None, ...]:

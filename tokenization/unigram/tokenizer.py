@@ -11,7 +11,7 @@ from jaxtyping import Int32
 
 from leadline.tokenization.base import EACH_BYTE, check_vocabulary
 from leadline.tokenization.normalization import Step, normalize
-from leadline.tokenization.pretokenization import COVERING, WHOLE, pretokenize, pretokenize_with_starts
+from leadline.tokenization.pretokenization import WHOLE, covers, pretokenize, pretokenize_with_starts
 from leadline.tokenization.tokenizer import Specials, first_specials
 from leadline.tokenization.unigram import lattice as unigram_lattice
 from leadline.tokenization.unigram.lattice import Arc, Lattice, Pieces
@@ -79,7 +79,7 @@ class UnigramTokenizer(WordwiseTokenizer):
     @property
     def lossless(self) -> bool:
         """With byte fallback, no normalization, no escaping, and no pattern or one that covers every text."""
-        covering = self.pattern is None or self.pattern in COVERING
+        covering = covers(self.pattern)
         return self.byte_fallback and covering and not self.escape and not self.normalization
 
     def _build_table(self) -> tuple[bytes, ...]:

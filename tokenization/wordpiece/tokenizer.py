@@ -9,7 +9,7 @@ import numpy as np
 from leadline.tokenization.base import EACH_BYTE, UNK, check_vocabulary
 from leadline.tokenization.ids import check_ids
 from leadline.tokenization.normalization import Step
-from leadline.tokenization.pretokenization import COVERING, WHOLE
+from leadline.tokenization.pretokenization import covers
 from leadline.tokenization.tokenizer import Specials, first_specials
 from leadline.tokenization.words import Segment, WordwiseTokenizer
 
@@ -66,7 +66,7 @@ class WordPieceTokenizer(WordwiseTokenizer):
     @property
     def lossless(self) -> bool:
         """With byte fallback, without normalization, and with a pattern that covers every text."""
-        return self.byte_fallback and self.pattern in {*COVERING, WHOLE} and not self.normalization
+        return self.byte_fallback and covers(self.pattern) and not self.normalization
 
     def _build_table(self) -> tuple[bytes, ...]:
         """The bytes of every id, without white space and "##"."""
