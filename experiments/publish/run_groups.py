@@ -14,7 +14,7 @@ from leadline.experiments.records.arms import RecordedArm, recorded_arms
 from leadline.experiments.records.captions import provenance, scale
 from leadline.experiments.records.over_seeds import statistic
 from leadline.experiments.records.packed import PACKED
-from leadline.experiments.records.quantities import QUANTITIES, Quantity
+from leadline.experiments.records.quantities import QUANTITIES, Quantity, quantity
 from leadline.experiments.records.record import Curve, Record, StoredRecord
 from leadline.experiments.records.store import RECORD, record_folder
 
@@ -119,10 +119,6 @@ def _ordered(names: Iterable[str], wanted: Sequence[str]) -> list[str]:
     return sorted(names, key=lambda name: (wanted.index(name) if name in wanted else len(wanted), name))
 
 
-def _quantity(name: str, unit: str) -> Quantity:
-    return QUANTITIES.get(name) or Quantity(name, unit, "")
-
-
 def _numbers(records: Iterable[Record], wanted: Sequence[str]) -> tuple[tuple[str, str], ...]:
     """The names and means of the numbers that a part of the page shows.
 
@@ -137,7 +133,7 @@ def _numbers(records: Iterable[Record], wanted: Sequence[str]) -> tuple[tuple[st
             if entry.value is not None and entry.quantity not in COUNTS:
                 key = entry.quantity, ", ".join(value_name(name, value) for name, value in entry.dims.items())
                 values.setdefault(key, []).append(entry.value)
-                texts[key] = _quantity(entry.quantity, entry.unit)
+                texts[key] = quantity(entry.quantity, entry.unit)
                 across += [] if "layer" in entry.dims or key in across else [key]
     whole = [(name, "") for name in _ordered((name for name, dims in values if not dims), wanted)]
     shown = whole or (across or list(values))[:MOST_NUMBERS]
@@ -157,7 +153,7 @@ def small_curves(curves: Sequence[Curve], wanted: Sequence[str]) -> tuple[SmallC
             if key.quantity == name and not key.dims and np.isfinite(values).sum() > 1
         ]
         if len({value for _, values in of_seeds for value in values[np.isfinite(values)].tolist()}) > 1:
-            small.append(_small_curve(with_unit(_quantity(name, "1")), of_seeds))
+            small.append(_small_curve(with_unit(quantity(name)), of_seeds))
     return tuple(small[:MOST_CURVES])
 
 

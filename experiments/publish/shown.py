@@ -11,7 +11,7 @@ from leadline.experiments.config.study import Study
 from leadline.experiments.publish.names import ABSENT, dims_name, order, value_name
 from leadline.experiments.records.arms import has, part_of, setting
 from leadline.experiments.records.measurement import Dim
-from leadline.experiments.records.quantities import QUANTITIES, Quantity
+from leadline.experiments.records.quantities import Quantity, quantity
 from leadline.experiments.records.record import Record, StoredRecord, created_at
 
 Key = tuple[Dim | None, ...]
@@ -44,7 +44,7 @@ class Shown:
 
     def quantity(self, name: str) -> Quantity:
         """A quantity by its name; one that a study plugged in has the unit of its measurements."""
-        return QUANTITIES.get(name) or Quantity(name, self._units.get(name, "1"), "")
+        return quantity(name, self._units.get(name, "1"))
 
     def heading(self, column: Column) -> str:
         """What readers see for a column: its heading, or its quantity and dimensions."""

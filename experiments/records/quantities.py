@@ -262,3 +262,8 @@ QUANTITIES = table(
         Quantity("encoding_speed", "MB/s", "10^6 bytes of text encoded a second, on one thread", digits=2),
     )
 )
+
+
+def quantity(name: str, unit: str = "1") -> Quantity:
+    """A quantity by its name; one that a study plugged in has its name and this unit only."""
+    return QUANTITIES.get(name) or Quantity(name, unit, "")

@@ -13,9 +13,10 @@ from leadline.experiments.records.arms import leaves_of, with_defaults
 from leadline.experiments.records.estimates import mean_interval
 from leadline.experiments.records.measurement import Reading
 from leadline.experiments.records.over_seeds import current, statistic
+from leadline.experiments.records.quantities import quantity
 from leadline.experiments.records.record import Record
 from leadline.experiments.records.sequential import LEVEL
-from leadline.experiments.runs.stored import heading, quantity_of, records_at
+from leadline.experiments.runs.stored import heading, records_at
 
 Sides = tuple[Sequence[Record], Sequence[Record]]
 ABSENT = "absent"
@@ -184,7 +185,7 @@ def rows(differences: Sequence[Difference]) -> list[dict[str, str]]:
 
 
 def _row(entry: Difference) -> dict[str, str]:
-    digits = quantity_of(entry.reading).digits
+    digits = quantity(entry.reading.quantity).digits
     sides = [statistic(list(values.values()), digits) for values in (entry.first, entry.second)]
     few = "one seed" if min(len(entry.first), len(entry.second)) < 2 else "no spread"
     low_high = few if entry.interval is None else "{:.{digits}f} to {:.{digits}f}".format(*entry.interval, digits=digits)

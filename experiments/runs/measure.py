@@ -16,8 +16,9 @@ from leadline.experiments.measure.kinds.curves import curve_of
 from leadline.experiments.measure.kinds.plugin import quantities_of
 from leadline.experiments.measure.kinds.registry import check_data, final_points
 from leadline.experiments.records.measurement import Measurement, Point, measurements_of
+from leadline.experiments.records.quantities import quantity
 from leadline.experiments.runs.folders import cache_of, run_folder
-from leadline.experiments.runs.stored import heading, quantity_of
+from leadline.experiments.runs.stored import heading
 from leadline.experiments.runtime.errors import UserError
 from leadline.experiments.runtime.progress import Progress, Work
 from leadline.experiments.training.saved import Saved, open_saved
@@ -99,6 +100,6 @@ def _point(models: Models) -> Point:
 
 def row(entry: Measurement) -> dict[str, str]:
     """A number as a row of a table."""
-    digits = quantity_of(entry.reading).digits
+    digits = quantity(entry.reading.quantity).digits
     value = "not finite" if entry.value is None else f"{entry.value:.{digits}f}"
     return {"quantity": heading(entry.reading), "value": value, "unit": entry.unit}

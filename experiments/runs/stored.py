@@ -5,7 +5,7 @@ from pathlib import Path
 
 from leadline.experiments.publish.names import dims_name
 from leadline.experiments.records.measurement import Reading
-from leadline.experiments.records.quantities import QUANTITIES, Quantity
+from leadline.experiments.records.quantities import quantity
 from leadline.experiments.records.record import StoredRecord
 from leadline.experiments.records.store import read_records, record_folder
 from leadline.experiments.runs.folders import LEVELS
@@ -44,11 +44,6 @@ def records_at(path: Path) -> tuple[Path, list[StoredRecord], list[str]]:
     )
 
 
-def quantity_of(reading: Reading) -> Quantity:
-    """The quantity of a reading. A quantity that a study plugged in has its name only."""
-    return QUANTITIES.get(reading.quantity) or Quantity(reading.quantity, "1", "")
-
-
 def heading(reading: Reading) -> str:
     """A quantity and its dimensions, for readers."""
-    return ", ".join(part for part in (quantity_of(reading).heading, dims_name(dict(reading.dims))) if part)
+    return ", ".join(part for part in (quantity(reading.quantity).heading, dims_name(dict(reading.dims))) if part)
