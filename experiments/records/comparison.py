@@ -44,7 +44,8 @@ def related(claim: Claim, choices: Sequence[Choice], plan: SeedPlan, *, exact: b
     exact = exact and not any(group_count(column) for comparison in comparisons for column in comparison.values)
     if not comparisons:
         lacking = [term for term in claim.compared() if not any(term_values(term, choice) for choice in choices)]
-        return "", 0, Decision("not measured", stated(lacking[0], ()) if lacking else "no seed has both sides")
+        why = stated(lacking[0], (), names_of(choices)) if lacking else "no seed has both sides"
+        return "", 0, Decision("not measured", why)
     cases = [len(comparison.values[0]) for comparison in comparisons]
     n = sum(cases) if exact else min(cases)
     return _figures(claim, comparisons), n, decide_cases(claim, comparisons, plan, exact=exact)
@@ -108,19 +109,27 @@ def _one_of(k: int, claim: Claim, values: Sequence[Values], plan: SeedPlan) -> D
 
 def _figures(claim: Claim, comparisons: Sequence[Comparison]) -> str:
     """The measured figures of each side: mean and deviation over seeds, or the range over the cases."""
-    texts = []
+    texts, names = [], names_of([comparison.arms for comparison in comparisons])
     for side, term in enumerate(claim.compared()):
         values = [case.values[side] for case in comparisons]
         means = [float(np.mean(whole(column))) for column in values]
         ends = dict.fromkeys(_figure(term, [pick(means)]) for pick in (min, max))
-        several = f"{_text_of(term)} {' to '.join(ends)} in {len(means)} cases"
-        texts.append(several if len(values) > 1 else stated(term, values[0]))
+        several = f"{_text_of(term, names)} {' to '.join(ends)} in {len(means)} cases"
+        texts.append(several if len(values) > 1 else stated(term, values[0], names))
     return "; ".join(texts)
 
 
-def stated(term: Term, values: Values) -> str:
-    """A term and its figure, as `rope: perplexity (extension yarn, length 8 ×) 12.34 ± 0.56`."""
-    return f"{_text_of(term)} {_figure(term, whole(values).tolist()) if len(values) else 'is not on record'}"
+def names_of(choices: Sequence[Choice]) -> dict[str, str]:
+    """What readers see for each selector: the label of its arm, or the selector where it has several arms or no label."""
+    labels = {name: {choice[name].members[0].label for choice in choices} for name in choices[0]}
+    return {
+        name: next(iter(found)) if len(found) == 1 and all(found) else name.replace("_", " ") for name, found in labels.items()
+    }
+
+
+def stated(term: Term, values: Values, names: Mapping[str, str]) -> str:
+    """A term and its figure, as `RoPE: perplexity (extension yarn, length 8 ×) 12.34 ± 0.56`, by names of `names_of`."""
+    return f"{_text_of(term, names)} {_figure(term, whole(values).tolist()) if len(values) else 'is not on record'}"
 
 
 def _figure(term: Term, values: Sequence[float]) -> str:
@@ -131,13 +140,13 @@ def _figure(term: Term, values: Sequence[float]) -> str:
     return f"{np.mean(values):.5g}" if large else str(statistic(values, digits))
 
 
-def _text_of(term: Term) -> str:
+def _text_of(term: Term, names: Mapping[str, str]) -> str:
     quantity = QUANTITIES.get(term.quantity)
     heading = quantity.heading if quantity else term.quantity.replace("_", " ")
     values = {n: f"{value.multiple:g} ×" if isinstance(value, TrainingLength) else value for n, value in term.at.items()}
     dims = ", ".join(f"{name.replace('_', ' ')} {value}" for name, value in values.items())
-    text = f"{term.arm.replace('_', ' ')}: {heading}{f' ({dims})' if dims else ''}"
-    return text if term.over is None else f"[{text}] / [{_text_of(term.over)}]"
+    text = f"{names[term.arm]}: {heading}{f' ({dims})' if dims else ''}"
+    return text if term.over is None else f"[{text}] / [{_text_of(term.over, names)}]"
 
 
 def _decided(claim: Claim, values: Sequence[Values], plan: SeedPlan, *, exact: bool, cases: int = 1) -> Decision:
@@ -162,4 +171,5 @@ def _compared(claim: Claim, values: Sequence[Values], level: float, *, exact: bo
     if claim.relation == "equivalent":
         delta = claim.delta or 0.0
         return decide_within(margins, (-delta, delta), level, exact=exact)
-    return decide(margins, claim.delta, level, exact=exact)
+    mean = "mean log ratio" if claim.log else "mean margin"
+    return decide(margins, claim.delta, level, exact=exact, mean=mean)

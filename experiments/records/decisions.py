@@ -62,7 +62,9 @@ class _Rule(NamedTuple):
     null: float | None
 
 
-def decide(margins: Values, delta: float | None = None, level: float = LEVEL, *, exact: bool = False) -> Decision:
+def decide(
+    margins: Values, delta: float | None = None, level: float = LEVEL, *, exact: bool = False, mean: str = "mean margin"
+) -> Decision:
     """Whether the mean margin is positive, by its interval over seeds; by the signs where nothing is random.
 
     Args:
@@ -70,6 +72,7 @@ def decide(margins: Values, delta: float | None = None, level: float = LEVEL, *,
         delta: a difference up to this size counts as none: an interval that lies inside ±delta is equivalent to none.
         level: the chance of a false decision, where the mean margin is 0.
         exact: whether nothing is random.
+        mean: what readers see for the mean of the margins.
     """
     none = 0.0 if delta is None else delta
     if exact:
@@ -84,14 +87,14 @@ def decide(margins: Values, delta: float | None = None, level: float = LEVEL, *,
             return "equivalent"
         return "holds" if low > 0 else "fails" if high < 0 else "undecided"
 
-    def p(mean: Estimate, outcome: Outcome) -> float:
+    def p(estimated: Estimate, outcome: Outcome) -> float:
         if outcome == "equivalent":
-            return max(mean.above(-none), mean.below(none))
-        above, below = mean.above(0.0), mean.below(0.0)
+            return max(estimated.above(-none), estimated.below(none))
+        above, below = estimated.above(0.0), estimated.below(0.0)
         return above if outcome == "holds" else below if outcome == "fails" else min(above, below)
 
     note = "" if delta is None else f"; differences within ±{delta:.4g} count as none"
-    return _by_interval(margins, _Rule("mean margin", outcome, p, note, 0.0), level)
+    return _by_interval(margins, _Rule(mean, outcome, p, note, 0.0), level)
 
 
 def decide_within(values: Values, bounds: tuple[float, float], level: float = LEVEL, *, exact: bool = False) -> Decision:

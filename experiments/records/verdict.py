@@ -20,7 +20,7 @@ from leadline.experiments.records.captions import (
     published_model,
     scale,
 )
-from leadline.experiments.records.comparison import Choice, related, stated, term_values
+from leadline.experiments.records.comparison import Choice, names_of, related, stated, term_values
 from leadline.experiments.records.decisions import Decision, Evidence, Outcome, decide
 from leadline.experiments.records.protocols import by_protocol
 from leadline.experiments.records.quantities import QUANTITIES
@@ -200,7 +200,7 @@ def _unmet(claim: Claim, choices: Sequence[Choice]) -> tuple[str, int, Decision]
     for condition in claim.when:
         for choice in choices:
             values = [float(value[0]) for value in term_values(condition.term, choice).values()]
-            text = stated(condition.term, values)
+            text = stated(condition.term, values, names_of([choice]))
             if not values:
                 return "", 0, Decision("not measured", text)
             median, above = float(np.median(values)), condition.relation == "above"
