@@ -25,7 +25,7 @@ from leadline.experiments.data.text import tokenizers
 from leadline.experiments.records.store import read_records
 from leadline.experiments.runtime.cpu import TUNABLES
 from leadline.experiments.studies import run
-from leadline.experiments.training import claimed, loop, saving
+from leadline.experiments.training import claimed, loop, recording, saving
 from tests.experiments.configured import write_config
 from tests.experiments.training.runs import kept
 
@@ -47,8 +47,8 @@ MOMENTS: Mapping[str, tuple[tuple[ModuleType, str], ...]] = {
     "compiling": ((loop, "compiled"),),
     "training": ((claimed, "train_group"),),
     "saving": ((saving.checkpoint, "save"),),
-    "measuring": ((saving, "final_points"),),
-    "recording": ((saving, "write_record"), (claimed, "remove")),
+    "measuring": ((recording, "final_points"),),
+    "recording": ((recording, "write_record"), (claimed, "remove")),
     "publishing": ((run, "report"),),
 }
 NAMES = ("starting", *MOMENTS)

@@ -25,7 +25,7 @@ from leadline.experiments.records.store import read_records
 from leadline.experiments.runtime.errors import UserError
 from leadline.experiments.runtime.signals import Interrupted
 from leadline.experiments.runtime.worker import CLAIMS, Worker
-from leadline.experiments.training import claimed, loop, saving
+from leadline.experiments.training import claimed, loop, recording, saving
 from leadline.experiments.training.claimed import train_claimed
 from leadline.experiments.training.group import RunGroup
 from leadline.experiments.training.plan import grouped, run_arms
@@ -127,8 +127,8 @@ BREAKS: dict[str, tuple[AbstractContextManager[object], dict[str, Any], int, int
     "killed with a damaged checkpoint": (nullcontext(), {"fail_at": 5}, 2, 3),
     "killed at the end": (_killed_at(loop, "save_group", 1), {}, 0, 1),
     "killed before measuring": (nullcontext(), {"fail_at": "measuring"}, 0, 7),
-    "killed between the weights of two members": (_killed_at(saving, "save_weights", 3), {}, 0, 7),
-    "killed between the records of two members": (_killed_at(saving, "write_record", 3), {}, 0, 7),
+    "killed between the weights of two members": (_killed_at(recording, "save_weights", 3), {}, 0, 7),
+    "killed between the records of two members": (_killed_at(recording, "write_record", 3), {}, 0, 7),
 }
 
 
