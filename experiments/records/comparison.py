@@ -171,5 +171,5 @@ def _compared(claim: Claim, values: Sequence[Values], level: float, *, exact: bo
     if claim.relation == "equivalent":
         delta = claim.delta or 0.0
         return decide_within(margins, (-delta, delta), level, exact=exact)
-    mean = "mean log ratio" if claim.log else "mean margin"
+    mean = "mean log margin" if claim.log else "mean margin"
     return decide(margins, claim.delta, level, exact=exact, mean=mean)
