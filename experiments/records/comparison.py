@@ -80,7 +80,7 @@ def decide_cases(claim: Claim, comparisons: Sequence[Comparison], plan: SeedPlan
     if exact:
         values = [np.concatenate([whole(case.values[side]) for case in comparisons]) for side, _ in enumerate(claim.compared())]
         decision = _decided(claim, values, plan, exact=True)
-        if decision.outcome == "holds" or len(comparisons) == 1:
+        if decision.outcome != "fails" or len(comparisons) == 1:
             return decision
         labels = distinguishing_settings([case.arms[claim.compared()[0].arm] for case in comparisons])
         fails = [_decided(claim, case.values, plan, exact=True).outcome == "fails" for case in comparisons]

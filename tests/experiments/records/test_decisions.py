@@ -223,6 +223,14 @@ def test_of_six_arms_whose_difference_is_delta_one_is_called_equivalent_in_one_o
     assert 0 < outcomes.count("equivalent") / 300 < _most(LEVEL / 2, 300)
 
 
+def test_exact_arms_of_which_one_shows_no_difference_are_equivalent() -> None:
+    of = {"quantity": "loss", "arm": "any"}
+    given = {"id": "c", "statement": "s", "left": of, "relation": "above", "right": 0.0, "delta": 0.1, "cases": "arms"}
+    cases = [Comparison({}, (np.array([[margin]]),)) for margin in (0.5, -0.01)]
+    decision = decide_cases(Claim.model_validate(given), cases, SeedPlan(1), exact=True)
+    assert decision[:2] == ("equivalent", "within ±0.1 in 1 of 2 cases")
+
+
 def test_a_ratio_that_is_the_one_named_lies_outside_of_its_interval_in_one_of_twenty_cases() -> None:
     rng = np.random.default_rng(0)
     common = rng.normal(size=(TRIALS, 6))
