@@ -116,7 +116,8 @@ def _record(
         tokens=tokens,
         seconds=history.seconds / len(group.members),
         flops=tokens * member.flops(model),
-        parameters=sum(leaf.size for leaf in jax.tree.leaves(params[number])),
+        # a sink logit of -inf is absent
+        parameters=sum(int((leaf != -jnp.inf).sum()) for leaf in jax.tree.leaves(params[number])),
         measurements=tuple(measurements_of(point, quantities)),
         left_out=left_out_of(point, quantities),
         created=now(),
