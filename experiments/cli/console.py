@@ -83,7 +83,8 @@ def _with_published(verdict: Any) -> str:
     """A statement and what is published of it."""
     if not verdict.published:
         return verdict.statement
-    return f"{verdict.statement} {verdict.published.capitalize() if verdict.own else f'Published: {verdict.published}'}."
+    own = verdict.published[:1].upper() + verdict.published[1:]
+    return f"{verdict.statement} {own if verdict.own else f'Published: {verdict.published}'}."
 
 
 def begin_jax(devices: int | None = None, place: Any = None) -> None:

@@ -42,6 +42,8 @@ class AttentionArithmetic(Frozen):
     kind: Literal["attention_arithmetic"] = "attention_arithmetic"
     # channels of which every pair of vectors of -1 and 1 is a query and a key
     enumerated: tuple[Annotated[int, Field(ge=1, le=10)], ...] = Field(default=(2, 4, 8), min_length=1)
+    # numbers whose roots divide their products, beside that of the channels
+    divisors: tuple[Positive, ...] = (11,)
     # channels of a head, for the saturation of softmax
     head_dims: tuple[Positive, ...] = Field(default=(8, 64, 128, 512), min_length=1)
     keys: int = Field(default=64, ge=2)  # of one query

@@ -28,6 +28,7 @@ class Evidence:
     measured: str  # the measured figures, for readers
     margins: Values  # a number or a row per seed, or a case where `exact`; positive where it supports the statement
     exact: bool = False  # computed without chance, so that the signs alone decide
+    mean: str = "mean margin"  # what the mean of the margins is called
     unmet: str = ""  # what is missing where a precondition is not met; empty where all are
 
 

@@ -214,6 +214,7 @@ QUANTITIES = table(
         Quantity("logit_deviation", "1", "standard deviation of logits of normalised vectors", "σ of logits"),
         Quantity("loss_excess", "nats", "loss of a model before its first step, less ln V", "loss - ln V (nats)"),
         Quantity("directions", "directions", "fewest directions that hold 99.9 % of the squared length of all rows", digits=0),
+        Quantity("wavelength", "tokens", "tokens of one turn of a pair of sine and cosine", digits=1),
         Quantity("mean_cosine", "1", "mean |cos| between rows of the embedding and sinusoidal positions", "mean |cos|"),
         # Norms (exact).
         Quantity("vector_deviation", "1", "standard deviation of the entries of real tokens after a norm", "σ of real tokens"),
@@ -247,6 +248,7 @@ QUANTITIES = table(
         Quantity("premium_script", "ratio", "bytes a character, as a factor of the premium", "script", digits=2),
         Quantity("premium_words", "ratio", "words a byte, as a factor of the premium", "pre-tokenizer", digits=2),
         Quantity("premium_merges", "ratio", "tokens a word, as a factor of the premium", "merges", digits=2),
+        Quantity("premium_spaces", "ratio", "tokens over those that are not white space, as a factor", "white space", digits=2),
         Quantity("largest_premium", "ratio", "largest of the relative tokens", source="petrov2023", digits=2),
         Quantity("smallest_premium", "ratio", "smallest of the relative tokens", source="petrov2023", digits=2),
         Quantity("premium_ratio", "ratio", "largest over smallest relative tokens", "most / least", digits=2),

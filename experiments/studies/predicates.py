@@ -63,7 +63,8 @@ def _ratio(name: str, plain: Sequence[float], changed: Sequence[float]) -> Evide
         return None
     means = [math.exp(np.mean(np.log(side))) for side in (plain, changed)]
     text = f"{name} {means[0]:.3g} without and {means[1]:.3g} with it (geometric means)"
-    return Evidence(text, tuple(math.log(b / a) for a, b in zip(plain, changed, strict=True)))
+    margins = tuple(math.log(b / a) for a, b in zip(plain, changed, strict=True))
+    return Evidence(text, margins, mean="mean log margin")
 
 
 def rate_sensitivity(losses: Mapping[float, float]) -> float:

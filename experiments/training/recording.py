@@ -117,7 +117,7 @@ def _record(
         seconds=history.seconds / len(group.members),
         flops=tokens * member.flops(model),
         # a sink logit of -inf is absent
-        parameters=sum(int((leaf != -jnp.inf).sum()) for leaf in jax.tree.leaves(params[number])),
+        parameters=sum(int((leaf != -np.inf).sum()) for leaf in jax.tree.leaves(params[number])),
         measurements=tuple(measurements_of(point, quantities)),
         left_out=left_out_of(point, quantities),
         created=now(),

@@ -19,6 +19,7 @@ class ScoreSettings(Frozen):
 
     kind: Literal["scores"] = "scores"
     head_dims: tuple[int, ...]
+    divisors: tuple[int, ...]
 
 
 class SaturationSettings(Frozen):
@@ -85,7 +86,7 @@ def jobs(exact: AttentionArithmetic) -> list[Job]:
     rope = {"head_dim": exact.head_dim, "base": exact.base}
     drawn = SaturationSettings(head_dims=exact.head_dims, keys=exact.keys, draws=exact.draws)
     planned: tuple[tuple[str, Any, Callable[[Any], Numbers]], ...] = (
-        ("variance of scores", ScoreSettings(head_dims=exact.enumerated), scores),
+        ("variance of scores", ScoreSettings(head_dims=exact.enumerated, divisors=exact.divisors), scores),
         ("saturation of softmax", drawn, saturation),
         ("one repeated token", RepeatedSettings(tokens=exact.repeated, **rope), repeated),
         ("order of tokens", OrderSettings(permuted=exact.permuted, tokens=exact.repeated, base=exact.base), order),
@@ -110,10 +111,11 @@ def _at(numbers: Mapping[str, int | float], **dims: int | str) -> Numbers:
 
 def scores(settings: ScoreSettings) -> Numbers:
     """`score_variance` by `head_dim` and `scale`."""
+    others = {f"1/sqrt({divisor})": divisor**-0.5 for divisor in settings.divisors}
     return {
         reading("score_variance", head_dim=d, scale=name): attention_scores.score_variance(d, scale)
         for d in settings.head_dims
-        for name, scale in attention_scores.scales(d).items()
+        for name, scale in (attention_scores.scales(d) | others).items()
     }
 
 

@@ -21,6 +21,7 @@ from leadline.model.norm import init_norm, normalise
 from leadline.model.positions.absolute import sinusoidal
 from leadline.model.positions.frequencies import inverse_frequencies
 
+BASE = 10000.0  # of sinusoidal positions (Vaswani et al. 2017, section 3.5)
 TEXT = 256  # tokens of the text whose loss is measured
 SHARE = 0.999  # of the squared length that counted directions hold
 
@@ -82,10 +83,15 @@ def away_from_rotation(width: int, positions: int, shift: int) -> float:
     pairs, moved = (
         np.asarray(sinusoidal(jnp.asarray(at), width), np.float64).reshape(positions, -1, 2) for at in (t, t + shift)
     )
-    angle = shift * inverse_frequencies(width, 10000.0)
+    angle = shift * inverse_frequencies(width, BASE)
     sine, cosine = pairs[..., 0], pairs[..., 1]
     rotated = np.stack([sine * np.cos(angle) + cosine * np.sin(angle), cosine * np.cos(angle) - sine * np.sin(angle)], axis=-1)
     return float(np.abs(rotated - moved).max())
+
+
+def wavelengths(width: int) -> Float[np.ndarray, "{width//2}"]:
+    """The tokens of one turn of each pair of sine and cosine: 2π · 10000^(2i/width) for the pair i."""
+    return 2 * np.pi / np.asarray(inverse_frequencies(width, BASE), np.float64)
 
 
 def directions(rows: Float[Array, "T D"]) -> int:

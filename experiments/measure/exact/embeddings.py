@@ -120,7 +120,7 @@ def start(settings: StartSettings) -> Point:
 
 
 def positions(settings: PositionSettings) -> Point:
-    """`row_norm`, `directions` and `mean_cosine` of embeddings and sinusoids, and the error of a shift as a rotation."""
+    """Lengths, directions and cosines of embeddings and sinusoids, the error of a shift as a rotation, and wavelengths."""
     table = embedding_size.initial_tables(settings.vocabulary, settings.width)["N(0, 1/d)"]
     sinusoids = sinusoidal(jnp.arange(settings.positions), settings.width)
     norms = {
@@ -132,4 +132,8 @@ def positions(settings: PositionSettings) -> Point:
     for name, rows in (("embedding", table), ("sinusoid", sinusoids)):
         point |= scalars({"directions": embedding_size.directions(rows)}, rows=name)
     away = embedding_size.away_from_rotation(settings.width, settings.positions, settings.shift)
-    return point | scalars({"largest_difference": away, "mean_cosine": embedding_size.mean_cosine(table, sinusoids)})
+    point |= scalars({"largest_difference": away, "mean_cosine": embedding_size.mean_cosine(table, sinusoids)})
+    wavelengths = embedding_size.wavelengths(settings.width)
+    for of, wavelength in (("shortest", wavelengths.min()), ("longest", wavelengths.max())):
+        point |= scalars({"wavelength": wavelength}, of=of)
+    return point

@@ -71,16 +71,16 @@ def drawn(exact: Norms, seed: int = SEED) -> Batch:
 def differences(norm: Apply, exact: Norms) -> dict[str, float]:
     """The largest difference in the output of the first text, by what is changed around it.
 
-    Changed are the other texts of its batch; padding after all texts, as much as their tokens; or the later half of its own
-    tokens, of which the first half does not know in a causal model.
+    Changed are the other texts of its batch, where as many tokens of padding follow each text as it has; this padding; or
+    the later half of its own tokens, of which the first half does not know in a causal model.
     """
     x, others, T = drawn(exact), drawn(exact, SEED + 1), exact.tokens
     real = jnp.ones(x.shape[:2], bool)
     before = norm(x, real)[0]
     longer = norm(*padded(x, T))[0, :T]
-    of_others = norm(others.at[0].set(x[0]), real)[0]
+    of_others = norm(*padded(others.at[0].set(x[0]), T))[0, :T]
     of_later = norm(x.at[0, T // 2 :].set(others[0, T // 2 :]), real)[0, : T // 2]
-    pairs = {"other texts": (of_others, before), "padding": (longer, before), "later tokens": (of_later, before[: T // 2])}
+    pairs = {"other texts": (of_others, longer), "padding": (longer, before), "later tokens": (of_later, before[: T // 2])}
     return {name: float(jnp.max(jnp.abs(after - without))) for name, (after, without) in pairs.items()}
 
 

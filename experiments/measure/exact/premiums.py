@@ -31,12 +31,14 @@ class Stages:
         characters: Code points.
         bytes: Of UTF-8.
         words: What the pre-tokenizer cuts; as many as there are bytes where there is none, so that it changes nothing.
-        tokens: White space included.
+        visible: Tokens that are not ASCII white space alone.
+        tokens: All of them.
     """
 
     characters: int
     bytes: int
     words: int
+    visible: int
     tokens: int
 
 
@@ -53,7 +55,9 @@ def premium_jobs(tokenizers: Mapping[str, Tokenizer], texts: Mapping[str, str], 
 def stages(tokenizer: Tokenizer, text: str) -> Stages:
     """Counts a text after each step."""
     size, words = len(text.encode()), word_count(tokenizer, text)
-    return Stages(len(text), size, size if words is None else words, len(tokenizer.encode(text)))
+    ids = tokenizer.encode(text).tolist()
+    visible = sum(bool(tokenizer.token_bytes(token).strip()) for token in ids)
+    return Stages(len(text), size, size if words is None else words, visible, len(ids))
 
 
 def word_count(tokenizer: Tokenizer, text: str) -> int | None:
@@ -74,15 +78,16 @@ def word_count(tokenizer: Tokenizer, text: str) -> int | None:
 def factors(text: Stages, reference: Stages) -> dict[str, float]:
     """The premium of a text over a reference (Petrov et al. 2023, arXiv:2305.15425) as a product whose logarithms add exactly.
 
-        T / T' = (C / C') · (B/C) / (B'/C') · (W/B) / (W'/B') · (T/W) / (T'/W')
+        T / T' = (C / C') · (B/C) / (B'/C') · (W/B) / (W'/B') · (V/W) / (V'/W') · (T/V) / (T'/V')
 
-    for C characters, B bytes, W words and T tokens, primed those of the reference. A script without spaces has long words of
-    many tokens, so that only the product of the last two factors can be compared between scripts.
+    for C characters, B bytes, W words, V tokens that are not white space alone, and T tokens, primed those of the reference. A
+    script without spaces has long words of many tokens, so that only the product of the factors of words and of merges can be
+    compared between scripts.
 
     Returns:
         `premium`, the left side, and its factors: `premium_characters` (how many characters the language takes),
-        `premium_script` (bytes a character), `premium_words` (how finely the pre-tokenizer cuts) and `premium_merges` (what the
-        vocabulary makes of a word, or of a byte where nothing is cut).
+        `premium_script` (bytes a character), `premium_words` (how finely the pre-tokenizer cuts), `premium_merges` (what the
+        vocabulary makes of a word, or of a byte where nothing is cut) and `premium_spaces` (tokens of white space).
     """
 
     def ratio(top: str, bottom: str) -> float:
@@ -94,7 +99,8 @@ def factors(text: Stages, reference: Stages) -> dict[str, float]:
         "premium_characters": text.characters / reference.characters,
         "premium_script": ratio("bytes", "characters"),
         "premium_words": ratio("words", "bytes"),
-        "premium_merges": ratio("tokens", "words"),
+        "premium_merges": ratio("visible", "words"),
+        "premium_spaces": ratio("tokens", "visible"),
     }
 
 

@@ -16,11 +16,11 @@ from leadline.tokenization.formats.published import from_huggingface
 from leadline.tokenization.formats.rank_files import load_ranks
 from tests.experiments.measure.exact.jobs import points_of
 
-FACTORS = ("premium_characters", "premium_script", "premium_words", "premium_merges")
+FACTORS = ("premium_characters", "premium_script", "premium_words", "premium_merges", "premium_spaces")
 
 
 def test_the_factors_by_hand() -> None:
-    computed = factors(Stages(10, 30, 3, 15), Stages(20, 20, 4, 5))
+    computed = factors(Stages(10, 30, 3, 12, 15), Stages(20, 20, 4, 4, 5))
     assert computed == pytest.approx(
         {
             "premium": 3,
@@ -28,6 +28,7 @@ def test_the_factors_by_hand() -> None:
             "premium_script": 3,
             "premium_words": 0.5,
             "premium_merges": 4,
+            "premium_spaces": 1,
         }
     )
 
@@ -35,9 +36,9 @@ def test_the_factors_by_hand() -> None:
 def test_a_text_after_each_step(ranks: Path) -> None:
     """Each space and each half of a letter is a token; a wide space is three."""
     toy = load_ranks(ranks / "toy.tiktoken")
-    assert stages(toy, "the the  é") == Stages(characters=10, bytes=11, words=4, tokens=7)
-    assert stages(toy, "a\u3000") == Stages(characters=2, bytes=4, words=2, tokens=4)
-    assert stages(ByteTokenizer(), "a b") == Stages(characters=3, bytes=3, words=3, tokens=3)
+    assert stages(toy, "the the  é") == Stages(characters=10, bytes=11, words=4, visible=4, tokens=7)
+    assert stages(toy, "a\u3000") == Stages(characters=2, bytes=4, words=2, visible=4, tokens=4)
+    assert stages(ByteTokenizer(), "a b") == Stages(characters=3, bytes=3, words=3, visible=2, tokens=3)
 
 
 def test_words_of_each_kind_of_tokenizer() -> None:

@@ -124,10 +124,10 @@ def test_data_decide_the_digest(kind: str, ranks: Path, tmp_path: Path) -> None:
 
 
 # Selectors of tokenizers whose files are not in the repository.
-DOWNLOADED = ("gpt2", "gpt4", "llama2", "llama3")
+DOWNLOADED = ("gpt2", "gpt4", "gpt4_premium", "llama2", "llama3")
 
 
-STUDIES = ("attention_arithmetic", "embeddings", "multilingual", "precision", "released", "rope_base", "tokens")
+STUDIES = ("attention_arithmetic", "coverage", "embeddings", "multilingual", "precision", "released", "rope_base", "tokens")
 
 
 @pytest.mark.parametrize("name", STUDIES)
