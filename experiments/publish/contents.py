@@ -112,8 +112,10 @@ def contents_of(
     studies = {name: described[name] for name in names if name in described}
     records = [entry.record for entry in stored if entry.record.study in studies]
     judged = verdicts(studies, records)
+    sections = tuple(_section(study, stored, judged, drawn) for study in studies.values())
+    notes += [note for section in sections for note in _without_records(section, drawn)]
     return Contents(
-        tuple(_section(study, stored, judged, drawn) for study in studies.values()),
+        sections,
         tuple(judged),
         _ledger(judged) if judged else (),
         tuple(_pictures(judged, drawn)),
@@ -144,8 +146,7 @@ def _ledger(judged: Sequence[Verdict]) -> tuple[Table, ...]:
 def _section(study: Study, stored: Sequence[StoredRecord], judged: Sequence[Verdict], drawn: Collection[str] | None) -> Section:
     of_study = tuple(entry for entry in stored if entry.record.study == study.study)
     first, *others = (table(spec, study, of_study) for spec in tables_of(study, of_study))
-    specs = (spec for spec in figures_of(study, of_study) if drawn is None or file_name(study, spec.name) in drawn)
-    drawings = (figure(spec, study, of_study) for spec in specs)
+    drawings = (figure(spec, study, of_study) for spec in figures_of(study, of_study) if _drawn(study, spec, drawn))
     return Section(
         study,
         of_study,
@@ -153,6 +154,18 @@ def _section(study: Study, stored: Sequence[StoredRecord], judged: Sequence[Verd
         tuple(drawing for drawing in drawings if drawing is not None),
         tuple(verdict for verdict in judged if verdict.study == study.study),
     )
+
+
+def _drawn(study: Study, spec: FigureSpec, drawn: Collection[str] | None) -> bool:
+    return drawn is None or file_name(study, spec.name) in drawn
+
+
+def _without_records(section: Section, drawn: Collection[str] | None) -> Iterator[str]:
+    """A note for each figure that no record of its study has anything for."""
+    made = {drawing.name for drawing in section.drawings}
+    for spec in figures_of(section.described, section.stored):
+        if _drawn(section.described, spec, drawn) and file_name(section.described, spec.name) not in made:
+            yield f"{section.study}: figure {spec.name!r} is not drawn: no record has what it shows"
 
 
 def sources(studies: Iterable[Study], records: Iterable[Record]) -> list[str]:

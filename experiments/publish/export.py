@@ -11,7 +11,7 @@ from PIL import Image
 
 from leadline.experiments.config.claim import Term
 from leadline.experiments.config.report import FigureSpec
-from leadline.experiments.config.study import Study
+from leadline.experiments.config.study import RESERVED, Study
 from leadline.experiments.publish.contents import FIGURES, TABLES, contents_of
 from leadline.experiments.publish.figures import arrays_read
 from leadline.experiments.publish.findings_page import findings_page
@@ -74,7 +74,7 @@ def export(results: Path, into: Path, text: Path | None = None, page: Path | Non
     shown = {file_name(study, answer.name) for study in read_studies(into).values() if (answer := _answer(study)) is not None}
     contents = contents_of(into, drawn=shown | {FOREST, MULTIVERSE} | set(re.findall(rf"{FIGURES}/([\w.=+-]+)\.png", filled)))
     try:
-        for path in (*into.glob(f"{TABLES}/*"), *into.glob(f"{FIGURES}/*")):
+        for path in _written_before(into, [study.study for study in read_studies(into).values()]):
             path.unlink()
         for path in write_contents(contents, into, (), ("png",))[1]:
             path.write_bytes(with_palette(path.read_bytes()))
@@ -93,6 +93,12 @@ def export(results: Path, into: Path, text: Path | None = None, page: Path | Non
         most = f"{MOST_FILES} files or {MOST_BYTES:,} bytes"
         notes.append(f"{into}: more than {most} make a repository slow to clone; leave out figures or studies")
     return Exported(tuple(names), len(files), size, (*notes, *contents.notes))
+
+
+def _written_before(into: Path, studies: Sequence[str]) -> list[Path]:
+    """Tables and figures of these studies and of the ledger; other files of the two folders are not ours."""
+    ours = re.compile("(" + "|".join(map(re.escape, (*studies, *RESERVED))) + r")(_[\w.=+-]*)?\.(md|png)")
+    return [path for folder in (TABLES, FIGURES) for path in into.glob(f"{folder}/*") if ours.fullmatch(path.name)]
 
 
 def _answer(study: Study) -> FigureSpec | None:

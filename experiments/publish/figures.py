@@ -1,6 +1,6 @@
 """Figures of a study from its records, as its file describes them."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from itertools import groupby
 from typing import Any
@@ -43,7 +43,7 @@ def _lines(spec: FigureSpec, chosen: Shown) -> Figure | None:
     """One grid for lengths, steps, values, layers, positions and dimensions."""
     points: dict[tuple[Key, Key], dict[float, list[float]]] = {}
     members: dict[tuple[Key, Key], list[StoredRecord]] = {}
-    counted: set[tuple[Key, Key]] = set()
+    counted, seen = set[tuple[Key, Key]](), set[Hashable]()
     for index, entry, dims, values in matched(spec, chosen, (*spec.lines, *spec.panels)):
         where = chosen.key(spec.panels, entry.record, dims, index), chosen.key(spec.lines, entry.record, dims, index)
         members.setdefault(where, []).append(entry)
@@ -51,6 +51,8 @@ def _lines(spec: FigureSpec, chosen: Shown) -> Figure | None:
             counted.add(where)
         for place, value in values.items():
             if np.isfinite(place) and np.isfinite(value):
+                if spec.quantities[index].over is None:
+                    chosen.take_apart(f"figure {spec.name!r}", seen, entry.record, where, place)
                 points.setdefault(where, {}).setdefault(place, []).append(value)
     ordered = sorted(points, key=lambda where: (chosen.place(spec.panels, where[0]), chosen.place(spec.lines, where[1])))
     x, panels = _across(spec, chosen), []

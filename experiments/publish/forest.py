@@ -17,9 +17,10 @@ Interval = tuple[float, float, float]  # its lower end, its middle and its upper
 COLOURS: dict[Outcome, str] = {"holds": PALETTE[0], "fails": PALETTE[1], "equivalent": PALETTE[2], "undecided": GREY}
 TICKS = (-100, -10, -3, -1, 0, 1, 3, 10, 100)
 CAPTION = (
-    "Each line is one claim. It shows the 95 % interval of the margin of the claim, over seeds and, where they were measured, "
-    "over documents, divided by half of its width. A line to the right of 0 speaks for the claim, a line to the left against "
-    "it. A line across 0 decides nothing, unless the difference is too small to count (equivalent)."
+    "Each line is one claim. It shows the interval of the margin of the claim, over seeds and, where they were measured, "
+    "over documents, divided by half of its width: of 95 %, or more where several arms or looks share the error. A line to "
+    "the right of 0 speaks for the claim, a line to the left against it. A line across 0 decides nothing, unless the "
+    "difference is too small to count (equivalent)."
 )
 
 

@@ -25,7 +25,7 @@ from leadline.experiments.records.verdict import Verdict
 
 TEMPLATES = Path(__file__).with_name("templates")
 # The class of the mark of an outcome.
-MARKS = {"holds": "holds", "equivalent": "holds", "fails": "fails", "undecided": "mixed"}
+MARKS = {"holds": "holds", "equivalent": "mixed", "fails": "fails", "undecided": "mixed"}
 
 
 @dataclass(frozen=True)

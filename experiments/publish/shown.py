@@ -1,6 +1,6 @@
 """The records of a study that a table or figure is about, and the values of its keys."""
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -13,6 +13,7 @@ from leadline.experiments.records.arms import has, part_of, setting
 from leadline.experiments.records.measurement import Dim
 from leadline.experiments.records.quantities import Quantity, quantity
 from leadline.experiments.records.record import Record, StoredRecord, created_at
+from leadline.experiments.runtime.errors import UserError
 
 Key = tuple[Dim | None, ...]
 # Of the name of each arm of a study the name that the file has it under, and its label (`named_arms`).
@@ -80,6 +81,20 @@ class Shown:
             (0, float(list(self.labels[key]).index(str(value))), "") if key in self.labels else order(key, value)
             for key, value in zip(keys, values, strict=True)
         )
+
+    def take_apart(self, title: str, seen: set[Hashable], record: Record, *place: Hashable) -> None:
+        """Notes in `seen` that a record has a reading at this place, as in a cell of a table.
+
+        Raises:
+            UserError: if another reading of the same seed is there: a mean over both would not be one over seeds.
+        """
+        reading = (record.seed, *place)
+        if reading in seen:
+            raise UserError(
+                f"{self.study.study}: {title}: readings of several arms or dimensions fall into one place, such as two of seed "
+                f"{record.seed}; add the key that tells them apart, or name it in `at`, `where` or `over`"
+            )
+        seen.add(reading)
 
     def published(self, record: Record) -> tuple[Published, ...]:
         """The published figures of an arm."""

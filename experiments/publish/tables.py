@@ -1,6 +1,6 @@
 """Tables of a study from its records, as its file describes them."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from leadline.experiments.config.report import Column, TableSpec
@@ -62,17 +62,19 @@ def _readings(column: Column, record: Record) -> Iterator[tuple[Mapping[str, Dim
 def _numbers(spec: TableSpec, chosen: Shown) -> tuple[dict[tuple[Key, Place], list[float]], list[Record]]:
     """The numbers of every cell, and the records that have one or diverged."""
     numbers: dict[tuple[Key, Place], list[float]] = {}
-    told = []
+    told, seen = [], set[Hashable]()
     for record in chosen.records:
         cells = list(_numbers_of(spec, chosen, record)) if record.status == "finished" else []
-        for place, value in cells:
+        for place, column, value in cells:
+            if column.over is None:
+                chosen.take_apart(f"table {spec.title!r}", seen, record, place)
             numbers.setdefault(place, []).append(value)
         told += [record] if cells or record.status == "diverged" else []
     return numbers, told
 
 
-def _numbers_of(spec: TableSpec, chosen: Shown, record: Record) -> Iterator[tuple[tuple[Key, Place], float]]:
-    """The numbers of a record with their cells: those whose dimensions are given, or keys of the table."""
+def _numbers_of(spec: TableSpec, chosen: Shown, record: Record) -> Iterator[tuple[tuple[Key, Place], Column, float]]:
+    """The numbers of a record with their cells and columns: those whose dimensions are given, or keys of the table."""
     for index, column in enumerate(spec.columns):
         needed = {key for key in (column.each, column.over) if key is not None and not of_record(key)}
         fixed = resolve(record, column.at)
@@ -81,7 +83,7 @@ def _numbers_of(spec: TableSpec, chosen: Shown, record: Record) -> Iterator[tupl
             if rest is not None and needed <= rest.keys():
                 each = None if column.each is None else chosen.value(column.each, record, dims)
                 place = (0 if QUANTITY in spec.rows else index, each)
-                yield (chosen.key(spec.rows, record, dims, index), place), value
+                yield (chosen.key(spec.rows, record, dims, index), place), column, value
 
 
 def _diverged(spec: TableSpec, chosen: Shown) -> dict[tuple[Key, Place], int]:

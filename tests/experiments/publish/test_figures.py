@@ -13,6 +13,7 @@ from leadline.experiments.publish.figures import arrays_read, figure
 from leadline.experiments.publish.line_grids import Axis, Line, Panel, line_grid
 from leadline.experiments.publish.marks import scatter
 from leadline.experiments.publish.style import STYLE, encode, for_pages, tick_text
+from leadline.experiments.runtime.errors import UserError
 from tests.experiments.synthetic_records import Stored, entry, measured, sinks_study, study
 
 AT = {"length": {"multiple": 8}}
@@ -106,6 +107,11 @@ def test_a_sweep_is_a_line_along_its_values_with_marks(texts: list[str]) -> None
     wanted = spec("value", key="model.position.base", lines=["family"], marks="predicted_reach")
     assert figure(wanted, described, records) is not None
     assert {"RoPE base", "loss (nats)", "10", "100", "10⁶", "predicted reach"} <= set(texts)
+
+
+def test_a_place_of_two_quantities_is_an_error() -> None:
+    with pytest.raises(UserError, match=r"figure '.*': readings of several arms or dimensions fall into one place"):
+        figure(spec("step", quantities=["loss", "sink_rate"], lines=["arm"], panels=[]), STUDY, RECORDS)
 
 
 def test_a_share_of_seeds_has_its_exact_interval(texts: list[str]) -> None:

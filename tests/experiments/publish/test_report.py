@@ -70,11 +70,13 @@ def test_the_published_form_has_packed_records_shown_figures_and_filled_tables(p
         "<!-- leadline table sinks -->\n<!-- leadline end -->\n![](docs/figures/sinks_maps.png)\n", encoding="utf-8"
     )
     (into / "tables").mkdir(parents=True)
-    (into / "tables" / "stale.md").write_text("")
+    (into / "tables" / "sinks_stale.md").write_text("")
+    (into / "tables" / "of_somebody_else.md").write_text("")
     exported = export(published[0], into, text, tmp_path / "findings.md")
     files = {str(path.relative_to(into)) for path in into.rglob("*") if path.is_file()}
     assert {"sinks/records.jsonl.gz", "sinks/study.json", "tables/sinks.md", "figures/sinks_maps.png"} <= files
-    assert not {"tables/stale.md", "figures/sinks_over_training.png", "index.html"} & files
+    assert "tables/of_somebody_else.md" in files
+    assert not {"tables/sinks_stale.md", "figures/sinks_over_training.png", "index.html"} & files
     assert (exported.studies, exported.files) == (("sinks",), len(files))
     assert "output gate, headwise" in text.read_text(encoding="utf-8")
     records, notes = read_records(into)

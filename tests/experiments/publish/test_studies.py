@@ -23,7 +23,7 @@ from leadline.experiments.records.references import references
 from tests.experiments.committed import COMMITTED, CONFIGS
 from tests.experiments.synthetic_records import STEPS, Stored, measured, record
 
-# Two values of each dimension that a table or figure tells apart; what is not here is called a and b.
+# Two values of each dimension that a table or figure tells apart; of what is not here each quantity has its own.
 NUMBERS = ("length", "layer", "distance", "last", "initial_tokens", "vocabulary", "round", "head_dim", "wider", "frequency_bin")
 SETTINGS = {"head_dim": 128, "length": 4096, "exponent": 0.3, "vocabulary": 300}
 
@@ -34,7 +34,7 @@ STUDIES = {
 
 def _arms(study: Study, path: Path) -> list[Record]:
     """A record of each arm, with nothing measured."""
-    configs: dict[str, Any] = {"one": SETTINGS, "two": SETTINGS}
+    configs: dict[str, Any] = {"one": SETTINGS}
     if study.exact is None:
         configs = {arm.name: arm.model_dump(mode="json") for arm in arms_of(study, path)}
     return [record(study.study, name).model_copy(update={"config": config}) for name, config in configs.items()]
@@ -44,7 +44,8 @@ def _dims(arm: Record, column: Column, keys: Sequence[str | None], at: dict[str,
     """Two readings at the dimensions of a column, that differ in every dimension among the keys."""
     fixed = resolve(arm, at | column.at) or {}
     free = [key for key in (*keys, column.each, column.over) if key and key != "quantity" and not of_record(key)]
-    values = {key: (64, 128) if key in NUMBERS else ("a", "b") for key in free if key not in fixed}
+    texts = f"a of {column.quantity}", f"b of {column.quantity}"  # accuracies of answers and of tokens are of different tasks
+    values = {key: (64, 128) if key in NUMBERS else texts for key in free if key not in fixed}
     return [fixed | {key: pair[i] for key, pair in values.items()} for i in range(2 if values else 1)]
 
 

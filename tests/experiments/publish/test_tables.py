@@ -9,6 +9,7 @@ import pytest
 from leadline.experiments.config.report import TableSpec
 from leadline.experiments.publish.table import Table
 from leadline.experiments.publish.tables import table
+from leadline.experiments.runtime.errors import UserError
 from tests.experiments.synthetic_records import ARMS, Stored, entry, measured, sinks_study, study
 
 STUDY, RECORDS = sinks_study()
@@ -138,3 +139,8 @@ def test_notes_are_about_the_records_with_a_number() -> None:
     assert not any("Declaration" in note for note in of_loss)
     assert "texts: the Declaration, 1; none" in of_sinks
     assert all(any(note.endswith("in 1 record") for note in notes) for notes in (of_loss, of_sinks))
+
+
+def test_a_cell_of_two_arms_is_an_error() -> None:
+    with pytest.raises(UserError, match=r"table 'T': readings of several arms or dimensions fall into one place"):
+        made(rows=["arms"], columns=["loss"])
