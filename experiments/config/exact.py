@@ -228,6 +228,7 @@ class Released(Frozen):
 
     kind: Literal["released"] = "released"
     bits: tuple[Positive, ...] = Field(default=(32, 16), min_length=1)  # of a number, for which memory is stated
+    lengths: tuple[Positive, ...] = (4096, 32768, 131072)  # tokens of a text; of each model those up to its context
     models: dict[str, ReleasedModel] = Field(min_length=1)  # by the name of their arm
 
     def problems(self) -> Iterator[str]:

@@ -231,6 +231,11 @@ QUANTITIES = table(
         ),
         Quantity("embedding_memory", "MiB", "memory of the token embedding", digits=1),
         Quantity("cache_per_token", "KiB", "key-value cache of one token", "cache (KiB / token)", digits=1),
+        Quantity("text_cache", "GiB", "key-value cache of one text of some length", "cache of a text (GiB)"),
+        Quantity("score_memory", "GiB", "scores of all heads of one layer in float32, if all of them were stored"),
+        Quantity("prefill_flops", "FLOPs", "FLOPs of the products of a pass over a text", "FLOPs of a text", digits=0),
+        Quantity("token_flops", "FLOPs", "FLOPs of the products of one more token", "FLOPs of a token", digits=0),
+        Quantity("attention_share", "share", "share of the FLOPs of a text that are products of queries, keys and values"),
         Quantity("cache_memory", "GiB", "key-value cache of one text that fills the context", "cache at the context (GiB)"),
         Quantity(
             "cache_share",

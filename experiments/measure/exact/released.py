@@ -1,11 +1,11 @@
-"""Parameters, key-value caches and RoPE bases of released models: a job a model."""
+"""Parameters, key-value caches, attention scores, FLOPs and RoPE bases of released models: a job a model."""
 
 from typing import Literal
 
 from leadline.experiments.config.base import Frozen
 from leadline.experiments.config.exact import Released, Shape
 from leadline.experiments.config.position import Rope
-from leadline.experiments.measure import bound, shapes
+from leadline.experiments.measure import bound, memory, shapes
 from leadline.experiments.measure.exact.job import Computed, Job, independent
 from leadline.experiments.records.measurement import Point, scalars
 from leadline.model.positions.frequencies import inverse_frequencies
@@ -18,6 +18,7 @@ class ReleasedSettings(Frozen):
 
     kind: Literal["released"] = "released"
     bits: tuple[int, ...]
+    lengths: tuple[int, ...]
     shape: Shape
 
 
@@ -26,7 +27,7 @@ def jobs(exact: Released) -> list[Job]:
     planned = []
     for name, model in exact.models.items():
         shape = Shape.model_validate(model.model_dump(exclude={"label"}))
-        settings = ReleasedSettings(bits=exact.bits, shape=shape)
+        settings = ReleasedSettings(bits=exact.bits, lengths=exact.lengths, shape=shape)
         planned.append(Job(name, model.label, settings, independent(_counted, settings)))
     return planned
 
@@ -42,7 +43,7 @@ def _counted(settings: ReleasedSettings) -> Computed:
         point |= scalars({"parameter_count": number}, part=part)
     for bits in settings.bits:
         point |= scalars({"embedding_memory": parts["embedding"] * bits / 8 / MIB}, bits=bits)
-    return Computed(point if shape.encoder else point | _cache(settings), parameters=count)
+    return Computed(point if shape.encoder else point | _cache(settings) | _by_length(settings), parameters=count)
 
 
 def _cache(settings: ReleasedSettings) -> Point:
@@ -53,6 +54,28 @@ def _cache(settings: ReleasedSettings) -> Point:
             float(shapes.layer_caches(shape.model, tokens, bits, shape.latent).sum()) for tokens in (1, shape.context)
         )
         point |= scalars({"cache_per_token": token / KIB, "cache_memory": text / GIB}, bits=bits)
+    return point
+
+
+def _by_length(settings: ReleasedSettings) -> Point:
+    """Cache, scores and FLOPs at each length up to the context."""
+    sized = memory.of_shape("", "", settings.shape)
+    point: Point = {}
+    for length in settings.lengths:
+        if length > sized.context:
+            continue
+        flops = memory.prefill_flops(sized, length, 1)
+        numbers = {
+            "score_memory": memory.score_bytes(sized.model, length, 1) / GIB,
+            "prefill_flops": flops,
+            "token_flops": memory.token_flops(sized, length, 1),
+            "attention_share": 1 - 2 * sized.products * length / flops,
+        }
+        point |= scalars(numbers, length=length)
+        for bits in settings.bits:
+            point |= scalars(
+                {"text_cache": memory.cache_by_layer(sized, length, 1, bits).sum() / GIB}, bits=bits, length=length
+            )
     return point
 
 

@@ -17,7 +17,7 @@ from tests.experiments.measure.exact.jobs import computed, points_of
 MODEL: dict[str, Any] = {"layers": 2, "width": 1024, "heads": 16, "kv_heads": 4, "position": {"kind": "rope", "base": 10.0}}
 DECODER = {"label": "a decoder", "vocabulary": 1024, "context": 2048, "trained": 512, "model": MODEL}
 ENCODER = {"label": "an encoder", "vocabulary": 1024, "context": 512, "model": MODEL | {"position": "nope"}, "encoder": True}
-EXACT = Released.model_validate({"bits": [16, 4], "models": {"decoder": DECODER, "encoder": ENCODER}})
+EXACT = Released.model_validate({"bits": [16, 4], "lengths": [1024, 4096], "models": {"decoder": DECODER, "encoder": ENCODER}})
 
 
 @pytest.fixture(scope="module")
@@ -38,6 +38,18 @@ def test_memory_is_stated_for_each_width_of_a_number(points: dict[str, Point]) -
     assert [point[reading("cache_per_token", bits=bits)] for bits in (16, 4)] == [2.0, 0.5]
     assert point[reading("cache_memory", bits=16)] == 2048 * 2 / 2**20
     assert point[reading("cache_share")] == 0.25
+
+
+def test_scores_and_flops_of_a_text_up_to_the_context(points: dict[str, Point]) -> None:
+    """Of 1,024 tokens: 16 heads, 1,024 channels of scores and as many of values, two layers, by hand."""
+    point, pairs = points["decoder"], 1024 * 1025 // 2
+    assert {dict(key.dims)["length"] for key in point if key.quantity == "score_memory"} == {1024}
+    assert point[reading("score_memory", length=1024)] == 4 * 16 * 2**20 / 2**30
+    assert point[reading("text_cache", length=1024, bits=16)] == 1024 * 2 / 2**20
+    attention = 2 * 2 * (1024 + 1024) * pairs
+    assert point[reading("attention_share", length=1024)] == pytest.approx(
+        attention / point[reading("prefill_flops", length=1024)]
+    )
 
 
 def test_the_base_is_tested_below_the_context_that_it_was_trained_at(points: dict[str, Point]) -> None:
