@@ -125,6 +125,12 @@ def test_files_that_a_document_names_exist(name: str) -> None:
     assert missing + [path for path in configs if not (ROOT / path).exists() and path != "configs/my_study.toml"] == []
 
 
+def test_the_readme_links_every_study() -> None:
+    """Suites, which have studies of their own, and the smoke run apart."""
+    studies = {path.name for path in (ROOT / "configs").glob("*.toml")} - {"exact.toml", "reproduce.toml", "smoke.toml"}
+    assert studies - set(re.findall(r"\]\(configs/(\w+\.toml)\)", README)) == set()
+
+
 def test_the_readme_is_short() -> None:
     assert len(README.splitlines()) < 120
 
