@@ -52,6 +52,7 @@ def test_words_and_their_starts(text: str, pattern: str, single_digits: bool) ->
     [
         ("gpt2", ["It", "'s", " 12345678", "!!", "  ", " x", "\n"]),
         ("gpt4", ["It", "'s", " ", "123", "456", "78", "!!", "  ", " x", "\n"]),
+        ("cl100k", ["It", "'s", " ", "123", "456", "78", "!!", "  ", " x", "\n"]),
         ("o200k", ["It's", " ", "123", "456", "78", "!!", "  ", " x", "\n"]),
         ("words", ["It", "'", "s", "12345678", "!", "!", "x"]),
         ("whitespace", ["It's", "12345678!!", "x"]),
@@ -60,6 +61,11 @@ def test_words_and_their_starts(text: str, pattern: str, single_digits: bool) ->
 def test_patterns(pattern: str, words: list[str]) -> None:
     assert pretokenize("It's 12345678!!   x\n", pattern) == words
     assert pretokenize("a12 b", pattern, single_digits=True)[:3] == ["a", "1", "2"]
+
+
+def test_white_space_at_the_end_is_one_word_of_cl100k() -> None:
+    assert pretokenize("a\n  b\n  ", "cl100k") == ["a", "\n", " ", " b", "\n  "]
+    assert pretokenize("a\n  b\n  ", "gpt4") == ["a", "\n", " ", " b", "\n", "  "]
 
 
 @pytest.mark.parametrize(
