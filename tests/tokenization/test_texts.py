@@ -18,6 +18,7 @@ from leadline.tokenization.pretokenization import (
 )
 from leadline.tokenization.tokenizer import Specials, first_specials
 from leadline.tokenization.words import byte_starts, word_counts
+from tests.refused import refused
 
 TEXT = st.text(alphabet=st.characters(exclude_categories=["Cs"]), max_size=60)
 
@@ -36,6 +37,13 @@ TEXT = st.text(alphabet=st.characters(exclude_categories=["Cs"]), max_size=60)
 )
 def test_steps_of_normalization(steps: tuple, text: str | bytes, expected: str) -> None:
     assert normalize(text, steps) == expected
+
+
+KNOWN = "give a list of steps, each one of nfc, nfkc, lower, spaces"
+test_steps_that_are_none = refused(
+    (lambda: normalize("a", "nfc"), f"normalization is 'nfc'; {KNOWN}"),
+    (lambda: normalize("a", ["lower", "nfd"]), rf"normalization is \['lower', 'nfd'\]; {KNOWN}"),
+)
 
 
 @given(TEXT, st.sampled_from(sorted(PATTERNS)), st.booleans())
