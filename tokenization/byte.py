@@ -1,6 +1,6 @@
 """The byte tokenizer: every byte is an id, so every text has ids and nothing is trained."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -61,6 +61,18 @@ class ByteTokenizer(TableTokenizer):
         return values[values < BYTES].astype(np.uint8).tobytes()
 
     def definition(self) -> dict[str, Any]:
-        """The name and the ids of the specials."""
+        """The name in place of a kind, which keeps the digest as it was first published, and the ids of the specials."""
         specials = {name: getattr(self.specials, name) for name in ("pad", "unk", "bos", "eos")}
         return {"name": self.name, "bytes": BYTES, "specials": specials}
+
+    @classmethod
+    def from_definition(cls, definition: Mapping[str, Any]) -> "ByteTokenizer":
+        """Returns the tokenizer, of which there is one.
+
+        Raises:
+            ValueError: The definition is another.
+        """
+        tokenizer = cls()
+        if definition != tokenizer.definition():
+            raise ValueError(f"the definition of bytes is {tokenizer.definition()}, not {str(definition)[:200]}")
+        return tokenizer

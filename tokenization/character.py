@@ -60,7 +60,7 @@ class CharacterTokenizer(TableTokenizer):
         text = normalize(text, self.normalization)
         points = _code_points(text)
         known = np.isin(points, self._points)
-        first = len(SPECIALS.ids()) + len(EACH_BYTE) * self.byte_fallback
+        first = self.vocabulary_size - len(self.alphabet)
         ids = np.where(known, first + np.searchsorted(self._points, points), UNK).astype(np.int32)
         if not self.byte_fallback or known.all():
             return ids
@@ -102,7 +102,7 @@ def train_characters(
         ValueError: The size leaves no room for a character, a single text is given, or a text is not UTF-8 or contains a
             lone surrogate.
     """
-    first = len(SPECIALS.ids()) + len(EACH_BYTE) * byte_fallback
+    first = CharacterTokenizer("", byte_fallback=byte_fallback).vocabulary_size
     if size is not None and size <= first:
         others = "specials and bytes" if byte_fallback else "specials"
         raise ValueError(f"a vocabulary of {size} has no room for a character beside {first} {others}")

@@ -2,7 +2,7 @@
 
 import unicodedata
 from collections.abc import Sequence
-from typing import Literal
+from typing import Literal, get_args
 
 import regex
 
@@ -45,12 +45,14 @@ def to_text(text: str | bytes) -> str:
         ) from error
 
 
-def normalize(text: str | bytes, steps: Sequence[Step]) -> str:
+def normalize(text: str | bytes, steps: Sequence[str]) -> str:
     """Applies the steps to a text in order. None of them can be undone.
 
     Raises:
-        ValueError: As `to_text`.
+        ValueError: The steps are one string or one of them is unknown, or as `to_text`.
     """
+    if isinstance(steps, str) or not all(step in get_args(Step) for step in steps):
+        raise ValueError(f"normalization is {steps!r}; give a list of steps, each one of {', '.join(get_args(Step))}")
     text = to_text(text)
     for step in steps:
         match step:

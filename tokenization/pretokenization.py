@@ -4,30 +4,22 @@ from collections.abc import Iterator
 
 import regex
 
-# gpt2: Radford et al. 2019. gpt4 (cl100k_base) and o200k: the patterns of the tiktoken library. words: runs of letters, digits,
+_CL100K = (r"(?i:'s|'t|'re|'ve|'m|'ll|'d)", r"[^\r\n\p{L}\p{N}]?\p{L}+", r"\p{N}{1,3}", r" ?[^\s\p{L}\p{N}]+[\r\n]*")
+_SPACES = (r"\s*[\r\n]+", r"\s+(?!\S)", r"\s+")
+# gpt2: Radford et al. 2019. gpt4: that of cl100k_base as it was first published, and of LLaMA 3. cl100k: that of cl100k_base in
+# tiktoken 0.14, where white space at the end of a text is one word. o200k: that of o200k_base. words: runs of letters, digits,
 # marks and underscores, and every other character alone. whitespace: runs without white space.
 PATTERNS = {
     "gpt2": r"'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+",
-    "gpt4": "|".join(
-        (
-            r"(?i:'s|'t|'re|'ve|'m|'ll|'d)",
-            r"[^\r\n\p{L}\p{N}]?\p{L}+",
-            r"\p{N}{1,3}",
-            r" ?[^\s\p{L}\p{N}]+[\r\n]*",
-            r"\s*[\r\n]+",
-            r"\s+(?!\S)",
-            r"\s+",
-        )
-    ),
+    "gpt4": "|".join((*_CL100K, *_SPACES)),
+    "cl100k": "|".join((*_CL100K, r"\s++$", *_SPACES)),
     "o200k": "|".join(
         (
             r"[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]*[\p{Ll}\p{Lm}\p{Lo}\p{M}]+(?i:'s|'t|'re|'ve|'m|'ll|'d)?",
             r"[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]+[\p{Ll}\p{Lm}\p{Lo}\p{M}]*(?i:'s|'t|'re|'ve|'m|'ll|'d)?",
             r"\p{N}{1,3}",
             r" ?[^\s\p{L}\p{N}]+[\r\n/]*",
-            r"\s*[\r\n]+",
-            r"\s+(?!\S)",
-            r"\s+",
+            *_SPACES,
         )
     ),
     "words": r"\w+|[^\w\s]",
@@ -35,7 +27,7 @@ PATTERNS = {
 }
 # All character classes in PATTERNS.
 CLASSES = (r"\w", r"\s", *(rf"\p{{{name}}}" for name in ("L", "N", "M", "Lu", "Lt", "Lm", "Lo", "Ll")))
-COVERING = frozenset({"gpt2", "gpt4", "o200k"})  # whose words join to the whole text
+COVERING = frozenset({"gpt2", "gpt4", "cl100k", "o200k"})  # whose words join to the whole text
 WHOLE = r"(?s:.+)"  # the whole text is one word: no pre-tokenization
 EXPANSION_LIMIT = 100_000  # about 30 MB compiled: the engine copies what is repeated, some 270 bytes a copy
 

@@ -3,7 +3,6 @@
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Literal
 
 import numpy as np
 
@@ -70,19 +69,17 @@ def train_words(
     texts: Iterable[str | bytes],
     size: int | None = None,
     *,
-    order: Literal["frequency", "sorted"] = "frequency",
     pattern: str = "words",
-    single_digits: bool = False,
     normalization: Sequence[Step] = (),
 ) -> WordTokenizer:
     """Builds the tokenizer of the most frequent words; of equally frequent ones, the first by code points.
 
+    Ids follow the frequency, so a smaller vocabulary is a prefix.
+
     Args:
         texts: The training texts.
         size: The number of ids, specials included. None takes every word, and texts with fewer words give fewer ids.
-        order: "frequency" numbers the words by frequency, so a smaller vocabulary is a prefix; "sorted" by code points.
         pattern: What a word is, as `pretokenize` takes it.
-        single_digits: Whether every digit is a word.
         normalization: The steps that are applied to each text first.
 
     Raises:
@@ -91,7 +88,7 @@ def train_words(
     first = len(SPECIALS.ids())
     if size is not None and size <= first:
         raise ValueError(f"a vocabulary of {size} has no room for a word beside {first} specials")
-    counts = word_counts(texts, pattern, normalization=normalization, single_digits=single_digits)
+    counts = word_counts(texts, pattern, normalization=normalization)
     ranked = sorted(counts, key=lambda word: (-counts[word], word))
     chosen = ranked if size is None else ranked[: size - first]
-    return WordTokenizer(tuple(sorted(chosen) if order == "sorted" else chosen), pattern, single_digits, tuple(normalization))
+    return WordTokenizer(tuple(chosen), pattern, normalization=tuple(normalization))

@@ -10,6 +10,7 @@ from typing import Annotated, Any
 import typer
 
 from leadline.experiments.runtime.cpu import cores, restart_with_huge_pages
+from leadline.experiments.runtime.errors import UserError
 
 # Characters of an error line, which may repeat what a file says.
 LONGEST = 1200
@@ -29,6 +30,13 @@ def complain(text: str) -> None:
         words = " ".join(line.split())
         shown = words if len(words) <= LONGEST else f"{words[: LONGEST // 2]} … {words[-LONGEST // 2 :]}"
         typer.echo(f"leadline: {shown}", err=True)
+
+
+def refuse_idle(*options: tuple[str, Any, str, bool]) -> None:
+    """Refuses an option that has no effect: its name, its value, what it needs, and whether that is given."""
+    for name, value, other, given in options:
+        if value is not None and not given:
+            raise UserError(f"{name} needs {other}")
 
 
 def show_rows(rows: Sequence[Mapping[str, Any]]) -> None:

@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from leadline.experiments.cli.console import AsJson, begin_jax, complain, print_json, show_rows, show_verdicts
-from leadline.experiments.runtime.errors import UserError
+from leadline.experiments.cli.console import AsJson, begin_jax, complain, print_json, refuse_idle, show_rows, show_verdicts
 from leadline.experiments.runtime.worker import EXPIRY
 
 if TYPE_CHECKING:
@@ -101,7 +100,7 @@ def run(
     Every arm and seed that has no record yet is trained.
     """
     together = coordinator is not None
-    _refuse_idle(
+    refuse_idle(
         ("--processes", processes, "--coordinator", together),
         ("--process", process, "--coordinator", together),
         ("--address", address, "--executor ray", executor == "ray"),
@@ -166,13 +165,6 @@ def _run(plan: Any, results: Path, options: "Options", trackers: Any, *, decide:
         f"\n{ran.trained} models trained, {ran.recorded} on record before, {len(ran.programs)} programs compiled, "
         f"{ran.seconds:.0f} s\npage: {ran.published.page}"
     )
-
-
-def _refuse_idle(*options: tuple[str, Any, str, bool]) -> None:
-    """Refuses an option that has no effect: its name, its value, what it needs, and whether that is given."""
-    for name, value, other, given in options:
-        if value is not None and not given:
-            raise UserError(f"{name} needs {other}")
 
 
 def _show_plan(plan: Any, results: Path, options: "Options", as_json: bool) -> None:

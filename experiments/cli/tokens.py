@@ -5,13 +5,12 @@ from typing import Annotated
 
 import typer
 
-from leadline.experiments.cli.console import AsJson, print_json, show_rows
-from leadline.experiments.runtime.errors import UserError
+from leadline.experiments.cli.console import AsJson, print_json, refuse_idle, show_rows
 
 app = typer.Typer(help="Train tokenizers, and show how.", no_args_is_help=True, rich_markup_mode=None)
 
 Texts = Annotated[list[Path] | None, typer.Argument(metavar="[TEXT]...", help="Files and folders.")]
-Kind = Annotated[str, typer.Option("--kind", help="bpe, wordpiece, unigram, word or character.")]
+REFERENCE, WINDOW = "eng", 8192
 Settings = Annotated[
     list[str] | None,
     typer.Option("--set", metavar="KEY=VALUE", help="Setting of the tokenizer, such as pattern=gpt2; repeatable."),
@@ -26,8 +25,10 @@ def tokens(
         list[str] | None,
         typer.Option("--tokenizer", metavar="NAME", help="byte, tiktoken:NAME, a file or a folder; repeatable."),
     ] = None,
-    reference: Annotated[str, typer.Option("--reference", help="The language that others are measured against.")] = "eng",
-    window: Annotated[int, typer.Option("--window", min=1, help="Context length in tokens.")] = 8192,
+    reference: Annotated[
+        str | None, typer.Option("--reference", help=f"The language that others are measured against; default: {REFERENCE}.")
+    ] = None,
+    window: Annotated[int | None, typer.Option("--window", min=1, help=f"Context length in tokens; default: {WINDOW}.")] = None,
     price: Annotated[
         float | None, typer.Option("--price", min=0, help="Price of a million tokens; adds a column of costs.")
     ] = None,
@@ -39,15 +40,25 @@ def tokens(
     as_json: AsJson = False,
 ) -> None:
     """Count the tokens of parallel texts by language."""
+    names = tokenizer or ["byte"]
+    counts = "the command without --probes"
+    refuse_idle(
+        ("TEXT", texts, counts, not probes),
+        ("--reference", reference, counts, not probes),
+        ("--window", window, counts, not probes),
+        ("--price", price, counts, not probes),
+        ("--ranks", ranks, "--tokenizer tiktoken:NAME", any(name.startswith("tiktoken:") for name in names)),
+    )
     from leadline.experiments.data.text.tokenizers import open_tokenizer
     from leadline.experiments.measure.exact.texts import texts_of
     from leadline.experiments.measure.exact.tokens import probed, report
 
-    opened = {name: open_tokenizer(name, ranks) for name in tokenizer or ["byte"]}
+    opened = {name: open_tokenizer(name, ranks) for name in names}
     if probes:
         print_json({"probes": probed(opened)}) if as_json else show_rows(probed(opened))
         return
-    rows = report(opened, texts_of(texts or "embedded", reference), reference, window, price)
+    reference = reference or REFERENCE
+    rows = report(opened, texts_of(texts or "embedded", reference), reference, window or WINDOW, price)
     print_json({"texts": rows}) if as_json else show_rows(rows)
 
 
@@ -55,7 +66,7 @@ def tokens(
 def train(
     folder: Annotated[Path, typer.Argument(metavar="FOLDER", help="Where the tokenizer is saved.")],
     texts: Texts = None,
-    kind: Kind = "bpe",
+    kind: Annotated[str, typer.Option("--kind", help="bpe, wordpiece, unigram, word or character.")] = "bpe",
     vocabulary: Annotated[int, typer.Option("--vocabulary", help="Vocabulary size, special tokens included.")] = 8192,
     settings: Settings = None,
     as_json: AsJson = False,
@@ -74,7 +85,9 @@ def trace(
     tokenizer: Annotated[
         str | None, typer.Option("--tokenizer", metavar="FILE", help="A tokenizer.json: show how it encodes the --text.")
     ] = None,
-    kind: Kind = "bpe",
+    kind: Annotated[
+        str | None, typer.Option("--kind", help="How it is trained: bpe, wordpiece or unigram; default: bpe.")
+    ] = None,
     vocabulary: Annotated[
         int | None, typer.Option("--vocabulary", help="Vocabulary size at which unigram pruning stops.")
     ] = None,
@@ -85,10 +98,16 @@ def trace(
     """Show each merge (or round of pruning) of training: the pair, its count, and the corpus after it. Or each of encoding."""
     from leadline.experiments.data.text.tokenizer_steps import traced, traced_encoding
 
-    if tokenizer is None:
-        rows = traced(texts or [], text, kind, vocabulary, steps, settings or [])
-    elif text is None or texts or settings:
-        raise UserError("--tokenizer shows how one --text is encoded; give that, without files and --set")
-    else:
+    training = "the command without --tokenizer"
+    refuse_idle(
+        ("TEXT", texts, "the command without --text and --tokenizer", text is None and tokenizer is None),
+        ("--kind", kind, training, tokenizer is None),
+        ("--set", settings, training, tokenizer is None),
+        ("--vocabulary", vocabulary, "--kind unigram", kind == "unigram"),
+        ("--tokenizer", tokenizer, "--text", text is not None),
+    )
+    if tokenizer is not None and text is not None:
         rows = traced_encoding(tokenizer, text, steps)
+    else:
+        rows = traced(texts or [], text, kind or "bpe", vocabulary, steps, settings or [])
     print_json({"steps": rows}) if as_json else show_rows(rows)

@@ -111,7 +111,7 @@ def test_ids_of_characters_words_and_pieces(documents: list[str], mixed: list[st
     """Of texts as they are, and by the same vocabularies of normalized ones."""
     some, texts = documents[:4], documents[:10] + mixed
     tokenizers: list[Any] = [
-        train_words(some, 1000, pattern=pattern, single_digits=True),
+        replace(train_words(some, 1000, pattern=pattern), single_digits=True),
         train_wordpiece(some, 1000, "frequency", pattern=pattern).tokenizer(),
         train_unigram(some, 1000, pattern=pattern, byte_fallback=True).tokenizer,
     ]

@@ -167,6 +167,13 @@ def test_digests_stay() -> None:
     assert merged.digest() == "c1489e6cdd2e0694028677717df31cfbaf6559e09867f16659d800b03944e3e4"
 
 
+def test_the_definition_of_bytes_is_read_like_others() -> None:
+    tokenizer = ByteTokenizer()
+    assert ByteTokenizer.from_definition(json.loads(json.dumps(tokenizer.definition()))) == tokenizer
+    with pytest.raises(ValueError, match=r"the definition of bytes is .*, not .*257"):
+        of_definition(tokenizer.definition() | {"bytes": 257})
+
+
 DEEP = b"[" * 100_000
 NO_DIGEST = f"{MANIFEST}: a digest is missing"
 NOT_WRITTEN = f"{DEFINITION}: not the file that was written"

@@ -20,7 +20,7 @@ from tests.refused import refused
 
 TEXTS = ("the cat sat on the mat", "the dog sat on the log")
 # cat 4, dog, log, mat, on, sat, the 10
-SORTED = train_words(TEXTS, order="sorted", pattern="whitespace")
+SORTED = WordTokenizer(("cat", "dog", "log", "mat", "on", "sat", "the"), "whitespace")
 # e 4, l 5, o 6, r 7, s 8, t 9, w 10, the end 11; lo 12, low 13, lowe 14
 LOW = train_bpe(["low lower lowest"], 15, unit="characters", pattern="whitespace")
 # l 4, o 5, w 6, the end 7; lo 8 and, as w is the smaller left id, w with the end 9
@@ -139,7 +139,7 @@ def test_specials(tokenizer: Tokenizer, specials: Specials) -> None:
 
 def test_the_order_of_ids() -> None:
     assert train_words(TEXTS).words == ("the", "on", "sat", "cat", "dog", "log", "mat")  # frequent first, then by the word
-    assert train_words(TEXTS, 7, order="sorted").words == ("on", "sat", "the")  # of those that stay
+    assert train_words(TEXTS, 7).words == ("the", "on", "sat")
     assert train_characters(["cccbbaad"], 6).alphabet == "ac"
     assert MERGES.table[259:] == (b"bc", b"ab", b"abc")
     assert [UNIGRAM.token_bytes(i).decode() for i in range(11)] == ["", "", "", "", " ", " a", "a", "b", "ab", "é", "c"]

@@ -18,6 +18,7 @@ from leadline.tokenization.pretokenization import (
 )
 from leadline.tokenization.tokenizer import Specials, first_specials
 from leadline.tokenization.words import byte_starts, word_counts
+from tests.refused import refused
 
 TEXT = st.text(alphabet=st.characters(exclude_categories=["Cs"]), max_size=60)
 
@@ -38,6 +39,13 @@ def test_steps_of_normalization(steps: tuple, text: str | bytes, expected: str) 
     assert normalize(text, steps) == expected
 
 
+KNOWN = "give a list of steps, each one of nfc, nfkc, lower, spaces"
+test_steps_that_are_none = refused(
+    (lambda: normalize("a", "nfc"), f"normalization is 'nfc'; {KNOWN}"),
+    (lambda: normalize("a", ["lower", "nfd"]), rf"normalization is \['lower', 'nfd'\]; {KNOWN}"),
+)
+
+
 @given(TEXT, st.sampled_from(sorted(PATTERNS)), st.booleans())
 def test_words_and_their_starts(text: str, pattern: str, single_digits: bool) -> None:
     words = list(pretokenize_with_starts(text, pattern, single_digits=single_digits))
@@ -52,6 +60,7 @@ def test_words_and_their_starts(text: str, pattern: str, single_digits: bool) ->
     [
         ("gpt2", ["It", "'s", " 12345678", "!!", "  ", " x", "\n"]),
         ("gpt4", ["It", "'s", " ", "123", "456", "78", "!!", "  ", " x", "\n"]),
+        ("cl100k", ["It", "'s", " ", "123", "456", "78", "!!", "  ", " x", "\n"]),
         ("o200k", ["It's", " ", "123", "456", "78", "!!", "  ", " x", "\n"]),
         ("words", ["It", "'", "s", "12345678", "!", "!", "x"]),
         ("whitespace", ["It's", "12345678!!", "x"]),
@@ -60,6 +69,11 @@ def test_words_and_their_starts(text: str, pattern: str, single_digits: bool) ->
 def test_patterns(pattern: str, words: list[str]) -> None:
     assert pretokenize("It's 12345678!!   x\n", pattern) == words
     assert pretokenize("a12 b", pattern, single_digits=True)[:3] == ["a", "1", "2"]
+
+
+def test_white_space_at_the_end_is_one_word_of_cl100k() -> None:
+    assert pretokenize("a\n  b\n  ", "cl100k") == ["a", "\n", " ", " b", "\n  "]
+    assert pretokenize("a\n  b\n  ", "gpt4") == ["a", "\n", " ", " b", "\n", "  "]
 
 
 @pytest.mark.parametrize(

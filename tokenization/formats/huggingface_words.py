@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from tokenizers import Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers
 
 from leadline.tokenization.base import SPECIALS
+from leadline.tokenization.byte import BYTES
 from leadline.tokenization.character import CharacterTokenizer
 from leadline.tokenization.formats.huggingface_parts import (
     BRACKET,
@@ -17,7 +18,7 @@ from leadline.tokenization.formats.huggingface_parts import (
     word_splits,
 )
 from leadline.tokenization.normalization import Step
-from leadline.tokenization.unigram.tokenizer import BYTES, SPACE, UnigramTokenizer
+from leadline.tokenization.unigram.tokenizer import SPACE, UnigramTokenizer
 from leadline.tokenization.word import WordTokenizer
 from leadline.tokenization.wordpiece.tokenizer import CONTINUATION, WORDPIECE_SPECIALS, WordPieceTokenizer, continues
 

@@ -10,15 +10,16 @@ import tiktoken
 from leadline.tokenization.formats.tiktoken import RankTokenizer, check_bytes, check_special_ids
 from leadline.tokenization.pretokenization import PATTERNS
 
-# The patterns of tiktoken's vocabularies; the library writes some of them in another, equal way.
-PATTERN_OF = {
-    "gpt2": "gpt2",
-    "r50k_base": "gpt2",
-    "p50k_base": "gpt2",
-    "cl100k_base": "gpt4",
-    "o200k_base": "o200k",
-    "o200k_harmony": "o200k",
+# The vocabularies of tiktoken that have every special after all pieces, as those of p50k_base and p50k_edit have not.
+NAMES = ("gpt2", "r50k_base", "cl100k_base", "o200k_base", "o200k_harmony")
+# What tiktoken writes in place of PATTERNS; it cuts alike.
+_WRITTEN = {
+    "gpt2": r"'(?:[sdmt]|ll|ve|re)| ?\p{L}++| ?\p{N}++| ?[^\s\p{L}\p{N}]++|\s++$|\s+(?!\S)|\s",
+    "cl100k": (
+        r"'(?i:[sdmt]|ll|ve|re)|[^\r\n\p{L}\p{N}]?+\p{L}++|\p{N}{1,3}+| ?[^\s\p{L}\p{N}]++[\r\n]*+|\s++$|\s*[\r\n]|\s+(?!\S)|\s"
+    ),
 }
+PATTERN_OF = {expression: name for name, expression in (*PATTERNS.items(), *_WRITTEN.items())}
 
 
 def load_ranks(path: Path) -> RankTokenizer:
@@ -37,13 +38,13 @@ def load_ranks(path: Path) -> RankTokenizer:
         raise ValueError(f"{settings}: not JSON ({error})") from error
     match content:
         case {"pat_str": str(pattern), "special_tokens": dict(special_ids)}:
-            name = next((name for name, published in PATTERNS.items() if published == pattern), pattern)
+            pass
         case _:
             raise ValueError(f'{settings}: expected {{"pat_str": PATTERN, "special_tokens": {{NAME: ID}}}}')
     ranks = read_ranks(path)
     try:
         check_special_ids(special_ids, len(ranks), path.stem)
-        return RankTokenizer(path.stem, name, ranks, special_ids)
+        return RankTokenizer(path.stem, PATTERN_OF.get(pattern, pattern), ranks, special_ids)
     except ValueError as error:
         raise ValueError(f"{settings}: {error}") from error
 
@@ -54,8 +55,8 @@ def named_ranks(name: str) -> RankTokenizer:
     Raises:
         ValueError: The name is unknown, or the vocabulary cannot be downloaded.
     """
-    if name not in PATTERN_OF:
-        raise ValueError(f"{name!r} is not a known vocabulary of tiktoken; these are {', '.join(PATTERN_OF)}")
+    if name not in NAMES:
+        raise ValueError(f"{name!r} is no vocabulary of tiktoken that can be loaded; these are {', '.join(NAMES)}")
     try:
         encoding = tiktoken.get_encoding(name)
     except OSError as error:  # the errors of network libraries are all of this kind
@@ -64,7 +65,7 @@ def named_ranks(name: str) -> RankTokenizer:
         ) from error
     ranks = {piece: encoding.encode_single_token(piece) for piece in encoding.token_byte_values()}
     specials = {special: encoding.encode_single_token(special) for special in encoding.special_tokens_set}
-    return RankTokenizer(name, PATTERN_OF[name], ranks, specials)
+    return RankTokenizer(name, PATTERN_OF.get(encoding._pat_str, encoding._pat_str), ranks, specials)
 
 
 def read_ranks(path: Path | str) -> dict[bytes, int]:

@@ -20,6 +20,7 @@ from leadline.tokenization.wordpiece.tokenizer import WordPieceTokenizer
 FORMAT = 1
 DEFINITION, MANIFEST = "definition.json", "manifest.json"
 CLASSES = {
+    "byte": ByteTokenizer,
     "character": CharacterTokenizer,
     "word": WordTokenizer,
     "bpe": BpeTokenizer,
@@ -79,8 +80,6 @@ def of_definition(definition: dict[str, Any]) -> Tokenizer:
         ValueError: The kind is unknown, or its class refuses the definition.
     """
     kind = definition.get("kind", definition.get("name"))
-    if kind == "byte":
-        return ByteTokenizer()
     if not isinstance(kind, str) or kind not in CLASSES:
         raise ValueError(f"{kind!r} is not a known kind of tokenizer; upgrade leadline")
     return CLASSES[kind].from_definition(definition)

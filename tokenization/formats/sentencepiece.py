@@ -12,9 +12,10 @@ import sentencepiece
 from jaxtyping import Int32, Int64
 
 from leadline.tokenization.base import TableTokenizer
+from leadline.tokenization.byte import BYTES
 from leadline.tokenization.normalization import to_text
 from leadline.tokenization.tokenizer import Specials
-from leadline.tokenization.unigram.tokenizer import BYTES, SPACE, UnigramTokenizer
+from leadline.tokenization.unigram.tokenizer import SPACE, UnigramTokenizer
 
 UNIGRAM, NORMAL = 1, 1  # a kind of model and a kind of piece, by their numbers in sentencepiece_model.proto
 

@@ -17,7 +17,6 @@ from leadline.tokenization.unigram import lattice as unigram_lattice
 from leadline.tokenization.unigram.lattice import Arc, Lattice, Pieces
 from leadline.tokenization.words import Segment, WordwiseTokenizer
 
-BYTES = 256
 SPACE = "▁"  # U+2581, which stands for a space in the pieces of sentencepiece
 UNKNOWN_PENALTY = 10.0  # nats below the worst piece, as in sentencepiece
 
@@ -162,7 +161,7 @@ class UnigramTokenizer(WordwiseTokenizer):
 
     @cached_property
     def _pieces(self) -> Pieces:
-        first = len(self.special_names) + BYTES * self.byte_fallback
+        first = self.vocabulary_size - len(self.pieces)
         known = {p: (first + i, score) for i, (p, score) in enumerate(zip(self.pieces, self.scores, strict=True))}
         unknown = self.special_names.index("unk"), min(self.scores, default=0.0) - UNKNOWN_PENALTY
         return Pieces(known, max(map(len, self.pieces), default=1), unknown)

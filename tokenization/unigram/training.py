@@ -18,18 +18,22 @@ the library to 1e-10 (tests/oracles/library_unigram.py).
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from jaxtyping import Bool, Float64
 
 from leadline.tokenization.normalization import Step
-from leadline.tokenization.unigram.em import Maximization, expectation, lattices, maximization, removal_losses
+from leadline.tokenization.unigram.em import expectation, lattices, maximization, removal_losses
 from leadline.tokenization.unigram.tokenizer import UnigramTokenizer
 from leadline.tokenization.words import sequence_of_texts
 
 CHARACTER_COUNT = 0.5  # the least count of a character, so that it stays possible where longer pieces replace it
 LONGEST_WORD = 1000  # characters; longer words are cut, as a pass takes an operation for each character of the longest
+LONGEST_PIECE = 16  # characters
+SEEDS = 10  # pieces to begin with, for each id of the vocabulary
+KEPT = 0.75  # share of the pieces that a round keeps
+ITERATIONS = 2  # of EM in a round
 
 
 @dataclass(frozen=True)
@@ -61,34 +65,22 @@ def train_unigram(
     texts: Iterable[str | bytes],
     size: int,
     *,
-    m_step: Maximization = "digamma",
     byte_fallback: bool = False,
     escape: bool = False,
     dummy_prefix: bool = False,
     pattern: str = "gpt2",
-    single_digits: bool = False,
     normalization: Sequence[Step] = (),
-    longest_piece: int = 16,
-    seed_size: int | None = None,
-    shrinking_factor: float = 0.75,
-    sub_iterations: int = 2,
 ) -> UnigramTraining:
     """Trains a tokenizer of `size` ids, or of fewer if the texts have no more repeated pieces.
 
     Args:
         texts: The training texts.
         size: The number of ids, specials and bytes included.
-        m_step: As in `training_rounds`.
-        byte_fallback: A field of the tokenizer, as are the following five.
+        byte_fallback: A field of the tokenizer, as are the following.
         escape: Whether spaces become a visible sign.
         dummy_prefix: Whether a text begins with a space.
         pattern: Cuts texts into words.
-        single_digits: Whether every digit is a word of its own.
         normalization: Steps before texts are cut.
-        longest_piece: As in `training_rounds`, as are the following.
-        seed_size: Pieces to begin with; ten for each id by default.
-        shrinking_factor: Share of the pieces that a round keeps.
-        sub_iterations: Of EM in each round.
 
     Returns:
         The tokenizer, whose pieces descend by probability, and all rounds.
@@ -96,35 +88,20 @@ def train_unigram(
     Raises:
         ValueError: The texts have no word, the size has no room for every character, or as `word_counts`.
     """
-    fields = byte_fallback, escape, dummy_prefix, pattern, single_digits, tuple(normalization)
-    untrained = UnigramTokenizer((), (), *fields)
-    rounds = tuple(
-        training_rounds(
-            _counts(texts, untrained),
-            size - untrained.vocabulary_size,
-            m_step=m_step,
-            longest_piece=longest_piece,
-            seed_size=10 * size if seed_size is None else seed_size,
-            shrinking_factor=shrinking_factor,
-            sub_iterations=sub_iterations,
-        )
-    )
+    untrained = UnigramTokenizer((), (), byte_fallback, escape, dummy_prefix, pattern, normalization=tuple(normalization))
+    rounds = tuple(rounds_of_texts(texts, size, untrained))
     best = sorted(zip(rounds[-1].pieces, rounds[-1].scores.tolist(), strict=True), key=lambda entry: (-entry[1], entry[0]))
-    tokenizer = UnigramTokenizer(tuple(piece for piece, _ in best), tuple(score for _, score in best), *fields)
+    tokenizer = replace(untrained, pieces=tuple(piece for piece, _ in best), scores=tuple(score for _, score in best))
     return UnigramTraining(tokenizer, rounds)
 
 
-def training_rounds(
-    counts: Mapping[str, int],
-    size: int,
-    *,
-    m_step: Maximization = "digamma",
-    longest_piece: int = 16,
-    seed_size: int = 100_000,
-    shrinking_factor: float = 0.75,
-    sub_iterations: int = 2,
-) -> Iterator[TrainingRound]:
-    """Yields the rounds of training: iterations of EM and, except in the last round, the removal of pieces.
+def rounds_of_texts(texts: Iterable[str | bytes], size: int, untrained: UnigramTokenizer) -> Iterator[TrainingRound]:
+    """Yields the rounds in which a tokenizer without pieces is trained to `size` ids. Raises what `train_unigram` does."""
+    return training_rounds(_counts(texts, untrained), size - untrained.vocabulary_size, SEEDS * size)
+
+
+def training_rounds(counts: Mapping[str, int], size: int, seed_size: int) -> Iterator[TrainingRound]:
+    """Yields the rounds of training: iterations of EM (by digamma) and, except in the last round, the removal of pieces.
 
     The pieces are removed whose removal costs least likelihood; of equal ones the shorter, then the last by code points. Single
     characters always stay, so the vocabulary of a round is a subset of the one before.
@@ -132,41 +109,32 @@ def training_rounds(
     Args:
         counts: How often each word occurs.
         size: The number of pieces of the last round.
-        m_step: How expected counts become probabilities.
-        longest_piece: The most characters of a piece.
         seed_size: The number of longer pieces to begin with: the substrings that occur at least twice, by count times length.
-        shrinking_factor: The share of the pieces that a round keeps.
-        sub_iterations: The iterations of EM in a round.
 
     Raises:
-        ValueError: There is no word, the size has no room for every character, or a factor or a number of iterations is out of
-            range.
+        ValueError: There is no word, or the size has no room for every character.
     """
-    if not 0 < shrinking_factor < 1 or sub_iterations < 1:
-        raise ValueError(
-            f"a round keeps a share between 0 and 1 after at least 1 iteration, not {shrinking_factor} after {sub_iterations}"
-        )
     words = sorted(counts, key=_longest_first)
     weights = np.array([counts[word] for word in words], np.float64)
-    alphabet, pieces, seen = _seeds(counts, longest_piece, seed_size)
+    alphabet, pieces, seen = _seeds(counts, seed_size)
     if not pieces:
         raise ValueError("these texts contain no word to train on")
     if size < alphabet:
         raise ValueError(f"there is no room for the {alphabet} characters of these texts in {size} pieces")
-    arcs = lattices(words, _numbered(pieces), longest_piece)
+    arcs = lattices(words, _numbered(pieces), LONGEST_PIECE)
     scores = maximization(seen, "likelihood")
     while True:
         last = len(pieces) <= size
         least = np.where(last | (np.arange(len(pieces)) < alphabet), CHARACTER_COUNT, 1e-300)
-        for _ in range(sub_iterations - 1):
-            scores = maximization(expectation(arcs, weights, scores)[0], m_step, least)
+        for _ in range(ITERATIONS - 1):
+            scores = maximization(expectation(arcs, weights, scores)[0], "digamma", least)
         expected, log_likelihood = expectation(arcs, weights, scores)
-        scores = maximization(expected, m_step, least)
+        scores = maximization(expected, "digamma", least)
         yield TrainingRound(tuple(pieces), scores, log_likelihood, float(expected.sum()))
         if last:
             return
-        remaining = max(size, int(shrinking_factor * len(pieces)))
-        kept = _kept(pieces, alphabet, remaining, longest_piece, expected, scores)
+        remaining = max(size, int(KEPT * len(pieces)))
+        kept = _kept(pieces, alphabet, remaining, expected, scores)
         pieces = [piece for piece, stays in zip(pieces, kept.tolist(), strict=True) if stays]
         arcs, scores = arcs.restrict(kept), scores[kept]
 
@@ -179,12 +147,12 @@ def _counts(texts: Iterable[str | bytes], tokenizer: UnigramTokenizer) -> Counte
     return counts
 
 
-def _seeds(counts: Mapping[str, int], longest: int, seed_size: int) -> tuple[int, list[str], Float64[np.ndarray, "V"]]:
+def _seeds(counts: Mapping[str, int], seed_size: int) -> tuple[int, list[str], Float64[np.ndarray, "V"]]:
     """The number of characters; the characters in order and then the longer pieces, the longest first; and their counts."""
     seen: Counter[str] = Counter()
     for word, count in counts.items():
         for start in range(len(word)):
-            for end in range(start + 1, min(len(word), start + longest) + 1):
+            for end in range(start + 1, min(len(word), start + LONGEST_PIECE) + 1):
                 seen[word[start:end]] += count
     alphabet = sorted(piece for piece in seen if len(piece) == 1)
     longer = [piece for piece, count in seen.items() if len(piece) > 1 < count]
@@ -197,12 +165,11 @@ def _kept(
     pieces: Sequence[str],
     alphabet: int,
     size: int,
-    longest: int,
     counts: Float64[np.ndarray, "V"],
     scores: Float64[np.ndarray, "V"],
 ) -> Bool[np.ndarray, "V"]:
     """Which pieces stay: the characters, which come first, and those of the others with the greatest losses."""
-    losses = removal_losses(lattices(pieces[alphabet:], _numbered(pieces), longest), counts, scores)
+    losses = removal_losses(lattices(pieces[alphabet:], _numbered(pieces), LONGEST_PIECE), counts, scores)
     order = np.argsort(-losses, kind="stable")
     kept = np.arange(len(pieces)) < alphabet
     kept[alphabet + order[: size - alphabet]] = True

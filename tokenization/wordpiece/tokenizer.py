@@ -91,7 +91,7 @@ class WordPieceTokenizer(WordwiseTokenizer):
     @cached_property
     def _ids(self) -> tuple[dict[str, int], dict[str, int]]:
         """The ids of the pieces that begin a word, and of those that continue one, by their text."""
-        numbered = list(enumerate(self.pieces, start=first_piece(byte_fallback=self.byte_fallback)))
+        numbered = list(enumerate(self.pieces, start=self.vocabulary_size - len(self.pieces)))
         return (
             {piece: token for token, piece in numbered if not continues(piece)},
             {_surface(piece): token for token, piece in numbered if continues(piece)},
@@ -120,11 +120,6 @@ class WordPieceTokenizer(WordwiseTokenizer):
                 return unknown
             start = end
         return segments
-
-
-def first_piece(*, byte_fallback: bool) -> int:
-    """The id of the first piece: the number of specials and of bytes before it."""
-    return len(WORDPIECE_SPECIALS.ids()) + len(EACH_BYTE) * byte_fallback
 
 
 def _surface(piece: str) -> str:

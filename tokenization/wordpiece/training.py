@@ -16,13 +16,13 @@ import heapq
 import math
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from itertools import pairwise
 from typing import Literal
 
 from leadline.tokenization.normalization import Step
-from leadline.tokenization.wordpiece.tokenizer import CONTINUATION, WordPieceTokenizer, continues, first_piece
+from leadline.tokenization.wordpiece.tokenizer import CONTINUATION, WordPieceTokenizer, continues
 from leadline.tokenization.words import word_counts
 
 Criterion = Literal["frequency", "ratio", "likelihood_gain"]
@@ -45,15 +45,17 @@ class MergeStep:
 
 @dataclass(frozen=True)
 class WordPieceTraining:
-    """The pieces of single characters and every merge in order, from which each smaller vocabulary follows."""
+    """The pieces of single characters and every merge in order, from which each smaller vocabulary follows.
 
+    Attributes:
+        untrained: The tokenizer without pieces.
+        alphabet: The pieces of single characters.
+        merges: The steps of training.
+    """
+
+    untrained: WordPieceTokenizer
     alphabet: tuple[str, ...]
     merges: tuple[MergeStep, ...]
-    pattern: str
-    single_digits: bool
-    normalization: tuple[Step, ...]
-    longest_word: int
-    byte_fallback: bool = False
 
     def tokenizer(self, size: int | None = None) -> WordPieceTokenizer:
         """The tokenizer of the first `size` ids, specials included, or of all.
@@ -62,13 +64,11 @@ class WordPieceTraining:
             ValueError: The size has no room for the alphabet, or is greater than what was trained.
         """
         pieces = tuple(dict.fromkeys([*self.alphabet, *(merge.piece for merge in self.merges)]))
-        first = first_piece(byte_fallback=self.byte_fallback)
+        first = self.untrained.vocabulary_size
         least, most = first + len(self.alphabet), first + len(pieces)
         if size is not None and not least <= size <= most:
             raise ValueError(f"this training gives vocabularies of {least} (single characters) to {most} ids, not {size}")
-        chosen = pieces if size is None else pieces[: size - first]
-        fields = self.pattern, self.single_digits, self.normalization, self.longest_word, self.byte_fallback
-        return WordPieceTokenizer(chosen, *fields)
+        return replace(self.untrained, pieces=pieces if size is None else pieces[: size - first])
 
 
 def train_wordpiece(
@@ -78,9 +78,7 @@ def train_wordpiece(
     *,
     minimum_count: int = 1,
     pattern: str = "words",
-    single_digits: bool = False,
     normalization: Sequence[Step] = (),
-    longest_word: int = 100,
     byte_fallback: bool = False,
 ) -> WordPieceTraining:
     """Merges pairs until the vocabulary has `size` ids, or no pair is left.
@@ -92,18 +90,16 @@ def train_wordpiece(
         minimum_count: A pair that occurs less often is not merged. By "ratio" a pair whose parts occur once, and together, has
             the greatest possible score, so without such a bound rare words are learned first.
         pattern: A field of the tokenizer, as are the following. It cuts texts into words.
-        single_digits: Whether every digit is a word of its own.
         normalization: Steps before texts are cut.
-        longest_word: In characters. Longer words are not trained on.
         byte_fallback: Whether 256 of the ids are bytes.
 
     Raises:
         ValueError: The size has no room for every character, or as `word_counts`.
     """
-    counts = word_counts(texts, pattern, normalization=normalization, single_digits=single_digits)
-    counts = {word: count for word, count in counts.items() if len(word) <= longest_word}
+    untrained = WordPieceTokenizer((), pattern, normalization=tuple(normalization), byte_fallback=byte_fallback)
+    counts = counted(texts, untrained)
     alphabet = _alphabet(counts)
-    first = first_piece(byte_fallback=byte_fallback)
+    first = untrained.vocabulary_size
     least = first + len(alphabet)
     if size < least:
         raise ValueError(f"a vocabulary of {size} has no room for the characters of these texts; it needs at least {least}")
@@ -113,8 +109,13 @@ def train_wordpiece(
         pieces.add(step.piece)
         if len(pieces) == size - first:
             break
-    fields = pattern, single_digits, tuple(normalization), longest_word, byte_fallback
-    return WordPieceTraining(alphabet, tuple(steps), *fields)
+    return WordPieceTraining(untrained, alphabet, tuple(steps))
+
+
+def counted(texts: Iterable[str | bytes], tokenizer: WordPieceTokenizer) -> dict[str, int]:
+    """How often each word of texts occurs that is not too long for the tokenizer. Raises what `word_counts` does."""
+    counts = word_counts(texts, tokenizer.pattern, normalization=tokenizer.normalization)
+    return {word: count for word, count in counts.items() if len(word) <= tokenizer.longest_word}
 
 
 def merge_steps(counts: Mapping[str, int], criterion: Criterion, *, minimum_count: int = 1) -> Iterator[MergeStep]:

@@ -1,18 +1,19 @@
 """The steps of tokenizers as rows: of training, and of encoding a text."""
 
-from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
 from pathlib import Path
 
 from leadline.experiments.config.tokenizer import Bpe, TrainedConfig, Unigram, WordPiece
-from leadline.experiments.data.text.tokenizers import configured, open_tokenizer, settings_of, texts_of_files
+from leadline.experiments.data.text.tokenizers import MINIMUM_COUNT, configured, open_tokenizer, settings_of, texts_of_files
 from leadline.experiments.runtime.errors import UserError
 from leadline.tokenization.bpe.training import merge_steps
 from leadline.tokenization.formats.merge_trace import trace_merges
 from leadline.tokenization.formats.published import PublishedTokenizer
 from leadline.tokenization.unigram.tokenizer import UnigramTokenizer
-from leadline.tokenization.unigram.training import training_rounds
+from leadline.tokenization.unigram.training import rounds_of_texts
+from leadline.tokenization.wordpiece.tokenizer import WordPieceTokenizer
+from leadline.tokenization.wordpiece.training import counted
 from leadline.tokenization.wordpiece.training import merge_steps as wordpiece_merge_steps
 from leadline.tokenization.words import word_counts
 
@@ -70,6 +71,8 @@ def _shown(piece: bytes) -> str:
 
 
 def _steps(cfg: TrainedConfig, texts: Iterable[str]) -> Iterator[dict[str, str | float]]:
+    """A row for each step by which `train_tokenizer` trains."""
+    fields = cfg.model_dump(include={"byte_fallback", "pattern", "normalization"})
     match cfg:
         case Bpe():
             words = word_counts(texts, cfg.pattern, single_digits=cfg.single_digits, normalization=cfg.normalization)
@@ -78,14 +81,13 @@ def _steps(cfg: TrainedConfig, texts: Iterable[str]) -> Iterator[dict[str, str |
                 pair = {"step": number, "left": left, "right": right, "count": step.count}
                 yield pair | {"tokens": step.tokens, "tokens/word": step.tokens_per_word}
         case WordPiece():
-            words = word_counts(texts, cfg.pattern, normalization=cfg.normalization)
-            for number, merge in enumerate(wordpiece_merge_steps(words, cfg.criterion), start=1):
+            words = counted(texts, WordPieceTokenizer((), **fields))
+            merges = wordpiece_merge_steps(words, cfg.criterion, minimum_count=MINIMUM_COUNT)
+            for number, merge in enumerate(merges, start=1):
                 pair = {"step": number, "left": repr(merge.left), "right": repr(merge.right), "count": merge.count}
                 yield pair | {"score": float(merge.score)}
         case Unigram():
-            empty = UnigramTokenizer((), (), **cfg.model_dump(include={"byte_fallback", "pattern", "normalization"}))
-            words = Counter(word for text in texts for word in empty.words(text))
-            rounds = training_rounds(words, cfg.vocabulary - empty.vocabulary_size, seed_size=10 * cfg.vocabulary)
+            rounds = rounds_of_texts(texts, cfg.vocabulary, UnigramTokenizer((), (), **fields))
             for number, state in enumerate(rounds, start=1):
                 pieces = {"round": number, "pieces": len(state.pieces)}
                 yield pieces | {"log likelihood": state.log_likelihood, "tokens": state.tokens}

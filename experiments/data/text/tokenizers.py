@@ -28,6 +28,8 @@ from leadline.tokenization.wordpiece.training import train_wordpiece
 
 # Raised when the same configuration and text would give another tokenizer than before.
 TRAINED = 1
+# Rarer pairs are no pieces of WordPiece: by its ratio two parts that occur once, and together, would come first.
+MINIMUM_COUNT = 2
 # What says how text is encoded, and nothing of how a tokenizer is trained.
 SAMPLING = {"dropout", "sampling", "encodings"}
 TIKTOKEN = "tiktoken:"
@@ -154,7 +156,7 @@ def train_tokenizer(cfg: TrainedConfig, texts: Iterable[str]) -> Tokenizer:
         case Bpe():
             return train_bpe(texts, cfg.vocabulary, unit=cfg.alphabet, **settings)
         case WordPiece():
-            return train_wordpiece(texts, cfg.vocabulary, minimum_count=2, **settings).tokenizer()
+            return train_wordpiece(texts, cfg.vocabulary, minimum_count=MINIMUM_COUNT, **settings).tokenizer()
         case Unigram():
             return train_unigram(texts, cfg.vocabulary, **settings).tokenizer
 

@@ -82,6 +82,27 @@ def test_an_option_that_would_do_nothing_is_refused(called: Called, words: str, 
     assert called.mistake("run", "a.toml", *words.split()) == f"leadline: {words.split()[0]} needs {needs}\n"
 
 
+@pytest.mark.parametrize(
+    ("words", "idle"),
+    [
+        ("tokens --probes missing.txt", "TEXT needs the command without --probes"),
+        ("tokens --probes --reference fra", "--reference needs the command without --probes"),
+        ("tokens --probes --window 9", "--window needs the command without --probes"),
+        ("tokens --probes --price 9", "--price needs the command without --probes"),
+        ("tokens --ranks missing", "--ranks needs --tokenizer tiktoken:NAME"),
+        ("tokenizer trace missing.txt --text a", "TEXT needs the command without --text and --tokenizer"),
+        ("tokenizer trace missing.txt --tokenizer byte", "TEXT needs the command without --text and --tokenizer"),
+        ("tokenizer trace --tokenizer byte --text a --kind bpe", "--kind needs the command without --tokenizer"),
+        ("tokenizer trace --tokenizer byte --text a --set pattern=gpt2", "--set needs the command without --tokenizer"),
+        ("tokenizer trace --tokenizer byte --text a --vocabulary 9", "--vocabulary needs --kind unigram"),
+        ("tokenizer trace --text a --vocabulary 9", "--vocabulary needs --kind unigram"),
+        ("tokenizer trace --tokenizer byte", "--tokenizer needs --text"),
+    ],
+)
+def test_what_a_command_of_tokenizers_would_ignore_is_refused(called: Called, words: str, idle: str) -> None:
+    assert called.mistake(*words.split()) == f"leadline: {idle}\n"
+
+
 def test_what_the_memory_does_not_hold_is_one_line(called: Called, monkeypatch: pytest.MonkeyPatch) -> None:
     def large(*_: object, **__: object) -> int:
         raise MemoryError("Unable to allocate 61.0 TiB")
@@ -130,10 +151,10 @@ def test_tokens_counts_parallel_texts(called: Called) -> None:
 
 
 def test_a_tokenizer_is_traced_on_one_text(called: Called) -> None:
-    words = ("tokenizer", "trace", "--tokenizer", "byte")
-    assert "--tokenizer shows how one --text is encoded" in called.mistake(*words)
-    assert "--tokenizer shows how one --text is encoded" in called.mistake(*words, "--text", "a", "--set", "pattern=gpt2")
-    assert "byte: the steps of encoding are shown for a tokenizer.json" in called.mistake(*words, "--text", "a")
+    words = ("tokenizer", "trace", "--text", "abab")
+    assert [row["left"] for row in called.json(*words)["steps"]] == ["'a'", "'ab'"]
+    line = called.mistake(*words, "--tokenizer", "byte")
+    assert "byte: the steps of encoding are shown for a tokenizer.json" in line
 
 
 def test_a_defect_is_one_line_and_keeps_its_traceback(called: Called, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

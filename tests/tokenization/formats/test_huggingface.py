@@ -33,7 +33,7 @@ KINDS = {"bpe": BYTES, "character-bpe": CHARACTERS, "word": WORDS, "character": 
 KINDS |= {"unigram": UNIGRAM, "unigram, one word": replace(WHOLE, dummy_prefix=True, byte_fallback=True)}
 EACH = pytest.mark.parametrize("tokenizer", KINDS.values(), ids=KINDS)
 
-NAMED = ("words", "whitespace", "gpt2", "gpt4", "o200k")
+NAMED = ("words", "whitespace", "gpt2", "gpt4", "cl100k", "o200k")
 SWITCHES = [dict(zip(("byte_fallback", "escape", "dummy_prefix"), on, strict=True)) for on in product((False, True), repeat=3)]
 VARIANTS = {
     **{f"bpe {pattern}": replace(BYTES, pattern=pattern) for pattern in (*NAMED, r"[a-z]+| \w")},

@@ -1,17 +1,20 @@
 """Rank vocabularies: their ids, their files, and what is wrong with some."""
 
 import base64
+import hashlib
 import json
 from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+import tiktoken
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from leadline.tokenization.formats.rank_files import load_ranks, named_ranks, read_ranks
+from leadline.tokenization.formats.rank_files import PATTERN_OF, load_ranks, named_ranks, read_ranks
 from leadline.tokenization.formats.rank_words import RankWords
 from leadline.tokenization.formats.tiktoken import RankTokenizer, rank_ids
+from leadline.tokenization.pretokenization import COVERING
 
 SINGLE = {bytes([byte]): byte for byte in range(256)}
 RANKS = SINGLE | {b"bc": 256, b"ab": 257, b"abc": 258, b"  ": 259}
@@ -71,15 +74,43 @@ def test_odd_unicode_has_the_ids_of_the_library(name: str) -> None:
     same()
 
 
-@pytest.mark.parametrize("pattern", ["gpt2", "gpt4", "o200k"])
-def test_words_are_cut_as_the_library_does(pattern: str) -> None:
+@pytest.mark.parametrize(("expression", "pattern"), [pair for pair in PATTERN_OF.items() if pair[1] in COVERING])
+def test_words_are_cut_as_the_library_does(expression: str, pattern: str) -> None:
     """In ids of a vocabulary where each of a few pairs is one token unless a word ends inside it."""
-    pairs = [b"'s", b" '", b"11", b"\n\n", b"  ", b"\x80'", b"1\xf0", b"aa"]
-    tokenizer = RankTokenizer("pairs", pattern, SINGLE | {pair: 256 + i for i, pair in enumerate(pairs)})
+    pairs = [b"'s", b" '", b"11", b"\n\n", b"\n ", b"  ", b"\x80'", b"1\xf0", b"aa"]
+    ranks = SINGLE | {pair: 256 + i for i, pair in enumerate(pairs)}
+    tokenizer = RankTokenizer("pairs", pattern, ranks)
+    library = tiktoken.Encoding("pairs", pat_str=expression, mergeable_ranks=ranks, special_tokens={})
 
     @given(st.lists(ODD, max_size=12).map("".join))
+    @example("a\n  ")
     def same(text: str) -> None:
-        np.testing.assert_array_equal(tokenizer.encode_in_python(text), tokenizer.encode(text))
+        assert tokenizer.encode_in_python(text).tolist() == tokenizer.encode(text).tolist() == library.encode_ordinary(text)
+
+    same()
+
+
+@pytest.fixture
+def cached(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What the library reads in place of a download."""
+    place = "https://openaipublic.blob.core.windows.net/encodings/cl100k_base.tiktoken"
+    monkeypatch.setenv("TIKTOKEN_CACHE_DIR", str(tmp_path))
+    (tmp_path / hashlib.sha1(place.encode()).hexdigest()).symlink_to(PUBLISHED / "cl100k_base.tiktoken")
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not PUBLISHED.is_dir(), reason=f"published rank files are not in {PUBLISHED}")
+@pytest.mark.usefixtures("cached")
+def test_a_vocabulary_by_its_name_has_the_ids_of_the_library() -> None:
+    tokenizer = named_ranks("cl100k_base")
+    library = tiktoken.get_encoding("cl100k_base")
+    assert (tokenizer.pattern, tokenizer.lossless) == ("cl100k", True)
+
+    @settings(max_examples=200)
+    @given(st.one_of(st.lists(ODD, max_size=12).map("".join), st.text(" \n\r\t\u3000\x85\x1ca1'", max_size=12)))
+    @example("a\n  ")
+    def same(text: str) -> None:
+        assert tokenizer.encode_in_python(text).tolist() == tokenizer.encode(text).tolist() == library.encode_ordinary(text)
 
     same()
 
@@ -154,8 +185,14 @@ def test_settings_that_are_none(tmp_path: Path, settings: str, message: str) -> 
 
 
 def test_an_unknown_name_is_told_from_the_known() -> None:
-    with pytest.raises(ValueError, match="'gpt5' is not a known vocabulary of tiktoken; these are gpt2,"):
+    with pytest.raises(ValueError, match="'gpt5' is no vocabulary of tiktoken that can be loaded; these are gpt2,"):
         named_ranks("gpt5")
+
+
+@pytest.mark.parametrize("name", ["p50k_base", "p50k_edit"])
+def test_a_vocabulary_with_a_special_amid_its_pieces_is_refused_by_name(name: str) -> None:
+    with pytest.raises(ValueError, match=f"'{name}' is no vocabulary of tiktoken that can be loaded"):
+        named_ranks(name)
 
 
 @pytest.mark.skipif(not PUBLISHED.is_dir(), reason=f"published rank files are not in {PUBLISHED}")

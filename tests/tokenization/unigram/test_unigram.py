@@ -163,17 +163,16 @@ def test_nothing_underflows() -> None:
 
 
 def test_characters_stay_and_others_go_by_rounds() -> None:
-    rounds = list(training_rounds(COUNTS, 10, seed_size=30, shrinking_factor=0.8))
-    assert [len(step.pieces) for step in rounds] == [19, 15, 12, 10]
+    rounds = list(training_rounds(COUNTS, 9, seed_size=30))
+    assert [len(step.pieces) for step in rounds] == [19, 14, 10, 9]
     assert all(set("hugpnbs") <= set(step.pieces) for step in rounds)
     assert all(set(later.pieces) <= set(earlier.pieces) for earlier, later in pairwise(rounds))
-    assert {piece for piece in list(training_rounds(COUNTS, 10))[-1].pieces if len(piece) > 1} == {"hug", "pug", "pun"}
+    assert {piece for piece in list(training_rounds(COUNTS, 10, 30))[-1].pieces if len(piece) > 1} == {"hug", "pug", "pun"}
 
 
-def test_probabilities_descend_and_sum_to_one() -> None:
-    tokenizer = train_unigram(TEXTS, 40, m_step="likelihood").tokenizer
+def test_probabilities_descend() -> None:
+    tokenizer = train_unigram(TEXTS, 40).tokenizer
     assert list(tokenizer.scores) == sorted(tokenizer.scores, reverse=True)
-    assert np.exp(tokenizer.scores).sum() == pytest.approx(1)
 
 
 def test_pieces_are_written_as_sentencepiece_does() -> None:
@@ -183,9 +182,8 @@ def test_pieces_are_written_as_sentencepiece_does() -> None:
     assert tokenizer.decode(tokenizer.encode("The cat")) == b"the cat"
 
 
-def test_pieces_are_as_long_and_as_many_as_asked_for_and_there_are() -> None:
+def test_pieces_are_as_long_and_as_many_as_there_are() -> None:
     """A very long word is cut, or a pass over 200,000 characters would be as many operations on arrays of one entry."""
-    assert max(map(len, train_unigram(TEXTS, 60, longest_piece=2).tokenizer.pieces)) == 2
     assert train_unigram(["ab ab"], 1000, pattern="whitespace").tokenizer.pieces == ("ab", "a", "b")
     assert set(train_unigram(["a" * 200_000], 100).tokenizer.pieces) == {"a" * n for n in range(1, 17)}
 
@@ -195,6 +193,4 @@ test_what_is_out_of_range_is_refused = refused(
     (lambda: small().n_best("", 0), "n is 0"),
     *((lambda a=alpha: small().sample("a", np.random.default_rng(0), a), "alpha is") for alpha in (-0.1, inf, nan)),
     (lambda: train_unigram([""], 100), "no word to train on"),
-    *((lambda f=factor: train_unigram(TEXTS, 100, shrinking_factor=f), "a round keeps") for factor in (1.0, 0.0)),
-    (lambda: train_unigram(TEXTS, 100, sub_iterations=0), "a round keeps"),
 )
