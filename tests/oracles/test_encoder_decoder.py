@@ -231,10 +231,12 @@ def marian() -> MarianMTModel:
     return model
 
 
-def of_marian_weights(model: MarianMTModel) -> tuple[EncoderDecoder, EncoderDecoderConfig]:
+MARIAN_CONFIG = replace(CONFIG, final_norm=False, unembedding_bias=True)
+
+
+def of_marian_tensors(tensors: dict[str, torch.Tensor]) -> EncoderDecoder:
     """Marian's sines stand before its cosines: its channel i is our 2i, its D/2 + i our 2i + 1."""
-    cfg = replace(CONFIG, final_norm=False, unembedding_bias=True)
-    tensors, order = model.state_dict(), np.arange(D).reshape(2, D // 2).T.reshape(-1)
+    order = np.arange(D).reshape(2, D // 2).T.reshape(-1)
 
     def read(name: str) -> np.ndarray:
         x = tensors[f"model.{name}"].numpy()
@@ -242,37 +244,46 @@ def of_marian_weights(model: MarianMTModel) -> tuple[EncoderDecoder, EncoderDeco
         writes_residual = name.endswith(("out_proj.weight", "out_proj.bias", "fc2.weight", "fc2.bias")) or "norm" in name
         return x[:, order] if reads_residual else x[order] if writes_residual else x
 
-    template = init_model(jax.random.key(0), cfg)
-    p = replace(
+    template = init_model(jax.random.key(0), MARIAN_CONFIG)
+    tree = replace(
         template,
         embedding=read("shared.weight"),
         unembedding_bias=tensors["final_logits_bias"][0].numpy(),
         blocks=stack_of(read, MARIAN, "decoder", template, cross=True),
         encoder=replace(template.encoder, blocks=stack_of(read, MARIAN, "encoder", template.encoder, cross=False)),
     )
-    return jax.tree.map(lambda leaf: jnp.asarray(leaf, jnp.float32), p), cfg
+    return jax.tree.map(lambda leaf: jnp.asarray(leaf, jnp.float32), tree)
 
 
-def test_logits_are_those_of_marian() -> None:
-    theirs = marian()
-    p, cfg = of_marian_weights(theirs)
+def test_logits_and_gradients_are_those_of_marian() -> None:
+    """But for the gradient of the bias of its logits, which Marian does not train."""
+    theirs, cfg = marian(), MARIAN_CONFIG
     source, target = np.split(rows(), 2, axis=1)
     source[2, :2] = 4  # Marian has positions for sources from their first id on, and padding after them alone
-    with torch.no_grad():
-        given = {"input_ids": source, "attention_mask": source != 0, "decoder_input_ids": target}
-        logits = theirs(**{name: torch.from_numpy(ids.astype(np.int64)) for name, ids in given.items()}).logits
-    memory = encode(p, jnp.asarray(source), rows_of(TABLES, 0, ENCODER), cfg)
-    context = Context(padding=jnp.asarray(target != 0), memory=memory)
-    scores, _ = apply_decoder(p, jnp.asarray(target), rows_of(TABLES, ENCODER, ENCODER + DECODER), cfg, context=context)
     real = target[..., None] != 0
-    assert_close(jnp.where(real, scores, 0), logits * torch.from_numpy(real), 2e-5)
+    direction = (np.random.default_rng(2).standard_normal((3, TOKENS, V)) * real).astype(np.float32)
+    given = {"input_ids": source, "attention_mask": source != 0, "decoder_input_ids": target}
+    logits = theirs(**{name: torch.from_numpy(ids.astype(np.int64)) for name, ids in given.items()}).logits
+    (torch.from_numpy(direction) * logits).sum().backward()
+
+    def weighted(p: EncoderDecoder) -> Any:
+        memory = encode(p, jnp.asarray(source), rows_of(TABLES, 0, ENCODER), cfg)
+        context = Context(padding=jnp.asarray(target != 0), memory=memory)
+        scores, _ = apply_decoder(p, jnp.asarray(target), rows_of(TABLES, ENCODER, ENCODER + DECODER), cfg, context=context)
+        return jnp.sum(scores * direction), scores
+
+    (_, scores), gradient = jax.jit(jax.value_and_grad(weighted, has_aux=True))(of_marian_tensors(theirs.state_dict()))
+    assert_close(jnp.where(real, scores, 0), logits.detach() * torch.from_numpy(real), 2e-5)
+    of_weights = {name: weight.grad for name, weight in theirs.named_parameters() if weight.grad is not None}
+    expected = of_marian_tensors({**of_weights, "final_logits_bias": torch.zeros(1, V)})
+    assert_same_gradients(replace(gradient, unembedding_bias=expected.unembedding_bias), expected)
 
 
 @pytest.mark.parametrize("width", [1, 3])
 def test_texts_are_those_of_marian(width: int) -> None:
     """Beams are compared by their log-probability, without a length penalty."""
     theirs = marian()
-    p, cfg = of_marian_weights(theirs)
+    p, cfg = of_marian_tensors(theirs.state_dict()), MARIAN_CONFIG
     source = np.random.default_rng(5).integers(3, V, (8, TOKENS)).astype(np.int32)
     source[4:, -2:] = 0
     options: dict[str, Any] = {"do_sample": False, "num_beams": width, "max_new_tokens": TOKENS}
