@@ -27,7 +27,7 @@ from leadline.experiments.config.measure import (
     TransductionMeasure,
 )
 from leadline.experiments.config.model import ModelConfig
-from leadline.experiments.config.position import Alibi, Axial, Nope, Position, Rope, Rotating
+from leadline.experiments.config.position import Alibi, Nope, Position, Rope, Rotating
 from leadline.experiments.config.scaling import extension_of
 
 # The data that each table of [measure] measures.
@@ -93,7 +93,7 @@ class Measured(Frozen):
         if measure.recall is not None and isinstance(data, MixedData):
             yield from _recall_problems(self.model.position, measure.recall, data)
         if measure.streaming is not None and isinstance(data, TextData):
-            yield from _streaming_problems(self.model.position, data, measure.streaming)
+            yield from _streaming_problems(self.model, data, measure.streaming)
         if self.model.document_mask and not isinstance(data, TextData):
             yield f"model.document_mask: data.kind = {data.kind!r} has no documents; leave it out"
         if self.model.document_mask and measure.streaming is not None:
@@ -113,7 +113,7 @@ def _lengths(measure: Measure) -> dict[str, int]:
 
 def _too_long(settings: Measured, longest: int, key: str) -> Iterator[str]:
     """Says so where the positions of a model end before the longest text that it is measured on."""
-    end, why = settings.model.position.longest(settings.model.attention_heads, settings.data.length)
+    end, why = settings.model.longest(settings.data.length)
     if longest > end:
         yield f"{key}: {why} at {end:.0f} tokens: nothing is measured at {longest}"
 
@@ -127,7 +127,7 @@ def _perplexity_problems(settings: Measured, measure: PerplexityMeasure) -> Iter
             f"measure.perplexity.stride = {measure.stride} is not below the {shortest} tokens of a window: leave it out for "
             "windows that do not overlap"
         )
-    rotating = [position for position in (model.position, model.window_position) if isinstance(position, Rotating)]
+    rotating = [position for position in model.positions if isinstance(position, Rotating)]
     for position, extension in itertools.product(rotating, measure.extensions):
         yield from extension_of(extension, 1.0).misfits(position.base, position.spectrum(model.attention_heads))
 
@@ -140,9 +140,9 @@ def _transduction_problems(settings: Measured, measure: TransductionMeasure, dat
 
 
 def _grid_problems(settings: Measured, measure: GridMeasure | None, data: GridData) -> Iterator[str]:
-    position = settings.model.position
-    if isinstance(position, Rope | Axial) and position.grid and position.grid != data.sizes[1:]:
-        yield f"model.position.grid = {list(position.grid)}: that of data.sizes = {list(data.sizes)} is {list(data.sizes[1:])}"
+    grid = settings.model.turning.grid
+    if grid and grid != data.sizes[1:]:
+        yield f"model.position.grid = {list(grid)}: that of data.sizes = {list(data.sizes)} is {list(data.sizes[1:])}"
     for factors in measure.factors if measure is not None else ():
         if len(factors) != len(data.sizes):
             yield f"measure.grid.factors: {list(factors)} are not those of {len(data.sizes)} axes"
@@ -161,11 +161,12 @@ def _recall_problems(position: Position, measure: RecallMeasure, data: MixedData
     yield from data.lacks_keys(max(lengths))
 
 
-def _streaming_problems(position: Position, data: TextData, measure: StreamingMeasure) -> Iterator[str]:
+def _streaming_problems(model: ModelConfig, data: TextData, measure: StreamingMeasure) -> Iterator[str]:
     cache = measure.cache or data.length
-    if not isinstance(position, Rope | Alibi | Nope):
-        yield f'model.position.kind = "{position.kind}" cannot be streamed: take "rope", "alibi" or "nope"'
-    if isinstance(position, Rope) and (position.grid or position.table_per != "sequence"):
+    for name, position in zip(("position", "window_position"), model.positions, strict=False):
+        if not isinstance(position, Rope | Alibi | Nope):
+            yield f'model.{name}.kind = "{position.kind}" cannot be streamed: take "rope", "alibi" or "nope"'
+    if model.turning.grid or model.position.table_per != "sequence":
         yield "a stream has no grid, and one table for all of its tokens: leave out grid and scaling.per"
     if data.bos in ("random", "document"):
         yield f'data.bos = "{data.bos}": a stream has one first token; take "fixed" or "absent"'

@@ -8,11 +8,26 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from leadline.experiments.config.base import Frozen, Positive
-from leadline.experiments.config.position import T5, Heads, LearnedPositions, Nope, Pope, Position, Sinusoidal
+from leadline.experiments.config.position import (
+    T5,
+    Alibi,
+    Axial,
+    Heads,
+    LearnedPositions,
+    Nope,
+    Pope,
+    Position,
+    Rope,
+    Sinusoidal,
+    Turning,
+    XPos,
+)
 
 # The sink logit (leadline.model.attention.normalizers).
 
 
+# Position encodings that some layers may have and others not, since they are rows of the tables alone.
+BY_LAYER = Rope | Axial | XPos | Alibi | Nope
 # Beyond this the number of weights of a matrix has no place in 64 bits.
 Channels = Annotated[int, Field(gt=0, le=2**24)]
 
@@ -162,7 +177,9 @@ class ModelConfig(Frozen):
     initial_tokens: Positive | None = None  # first tokens that it sees besides the window; absent: none
     # which layers have the window, repeated to all of them, as in [true, false]; empty: all layers
     windowed: tuple[bool, ...] = ()
-    window_position: Position | None = None  # the position encoding of layers with the window; absent: as in the others
+    # the position encoding of layers with the window, where both are "rope", "axial", "xpos", "alibi" or "nope"; absent: as in
+    # the others
+    window_position: Position | None = None
     window_sink: SinkLogit | None = None  # the sink of layers with the window; absent: as in the others
     # the window begins anew every `window` tokens, so that a query sees the tokens of its own chunk (Llama 4)
     chunked: bool = False
@@ -211,6 +228,20 @@ class ModelConfig(Frozen):
     def attention_heads(self) -> Heads:
         return Heads(self.heads, self.head_width)
 
+    @property
+    def positions(self) -> tuple[Position, ...]:
+        """The position encodings that it has: of all layers, or of those without and with the window."""
+        return (self.position,) if self.window_position is None else (self.position, self.window_position)
+
+    @property
+    def turning(self) -> Turning:
+        """How positions turn pairs of channels, in the layers where they do."""
+        return next((position.turning for position in self.positions if position.turning is not None), Turning())
+
+    def longest(self, trained: int) -> tuple[float, str]:
+        """The most tokens of a text, and what ends there; `trained` is the training length."""
+        return min(position.longest(self.attention_heads, trained) for position in self.positions)
+
     def problems(self) -> Iterator[str]:
         size = self.head_width
         if self.head_dim is None and self.width % self.heads:
@@ -226,8 +257,6 @@ class ModelConfig(Frozen):
                 yield f"{name} is that of the layers with a window: say which they are, as in windowed = [true, false]"
         if self.chunked and (self.window is None or self.initial_tokens is not None):
             yield "chunked attention sees the tokens of a chunk alone: set window to its size, and leave initial_tokens out"
-        if self.window_position is not None and self.window_position.table_per != self.position.table_per:
-            yield "window_position and position need tables of one shape: give both the same scaling.per"
         if self.experts is not None and self.active_experts > self.experts:
             yield f"active_experts = {self.active_experts} is more than the {self.experts} experts"
         if self.document_mask and self.scalable_softmax:
@@ -236,11 +265,28 @@ class ModelConfig(Frozen):
             yield "joint_qk_norm says how queries and keys are normalised: set qk_norm = true"
         if self.kv_heads is not None and self.heads % self.kv_heads:
             yield f"kv_heads {self.kv_heads} does not divide heads {self.heads}"
-        yield from self.position.misfits(self.attention_heads)
+        for position in self.positions:
+            yield from position.misfits(self.attention_heads)
+        yield from self._window_position_problems()
         yield from self._encoder_problems()
         yield from self._sink_problems()
         if isinstance(self.gate, Gate) and (dims := self.gate.dims or 0) > self.width:
             yield f"the gate cannot see the first {dims} of {self.width} channels: set dims = {self.width}"
+
+    def _window_position_problems(self) -> Iterator[str]:
+        """Layers differ in the rows of the tables alone: all else of a position encoding is compiled into all of them."""
+        if self.window_position is None:
+            return
+        for name, position in (("position", self.position), ("window_position", self.window_position)):
+            if not isinstance(position, BY_LAYER):
+                yield (
+                    f"{name}.kind = {position.kind!r} is of all layers or none: beside a window_position take "
+                    '"rope", "axial", "xpos", "alibi" or "nope", or leave window_position out'
+                )
+        if self.window_position.table_per != self.position.table_per:
+            yield "window_position and position need tables of one shape: give both the same scaling.per"
+        if len({position.turning for position in self.positions} - {None}) > 1:
+            yield "window_position and position turn pairs alike: give both the same interleaved, grid and number of sections"
 
     def _sink_problems(self) -> Iterator[str]:
         sinks = (self.sink,) if self.window_sink is None else (self.sink, self.window_sink)

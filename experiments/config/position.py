@@ -29,6 +29,14 @@ class Heads(NamedTuple):
     size: int
 
 
+class Turning(NamedTuple):
+    """What is compiled in where positions turn pairs of channels; all else of them is in rows of the tables."""
+
+    coordinates: int = 1  # of a position
+    interleaved: bool = False  # pairs are neighbouring channels
+    grid: tuple[int, ...] = ()  # sizes of all axes but the first
+
+
 class Encoding(Frozen):
     """A position encoding; this one is none."""
 
@@ -36,6 +44,11 @@ class Encoding(Frozen):
     def table_per(self) -> TablePer:
         """What the rows of a model's tables depend on."""
         return "sequence"
+
+    @property
+    def turning(self) -> Turning | None:
+        """How positions turn pairs of channels; None where they turn none."""
+        return None
 
     def rows(self, heads: Heads, lengths: Lengths) -> dict[str, Any]:  # noqa: ARG002
         """Arguments of `model.positions.tables.position_tables`, which has a default for each, for a text of that length."""
@@ -63,6 +76,10 @@ class Rotating(Encoding):
     @property
     def table_per(self) -> TablePer:
         return self.scaling.per if isinstance(self.scaling, Dynamic) else "sequence"
+
+    @property
+    def turning(self) -> Turning:
+        return Turning()
 
     def spectrum(self, heads: Heads) -> int:
         """The dimension d of w_i = b^(-2i/d), i = 0 … d/2 - 1."""
@@ -111,6 +128,10 @@ class Rope(Rotating):
         if self.temperature is not None and self.nope_every is None:
             yield "the temperature is that of layers without positions: give nope_every = 4, say"
 
+    @property
+    def turning(self) -> Turning:
+        return Turning(len(self.sections or (1,)), self.interleaved, self.grid)
+
     def spectrum(self, heads: Heads) -> int:
         """Partial RoPE has fewer pairs."""
         return 2 * round(self.partial * heads.size / 2)
@@ -129,10 +150,9 @@ class Rope(Rotating):
         yield from super().misfits(heads)
         pairs = heads.size // 2
         for name, part in (("partial", self.partial), ("p", self.p)):
-            share = part * pairs
-            if pairs and (share != round(share) or share < 1):
-                nearest = max(1, round(share)) / pairs
-                yield f"{name} = {part} is not a whole number of {pairs} pairs; {nearest} is"
+            rotated = max(1, round(part * pairs))
+            if pairs and not math.isclose(part * pairs, rotated):
+                yield f"{name} = {part} is not a whole number of {pairs} pairs; {rotated / pairs} is"
         if self.sections is not None and sum(self.sections) != pairs:
             yield f"sections {list(self.sections)} divide {sum(self.sections)} pairs, a head has {pairs}"
 
@@ -144,6 +164,10 @@ class Axial(Encoding):
     base: float = Field(default=100.0, gt=0)  # b of the frequencies of each axis
     grid: tuple[Positive, ...] = Field(min_length=1)  # sizes of all axes but the first
     interleaved: bool = False  # pairs are neighbouring channels
+
+    @property
+    def turning(self) -> Turning:
+        return Turning(len(self.grid) + 1, self.interleaved, self.grid)
 
     def rows(self, heads: Heads, lengths: Lengths) -> dict[str, Any]:  # noqa: ARG002
         return {"inverse_frequencies": axial(heads.size, self.base, len(self.grid) + 1)}
@@ -271,9 +295,9 @@ def _one_kind(position: object) -> object:
     """Said here, because the union would only say that a key is unknown."""
     if isinstance(position, list | tuple):
         raise ValueError("a model has one position encoding at a time; compare two as two arms, [arms.a] and [arms.b]")
-    if isinstance(position, dict) and "scaling" in position and position.get("kind") not in ("rope", "xpos", "pope"):
+    if isinstance(position, dict) and "scaling" in position and position.get("kind", "rope") not in ("rope", "xpos", "pope"):
         raise ValueError(
-            f'kind = "{position.get("kind")}" has no frequencies that a scaling could change: scaling belongs to "rope", '
+            f'kind = "{position["kind"]}" has no frequencies that a scaling could change: scaling belongs to "rope", '
             '"xpos" and "pope"; leave it out here'
         )
     return position

@@ -94,7 +94,7 @@ class Parts(Extending):
     original_length: Positive | None = None  # tokens; absent: the training length
     beta_fast: float = Field(default=32.0, gt=0)  # rotations within original_length from which a pair stays
     beta_slow: float = Field(default=1.0, gt=0)  # rotations within original_length up to which a pair is interpolated
-    ramp: Literal["pairs", "rotations"] = "pairs"  # linear in the number of rotations (the paper) or in the pair (its code)
+    ramp: Literal["pairs", "rotations"] = "pairs"  # linear in the pair (its code) or in the number of rotations (the paper)
     truncate: bool = True  # the ends of the ramp are rounded outwards to whole pairs
 
     def problems(self) -> Iterator[str]:

@@ -8,7 +8,7 @@ from jaxtyping import Float, Int
 
 from leadline.experiments.config.data import PADDING
 from leadline.experiments.config.model import FixedSink, Gate, KeyBias, LearnedSink, ModelConfig, Relu, Sigmoid
-from leadline.experiments.config.position import T5, Axial, Encoding, LearnedPositions, Pope, Rope, Rotating, Sinusoidal
+from leadline.experiments.config.position import T5, Encoding, LearnedPositions, Pope, Rope, Rotating, Sinusoidal
 from leadline.experiments.config.scaling import Extension, OfFullLayers, Scaling, extension_of
 from leadline.model.attention.gate import GateConfig, gates
 from leadline.model.block import BlockConfig
@@ -46,7 +46,7 @@ def decoder_config(model: ModelConfig, vocabulary: int, length: int, document_en
             experts=model.experts or 0,
             active_experts=model.active_experts,
             gate=GateConfig(gate.kind, gate.per, gate.activation, gate.dims, gate.static, gate.zero) if gate else None,
-            interleaved=isinstance(model.position, Rope | Axial) and model.position.interleaved,
+            interleaved=model.turning.interleaved,
             polar=isinstance(model.position, Pope),
             table_per=model.position.table_per,
             position_bias=model.position.bias(),
@@ -66,7 +66,7 @@ def decoder_config(model: ModelConfig, vocabulary: int, length: int, document_en
         embedding_norm=model.embedding_norm,
         learned_positions=(model.position.capacity or end) if isinstance(model.position, LearnedPositions) else 0,
         sinusoidal=isinstance(model.position, Sinusoidal),
-        grid=model.position.grid if isinstance(model.position, Rope | Axial) else (),
+        grid=model.turning.grid,
         final_norm=model.final_norm,
         final_cap=model.final_cap,
         unembedding_bias=model.unembedding_bias,

@@ -36,7 +36,7 @@ def tables(model: ModelConfig, train_length: int, text_length: int | None = None
     cap = model.soft_cap or math.inf
     values = hyperparameters(model.table_rows, scale=1 / model.temperature, cap=cap, normalizer=bounds, gate=gate)
     lengths = Lengths(train_length, text_length or train_length)
-    end, why = model.position.longest(model.attention_heads, lengths.trained)
+    end, why = model.longest(lengths.trained)
     if lengths.text > end:
         raise UserError(f"{why} at {end:.0f} tokens, this text has {lengths.text}: shorten it or take another encoding")
     rows = _layers(model, model.position, None if model.windowed else model.window, lengths, trained)

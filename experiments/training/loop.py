@@ -170,7 +170,8 @@ class Ensemble:
 
 def _phases(group: RunGroup) -> list[tuple[int, Values]]:
     """The members' values from step 0 on, and from each step at which one of them drops its positions; the last phase first."""
-    steps, positions = group.structure.train.steps, [member.arm.model.position for member in group.members]
+    steps = group.structure.train.steps
+    positions = [position for member in group.members for position in member.arm.model.positions]
     drops = {
         math.ceil(position.drop_after * steps)
         for position in positions

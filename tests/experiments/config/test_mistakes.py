@@ -8,6 +8,7 @@ from tests.experiments.configured import EXTRAPOLATION, SINKS, complaint_of, con
 
 POSITION = "model.position"
 SCALING = f"{POSITION}.scaling"
+MIXED = "model={ window = 4, windowed = [true, false] }"
 # Words for a study of Bigram-Backcopy, and what is said of them.
 MISTAKES = [
     ("model.widht=64", "model.widht: unknown key; did you mean 'width'?"),
@@ -65,6 +66,19 @@ MISTAKES = [
         ),
         "give both the same scaling.per",
     ),
+    *(
+        ((MIXED, f"model.window_position={{kind='{kind}'{more}}}"), f"window_position.kind = '{kind}' is of all layers or none")
+        for kind, more in (("t5", ""), ("kerple", ""), ("learned", ""), ("sinusoidal", ""), ("pope", ", base=1e2"))
+    ),
+    ((MIXED, f"{POSITION}=cope", "model.window_position=alibi"), "model: position.kind = 'cope' is of all layers or none"),
+    *(
+        (
+            (MIXED, f"model.window_position={{kind='rope', base=1e2, {other}}}"),
+            "give both the same interleaved, grid and number",
+        )
+        for other in ("interleaved=true", "sections=[4, 4]", "sections=[4, 4], grid=[4]")
+    ),
+    ((MIXED, "model.window_position={kind='rope', base=1e2, p=0.3}"), "p = 0.3 is not a whole number of 8 pairs; 0.25 is"),
     (("model.experts=2", "model.active_experts=3"), "active_experts = 3 is more than the 2 experts"),
     ("model.joint_qk_norm=true", "set qk_norm = true"),
     (("model.document_mask=true", "model.scalable_softmax=true"), "choose one of the two"),
@@ -157,6 +171,7 @@ CLAIM = f"claims=[{{ id = 'a', statement = 'S.', {LEFT}, relation = 'below', rig
 OVER = "{ quantity = 'loss', arm = 'gated', over = { quantity = 'loss', arm = 'q' } }"
 FIGURE = "kind = 'step', name = 'n', caption = 'C.', quantities = ['loss']"
 NAMES = ("sweep={ 'train.batch' = [4, 8] }", "arms={ a_b = {}, b = { label = 'B' } }", "selectors={ gated = {} }")
+STREAMING = "measure.streaming={ tokens = 64, full_attention = 32, stride = 4 }"
 # The same for a study of text.
 MISTAKES_OF_TEXT = [
     (f"{POSITION}={{kind='learned'}}", "learned positions end at 16 tokens: nothing is measured at 32"),
@@ -164,6 +179,11 @@ MISTAKES_OF_TEXT = [
     ("measure.perplexity.stride=16", "stride = 16 is not below the 16 tokens of a window: leave it out for windows that"),
     (("measure.perplexity.extensions=['yarn']", f"{POSITION}.base=1.0"), "YaRN"),
     (("measure.perplexity.extensions=['ntk']", "model.head_dim=2"), "NTK"),
+    (
+        (MIXED, "model.window_position={kind='xpos', base=1e2, scale_base=0.1}"),
+        "data.length: the decay of xPos leaves the range of float32 at ",
+    ),
+    ((MIXED, "model.window_position={kind='xpos', base=1e2}", STREAMING), 'window_position.kind = "xpos" cannot be streamed'),
     ("data.corpus=book.txt", "study.toml: data.corpus: 'book.txt' is neither ", "stdlib"),
     ("data.corpus={ parts = [{ corpus = ['a'], weight = 0 }] }", "data.corpus.parts.0.weight = 0: should be greater than 0"),
     ("data.corpus={ parts = [{ corpus = ['a'], weight = -1.0 }] }", "data.corpus.parts.0.weight = -1.0: should be greater"),
@@ -178,12 +198,10 @@ MISTAKES_OF_TEXT = [
     ((*NAMES, "tables=[{ title = 'T', columns = ['loss'], labels = ['B', 'C'] }]"), "labels: no arm is called 'C'; valid"),
     ((*NAMES, f"figures=[{{ {FIGURE}, labels = ['a_b'] }}]"), "figures.0.labels: no arm is called 'a_b'; did you mean 'a b'?"),
 ]
+STUDIES = ((SINKS, MISTAKES), (EXTRAPOLATION, MISTAKES_OF_TEXT))
 
 
-@pytest.mark.parametrize(
-    ("text", "words", "parts"),
-    [(text, words, parts) for text, rows in ((SINKS, MISTAKES), (EXTRAPOLATION, MISTAKES_OF_TEXT)) for words, *parts in rows],
-)
+@pytest.mark.parametrize(("text", "words", "parts"), [(text, words, parts) for text, rows in STUDIES for words, *parts in rows])
 def test_a_mistake_names_its_file_its_key_and_what_is_right(
     tmp_path: Path, text: str, words: str | tuple[str, ...], parts: list[str]
 ) -> None:
@@ -204,6 +222,9 @@ LEARNED = f"{POSITION}={{kind='learned'}}"
         (("measure.perplexity.stride=8",), ["base"]),
         ((*NAMES, CLAIM, TABLES), ["a b, batch 4", "a b, batch 8", "B, batch 4", "B, batch 8"]),
         ((f"{POSITION}=alibi",), ["base"]),
+        ((f"{POSITION}.p=0.28", "model.head_dim=100"), ["base"]),
+        ((MIXED, f"{POSITION}=nope", "model.window_position={kind='rope', base=1e2, interleaved=true}"), ["base"]),
+        ((MIXED, f"{POSITION}=alibi", "model.window_position={kind='xpos', base=1e2}"), ["base"]),
         (("sweep={ train.batch = [4, 8] }",), ["base, batch 4", "base, batch 8"]),
     ],
 )
@@ -211,7 +232,10 @@ def test_what_fits_together_is_no_mistake(tmp_path: Path, words: tuple[str, ...]
     assert [arm.label for arm in configured_arms(tmp_path, EXTRAPOLATION, *words)] == labels
 
 
-@pytest.mark.parametrize(("table", "missing"), [("{ kind = 'rope' }", "base"), ("{ base = 10.0 }", "kind")])
+YARN = "{ base = 10.0, scaling = { kind = 'yarn', factor = 2.0 } }"
+
+
+@pytest.mark.parametrize(("table", "missing"), [("{ kind = 'rope' }", "base"), ("{ base = 10.0 }", "kind"), (YARN, "kind")])
 def test_rope_without_its_base_or_kind(tmp_path: Path, table: str, missing: str) -> None:
     text = SINKS.replace('{ kind = "rope", base = 10000.0 }', table)
     assert complaint_of(tmp_path, text).endswith(f"model.position.{missing}: this key is required")

@@ -22,6 +22,7 @@ ROPE = {"kind": "rope", "base": 100.0}
 SMALL: dict[str, Any] = {"layers": 3, "width": 16, "heads": 4, "kv_heads": 2, "hidden": 24, "position": ROPE}
 V, T = 11, 32
 NOPE = {"kind": "nope"}
+MIXED = {"window": 4, "windowed": (True, False)}
 GATES = [
     {"kind": "none"},
     *({"kind": kind, "per": per} for kind in ("output", "value", "key", "query") for per in ("head", "channel", "shared")),
@@ -52,6 +53,9 @@ def _structure(**changes: Any) -> DecoderConfig:
         ({}, "block.kv_heads", 2),
         ({"kv_heads": None}, "block.kv_heads", 4),
         ({"hidden": None}, "block.hidden", 64),
+        ({"position": ROPE | {"interleaved": True}}, "block.interleaved", True),
+        ({**MIXED, "position": NOPE, "window_position": ROPE | {"interleaved": True}}, "block.interleaved", True),
+        ({**MIXED, "position": NOPE, "window_position": {"kind": "axial", "grid": [4]}}, "grid", (4,)),
         ({}, "learned_positions", 0),
         ({"position": {"kind": "learned"}}, "learned_positions", T),
         ({}, "tied", True),

@@ -6,6 +6,7 @@ import socket
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
+from functools import partial
 from itertools import product
 from pathlib import Path
 from types import ModuleType
@@ -18,6 +19,7 @@ import pytest
 
 from leadline.experiments.config.measure import AblationMeasure
 from leadline.experiments.config.model import Gate, LearnedSink
+from leadline.experiments.config.position import Rope
 from leadline.experiments.config.study import Start
 from leadline.experiments.publish.export import pack
 from leadline.experiments.records.measurement import reading, value_of
@@ -34,6 +36,7 @@ from tests.experiments.training.runs import BATCH, LENGTH, SOFTMAX, STEPS, Power
 
 pytestmark = pytest.mark.usefixtures("in_use")
 
+ROPE = partial(Rope, base=100.0)
 LEARNED = changed("learned", model={"sink": LearnedSink()})
 WILD = changed("wild", train={"learning_rate": 1e6})
 THREE_PROGRAMS = ("initialise", "train", "measure")
@@ -258,6 +261,18 @@ def test_arms_of_another_structure_have_programs_of_their_own(tmp_path: Path) ->
     assert watched.titles == [f"group {number} of 2: sinks: {name} x 1" for number, name in ((1, "plain"), (2, "gated"))]
     arrays = {name: {key.quantity for key in stored_in(tmp_path)[name, 0].arrays()} for name in ("plain", "gated")}
     assert arrays["gated"] - arrays["plain"] == {"gate_mean", "gate_closed"}
+
+
+def test_layers_with_a_window_lose_their_own_positions(tmp_path: Path) -> None:
+    """Losses of training: at its end both are measured, one without positions."""
+    parts = {"never": None, "half": 0.5}
+    windowed = {
+        name: {"window": 4, "windowed": (True,), "window_position": ROPE(drop_after=part)} for name, part in parts.items()
+    }
+    run(tmp_path, [changed(name, model=model) for name, model in windowed.items()], seeds=(0,))
+    losses = [stored_in(tmp_path)[name, 0].curve().values[reading("train_loss")] for name in parts]
+    assert losses[0][1] == losses[1][1]
+    assert losses[0][2] != losses[1][2]
 
 
 def test_members_of_two_sources_are_measured_on_their_own(tmp_path: Path) -> None:
