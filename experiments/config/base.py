@@ -74,32 +74,6 @@ def _is_tagged(annotation: Any) -> bool:
     return _is_tagged(parts[0]) if origin is Annotated else origin in (Union, UnionType) and all(map(_is_tagged, parts))
 
 
-# Keys that have another name now, by the table that they stood in ("" is the top of the file).
-_TOP = ("head_dims", "lengths", "inclusive", "every", "tokenizers", "vocabularies", "exponents", "texts", "reference", "window")
-RENAMED = {
-    "": {name: f"exact.{name}" for name in _TOP},
-    "model": {"kernel": "normalizer", "kept": "initial_tokens", "scalable": "scalable_softmax", "compute": "compute_dtype"},
-    "position": {"kept": "p"},
-    "data": {"own_values": "values_per_key"},
-    "measure": {
-        **{name: f"ablation.{name}" for name in ("hidden", "map")},
-        **{name: f"streaming.{name}" for name in ("recomputed", "cache")},
-        "sequences": "windows",
-        "tokens": "windows, perplexity.windows or streaming.tokens",
-        "bytes": "vocabulary.bytes",
-        "kept": "streaming.initial_tokens",
-        "in_text": "streaming.text_positions",
-        "dense": "streaming.full_attention",
-        "lengths": "perplexity.lengths, retrieval.lengths or recall.lengths",
-        "extensions": "perplexity.extensions",
-        "last": "perplexity.last or recall.last",
-        "stride": "perplexity.stride or streaming.stride",
-        "rows": "retrieval.rows or recall.rows",
-        "depths": "retrieval.depths",
-    },
-}
-
-
 def validated(kind: type[Model], tree: Tree, where: str) -> Model:
     """The tree as a value of a class. UserError with a line for everything that it does not accept."""
     try:
@@ -114,11 +88,7 @@ def _explain(error: Any, kind: type[BaseModel]) -> str:
     location = [str(part) for part in error["loc"]]
     parents, valid = _walk(location, kind)
     key = ".".join(parents)
-    table, name = ["", *parents][-2:] if parents else ("", "")
-    new_name = RENAMED.get(table, {}).get(name)
     match error["type"]:
-        case "extra_forbidden" if new_name is not None:
-            return f"{key}: this key is named {new_name} now"
         case "extra_forbidden":
             return f"{key}: unknown key{nearest(parents[-1], valid)}"
         case "missing":
@@ -155,10 +125,31 @@ def _walk(location: list[str], kind: type[BaseModel]) -> tuple[list[str], list[s
         keys.append(part)
         if part.isdigit():  # of a list, whose elements are of the same kinds
             continue
-        valid = sorted({name for kind in kinds for name in kind.model_fields})
-        fields = [kind.model_fields[part].annotation for kind in kinds if part in kind.model_fields]
-        kinds = [model for annotation in fields for model in _classes(annotation)]
+        valid, kinds = _names(kinds), _below(kinds, part)
     return keys, valid
+
+
+def unknown_key(key: str, kinds: Sequence[type[BaseModel]]) -> str:
+    """What is wrong with a dotted key of a configuration of one of these classes; empty if one of them has it."""
+    parts = key.split(".")
+    for number, part in enumerate(parts, start=1):
+        valid = _names(kinds)
+        if part not in valid:
+            return f"{'.'.join(parts[:number])!r} is no key of a configuration{nearest(part, valid)}"
+        if any(get_origin(kind.model_fields[part].annotation) is dict for kind in kinds if part in kind.model_fields):
+            return ""  # the keys of this table are names
+        kinds = _below(kinds, part)
+    return ""
+
+
+def _names(kinds: Sequence[type[BaseModel]]) -> list[str]:
+    return sorted({name for kind in kinds for name in kind.model_fields})
+
+
+def _below(kinds: Sequence[type[BaseModel]], key: str) -> list[type[BaseModel]]:
+    """The classes that a table of this name may be of."""
+    fields = [kind.model_fields[key].annotation for kind in kinds if key in kind.model_fields]
+    return list(dict.fromkeys(model for annotation in fields for model in _classes(annotation)))
 
 
 def _classes(annotation: Any) -> list[type[BaseModel]]:
@@ -174,4 +165,4 @@ def nearest(key: object, valid: Sequence[object]) -> str:
     """
     names = [str(name) for name in valid]
     close = difflib.get_close_matches(str(key), names, n=1, cutoff=0.5)
-    return f"; did you mean {close[0]!r}?" if close else f"; valid here: {', '.join(names)}"
+    return f"; did you mean {close[0]!r}?" if close else f"; valid here: {', '.join(names) or 'nothing'}"

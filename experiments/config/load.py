@@ -61,9 +61,13 @@ def together(function: Callable[..., Result], calls: Iterable[tuple[Any, ...]]) 
 
 
 def _study(tree: Tree, words: Sequence[str], path: Path) -> Study:
-    """A study with its words. UserError also where a table or figure is to show an arm that the study does not have."""
+    """A study with its words. UserError also where two arms have one label, and where a table or figure is to show no arm."""
     study = validated(Study, overridden(tree, words), str(path))
-    labels = [label for _, label in named_arms(study).values()]
+    called: dict[str, str] = {}
+    for name, (_, label) in named_arms(study).items():
+        if (other := called.setdefault(label, name)) != name:
+            raise UserError(f"{path}: the arms {other} and {name} are both called {label!r}: give each a label of its own")
+    labels = list(called)
     labels += [_label(family, written) for family, written in study.arms.items()]
     for kind, specs in (("tables", study.tables), ("figures", study.figures)):
         for number, spec in enumerate(specs):

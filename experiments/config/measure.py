@@ -9,6 +9,8 @@ from leadline.experiments.config.base import Frozen, Positive
 from leadline.experiments.config.data import Texts
 from leadline.experiments.config.scaling import Extension
 
+# Queries and norms count from this position on: earlier queries see too few keys to show where a head rests.
+START = 8
 Lengths = Annotated[tuple[Positive, ...], Field(min_length=1)]
 
 

@@ -16,6 +16,7 @@ from leadline.experiments.config.data import (
     TransductionData,
 )
 from leadline.experiments.config.measure import (
+    START,
     ContextMeasure,
     GridMeasure,
     Measure,
@@ -84,6 +85,7 @@ class Measured(Frozen):
                 yield f"measure.ablation.hidden = {list(hidden)} leaves nothing of {data.length} tokens"
             if tokens > data.length:
                 yield f"measure.ablation.map = {tokens} is more than the {data.length} tokens of a text"
+        yield from _too_short(self)
         for key, length in _lengths(measure).items():
             yield from _too_long(self, length, key)
         if measure.interventions is not None and max(measure.interventions.hidden, default=0) >= measure.interventions.length:
@@ -116,6 +118,21 @@ def _too_long(settings: Measured, longest: int, key: str) -> Iterator[str]:
     end, why = settings.model.longest(settings.data.length)
     if longest > end:
         yield f"{key}: {why} at {end:.0f} tokens: nothing is measured at {longest}"
+
+
+def _too_short(settings: Measured) -> Iterator[str]:
+    """Says so where a text ends before what is measured of each of its layers begins."""
+    measure, trained = settings.measure, settings.data.length
+    explained = {"data.length": trained} if measure.ablation is not None else {}
+    if measure.context is not None:
+        explained |= {"measure.context.lengths": min(measure.context.lengths or (trained,))}
+    perplexity = {} if measure.perplexity is None else {"measure.perplexity.lengths": min(measure.perplexity.lengths)}
+    for key, shortest in explained.items():
+        if shortest <= START:
+            yield f"{key}: norms and scores count from token {START + 1} on, and a text has {shortest}; take longer texts"
+    for key, shortest in (explained | perplexity).items():
+        if shortest < measure.sink.token:
+            yield f"measure.sink.token = {measure.sink.token} is none of the {shortest} tokens of {key}; lower it"
 
 
 def _perplexity_problems(settings: Measured, measure: PerplexityMeasure) -> Iterator[str]:

@@ -7,8 +7,8 @@ from typing import Any
 from leadline.experiments.config.base import Tree
 
 # Keys of files and folders, as texts, lists or tables of them, and what stands there that is no path.
-KEYS = ("corpus", "texts", "ranks", "tokenizers", "published_in", "tokenizer.source")
-NO_PATHS = re.compile(r"(stdlib|docstrings|embedded|byte)$|(hub|tiktoken):")
+KEYS = ("corpus", "texts", "files", "ranks", "tokenizers", "published_in", "tokenizer.source", "exact.model")
+NO_PATHS = re.compile(r"(stdlib|docstrings|embedded|byte)$|(hub|tiktoken|package):")
 
 
 def names_files(table: str, key: str) -> bool:
@@ -18,7 +18,7 @@ def names_files(table: str, key: str) -> bool:
 
 
 def is_path(text: str) -> bool:
-    """Whether the value of such a key is a path, and not the name of texts or tokenizers that lie elsewhere."""
+    """Whether the value of such a key is a path, and not the name of texts, tokenizers or models that lie elsewhere."""
     return NO_PATHS.match(text) is None
 
 

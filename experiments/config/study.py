@@ -59,6 +59,8 @@ def _dotted(sweep: object) -> object:
 
 Swept = Annotated[tuple[object, ...], Field(min_length=1)]
 Name = Annotated[str, AfterValidator(_folder_name)]
+# Keys of studies that train.
+OF_TRAINING = ("seeds", "most_seeds", "explored", "model", "data", "train", "measure", "arms", "only", "sweep")
 RESERVED = ("claims", "ledger", "protocols", "scales", "totals", "verdicts")
 
 
@@ -106,12 +108,11 @@ class Study(Frozen):
         return self.title or self.study.replace("_", " ")
 
     def problems(self) -> Iterator[str]:
-        trained = ("model", "data", "train")
-        given = [name for name in (*trained, "arms", "only") if getattr(self, name)]
+        given = [name for name in OF_TRAINING if name in self.model_fields_set]
         if self.exact is not None and given:
             yield f"a study with [exact] trains nothing: leave out {', '.join(given)}"
-        for name in trained if self.exact is None else ():
-            if name not in given:
+        for name in ("model", "data", "train"):
+            if self.exact is None and getattr(self, name) is None:
                 yield f"{name}: this key is required, unless [exact] says what is computed without training"
         arms = max(len(self.arms), 1) * math.prod(map(len, self.sweep.values()))
         if arms > MOST_ARMS:

@@ -5,7 +5,7 @@ import jax.numpy as jnp
 from jax.sharding import PartitionSpec as P
 from jaxtyping import Array, Bool, Float
 
-from leadline.experiments.config.measure import SinkRate
+from leadline.experiments.config.measure import START, SinkRate
 from leadline.experiments.measure.evaluate import Statistics
 from leadline.experiments.measure.sinks import first_norm_ratio, key_cosines, logit_gap, mean_mass, share_outside, sink_rate
 from leadline.experiments.records.measurement import Dim, reading
@@ -14,8 +14,6 @@ from leadline.model.mesh import TEXTS, place
 
 # A gate below this lets almost nothing through.
 CLOSED = 0.1
-# Queries and norms count from this position on: earlier queries see too few keys to show where a head rests.
-START = 8
 
 
 def sink_statistics(trace: LayerTrace, sink: SinkRate, **dims: Dim) -> Statistics:

@@ -20,7 +20,7 @@ from leadline.experiments.config.data import (
     TextData,
     TransductionData,
 )
-from leadline.experiments.config.measure import Measure
+from leadline.experiments.config.measure import START, Measure
 from leadline.experiments.config.measured import Measured
 from leadline.experiments.data.backcopy import Backcopy, BackcopySource, bigram_queries, oracle_loss, trigger_queries
 from leadline.experiments.data.grid import GridSource
@@ -34,7 +34,7 @@ from leadline.experiments.measure.kinds.plugin import plugged_statistics
 from leadline.experiments.measure.kinds.retrieval import hits, right_answers
 from leadline.experiments.measure.kinds.transduction import cross_statistics
 from leadline.experiments.measure.kinds.vocabulary import bits_per_byte, token_sizes
-from leadline.experiments.measure.layers import START, layer_statistics, sink_statistics
+from leadline.experiments.measure.layers import layer_statistics, sink_statistics
 from leadline.experiments.measure.perplexity import evaluated, mean_loss
 from leadline.experiments.measure.sinks import first_norm_ratio, mass_on, mean_mass
 from leadline.experiments.records.measurement import Point, reading

@@ -201,6 +201,25 @@ def test_paths_are_relative_to_the_file_that_names_them(tmp_path: Path) -> None:
     assert word.model_dump()["corpus"] == ("e",)
 
 
+@pytest.mark.parametrize(
+    ("exact", "place"),
+    [
+        ('{ kind = "coverage", sizes = [1], texts.a = { label = "A", unit = "words", files = ["b.txt"] } }', ["b.txt"]),
+        ('{ kind = "published", model = "folder", measure = {} }', "folder"),
+        ('{ kind = "published", model = "hub:b", measure = {} }', None),
+        ('{ kind = "published", model = "package:b", measure = {} }', None),
+    ],
+)
+def test_the_texts_and_models_of_exact_studies_are_placed_too(
+    tmp_path: Path, exact: str, place: str | list[str] | None
+) -> None:
+    (study,) = studies_of(tmp_path, f'study = "s"\nexact = {exact}')
+    tree = study.model_dump(mode="json")["exact"]
+    named = tree["texts"]["a"]["files"] if "texts" in tree else tree["model"]
+    placed = [str(tmp_path / name) for name in place] if isinstance(place, list) else place and str(tmp_path / place)
+    assert named == placed if place else ":b" in named and str(tmp_path) not in named
+
+
 STATED = """
 [selectors.arm]
 [[claims]]

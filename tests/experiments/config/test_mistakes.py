@@ -160,11 +160,7 @@ MISTAKES = [
     (("arms.b.start=c", "arms.c.start=b"), "these arms start from each other in a circle: b, c"),
     (("arms.third={}", "only=['thirt']"), "only: no arm is called 'thirt'; did you mean 'third'?"),
     ("arms.b.strat=b", "arms.b.strat: unknown key; did you mean 'start'?"),
-    ("model.kernel={kind='relu'}", "model.kernel: this key is named normalizer now"),
-    (f"{POSITION}.kept=0.5", "model.position.kept: this key is named p now"),
-    ("arms.a.model.kept=4", "model.kept: this key is named initial_tokens now"),
-    ("measure.lengths=[16]", "measure.lengths: this key is named perplexity.lengths, retrieval.lengths or recall.lengths now"),
-    ("head_dims=[64]", "head_dims: this key is named exact.head_dims now"),
+    ("arms={ a_b = {}, c = { label = 'a b' } }", "the arms a_b and c are both called 'a b': give each a label of its own"),
 ]
 LEFT = "left = { quantity = 'loss', arm = 'gated' }"
 CLAIM = f"claims=[{{ id = 'a', statement = 'S.', {LEFT}, relation = 'below', right = 1.0 }}]"
@@ -184,6 +180,10 @@ MISTAKES_OF_TEXT = [
         "data.length: the decay of xPos leaves the range of float32 at ",
     ),
     ((MIXED, "model.window_position={kind='xpos', base=1e2}", STREAMING), 'window_position.kind = "xpos" cannot be streamed'),
+    (("data.length=8", "measure.ablation.map=8"), "data.length: norms and scores count from token 9 on, and a text has 8"),
+    ("measure.context.lengths=[16, 8]", "measure.context.lengths: norms and scores count from token 9 on, and a text has 8"),
+    ("measure.sink={ length = 17, token = 17 }", "token = 17 is none of the 16 tokens of measure.perplexity.lengths; lower it"),
+    (("measure.sink={ length = 17, token = 17 }", "measure.ablation={}"), "token = 17 is none of the 16 tokens of data.length"),
     ("data.corpus=book.txt", "study.toml: data.corpus: 'book.txt' is neither ", "stdlib"),
     ("data.corpus={ parts = [{ corpus = ['a'], weight = 0 }] }", "data.corpus.parts.0.weight = 0: should be greater than 0"),
     ("data.corpus={ parts = [{ corpus = ['a'], weight = -1.0 }] }", "data.corpus.parts.0.weight = -1.0: should be greater"),
@@ -198,7 +198,20 @@ MISTAKES_OF_TEXT = [
     ((*NAMES, "tables=[{ title = 'T', columns = ['loss'], labels = ['B', 'C'] }]"), "labels: no arm is called 'C'; valid"),
     ((*NAMES, f"figures=[{{ {FIGURE}, labels = ['a_b'] }}]"), "figures.0.labels: no arm is called 'a_b'; did you mean 'a b'?"),
 ]
-STUDIES = ((SINKS, MISTAKES), (EXTRAPOLATION, MISTAKES_OF_TEXT))
+BOUND = 'study = "bounds"\nexact = { kind = "base_bound", lengths = [64] }\n'
+# And for one that trains nothing.
+MISTAKES_OF_EXACT = [
+    (word, f"a study with [exact] trains nothing: leave out {word.partition('=')[0]}")
+    for word in (
+        "seeds=[0]",
+        "explored=[1]",
+        "most_seeds=4",
+        "sweep={ 'train.steps' = [1] }",
+        "measure={ every = 5 }",
+        "arms={}",
+    )
+]
+STUDIES = ((SINKS, MISTAKES), (EXTRAPOLATION, MISTAKES_OF_TEXT), (BOUND, MISTAKES_OF_EXACT))
 
 
 @pytest.mark.parametrize(("text", "words", "parts"), [(text, words, parts) for text, rows in STUDIES for words, *parts in rows])

@@ -9,13 +9,13 @@ import numpy as np
 import pytest
 from jax.sharding import Mesh
 
-from leadline.experiments.config.measure import SinkRate
+from leadline.experiments.config.measure import START, SinkRate
 from leadline.experiments.config.model import ModelConfig
 from leadline.experiments.config.position import Rope
 from leadline.experiments.config.to_model import decoder_config
 from leadline.experiments.config.to_tables import tables
 from leadline.experiments.measure.evaluate import Statistics, evaluate, in_batches, in_full_batches, of_targets
-from leadline.experiments.measure.layers import START, attention_statistics, layer_statistics, sink_statistics
+from leadline.experiments.measure.layers import attention_statistics, layer_statistics, sink_statistics
 from leadline.experiments.records.measurement import reading
 from leadline.experiments.runtime.ensemble import over_arms, share, stack, unstack
 from leadline.model.attention.attention import AttentionStatistics
