@@ -88,8 +88,9 @@ def matches(selector: Selector, arm: RecordedArm) -> bool:
 
     A text stands for the `kind` of a table, true and false for a table that is there and one that is not, "none" also for a
     setting that is absent, and "any" for every value. A table is compared with its defaults and as a whole, a list names
-    alternatives, `{ multiple = 4 }` is a multiple of the training length. What is measured is compared only where a key names
-    it. An arm that goes on from another one (`start = true`) trains by a recipe of its own, so its [train] may differ.
+    alternatives, `{ multiple = 4 }` is a multiple of the training length. A key that there is not matches nothing. What is
+    measured is compared only where a key names it. An arm that goes on from another one (`start = true`) trains by a recipe of
+    its own, so its [train] may differ.
     """
     keys = [key for key in selector if key != START]
     free = [*keys, "train"] if arm.started else keys
@@ -124,7 +125,7 @@ def has(settings: Tree, key: str, value: object, length: int | None) -> bool:
             return current is not _ABSENT
         case "none" if current is None:
             return True
-        case bool() if current is None or current is _ABSENT or isinstance(current, Mapping):
+        case bool() if current is None or isinstance(current, Mapping):
             return isinstance(current, Mapping) == value
         case {"multiple": factor, **rest} if not rest and isinstance(factor, int | float):
             return length is not None and current == round(factor * length)

@@ -27,7 +27,7 @@ from leadline.experiments.runtime.progress import Progress
 from leadline.experiments.runtime.signals import Interruption
 from leadline.experiments.runtime.worker import CLAIMS
 from leadline.experiments.studies.decide import looks
-from leadline.experiments.studies.names import check_quantities
+from leadline.experiments.studies.names import check_names
 from leadline.experiments.studies.run_exact import EXACT, run_exact
 from leadline.experiments.training.plan import check_starts, run_arms
 from leadline.experiments.training.reporting import flops_expected
@@ -71,7 +71,7 @@ def planned(config: Path, words: Sequence[str]) -> list[tuple[Study, list[Arm]]]
     together(check_starts, [(of_study,) for of_study in arms])
     trained = iter(arms)
     plan = [(study, [] if study.exact is not None else next(trained)) for study in studies]
-    together(check_quantities, plan)
+    together(check_names, plan)
     return plan
 
 

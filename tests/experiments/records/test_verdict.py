@@ -239,6 +239,9 @@ def test_a_function_that_does_not_exist_is_an_error(tmp_path: Path) -> None:
         ('"data.length" = { multiple = 2 }', 0),
         ("start = true", 0),
         ('"model.kind" = "any"', 0),
+        ('"model.sink" = "any"\n"model.window" = false', 2),
+        ('"model.sink" = "any"\n"model.window" = "none"', 2),
+        *((f'"model.sink" = "any"\n"model.windw" = {value}', 0) for value in ("false", "true", '"none"', '"any"')),
     ],
 )
 def test_selectors_match_by_value(tmp_path: Path, selector: str, number: int) -> None:

@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from leadline.experiments.config.base import unknown_key
 from leadline.experiments.config.exact import (
     AttentionArithmetic,
     BaseBound,
@@ -27,8 +28,8 @@ from leadline.experiments.measure.exact import base_bound
 from leadline.experiments.measure.exact.base_bound import feasible_bases, jobs
 from leadline.experiments.measure.exact.job import Computed
 from leadline.experiments.measure.exact.precision import LABELS, phase_errors
-from leadline.experiments.measure.exact.registry import jobs_of
-from leadline.experiments.records.arms import has
+from leadline.experiments.measure.exact.registry import jobs_of, settings_of
+from leadline.experiments.records.arms import has, leaves_of
 from leadline.experiments.records.measurement import Point, measurements_of, reading
 from leadline.experiments.records.quantities import QUANTITIES
 from leadline.model.base_bound.bound import restricted
@@ -125,6 +126,13 @@ def test_data_decide_the_digest(kind: str, ranks: Path, tmp_path: Path) -> None:
 
 # Selectors of tokenizers whose files are not in the repository.
 DOWNLOADED = ("gpt2", "gpt4", "gpt4_premium", "llama2", "llama3")
+
+
+@pytest.mark.parametrize("kind", [*KINDS, "norms"])
+def test_every_setting_of_a_job_is_a_key_that_a_selector_may_have(kind: str, ranks: Path) -> None:
+    exact = exact_of(kind, ranks)
+    keys = {key for job in jobs_of(exact) for key in leaves_of(job.settings.model_dump())}
+    assert [key for key in sorted(keys) if unknown_key(key, settings_of(exact))] == []
 
 
 STUDIES = ("attention_arithmetic", "coverage", "embeddings", "multilingual", "precision", "released", "rope_base", "tokens")
