@@ -6,6 +6,7 @@ A source splits the work in two: `inputs(seed, step, batch)` on the host, small 
 text its ids, None for a task that draws its own.
 """
 
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -56,13 +57,14 @@ CACHE = ".cache"  # of a results folder: tokens and tokenizers
 Source = TextSource | BackcopySource | RetrievalSource | MixedSource | TransductionSource | GridSource
 
 
-def open_source(data: Data, cache: Path, report: Report | None = None) -> Source:
+def open_source(data: Data, cache: Path, report: Report | None = None, tokenizer: Tokenizer | None = None) -> Source:
     """Reads the corpus and its tokens, or draws the task.
 
     Args:
         data: the configuration.
         cache: a folder, from which tokens are read if it has them, and into which they are written if not.
         report: called with the progress of encoding (`token_files`).
+        tokenizer: of the text, for weights that were trained with it on another one; None: as `data` has it.
 
     Raises:
         UserError: for a corpus that cannot be read, divided or encoded.
@@ -76,20 +78,17 @@ def open_source(data: Data, cache: Path, report: Report | None = None) -> Source
         return GridSource(data)
     if isinstance(data, BackcopyData):
         return BackcopySource(data, size, make_task(data.vocabulary, data.triggers, data.task_seed, data.zipf))
-    return _open_text(data, size, cache, report)
+    return _open_text(data, size, cache, report, tokenizer)
 
 
-def _open_text(data: TextData | MixedData, size: int, cache: Path, report: Report | None) -> TextSource | MixedSource:
+def _open_text(
+    data: TextData | MixedData, size: int, cache: Path, report: Report | None, given: Tokenizer | None
+) -> TextSource | MixedSource:
     corpora = data.corpus.parts if isinstance(data.corpus, Mixture) else (MixturePart(corpus=data.corpus, weight=1.0),)
     shares = shares_of([part.weight for part in corpora])
     # All of them are read before any is encoded: what is missing is said at once.
     sides = [_sides(part.corpus, data, alone=len(corpora) == 1) for part in corpora]
-    if isinstance(data, MixedData) or data.tokenizer is None:
-        tokenizer = ByteTokenizer()
-    elif isinstance(data.tokenizer, PublishedSource):
-        tokenizer = published_tokenizer(data.tokenizer)
-    else:
-        tokenizer = trained_tokenizer(data.tokenizer, [part.train for part in sides], cache)
+    tokenizer = given or _tokenizer_of(data, sides, cache)
     encoder = Begun(tokenizer, bos_of(tokenizer)) if isinstance(data, TextData) and data.bos == "document" else tokenizer
     sampled = None if isinstance(data, MixedData) else sampled_encoder(data.tokenizer, tokenizer)
     # Tokenizers in Python keep to one core, so they encode in several processes; text is cut at random in Python alone.
@@ -105,6 +104,14 @@ def _open_text(data: TextData | MixedData, size: int, cache: Path, report: Repor
     first = first_tokens("absent" if isinstance(data, MixedData) else data.bos, tokenizer)
     text = WeightedText(files, documents, names, shares, first)
     return MixedSource(data, size, text) if isinstance(data, MixedData) else TextSource(data, size, text, tokenizer)
+
+
+def _tokenizer_of(data: TextData | MixedData, sides: Sequence[Split], cache: Path) -> Tokenizer:
+    if isinstance(data, MixedData) or data.tokenizer is None:
+        return ByteTokenizer()
+    if isinstance(data.tokenizer, PublishedSource):
+        return published_tokenizer(data.tokenizer)
+    return trained_tokenizer(data.tokenizer, [part.train for part in sides], cache)
 
 
 def held_out_source(data: TextData, tokenizer: Tokenizer, vocabulary: int) -> tuple[TextSource, str]:

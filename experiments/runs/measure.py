@@ -10,7 +10,7 @@ from leadline.experiments.config.base import validated
 from leadline.experiments.config.data import TextData
 from leadline.experiments.config.load import overridden
 from leadline.experiments.config.study import Arm
-from leadline.experiments.data.source import Source, open_source, source_of_corpus
+from leadline.experiments.data.source import Source, open_source, source_of_corpus, vocabulary_size
 from leadline.experiments.measure.evaluate import Models, Statistics
 from leadline.experiments.measure.kinds.curves import curve_of
 from leadline.experiments.measure.kinds.plugin import quantities_of
@@ -24,7 +24,14 @@ from leadline.experiments.runtime.progress import Progress, Work
 from leadline.experiments.training.saved import Saved, open_saved
 from leadline.model.decoder import Decoder
 from leadline.model.positions.tables import PositionTables
+from leadline.tokenization.formats.fast import accelerate
 
+# What of its data a trained model keeps, and what to do instead.
+KEPT = {
+    "kind": "leave it out",
+    "tokenizer": "leave it out",
+    "length": "leave it out, and give --lengths, or the lengths or sizes of a table of [measure]",
+}
 # The table of [measure] that has lengths, by the kind of data.
 LENGTHS = {"text": "perplexity", "retrieval": "retrieval", "mixed": "recall"}
 
@@ -47,6 +54,10 @@ def measured(
     folder = run_folder(folder)
     saved = open_saved(folder)
     arm = _changed(saved.arm, words, lengths)
+    _check_kept(saved, arm, words)
+    if corpus and arm.measure.frequency is not None:
+        progress.note("[measure.frequency] is left out: it counts the ids of training text, and all of --corpus is held out")
+        arm = arm.model_copy(update={"measure": arm.measure.model_copy(update={"frequency": None})})
     source = _source(saved, arm, corpus, cache_of(folder), progress)
     check_data(source, arm)
     progress.start(Work(f"measuring {arm.label or arm.name}", 1))
@@ -71,6 +82,16 @@ def _changed(arm: Arm, words: Sequence[str], lengths: Sequence[int]) -> Arm:
     return validated(Arm, overridden(tree, words), arm.name)
 
 
+def _check_kept(saved: Saved, arm: Arm, words: Sequence[str]) -> None:
+    """UserError for data with other ids, or of another length, to which scalings of positions relate."""
+    of_data = " ".join(word for word in words if word.startswith("data."))
+    for key, remedy in KEPT.items():
+        if getattr(arm.data, key, None) != getattr(saved.arm.data, key, None):
+            raise UserError(f"{of_data}: a trained model keeps the {key} of its data; {remedy}")
+    if (size := vocabulary_size(arm.data)) != saved.cfg.vocabulary:
+        raise UserError(f"{of_data}: these data have {size} ids and the model {saved.cfg.vocabulary}; leave it out")
+
+
 def _source(saved: Saved, arm: Arm, corpus: Sequence[str], cache: Path, progress: Progress) -> Source:
     """The source of what the model is measured on. UserError where it is missing, or the model was not trained on text."""
     if not corpus and arm.data == saved.arm.data and isinstance(arm.data, TextData) and isinstance(arm.data.corpus, tuple):
@@ -79,7 +100,7 @@ def _source(saved: Saved, arm: Arm, corpus: Sequence[str], cache: Path, progress
             "or --corpus FILE for all of a text"
         )
     if not corpus:
-        return open_source(arm.data, cache, progress.encoded)
+        return open_source(arm.data, cache, progress.encoded, saved.tokenizer and accelerate(saved.tokenizer))
     if not isinstance(arm.data, TextData) or saved.tokenizer is None:
         raise UserError(f"--corpus: {arm.name} was trained on data.kind = {arm.data.kind!r}, not on text")
     return source_of_corpus(arm.data, tuple(corpus), saved.tokenizer)
