@@ -130,6 +130,9 @@ def _plugged(name: str) -> Plugin:
         module = importlib.import_module(module_name)
     except ImportError as error:
         raise UserError(f"measure.functions: {name!r} cannot be imported ({error}); is its folder on PYTHONPATH?") from error
+    except Exception as error:  # whatever a module of somebody else's raises
+        reason = f"{type(error).__name__}: {error}"
+        raise UserError(f"measure.functions: {name!r}: importing {module_name!r} fails ({reason}); mend it") from error
     content: dict[str, Any] = vars(module)
     plugin = content.get(attribute)
     if isinstance(plugin, Plugin):

@@ -50,7 +50,8 @@ def unmarked(trace, tokens):
 
 @pytest.fixture(autouse=True)
 def module(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (tmp_path / "plugged_in.py").write_text(MODULE)
+    for name, text in (("plugged_in", MODULE), ("misnamed", "f = jpn.mean\n"), ("broken", "def f(:\n")):
+        (tmp_path / f"{name}.py").write_text(text)
     monkeypatch.syspath_prepend(tmp_path)
 
 
@@ -77,6 +78,9 @@ def test_plugged_measurements_are_in_every_point() -> None:
     [
         ("plugged_in", 'is not of the form "package.module:function"'),
         ("no_such_module:f", "cannot be imported .No module named 'no_such_module'.; is its folder on PYTHONPATH"),
+        (".plugged_in:f", "importing '.plugged_in' fails .TypeError: .*; mend it"),
+        ("misnamed:f", "importing 'misnamed' fails .NameError: name 'jpn' is not defined.; mend it"),
+        ("broken:f", "importing 'broken' fails .SyntaxError: .*; mend it"),
         ("plugged_in:second_mas", "'plugged_in' has no 'second_mas'; did you mean 'second_mass'"),
         ("plugged_in:unmarked", "'plugged_in:unmarked' has no quantity: mark it"),
         ("plugged_in:loss", "the quantity 'loss' is defined twice; give yours another name"),
