@@ -225,6 +225,11 @@ class ModelConfig(Frozen):
         return tuple(self.window_sink if there and self.window_sink else self.sink for there in self.with_window)
 
     @property
+    def untrained_logits(self) -> int:
+        """Sink logits that are no parameters: every head of every block has one, and few are trained."""
+        return self.heads * sum(not isinstance(sink, LearnedSink) for sink in self.sinks)
+
+    @property
     def attention_heads(self) -> Heads:
         return Heads(self.heads, self.head_width)
 

@@ -165,16 +165,12 @@ def program_memory(group: RunGroup) -> float:
 
 
 class Parts(NamedTuple):
-    """Bytes of one model."""
+    """Bytes of one model, and the number of its parameters."""
 
     state: int  # weights and moments
     gradients: int
     logits: int  # of a chunk of the batch, with their gradient
-
-    @property
-    def parameters(self) -> int:
-        """Weights, which train in float32."""
-        return self.gradients // 4
+    parameters: int
 
 
 def parts_of(group: RunGroup) -> Parts:
@@ -184,7 +180,9 @@ def parts_of(group: RunGroup) -> Parts:
     with jax.set_mesh(make_mesh()):
         state = jax.eval_shape(lambda: init_state(jnp.uint32(0), values, model, train))
         tokens = chunk_tokens(train.batch, data.length, model.vocabulary)
-    return Parts(_bytes(state), _bytes(state.params), 2 * 4 * train.batch * tokens * model.vocabulary)
+    gradients = _bytes(state.params)
+    parameters = gradients // 4 - arm.model.untrained_logits  # weights train in float32
+    return Parts(_bytes(state), gradients, 2 * 4 * train.batch * tokens * model.vocabulary, parameters)
 
 
 def _bytes(tree: object) -> int:

@@ -116,8 +116,7 @@ def _record(
         tokens=tokens,
         seconds=history.seconds / len(group.members),
         flops=tokens * member.flops(model),
-        # a sink logit of -inf is absent
-        parameters=sum(int((leaf != -np.inf).sum()) for leaf in jax.tree.leaves(params[number])),
+        parameters=sum(leaf.size for leaf in jax.tree.leaves(params[number])) - arm.model.untrained_logits,
         measurements=tuple(measurements_of(point, quantities)),
         left_out=left_out_of(point, quantities),
         created=now(),
