@@ -122,7 +122,7 @@ def available_memory(room: Room) -> float:
 
 def least_memory(group: RunGroup, room: Room) -> float:
     """A lower bound of the bytes that a device needs: weights, moments, gradients, and logits with their gradient."""
-    state, gradients, logits = parts_of(group)
+    state, gradients, logits, _ = parts_of(group)
     members = len(group.members)
     if room.device is not None:
         return room.on_a_device(members) * (state + gradients + logits)
