@@ -121,10 +121,9 @@ def _costs(group: RunGroup, room: Room) -> Iterator[tuple[str, dict[str, Any]]]:
             moved = 2 * seeds * steps * parts.state / room.device.bandwidth
             seconds = max(flops / (PUBLISHED_UTILISATION * room.device.peak(model.compute)), moved) / room.devices
         minutes = (seconds + SECONDS_A_GROUP * seeds / len(waiting)) / 60
-        yield (
-            name,
-            {"models": seeds, "tokens": seeds * tokens, "flops": flops, "minutes": minutes} | {"parameters": parts.parameters},
-        )
+        parameters = parts.weights - of_arm[name].arm.model.untrained_logits
+        row = {"models": seeds, "tokens": seeds * tokens, "flops": flops, "minutes": minutes, "parameters": parameters}
+        yield name, row
 
 
 def _add(row: dict[str, Any], cost: dict[str, Any], program: int) -> None:

@@ -103,7 +103,7 @@ def check_memory(group: RunGroup, room: Room) -> None:
 def _refuse(group: RunGroup, needed: float, source: str, available: float, remedy: str) -> None:
     parts = parts_of(group)
     raise UserError(
-        f"{group.study}: {group.names}: training {len(group.members)} at once, of {parts.parameters:,} parameters each, needs "
+        f"{group.study}: {group.names}: training {len(group.members)} at once, of {parts.weights:,} weights each, needs "
         f"{needed / GB:,.1f} GB per device ({source}), which has {available / GB:,.1f} GB. Each has {parts.state / GB:,.1f} GB "
         f"of weights and moments, {parts.gradients / GB:,.1f} GB of gradients and {parts.logits / GB:,.1f} GB of logits; "
         f"{remedy}"
@@ -122,7 +122,7 @@ def available_memory(room: Room) -> float:
 
 def least_memory(group: RunGroup, room: Room) -> float:
     """A lower bound of the bytes that a device needs: weights, moments, gradients, and logits with their gradient."""
-    state, gradients, logits, _ = parts_of(group)
+    state, gradients, logits = parts_of(group)
     members = len(group.members)
     if room.device is not None:
         return room.on_a_device(members) * (state + gradients + logits)
@@ -165,12 +165,16 @@ def program_memory(group: RunGroup) -> float:
 
 
 class Parts(NamedTuple):
-    """Bytes of one model, and the number of its parameters."""
+    """Bytes of one model."""
 
     state: int  # weights and moments
     gradients: int
     logits: int  # of a chunk of the batch, with their gradient
-    parameters: int
+
+    @property
+    def weights(self) -> int:
+        """Their number, with sink logits that are not trained: all are float32."""
+        return self.gradients // 4
 
 
 def parts_of(group: RunGroup) -> Parts:
@@ -180,9 +184,7 @@ def parts_of(group: RunGroup) -> Parts:
     with jax.set_mesh(make_mesh()):
         state = jax.eval_shape(lambda: init_state(jnp.uint32(0), values, model, train))
         tokens = chunk_tokens(train.batch, data.length, model.vocabulary)
-    gradients = _bytes(state.params)
-    parameters = gradients // 4 - arm.model.untrained_logits  # weights train in float32
-    return Parts(_bytes(state), gradients, 2 * 4 * train.batch * tokens * model.vocabulary, parameters)
+    return Parts(_bytes(state), _bytes(state.params), 2 * 4 * train.batch * tokens * model.vocabulary)
 
 
 def _bytes(tree: object) -> int:

@@ -328,7 +328,7 @@ def test_a_record_says_who_trained_it_from_which_step(tmp_path: Path) -> None:
 def test_what_the_machine_refuses_is_one_line(tmp_path: Path) -> None:
     huge = changed("huge", model={"width": 1_000_000, "hidden": 1_000_000})
     with pytest.raises(
-        UserError, match=r"huge: training 1 at once, of [\d,]+ parameters each, needs [\d,.]+ GB per device \(a lower bound\)"
+        UserError, match=r"huge: training 1 at once, of [\d,]+ weights each, needs [\d,.]+ GB per device \(a lower bound\)"
     ) as raised:
         run(tmp_path / "huge", [huge], seeds=(0,))
     assert "\n" not in str(raised.value)
