@@ -65,7 +65,7 @@ def _study(tree: Tree, words: Sequence[str], path: Path) -> Study:
     study = validated(Study, overridden(tree, words), str(path))
     called: dict[str, str] = {}
     for name, (_, label) in named_arms(study).items():
-        if (other := called.setdefault(label, name)) != name:
+        if (other := called.setdefault(str(label), name)) != name:
             raise UserError(f"{path}: the arms {other} and {name} are both called {label!r}: give each a label of its own")
     labels = list(called)
     labels += [_label(family, written) for family, written in study.arms.items()]
