@@ -12,6 +12,7 @@ from jaxtyping import Array
 from leadline.experiments.config.data import TextData
 from leadline.experiments.config.position import Rope
 from leadline.experiments.config.to_tables import tables
+from leadline.experiments.measure.kinds.curves import curve_of
 from leadline.experiments.measure.kinds.plugin import quantities_of
 from leadline.experiments.records.measurement import Point
 from leadline.experiments.runtime.ensemble import compiled, everywhere, of_each_device, share, stack, stack_rows, unstack
@@ -181,7 +182,9 @@ def _phases(group: RunGroup) -> list[tuple[int, Values]]:
         values = []
         for member in group.members:
             arm = member.arm
-            rows = tables(arm.model, arm.original_length, arm.data.length, trained=step / steps)
-            values.append(values_of(arm.model, arm.train, rows, sources.index(id(member.source))))
+            lengths = curve_of(arm.data).lengths(arm)
+            rows = {tokens: tables(arm.model, arm.original_length, tokens, trained=step / steps) for tokens in lengths}
+            text = sources.index(id(member.source))
+            values.append(values_of(arm.model, arm.train, rows[arm.data.length], text, rows))
         phases.append((step, stack(values, group.mesh)))
     return phases
