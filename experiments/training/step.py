@@ -105,8 +105,8 @@ def train_step(
         cfg: the optimiser.
 
     Returns:
-        The new state, and "loss" [nats], "gradient_norm" before the clip, and what of them was finite: "finite_layers" [L], the
-        residual stream after each layer, and "finite_gradients" [1 + L], of the weights outside of layers and of each layer.
+        The new state, and "loss" [nats], and what was finite: "finite_layers" [L], the residual stream after each layer, and
+        "finite_gradients" [1 + L], of the weights outside of layers and of each layer.
     """
     tokens, weights = sample.tokens, sample.weights
 
@@ -128,7 +128,7 @@ def train_step(
     params: Tree = state.params
     updates, moments = _optimizer(values, cfg, learning_rate).update(grads, state.optimizer, params)
     params = optax.apply_updates(params, updates)
-    return TrainState(params=params, optimizer=moments), metrics | {"gradient_norm": optax.tree.norm(grads)}
+    return TrainState(params=params, optimizer=moments), metrics
 
 
 def _finite(gradients: Decoder) -> Bool[Array, " L_and_1"]:
@@ -158,7 +158,7 @@ def learning_rates(cfg: TrainConfig) -> np.ndarray:
         case Cosine(final=final):
             after = optax.cosine_decay_schedule(peak, max(steps - warmup, 1), alpha=final)
         case WarmupStableDecay(decay=decay):
-            falling = max(math.ceil(decay * steps), 1)
+            falling = max(min(math.ceil(decay * steps), steps - warmup), 1)
             stable = max(steps - warmup - falling, 0)
             linear = optax.linear_schedule(peak, 0.0, falling)
             after = optax.join_schedules([optax.constant_schedule(peak), linear], [stable])
