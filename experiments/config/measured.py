@@ -73,6 +73,8 @@ class Measured(Frozen):
                 f"measure.sink.length = {measure.sink.length}: sinks of this task are measured on whole sequences, of "
                 f"data.length = {data.length}; make them equal"
             )
+        if isinstance(data, TextData):
+            yield from _too_long(self, measure.sink.length, "measure.sink.length")
         if self.model.encoder.layers and not isinstance(data, TransductionData):
             yield f'model.encoder: data.kind = {data.kind!r} has no sources; take "transduction", or leave encoder out'
         if measure.transduction is not None and isinstance(data, TransductionData):

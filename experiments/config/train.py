@@ -21,7 +21,7 @@ class Cosine(Frozen):
 
 
 class WarmupStableDecay(Frozen):
-    """Constant, then falls linearly to 0 over the last `decay` share of the steps."""
+    """Constant, then falls linearly to 0 over the last `decay` share of the steps, or over all after the warm-up if fewer."""
 
     kind: Literal["wsd"] = "wsd"
     decay: float = Field(default=0.2, gt=0, le=1)  # share of the steps

@@ -1,6 +1,6 @@
 """A model measured on held-out batches, in memory that does not grow with their number; and many of them in one program."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
@@ -31,6 +31,8 @@ LOGITS_AT_ONCE = 2**25
 Statistics = dict[Reading, Float[Array, "..."]]
 # `evaluate` of a model, from its batches on.
 Evaluation = Callable[..., tuple[Any, Statistics]]
+# The tables of a model by the tokens of a text.
+TablesByLength = Mapping[int, PositionTables]
 Tree = TypeVar("Tree")
 
 
@@ -73,6 +75,15 @@ def evaluate(
 
     values, layers = jax.lax.map(measured, batches)
     return as_rows(values), jax.tree.map(lambda statistic: jnp.mean(statistic, axis=0), layers)
+
+
+def evaluation(params: Decoder, tables: TablesByLength, cfg: DecoderConfig) -> Evaluation:
+    """`evaluate` of a model, from its batches on, with the tables of texts of their length."""
+
+    def of_batches(batches: Int[Array, "C B T_and_1"], **measures: Any) -> tuple[Any, Statistics]:
+        return evaluate(params, tables[batches.shape[-1] - 1], batches, cfg, **measures)
+
+    return of_batches
 
 
 def of_targets(
@@ -144,9 +155,14 @@ class Models:
     tell: Tell = silent  # hears how many jobs of a program are done
     seeds: Sequence[int] = ()  # of the first weights of each model; empty where these are not drawn, or not known
 
-    def tables(self, length: int = 0) -> list[PositionTables]:
-        """The position tables of each model as it was trained, for texts of this length; 0: the training length."""
-        return [tables(arm.model, arm.original_length, length or arm.data.length) for arm in self.arms]
+    def tables(self, length: int) -> list[PositionTables]:
+        """The position tables of each model as it was trained, for texts of this length."""
+        return [tables(arm.model, arm.original_length, length) for arm in self.arms]
+
+    def tables_by_length(self, lengths: Iterable[int]) -> list[dict[int, PositionTables]]:
+        """The tables of each model for texts of each of these lengths."""
+        by_length = {length: self.tables(length) for length in lengths}
+        return [{length: rows[i] for length, rows in by_length.items()} for i in range(len(self.arms))]
 
     def run(
         self, name: str, job: Callable[[Decoder, Any, Any], Any], inputs: Sequence[Any], shared: Any, *rows: int
@@ -165,14 +181,14 @@ class Models:
         return in_rounds(name, job, jobs, shared, self.programs, *rows, self.model.block.width, tell=self.tell)
 
     def evaluated(
-        self, name: str, batches: Int[np.ndarray, "C B T_and_1"], of_target: Callable[..., Any] = token_losses, length: int = 0
+        self, name: str, batches: Int[np.ndarray, "C B T_and_1"], of_target: Callable[..., Any] = token_losses
     ) -> list[Any]:
         """`of_target` of every target [C · B, T] of each model, its loss [nats] where it is not given, by one program."""
 
         def job(params: Decoder, row: PositionTables, batches: Int[Array, "C B T_and_1"]) -> Any:
             return evaluate(params, row, batches, self.model, of_target=of_target)[0]
 
-        return self.run(name, job, self.tables(length), batches, batches.shape[1])
+        return self.run(name, job, self.tables(batches.shape[2] - 1), batches, batches.shape[1])
 
     def window_losses(self, name: str, windows: Int[np.ndarray, "W T_and_1"]) -> list[Float[np.ndarray, "W T"]]:
         """The loss [nats] of every target, of each model, every window by itself."""

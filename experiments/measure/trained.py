@@ -139,11 +139,6 @@ def _of_mass(normalizer: Normalizer, scores: Array, sink_logit: Array) -> Terms:
     return terms._replace(total=terms.mass)
 
 
-def mean_of_losses(losses: Float[Array, "W T"], tokens: Int[Array, "W T_and_1"]) -> Statistics:  # noqa: ARG001
-    """The mean loss [nats] of all targets: `Losses` that tell nothing apart."""
-    return {reading("loss"): mean_loss(losses)}
-
-
 def interventions(cfg: DecoderConfig, *, heads: bool = True) -> Intervention:
     """No intervention, those of ALL_HEADS, then each head removed by itself if `heads`: rows [1 + 3 + L · N, L, …]."""
     L, N, K = cfg.layers, cfg.block.heads, cfg.block.kv_heads

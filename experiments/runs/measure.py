@@ -10,8 +10,13 @@ from leadline.experiments.config.base import validated
 from leadline.experiments.config.data import TextData
 from leadline.experiments.config.load import overridden
 from leadline.experiments.config.study import Arm
+<<<<<<< HEAD
 from leadline.experiments.data.source import Source, open_source, source_of_corpus, vocabulary_size
 from leadline.experiments.measure.evaluate import Models, Statistics
+=======
+from leadline.experiments.data.source import Source, open_source, source_of_corpus
+from leadline.experiments.measure.evaluate import Models, Statistics, TablesByLength
+>>>>>>> fix-measure
 from leadline.experiments.measure.kinds.curves import curve_of
 from leadline.experiments.measure.kinds.plugin import quantities_of
 from leadline.experiments.measure.kinds.registry import check_data, final_points
@@ -23,8 +28,11 @@ from leadline.experiments.runtime.errors import UserError
 from leadline.experiments.runtime.progress import Progress, Work
 from leadline.experiments.training.saved import Saved, open_saved
 from leadline.model.decoder import Decoder
+<<<<<<< HEAD
 from leadline.model.positions.tables import PositionTables
 from leadline.tokenization.formats.fast import accelerate
+=======
+>>>>>>> fix-measure
 
 # What of its data a trained model keeps, and what to do instead.
 KEPT = {
@@ -111,11 +119,12 @@ def _point(models: Models) -> Point:
     arm, source = models.arms[0], models.source
     curve = curve_of(arm.data)
 
-    def job(params: Decoder, row: PositionTables, held_out: tuple[Any, Any]) -> Statistics:
+    def job(params: Decoder, tables: TablesByLength, held_out: tuple[Any, Any]) -> Statistics:
         batches, shared = held_out
-        return curve.point(params, row, batches, shared, models.model, arm.measure)
+        return curve.point(params, tables, batches, shared, models.model, arm.measure)
 
-    (point,) = models.run("measure", job, models.tables(), (curve.batches(source, arm), source.shared))
+    rows = models.tables_by_length(curve.lengths(arm))
+    (point,) = models.run("measure", job, rows, (curve.batches(source, arm), source.shared))
     return {reading: np.asarray(value) for reading, value in point.items()}
 
 

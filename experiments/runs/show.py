@@ -15,7 +15,7 @@ from leadline.experiments.records.arms import distinguishing_settings, recorded_
 from leadline.experiments.records.measurement import reading, select
 from leadline.experiments.records.over_seeds import Statistic, statistic
 from leadline.experiments.records.record import Curve, StoredRecord
-from leadline.experiments.records.store import read_studies
+from leadline.experiments.records.store import is_recorded, read_studies
 from leadline.experiments.runs.stored import records_at
 from leadline.experiments.runtime.errors import UserError
 from leadline.experiments.runtime.worker import is_at_work
@@ -115,12 +115,13 @@ def _figures(study: Study, stored: Sequence[StoredRecord], named: Named) -> dict
 
 
 def _unfinished(group: Unfinished) -> Iterator[Listed]:
-    """Yields each arm of a group that has no record yet."""
+    """Yields each arm of a group that has members without a record."""
     study, members = group.folder.parent, group.extra["members"]
     state = "running" if any(is_at_work(study.parent, claim_of(study, member)) for member in members) else "interrupted"
     losses_of: dict[str, list[float]] = {}
     for member, rows in zip(members, group.extra["curves"], strict=True):
-        losses_of.setdefault(Path(member).parent.name, []).append(Curve.of_rows(rows).values[reading("loss")][-1])
+        if not is_recorded(study / member):
+            losses_of.setdefault(Path(member).parent.name, []).append(Curve.of_rows(rows).values[reading("loss")][-1])
     for arm, losses in losses_of.items():
         finite = [loss for loss in losses if math.isfinite(loss)]
         label, seeds = arm.rpartition("-")[0], {state: len(losses)}

@@ -7,6 +7,7 @@ import platform
 import sys
 import time
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 
 import jax
@@ -51,8 +52,9 @@ def keep_programs(environment: Mapping[str, str] = os.environ, seconds: float = 
         # An entry of a command that was killed: JAX would complain of it again and again, and never replace it.
         for entry in folder.glob("*-cache"):
             dated = entry.with_name(entry.name.removesuffix("-cache") + "-atime")
-            if not dated.exists() and time.time() - entry.stat().st_mtime > UNFINISHED_SECONDS:
-                entry.unlink(missing_ok=True)
+            with suppress(FileNotFoundError):  # another command removes it at the same time
+                if not dated.exists() and time.time() - entry.stat().st_mtime > UNFINISHED_SECONDS:
+                    entry.unlink()
         if not os.access(folder, os.W_OK | os.X_OK):
             raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
     except OSError as error:

@@ -114,7 +114,7 @@ def generated(trained: TrainedModel, request: Request) -> Iterator[tuple[Piece, 
     longest = max(map(len, prompts))
     starts = np.asarray([longest - len(prompt) for prompt in prompts], np.int32)
     padded = np.stack([np.pad(prompt, (start, 0)) for prompt, start in zip(prompts, starts, strict=True)])
-    room = longest + -(-request.tokens // PIECE) * PIECE
+    room = longest + request.tokens  # the rest of the last piece has none: it overwrites the last slot, and is not read
     with jax.set_mesh(make_mesh()):
         params = jax.tree.map(jnp.asarray, trained.params)
         try:

@@ -12,6 +12,7 @@ from jaxtyping import Array
 from leadline.experiments.config.data import TextData
 from leadline.experiments.config.position import Rope
 from leadline.experiments.config.to_tables import tables
+from leadline.experiments.measure.kinds.curves import curve_of
 from leadline.experiments.measure.kinds.plugin import quantities_of
 from leadline.experiments.records.measurement import Point
 from leadline.experiments.runtime.ensemble import compiled, everywhere, of_each_device, share, stack, stack_rows, unstack
@@ -33,8 +34,9 @@ Metrics = dict[str, Array | np.ndarray]
 def train_group(group: RunGroup, programs: list[str], progress: Progress, interruption: Interruption) -> Trained:
     """Trains a group to its last step, from step 0 or its last checkpoint.
 
-    The group is saved at the end, every `checkpoint_every` steps, and when asked to stop. Needs the mesh of the group. Of
-    processes that train together each one may be asked; all of them hear of it with the metrics of that step.
+    The group is saved at the end, where all members have diverged too, every `checkpoint_every` steps, and when asked to stop.
+    Needs the mesh of the group. Of processes that train together each one may be asked; all of them hear of it with the metrics
+    of that step.
 
     Raises:
         Interrupted: when asked to stop, after the step just made is saved.
@@ -52,6 +54,8 @@ def train_group(group: RunGroup, programs: list[str], progress: Progress, interr
     in_flight: deque[tuple[int, Metrics]] = deque()
     losses, stopping = np.full(len(group.members), np.nan), False
     for done in range(group.first_step + 1, cfg.steps + 1):
+        if all(history.diverged):
+            break
         in_flight.append((done, ensemble.step(done - 1, stop=interruption.requested)))
         measured = done % measure.every == 0 or done == cfg.steps
         stopping = stopping or (jax.process_count() == 1 and interruption.requested)  # several hear of it with the metrics
@@ -64,13 +68,11 @@ def train_group(group: RunGroup, programs: list[str], progress: Progress, interr
             progress.status("measuring the curve")
             history.add(done, ensemble.points(done), losses, quantities)
             report_curves(group, history, progress)
-        if saved or stopping:
+        if saved or stopping or all(history.diverged):
             history.seconds = time.monotonic() - began
             save_group(group, done, ensemble.state, history)
         if stopping and done < cfg.steps:
             raise Interrupted(f"{group.study}: stopped at step {done} of {cfg.steps}, which is kept")
-        if all(history.diverged):
-            break
     history.seconds = time.monotonic() - began
     progress.status("measuring")
     return unstack(ensemble.state.params, len(group.members)), ensemble.points(cfg.steps), history
@@ -182,7 +184,9 @@ def _phases(group: RunGroup) -> list[tuple[int, Values]]:
         values = []
         for member in group.members:
             arm = member.arm
-            rows = tables(arm.model, arm.original_length, arm.data.length, trained=step / steps)
-            values.append(values_of(arm.model, arm.train, rows, sources.index(id(member.source))))
+            lengths = curve_of(arm.data).lengths(arm)
+            rows = {tokens: tables(arm.model, arm.original_length, tokens, trained=step / steps) for tokens in lengths}
+            text = sources.index(id(member.source))
+            values.append(values_of(arm.model, arm.train, rows[arm.data.length], text, rows))
         phases.append((step, stack(values, group.mesh)))
     return phases

@@ -157,7 +157,8 @@ def _check(waiting: Mapping[str, Member], groups: Sequence[RunGroup], room: Room
         check_memory(group, room)
         for member in group.members:
             member.source.inputs(member.seed, 0, group.structure.train.batch)
-            check_data(member.source, member.arm)
+    for member in {member.arm.name: member for group in groups for member in group.members}.values():  # of any seed
+        check_data(member.source, member.arm)
 
 
 def _startable(group: RunGroup, progress: Progress) -> RunGroup | None:

@@ -44,7 +44,7 @@ def programs_of(group: RunGroup) -> Programs:
     def point(params: Decoder, values: Values, texts_and_task: tuple[Any, Any]) -> Statistics:
         texts, task = texts_and_task
         batches = jax.tree.map(lambda leaf: leaf[values.text], texts)
-        return curve.point(params, values.tables, batches, task, common.model, common.measure)
+        return curve.point(params, values.measured, batches, task, common.model, common.measure)
 
     return Programs(over_arms(initialise), over_arms(step, donate=True), over_arms(point))
 

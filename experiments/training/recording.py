@@ -75,7 +75,7 @@ def record_group(
     def tell(done: int, total: int) -> None:
         progress.status(f"measuring {programs[-1]}, {done} of {total}")
         if interruption.requested and jax.process_count() == 1:  # several would not stop at the same one
-            raise Interrupted(f"{group.study}: stopped at step {train.steps} of {train.steps}, which is kept, while measuring")
+            raise Interrupted(f"{group.study}: stopped while measuring; the last step is kept")
 
     models = Models([member.arm for member in group.members], params, group.sources[0], model, programs, tell, seeds)
     quantities = quantities_of(measure.functions)

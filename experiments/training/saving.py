@@ -148,9 +148,10 @@ def resumed(group: RunGroup, state: TrainState) -> tuple[TrainState, History]:
     template = jax.tree.map(lambda leaf: np.zeros((len(extra["members"]), *leaf.shape[1:]), leaf.dtype), state)
     saved = checkpoint.restore(begun.folder, begun.step, template)
     members = [jax.tree.map(lambda leaf, row=row: leaf[row], saved) for row in rows]
-    curves, diverged = ([extra[key][row] for row in rows] for key in ("curves", "diverged"))
+    curves = [Curve.of_rows(extra["curves"][row]) for row in rows]
+    diverged = [None if (end := extra["diverged"][row]) is None else (end[0], end[1]) for row in rows]  # JSON has no tuples
     workers = [*extra.get("workers", []), *_worked(group)]
-    return stack(members, group.mesh), History(list(map(Curve.of_rows, curves)), diverged, extra["seconds"], workers)
+    return stack(members, group.mesh), History(curves, diverged, extra["seconds"], workers)
 
 
 def _worked(group: RunGroup) -> list[dict[str, Any]]:

@@ -4,6 +4,7 @@
 """
 
 import math
+from collections.abc import Mapping
 from dataclasses import replace
 from functools import partial
 from typing import Any, no_type_check
@@ -37,28 +38,37 @@ class TrainState:
 class Values:
     """What distinguishes the members of one compiled program."""
 
-    tables: PositionTables
+    tables: PositionTables  # of training windows
     sink_logit: Float[Array, "*A L"]  # of each layer, at the start
     text: Int[Array, "*A"]  # which of a group's held-out texts a point of the curves is measured on
+    measured: dict[int, PositionTables]  # of those texts, by their tokens
     logit_rate: Float[Array, "*A"]  # times the learning rate is that of the sink logit; 0 keeps it
     weight_decay: Float[Array, "*A"]
     clip: Float[Array, "*A"]
 
 
-def values_of(model: ModelConfig, train: TrainConfig, tables: PositionTables, text: int = 0) -> Values:
+def values_of(
+    model: ModelConfig,
+    train: TrainConfig,
+    tables: PositionTables,
+    text: int = 0,
+    measured: Mapping[int, PositionTables] | None = None,
+) -> Values:
     """The values of one member of a program, on the host.
 
     Args:
         model: its mechanisms.
         train: its optimiser.
-        tables: its positions and attention hyperparameters, one row per layer.
+        tables: its positions and attention hyperparameters in training, one row per layer.
         text: which of the held-out texts of its group it is measured on.
+        measured: the tables of these texts, by their tokens; None for a program that only trains.
     """
     logits, rate = sink_logits(model)
     return Values(
         tables=tables,
         sink_logit=jnp.asarray(logits),
         text=jnp.int32(text),
+        measured=dict(measured or {}),
         logit_rate=jnp.float32(rate),
         weight_decay=jnp.float32(train.weight_decay),
         clip=jnp.float32(train.clip),
@@ -95,8 +105,8 @@ def train_step(
         cfg: the optimiser.
 
     Returns:
-        The new state, and "loss" [nats], "gradient_norm" before the clip, and what of them was finite: "finite_layers" [L], the
-        residual stream after each layer, and "finite_gradients" [1 + L], of the weights outside of layers and of each layer.
+        The new state, and "loss" [nats], and what was finite: "finite_layers" [L], the residual stream after each layer, and
+        "finite_gradients" [1 + L], of the weights outside of layers and of each layer.
     """
     tokens, weights = sample.tokens, sample.weights
 
@@ -118,7 +128,7 @@ def train_step(
     params: Tree = state.params
     updates, moments = _optimizer(values, cfg, learning_rate).update(grads, state.optimizer, params)
     params = optax.apply_updates(params, updates)
-    return TrainState(params=params, optimizer=moments), metrics | {"gradient_norm": optax.tree.norm(grads)}
+    return TrainState(params=params, optimizer=moments), metrics
 
 
 def _finite(gradients: Decoder) -> Bool[Array, " L_and_1"]:
@@ -148,7 +158,7 @@ def learning_rates(cfg: TrainConfig) -> np.ndarray:
         case Cosine(final=final):
             after = optax.cosine_decay_schedule(peak, max(steps - warmup, 1), alpha=final)
         case WarmupStableDecay(decay=decay):
-            falling = max(math.ceil(decay * steps), 1)
+            falling = max(min(math.ceil(decay * steps), steps - warmup), 1)
             stable = max(steps - warmup - falling, 0)
             linear = optax.linear_schedule(peak, 0.0, falling)
             after = optax.join_schedules([optax.constant_schedule(peak), linear], [stable])

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from pydoc_data.topics import topics
+from typing import NoReturn
 
 from leadline.experiments.data.text import formats
 from leadline.experiments.runtime.errors import UserError
@@ -173,7 +174,7 @@ def _sources(entry: str | Path, hub_documents: int | None) -> list[Source]:
     try:
         full = [file for file in texts if file.stat().st_size > 0]
     except OSError as error:
-        raise UserError(f"{error.filename}: cannot be read ({error.strerror}); mend or remove it") from error
+        _refuse(error)
     files = sorted(full, key=lambda file: file.relative_to(path).as_posix())
     if not files:
         packed = " or ".join(sorted(formats.COMPRESSED))
@@ -196,7 +197,15 @@ def _kept(texts: Iterable[tuple[str, bytes]]) -> Source:
 
 
 def _files(root: Path, left_out: re.Pattern[str]) -> Iterator[Path]:
-    """The files at any depth, without those that have such a name or lie in a folder that has."""
-    for folder, folders, files in os.walk(root):
+    """The files at any depth, without those that have such a name or lie in a folder that has.
+
+    Raises:
+        UserError: for a folder that cannot be read.
+    """
+    for folder, folders, files in os.walk(root, onerror=_refuse):
         folders[:] = [name for name in folders if not left_out.fullmatch(name)]
         yield from (Path(folder, name) for name in files if not left_out.fullmatch(name))
+
+
+def _refuse(error: OSError) -> NoReturn:
+    raise UserError(f"{error.filename}: cannot be read ({error.strerror}); mend or remove it") from error

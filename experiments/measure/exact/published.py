@@ -138,7 +138,7 @@ def _parts(measure: Measure, context: int) -> Iterator[tuple[str, str, dict[str,
                 name = f"{table}-{length}" + (f"-{extension}" if extension else "")
                 label = f"{table} at {length:,} tokens" + (f", {extension}" if extension else "")
                 of_text = {**common, "length": length, "extension": extension}
-                yield name, label, of_text, partial(perplexity_at, settings=settings, length=length, extensions=(extension,))
+                yield name, label, of_text, partial(perplexity_at, settings=settings, length=length, extensions=((extension,),))
 
 
 def _measuring(final: Callable[[Models, Any], list[Point]], settings: Frozen) -> Callable[[Models], list[Point]]:

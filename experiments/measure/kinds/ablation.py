@@ -7,15 +7,14 @@ import numpy as np
 from jaxtyping import Array, Float, Int
 
 from leadline.experiments.config.measure import AblationMeasure
-from leadline.experiments.measure.evaluate import Models, Statistics, evaluate
+from leadline.experiments.measure.evaluate import Evaluation, Models, Statistics, TablesByLength, evaluation
 from leadline.experiments.measure.kinds.curves import curve_of
 from leadline.experiments.measure.layers import attention_statistics, sink_statistics
 from leadline.experiments.measure.sinks import active_dormant_share, dormant_share, mean_mass
 from leadline.experiments.measure.trained import attention_maps, early_divergence, loss_changes, loss_gradient_norms
 from leadline.experiments.records.measurement import Point, reading
 from leadline.model.block import LayerTrace
-from leadline.model.decoder import Decoder, DecoderConfig
-from leadline.model.positions.tables import PositionTables
+from leadline.model.decoder import Decoder
 
 
 def ablation(models: Models, settings: AblationMeasure) -> list[Point]:
@@ -32,24 +31,24 @@ def ablation(models: Models, settings: AblationMeasure) -> list[Point]:
     def of_layer(trace: LayerTrace, tokens: Int[Array, "B T"]) -> Statistics:
         return sink_statistics(trace, sink, length=tokens.shape[1]) | attention_statistics(trace)
 
-    def job(params: Decoder, inputs: tuple[Array, PositionTables], shared: tuple[Any, dict[str, Any], Any]) -> Statistics:
-        (text, row), (texts, domains, task) = inputs, shared
-        batches = texts[text]
-        statistics = evaluate(params, row, batches, cfg, of_layer=of_layer)[1]
+    def job(params: Decoder, inputs: tuple[Array, TablesByLength], shared: tuple[Any, dict[str, Any], Any]) -> Statistics:
+        (text, tables), (texts, domains, task) = inputs, shared
+        batches, evaluate = texts[text], evaluation(params, tables, cfg)
+        row = tables[batches.shape[-1] - 1]
+        statistics = evaluate(batches, of_layer=of_layer)[1]
         statistics[reading("early_divergence")] = early_divergence(params, row, batches, cfg)
         statistics[reading("gradient_norm")] = loss_gradient_norms(params, row, batches[0], cfg)
         statistics |= loss_changes(params, row, batches, cfg, partial(curve.losses, shared=task), settings.hidden)
         statistics |= attention_maps(params, row, batches[0, :, : settings.map], cfg)
-        return statistics | _dormancy(params, row, domains, cfg, sink.epsilon)
+        return statistics | _dormancy(evaluate, domains, sink.epsilon)
 
-    inputs = [(np.int32(distinct.index(entry)), row) for entry, row in zip(data, models.tables(), strict=True)]
+    rows = models.tables_by_length(curve.lengths(models.arms[0]))
+    inputs = [(np.int32(distinct.index(entry)), tables) for entry, tables in zip(data, rows, strict=True)]
     shared = np.stack(texts), domains, source.shared
     return models.run("ablation", job, inputs, shared, *(text.shape[1] for text in (texts[0], *domains.values())))
 
 
-def _dormancy(
-    params: Decoder, tables: PositionTables, domains: dict[str, Int[Array, "C B S_and_1"]], cfg: DecoderConfig, threshold: float
-) -> Statistics:
+def _dormancy(evaluate: Evaluation, domains: dict[str, Int[Array, "C B S_and_1"]], threshold: float) -> Statistics:
     """First-token mass [L, N] and share of dormant heads of each domain; of two domains the heads dormant in one only."""
 
     def of_layer(trace: LayerTrace, tokens: Int[Array, "B S"]) -> Statistics:  # noqa: ARG001
@@ -58,7 +57,7 @@ def _dormancy(
     masses: dict[str, Float[Array, "L N"]] = {}
     statistics: Statistics = {}
     for domain, batches in domains.items():
-        masses[domain] = evaluate(params, tables, batches, cfg, of_layer=of_layer)[1][reading("first_token_mass")]
+        masses[domain] = evaluate(batches, of_layer=of_layer)[1][reading("first_token_mass")]
         statistics[reading("first_token_mass", domain=domain)] = masses[domain]
         statistics[reading("dormant_share", domain=domain)] = dormant_share(masses[domain], threshold=threshold)
     if len(masses) == 2:

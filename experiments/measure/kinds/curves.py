@@ -4,7 +4,6 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import replace
-from functools import partial
 from typing import Any, NamedTuple
 
 import jax.numpy as jnp
@@ -29,7 +28,7 @@ from leadline.experiments.data.retrieval.source import RetrievalSource
 from leadline.experiments.data.sample import Sample
 from leadline.experiments.data.text.source import TextSource
 from leadline.experiments.data.transduction import TransductionSource
-from leadline.experiments.measure.evaluate import Evaluation, Statistics, as_rows, evaluate, in_batches
+from leadline.experiments.measure.evaluate import Evaluation, Statistics, TablesByLength, as_rows, evaluation, in_batches
 from leadline.experiments.measure.kinds.plugin import plugged_statistics
 from leadline.experiments.measure.kinds.retrieval import hits, right_answers
 from leadline.experiments.measure.kinds.transduction import cross_statistics
@@ -41,7 +40,6 @@ from leadline.experiments.records.measurement import Point, reading
 from leadline.model.block import LayerTrace
 from leadline.model.decoder import Decoder, DecoderConfig
 from leadline.model.embedding import token_losses
-from leadline.model.positions.tables import PositionTables
 
 OfLayer = Callable[[LayerTrace, Int[Array, "B T"]], Statistics]
 
@@ -56,6 +54,10 @@ class Curve(ABC):
         Their `tokens` are the ids [C, B, T + 1] of whole sequences of the training length.
         """
 
+    def lengths(self, arm: Measured) -> frozenset[int]:
+        """The tokens of their texts, among them the training length."""
+        return frozenset({arm.data.length})
+
     def evaluated(self, source: Any, arm: Measured) -> Point:  # noqa: ARG002
         """How much they are: `windows`, and of text `documents`."""
         return {reading("windows", length=arm.data.length): np.asarray(float(arm.measure.windows))}
@@ -65,7 +67,7 @@ class Curve(ABC):
         """A point without what is plugged in, inside a compiled program.
 
         Args:
-            evaluate: `leadline.experiments.measure.evaluate.evaluate` of the model, from batches on.
+            evaluate: `leadline.experiments.measure.evaluate.evaluation` of the model.
             batches: the held-out arrays.
             shared: the arrays of the task.
             measure: what is measured.
@@ -80,11 +82,12 @@ class Curve(ABC):
         return {}
 
     def point(
-        self, params: Decoder, tables: PositionTables, batches: Any, shared: Any, model: DecoderConfig, measure: Measure
+        self, params: Decoder, tables: TablesByLength, batches: Any, shared: Any, model: DecoderConfig, measure: Measure
     ) -> Statistics:
-        """A point, inside a compiled program."""
-        statistics = self.statistics(partial(evaluate, params, tables, cfg=model), batches, shared, measure)
-        return statistics | plugged_statistics(measure.functions, params, tables, jnp.asarray(batches.tokens), model)
+        """A point, inside a compiled program; `tables` are those of all `lengths`."""
+        statistics = self.statistics(evaluation(params, tables, model), batches, shared, measure)
+        tokens = jnp.asarray(batches.tokens)
+        return statistics | plugged_statistics(measure.functions, params, tables[tokens.shape[-1] - 1], tokens, model)
 
 
 class TextBatches(NamedTuple):
@@ -106,9 +109,11 @@ class TextCurve(Curve):
         sinks = source.text.held_out(arm.measure.sink.length, arm.measure.windows).windows
         return TextBatches(*in_batches((windows, sizes.astype(np.float32))), in_batches(sinks))
 
+    def lengths(self, arm: Measured) -> frozenset[int]:
+        return frozenset({arm.data.length, arm.measure.sink.length})
+
     def evaluated(self, source: TextSource, arm: Measured) -> Point:
-        lengths = {arm.data.length, arm.measure.sink.length}
-        texts = {length: source.text.held_out(length, arm.measure.windows) for length in lengths}
+        texts = {length: source.text.held_out(length, arm.measure.windows) for length in self.lengths(arm)}
         return {key: value for length, text in texts.items() for key, value in evaluated(text, length=length).items()}
 
     def domains(self, source: TextSource, arm: Measured) -> dict[str, Int[np.ndarray, "C B S_and_1"]]:

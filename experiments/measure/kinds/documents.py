@@ -26,13 +26,16 @@ def documents(models: Models) -> list[Point]:
     arm = models.arms[0]
     sink, text = arm.measure.sink, models.source.text
     windows = {length: text.held_out(length, arm.measure.windows) for length in (arm.data.length, sink.length)}
-    layers = _without(models, "documents", windows[arm.data.length], layer_statistics)
+    layers = _without(models, "documents", windows[arm.data.length], layer_statistics, loss=True)
     sinks = _without(models, "sinks of documents", windows[sink.length], lambda trace: sink_statistics(trace, sink))
     return [{**of_sinks, **of_layers} for of_sinks, of_layers in zip(sinks, layers, strict=True)]
 
 
-def _without(models: Models, name: str, text: HeldOut, of_layer: Callable[[LayerTrace], Statistics]) -> list[Point]:
-    """The loss and the statistics of layers, as means over windows, without each group; nothing if documents are too few."""
+def _without(
+    models: Models, name: str, text: HeldOut, of_layer: Callable[[LayerTrace], Statistics], *, loss: bool = False
+) -> list[Point]:
+    """The statistics of layers, and the loss if asked for, as means over windows, without each group; nothing if documents are
+    too few."""
     if not text.enough_documents:
         return [{} for _ in models.arms]
 
@@ -41,7 +44,7 @@ def _without(models: Models, name: str, text: HeldOut, of_layer: Callable[[Layer
             losses, statistics = evaluate(
                 params, row, window[None, None], models.model, of_layer=lambda trace, _: of_layer(trace)
             )
-            return statistics | {reading("loss"): mean_loss(losses)}
+            return statistics | ({reading("loss"): mean_loss(losses)} if loss else {})
 
         return jax.lax.map(of_window, windows)
 

@@ -1,6 +1,5 @@
 """Accuracy of questions about a grid by its size and the direction of the question."""
 
-import math
 from dataclasses import replace
 
 import jax
@@ -29,7 +28,7 @@ def grid(models: Models, settings: GridMeasure) -> list[Point]:
         sample = jax.device_get(source.held_out(settings.rows, sizes))
         of_size = replace(models, model=on_grid(models.model, sizes))
         name = "grid of " + " by ".join(map(str, sizes))
-        results = of_size.evaluated(name, in_batches(sample.tokens), hits, math.prod(sizes))
+        results = of_size.evaluated(name, in_batches(sample.tokens), hits)
         asked = sample.weights > 0
         axis = (sample.tokens[:, :-1] - source.data.colours) // source.data.reach
         dims = dict(zip(LARGER, factors[::-1], strict=False))

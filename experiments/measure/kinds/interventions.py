@@ -1,13 +1,16 @@
 """What the loss gains by interventions on short windows, case by case, and the predictions that are decoded early."""
 
+from functools import partial
+
 import jax
 import numpy as np
 from jaxtyping import Array, Float, Int
 
 from leadline.experiments.config.measure import InterventionsMeasure
 from leadline.experiments.measure.evaluate import LOGITS_AT_ONCE, TOKENS_AT_ONCE, Models, Statistics, in_batches
+from leadline.experiments.measure.kinds.curves import curve_of
 from leadline.experiments.measure.perplexity import evaluated
-from leadline.experiments.measure.trained import Case, case_losses, early_divergence, loss_cases, loss_gains, mean_of_losses
+from leadline.experiments.measure.trained import Case, case_losses, early_divergence, loss_cases, loss_gains
 from leadline.experiments.records.measurement import Point, reading
 from leadline.model.decoder import Decoder
 from leadline.model.positions.tables import PositionTables
@@ -24,11 +27,12 @@ def interventions(models: Models, settings: InterventionsMeasure) -> list[Point]
     batches = in_batches(text.windows, min(TOKENS_AT_ONCE, LOGITS_AT_ONCE // cfg.vocabulary))
     cases = jax.device_get(loss_cases(cfg, hidden, heads=settings.heads))
     count, tables = len(cases[1]), models.tables(length)
+    told_apart = partial(curve_of(models.arms[0].data).losses, shared=models.source.shared)
 
     def losses(
         params: Decoder, inputs: tuple[PositionTables, Case], batches: Int[Array, "C B T_and_1"]
     ) -> tuple[Statistics, Float[Array, " T"]]:
-        return case_losses(params, inputs[0], batches, cfg, mean_of_losses, inputs[1])
+        return case_losses(params, inputs[0], batches, cfg, told_apart, inputs[1])
 
     def divergence(params: Decoder, row: PositionTables, batches: Int[Array, "C B T_and_1"]) -> Float[Array, " L"]:
         return early_divergence(params, row, batches[:1], cfg)

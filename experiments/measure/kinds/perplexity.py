@@ -24,18 +24,20 @@ Job = tuple[int, Extension | None, ModelConfig]
 
 
 def perplexity(models: Models, settings: PerplexityMeasure) -> list[Point]:
-    """`perplexity_at` every length, as trained and with each extension."""
+    """`perplexity_at` every length of the settings, each model as trained and with the extensions of its own settings."""
     points: list[Point] = [{} for _ in models.arms]
+    own = [arm.measure.perplexity or settings for arm in models.arms]
+    extensions: list[tuple[Extension | None, ...]] = [(None, *table.extensions) for table in own]
     for length in settings.lengths:
-        measured = perplexity_at(models, settings, length, (None, *settings.extensions))
+        measured = perplexity_at(models, settings, length, extensions)
         points = [point | more for point, more in zip(points, measured, strict=True)]
     return points
 
 
 def perplexity_at(
-    models: Models, settings: PerplexityMeasure, length: int, extensions: Sequence[Extension | None]
+    models: Models, settings: PerplexityMeasure, length: int, extensions: Sequence[Sequence[Extension | None]]
 ) -> list[Point]:
-    """At one length: perplexity with each extension; None is as trained, and gives the sinks too.
+    """At one length: perplexity of each model with each of its `extensions`; None is as trained, and gives the sinks too.
 
     Windows of all lengths of the settings end at the same targets: a longer one has the text of a shorter one, and more before
     it. A model that cannot be extended to this length has nothing of an extension.
@@ -58,14 +60,16 @@ def perplexity_at(
     return points
 
 
-def by_structure(models: Models, length: int, extensions: Sequence[Extension | None]) -> dict[DecoderConfig, list[Job]]:
+def by_structure(
+    models: Models, length: int, extensions: Sequence[Sequence[Extension | None]]
+) -> dict[DecoderConfig, list[Job]]:
     """Jobs by what is compiled in: besides the model, whether its table changes within a text.
 
     At the training length there is nothing to extend, and some models have no such extension.
     """
     by_structure: dict[DecoderConfig, list[Job]] = {}
-    for i, arm in enumerate(models.arms):
-        for extension in extensions:
+    for i, (arm, of_arm) in enumerate(zip(models.arms, extensions, strict=True)):
+        for extension in of_arm:
             # A factor is relative to the length that the first weights were trained at.
             factor = length / arm.original_length if length > arm.data.length else 1.0
             model = arm.model if extension is None else extended(arm.model, extension, factor)

@@ -39,7 +39,7 @@ def recall(models: Models, settings: RecallMeasure) -> list[Point]:
             hit, _ = evaluate(params, row, shared[1], models.model, of_target=hits)
             return losses, hit
 
-        results = models.run(f"recall at {length}", job, models.tables(), batches, *(batch.shape[1] for batch in batches))
+        results = models.run(f"recall at {length}", job, models.tables(length), batches, *(batch.shape[1] for batch in batches))
         for arm, point, (losses, hit) in zip(models.arms, points, results, strict=True):
             point |= perplexities(losses, text, settings.last, length=length)
             point |= evaluated(text, length=length, of="perplexity") | _recalled(hit, rows, arm)

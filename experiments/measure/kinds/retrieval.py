@@ -24,7 +24,7 @@ def retrieval(models: Models, settings: RetrievalMeasure) -> list[Point]:
     for length in settings.lengths:
         samples = {task: jax.device_get(source.questions(task, length, *shape)) for task in source.data.tasks}
         batches = in_batches(np.concatenate([sample.tokens for sample in samples.values()]))
-        results = models.evaluated(f"retrieval at {length}", batches, hits, length)
+        results = models.evaluated(f"retrieval at {length}", batches, hits)
         for point, hit in zip(points, results, strict=True):
             for (task, sample), of_task in zip(samples.items(), np.split(hit, len(samples)), strict=True):
                 point |= accuracies(task, of_task, sample, settings, source.data.length)

@@ -99,7 +99,8 @@ def _stream_losses(
     def job(params: Decoder, inputs: tuple[PositionTables, Policy], chunks: Any) -> Float[Array, "C T"]:
         return stream_losses(params, *inputs, chunks, models.model, most_initial)
 
-    inputs = [(row, policy) for row in models.tables() for policy in cases]
+    rows = zip(models.tables(cache), models.tables(count), strict=True)  # a text is as long as its positions go
+    inputs = [(inside if policy.reindexed else whole, policy) for inside, whole in rows for policy in cases]
     return [losses.reshape(-1)[:count] for losses in models.run("stream", job, inputs, chunks, 1)]
 
 

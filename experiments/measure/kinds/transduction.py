@@ -27,7 +27,7 @@ def transduction(models: Models, settings: TransductionMeasure) -> list[Point]:
     for length, sizes in by_length.items():
         samples = {size: jax.device_get(source.held_out(settings.rows, size)) for size in sizes}
         batches = in_batches(np.concatenate([sample.tokens for sample in samples.values()]))
-        for point, hit in zip(points, models.evaluated(f"sizes in {length}", batches, hits, length), strict=True):
+        for point, hit in zip(points, models.evaluated(f"sizes in {length}", batches, hits), strict=True):
             for (size, sample), of_size in zip(samples.items(), np.split(hit, len(samples)), strict=True):
                 right = np.asarray(right_answers(of_size, sample.weights))
                 shares = {"accuracy": np.mean(right), "token_accuracy": np.mean(of_size[sample.weights > 0])}

@@ -171,6 +171,10 @@ STREAMING = "measure.streaming={ tokens = 64, full_attention = 32, stride = 4 }"
 # The same for a study of text.
 MISTAKES_OF_TEXT = [
     (f"{POSITION}={{kind='learned'}}", "learned positions end at 16 tokens: nothing is measured at 32"),
+    (
+        (f"{POSITION}={{kind='learned', capacity=32}}", "measure.sink.length=33"),
+        "measure.sink.length: learned positions end at 32 tokens: nothing is measured at 33",
+    ),
     ("measure.perplexity.last=17", "measure.perplexity.last = 17 is more than the 16 tokens of a window"),
     ("measure.perplexity.stride=16", "stride = 16 is not below the 16 tokens of a window: leave it out for windows that"),
     (("measure.perplexity.extensions=['yarn']", f"{POSITION}.base=1.0"), "YaRN"),

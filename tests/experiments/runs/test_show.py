@@ -69,6 +69,17 @@ def test_a_group_without_records_is_interrupted_or_running(tmp_path: Path) -> No
     assert listed(tmp_path) == ([begun], [])
 
 
+def test_members_of_a_group_that_are_recorded_are_not_unfinished(tmp_path: Path) -> None:
+    curve, gate = NO_CURVE.extended(5, {reading("loss"): 3.25}), "gate-cccccccccccc"
+    extra = {"members": [f"{gate}/s0", f"{gate}/s1"], "curves": [curve.rows()] * 2}
+    checkpoint.save(tmp_path / "mine" / ".group-0", 5, {"w": np.zeros(1)}, extra)
+    write_records(tmp_path, entry("mine", "gate", 0, measured("loss", 2.0), arm_hash="c" * 12))
+    assert [(arm.arm, arm.seeds) for arm in listed(tmp_path)[0]] == [
+        (gate, {"finished": 1, "diverged": 0}),
+        (gate, {"interrupted": 1}),
+    ]
+
+
 def test_a_folder_without_runs_is_named(tmp_path: Path) -> None:
     with pytest.raises(UserError, match=f"{tmp_path}: there are no records"):
         listed(tmp_path)

@@ -86,6 +86,22 @@ def test_what_was_not_finished_is_removed(tmp_path: Path) -> None:
     assert sorted(path.name for path in folder.iterdir()) == ["begun-cache", "whole-atime", "whole-cache"]
 
 
+def test_what_another_command_removes_at_the_same_time_is_gone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    environment, exists = {"XDG_CACHE_HOME": str(tmp_path)}, Path.exists
+    folder = program_folder(environment)
+    folder.mkdir(parents=True)
+    (folder / "killed-cache").touch()
+
+    def late(path: Path) -> bool:
+        if path.name == "killed-atime":
+            (folder / "killed-cache").unlink()
+        return exists(path)
+
+    monkeypatch.setattr(Path, "exists", late)
+    assert keep_programs(environment) is None
+    assert kept_where() == str(folder)
+
+
 def test_a_program_that_is_kept_gives_the_same_number(tmp_path: Path) -> None:
     environment = os.environ | {"XDG_CACHE_HOME": str(tmp_path)}
     printed = []

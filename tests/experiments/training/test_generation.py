@@ -11,15 +11,18 @@ import numpy as np
 import pytest
 
 from leadline.experiments.config.data import TextData
+from leadline.experiments.config.model import ModelConfig
+from leadline.experiments.config.position import LearnedPositions
 from leadline.experiments.config.study import Arm, Start
+from leadline.experiments.config.to_model import decoder_config
 from leadline.experiments.config.to_tables import tables
 from leadline.experiments.config.tokenizer import Characters
 from leadline.experiments.runtime.errors import UserError
 from leadline.experiments.runtime.signals import Interrupted
 from leadline.experiments.training.generation import Piece, Request, Text, generated, prompt_ids, text_tokenizer
 from leadline.experiments.training.group import Member
-from leadline.experiments.training.saved import Saved, open_saved
-from leadline.model.decoder import apply_decoder
+from leadline.experiments.training.saved import Saved, TrainedModel, open_saved
+from leadline.model.decoder import apply_decoder, init_decoder
 from leadline.model.generate import Policy
 from leadline.model.mesh import make_mesh
 from leadline.tokenization.byte import ByteTokenizer
@@ -59,7 +62,7 @@ def request(prompt: str = PROMPT, tokens: int = 20, policy: Policy = Policy(), t
     return Request((prompt,), tokens, temperature, None, 1.0, 3, policy)
 
 
-def ids_of(saved: Saved, wanted: Request) -> list[tuple[int, ...]]:
+def ids_of(saved: TrainedModel, wanted: Request) -> list[tuple[int, ...]]:
     """The ids of each text."""
     return [sum((piece.ids for piece in pieces), ()) for pieces in zip(*generated(saved, wanted), strict=True)]
 
@@ -77,6 +80,20 @@ def test_greedy_text_is_what_the_model_finds_likeliest(saved: Saved) -> None:
         rows = tables(saved.model, saved.original_length, whole.shape[1])
         scores, _ = jax.jit(apply_decoder, static_argnames="cfg")(params, whole, rows, saved.cfg)
     np.testing.assert_array_equal(np.argmax(scores[0, len(prompt) - 1 : -1], axis=-1), ids)
+
+
+def test_a_text_needs_positions_for_its_own_tokens_alone() -> None:
+    """Not for those that are decoded beyond it, to the end of a piece."""
+    positions, tokenizer = LearnedPositions(capacity=20), ByteTokenizer()
+    model = ModelConfig(layers=1, width=8, heads=2, hidden=8, position=positions)
+    cfg = decoder_config(model, tokenizer.vocabulary_size, LENGTH)
+    with jax.set_mesh(make_mesh()):
+        params = jax.device_get(init_decoder(jax.random.key(0), cfg))
+    learned = TrainedModel("learned", model, LENGTH, LENGTH, add_bos=False, cfg=cfg, params=params, tokenizer=tokenizer)
+    (shorter,), (longest,) = (ids_of(learned, request("12345678", tokens)) for tokens in (4, 12))
+    assert (len(shorter), shorter) == (4, longest[:4])
+    with pytest.raises(UserError, match="learned positions end at 20 tokens, this text has 21"):
+        ids_of(learned, request("12345678", 13))
 
 
 def test_policies_and_seeds_are_heeded(saved: Saved) -> None:

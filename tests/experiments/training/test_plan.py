@@ -20,14 +20,14 @@ import pytest
 from leadline.experiments.config.measure import AblationMeasure
 from leadline.experiments.config.model import Gate, LearnedSink
 from leadline.experiments.config.position import Rope
-from leadline.experiments.config.study import Start
+from leadline.experiments.config.study import Arm, Start
 from leadline.experiments.publish.export import pack
 from leadline.experiments.records.measurement import reading, value_of
 from leadline.experiments.records.store import read_records
 from leadline.experiments.runtime.errors import UserError
 from leadline.experiments.runtime.signals import Interrupted
 from leadline.experiments.runtime.worker import CLAIMS, Worker
-from leadline.experiments.training import claimed, loop, recording, saving
+from leadline.experiments.training import claimed, loop, plan, recording, saving
 from leadline.experiments.training.claimed import train_claimed
 from leadline.experiments.training.group import RunGroup
 from leadline.experiments.training.plan import grouped, run_arms
@@ -215,14 +215,15 @@ def test_a_kill_while_checkpoints_are_removed_leaves_none(tmp_path: Path, module
     assert not leftovers()
 
 
-def test_what_is_stopped_while_it_measures_keeps_its_last_step(tmp_path: Path) -> None:
-    arms = [changed("softmax", measure={"ablation": AblationMeasure(hidden=(1,), map=8)})]
+@pytest.mark.parametrize("arm", [SOFTMAX, WILD], ids=["whole", "diverged"])
+def test_what_is_stopped_while_it_measures_keeps_its_last_step(tmp_path: Path, arm: Arm) -> None:
+    arms = [changed(arm.name, arm, measure={"ablation": AblationMeasure(hidden=(1,), map=8)})]
 
     class Stopped(Watched):
         def status(self, status: str) -> None:
             self.interruption.requested |= status == "measuring"
 
-    with pytest.raises(Interrupted, match="stopped at step 6 of 6, which is kept, while measuring"):
+    with pytest.raises(Interrupted, match="sinks: stopped while measuring; the last step is kept"):
         run(tmp_path, arms, progress=Stopped())
     assert not list(tmp_path.rglob("record.json"))
     rest = Watched()
@@ -250,6 +251,16 @@ def test_one_diverges_and_the_others_go_on(whole: Path, tmp_path: Path) -> None:
         assert entry.value == pytest.approx(value_of(expected, entry.quantity, **entry.dims), rel=1e-5, abs=1e-7), entry
     again = run(tmp_path / "both", [WILD, SOFTMAX], seeds=(0,))
     assert (again.trained, again.recorded, again.programs) == (0, 2, ())
+
+
+def test_the_data_of_an_arm_are_checked_once_for_all_seeds(tmp_path: Path) -> None:
+    watched = Watched()
+    with (
+        opened(tmp_path, watched, watched.interruption) as session,
+        mock.patch.object(plan, "check_data", wraps=plan.check_data) as checked,
+    ):
+        grouped("sinks", [SOFTMAX, LEARNED], (0, 1), tmp_path, watched, session.room)
+    assert [arm.name for (_, arm), _ in checked.call_args_list] == ["softmax", "learned"]
 
 
 def test_arms_of_another_structure_have_programs_of_their_own(tmp_path: Path) -> None:

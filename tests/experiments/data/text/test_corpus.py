@@ -1,5 +1,6 @@
 """Documents, their division and their digest, and what is said of entries that cannot be read."""
 
+import errno
 import gzip
 import inspect
 import json
@@ -116,6 +117,22 @@ def test_a_pipe_without_end_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyP
 def test_a_link_that_leads_nowhere_is_named(tmp_path: Path, target: str) -> None:
     (tmp_path / "a.txt").symlink_to(tmp_path / target)
     with pytest.raises(UserError, match=r"a\.txt: cannot be read .*; mend or remove it"):
+        text_documents([tmp_path])
+
+
+def test_a_folder_that_cannot_be_read_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Permissions would not stop a test that runs as root."""
+    (tmp_path / "closed").mkdir()
+    (tmp_path / "a.txt").write_text("open")
+    scan = os.scandir
+
+    def refused(path: str) -> object:
+        if Path(path).name == "closed":
+            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(path))
+        return scan(path)
+
+    monkeypatch.setattr(os, "scandir", refused)
+    with pytest.raises(UserError, match=r"closed: cannot be read \(Permission denied\); mend or remove it"):
         text_documents([tmp_path])
 
 

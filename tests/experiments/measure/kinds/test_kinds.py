@@ -9,8 +9,9 @@ import numpy as np
 import pytest
 
 from leadline.experiments.config.data import TASKS, RetrievalData, Task
-from leadline.experiments.config.measure import Measure, RetrievalMeasure, VocabularyMeasure
+from leadline.experiments.config.measure import Measure, PerplexityMeasure, RetrievalMeasure, SinkRate, VocabularyMeasure
 from leadline.experiments.config.position import Alibi, Rope
+from leadline.experiments.config.scaling import Extension
 from leadline.experiments.config.study import Start
 from leadline.experiments.config.to_model import decoder_config, extended
 from leadline.experiments.config.tokenizer import Words
@@ -37,9 +38,9 @@ def test_models_whose_tables_are_values_share_a_structure() -> None:
     arms = [arm("any", "text", ROPE.model_copy(update={"position": Rope(base=base)})) for base in (100.0, 50.0)]
     models = Models([*arms, ALIBI], [], None, decoder_config(ROPE, 9, LENGTH), [])
     extensions = (None, "pi", "yarn", "dynamic_ntk_token")
-    (same,) = by_structure(models, LENGTH, extensions).values()
+    (same,) = by_structure(models, LENGTH, [extensions] * 3).values()
     assert [job[:2] for job in same] == [(0, None), (1, None), (2, None)]
-    whole, by_token = by_structure(models, 32, extensions).values()  # a table a token is a structure of its own
+    whole, by_token = by_structure(models, 32, [extensions] * 3).values()  # a table a token is a structure of its own
     assert [job[:2] for job in whole] == [(0, None), (0, "pi"), (0, "yarn"), (1, None), (1, "pi"), (1, "yarn"), (2, None)]
     assert [job[:2] for job in by_token] == [(0, "dynamic_ntk_token"), (1, "dynamic_ntk_token")]
 
@@ -48,9 +49,24 @@ def test_a_tuned_model_is_extended_from_its_first_length() -> None:
     plain = arm("plain", "text")
     tuned = arm("tuned", "text", data=plain.data.model_copy(update={"length": 32}))
     tuned = tuned.model_copy(update={"start": Start(arm="plain", length=LENGTH, steps=1)})
-    (jobs,) = by_structure(Models([plain, tuned], [], None, decoder_config(ROPE, 9, LENGTH), []), 64, (None, "pi")).values()
+    models = Models([plain, tuned], [], None, decoder_config(ROPE, 9, LENGTH), [])
+    (jobs,) = by_structure(models, 64, ((None, "pi"), (None, "pi"))).values()
     of_plain, of_tuned = (model for _, extension, model in jobs if extension is not None)
     assert of_plain == of_tuned == extended(ROPE, "pi", 4.0)  # 64 / 16 both
+
+
+@pytest.mark.parametrize("first", ["few", "many"])
+def test_a_model_has_its_own_extensions_whatever_those_of_its_group(folder: Path, first: str) -> None:
+    own: dict[str, tuple[Extension, ...]] = {"few": ("pi",), "many": ("pi", "yarn")}
+    names = sorted(own, key=lambda name: name != first)
+    tables = [PerplexityMeasure(lengths=(32,), windows=4, last=8, extensions=own[name]) for name in names]
+    measures = [Measure(windows=4, sink=SinkRate(length=8), perplexity=table) for table in tables]
+    arms = [arm(name, "text", measure=measure) for name, measure in zip(names, measures, strict=True)]
+    models = models_of(arms, source_of("text", folder), (1, 2))
+    for name, point in zip(names, final_points(models), strict=True):
+        extensions = {dict(key.dims).get("extension") for key in point if key.quantity == "perplexity"}
+        assert extensions == {None, *own[name]}
+    assert models.programs == ["perplexity at 32"]
 
 
 @pytest.mark.parametrize(("table", "changes"), [("perplexity", {"lengths": (99_999,)}), ("streaming", {"tokens": 99_999})])

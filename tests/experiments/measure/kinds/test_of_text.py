@@ -12,20 +12,28 @@ import numpy as np
 import pytest
 
 from leadline.experiments.config.measure import (
+    AblationMeasure,
     ContextMeasure,
     FrequencyMeasure,
     InputsMeasure,
     InterventionsMeasure,
     LanguagesMeasure,
     PromptsMeasure,
+    SinkRate,
+    StreamingMeasure,
     VocabularyMeasure,
 )
+from leadline.experiments.config.position import Rope
+from leadline.experiments.config.scaling import DynamicNtk, NtkAware, Scaling
+from leadline.experiments.config.study import Arm
 from leadline.experiments.config.to_tables import tables
 from leadline.experiments.data.source import source_of_corpus
 from leadline.experiments.data.text.held_out import GROUPS, HeldOut
 from leadline.experiments.measure.evaluate import Models
 from leadline.experiments.measure.exact.texts import costs, texts_of
+from leadline.experiments.measure.kinds.ablation import ablation
 from leadline.experiments.measure.kinds.context import context
+from leadline.experiments.measure.kinds.curves import TextCurve
 from leadline.experiments.measure.kinds.documents import documents
 from leadline.experiments.measure.kinds.frequency import frequency, id_bins
 from leadline.experiments.measure.kinds.inputs import input_rows, inputs
@@ -34,9 +42,10 @@ from leadline.experiments.measure.kinds.languages import languages
 from leadline.experiments.measure.kinds.perplexity import perplexity, perplexity_at
 from leadline.experiments.measure.kinds.prompts import answer_hits, prompts_of
 from leadline.experiments.measure.kinds.registry import check_data, final_points
+from leadline.experiments.measure.kinds.streaming import streaming
 from leadline.experiments.measure.kinds.vocabulary import token_sizes, vocabulary
 from leadline.experiments.measure.perplexity import position_edges
-from leadline.experiments.measure.trained import attention_maps, loss_changes, mean_of_losses
+from leadline.experiments.measure.trained import attention_maps, loss_changes
 from leadline.experiments.records.left_out import without
 from leadline.experiments.records.measurement import reading
 from leadline.experiments.runtime.errors import UserError
@@ -44,7 +53,7 @@ from leadline.model.decoder import apply_decoder
 from leadline.model.encoder_decoder import init_model
 from leadline.model.mesh import make_mesh
 from tests.experiments.data.corpora import write_corpus
-from tests.experiments.measure.kinds.toys import LENGTH, MEASURES, NOPE, ROPE, arm, models_of, source_of
+from tests.experiments.measure.kinds.toys import LENGTH, MEASURES, NOPE, ROPE, arm, models_of, points_of, source_of
 
 pytestmark = pytest.mark.usefixtures("in_use", "mesh")
 
@@ -128,7 +137,8 @@ def test_cases_one_by_one_change_the_loss_as_all_together(rope: Models, heads: b
     models = Models(rope.arms, rope.params, rope.source, rope.model, [], lambda done, total: heard.append((done, total)))
     (point,) = interventions(models, InterventionsMeasure(length=20, windows=4, hidden=(3,), heads=heads))
     batches = jnp.asarray(rope.source.text.held_out(20, 4).windows[None])
-    run = jax.jit(partial(loss_changes, cfg=rope.model, losses=mean_of_losses, hidden=(3,)))
+    losses = partial(TextCurve().losses, shared=None)
+    run = jax.jit(partial(loss_changes, cfg=rope.model, losses=losses, hidden=(3,)))
     together = run(jax.tree.map(jnp.asarray, rope.params[0]), tables(ROPE, LENGTH, 20), batches)
     expected = {key for key in together if heads or key.quantity != "head_removed"}
     assert {key.at(length=20) for key in expected} == {key for key in point if key.quantity in ("loss_change", "head_removed")}
@@ -200,6 +210,14 @@ def test_the_last_point_is_measured_without_each_group_of_documents(tmp_path: Pa
     np.testing.assert_allclose(point[without(reading("first_token_mass"))][group], first.mean(axis=0), rtol=1e-4)
 
 
+def test_short_windows_have_no_loss_without_a_group_where_long_ones_have_too_few_documents(
+    rope: Models, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(HeldOut, "enough_documents", property(lambda text: text.counted.shape[1] < LENGTH))
+    (point,) = documents(rope)
+    assert {key.quantity for key in point} == {"sink_rate", "first_token_mass", "sink_logit_mass"}
+
+
 @pytest.mark.parametrize(("name", "bos"), [("natural", "absent"), ("repeated", "fixed")])
 def test_sinks_of_inputs_are_measured_without_each_group_of_documents(tmp_path: Path, name: str, bos: str) -> None:
     source = source_of("text", write_corpus(tmp_path / "many", documents=80))
@@ -224,7 +242,7 @@ def test_a_length_and_an_extension_by_themselves_are_as_with_all_others(rope: Mo
     assert settings is not None
     settings = settings.model_copy(update={"lengths": (24, 32)})
     (whole,) = perplexity(rope, settings)
-    (alone,) = perplexity_at(rope, settings, 24, ("pi",))
+    (alone,) = perplexity_at(rope, settings, 24, [("pi",)])
     assert {dict(key.dims).get("extension") for key in alone if key.quantity == "perplexity"} == {"pi"}
     assert "sink_rate" not in {key.quantity for key in alone}
     for key, value in alone.items():
@@ -289,3 +307,50 @@ def test_frequencies_need_the_text_that_was_trained_on(rope: Models, folder: Pat
         id_bins(source, 8)
     with pytest.raises(UserError, match="bins = 300 is more than the 259 ids"):
         id_bins(rope.source, 300)
+
+
+def scaled(*scalings: Scaling) -> list[Arm]:
+    """Arms whose sinks are measured on texts of 24 tokens, half as many again as in training."""
+    ropes = [ROPE.model_copy(update={"position": Rope(base=100.0, scaling=scaling)}) for scaling in scalings]
+    measure = MEASURES["text"].model_copy(update={"sink": SinkRate(length=24)})
+    return [arm("scaled", "text", rope, measure=measure) for rope in ropes]
+
+
+def test_a_stream_and_its_windows_have_the_table_of_as_many_tokens_as_they_have_positions(folder: Path) -> None:
+    """Dynamic NTK over a text of one length is NTK-aware scaling by that length over the training length."""
+    lengths = {"cache": 20, "start": 24, "text": 120}
+    arms = scaled(DynamicNtk(), *(NtkAware(factor=length / LENGTH) for length in lengths.values()))
+    settings = StreamingMeasure(
+        tokens=120, cache=20, initial_tokens=(2,), text_positions=(2,), full_attention=24, recomputed=4, stride=4
+    )
+    dynamic, *fixed = streaming(models_of(arms, source_of("text", folder), (1,) * 4), settings)
+    of_length = dict(zip(lengths, fixed, strict=True))
+    of_stream = {"policy": "streaming", "initial_tokens": 2, "span": "stream"}
+    readings = {
+        reading("perplexity", policy="recomputed", span="sampled"): "cache",
+        reading("perplexity", positions="cache", **of_stream): "cache",
+        reading("perplexity", policy="full", span="start"): "start",
+        reading("perplexity", positions="text", **of_stream): "text",
+    }
+    for key, length in readings.items():
+        assert [name for name, point in of_length.items() if point[key] == dynamic[key]] == [length], key
+
+
+def test_each_text_of_a_curve_has_the_table_of_its_length(folder: Path) -> None:
+    arms = scaled(DynamicNtk(), NtkAware(factor=1.5), NtkAware(factor=1.0))
+    (dynamic, fixed, plain), _ = points_of(arms, source_of("text", folder))
+    sinks, loss = reading("first_token_mass"), reading("loss")
+    np.testing.assert_array_equal(dynamic[sinks], fixed[sinks])
+    assert not np.array_equal(dynamic[sinks], plain[sinks])
+    assert dynamic[loss] == plain[loss] != fixed[loss]
+
+
+def test_each_text_of_an_ablation_has_the_table_of_its_length(folder: Path) -> None:
+    arms = scaled(DynamicNtk(), NtkAware(factor=1.5), NtkAware(factor=1.0))
+    models = models_of(arms, source_of("text", folder), (1,) * 3)
+    dynamic, fixed, plain = ablation(models, AblationMeasure(hidden=(1,), map=8))
+    of_domain, whole = reading("first_token_mass", domain="prose"), reading("first_token_mass", length=LENGTH)
+    np.testing.assert_array_equal(dynamic[of_domain], fixed[of_domain])
+    assert not np.array_equal(dynamic[of_domain], plain[of_domain])
+    np.testing.assert_array_equal(dynamic[whole], plain[whole])
+    assert not np.array_equal(dynamic[whole], fixed[whole])

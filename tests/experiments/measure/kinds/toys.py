@@ -22,13 +22,12 @@ from leadline.experiments.config.study import Arm
 from leadline.experiments.config.to_model import decoder_config
 from leadline.experiments.config.train import TrainConfig
 from leadline.experiments.data.source import open_source
-from leadline.experiments.measure.evaluate import Models
+from leadline.experiments.measure.evaluate import Models, TablesByLength
 from leadline.experiments.measure.kinds.curves import curve_of
 from leadline.experiments.records.measurement import Point
 from leadline.model.decoder import Decoder
 from leadline.model.encoder_decoder import init_model
 from leadline.model.mesh import make_mesh
-from leadline.model.positions.tables import PositionTables
 from tests.model.weights import drawn
 
 LENGTH = 16
@@ -91,13 +90,19 @@ def models_of(arms: Sequence[Arm], source: Any, seeds: Sequence[int]) -> Models:
     return Models(arms, [params[seed] for seed in seeds], source, cfg, [])
 
 
+def points_of(arms: Sequence[Arm], source: Any) -> tuple[list[Point], Decoder]:
+    """A point of the curves of models with the same drawn weights, and the weights."""
+    curve = curve_of(arms[0].data)
+    models = models_of(arms, source, [1] * len(arms))
+
+    def point(params: Decoder, tables: TablesByLength, shared: Any) -> Any:
+        return curve.point(params, tables, shared[0], shared[1], models.model, arms[0].measure)
+
+    rows = models.tables_by_length(curve.lengths(arms[0]))
+    return models.run("point", point, rows, (curve.batches(source, arms[0]), source.shared)), models.params[0]
+
+
 def point_of(arm: Arm, source: Any) -> tuple[Point, Decoder]:
     """A point of the curves of a model with drawn weights, and the weights."""
-    curve = curve_of(arm.data)
-    models = models_of([arm], source, (1,))
-
-    def point(params: Decoder, row: PositionTables, shared: Any) -> Any:
-        return curve.point(params, row, shared[0], shared[1], models.model, arm.measure)
-
-    (point_of_model,) = models.run("point", point, models.tables(), (curve.batches(source, arm), source.shared))
-    return point_of_model, models.params[0]
+    (point,), params = points_of([arm], source)
+    return point, params
