@@ -10,13 +10,8 @@ from leadline.experiments.config.base import validated
 from leadline.experiments.config.data import TextData
 from leadline.experiments.config.load import overridden
 from leadline.experiments.config.study import Arm
-<<<<<<< HEAD
 from leadline.experiments.data.source import Source, open_source, source_of_corpus, vocabulary_size
-from leadline.experiments.measure.evaluate import Models, Statistics
-=======
-from leadline.experiments.data.source import Source, open_source, source_of_corpus
 from leadline.experiments.measure.evaluate import Models, Statistics, TablesByLength
->>>>>>> fix-measure
 from leadline.experiments.measure.kinds.curves import curve_of
 from leadline.experiments.measure.kinds.plugin import quantities_of
 from leadline.experiments.measure.kinds.registry import check_data, final_points
@@ -28,11 +23,7 @@ from leadline.experiments.runtime.errors import UserError
 from leadline.experiments.runtime.progress import Progress, Work
 from leadline.experiments.training.saved import Saved, open_saved
 from leadline.model.decoder import Decoder
-<<<<<<< HEAD
-from leadline.model.positions.tables import PositionTables
 from leadline.tokenization.formats.fast import accelerate
-=======
->>>>>>> fix-measure
 
 # What of its data a trained model keeps, and what to do instead.
 KEPT = {
