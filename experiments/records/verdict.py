@@ -218,5 +218,6 @@ def predicate(name: str) -> Predicate:
     module, _, function = name.partition(":")
     try:
         return getattr(importlib.import_module(module), function)
-    except (ImportError, AttributeError, ValueError) as error:
-        raise UserError(f"function = {name!r}: {error}; write it as package.module:function") from error
+    except Exception as error:  # whatever a module of somebody else's raises
+        reason = f"{type(error).__name__}: {error}"
+        raise UserError(f"function = {name!r}: {reason}; write it as package.module:function, and mend its module") from error

@@ -17,7 +17,7 @@ from leadline.experiments.records.decisions import Evidence
 from leadline.experiments.records.left_out import LeftOut
 from leadline.experiments.records.measurement import Measurement
 from leadline.experiments.records.record import Record
-from leadline.experiments.records.verdict import Verdict, verdicts, with_q
+from leadline.experiments.records.verdict import Verdict, predicate, verdicts, with_q
 from leadline.experiments.runtime.errors import UserError
 from tests.experiments.configured import EXTRAPOLATION, studies_of
 from tests.experiments.records.claimed import changed, record
@@ -280,3 +280,15 @@ def test_a_claim_on_perplexity_has_an_outcome_by_each_protocol(tmp_path: Path) -
     verdict = judged(study, records)
     assert verdict.outcome == "holds"
     assert verdict.protocols == {"tokens": "fails", "documents": "fails", "last 8": "holds"}
+
+
+@pytest.mark.parametrize(
+    ("source", "reason"), [("count = lengths", "NameError"), ("def broken(:", "SyntaxError"), ("", "AttributeError")]
+)
+def test_a_function_that_cannot_be_had_is_named(
+    source: str, reason: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / f"mine_{reason.lower()}.py").write_text(source)
+    monkeypatch.syspath_prepend(tmp_path)
+    with pytest.raises(UserError, match=rf"function = 'mine_\w+:broken': {reason}: .*; write it as package.module:function"):
+        predicate(f"mine_{reason.lower()}:broken")
