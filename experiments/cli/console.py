@@ -91,8 +91,8 @@ def _with_published(verdict: Any) -> str:
     """A statement and what is published of it."""
     if not verdict.published:
         return verdict.statement
-    own = verdict.published[:1].upper() + verdict.published[1:]
-    return f"{verdict.statement} {own if verdict.own else f'Published: {verdict.published}'}."
+    sentence = verdict.published[:1].upper() + verdict.published[1:]
+    return f"{verdict.statement} {sentence if verdict.own else f'Published: {verdict.published}'}."
 
 
 def begin_jax(devices: int | None = None, place: Any = None) -> None:

@@ -162,9 +162,9 @@ def _drawn(study: Study, spec: FigureSpec, drawn: Collection[str] | None) -> boo
 
 def _without_records(section: Section, drawn: Collection[str] | None) -> Iterator[str]:
     """A note for each figure that no record of its study has anything for."""
-    made = {drawing.name for drawing in section.drawings}
+    names = {drawing.name for drawing in section.drawings}
     for spec in figures_of(section.described, section.stored):
-        if _drawn(section.described, spec, drawn) and file_name(section.described, spec.name) not in made:
+        if _drawn(section.described, spec, drawn) and file_name(section.described, spec.name) not in names:
             yield f"{section.study}: figure {spec.name!r} is not drawn: no record has what it shows"
 
 

@@ -26,8 +26,8 @@ Job = tuple[int, Extension | None, ModelConfig]
 def perplexity(models: Models, settings: PerplexityMeasure) -> list[Point]:
     """`perplexity_at` every length of the settings, each model as trained and with the extensions of its own settings."""
     points: list[Point] = [{} for _ in models.arms]
-    own = [arm.measure.perplexity or settings for arm in models.arms]
-    extensions: list[tuple[Extension | None, ...]] = [(None, *table.extensions) for table in own]
+    measures = [arm.measure.perplexity or settings for arm in models.arms]
+    extensions: list[tuple[Extension | None, ...]] = [(None, *measure.extensions) for measure in measures]
     for length in settings.lengths:
         measured = perplexity_at(models, settings, length, extensions)
         points = [point | more for point, more in zip(points, measured, strict=True)]
