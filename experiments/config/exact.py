@@ -183,12 +183,12 @@ class Shape(Frozen):
     pooler: bool = False  # a product with a bias after the first token
 
     def problems(self) -> Iterator[str]:
-        model, position = self.model, self.model.position
-        if position.kind not in COUNTED or model.window_position is not None:
-            yield f"weights of position {position.kind!r} are not counted; those of {', '.join(COUNTED)} are"
-        of_sinks = isinstance(model.sink, KeyBias) or model.window_sink is not None
-        if model.gate.kind != "none" or model.scalable_softmax or of_sinks:
-            yield "weights of a gate, of a key bias, of a scalable softmax and of sinks by layer are not counted"
+        model = self.model
+        for position in model.positions:
+            if position.kind not in COUNTED:
+                yield f"weights of position {position.kind!r} are not counted; those of {', '.join(COUNTED)} are"
+        if model.gate.kind != "none" or model.scalable_softmax or any(isinstance(sink, KeyBias) for sink in model.sinks):
+            yield "weights of a gate, of a key bias and of a scalable softmax are not counted"
         if self.latent is not None and (model.biases or model.kv_heads is not None or model.qk_norm):
             yield "latent attention has no biases, no kv_heads and no qk_norm here"
         if (self.shared_experts or self.dense_layers) and model.experts is None:

@@ -7,7 +7,7 @@ import numpy as np
 from jaxtyping import Float
 
 from leadline.experiments.config.exact import LatentAttention, Shape
-from leadline.experiments.config.model import LearnedSink, ModelConfig
+from leadline.experiments.config.model import ModelConfig
 from leadline.experiments.config.to_model import (
     attention_channels,
     decoder_config,
@@ -83,8 +83,7 @@ def of_decoder(name: str, label: str, model: ModelConfig, vocabulary: int, conte
     parts: dict[str, int] = dict.fromkeys(("embedding", "positions", "attention", "feedforward", "norms", "unembedding"), 0)
     for weight, leaf in weights_by_name(decoder_shapes(cfg)).items():
         # Every block has sink logits; those that are not trained are no parameters.
-        sinks = model.heads * sum(isinstance(sink, LearnedSink) for sink in model.sinks[-model.layers :])
-        size = sinks if weight == "blocks.sink_logit" else leaf.size
+        size = shapes.sink_parameters(model) if weight == "blocks.sink_logit" else leaf.size
         parts[next(part for beginning, part in PARTS.items() if weight.startswith(beginning))] += size
     return Sized(name, label, model, context, parts, matmul_parameters(cfg))
 

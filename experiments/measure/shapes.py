@@ -21,7 +21,7 @@ def parameters(shape: Shape) -> dict[str, int]:
 
         embedding     V D
         positions     C D of a learned table of C positions
-        attention     L times `attention_parameters`
+        attention     L times `attention_parameters`, and `sink_parameters`
         feedforward   `feedforward_parameters` of all layers
         norms         `norm_parameters` of all layers, and of those outside
         unembedding   V D, 0 where it is the embedding, and V of a bias
@@ -38,7 +38,7 @@ def parameters(shape: Shape) -> dict[str, int]:
     return {
         "embedding": table,
         "positions": shape.table_positions * D,
-        "attention": model.layers * attention_parameters(shape),
+        "attention": model.layers * attention_parameters(shape) + sink_parameters(model),
         "feedforward": feedforward_parameters(shape),
         "norms": norm_parameters(shape),
         "unembedding": (0 if model.tied else table) + shape.vocabulary * model.unembedding_bias,
@@ -47,11 +47,10 @@ def parameters(shape: Shape) -> dict[str, int]:
 
 
 def attention_parameters(shape: Shape) -> int:
-    """The parameters of one layer's attention, without its norms.
+    """The parameters of one layer's attention, without its norms and sink logits.
 
-    D H (2 N + 2 K) are the matrices of queries, keys, values and outputs. Their biases have N H, K H, K H and D, learned sink
-    logits N. Latent attention (DeepSeek-AI 2024, arXiv:2405.04434, equations 9 to 19), of ranks r_q and r and with R rotated
-    channels, has matrices of
+    D H (2 N + 2 K) are the matrices of queries, keys, values and outputs. Their biases have N H, K H, K H and D. Latent attention
+    (DeepSeek-AI 2024, arXiv:2405.04434, equations 9 to 19), of ranks r_q and r and with R rotated channels, has matrices of
 
         D r_q + r_q N (H + R)        queries, from D channels to r_q, and from these to every head
         D (r + R) + 2 r N H          keys and values, likewise, and the rotated key that heads share
@@ -59,13 +58,17 @@ def attention_parameters(shape: Shape) -> int:
     """
     model = shape.model
     D, N, H = model.width, model.heads, model.head_width
-    sinks = N * isinstance(model.sink, LearnedSink)
     if shape.latent is not None:
         r_q, r, R = shape.latent.query_rank, shape.latent.rank, shape.latent.rotated
-        return D * r_q + r_q * N * (H + R) + D * (r + R) + 2 * r * N * H + N * H * D + sinks
+        return D * r_q + r_q * N * (H + R) + D * (r + R) + 2 * r * N * H + N * H * D
     K = model.key_heads
     biases = {"query": N * H, "key": K * H, "value": K * H, "output": D}
-    return projection_weights(D, N, K, H) + sum(biases.get(name, 0) for name in model.biases) + sinks
+    return projection_weights(D, N, K, H) + sum(biases.get(name, 0) for name in model.biases)
+
+
+def sink_parameters(model: ModelConfig) -> int:
+    """The sink logits of all layers of a decoder that are trained: N of each layer with a learned sink."""
+    return model.heads * sum(isinstance(sink, LearnedSink) for sink in model.sinks[-model.layers :])
 
 
 def network_parameters(model: ModelConfig, hidden: int) -> int:
@@ -122,7 +125,7 @@ def product_parameters(shape: Shape) -> int:
 
     Of an encoder the pooler does not, since it sees the first token alone.
     """
-    model = shape.model.model_copy(update={"biases": (), "sink": NoSink(), "unembedding_bias": False})
+    model = shape.model.model_copy(update={"biases": (), "sink": NoSink(), "window_sink": None, "unembedding_bias": False})
     bare = shape.model_copy(update={"model": model})
     parts = parameters(bare)
     return active_parameters(bare) - parts["norms"] - parts["positions"] - parts["other"]

@@ -10,7 +10,6 @@ from jax.sharding import Mesh
 
 from leadline.experiments.config.base import validated
 from leadline.experiments.config.exact import Released, ReleasedModel, Shape
-from leadline.experiments.config.model import LearnedSink
 from leadline.experiments.config.position import Rope
 from leadline.experiments.config.to_model import decoder_config, matmul_parameters
 from leadline.experiments.measure.bound import RELEASED
@@ -34,6 +33,7 @@ TOTALS = {
     "qwen25_7b": 7_615_616_512,
     "gemma_2_2b": 2_614_341_888,
     "gemma_2_9b": 9_241_705_984,
+    "gemma_3_12b": 11_766_034_176,
     "smollm2_135m": 134_515_008,
     "gpt_oss_20b": 20_914_757_184,
 }
@@ -69,6 +69,8 @@ SMALL_SHAPES = {
     "norms of queries and keys": {"qk_norm": True},
     "joint norms of queries and keys": {"qk_norm": True, "joint_qk_norm": True},
     "learned sink": {"sink": "learned"},
+    "learned sinks in layers with a window": {"window": 4, "windowed": [True, False], "window_sink": "learned"},
+    "two bases": {"window": 4, "windowed": [True, False], "window_position": {"kind": "rope", "base": 10.0}},
     "learned positions": {"position": "learned", "unembedding_bias": True},
     "wide heads": {"head_dim": 12},
 }
@@ -98,7 +100,7 @@ def test_parameters_are_the_weights_of_our_decoder(name: str) -> None:
     """Which has a sink logit for each head whether it is trained or not, and a norm after the last layer in any case."""
     shape = SHAPES[name]
     p, counted = weights(shape), parameters(shape)
-    unused = 0 if isinstance(shape.model.sink, LearnedSink) else size(p.blocks.sink_logit)
+    unused = shape.model.untrained_logits
     unused += size(p.final_norm) if shape.model.norm_placement == "post" else 0
     assert sum(counted.values()) - counted["other"] == size(p) - unused
     assert counted["embedding"] == size(p.embedding)
@@ -118,6 +120,12 @@ def test_gemma_2_has_the_published_parameters_outside_its_embedding() -> None:
         counted = parameters(MODELS[name])
         assert sum(counted.values()) - counted["embedding"] == published
         assert embedding - counted["embedding"] == 128 * MODELS[name].model.width
+
+
+def test_gemma_3_has_the_published_parameters_outside_its_embedding() -> None:
+    """Gemma Team 2025, Table 1: 10,759 million."""
+    counted = parameters(MODELS["gemma_3_12b"])
+    assert round((sum(counted.values()) - counted["embedding"]) / 1e6) == 10_759
 
 
 def test_gpt_oss_has_the_published_parts() -> None:
@@ -194,16 +202,17 @@ def test_neither_the_vocabulary_nor_the_number_of_heads_is_in_the_cache() -> Non
     assert sum(parameters(shapes[0]).values()) == sum(parameters(shapes[2]).values()) != sum(parameters(shapes[1]).values())
 
 
-def test_a_hypothetical_model_differs_from_the_released_one_in_one_number() -> None:
-    for name, variant, key in (
-        ("llama_2_7b", "llama_2_7b_128256_ids", "vocabulary"),
-        ("llama_2_7b", "llama_2_7b_8_heads", "heads"),
-        ("mistral_7b", "mistral_7b_no_window", "window"),
-        ("mixtral_8x7b", "mixtral_8x7b_131072_tokens", "context"),
+def test_a_hypothetical_model_differs_from_the_released_one_in_one_thing() -> None:
+    for name, variant, keys in (
+        ("llama_2_7b", "llama_2_7b_128256_ids", {"vocabulary"}),
+        ("llama_2_7b", "llama_2_7b_8_heads", {"heads"}),
+        ("mistral_7b", "mistral_7b_no_window", {"window"}),
+        ("gemma_3_12b", "gemma_3_12b_no_window", {"window", "windowed", "window_position"}),
+        ("mixtral_8x7b", "mixtral_8x7b_131072_tokens", {"context"}),
     ):
         released, variation = (MODELS[arm].model_dump(exclude={"label"}) for arm in (name, variant))
         flat, varied = ({**shape, **shape["model"]} for shape in (released, variation))
-        assert {entry for entry in flat if flat[entry] != varied[entry]} - {"model"} == {key}
+        assert {entry for entry in flat if flat[entry] != varied[entry]} - {"model"} == keys
 
 
 @pytest.mark.parametrize(
@@ -229,8 +238,7 @@ def test_bases_and_contexts_are_those_of_the_study_of_bases(published: str, name
     ("changes", "message"),
     [
         ({"position": "t5"}, "weights of position 't5' are not counted; those of rope"),
-        ({"sink": "key_bias"}, "weights of a gate, of a key bias, of a scalable softmax and of sinks by layer are not counted"),
-        ({"window": 4, "windowed": [True, False], "window_sink": "learned"}, "sinks by layer are not counted"),
+        ({"sink": "key_bias"}, "weights of a gate, of a key bias and of a scalable softmax are not counted"),
         ({"latent": LATENT}, "latent attention has no biases, no kv_heads and no qk_norm here"),
         ({"shared_experts": 1}, "shared_experts and dense_layers belong to a model with experts"),
         ({"experts": 2, "dense_layers": 4}, "dense_layers = 4 is more than the 3 layers"),

@@ -165,6 +165,8 @@ MODELS_OF_SELECTORS = {
     "mixtral": "mixtral_8x7b",
     "mixtral_128k": "mixtral_8x7b_131072_tokens",
     "gemma_2": "gemma_2_9b",
+    "gemma_3": "gemma_3_12b",
+    "gemma_3_whole": "gemma_3_12b_no_window",
     "gpt_oss": "gpt_oss_20b",
     "qwen25": "qwen25_7b",
     "deepseek_67b": "deepseek_67b",
