@@ -49,8 +49,9 @@ def parameters(shape: Shape) -> dict[str, int]:
 def attention_parameters(shape: Shape) -> int:
     """The parameters of one layer's attention, without its norms and sink logits.
 
-    D H (2 N + 2 K) are the matrices of queries, keys, values and outputs. Their biases have N H, K H, K H and D. Latent attention
-    (DeepSeek-AI 2024, arXiv:2405.04434, equations 9 to 19), of ranks r_q and r and with R rotated channels, has matrices of
+    D H (2 N + 2 K) are the matrices of queries, keys, values and outputs. Their biases have N H, K H, K H and D. Latent
+    attention (DeepSeek-AI 2024, arXiv:2405.04434, equations 9 to 19), of ranks r_q and r and with R rotated channels, has
+    matrices of
 
         D r_q + r_q N (H + R)        queries, from D channels to r_q, and from these to every head
         D (r + R) + 2 r N H          keys and values, likewise, and the rotated key that heads share
