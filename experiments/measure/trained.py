@@ -13,8 +13,9 @@ from jax.sharding import PartitionSpec as P
 from jaxtyping import Array, Float, Int
 
 from leadline.experiments.measure.evaluate import Statistics, as_rows
-from leadline.experiments.measure.perplexity import mean_loss
-from leadline.experiments.records.measurement import Reading, reading
+from leadline.experiments.measure.perplexity import mean_loss, means_without
+from leadline.experiments.records.left_out import without
+from leadline.experiments.records.measurement import Point, Reading, reading
 from leadline.model.attention.attention import attend
 from leadline.model.attention.mask import Mask
 from leadline.model.attention.normalizers import Normalizer, Terms
@@ -31,6 +32,8 @@ from leadline.model.positions.tables import PositionTables
 Losses = Callable[[Float[Array, "W T"], Int[Array, "W T_and_1"]], Statistics]
 # An intervention, and how many first tokens are hidden besides.
 Case = tuple[Intervention, Int[Array, "*cases"]]
+# The mean losses that are told apart, and those of each window over its targets from each of (0, *hidden) on.
+CaseLosses = tuple[Statistics, Float[Array, "*cases W H_and_1"]]
 # What is done to all heads at once: the first token's value becomes 0, or the mean of the others', or all attention is on it.
 ALL_HEADS = ("zero_value", "mean_value", "forced")
 
@@ -166,9 +169,16 @@ def loss_cases(cfg: DecoderConfig, hidden: tuple[int, ...], *, heads: bool = Tru
 
 
 def case_losses(
-    params: Decoder, tables: PositionTables, batches: Int[Array, "C B T_and_1"], cfg: DecoderConfig, losses: Losses, case: Case
-) -> tuple[Statistics, Float[Array, " T"]]:
-    """The mean losses of one case that are told apart, and the mean loss [nats] of each position."""
+    params: Decoder,
+    tables: PositionTables,
+    batches: Int[Array, "C B T_and_1"],
+    cfg: DecoderConfig,
+    losses: Losses,
+    hidden: tuple[int, ...],
+    case: Case,
+) -> CaseLosses:
+    """The mean losses of one case that are told apart, and the mean loss [nats] of each window over its targets from each of
+    (0, *hidden) on."""
     intervention, count = case
 
     def of_batch(tokens: Int[Array, "B T_and_1"]) -> Float[Array, "B T"]:
@@ -179,44 +189,61 @@ def case_losses(
         return jax.reshard(token_losses(scores, tokens[:, 1:]), P(None, None))
 
     values = as_rows(jax.lax.map(of_batch, batches))
-    return losses(values, as_rows(batches)), jnp.mean(values, axis=0)
+    tails = jnp.stack([jnp.mean(values[:, first:], axis=1) for first in (0, *hidden)], axis=1)
+    return losses(values, as_rows(batches)), tails
 
 
-def loss_changes(
+def all_case_losses(
     params: Decoder,
     tables: PositionTables,
     batches: Int[Array, "C B T_and_1"],
     cfg: DecoderConfig,
     losses: Losses,
     hidden: tuple[int, ...],
-) -> Statistics:
-    """`loss_gains` of every case. One forward pass is compiled, and run once for each."""
-    means, by_position = jax.lax.map(partial(case_losses, params, tables, batches, cfg, losses), loss_cases(cfg, hidden))
-    return loss_gains(means, by_position, cfg, hidden)
+) -> CaseLosses:
+    """`case_losses` of all `loss_cases`, stacked. One forward pass is compiled, and run once for each."""
+    return jax.lax.map(partial(case_losses, params, tables, batches, cfg, losses, hidden), loss_cases(cfg, hidden))
 
 
 def loss_gains(
-    means: dict[Reading, Any], by_position: Float[Array | np.ndarray, "cases T"], cfg: DecoderConfig, hidden: tuple[int, ...]
-) -> dict[Reading, Any]:
-    """The gain of each loss [nats] by each intervention, from the `case_losses` of the rows of `loss_cases`.
+    of_cases: tuple[Point, Float[np.ndarray, "cases W H_and_1"]],
+    cfg: DecoderConfig,
+    hidden: tuple[int, ...],
+    groups: Int[np.ndarray, " W"] | None = None,
+) -> Point:
+    """The gain of each loss [nats] by each intervention, from the stacked `case_losses` of `loss_cases`.
 
-    Interventions are those of ALL_HEADS, each head removed by itself where the rows have that, and for each of the numbers
+    Interventions are those of ALL_HEADS, each head removed by itself where there are such cases, and for each of the numbers
     `hidden` so many first tokens hidden from all others.
+
+    Args:
+        of_cases: losses that are told apart [cases], and those of windows [cases, W, H + 1].
+        cfg: the structure.
+        hidden: H numbers of tokens.
+        groups: of held-out documents, that of each window; None for a task, or where documents are too few.
 
     Returns:
         `loss_change` [] with the dimension `intervention`, and `head_removed` [L, N]; both with `of` for losses other than
-        `loss`. Of hidden tokens the loss counts over the targets of the queries after them, with the dimension `tokens`.
+        `loss`. Of hidden tokens the loss counts over the targets of the queries after them, with the dimension `tokens`. With
+        groups, `loss_change` of `loss` without each of them too.
     """
-    alone, together = len(by_position) - len(hidden), 1 + len(ALL_HEADS)
-    changes: dict[Reading, Any] = {}
+    means, tails = of_cases
+    alone, together = len(tails) - len(hidden), 1 + len(ALL_HEADS)
+    changes: Point = {}
     for (name, dims), value in means.items():
         gains, of = value - value[0], {} if name == "loss" else {"of": name}
         for row, intervention in enumerate(ALL_HEADS, start=1):
-            changes[Reading("loss_change", dims).at(intervention=intervention, **of)] = gains[row]
+            changes[Reading("loss_change", dims).at(intervention=intervention, **of)] = np.asarray(gains[row])
         if alone > together:
             heads = gains[together:alone].reshape(cfg.layers, cfg.block.heads)
             changes[Reading("head_removed", dims).at(**of)] = heads
-    for row, count in enumerate(hidden, start=alone):
-        gain = by_position[row, count:].mean() - by_position[0, count:].mean()
-        changes[reading("loss_change", intervention="hidden", tokens=count)] = gain
+    of_windows = tails - tails[:1]
+    after = {
+        reading("loss_change", intervention="hidden", tokens=count): of_windows[alone + i, :, 1 + i]
+        for i, count in enumerate(hidden)
+    }
+    changes |= {key: np.asarray(gains.mean()) for key, gains in after.items()}
+    if groups is not None:
+        whole = {reading("loss_change", intervention=name): of_windows[1 + i, :, 0] for i, name in enumerate(ALL_HEADS)}
+        changes |= {without(key): means_without(gains, groups)[1:] for key, gains in (whole | after).items()}
     return changes

@@ -53,6 +53,11 @@ class HeldOut:
         """The group of the first target of each window that counts."""
         return self.groups[np.arange(len(self.groups)), np.argmax(self.counted, axis=1)]
 
+    @property
+    def groups_if_enough(self) -> Int[np.ndarray, " W"] | None:
+        """`window_groups`; None where documents are too few for an interval."""
+        return self.window_groups if self.enough_documents else None
+
     def ending(self, length: int) -> "HeldOut":
         """The last `length` targets of each window, with the first token before them: the same text with less context."""
         begin = self.windows.shape[1] - (length + 1 - self.first)

@@ -11,7 +11,14 @@ from leadline.experiments.measure.evaluate import Evaluation, Models, Statistics
 from leadline.experiments.measure.kinds.curves import curve_of
 from leadline.experiments.measure.layers import attention_statistics, sink_statistics
 from leadline.experiments.measure.sinks import active_dormant_share, dormant_share, mean_mass
-from leadline.experiments.measure.trained import attention_maps, early_divergence, loss_changes, loss_gradient_norms
+from leadline.experiments.measure.trained import (
+    CaseLosses,
+    all_case_losses,
+    attention_maps,
+    early_divergence,
+    loss_gains,
+    loss_gradient_norms,
+)
 from leadline.experiments.records.measurement import Point, reading
 from leadline.model.block import LayerTrace
 from leadline.model.decoder import Decoder
@@ -20,32 +27,36 @@ from leadline.model.decoder import Decoder
 def ablation(models: Models, settings: AblationMeasure) -> list[Point]:
     """Layer statistics, interventions and the attention map, on the whole windows of the curves.
 
-    One program serves all models. The dormancy of heads is that on windows of measure.sink.length of each domain.
+    The changes of the loss are measured without each group of held-out documents too. One program serves all models. The
+    dormancy of heads is that on windows of measure.sink.length of each domain.
     """
     cfg, sink, data = models.model, models.arms[0].measure.sink, [arm.data for arm in models.arms]
     curve, source, distinct = curve_of(data[0]), models.source, list(dict.fromkeys(data))
     # Arms of a task may differ in what a sequence begins with.
     texts = [curve.batches(source, models.arms[data.index(entry)]).tokens for entry in distinct]
-    domains = curve.domains(source, models.arms[0])
+    domains, groups = curve.domains(source, models.arms[0]), curve.groups(source, models.arms[0])
 
     def of_layer(trace: LayerTrace, tokens: Int[Array, "B T"]) -> Statistics:
         return sink_statistics(trace, sink, length=tokens.shape[1]) | attention_statistics(trace)
 
-    def job(params: Decoder, inputs: tuple[Array, TablesByLength], shared: tuple[Any, dict[str, Any], Any]) -> Statistics:
+    def job(
+        params: Decoder, inputs: tuple[Array, TablesByLength], shared: tuple[Any, dict[str, Any], Any]
+    ) -> tuple[Statistics, CaseLosses]:
         (text, tables), (texts, domains, task) = inputs, shared
         batches, evaluate = texts[text], evaluation(params, tables, cfg)
         row = tables[batches.shape[-1] - 1]
         statistics = evaluate(batches, of_layer=of_layer)[1]
         statistics[reading("early_divergence")] = early_divergence(params, row, batches, cfg)
         statistics[reading("gradient_norm")] = loss_gradient_norms(params, row, batches[0], cfg)
-        statistics |= loss_changes(params, row, batches, cfg, partial(curve.losses, shared=task), settings.hidden)
         statistics |= attention_maps(params, row, batches[0, :, : settings.map], cfg)
-        return statistics | _dormancy(evaluate, domains, sink.epsilon)
+        of_cases = all_case_losses(params, row, batches, cfg, partial(curve.losses, shared=task), settings.hidden)
+        return statistics | _dormancy(evaluate, domains, sink.epsilon), of_cases
 
     rows = models.tables_by_length(curve.lengths(models.arms[0]))
     inputs = [(np.int32(distinct.index(entry)), tables) for entry, tables in zip(data, rows, strict=True)]
     shared = np.stack(texts), domains, source.shared
-    return models.run("ablation", job, inputs, shared, *(text.shape[1] for text in (texts[0], *domains.values())))
+    results = models.run("ablation", job, inputs, shared, *(text.shape[1] for text in (texts[0], *domains.values())))
+    return [statistics | loss_gains(of_cases, cfg, settings.hidden, groups) for statistics, of_cases in results]
 
 
 def _dormancy(evaluate: Evaluation, domains: dict[str, Int[Array, "C B S_and_1"]], threshold: float) -> Statistics:

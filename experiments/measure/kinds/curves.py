@@ -77,6 +77,10 @@ class Curve(ABC):
         """The mean losses that this kind of data tells apart, from the loss [nats] of every target."""
         return {reading("loss"): mean_loss(losses)}
 
+    def groups(self, source: Any, arm: Measured) -> Int[np.ndarray, " W"] | None:  # noqa: ARG002
+        """The group of held-out documents of each window of `batches`; None for a task, or where documents are too few."""
+        return None
+
     def domains(self, source: Any, arm: Measured) -> dict[str, Int[np.ndarray, "C B S_and_1"]]:  # noqa: ARG002
         """Windows of measure.sink.length of each domain of the held-out text, in batches; none for a task."""
         return {}
@@ -115,6 +119,9 @@ class TextCurve(Curve):
     def evaluated(self, source: TextSource, arm: Measured) -> Point:
         texts = {length: source.text.held_out(length, arm.measure.windows) for length in self.lengths(arm)}
         return {key: value for length, text in texts.items() for key, value in evaluated(text, length=length).items()}
+
+    def groups(self, source: TextSource, arm: Measured) -> Int[np.ndarray, " W"] | None:
+        return source.text.held_out(arm.data.length, arm.measure.windows).groups_if_enough
 
     def domains(self, source: TextSource, arm: Measured) -> dict[str, Int[np.ndarray, "C B S_and_1"]]:
         texts = source.by_domain(arm.measure.sink.length, arm.measure.windows)
@@ -229,6 +236,9 @@ class MixedCurve(Curve):
     def batches(self, source: MixedSource, arm: Measured) -> MixedBatches:
         windows = source.text.held_out(arm.data.length, arm.measure.windows).windows
         return MixedBatches(in_batches(windows), in_batches(source.held_out_recall(arm.data.length, arm.measure.windows)))
+
+    def groups(self, source: MixedSource, arm: Measured) -> Int[np.ndarray, " W"] | None:
+        return source.text.held_out(arm.data.length, arm.measure.windows).groups_if_enough
 
     def evaluated(self, source: MixedSource, arm: Measured) -> Point:
         return evaluated(source.text.held_out(arm.data.length, arm.measure.windows), length=arm.data.length)

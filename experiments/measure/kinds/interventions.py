@@ -7,10 +7,10 @@ import numpy as np
 from jaxtyping import Array, Float, Int
 
 from leadline.experiments.config.measure import InterventionsMeasure
-from leadline.experiments.measure.evaluate import LOGITS_AT_ONCE, TOKENS_AT_ONCE, Models, Statistics, in_batches
+from leadline.experiments.measure.evaluate import LOGITS_AT_ONCE, TOKENS_AT_ONCE, Models, in_batches
 from leadline.experiments.measure.kinds.curves import curve_of
 from leadline.experiments.measure.perplexity import evaluated
-from leadline.experiments.measure.trained import Case, case_losses, early_divergence, loss_cases, loss_gains
+from leadline.experiments.measure.trained import Case, CaseLosses, case_losses, early_divergence, loss_cases, loss_gains
 from leadline.experiments.records.measurement import Point, reading
 from leadline.model.decoder import Decoder
 from leadline.model.positions.tables import PositionTables
@@ -19,8 +19,8 @@ from leadline.model.positions.tables import PositionTables
 def interventions(models: Models, settings: InterventionsMeasure) -> list[Point]:
     """`loss_change` by intervention, `early_divergence`, and `head_removed` where it is asked for, by `length`; with `loss`.
 
-    Early decoding, which takes the logits after every layer, is of the first batch alone. One program serves all models and
-    cases, another one decodes early.
+    The changes of the loss are measured without each group of held-out documents too. Early decoding, which takes the logits
+    after every layer, is of the first batch alone. One program serves all models and cases, another one decodes early.
     """
     cfg, length, hidden = models.model, settings.length, settings.hidden
     text = models.source.text.held_out(length, settings.windows)
@@ -29,10 +29,8 @@ def interventions(models: Models, settings: InterventionsMeasure) -> list[Point]
     count, tables = len(cases[1]), models.tables(length)
     told_apart = partial(curve_of(models.arms[0].data).losses, shared=models.source.shared)
 
-    def losses(
-        params: Decoder, inputs: tuple[PositionTables, Case], batches: Int[Array, "C B T_and_1"]
-    ) -> tuple[Statistics, Float[Array, " T"]]:
-        return case_losses(params, inputs[0], batches, cfg, told_apart, inputs[1])
+    def losses(params: Decoder, inputs: tuple[PositionTables, Case], batches: Int[Array, "C B T_and_1"]) -> CaseLosses:
+        return case_losses(params, inputs[0], batches, cfg, told_apart, hidden, inputs[1])
 
     def divergence(params: Decoder, row: PositionTables, batches: Int[Array, "C B T_and_1"]) -> Float[Array, " L"]:
         return early_divergence(params, row, batches[:1], cfg)
@@ -42,9 +40,9 @@ def interventions(models: Models, settings: InterventionsMeasure) -> list[Point]
     early = models.run("early decoding", divergence, tables, batches, batches.shape[1])
     points = []
     for i, of_layers in enumerate(early):
-        means, by_position = jax.tree.map(lambda *leaves: np.stack(leaves), *changed[i * count : (i + 1) * count])
-        point = loss_gains(means, by_position, cfg, hidden)
-        point |= {reading("loss"): means[reading("loss")][0], reading("early_divergence"): of_layers}
+        of_cases = jax.tree.map(lambda *leaves: np.stack(leaves), *changed[i * count : (i + 1) * count])
+        point = loss_gains(of_cases, cfg, hidden, text.groups_if_enough)
+        point |= {reading("loss"): of_cases[0][reading("loss")][0], reading("early_divergence"): of_layers}
         at_length = {key.at(length=length): np.asarray(value) for key, value in point.items()}
         points.append(at_length | evaluated(text, length=length, of="interventions"))
     return points

@@ -14,13 +14,15 @@ from leadline.experiments.measure.evaluate import Statistics
 from leadline.experiments.measure.perplexity import mean_loss
 from leadline.experiments.measure.trained import (
     ALL_HEADS,
+    all_case_losses,
     attention_maps,
     early_divergence,
     interventions,
-    loss_changes,
+    loss_gains,
     loss_gradient_norms,
 )
-from leadline.experiments.records.measurement import reading
+from leadline.experiments.records.left_out import without
+from leadline.experiments.records.measurement import Point, reading
 from leadline.model.attention.hyperparameters import hyperparameters
 from leadline.model.block import BlockConfig
 from leadline.model.decoder import Decoder, DecoderConfig, apply_decoder, init_decoder
@@ -58,16 +60,16 @@ def loss_of(p: Decoder) -> float:
     return float(np.mean([losses_of(p, jnp.asarray(batch)) for batch in BATCHES]))
 
 
-run = jax.jit(partial(loss_changes, cfg=CONFIG, losses=losses, hidden=(1, 3)))
+run = jax.jit(partial(all_case_losses, cfg=CONFIG, losses=losses, hidden=(1, 3)))
 
 
-def changes(p: Decoder) -> Statistics:
-    return run(p, position_tables(2, 4, 8), jnp.asarray(BATCHES))
+def gains_of(p: Decoder, batches: np.ndarray = BATCHES, groups: np.ndarray | None = None) -> Point:
+    return loss_gains(jax.device_get(run(p, position_tables(2, 4, 8), jnp.asarray(batches))), CONFIG, (1, 3), groups)
 
 
 def test_changes_are_those_of_models_changed_by_hand() -> None:
     p = weights()
-    gains, base = changes(p), loss_of(p)
+    gains, base = gains_of(p), loss_of(p)
     for layer, head in ((0, 1), (1, 3)):
         blocks = replace(p.blocks, output=p.blocks.output.at[layer, head].set(0))
         removed = gains[reading("head_removed")][layer, head]
@@ -83,10 +85,22 @@ def test_changes_are_those_of_models_changed_by_hand() -> None:
         assert abs(gains[reading("loss_change", intervention=intervention)]) > 1e-4
 
 
+def test_changes_without_a_group_are_those_of_the_other_windows() -> None:
+    """Four windows, of the groups 0, 0, 3 and 5: without group 3 the windows 0, 1 and 3 are left."""
+    p = weights()
+    gains = gains_of(p, BATCHES, np.array([0, 0, 3, 5]))
+    others = gains_of(p, BATCHES.reshape(4, 1, 13)[[0, 1, 3]])
+    compared = [key for key in others if key.quantity == "loss_change" and "of" not in dict(key.dims)]
+    assert len(compared) == len(ALL_HEADS) + 2
+    for key in compared:
+        np.testing.assert_allclose(gains[without(key)][3], others[key], atol=1e-6, err_msg=str(key))
+        np.testing.assert_allclose(gains[without(key)][1], gains[key], atol=1e-6, err_msg=str(key))
+
+
 def test_a_model_whose_heads_send_nothing_does_not_change() -> None:
     p = weights()
     silent = replace(p, blocks=replace(p.blocks, output=jnp.zeros_like(p.blocks.output)))
-    for key, value in changes(silent).items():
+    for key, value in gains_of(silent).items():
         np.testing.assert_allclose(value, 0, atol=1e-6, err_msg=str(key))
 
 
