@@ -33,13 +33,19 @@ class Term(Frozen):
 class Condition(Frozen):
     """A precondition that is measured, such as a sink in the baseline: without it a claim is not testable here.
 
-    The median over seeds decides, so that one seed of several does not meet it for all.
+    The median over seeds decides, so that one seed of several does not meet it for all. With `each`, seeds that do not meet it
+    are left out besides, as for what is said of models that have a sink; then no other arm can be compared.
     """
 
     term: Term  # what is measured
     relation: Literal["below", "above"]  # to the value
     value: float  # a number
     reason: str  # what is missing where it is not met, as in "the baseline has no sink"
+    each: bool = False  # whether seeds that do not meet it are left out
+
+    def met_by(self, value: float) -> bool:
+        """Whether a value meets it."""
+        return value > self.value if self.relation == "above" else value < self.value
 
 
 class Claim(Frozen):
@@ -121,5 +127,9 @@ class Claim(Frozen):
             yield f'claim {self.id}: relation = "within" has bounds, and takes no delta'
         if self.share is not None and self.delta is not None:
             yield f"claim {self.id}: a share of seeds takes no delta"
+        # Of two arms that do not differ, the one whose seeds are chosen by its sink has more of it.
+        arms = {part.arm for term in self.compared() for part in term.parts()}
+        if any(condition.each and arms != {condition.term.arm} for condition in self.when):
+            yield f"claim {self.id}: seeds chosen by one arm favour it beside another: leave each out, or compare it alone"
         if self.bounds is not None and self.bounds[0] > self.bounds[1]:
             yield f"claim {self.id}: bounds = {list(self.bounds)}: the first is the lower one"

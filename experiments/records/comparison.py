@@ -2,7 +2,7 @@
 
 import itertools
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -34,10 +34,13 @@ class Comparison:
 
 def related(claim: Claim, choices: Sequence[Choice], plan: SeedPlan, *, exact: bool) -> tuple[str, int, Decision]:
     """The measured figures of both sides, the number of seeds or cases, and the decision."""
-    comparisons = []
+    comparisons, notes = [], {}
     for choice in choices:
         columns = [term_values(term, choice) for term in claim.compared()]
-        seeds = sorted(set.intersection(*(set(column) for column in columns)))
+        there = set.intersection(*(set(column) for column in columns))
+        seeds = sorted(there - (unmet := _without_condition(claim, choice, there)).keys())
+        if unmet:
+            notes[f"{len(unmet)} of {len(there)} seeds left out: {' and '.join(dict.fromkeys(unmet.values()))}"] = None
         if seeds:
             rows = _of_one_width([column[seed] for column in columns for seed in seeds])
             comparisons.append(Comparison(choice, tuple(np.split(np.stack(rows), len(columns)))))
@@ -48,7 +51,17 @@ def related(claim: Claim, choices: Sequence[Choice], plan: SeedPlan, *, exact: b
         return "", 0, Decision("not measured", why)
     cases = [len(comparison.values[0]) for comparison in comparisons]
     n = sum(cases) if exact else min(cases)
-    return _figures(claim, comparisons), n, decide_cases(claim, comparisons, plan, exact=exact)
+    decision = decide_cases(claim, comparisons, plan, exact=exact)
+    return _figures(claim, comparisons), n, decision._replace(reason="; ".join((decision.reason, *notes)))
+
+
+def _without_condition(claim: Claim, choice: Choice, seeds: Collection[int]) -> dict[int, str]:
+    """The seeds that do not meet a precondition that is asked of each, with what they lack."""
+    unmet = {}
+    for condition in claim.when:
+        values = term_values(condition.term, choice) if condition.each else {}
+        unmet |= {seed: condition.reason for seed in seeds if seed in values and not condition.met_by(float(values[seed][0]))}
+    return unmet
 
 
 def term_values(term: Term, choice: Choice) -> dict[int, Float[np.ndarray, " G_and_1"]]:

@@ -204,9 +204,8 @@ def _unmet(claim: Claim, choices: Sequence[Choice]) -> tuple[str, int, Decision]
             text = stated(condition.term, values, names_of([choice]))
             if not values:
                 return "", 0, Decision("not measured", text)
-            median, above = float(np.median(values)), condition.relation == "above"
-            if not (median > condition.value if above else median < condition.value):
-                sign = ">" if above else "<"
+            if not condition.met_by(float(np.median(values))):
+                sign = ">" if condition.relation == "above" else "<"
                 figure = "the median over seeds" if len(values) > 1 else "the figure"
                 reason = f"{condition.reason}: {figure} is not {sign} {condition.value:g}"
                 return text, len(values), Decision("not testable here", reason)

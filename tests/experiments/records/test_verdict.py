@@ -214,6 +214,28 @@ def test_a_precondition_is_met_by_the_scale_and_the_median_over_seeds(
     assert verdict.reason.startswith(reason) and verdict.measured.startswith(measured)
 
 
+OF_ONE_ARM = f"""{HEAD}left = {{ quantity = "sink_rate", arm = "softmax" }}
+relation = "above"
+right = 0.4
+"""
+EACH = WHEN.replace("reason", "each = true, reason")
+
+
+def test_a_precondition_of_each_seed_leaves_out_the_seeds_that_do_not_meet_it(tmp_path: Path) -> None:
+    outcomes = {}
+    for condition in (WHEN, EACH):
+        (study,) = studies_of(tmp_path, OF_ONE_ARM + condition)
+        outcomes[condition] = judged(study, records_of(study, ((0.8, 0.1), (0.0, 0.1), (0.81, 0.1))))
+    assert (outcomes[WHEN].outcome, outcomes[WHEN].n) == ("undecided", 3)
+    assert (outcomes[EACH].outcome, outcomes[EACH].n) == ("holds", 2)
+    assert "; 1 of 3 seeds left out: no sink" in outcomes[EACH].reason
+
+
+def test_seeds_are_not_chosen_by_one_arm_to_compare_it_with_another(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match="seeds chosen by one arm favour it beside another: leave each out"):
+        studies_of(tmp_path, CLAIM + EACH)
+
+
 def test_what_a_study_needs_each_of_its_claims_needs(tmp_path: Path) -> None:
     (study,) = studies_of(tmp_path, CLAIM)
     longer = study.model_copy(update={"needs": {"steps": 900.0}})
