@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from leadline.experiments.publish.contents import contents_of
+from leadline.experiments.publish.contents import Contents, contents_of
 from leadline.experiments.publish.export import rewrite, with_tables
 from leadline.experiments.publish.table import markdown
 from leadline.experiments.records.packed import PACKED
@@ -14,12 +14,24 @@ ROOT = Path(__file__).parents[1]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 
 
-def test_tables_are_those_of_the_records() -> None:
+@pytest.fixture(scope="module")
+def published() -> Contents:
     results = ROOT / "docs" / "results"
     if not list(results.glob(f"*/{PACKED}")):
         pytest.skip("docs/results holds no packed records yet: run make publish")
-    tables = {table.name: markdown(table) for table in contents_of(results, drawn=()).tables}
+    return contents_of(results, drawn=())
+
+
+def test_tables_are_those_of_the_records(published: Contents) -> None:
+    tables = {table.name: markdown(table) for table in published.tables}
     assert with_tables(README, tables) == README, "the records or the tables changed: run make publish"
+
+
+def test_whatever_is_computed_exactly_is_judged(published: Contents) -> None:
+    """A claim whose arms differ in more than its selectors say is not measured."""
+    exact = [verdict for section in published.sections if section.described.exact for verdict in section.verdicts]
+    assert exact
+    assert [verdict.id for verdict in exact if verdict.outcome == "not measured"] == []
 
 
 def test_a_block_is_filled_and_the_rest_is_kept(tmp_path: Path) -> None:
