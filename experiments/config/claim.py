@@ -34,7 +34,7 @@ class Condition(Frozen):
     """A precondition that is measured, such as a sink in the baseline: without it a claim is not testable here.
 
     The median over seeds decides, so that one seed of several does not meet it for all. With `each`, seeds that do not meet it
-    are left out besides, as for what is said of models that have a sink; then no other arm can be compared.
+    are left out too. Such a claim is of the arm of the condition alone, and of another quantity: these choose its seeds.
     """
 
     term: Term  # what is measured
@@ -115,6 +115,8 @@ class Claim(Frozen):
                 yield f"claim {self.id}: give function, or left and relation, not both"
             if not self.arms:
                 yield f"claim {self.id}: function takes the arms of a selector: give arms"
+            if any(condition.each for condition in self.when):
+                yield f"claim {self.id}: function takes all seeds: leave each out"
             return
         if self.left is None or self.relation is None:
             yield f"claim {self.id}: give left and relation, or function"
@@ -127,9 +129,10 @@ class Claim(Frozen):
             yield f'claim {self.id}: relation = "within" has bounds, and takes no delta'
         if self.share is not None and self.delta is not None:
             yield f"claim {self.id}: a share of seeds takes no delta"
-        # Of two arms that do not differ, the one whose seeds are chosen by its sink has more of it.
-        arms = {part.arm for term in self.compared() for part in term.parts()}
-        if any(condition.each and arms != {condition.term.arm} for condition in self.when):
-            yield f"claim {self.id}: seeds chosen by one arm favour it beside another: leave each out, or compare it alone"
+        # Of two equal arms, the one whose seeds are chosen by their sink has more of it, and has one in all of them.
+        compared = [part for term in self.compared() for part in term.parts()]
+        for chosen in (part for condition in self.when if condition.each for part in condition.term.parts()):
+            if any(part.arm != chosen.arm or part.quantity == chosen.quantity for part in compared):
+                yield f"claim {self.id}: seeds chosen by {chosen.quantity} of {chosen.arm} favour it: leave each out"
         if self.bounds is not None and self.bounds[0] > self.bounds[1]:
             yield f"claim {self.id}: bounds = {list(self.bounds)}: the first is the lower one"

@@ -187,7 +187,7 @@ class Shape(Frozen):
         for position in model.positions:
             if position.kind not in COUNTED:
                 yield f"weights of position {position.kind!r} are not counted; those of {', '.join(COUNTED)} are"
-        if model.gate.kind != "none" or model.scalable_softmax or any(isinstance(sink, KeyBias) for sink in model.sinks):
+        if model.gate.kind != "none" or model.scalable_softmax or isinstance(model.sink, KeyBias):
             yield "weights of a gate, of a key bias and of a scalable softmax are not counted"
         if self.latent is not None and (model.biases or model.kv_heads is not None or model.qk_norm):
             yield "latent attention has no biases, no kv_heads and no qk_norm here"

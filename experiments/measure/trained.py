@@ -177,8 +177,21 @@ def case_losses(
     hidden: tuple[int, ...],
     case: Case,
 ) -> CaseLosses:
-    """The mean losses of one case that are told apart, and the mean loss [nats] of each window over its targets from each of
-    (0, *hidden) on."""
+    """The losses of one case.
+
+    Args:
+        params: the weights.
+        tables: of the texts' length.
+        batches: ids.
+        cfg: the structure.
+        losses: which losses are told apart.
+        hidden: H numbers of tokens, for the means over later targets.
+        case: an intervention, and how many first tokens are hidden.
+
+    Returns:
+        The mean losses that are told apart, and the mean loss [nats] of each window over its targets from each of (0, *hidden)
+        on.
+    """
     intervention, count = case
 
     def of_batch(tokens: Int[Array, "B T_and_1"]) -> Float[Array, "B T"]:
@@ -189,8 +202,8 @@ def case_losses(
         return jax.reshard(token_losses(scores, tokens[:, 1:]), P(None, None))
 
     values = as_rows(jax.lax.map(of_batch, batches))
-    tails = jnp.stack([jnp.mean(values[:, first:], axis=1) for first in (0, *hidden)], axis=1)
-    return losses(values, as_rows(batches)), tails
+    of_windows = jnp.stack([jnp.mean(values[:, first:], axis=1) for first in (0, *hidden)], axis=1)
+    return losses(values, as_rows(batches)), of_windows
 
 
 def all_case_losses(
@@ -227,23 +240,22 @@ def loss_gains(
         `loss`. Of hidden tokens the loss counts over the targets of the queries after them, with the dimension `tokens`. With
         groups, `loss_change` of `loss` without each of them too.
     """
-    means, tails = of_cases
-    alone, together = len(tails) - len(hidden), 1 + len(ALL_HEADS)
+    means, of_windows = of_cases
+    alone, together = len(of_windows) - len(hidden), 1 + len(ALL_HEADS)
     changes: Point = {}
     for (name, dims), value in means.items():
-        gains, of = value - value[0], {} if name == "loss" else {"of": name}
+        added, of = value - value[0], {} if name == "loss" else {"of": name}
         for row, intervention in enumerate(ALL_HEADS, start=1):
-            changes[Reading("loss_change", dims).at(intervention=intervention, **of)] = np.asarray(gains[row])
+            changes[Reading("loss_change", dims).at(intervention=intervention, **of)] = np.asarray(added[row])
         if alone > together:
-            heads = gains[together:alone].reshape(cfg.layers, cfg.block.heads)
-            changes[Reading("head_removed", dims).at(**of)] = heads
-    of_windows = tails - tails[:1]
+            changes[Reading("head_removed", dims).at(**of)] = added[together:alone].reshape(cfg.layers, cfg.block.heads)
+    gains = of_windows - of_windows[:1]
+    whole = {reading("loss_change", intervention=name): gains[1 + i, :, 0] for i, name in enumerate(ALL_HEADS)}
     after = {
-        reading("loss_change", intervention="hidden", tokens=count): of_windows[alone + i, :, 1 + i]
+        reading("loss_change", intervention="hidden", tokens=count): gains[alone + i, :, 1 + i]
         for i, count in enumerate(hidden)
     }
-    changes |= {key: np.asarray(gains.mean()) for key, gains in after.items()}
+    changes |= {key: np.asarray(of_window.mean()) for key, of_window in after.items()}
     if groups is not None:
-        whole = {reading("loss_change", intervention=name): of_windows[1 + i, :, 0] for i, name in enumerate(ALL_HEADS)}
-        changes |= {without(key): means_without(gains, groups)[1:] for key, gains in (whole | after).items()}
+        changes |= {without(key): means_without(of_window, groups)[1:] for key, of_window in (whole | after).items()}
     return changes

@@ -34,20 +34,22 @@ class Comparison:
 
 def related(claim: Claim, choices: Sequence[Choice], plan: SeedPlan, *, exact: bool) -> tuple[str, int, Decision]:
     """The measured figures of both sides, the number of seeds or cases, and the decision."""
-    comparisons, notes = [], {}
+    comparisons, notes = [], []
     for choice in choices:
         columns = [term_values(term, choice) for term in claim.compared()]
         there = set.intersection(*(set(column) for column in columns))
-        seeds = sorted(there - (unmet := _without_condition(claim, choice, there)).keys())
+        unmet = _seeds_unmet(claim, choice, there)
         if unmet:
-            notes[f"{len(unmet)} of {len(there)} seeds left out: {' and '.join(dict.fromkeys(unmet.values()))}"] = None
+            name = names_of([choice])[claim.compared()[0].arm]
+            notes.append(f"{len(unmet)} of {len(there)} seeds of {name} left out: {unmet[min(unmet)]}")
+        seeds = sorted(there - unmet.keys())
         if seeds:
             rows = _of_one_width([column[seed] for column in columns for seed in seeds])
             comparisons.append(Comparison(choice, tuple(np.split(np.stack(rows), len(columns)))))
     exact = exact and not any(group_count(column) for comparison in comparisons for column in comparison.values)
     if not comparisons:
         lacking = [term for term in claim.compared() if not any(term_values(term, choice) for choice in choices)]
-        why = stated(lacking[0], (), names_of(choices)) if lacking else "no seed has both sides"
+        why = stated(lacking[0], (), names_of(choices)) if lacking else "; ".join(notes) or "no seed has both sides"
         return "", 0, Decision("not measured", why)
     cases = [len(comparison.values[0]) for comparison in comparisons]
     n = sum(cases) if exact else min(cases)
@@ -55,12 +57,14 @@ def related(claim: Claim, choices: Sequence[Choice], plan: SeedPlan, *, exact: b
     return _figures(claim, comparisons), n, decision._replace(reason="; ".join((decision.reason, *notes)))
 
 
-def _without_condition(claim: Claim, choice: Choice, seeds: Collection[int]) -> dict[int, str]:
+def _seeds_unmet(claim: Claim, choice: Choice, seeds: Collection[int]) -> dict[int, str]:
     """The seeds that do not meet a precondition that is asked of each, with what they lack."""
-    unmet = {}
+    unmet: dict[int, str] = {}
     for condition in claim.when:
-        values = term_values(condition.term, choice) if condition.each else {}
-        unmet |= {seed: condition.reason for seed in seeds if seed in values and not condition.met_by(float(values[seed][0]))}
+        if condition.each:
+            values = term_values(condition.term, choice)
+            met = {seed for seed, value in values.items() if condition.met_by(float(value[0]))}
+            unmet |= dict.fromkeys(set(seeds) - met, condition.reason)
     return unmet
 
 

@@ -214,26 +214,53 @@ def test_a_precondition_is_met_by_the_scale_and_the_median_over_seeds(
     assert verdict.reason.startswith(reason) and verdict.measured.startswith(measured)
 
 
-OF_ONE_ARM = f"""{HEAD}left = {{ quantity = "sink_rate", arm = "softmax" }}
-relation = "above"
-right = 0.4
+OF_ONE_ARM = f"""{HEAD}left = {{ quantity = "loss", arm = "softmax" }}
+relation = "below"
+right = 2.0
 """
 EACH = WHEN.replace("reason", "each = true, reason")
 
 
-def test_a_precondition_of_each_seed_leaves_out_the_seeds_that_do_not_meet_it(tmp_path: Path) -> None:
-    outcomes = {}
-    for condition in (WHEN, EACH):
-        (study,) = studies_of(tmp_path, OF_ONE_ARM + condition)
-        outcomes[condition] = judged(study, records_of(study, ((0.8, 0.1), (0.0, 0.1), (0.81, 0.1))))
-    assert (outcomes[WHEN].outcome, outcomes[WHEN].n) == ("undecided", 3)
-    assert (outcomes[EACH].outcome, outcomes[EACH].n) == ("holds", 2)
-    assert "; 1 of 3 seeds left out: no sink" in outcomes[EACH].reason
+def of_one_arm(study: Study, rates: tuple[float | None, ...], losses: tuple[float, ...]) -> list[Record]:
+    """Records of softmax alone, of which some lack the sink rate."""
+    plain = records_of(study)[: len(rates)]
+    numbers = [
+        [Measurement("loss", loss, "nats"), *([] if rate is None else [Measurement("sink_rate", rate, "share")])]
+        for rate, loss in zip(rates, losses, strict=True)
+    ]
+    return [record.model_copy(update={"measurements": tuple(of_seed)}) for record, of_seed in zip(plain, numbers, strict=True)]
 
 
-def test_seeds_are_not_chosen_by_one_arm_to_compare_it_with_another(tmp_path: Path) -> None:
-    with pytest.raises(UserError, match="seeds chosen by one arm favour it beside another: leave each out"):
-        studies_of(tmp_path, CLAIM + EACH)
+@pytest.mark.parametrize(
+    ("condition", "rates", "outcome", "n", "reason"),
+    [
+        (WHEN, (0.5, 0.0, 0.5), "undecided", 3, "mean margin"),
+        (EACH, (0.5, 0.0, 0.5), "holds", 2, "1 of 3 seeds of softmax left out: no sink"),
+        (EACH, (0.5, None, 0.5), "holds", 2, "1 of 3 seeds of softmax left out: no sink"),
+        (EACH, (0.0, 0.0, 0.5), "not testable here", 3, "no sink"),
+    ],
+)
+def test_a_precondition_of_each_seed_leaves_out_the_seeds_that_do_not_meet_it(
+    tmp_path: Path, condition: str, rates: tuple[float | None, ...], outcome: str, n: int, reason: str
+) -> None:
+    """The loss is 9 in the second seed, and below 2 in the others."""
+    (study,) = studies_of(tmp_path, OF_ONE_ARM + condition)
+    verdict = judged(study, of_one_arm(study, rates, (1.0, 9.0, 1.01)))
+    assert (verdict.outcome, verdict.n) == (outcome, n)
+    assert reason in verdict.reason
+
+
+@pytest.mark.parametrize(
+    ("claim", "message"),
+    [
+        (CLAIM, "seeds chosen by sink_rate of softmax favour it: leave each out"),
+        (OF_ONE_ARM.replace("loss", "sink_rate"), "seeds chosen by sink_rate of softmax favour it: leave each out"),
+        (HEAD + 'function = "a:b"\narms = "softmax"\n', "function takes all seeds: leave each out"),
+    ],
+)
+def test_seeds_are_not_chosen_by_what_is_compared(tmp_path: Path, claim: str, message: str) -> None:
+    with pytest.raises(UserError, match=message):
+        studies_of(tmp_path, claim + EACH)
 
 
 def test_what_a_study_needs_each_of_its_claims_needs(tmp_path: Path) -> None:
