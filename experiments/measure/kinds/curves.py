@@ -31,7 +31,7 @@ from leadline.experiments.data.transduction import TransductionSource
 from leadline.experiments.measure.evaluate import Evaluation, Statistics, TablesByLength, as_rows, evaluation, in_batches
 from leadline.experiments.measure.kinds.plugin import plugged_statistics
 from leadline.experiments.measure.kinds.retrieval import hits, right_answers
-from leadline.experiments.measure.kinds.transduction import cross_statistics
+from leadline.experiments.measure.kinds.transduction import cross_statistics, without_end
 from leadline.experiments.measure.kinds.vocabulary import bits_per_byte, token_sizes
 from leadline.experiments.measure.layers import layer_statistics, sink_statistics
 from leadline.experiments.measure.perplexity import evaluated, mean_loss
@@ -205,7 +205,9 @@ class TransductionCurve(TaskCurve):
     """Loss and accuracy of answers; for an encoder–decoder, also the cross-attention to the ends of the source."""
 
     def statistics(self, evaluate: Evaluation, batches: Sample, shared: None, measure: Measure) -> Statistics:  # noqa: ARG002
-        hit, losses, weights, layers = _answers(evaluate, batches, cross_statistics)
+        hit, losses, weights, _ = _answers(evaluate, batches)
+        # After END nothing is predicted: as padding it is no query, and no other query sees it.
+        _, layers = evaluate(without_end(jnp.asarray(batches.tokens)), of_layer=cross_statistics)
         return layers | {
             reading("loss"): mean_loss(losses, weights),
             reading("accuracy"): jnp.mean(right_answers(hit, weights), dtype=jnp.float32),

@@ -35,8 +35,17 @@ def transduction(models: Models, settings: TransductionMeasure) -> list[Point]:
     return points
 
 
+def without_end(tokens: Int[Array, "*C T_and_1"]) -> Int[Array, "*C T_and_1"]:
+    """Rows with PADDING in place of the END of their targets."""
+    of_target = jnp.arange(tokens.shape[-1]) >= tokens.shape[-1] // 2
+    return jnp.where((tokens == END) & jnp.broadcast_to(of_target, tokens.shape), PADDING, tokens)
+
+
 def cross_statistics(trace: LayerTrace, tokens: Int[Array, "B T"]) -> Statistics:
-    """The cross-attention of each head [N] to the first and the last token of a source, and what an even one gives them []."""
+    """The cross-attention of each head [N] to the first and the last token of a source, and what an even one gives them [].
+
+    Means over the tokens of the targets that are no padding.
+    """
     if trace.cross is None:
         return {}
     source, target = jnp.split(tokens, 2, axis=1)

@@ -11,7 +11,7 @@ from leadline.experiments.config.data import PADDING
 from leadline.experiments.data.transduction import BEGIN, END
 from leadline.experiments.measure.evaluate import in_batches
 from leadline.experiments.measure.kinds.retrieval import hits, right_answers
-from leadline.experiments.measure.kinds.transduction import cross_statistics
+from leadline.experiments.measure.kinds.transduction import cross_statistics, without_end
 from leadline.experiments.records.measurement import reading
 from leadline.model.attention.attention import AttentionStatistics
 from leadline.model.block import LayerTrace
@@ -52,3 +52,9 @@ def test_masses_are_means_over_all_real_queries() -> None:
     np.testing.assert_allclose(point[reading("cross_bos_mass")], (received[0, :, 0] + received[1, :, 0]) / 5)
     np.testing.assert_allclose(point[reading("cross_eos_mass")], (received[0, :, 2] + received[1, :, 3]) / 5)
     np.testing.assert_allclose(point[reading("cross_even_mass")], (3 / 3 + 2 / 4) / 5)
+
+
+def test_the_end_of_a_target_becomes_padding_and_that_of_a_source_stays() -> None:
+    rows = jnp.asarray([[[BEGIN, 5, END, 0, BEGIN, 7, END, 0, 0], [BEGIN, 5, 6, END, BEGIN, 7, 8, END, 0]]])
+    expected = [[[BEGIN, 5, END, 0, BEGIN, 7, 0, 0, 0], [BEGIN, 5, 6, END, BEGIN, 7, 8, 0, 0]]]
+    np.testing.assert_array_equal(without_end(rows), expected)
