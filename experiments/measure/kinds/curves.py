@@ -2,7 +2,6 @@
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, NamedTuple
 
@@ -40,8 +39,6 @@ from leadline.experiments.records.measurement import Point, reading
 from leadline.model.block import LayerTrace
 from leadline.model.decoder import Decoder, DecoderConfig
 from leadline.model.embedding import token_losses
-
-OfLayer = Callable[[LayerTrace, Int[Array, "B T"]], Statistics]
 
 
 class Curve(ABC):
@@ -194,7 +191,7 @@ class RetrievalCurve(TaskCurve):
     """Loss on all targets of the mixture, and accuracy of whole answers."""
 
     def statistics(self, evaluate: Evaluation, batches: Sample, shared: None, measure: Measure) -> Statistics:  # noqa: ARG002
-        hit, losses, weights, _ = _answers(evaluate, batches)
+        hit, losses, weights = _answers(evaluate, batches)
         return {
             reading("loss"): mean_loss(losses, weights),
             reading("accuracy"): jnp.mean(right_answers(hit, weights), dtype=jnp.float32),
@@ -205,7 +202,7 @@ class TransductionCurve(TaskCurve):
     """Loss and accuracy of answers; for an encoder–decoder, also the cross-attention to the ends of the source."""
 
     def statistics(self, evaluate: Evaluation, batches: Sample, shared: None, measure: Measure) -> Statistics:  # noqa: ARG002
-        hit, losses, weights, _ = _answers(evaluate, batches)
+        hit, losses, weights = _answers(evaluate, batches)
         # After END nothing is predicted: as padding it is no query, and no other query sees it.
         _, layers = evaluate(without_end(jnp.asarray(batches.tokens)), of_layer=cross_statistics)
         return layers | {
@@ -218,7 +215,7 @@ class GridCurve(TaskCurve):
     """Loss and accuracy of the answers, on grids of the training sizes."""
 
     def statistics(self, evaluate: Evaluation, batches: Sample, shared: None, measure: Measure) -> Statistics:  # noqa: ARG002
-        hit, losses, weights, _ = _answers(evaluate, batches)
+        hit, losses, weights = _answers(evaluate, batches)
         return {
             reading("loss"): mean_loss(losses, weights),
             reading("accuracy"): jnp.mean(hit, where=weights > 0, dtype=jnp.float32),
@@ -247,7 +244,7 @@ class MixedCurve(Curve):
 
     def statistics(self, evaluate: Evaluation, batches: MixedBatches, shared: None, measure: Measure) -> Statistics:  # noqa: ARG002
         losses, _ = evaluate(batches.tokens)
-        hit, answer_losses, weights, _ = _answers(evaluate, batches.recall)
+        hit, answer_losses, weights = _answers(evaluate, batches.recall)
         recall = {
             reading("recall_loss"): mean_loss(answer_losses, weights),
             reading("recall_accuracy"): jnp.mean(hit, where=weights > 0, dtype=jnp.float32),
@@ -268,15 +265,9 @@ def curve_of(data: Data) -> Curve:
     return kinds[type(data)]()
 
 
-def _answers(
-    evaluate: Evaluation,
-    batches: Sample,
-    of_layer: OfLayer = lambda trace, tokens: {},  # noqa: ARG005
-) -> tuple[Array, Float[Array, "W T"], Float[Array, "W T"], Statistics]:
-    """Which targets are hit, the loss [nats] and the weight of each; and the statistics of layers."""
-    (hit, losses), layers = evaluate(
-        batches.tokens,
-        of_target=lambda scores, targets: (hits(scores, targets), token_losses(scores, targets)),
-        of_layer=of_layer,
+def _answers(evaluate: Evaluation, batches: Sample) -> tuple[Array, Float[Array, "W T"], Float[Array, "W T"]]:
+    """Which targets are hit, the loss [nats] and the weight of each."""
+    (hit, losses), _ = evaluate(
+        batches.tokens, of_target=lambda scores, targets: (hits(scores, targets), token_losses(scores, targets))
     )
-    return hit, losses, as_rows(jnp.asarray(batches.weights)), layers
+    return hit, losses, as_rows(jnp.asarray(batches.weights))
