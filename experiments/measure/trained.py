@@ -206,18 +206,6 @@ def case_losses(
     return losses(values, as_rows(batches)), of_windows
 
 
-def all_case_losses(
-    params: Decoder,
-    tables: PositionTables,
-    batches: Int[Array, "C B T_and_1"],
-    cfg: DecoderConfig,
-    losses: Losses,
-    hidden: tuple[int, ...],
-) -> CaseLosses:
-    """`case_losses` of all `loss_cases`, stacked. One forward pass is compiled, and run once for each."""
-    return jax.lax.map(partial(case_losses, params, tables, batches, cfg, losses, hidden), loss_cases(cfg, hidden))
-
-
 def loss_gains(
     of_cases: tuple[Point, Float[np.ndarray, "cases W H_and_1"]],
     cfg: DecoderConfig,

@@ -3,6 +3,7 @@
 from functools import partial
 from typing import Any
 
+import jax
 import numpy as np
 from jaxtyping import Array, Float, Int
 
@@ -13,9 +14,10 @@ from leadline.experiments.measure.layers import attention_statistics, sink_stati
 from leadline.experiments.measure.sinks import active_dormant_share, dormant_share, mean_mass
 from leadline.experiments.measure.trained import (
     CaseLosses,
-    all_case_losses,
     attention_maps,
+    case_losses,
     early_divergence,
+    loss_cases,
     loss_gains,
     loss_gradient_norms,
 )
@@ -49,7 +51,9 @@ def ablation(models: Models, settings: AblationMeasure) -> list[Point]:
         statistics[reading("early_divergence")] = early_divergence(params, row, batches, cfg)
         statistics[reading("gradient_norm")] = loss_gradient_norms(params, row, batches[0], cfg)
         statistics |= attention_maps(params, row, batches[0, :, : settings.map], cfg)
-        of_cases = all_case_losses(params, row, batches, cfg, partial(curve.losses, shared=task), settings.hidden)
+        # One forward pass is compiled, and run once for each case.
+        of_case = partial(case_losses, params, row, batches, cfg, partial(curve.losses, shared=task), settings.hidden)
+        of_cases = jax.lax.map(of_case, loss_cases(cfg, settings.hidden))
         return statistics | _dormancy(evaluate, domains, sink.epsilon), of_cases
 
     rows = models.tables_by_length(curve.lengths(models.arms[0]))

@@ -14,10 +14,12 @@ from leadline.experiments.measure.evaluate import Statistics
 from leadline.experiments.measure.perplexity import mean_loss
 from leadline.experiments.measure.trained import (
     ALL_HEADS,
-    all_case_losses,
+    CaseLosses,
     attention_maps,
+    case_losses,
     early_divergence,
     interventions,
+    loss_cases,
     loss_gains,
     loss_gradient_norms,
 )
@@ -31,7 +33,7 @@ from leadline.model.positions.alibi import alibi_slopes
 from leadline.model.positions.cope import Cope
 from leadline.model.positions.frequencies import inverse_frequencies
 from leadline.model.positions.t5 import T5
-from leadline.model.positions.tables import position_tables
+from leadline.model.positions.tables import PositionTables, position_tables
 from tests.model.weights import drawn
 
 pytestmark = pytest.mark.usefixtures("mesh")
@@ -60,7 +62,9 @@ def loss_of(p: Decoder) -> float:
     return float(np.mean([losses_of(p, jnp.asarray(batch)) for batch in BATCHES]))
 
 
-run = jax.jit(partial(all_case_losses, cfg=CONFIG, losses=losses, hidden=(1, 3)))
+@jax.jit
+def run(p: Decoder, row: PositionTables, batches: jax.Array) -> CaseLosses:
+    return jax.lax.map(partial(case_losses, p, row, batches, CONFIG, losses, (1, 3)), loss_cases(CONFIG, (1, 3)))
 
 
 def gains_of(p: Decoder, batches: np.ndarray = BATCHES, groups: np.ndarray | None = None) -> Point:

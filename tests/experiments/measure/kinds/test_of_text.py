@@ -45,7 +45,7 @@ from leadline.experiments.measure.kinds.registry import check_data, final_points
 from leadline.experiments.measure.kinds.streaming import streaming
 from leadline.experiments.measure.kinds.vocabulary import token_sizes, vocabulary
 from leadline.experiments.measure.perplexity import position_edges
-from leadline.experiments.measure.trained import all_case_losses, attention_maps, loss_gains
+from leadline.experiments.measure.trained import attention_maps, case_losses, loss_cases, loss_gains
 from leadline.experiments.records.left_out import without
 from leadline.experiments.records.measurement import reading
 from leadline.experiments.runtime.errors import UserError
@@ -138,8 +138,9 @@ def test_cases_one_by_one_change_the_loss_as_all_together(rope: Models, heads: b
     (point,) = interventions(models, InterventionsMeasure(length=20, windows=4, hidden=(3,), heads=heads))
     batches = jnp.asarray(rope.source.text.held_out(20, 4).windows[None])
     losses = partial(TextCurve().losses, shared=None)
-    run = jax.jit(partial(all_case_losses, cfg=rope.model, losses=losses, hidden=(3,)))
-    of_cases = run(jax.tree.map(jnp.asarray, rope.params[0]), tables(ROPE, LENGTH, 20), batches)
+    params = jax.tree.map(jnp.asarray, rope.params[0])
+    of_case = partial(case_losses, params, tables(ROPE, LENGTH, 20), batches, rope.model, losses, (3,))
+    of_cases = jax.jit(lambda cases: jax.lax.map(of_case, cases))(loss_cases(rope.model, (3,)))
     together = loss_gains(jax.device_get(of_cases), rope.model, (3,))
     expected = {key for key in together if heads or key.quantity != "head_removed"}
     assert {key.at(length=20) for key in expected} == {key for key in point if key.quantity in ("loss_change", "head_removed")}
