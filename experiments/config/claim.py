@@ -34,7 +34,8 @@ class Condition(Frozen):
     """A precondition that is measured, such as a sink in the baseline: without it a claim is not testable here.
 
     The median over seeds decides, so that one seed of several does not meet it for all. With `each`, seeds that do not meet it
-    are left out too. Such a claim is of the arm of the condition alone, and of another quantity: these choose its seeds.
+    are left out too. A claim with such a condition compares no other arm than that of the condition, and no term of the same
+    quantity, because they selected the seeds.
     """
 
     term: Term  # what is measured
@@ -116,7 +117,7 @@ class Claim(Frozen):
             if not self.arms:
                 yield f"claim {self.id}: function takes the arms of a selector: give arms"
             if any(condition.each for condition in self.when):
-                yield f"claim {self.id}: function takes all seeds: leave each out"
+                yield f"claim {self.id}: a function takes all seeds: remove `each` from when"
             return
         if self.left is None or self.relation is None:
             yield f"claim {self.id}: give left and relation, or function"
@@ -129,10 +130,13 @@ class Claim(Frozen):
             yield f'claim {self.id}: relation = "within" has bounds, and takes no delta'
         if self.share is not None and self.delta is not None:
             yield f"claim {self.id}: a share of seeds takes no delta"
-        # Of two equal arms, the one whose seeds are chosen by their sink has more of it, and has one in all of them.
+        # Seeds that were selected for the sink of one arm show more sink in this arm than in an equal one.
         compared = [part for term in self.compared() for part in term.parts()]
         for chosen in (part for condition in self.when if condition.each for part in condition.term.parts()):
             if any(part.arm != chosen.arm or part.quantity == chosen.quantity for part in compared):
-                yield f"claim {self.id}: seeds chosen by {chosen.quantity} of {chosen.arm} favour it: leave each out"
+                yield (
+                    f"claim {self.id}: `each` selects seeds by {chosen.quantity} of {chosen.arm}, which would favour it: "
+                    f"compare another quantity of {chosen.arm} alone, or remove `each`"
+                )
         if self.bounds is not None and self.bounds[0] > self.bounds[1]:
             yield f"claim {self.id}: bounds = {list(self.bounds)}: the first is the lower one"

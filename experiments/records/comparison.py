@@ -37,12 +37,12 @@ def related(claim: Claim, choices: Sequence[Choice], plan: SeedPlan, *, exact: b
     comparisons, notes = [], []
     for choice in choices:
         columns = [term_values(term, choice) for term in claim.compared()]
-        there = set.intersection(*(set(column) for column in columns))
-        unmet = _seeds_unmet(claim, choice, there)
+        measured_seeds = set.intersection(*(set(column) for column in columns))
+        unmet = _seeds_unmet(claim, choice, measured_seeds)
         if unmet:
             name = names_of([choice])[claim.compared()[0].arm]
-            notes.append(f"{len(unmet)} of {len(there)} seeds of {name} left out: {unmet[min(unmet)]}")
-        seeds = sorted(there - unmet.keys())
+            notes.append(f"{len(unmet)} of {len(measured_seeds)} seeds of {name} left out: {unmet[min(unmet)]}")
+        seeds = sorted(measured_seeds - unmet.keys())
         if seeds:
             rows = _of_one_width([column[seed] for column in columns for seed in seeds])
             comparisons.append(Comparison(choice, tuple(np.split(np.stack(rows), len(columns)))))

@@ -266,7 +266,7 @@ def curve_of(data: Data) -> Curve:
 
 
 def _answers(evaluate: Evaluation, batches: Sample) -> tuple[Array, Float[Array, "W T"], Float[Array, "W T"]]:
-    """Which targets are hit, the loss [nats] and the weight of each."""
+    """Returns three arrays: whether each target is hit, its loss [nats], and its weight."""
     (hit, losses), _ = evaluate(
         batches.tokens, of_target=lambda scores, targets: (hits(scores, targets), token_losses(scores, targets))
     )

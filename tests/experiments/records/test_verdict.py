@@ -253,9 +253,9 @@ def test_a_precondition_of_each_seed_leaves_out_the_seeds_that_do_not_meet_it(
 @pytest.mark.parametrize(
     ("claim", "message"),
     [
-        (CLAIM, "seeds chosen by sink_rate of softmax favour it: leave each out"),
-        (OF_ONE_ARM.replace("loss", "sink_rate"), "seeds chosen by sink_rate of softmax favour it: leave each out"),
-        (HEAD + 'function = "a:b"\narms = "softmax"\n', "function takes all seeds: leave each out"),
+        (CLAIM, "`each` selects seeds by sink_rate of softmax, which would favour it"),
+        (OF_ONE_ARM.replace("loss", "sink_rate"), "`each` selects seeds by sink_rate of softmax, which would favour it"),
+        (HEAD + 'function = "a:b"\narms = "softmax"\n', "a function takes all seeds: remove `each` from when"),
     ],
 )
 def test_seeds_are_not_chosen_by_what_is_compared(tmp_path: Path, claim: str, message: str) -> None:
