@@ -99,7 +99,9 @@ def decide_cases(claim: Claim, comparisons: Sequence[Comparison], plan: SeedPlan
         decision = _decided(claim, values, plan, exact=True)
         if decision.outcome != "fails" or len(comparisons) == 1:
             return decision
-        labels = distinguishing_settings([case.arms[claim.compared()[0].arm] for case in comparisons])
+        arms = [case.arms[claim.compared()[0].arm] for case in comparisons]
+        settings = zip(distinguishing_settings(arms), arms, strict=True)
+        labels = [setting or arm.members[0].label for setting, arm in settings]
         fails = [_decided(claim, case.values, plan, exact=True).outcome == "fails" for case in comparisons]
         return decision._replace(reason=f"{decision.reason} ({'; '.join(itertools.compress(labels, fails))})")
     decisions = [_one_of(len(comparisons), claim, case.values, plan) for case in comparisons]

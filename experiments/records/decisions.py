@@ -94,7 +94,7 @@ def decide(
         above, below = estimated.above(0.0), estimated.below(0.0)
         return above if outcome == "holds" else below if outcome == "fails" else min(above, below)
 
-    note = "" if delta is None else f"; differences within ±{delta:.4g} count as none"
+    note = "" if delta is None else f"; an interval within ±{delta:.4g} counts as no difference"
     return _by_interval(margins, _Rule(mean, outcome, p, note, 0.0), level)
 
 

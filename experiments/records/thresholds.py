@@ -58,6 +58,8 @@ def turning(claim: Claim, values: Sequence[Values], interval: Range | None, leve
     if isinstance(claim.right, Term):
         if interval is not None and not claim.log:
             return ratio_interval(left, values[1], level)
+        if np.min(values[1]) <= 0:
+            return None
         with np.errstate(divide="ignore", invalid="ignore"):
             figures = left / np.asarray(values[1])
     if not np.isfinite(figures).all() or (claim.log and np.min(figures) <= 0):

@@ -159,7 +159,7 @@ def _decided(
 def _notes(claim: Claim, decision: Decision, compared: Sequence[RecordedArm], *, exact: bool) -> Iterator[str]:
     """Why an outcome is what it is, which seeds diverged, at which scale the statement was shown, and how it was locked."""
     records = [record for arm in compared for record in arm.records]
-    decided = decision.outcome in ("holds", "fails")
+    decided = decision.outcome in ("holds", "fails", "equivalent")
     basis = "one model, no interval" if any(map(published_model, records)) else "exact"
     yield f"{basis}: {decision.reason}" if exact and decided and decision.interval is None else decision.reason
     if decision.interval is not None and any(map(measures_text, records)):
