@@ -8,7 +8,7 @@ from leadline.experiments.config.base import Tree, nearest
 from leadline.experiments.runtime.errors import UserError
 
 # What a claim takes from the one that it restates.
-TAKEN = ("statement", "source", "where", "published", "shown_at")
+TAKEN = ("statement", "erratum", "source", "where", "published", "shown_at")
 # Tables and lists in each other; configurations have 6.
 DEEPEST = 32
 

@@ -101,7 +101,8 @@ def judge(claim: Claim, study: Study, arms: Sequence[RecordedArm]) -> Verdict:
         compared = []
     records = [record for arm in compared for record in arm.records]
     return Verdict(
-        **claim.model_dump(include={"id", "statement", "source", "where", "published"}),
+        **claim.model_dump(include={"id", "source", "where", "published"}),
+        statement=claim.erratum or claim.statement,
         study=study.study,
         measured=measured,
         outcome=decision.outcome,
@@ -156,7 +157,7 @@ def _decided(
 
 
 def _notes(claim: Claim, decision: Decision, compared: Sequence[RecordedArm], *, exact: bool) -> Iterator[str]:
-    """Why an outcome is what it is, which seeds diverged, and at which scale the statement was shown."""
+    """Why an outcome is what it is, which seeds diverged, at which scale the statement was shown, and how it was locked."""
     records = [record for arm in compared for record in arm.records]
     decided = decision.outcome in ("holds", "fails")
     basis = "one model, no interval" if any(map(published_model, records)) else "exact"
@@ -168,6 +169,8 @@ def _notes(claim: Claim, decision: Decision, compared: Sequence[RecordedArm], *,
     if decision.outcome in ("fails", "equivalent", "undecided") and claim.shown_at:
         models = [record for record in records if record.parameters]
         yield f"{f'not shown at {parameters(models)}; ' if models else ''}it was shown at {claim.shown_at}"
+    if claim.erratum:
+        yield f"erratum: the statement was locked as “{claim.statement}”"
 
 
 def _missing(claim: Claim, study: Study, choices: Sequence[Choice], matching: Mapping[str, Sequence[RecordedArm]]) -> str:

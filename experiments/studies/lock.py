@@ -19,8 +19,8 @@ from leadline.experiments.records.provenance import arm_digest, non_default_sett
 from leadline.experiments.records.record import Record, begun_at
 from leadline.experiments.runtime.errors import UserError
 
-# Where a statement comes from, which decides nothing.
-CITATION = ("source", "where", "published", "shown_at")
+# Where a statement comes from, and its correction, which decide nothing.
+CITATION = ("source", "where", "published", "shown_at", "erratum")
 Digests = Mapping[str, str]  # by "study/claim"
 
 

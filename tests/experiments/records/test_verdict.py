@@ -132,6 +132,13 @@ def test_a_statement_that_was_shown_at_a_larger_scale_is_not_shown_here(tmp_path
     assert verdict.reason.endswith("not shown at 116k parameters; it was shown at 7B parameters")
 
 
+def test_an_erratum_stands_in_place_of_the_statement_that_was_locked(tmp_path: Path) -> None:
+    (study,) = studies_of(tmp_path, CLAIM + 'erratum = "It cuts it."\n')
+    verdict = judged(study, records_of(study))
+    assert verdict.statement == "It cuts it."
+    assert verdict.reason.endswith(f"erratum: the statement was locked as “{study.claims[0].statement}”")
+
+
 RATE = {"quantity": "sink_rate", "arm": "sinks"}
 MORE = {"left": RATE, "relation": "above", "right": {"quantity": "sink_rate", "arm": "streaming"}}
 OF_MODEL = {

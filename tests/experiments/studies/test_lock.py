@@ -34,6 +34,7 @@ def _changed(study: Study, **fields: object) -> Study:
 CHANGES: dict[str, tuple[Callable[[Study], Study], bool]] = {
     "a threshold": (lambda study: _changed(study, right=0.4), True),
     "a statement": (lambda study: _changed(study, statement="Another one."), True),
+    "an erratum": (lambda study: _changed(study, erratum="What it says."), False),
     "where it was published": (lambda study: _changed(study, where="Table 9"), False),
     "a seed": (lambda study: study.model_copy(update={"seeds": (*study.seeds, 99)}), True),
     "most seeds": (lambda study: study.model_copy(update={"most_seeds": 30}), True),
