@@ -90,13 +90,14 @@ class ContestError(Exception):
 
 
 @contextmanager
-def _process(contestant: Contestant, scratch: Path) -> Iterator[Running]:
+def _process(contestant: Contestant, scratch: Path, variables: Mapping[str, str]) -> Iterator[Running]:
     """The worker process of a contestant, prepared and idle between rounds. The end of its input ends it.
 
-    It has no cache of compiled programs, and JAX does not preallocate an accelerator's memory.
+    It has `variables` in its environment, no cache of compiled programs, and JAX does not preallocate an accelerator's memory.
     """
     inherited = {name: value for name, value in os.environ.items() if name != "JAX_COMPILATION_CACHE_DIR"}
-    environment = {**inherited, "XLA_PYTHON_CLIENT_PREALLOCATE": "false", SCRATCH: str(scratch), **contestant.environment}
+    common = {"XLA_PYTHON_CLIENT_PREALLOCATE": "false", SCRATCH: str(scratch), **variables}
+    environment = {**inherited, **common, **contestant.environment}
     settings = json.dumps(contestant.settings, default=vars)
     command = [sys.executable, "-m", "leadline.experiments.bench.worker", contestant.entry, settings]
     pipe = subprocess.PIPE
@@ -118,7 +119,9 @@ def _process(contestant: Contestant, scratch: Path) -> Iterator[Running]:
         yield answer(""), lambda: float(answer("go\n")["seconds"])
 
 
-def contest(case: Case, rounds: int, tell: Callable[[str], None], scratch: Path) -> tuple[list[Timed], Timed | None]:
+def contest(
+    case: Case, rounds: int, tell: Callable[[str], None], scratch: Path, variables: Mapping[str, str]
+) -> tuple[list[Timed], Timed | None]:
     """Runs a case.
 
     Args:
@@ -126,6 +129,7 @@ def contest(case: Case, rounds: int, tell: Callable[[str], None], scratch: Path)
         rounds: in each of which every contestant has its turn.
         tell: hears what is going on.
         scratch: a folder that contestants share.
+        variables: of the environment of every contestant, in addition to those of this process.
 
     Returns:
         The times of every contestant, in the order of the case, and those of the ceiling. A contestant whose package is not
@@ -138,7 +142,7 @@ def contest(case: Case, rounds: int, tell: Callable[[str], None], scratch: Path)
     with ExitStack() as stack:
         for contestant in (*case.contestants, *([case.ceiling] if case.ceiling else [])):
             tell(f"{case.title}: preparing {contestant.name}")
-            running[contestant.name] = stack.enter_context(_process(contestant, scratch))
+            running[contestant.name] = stack.enter_context(_process(contestant, scratch, variables))
         _check_values(case, running)
         seconds: dict[str, list[float]] = {name: [] for name in running}
         for number in range(rounds):

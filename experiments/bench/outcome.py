@@ -41,8 +41,8 @@ def _row(case: Case, times: Timed, ours: Timed, ceiling: float | None, peak: flo
         row["ratio"] = {"median": statistics.median(each), "low": min(each), "high": max(each)}
     if case.tokens:
         row["tokens_a_second"] = case.tokens / times.median
-    if case.flops:
-        row["flops_a_second"] = case.flops / times.median
+    if flops := times.facts.get("flops", case.flops):
+        row["flops_a_second"] = flops / times.median
         row |= {"share": row["flops_a_second"] / ceiling} if ceiling else {}
         row |= {"utilisation": row["flops_a_second"] / peak} if peak else {}
     row["targets"] = _targets(case, row, of_peer=times is not ours)

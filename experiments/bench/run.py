@@ -13,6 +13,7 @@ from leadline.experiments.bench.cases import (
     evaluation,
     loop,
     mechanisms,
+    parts,
     published,
     records,
     startup,
@@ -37,6 +38,7 @@ def benchmarks() -> tuple[Benchmark, ...]:
     """All benchmarks, in the order in which they run."""
     return (
         step.TRAINING,
+        parts.PARTS,
         attention.ATTENTION,
         attention.KERNEL_TILES,
         mechanisms.MECHANISMS,
@@ -85,7 +87,12 @@ def chosen(names: Sequence[str], cases: Sequence[str], about: Mapping[str, Any])
 
 
 def measured(
-    benchmark: Benchmark, rounds: int, about: dict[str, Any], tell: Tell, show: Callable[[Outcome], None]
+    benchmark: Benchmark,
+    rounds: int,
+    about: dict[str, Any],
+    variables: Mapping[str, str],
+    tell: Tell,
+    show: Callable[[Outcome], None],
 ) -> dict[str, Any]:
     """Runs the cases of a benchmark, one after the other.
 
@@ -93,6 +100,7 @@ def measured(
         benchmark: what is measured.
         rounds: of each case.
         about: the surroundings of the run.
+        variables: of the environment of the contestants.
         tell: hears what is going on.
         show: gets the outcome of each case.
 
@@ -105,7 +113,7 @@ def measured(
     outcomes = []
     with tempfile.TemporaryDirectory(prefix="leadline-bench-") as folder:
         for case in benchmark.cases:
-            timed, ceiling = contest(case, rounds, tell, Path(folder))
+            timed, ceiling = contest(case, rounds, tell, Path(folder), variables)
             outcomes.append(outcome(case, timed, ceiling, about["machine"]))
             show(outcomes[-1])
     head = {"benchmark": benchmark.name, "question": benchmark.question, "notes": list(benchmark.notes), "rounds": rounds}
@@ -134,8 +142,9 @@ def keep(folder: Path, content: dict[str, Any]) -> None:
         raise UserError(f"{folder}: cannot be written ({reason}); choose another folder with --results") from error
 
 
-def _identity(content: Mapping[str, Any]) -> tuple[str, str]:
-    return content["benchmark"], content["machine"]["accelerator"] or ""
+def _identity(content: Mapping[str, Any]) -> tuple[str, str, str]:
+    """The benchmark, and the kind of machine."""
+    return content["benchmark"], content["machine"]["accelerator"] or "", content["machine"].get("without", "")
 
 
 def _kept(path: Path) -> list[dict[str, Any]]:

@@ -2,8 +2,9 @@
 
 import itertools
 import sys
-from contextlib import nullcontext
+from contextlib import ExitStack
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Annotated, Any
 
 import typer
@@ -59,6 +60,7 @@ def bench(
         "results/bench"
     ),
     listing: Annotated[bool, typer.Option("--list", help="Print the benchmarks and what each asks.")] = False,
+    hides_avx512: Annotated[bool, typer.Option("--without-avx512", help="Hide AVX-512 from all contestants.")] = False,
     as_json: AsJson = False,
 ) -> None:
     """Time leadline beside named peers."""
@@ -66,6 +68,7 @@ def bench(
     from rich.console import Console
 
     from leadline.experiments.bench.contest import ContestError
+    from leadline.experiments.bench.isa import without_avx512
     from leadline.experiments.bench.machine import surroundings
     from leadline.experiments.bench.run import benchmarks, chosen, keep, measured
 
@@ -74,13 +77,19 @@ def bench(
         print_json({"benchmarks": rows}) if as_json else show_rows(rows)
         return
     about = surroundings()
+    show = (lambda _: None) if as_json else _show
     chosen_benchmarks, outcomes, failed = chosen(names or [], cases or [], about), [], False
-    # What is going on, in a line on standard error, on a terminal.
-    with Console(stderr=True).status("") if sys.stderr.isatty() else nullcontext() as status:
+    with ExitStack() as stack:
+        # What is going on, in a line on standard error, on a terminal.
+        status = stack.enter_context(Console(stderr=True).status("")) if sys.stderr.isatty() else None
         tell = (lambda _: None) if status is None else status.update
+        variables = {}
+        if hides_avx512:
+            about["machine"]["without"] = "AVX-512"
+            variables = without_avx512(Path(stack.enter_context(TemporaryDirectory(prefix="leadline-bench-"))))
         for benchmark in chosen_benchmarks:
             try:
-                outcomes.append(measured(benchmark, rounds, about, tell, (lambda _: None) if as_json else _show))
+                outcomes.append(measured(benchmark, rounds, about, variables, tell, show))
             except ContestError as error:
                 complain(f"benchmark {benchmark.name}: {error}")
                 failed = True

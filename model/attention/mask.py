@@ -45,8 +45,9 @@ class Tiling(NamedTuple):
     """How attention is cut into blocks: static, and chosen by measurement (docs/performance.md).
 
     Attributes:
-        rows: queries whose scores exist at once. 128 keeps a block of scores in the cache of a CPU core at contexts of a few
-            thousand tokens.
+        rows: most queries whose scores exist at once. 128 keeps a block of scores in the cache of a CPU core at contexts of a
+            few thousand tokens. Chunks of texts of less than four times as many tokens have half as many, so that fewer scores
+            are computed to be masked.
         chunks: query chunks that see a static number of keys each. With 8, 1/16 of all T² scores are computed to be masked.
         unrolled: longest text whose chunks are cut without a loop.
         tile: queries and keys of a tile, whose scores stay in the last cache of a CPU.
@@ -70,7 +71,8 @@ class Tiling(NamedTuple):
 
 def chunks_of(tokens: int, tiling: Tiling) -> Iterator[tuple[int, int]]:
     """The first query of each chunk and the one after its last, which is also the number of keys that it sees."""
-    chunk = tiling.rows * math.ceil(tokens / (tiling.rows * tiling.chunks))
+    rows = tiling.rows if tokens >= 4 * tiling.rows else tiling.rows // 2
+    chunk = rows * math.ceil(tokens / (rows * tiling.chunks))
     return ((start, min(start + chunk, tokens)) for start in range(0, tokens, chunk))
 
 

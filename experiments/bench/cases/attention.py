@@ -83,10 +83,10 @@ def compiled(function: Callable[..., Array], heads: int, *arguments: Any) -> Pre
 
 
 def gradient(
-    attend: Callable[..., Array], texts: int, tokens: int, heads: int, compute: str, *more: Any
+    attend: Callable[..., Array], texts: int, tokens: int, heads: int, compute: str, *more: Any, channels: int = HEAD
 ) -> Callable[[], tuple[Array, Array, Array]]:
     """Computes, in one program, the gradients by the queries, keys and values [B, T, N, H] of `attend`."""
-    *qkv, weight = (jnp.asarray(x, jnp.dtype(compute)) for x in arrays(texts, tokens, heads))
+    *qkv, weight = (jnp.asarray(x, jnp.dtype(compute)) for x in arrays(texts, tokens, heads, channels=channels))
 
     def loss(qkv: list[Array], *more: Any) -> Array:
         return jnp.sum((weight * attend(*qkv, *more)).astype(jnp.float32))

@@ -42,6 +42,21 @@ def trained(size: Size, model: nn.Module, compute: str, forward: Any) -> Prepare
     return stepping(work)
 
 
+def prepare_products(size: Size) -> Prepared:
+    """The products of all layers with their weights, and their gradients by activations and weights."""
+    calls = []
+    for inner, outer, count in llama.projections(size):
+        x, w, cotangent = torch.randn(size.tokens, inner), torch.randn(outer, inner), torch.randn(size.tokens, outer)
+        calls.append((x, w, cotangent, count))
+
+    def work() -> None:
+        for x, w, cotangent, count in calls:
+            for _ in range(count):
+                _ = x @ w.T, cotangent @ w, cotangent.T @ x
+
+    return Prepared(work, {"flops": llama.projection_flops(size)})
+
+
 class Attention(nn.Module):
     def __init__(self, size: Size) -> None:
         super().__init__()

@@ -10,9 +10,9 @@ from leadline.experiments.bench.worker import Prepared
 HEAD = 64
 
 
-def arrays(texts: int, tokens: int, heads: int, count: int = 4) -> np.ndarray:
+def arrays(texts: int, tokens: int, heads: int, count: int = 4, channels: int = HEAD) -> np.ndarray:
     """Standard normal arrays [count, B, T, N, H]: queries, keys, values and the weights of the output in the loss."""
-    return np.random.default_rng(0).standard_normal((count, texts, tokens, heads, HEAD), np.float32)
+    return np.random.default_rng(0).standard_normal((count, texts, tokens, heads, channels), np.float32)
 
 
 def value(results: Iterable[Any]) -> float:
@@ -25,6 +25,6 @@ def compared(work: Callable[[], Iterable[Any]]) -> Prepared:
     return Prepared(work, {"value": value(work())})
 
 
-def flops(texts: int, tokens: int, heads: int) -> float:
+def flops(texts: int, tokens: int, heads: int, channels: int = HEAD) -> float:
     """FLOPs of two matrix products forward and four backward, over visible keys only."""
-    return 6 * 2.0 * HEAD * texts * heads * tokens * (tokens + 1) / 2
+    return 6 * 2.0 * channels * texts * heads * tokens * (tokens + 1) / 2

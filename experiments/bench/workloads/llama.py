@@ -64,6 +64,17 @@ def step_flops(size: Size) -> float:
     return training_flops(structure(size, "float32"), size.length, config(size, "float32")) * size.tokens
 
 
+def projections(size: Size) -> tuple[tuple[int, int, int], ...]:
+    """The weights of all layers: channels in, channels out, and how many there are."""
+    L, D, F = size.layers, size.width, size.hidden
+    return (D, D, 4 * L), (D, F, 2 * L), (F, D, L)
+
+
+def projection_flops(size: Size) -> float:
+    """FLOPs of the products of all layers with their weights, forward and backward."""
+    return 6.0 * size.tokens * sum(inner * outer * count for inner, outer, count in projections(size))
+
+
 def tokens(size: Size) -> np.ndarray:
     """Uniform random ids [B, T + 1]."""
     shape = (size.batch, size.length + 1)

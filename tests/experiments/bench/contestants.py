@@ -17,9 +17,10 @@ class Nap:
 
 
 def shares(nap: Nap) -> Prepared:
-    """Sleeps. It counts the contestants that left a file in the shared folder, and tells which cache of programs it has."""
+    """Sleeps. It counts the contestants that left a file in the shared folder, and tells two variables of its environment."""
     (scratch() / str(os.getpid())).touch()
-    facts = {"files": len(list(scratch().iterdir())), "cache": os.environ.get("JAX_COMPILATION_CACHE_DIR")}
+    files = len(list(scratch().iterdir()))
+    facts = {"files": files, "cache": os.environ.get("JAX_COMPILATION_CACHE_DIR"), "variable": os.environ.get("NAME")}
     return Prepared(lambda: time.sleep(nap.seconds), facts, often=False)
 
 

@@ -7,11 +7,11 @@ import jax
 import numpy as np
 import pytest
 
-from leadline.experiments.bench.cases import attention, evaluation, mechanisms, step, sweep, tokenization
+from leadline.experiments.bench.cases import attention, evaluation, mechanisms, parts, step, sweep, tokenization
 from leadline.experiments.bench.compilations import Compilations
 from leadline.experiments.bench.peers import jax_attention, tokenizer_libraries
 from leadline.experiments.bench.worker import SCRATCH, Prepared
-from leadline.experiments.bench.workloads.llama import Size, config, structure
+from leadline.experiments.bench.workloads.llama import Size, config, step_flops, structure
 from leadline.experiments.config.model import ModelConfig
 from leadline.experiments.config.to_model import decoder_config
 
@@ -83,6 +83,14 @@ def test_attention_is_that_of_others(ours: Any, theirs: Any, settings: tuple[Any
     assert attending.facts["value"] == pytest.approx(reference.facts["value"], rel=1e-5)
     for our, their in zip(jax.tree.leaves(attending.work()), jax.tree.leaves(reference.work()), strict=True):
         np.testing.assert_allclose(np.ravel(our), np.ravel(their), atol=1e-5, equal_nan=False)
+
+
+def test_parts_have_the_products_of_a_step() -> None:
+    prepared = [part(SIZE, "float32") for part in (parts.projections, parts.attentions, parts.loss)]
+    assert sum(part.facts["flops"] for part in prepared) == pytest.approx(step_flops(SIZE))
+    assert parts.products(SIZE, "float32").facts == prepared[0].facts
+    for part in (*prepared, parts.products(SIZE, "float32"), parts.update(SIZE)):
+        assert part.work() is None
 
 
 def test_a_step_is_one_program_counted_from_the_beginning() -> None:

@@ -28,18 +28,19 @@ def test_contestants_take_turns_in_one_folder_without_programs(tmp_path: Path, m
     monkeypatch.setenv("JAX_COMPILATION_CACHE_DIR", str(tmp_path / "programs"))
     said: list[str] = []
     case = _case(("ours", "shares", {"nap": contestants.Nap(0.0)}), ("theirs", "shares", {"nap": contestants.Nap(0.01)}))
-    (ours, theirs), ceiling = contest(case, 2, said.append, tmp_path)
+    (ours, theirs), ceiling = contest(case, 2, said.append, tmp_path, {"NAME": "value"})
     assert ceiling is None
     assert (len(ours.rounds), len(theirs.rounds)) == (2, 2)
     assert min(theirs.rounds) >= 0.01
     assert [line.split(", ")[1] for line in said if "round" in line] == ["ours", "theirs"] * 2
     assert ours.facts["peak_mib"] > 0
     assert [(timed.facts["files"], timed.facts["cache"]) for timed in (ours, theirs)] == [(1, None), (2, None)]
+    assert [timed.facts["variable"] for timed in (ours, theirs)] == ["value", "value"]
 
 
 def test_an_absent_peer_says_so_and_values_may_differ_by_the_tolerance(tmp_path: Path) -> None:
     entries = ("ours", "counts", {"value": 1.0}), ("others", "counts", {"value": 1.1}), ("theirs", "absent", {})
-    (ours, others, theirs), _ = contest(_case(*entries, tolerance=0.2), 1, lambda _: None, tmp_path)
+    (ours, others, theirs), _ = contest(_case(*entries, tolerance=0.2), 1, lambda _: None, tmp_path, {})
     assert ours.facts["result"] == others.facts["result"] == 7
     assert theirs.rounds == ()
     assert "a_package_that_nobody_has is not installed" in theirs.facts["absent"]
@@ -49,7 +50,7 @@ def test_an_absent_peer_says_so_and_values_may_differ_by_the_tolerance(tmp_path:
 def test_a_contest_fails_where_contestants_do_not_do_the_same_work(tmp_path: Path, value: float) -> None:
     case = _case(("ours", "counts", {"value": 1.0}), ("theirs", "counts", {"value": value}))
     with pytest.raises(ContestError, match="not the same work"):
-        contest(case, 1, lambda _: None, tmp_path)
+        contest(case, 1, lambda _: None, tmp_path, {})
 
 
 def test_a_round_repeats_short_work_and_facts_replace_those_of_the_worker(
@@ -91,7 +92,7 @@ def machine(accelerator: str | None = None) -> dict[str, Any]:
 
 
 def test_names_choose() -> None:
-    models = "step attention mechanisms sweep evaluation sinks decode published"
+    models = "step parts attention mechanisms sweep evaluation sinks decode published"
     others = "tokenization compile startup records pipeline loop"
     assert [benchmark.name for benchmark in chosen([], [], machine())] == models.split() + others.split()
     assert [benchmark.name for benchmark in chosen(["sweep", "step", "sweep"], [], machine())] == ["sweep", "step"]
@@ -122,12 +123,17 @@ def test_cases_are_chosen_by_a_part_of_their_title() -> None:
 def test_the_page_keeps_the_last_outcome_of_each_kind_of_machine(tmp_path: Path) -> None:
     versions = {"versions": {}, "commit": None, "dirty": None, "date": "2026-11-26", "rounds": 1, "cases": [], "notes": []}
     hosts = [
-        {"cpu": cpu, "cores": 2, "memory_gib": None, "accelerator": gpu} for cpu, gpu in (("a", None), ("b", "H"), ("c", None))
+        {"cpu": "a", "accelerator": None},
+        {"cpu": "b", "accelerator": "H"},
+        {"cpu": "c", "accelerator": None, "without": "AVX-512"},
+        {"cpu": "d", "accelerator": None},
     ]
     for host in hosts:
-        run.keep(tmp_path, {"benchmark": "some", "question": "Which?", "machine": host, **versions})
+        about = {"machine": {"cores": 2, "memory_gib": None, **host}}
+        run.keep(tmp_path, {"benchmark": "some", "question": "Which?", **about, **versions})
     kept = json.loads((tmp_path / "bench.json").read_text())["benchmarks"]
-    assert [outcome["machine"]["cpu"] for outcome in kept] == ["c", "b"]
+    assert [outcome["machine"]["cpu"] for outcome in kept] == ["d", "c", "b"]
+    assert "c, 2 cores, AVX-512 hidden from all contestants" in (tmp_path / "bench.md").read_text()
 
 
 def test_from_the_command_line_to_the_files(called: Called, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

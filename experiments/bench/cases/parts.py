@@ -1,0 +1,152 @@
+"""The parts of a training step, each by itself, and the matrix products that bound it."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import optax
+from jax.sharding import PartitionSpec as P
+from jaxtyping import Array
+
+from leadline.experiments.bench.cases import step
+from leadline.experiments.bench.cases.attention import gradient
+from leadline.experiments.bench.contest import Benchmark, Case, ours, peer
+from leadline.experiments.bench.limits import ceiling
+from leadline.experiments.bench.worker import Prepared
+from leadline.experiments.bench.workloads import attention as workload
+from leadline.experiments.bench.workloads import llama
+from leadline.experiments.bench.workloads.arms import loaded, training
+from leadline.experiments.bench.workloads.llama import Size, step_flops, structure
+from leadline.experiments.config.to_optimizer import optimizer
+from leadline.model.attention.attention import attention
+from leadline.model.decoder_loss import decoder_loss
+from leadline.model.linear import project
+from leadline.model.mesh import make_mesh
+
+# A compiled program, its arguments, and how often a step has it.
+Calls = tuple[Callable[..., Any], tuple[Any, ...], int]
+
+
+def projections(size: Size, compute: str) -> Prepared:
+    """Every product of a step's layers with weights: `project` and its gradients by activations and weights."""
+
+    def both(x: Array, w: Array, cotangent: Array) -> tuple[Array, ...]:
+        y, backward = jax.vjp(lambda x, w: project(x, w, out_sharding=P(None, None, None)), x, w)
+        return y, *backward(cotangent)
+
+    with jax.set_mesh(make_mesh()):
+        calls = []
+        for inner, outer, count in llama.projections(size):
+            x, cotangent = (_normal(compute, size.batch, size.length, channels) for channels in (inner, outer))
+            calls.append(_call(both, (x, _normal("float32", inner, outer), cotangent), count))
+        return _calling(calls, llama.projection_flops(size))
+
+
+def products(size: Size, compute: str) -> Prepared:
+    """As many products of the same shapes, forward: three times x · w, both of them matrices in row-major order."""
+
+    def multiply(x: Array, w: Array) -> Array:
+        return jnp.matmul(x, w, preferred_element_type=jnp.float32)
+
+    calls = [
+        _call(multiply, (_normal(compute, size.tokens, inner), _normal(compute, inner, outer)), 3 * count)
+        for inner, outer, count in llama.projections(size)
+    ]
+    return _calling(calls, llama.projection_flops(size))
+
+
+def attentions(size: Size, compute: str) -> Prepared:
+    """Attention and its gradient, of all layers."""
+    shape = (size.batch, size.length, size.heads)
+    with jax.set_mesh(make_mesh()):
+        one = gradient(lambda q, k, v: attention(q, k, v)[0], *shape, compute, channels=size.head_dim)
+    return _calling([(one, (), size.layers)], size.layers * workload.flops(*shape, size.head_dim))
+
+
+def loss(size: Size, compute: str) -> Prepared:
+    """The logits, their loss and its gradient by the residual stream and the unembedding."""
+    cfg, targets = structure(size, compute), jnp.asarray(llama.tokens(size)[:, 1:], jnp.int32)
+
+    def value(weights: Any, x: Array) -> Array:
+        return decoder_loss(weights, x, targets, None, cfg)
+
+    with jax.set_mesh(make_mesh()):
+        weights = jax.tree.map(jnp.asarray, replace(loaded(size), blocks=None))
+        x = _normal(compute, size.batch, size.length, size.width)
+        call = _call(jax.value_and_grad(value, argnums=(0, 1)), (weights, x), 1)
+        return _calling([call], 6.0 * size.tokens * size.width * size.vocabulary)
+
+
+def update(size: Size) -> Prepared:
+    """The clip of the global norm, AdamW and its update of the weights, with the weights as gradient."""
+    rates = {"weight_decay": jnp.float32(llama.WEIGHT_DECAY), "clip": jnp.float32(llama.CLIP), "logit_rate": jnp.float32(0)}
+    adamw = optimizer(training(size), jnp.float32(llama.LEARNING_RATE), **rates)
+    with jax.set_mesh(make_mesh()):
+        weights: Any = jax.tree.map(jnp.array, loaded(size))
+        gradient: Any = jax.tree.map(jnp.array, weights)
+        moments = adamw.init(weights)
+
+        def updated(weights: Any, moments: Any, gradient: Any) -> tuple[Any, Any]:
+            updates, moments = adamw.update(gradient, moments, weights)
+            return optax.apply_updates(weights, updates), moments
+
+        program = jax.jit(updated, donate_argnums=(0, 1)).lower(weights, moments, gradient).compile()
+
+    def work() -> None:
+        nonlocal weights, moments
+        weights, moments = jax.block_until_ready(program(weights, moments, gradient))
+
+    return Prepared(work)
+
+
+def _normal(dtype: str, *shape: int) -> Array:
+    return jax.random.normal(jax.random.key(0), shape, jnp.dtype(dtype))
+
+
+def _call(function: Callable[..., Any], arguments: tuple[Any, ...], count: int) -> Calls:
+    return jax.jit(function).lower(*arguments).compile(), arguments, count
+
+
+def _calling(calls: Sequence[Calls], flops: float) -> Prepared:
+    """Runs each program as often as a step does, one after the other."""
+
+    def work() -> None:
+        for program, arguments, count in calls:
+            for _ in range(count):
+                jax.block_until_ready(program(*arguments))
+
+    return Prepared(work, {"flops": flops})
+
+
+def _parts(size: Size) -> Case:
+    common: dict[str, Any] = {"size": size, "compute": "float32"}
+    return Case(
+        f"parts of a training step, {size.title}, float32",
+        (
+            ours(step.prepare, common, "a step"),
+            ours(projections, common, "products with the weights of layers"),
+            ours(products, common, "as many products, forward"),
+            peer("torch, the same products", "torch_llama:prepare_products", {"size": size}),
+            ours(attentions, common, "attention"),
+            ours(loss, common, "loss and unembedding"),
+            ours(update, {"size": size}, "clip and AdamW"),
+        ),
+        flops=step_flops(size),
+        ceiling=ceiling("float32"),
+        where="cpu",
+    )
+
+
+PARTS = Benchmark(
+    "parts",
+    "Where does the time of a training step go?",
+    tuple(_parts(size) for size in (step.TINY, step.SMALL, step.WIDE, step.LONG)),
+    (
+        "each part forward and backward by itself, as often as a step has it; times ours: its share of the step",
+        "the parts leave norms, RoPE, SwiGLU and residual sums; independent parts of a step run at once, so that shares may "
+        "add up to more than 1",
+        "as many products, forward: three for each weight; torch: forward, and the gradients by activations and weights",
+    ),
+)

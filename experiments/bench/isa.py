@@ -1,0 +1,44 @@
+"""Contestants on a CPU that has AVX-512, as if it had AVX2 alone."""
+
+import os
+import shutil
+from importlib.util import find_spec
+from pathlib import Path
+
+from leadline.experiments.runtime.errors import UserError
+
+# `xor ecx, ecx; xgetbv` asks which registers the operating system keeps, the low bits of XCR0: 5 to 7 are those of AVX-512
+# (Intel 64 manual, volume 1, section 13.3). `lea eax, [rcx + 7]` in its place, as long, answers x87, SSE and AVX.
+QUESTION, ANSWER = bytes.fromhex("31c90f01d0"), bytes.fromhex("31c98d4107")
+# The settings of oneDNN, MKL and PyTorch's own kernels.
+OF_PEERS = {"ONEDNN_MAX_CPU_ISA": "AVX2", "MKL_ENABLE_INSTRUCTIONS": "AVX2", "ATEN_CPU_CAPABILITY": "avx2"}
+
+
+def without_avx512(folder: Path) -> dict[str, str]:
+    """Environment variables of a process in which JAX, PyTorch and transformers use no AVX-512.
+
+    XLA's own code has a setting. Its matrix products are YNNPACK's, which has none and asks the processor: the process gets a
+    copy of jaxlib in which every such question has the answer of a processor without AVX-512.
+
+    Args:
+        folder: an empty folder, which gets the copy (about 350 MB).
+
+    Raises:
+        UserError: if no question is found in jaxlib, as on a processor of another family.
+    """
+    spec = find_spec("jaxlib")
+    assert spec is not None and spec.submodule_search_locations is not None
+    copy = shutil.copytree(spec.submodule_search_locations[0], folder / "jaxlib")
+    if not sum(_answered(path) for path in copy.glob("*.so*")):
+        raise UserError("--without-avx512: jaxlib does not ask for AVX-512 here; leave the option out on a CPU without it")
+    flags = f"{os.environ.get('XLA_FLAGS', '')} --xla_cpu_max_isa=AVX2".strip()
+    path = os.pathsep.join([str(folder), *filter(None, [os.environ.get("PYTHONPATH")])])
+    return {"XLA_FLAGS": flags, "PYTHONPATH": path, **OF_PEERS}
+
+
+def _answered(library: Path) -> int:
+    """Replaces the questions of a library, and returns how many there were."""
+    content = library.read_bytes()
+    if count := content.count(QUESTION):
+        library.write_bytes(content.replace(QUESTION, ANSWER))
+    return count
