@@ -65,8 +65,8 @@ class Claim(Frozen):
 
     id: str = Field(pattern=r"^[a-z0-9][a-z0-9.-]*$")  # lower case letters, digits, - and .
     statement: str = ""  # a sentence that the predicate below decides; left out only where another claim has it
-    # what the statement should have said, where it was locked in words that say more or less than the predicate decides: verdicts
-    # show it, and say how the statement was locked
+    # what the statement should have said, where it was locked in words that say more or less than the predicate decides:
+    # verdicts show it, and say how the statement was locked
     erratum: str = ""
     # the id of the claim, of a study in the same folder, whose statement this one tests at another scale: it takes statement,
     # source, where, published and shown_at from there

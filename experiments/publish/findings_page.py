@@ -12,8 +12,8 @@ from leadline.experiments.records.references import cite
 
 INTRODUCTION = """# Findings
 
-Each section has the question of one study, the number of its claims by outcome, one claim that holds and one that fails if there
-are such claims, a figure and the first table of the study. All of it is computed from the records by `leadline publish`.
+Each section has the question of one study, the number of its claims by outcome, one claim that holds and one that fails if
+there are such claims, a figure and the first table of the study. All of it is computed from the records by `leadline publish`.
 [How a verdict is made](methods.md) has the rules, and [Terms and quantities](quantities.md) says what each number is. Models
 that are trained here are tiny. A verdict speaks of its scale alone.
 """
