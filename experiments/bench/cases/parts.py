@@ -98,7 +98,7 @@ def update(size: Size) -> Prepared:
         nonlocal weights, moments
         weights, moments = jax.block_until_ready(program(weights, moments, gradient))
 
-    return Prepared(work)
+    return Prepared(work, {"flops": 0.0})
 
 
 def _normal(dtype: str, *shape: int) -> Array:
