@@ -10,12 +10,13 @@ from leadline.experiments.runtime.errors import UserError
 # `xor ecx, ecx; xgetbv` asks which registers the operating system keeps, the low bits of XCR0: 5 to 7 are those of AVX-512
 # (Intel 64 manual, volume 1, section 13.3). `lea eax, [rcx + 7]` in its place, as long, answers x87, SSE and AVX.
 QUESTION, ANSWER = bytes.fromhex("31c90f01d0"), bytes.fromhex("31c98d4107")
-# The settings of oneDNN, MKL and PyTorch's own kernels.
-OF_PEERS = {"ONEDNN_MAX_CPU_ISA": "AVX2", "MKL_ENABLE_INSTRUCTIONS": "AVX2", "ATEN_CPU_CAPABILITY": "avx2"}
+# The settings of oneDNN and MKL. PyTorch's own kernels keep AVX-512: with ATEN_CPU_CAPABILITY=avx2 a step that torch.compile of
+# PyTorch 2.13.0 compiles on a CPU with AVX-512 computes NaN.
+OF_PEERS = {"ONEDNN_MAX_CPU_ISA": "AVX2", "MKL_ENABLE_INSTRUCTIONS": "AVX2"}
 
 
 def without_avx512(folder: Path) -> dict[str, str]:
-    """Environment variables of a process in which JAX, PyTorch and transformers use no AVX-512.
+    """Environment variables of a process in which JAX, and the matrix products of PyTorch, use no AVX-512.
 
     XLA's own code has a setting. Its matrix products are YNNPACK's, which has none and asks the processor: the process gets a
     copy of jaxlib in which every such question has the answer of a processor without AVX-512.
