@@ -24,7 +24,7 @@ def _section(content: Mapping[str, Any]) -> str:
     parts = [f"{machine['cpu']}, {machine['cores']} cores"]
     parts += [f"{machine['memory_gib']:.0f} GiB"] if machine["memory_gib"] else []
     parts += [machine["accelerator"]] if machine["accelerator"] else []
-    parts += [f"{machine['without']} hidden from all contestants"] if "without" in machine else []
+    parts += [f"{machine['without']} hidden from JAX, oneDNN and MKL"] if "without" in machine else []
     versions = ", ".join(f"{name} {version}" for name, version in content["versions"].items())
     commit = f"commit {content['commit'][:10]}{' with changes' if content['dirty'] else ''}" if content["commit"] else ""
     day = ", ".join(part for part in (content["date"], commit, f"{content['rounds']} rounds") if part)

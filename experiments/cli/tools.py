@@ -60,7 +60,7 @@ def bench(
         "results/bench"
     ),
     listing: Annotated[bool, typer.Option("--list", help="Print the benchmarks and what each asks.")] = False,
-    hides_avx512: Annotated[bool, typer.Option("--without-avx512", help="Hide AVX-512 from all contestants.")] = False,
+    hides_avx512: Annotated[bool, typer.Option("--without-avx512", help="Hide AVX-512 from JAX, oneDNN and MKL.")] = False,
     as_json: AsJson = False,
 ) -> None:
     """Time leadline beside named peers."""

@@ -133,7 +133,7 @@ def test_the_page_keeps_the_last_outcome_of_each_kind_of_machine(tmp_path: Path)
         run.keep(tmp_path, {"benchmark": "some", "question": "Which?", **about, **versions})
     kept = json.loads((tmp_path / "bench.json").read_text())["benchmarks"]
     assert [outcome["machine"]["cpu"] for outcome in kept] == ["d", "c", "b"]
-    assert "c, 2 cores, AVX-512 hidden from all contestants" in (tmp_path / "bench.md").read_text()
+    assert "c, 2 cores, AVX-512 hidden from JAX, oneDNN and MKL" in (tmp_path / "bench.md").read_text()
 
 
 def test_from_the_command_line_to_the_files(called: Called, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
