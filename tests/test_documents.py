@@ -28,7 +28,7 @@ DOCUMENTS = {
     if path.name not in GENERATED
 }
 README = DOCUMENTS["README.md"]
-QUICK = ("seeds=[30]", "train.steps=3", "train.batch=2", "measure.every=3", "measure.windows=4")
+QUICK = ("seeds=[50]", "train.steps=3", "train.batch=2", "measure.every=3", "measure.windows=4")
 
 
 def blocks(language: str) -> list[str]:

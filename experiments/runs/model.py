@@ -196,7 +196,7 @@ def apply(
 
     Examples:
         >>> import jax.numpy as jnp
-        >>> run = leadline.open("results/sinks", arm="softmax", seed=30)
+        >>> run = leadline.open("results/sinks", arm="softmax", seed=50)
         >>> ids = run.held_out()[:, :-1]
         >>> logits, norms = leadline.apply(run, ids, lambda layer: jnp.linalg.norm(layer.residual, axis=-1))
         >>> norms.shape == (run.structure.layers, *ids.shape)

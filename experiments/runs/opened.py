@@ -33,7 +33,7 @@ class Run(Model):
         stored: the record and what lies beside it.
 
     Examples:
-        >>> run = leadline.open("results/sinks", arm="softmax", seed=30)
+        >>> run = leadline.open("results/sinks", arm="softmax", seed=50)
         >>> ids = run.held_out()[:, :-1]
         >>> run.logits(ids).shape == (*ids.shape, run.vocabulary_size)
         True
