@@ -143,7 +143,7 @@ def keep(folder: Path, content: dict[str, Any]) -> None:
 
 
 def _identity(content: Mapping[str, Any]) -> tuple[str, str, str]:
-    """The benchmark, and the kind of machine."""
+    """The benchmark, the accelerator, and what is hidden of the machine."""
     return content["benchmark"], content["machine"]["accelerator"] or "", content["machine"].get("without", "")
 
 

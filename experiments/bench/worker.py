@@ -23,7 +23,8 @@ class Prepared:
     """A contestant that is ready to be timed, as its function `prepare` returns it."""
 
     work: Callable[[], Any]  # does the work once and waits until it is done
-    # By name. "value" must agree between the contestants of a case; the others are columns of its table.
+    # By name. "value" must agree between the contestants of a case, and "flops" takes the place of the case's; the others are
+    # columns of its table.
     facts: Mapping[str, Any] = field(default_factory=dict)
     often: bool = True  # whether a round repeats the work; False for work that takes seconds
     more: Callable[[Any], Mapping[str, Any]] | None = None  # further facts, from what the first `work()` returned

@@ -70,11 +70,10 @@ def bench(
     from leadline.experiments.bench.contest import ContestError
     from leadline.experiments.bench.isa import without_avx512
     from leadline.experiments.bench.machine import surroundings
-    from leadline.experiments.bench.run import benchmarks, chosen, keep, measured
+    from leadline.experiments.bench.run import chosen, keep, measured
 
     if listing:
-        rows = [{"benchmark": b.name, "question": b.question, "cases": len(b.cases)} for b in benchmarks()]
-        print_json({"benchmarks": rows}) if as_json else show_rows(rows)
+        _list_benchmarks(as_json=as_json)
         return
     about = surroundings()
     show = (lambda _: None) if as_json else _show
@@ -101,6 +100,13 @@ def bench(
         print_json({"benchmarks": outcomes})
     if failed:
         raise typer.Exit(1)
+
+
+def _list_benchmarks(*, as_json: bool) -> None:
+    from leadline.experiments.bench.run import benchmarks
+
+    rows = [{"benchmark": b.name, "question": b.question, "cases": len(b.cases)} for b in benchmarks()]
+    print_json({"benchmarks": rows}) if as_json else show_rows(rows)
 
 
 def _show(case: Any) -> None:

@@ -69,7 +69,7 @@ class Claim(Frozen):
     # verdicts show it, and say how the statement was locked
     erratum: str = ""
     # the id of the claim, of a study in the same folder, whose statement this one tests at another scale: it takes statement,
-    # source, where, published and shown_at from there
+    # erratum, source, where, published and shown_at from there
     restates: str = ""
     source: str = ""  # a key of the references; absent for a statement of our own, or one that is said without a source
     where: str = ""  # table, figure or section of the source

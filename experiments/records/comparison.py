@@ -101,7 +101,7 @@ def decide_cases(claim: Claim, comparisons: Sequence[Comparison], plan: SeedPlan
             return decision
         arms = [case.arms[claim.compared()[0].arm] for case in comparisons]
         settings = zip(distinguishing_settings(arms), arms, strict=True)
-        labels = [setting or arm.members[0].label for setting, arm in settings]
+        labels = [setting or arm.members[0].label or arm.name for setting, arm in settings]
         fails = [_decided(claim, case.values, plan, exact=True).outcome == "fails" for case in comparisons]
         return decision._replace(reason=f"{decision.reason} ({'; '.join(itertools.compress(labels, fails))})")
     decisions = [_one_of(len(comparisons), claim, case.values, plan) for case in comparisons]

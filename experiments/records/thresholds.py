@@ -46,7 +46,8 @@ def turning(claim: Claim, values: Sequence[Values], interval: Range | None, leve
         level: of the intervals.
 
     Returns:
-        The lower and the upper threshold; None where no threshold decides, or a value has no logarithm.
+        The lower and the upper threshold; None where no threshold decides, the right side is not positive, or a value has
+        no logarithm.
     """
     left = np.asarray(values[0], np.float64)
     if claim.share is not None:
@@ -60,7 +61,7 @@ def turning(claim: Claim, values: Sequence[Values], interval: Range | None, leve
             return ratio_interval(left, values[1], level)
         if np.min(values[1]) <= 0:
             return None
-        with np.errstate(divide="ignore", invalid="ignore"):
+        with np.errstate(invalid="ignore"):
             figures = left / np.asarray(values[1])
     if not np.isfinite(figures).all() or (claim.log and np.min(figures) <= 0):
         return None

@@ -46,9 +46,10 @@ class Tiling(NamedTuple):
 
     Attributes:
         rows: most queries whose scores exist at once. 128 keeps a block of scores in the cache of a CPU core at contexts of a
-            few thousand tokens. Chunks of texts of less than four times as many tokens have half as many, so that fewer scores
-            are computed to be masked.
-        chunks: query chunks that see a static number of keys each. With 8, 1/16 of all T² scores are computed to be masked.
+            few thousand tokens. Texts of fewer than 4 · rows tokens are cut into chunks of rows / 2, so that fewer masked
+            scores are computed.
+        chunks: query chunks that see a static number of keys each. With 8, 1/16 of all T² scores are computed to be masked;
+            short texts have fewer.
         unrolled: longest text whose chunks are cut without a loop.
         tile: queries and keys of a tile, whose scores stay in the last cache of a CPU.
         statistics_rows: most rows of a block of statistics.

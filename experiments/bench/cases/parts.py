@@ -31,30 +31,39 @@ Calls = tuple[Callable[..., Any], tuple[Any, ...], int]
 
 def projections(size: Size, compute: str) -> Prepared:
     """Every product of a step's layers with weights: `project` and its gradients by activations and weights."""
+    with jax.set_mesh(make_mesh()):
+        return _repeated(projection_calls(size, compute), llama.projection_flops(size))
 
-    def both(x: Array, w: Array, cotangent: Array) -> tuple[Array, ...]:
+
+def projection_calls(size: Size, compute: str) -> list[Calls]:
+    """The programs of `projections`."""
+
+    def with_gradients(x: Array, w: Array, cotangent: Array) -> tuple[Array, ...]:
         y, backward = jax.vjp(lambda x, w: project(x, w, out_sharding=P(None, None, None)), x, w)
         return y, *backward(cotangent)
 
-    with jax.set_mesh(make_mesh()):
-        calls = []
-        for inner, outer, count in llama.projections(size):
-            x, cotangent = (_normal(compute, size.batch, size.length, channels) for channels in (inner, outer))
-            calls.append(_call(both, (x, _normal("float32", inner, outer), cotangent), count))
-        return _calling(calls, llama.projection_flops(size))
+    calls = []
+    for inner, outer, count in llama.projections(size):
+        x, cotangent = (_normal(compute, size.batch, size.length, channels) for channels in (inner, outer))
+        calls.append(_compiled(with_gradients, (x, _normal("float32", inner, outer), cotangent), count))
+    return calls
 
 
 def products(size: Size, compute: str) -> Prepared:
     """As many products of the same shapes, forward: three times x · w, both of them matrices in row-major order."""
+    return _repeated(product_calls(size, compute), llama.projection_flops(size))
+
+
+def product_calls(size: Size, compute: str) -> list[Calls]:
+    """The programs of `products`."""
 
     def multiply(x: Array, w: Array) -> Array:
         return jnp.matmul(x, w, preferred_element_type=jnp.float32)
 
-    calls = [
-        _call(multiply, (_normal(compute, size.tokens, inner), _normal(compute, inner, outer)), 3 * count)
+    return [
+        _compiled(multiply, (_normal(compute, size.tokens, inner), _normal(compute, inner, outer)), 3 * count)
         for inner, outer, count in llama.projections(size)
     ]
-    return _calling(calls, llama.projection_flops(size))
 
 
 def attentions(size: Size, compute: str) -> Prepared:
@@ -62,7 +71,7 @@ def attentions(size: Size, compute: str) -> Prepared:
     shape = (size.batch, size.length, size.heads)
     with jax.set_mesh(make_mesh()):
         one = gradient(lambda q, k, v: attention(q, k, v)[0], *shape, compute, channels=size.head_dim)
-    return _calling([(one, (), size.layers)], size.layers * workload.flops(*shape, size.head_dim))
+    return _repeated([(one, (), size.layers)], size.layers * workload.flops(*shape, size.head_dim))
 
 
 def loss(size: Size, compute: str) -> Prepared:
@@ -75,28 +84,28 @@ def loss(size: Size, compute: str) -> Prepared:
     with jax.set_mesh(make_mesh()):
         weights = jax.tree.map(jnp.asarray, replace(loaded(size), blocks=None))
         x = _normal(compute, size.batch, size.length, size.width)
-        call = _call(jax.value_and_grad(value, argnums=(0, 1)), (weights, x), 1)
-        return _calling([call], 6.0 * size.tokens * size.width * size.vocabulary)
+        call = _compiled(jax.value_and_grad(value, argnums=(0, 1)), (weights, x), 1)
+        return _repeated([call], 6.0 * size.tokens * size.width * size.vocabulary)
 
 
 def update(size: Size) -> Prepared:
-    """The clip of the global norm, AdamW and its update of the weights, with the weights as gradient."""
+    """The clip of the global norm, AdamW and its update of the weights, with ones as the gradient."""
     rates = {"weight_decay": jnp.float32(llama.WEIGHT_DECAY), "clip": jnp.float32(llama.CLIP), "logit_rate": jnp.float32(0)}
     adamw = optimizer(training(size), jnp.float32(llama.LEARNING_RATE), **rates)
     with jax.set_mesh(make_mesh()):
         weights: Any = jax.tree.map(jnp.array, loaded(size))
-        gradient: Any = jax.tree.map(jnp.array, weights)
+        ones: Any = jax.tree.map(jnp.ones_like, weights)
         moments = adamw.init(weights)
 
         def updated(weights: Any, moments: Any, gradient: Any) -> tuple[Any, Any]:
             updates, moments = adamw.update(gradient, moments, weights)
             return optax.apply_updates(weights, updates), moments
 
-        program = jax.jit(updated, donate_argnums=(0, 1)).lower(weights, moments, gradient).compile()
+        program = jax.jit(updated, donate_argnums=(0, 1)).lower(weights, moments, ones).compile()
 
     def work() -> None:
         nonlocal weights, moments
-        weights, moments = jax.block_until_ready(program(weights, moments, gradient))
+        weights, moments = jax.block_until_ready(program(weights, moments, ones))
 
     return Prepared(work, {"flops": 0.0})
 
@@ -105,11 +114,11 @@ def _normal(dtype: str, *shape: int) -> Array:
     return jax.random.normal(jax.random.key(0), shape, jnp.dtype(dtype))
 
 
-def _call(function: Callable[..., Any], arguments: tuple[Any, ...], count: int) -> Calls:
+def _compiled(function: Callable[..., Any], arguments: tuple[Any, ...], count: int) -> Calls:
     return jax.jit(function).lower(*arguments).compile(), arguments, count
 
 
-def _calling(calls: Sequence[Calls], flops: float) -> Prepared:
+def _repeated(calls: Sequence[Calls], flops: float) -> Prepared:
     """Runs each program as often as a step does, one after the other."""
 
     def work() -> None:
@@ -145,8 +154,7 @@ PARTS = Benchmark(
     tuple(_parts(size) for size in (step.TINY, step.SMALL, step.WIDE, step.LONG)),
     (
         "each part forward and backward by itself, as often as a step has it; times ours: its share of the step",
-        "the parts leave norms, RoPE, SwiGLU and residual sums; independent parts of a step run at once, so that shares may "
-        "add up to more than 1",
+        "the parts leave norms, RoPE, SwiGLU and residual sums",
         "as many products, forward: three for each weight; torch: forward, and the gradients by activations and weights",
     ),
 )

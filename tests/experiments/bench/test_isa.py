@@ -33,5 +33,5 @@ def test_a_copy_of_jaxlib_gets_other_answers(library: Path, tmp_path: Path, monk
 
 def test_a_jaxlib_that_does_not_ask_is_an_error(library: Path, tmp_path: Path) -> None:
     library.write_bytes(b"ab")
-    with pytest.raises(UserError, match="does not ask for AVX-512"):
+    with pytest.raises(UserError, match="no question for AVX-512"):
         isa.without_avx512(tmp_path / "copy")

@@ -11,9 +11,10 @@ from leadline.experiments.bench.cases import attention, evaluation, mechanisms, 
 from leadline.experiments.bench.compilations import Compilations
 from leadline.experiments.bench.peers import jax_attention, tokenizer_libraries
 from leadline.experiments.bench.worker import SCRATCH, Prepared
-from leadline.experiments.bench.workloads.llama import Size, config, step_flops, structure
+from leadline.experiments.bench.workloads.llama import Size, config, projection_flops, step_flops, structure
 from leadline.experiments.config.model import ModelConfig
 from leadline.experiments.config.to_model import decoder_config
+from leadline.model.mesh import make_mesh
 
 pytestmark = pytest.mark.usefixtures("in_use")
 
@@ -88,9 +89,13 @@ def test_attention_is_that_of_others(ours: Any, theirs: Any, settings: tuple[Any
 def test_parts_have_the_products_of_a_step() -> None:
     prepared = [part(SIZE, "float32") for part in (parts.projections, parts.attentions, parts.loss)]
     assert sum(part.facts["flops"] for part in prepared) == pytest.approx(step_flops(SIZE))
-    assert parts.products(SIZE, "float32").facts == prepared[0].facts
+    with jax.set_mesh(make_mesh()):
+        projections = parts.projection_calls(SIZE, "float32")
+    for calls in (projections, parts.product_calls(SIZE, "float32")):
+        computed = [count * program.cost_analysis()["flops"] for program, _, count in calls]  # pyright: ignore[reportFunctionMemberAccess]
+        assert sum(computed) == projection_flops(SIZE)
     for part in (*prepared, parts.products(SIZE, "float32"), parts.update(SIZE)):
-        assert part.work() is None
+        part.work()
 
 
 def test_a_step_is_one_program_counted_from_the_beginning() -> None:

@@ -225,6 +225,7 @@ STATED = """
 [[claims]]
 id = "xiao-window"
 statement = "A window without initial tokens has twice the perplexity."
+erratum = "A window of many tokens loses the sink."
 source = "xiao2024"
 where = "Table 3"
 published = "27.87"
@@ -252,7 +253,7 @@ def test_a_claim_has_the_statement_of_the_one_that_it_restates(tmp_path: Path) -
     (stated,) = load_studies(tmp_path / "sinks.toml")[0].claims
     (claim,) = study.claims
     assert (claim.id, claim.right) == ("large-window", 3.0)
-    taken = {"statement", "source", "where", "published", "shown_at"}
+    taken = {"statement", "erratum", "source", "where", "published", "shown_at"}
     assert claim.model_dump(include=taken) == stated.model_dump(include=taken)
     (tmp_path / "below").mkdir()
     below = write_config(tmp_path / "below", 'extends = "../published.toml"\nstudy = "longer"\n')

@@ -1,14 +1,15 @@
-"""Which tiles are seen, against a look at every score."""
+"""Which tiles are seen, against a look at every score, and how texts are cut into chunks."""
 
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from leadline.model.attention.mask import Mask, tiles_seeing, tiles_seen
+from leadline.model.attention.mask import Mask, Tiling, chunks_of, tiles_seeing, tiles_seen
 
 FARTHEST = 2**31 - 1
 WIDTHS = st.integers(1, 40) | st.just(FARTHEST)
@@ -59,3 +60,10 @@ def test_keys_go_through_the_tiles_of_rows_that_see_them(
     assert {n for n, look in enumerate(looks) if look.any()} <= set(range(start, stop))
     assert {n for n, look in enumerate(looks) if look.all()} <= set(range(*whole)) or initial_tokens > 0
     assert all(looks[n].all() for n in range(*whole))
+
+
+@pytest.mark.parametrize(("tokens", "first"), [(48, 48), (256, 64), (512, 128), (2048, 256)])
+def test_short_texts_are_cut_into_smaller_chunks(tokens: int, first: int) -> None:
+    chunks = list(chunks_of(tokens, Tiling()))
+    assert chunks[0] == (0, first)
+    assert chunks[-1][1] == tokens
