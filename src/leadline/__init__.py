@@ -11,7 +11,7 @@ published model is loaded (`load`) and asked the same.
     (1, 8, 256)
     >>> round(leadline.base_bound(head_dim=64, length=1024))  # the smallest RoPE base for 1024 tokens
     7753
-    >>> run = leadline.open("results/sinks", arm="softmax", seed=30)
+    >>> run = leadline.open("results/sinks", arm="softmax", seed=50)
     >>> ids = run.held_out()[:, :-1]
     >>> sinks = run.sinks(ids)  # sinks.first_token_mass[layer, head]
     >>> attention = run.attention_map(ids[0], layer=0, head=0)  # query, key
