@@ -26,7 +26,7 @@ from leadline.model.linear import project
 from leadline.model.mesh import make_mesh
 
 # A compiled program, its arguments, and how often a step has it.
-Calls = tuple[Callable[..., Any], tuple[Any, ...], int]
+Call = tuple[Callable[..., Any], tuple[Any, ...], int]
 
 
 def projections(size: Size, compute: str) -> Prepared:
@@ -35,7 +35,7 @@ def projections(size: Size, compute: str) -> Prepared:
         return _repeated(projection_calls(size, compute), llama.projection_flops(size))
 
 
-def projection_calls(size: Size, compute: str) -> list[Calls]:
+def projection_calls(size: Size, compute: str) -> list[Call]:
     """The programs of `projections`."""
 
     def with_gradients(x: Array, w: Array, cotangent: Array) -> tuple[Array, ...]:
@@ -54,7 +54,7 @@ def products(size: Size, compute: str) -> Prepared:
     return _repeated(product_calls(size, compute), llama.projection_flops(size))
 
 
-def product_calls(size: Size, compute: str) -> list[Calls]:
+def product_calls(size: Size, compute: str) -> list[Call]:
     """The programs of `products`."""
 
     def multiply(x: Array, w: Array) -> Array:
@@ -70,8 +70,8 @@ def attentions(size: Size, compute: str) -> Prepared:
     """Attention and its gradient, of all layers."""
     shape = (size.batch, size.length, size.heads)
     with jax.set_mesh(make_mesh()):
-        one = gradient(lambda q, k, v: attention(q, k, v)[0], *shape, compute, channels=size.head_dim)
-    return _repeated([(one, (), size.layers)], size.layers * workload.flops(*shape, size.head_dim))
+        attention_gradient = gradient(lambda q, k, v: attention(q, k, v)[0], *shape, compute, channels=size.head_dim)
+    return _repeated([(attention_gradient, (), size.layers)], size.layers * workload.flops(*shape, size.head_dim))
 
 
 def loss(size: Size, compute: str) -> Prepared:
@@ -114,11 +114,11 @@ def _normal(dtype: str, *shape: int) -> Array:
     return jax.random.normal(jax.random.key(0), shape, jnp.dtype(dtype))
 
 
-def _compiled(function: Callable[..., Any], arguments: tuple[Any, ...], count: int) -> Calls:
+def _compiled(function: Callable[..., Any], arguments: tuple[Any, ...], count: int) -> Call:
     return jax.jit(function).lower(*arguments).compile(), arguments, count
 
 
-def _repeated(calls: Sequence[Calls], flops: float) -> Prepared:
+def _repeated(calls: Sequence[Call], flops: float) -> Prepared:
     """Runs each program as often as a step does, one after the other."""
 
     def work() -> None:
