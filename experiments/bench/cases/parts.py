@@ -1,5 +1,6 @@
 """The parts of a training step, each by itself, and the matrix products that bound it."""
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
@@ -21,6 +22,7 @@ from leadline.experiments.bench.workloads.arms import loaded, training
 from leadline.experiments.bench.workloads.llama import Size, step_flops, structure
 from leadline.experiments.config.to_optimizer import optimizer
 from leadline.model.attention.attention import attention
+from leadline.model.attention.mask import Tiling, chunks_of
 from leadline.model.decoder_loss import decoder_loss
 from leadline.model.linear import project
 from leadline.model.mesh import make_mesh
@@ -39,13 +41,37 @@ def projection_calls(size: Size, compute: str) -> list[Call]:
     """The programs of `projections`."""
 
     def with_gradients(x: Array, w: Array, cotangent: Array) -> tuple[Array, ...]:
-        y, backward = jax.vjp(lambda x, w: project(x, w, out_sharding=P(None, None, None)), x, w)
+        y, backward = jax.vjp(_project, x, w)
         return y, *backward(cotangent)
 
+    return _calls(with_gradients, size, compute)
+
+
+def weight_gradients(size: Size, compute: str, *, plain: bool) -> Prepared:
+    """The gradients of the weights of layers alone: by `project`, or, plain, as JAX writes that of x · w."""
+    with jax.set_mesh(make_mesh()):
+        return _repeated(weight_gradient_calls(size, compute, plain=plain), llama.projection_flops(size) / 3)
+
+
+def weight_gradient_calls(size: Size, compute: str, *, plain: bool) -> list[Call]:
+    """The programs of `weight_gradients`."""
+
+    def of_weight(x: Array, w: Array, cotangent: Array) -> Array:
+        return jax.vjp(lambda w: (jnp.matmul if plain else _project)(x, w), w)[1](cotangent)[0]
+
+    return _calls(of_weight, size, compute)
+
+
+def _project(x: Array, w: Array) -> Array:
+    return project(x, w, out_sharding=P(None, None, None))
+
+
+def _calls(function: Callable[..., Any], size: Size, compute: str) -> list[Call]:
+    """`function` of activations, weights and a cotangent of their product, for every weight of the layers."""
     calls = []
     for inner, outer, count in llama.projections(size):
         x, cotangent = (_normal(compute, size.batch, size.length, channels) for channels in (inner, outer))
-        calls.append(_compiled(with_gradients, (x, _normal("float32", inner, outer), cotangent), count))
+        calls.append(_compiled(function, (x, _normal("float32", inner, outer), cotangent), count))
     return calls
 
 
@@ -72,6 +98,36 @@ def attentions(size: Size, compute: str) -> Prepared:
     with jax.set_mesh(make_mesh()):
         attention_gradient = gradient(lambda q, k, v: attention(q, k, v)[0], *shape, compute, channels=size.head_dim)
     return _repeated([(attention_gradient, (), size.layers)], size.layers * workload.flops(*shape, size.head_dim))
+
+
+def attention_products(size: Size, compute: str) -> Prepared:
+    """The products of `attentions` alone, two forward and four backward, of the same blocks of queries and keys.
+
+    The FLOPs are those of visible keys, as in `attentions`: what masks hide in a block is computed by both.
+    """
+    of_layer = workload.flops(size.batch, size.length, size.heads, size.head_dim)
+    return _repeated(attention_product_calls(size, compute), size.layers * of_layer)
+
+
+def attention_product_calls(size: Size, compute: str) -> list[Call]:
+    """The programs of `attention_products`: one for each shape of a block."""
+    tiling = Tiling()
+    tiles = math.ceil(size.length / tiling.tile)
+    tiled = {(tiling.tile, tiling.tile): tiles * (tiles + 1) // 2}
+    chunks = {(stop - start, stop): 1 for start, stop in chunks_of(size.length, tiling)}
+    blocks = tiled if size.length > tiling.unrolled else chunks
+
+    def products(queries: Array, keys: Array, scores: Array) -> list[Array]:
+        # Called twice: scores and their gradient, output and gradient of the queries, gradients of the values and of the keys.
+        factors = (("nqh,nkh->nqk", queries, keys), ("nqk,nkh->nqh", scores, keys), ("nqk,nqh->nkh", scores, queries))
+        return [jnp.einsum(form, a, b, preferred_element_type=jnp.float32) for form, a, b in factors]
+
+    calls, heads = [], size.batch * size.heads
+    for (rows, keys), count in blocks.items():
+        shapes = (rows, size.head_dim), (keys, size.head_dim), (rows, keys)
+        arrays = tuple(_normal(compute, heads, *shape) for shape in shapes)
+        calls.append(_compiled(products, arrays, 2 * size.layers * count))
+    return calls
 
 
 def loss(size: Size, compute: str) -> Prepared:
@@ -137,8 +193,11 @@ def _parts(size: Size) -> Case:
             ours(step.prepare, common, "a step"),
             ours(projections, common, "products with the weights of layers"),
             ours(products, common, "as many products, forward"),
+            ours(weight_gradients, common | {"plain": False}, "gradients of these weights"),
+            ours(weight_gradients, common | {"plain": True}, "gradients of these weights, as JAX writes them"),
             peer("torch, the same products", "torch_llama:prepare_products", {"size": size}),
             ours(attentions, common, "attention"),
+            ours(attention_products, common, "the products of attention alone"),
             ours(loss, common, "loss and unembedding"),
             ours(update, {"size": size}, "clip and AdamW"),
         ),
@@ -151,7 +210,7 @@ def _parts(size: Size) -> Case:
 PARTS = Benchmark(
     "parts",
     "Where does the time of a training step go?",
-    tuple(_parts(size) for size in (step.TINY, step.SMALL, step.WIDE, step.LONG)),
+    tuple(_parts(size) for size in (step.TINY, step.SMALL, step.WIDE, step.MANY_IDS, step.LONG)),
     (
         "each part forward and backward by itself, as often as a step has it; times ours: its share of the step",
         "the parts leave norms, RoPE, SwiGLU and residual sums",

@@ -1,6 +1,7 @@
 """Contestants do what they say, at toy size: all have equal values, and they count the programs that they compile."""
 
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 import jax
@@ -91,11 +92,24 @@ def test_parts_have_the_products_of_a_step() -> None:
     assert sum(part.facts["flops"] for part in prepared) == pytest.approx(step_flops(SIZE))
     with jax.set_mesh(make_mesh()):
         projections = parts.projection_calls(SIZE, "float32")
-    for calls in (projections, parts.product_calls(SIZE, "float32")):
-        computed = [count * program.cost_analysis()["flops"] for program, _, count in calls]  # pyright: ignore[reportFunctionMemberAccess]
-        assert sum(computed) == projection_flops(SIZE)
+        gradients = [parts.weight_gradient_calls(SIZE, "float32", plain=plain) for plain in (False, True)]
+    computed = [_computed(calls) for calls in (projections, parts.product_calls(SIZE, "float32"), *gradients)]
+    assert computed == [projection_flops(SIZE), projection_flops(SIZE), projection_flops(SIZE) / 3, projection_flops(SIZE) / 3]
     for part in (*prepared, parts.products(SIZE, "float32"), parts.update(SIZE)):
         part.work()
+
+
+@pytest.mark.parametrize(("length", "scores"), [(8, 8 * 8), (200, 64 * (64 + 128 + 192) + 8 * 200), (1030, 6 * 512 * 512)])
+def test_products_of_attention_are_those_of_its_blocks(length: int, scores: int) -> None:
+    size = replace(SIZE, length=length)
+    heads, channels = size.batch * size.heads, size.head_dim
+    assert _computed(parts.attention_product_calls(size, "float32")) == 6 * 2 * channels * heads * scores
+    parts.attention_products(size, "float32").work()
+
+
+def _computed(calls: list[parts.Call]) -> float:
+    """The FLOPs of programs, by XLA."""
+    return sum(count * program.cost_analysis()["flops"] for program, _, count in calls)  # pyright: ignore[reportFunctionMemberAccess]
 
 
 def test_a_step_is_one_program_counted_from_the_beginning() -> None:
