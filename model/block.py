@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, Literal, no_type_check
+from typing import Any, Literal, get_args, no_type_check
 
 import jax
 import jax.numpy as jnp
@@ -13,7 +13,7 @@ from jaxtyping import Array, Float
 from leadline.model.attention.attention import AttentionStatistics
 from leadline.model.attention.biases import Biases, attention_biases
 from leadline.model.attention.gate import GateConfig, gate_weights
-from leadline.model.attention.normalizers import NORMALIZERS
+from leadline.model.attention.normalizers import NORMALIZERS, WITH_SINK_LOGIT
 from leadline.model.cross_attention import CrossAttention, cross_attention_weights
 from leadline.model.experts import Experts, expert_weights
 from leadline.model.feedforward import Activation, FeedForward, feedforward_weights
@@ -61,7 +61,7 @@ class BlockConfig:
         joint_qk_norm: the mean square is over all heads together, not over each (OLMo 2, arXiv:2501.00656).
         clip: queries, keys and values are clipped to [-clip, clip] (MPT, OLMo 1); None is not.
         scalable_softmax: multiplies the scores of a query that sees n tokens by s · ln n, with s learned for each head
-            (Nakanishi 2025, arXiv:2501.19399).
+            (Nakanishi 2025, arXiv:2501.19399). Padding and document masks change no n.
         key_bias: a learned key of the sink logit (Gu et al. 2024, arXiv:2410.10781).
         value_bias: a learned value of the sink logit; needs the key bias.
         key_bias_dims: the first channels of the key bias, which are learned while the others are 0 (Gu et al. 2024, Table 13);
@@ -109,7 +109,13 @@ class BlockConfig:
             raise ValueError(f"RoPE rotates pairs of channels: the head dimension {self.head_dim} must be even")
         if self.normalizer not in NORMALIZERS:
             raise ValueError(f"unknown normalizer {self.normalizer!r}: choose one of {', '.join(NORMALIZERS)}")
-        if not 0 < (self.key_bias_dims or self.head_dim) <= self.head_dim:
+        if self.placement not in get_args(Placement):
+            raise ValueError(f"unknown placement {self.placement!r}: choose one of {', '.join(get_args(Placement))}")
+        if self.joint_qk_norm and not self.qk_norm:
+            raise ValueError("joint_qk_norm says how queries and keys are normalised: set qk_norm too")
+        if self.key_bias and self.normalizer not in WITH_SINK_LOGIT:
+            raise ValueError(f"{self.normalizer!r} has no sink logit, so that a key bias would be dead: take softmax")
+        if self.key_bias_dims is not None and not 0 < self.key_bias_dims <= self.head_dim:
             raise ValueError(f"key_bias_dims = {self.key_bias_dims}: a key has {self.head_dim} channels")
         if self.experts and not 1 <= self.active_experts <= self.experts:
             raise ValueError(f"{self.active_experts} active experts of {self.experts}: take between 1 and all of them")
@@ -165,18 +171,19 @@ class LayerTrace:
     hidden: Float[Array, "*L B T F"] | None = None  # units of the feed-forward after f; None of experts
 
 
-def init_block(key: Array, cfg: BlockConfig, *, sink_logit: float | Float[Array, ""] = -jnp.inf, depth: int = 1) -> Block:
+def init_block(key: Array, cfg: BlockConfig, *, sink_logit: float | Float[Array, ""] | None = None, depth: int = 1) -> Block:
     """Weights of one block.
 
     Matrices are drawn at 1/sqrt(fan-in) (model.linear.draw); those that write to the residual stream at 1/sqrt(2 · depth) of it
-    (Radford et al. 2019).
+    (Radford et al. 2019), also where cross-attention is a third that writes.
 
     Args:
         key: of the random numbers.
         cfg: the structure.
-        sink_logit: initial value of every sink logit.
+        sink_logit: initial value of every sink logit; None is 0 with a key bias, which adds to it, and -inf, none, without.
         depth: number of layers.
     """
+    sink_logit = initial_sink_logit(cfg) if sink_logit is None else sink_logit
     D, N, K, H, bias = cfg.width, cfg.heads, cfg.kv_heads, cfg.head_dim, cfg.position_bias
     gain, by_head = (2 * depth) ** -0.5, on_mesh(P("model"))
     norm = partial(init_norm, bias=cfg.layer_norm, epsilon=cfg.norm_epsilon, offset=cfg.norm_offset)
@@ -206,6 +213,11 @@ def init_block(key: Array, cfg: BlockConfig, *, sink_logit: float | Float[Array,
     return draw(key, block)
 
 
+def initial_sink_logit(cfg: BlockConfig) -> float:
+    """The sink logit of a block that is asked for none: -inf, or 0 where a key bias adds to it."""
+    return 0.0 if cfg.key_bias else -jnp.inf
+
+
 def _feedforward(cfg: BlockConfig, gain: float) -> FeedForward | Experts:
     bias = "feedforward" in cfg.biases
     if cfg.experts:
@@ -214,5 +226,5 @@ def _feedforward(cfg: BlockConfig, gain: float) -> FeedForward | Experts:
 
 
 def _sink_bias(cfg: BlockConfig, dims: int) -> Any:
-    """N(0, 0.02²), as the K and KV biases of Gu et al. 2024."""
+    """Drawn at 0.02 (model.linear.draw), as the K and KV biases of Gu et al. 2024."""
     return matrix((cfg.kv_heads, dims), GROUPS, dims, 0.02 * dims**0.5)

@@ -12,7 +12,8 @@ from jax.sharding import PartitionSpec as P
 from jaxtyping import Array, Float, Int
 
 from leadline.model.attention import attention
-from leadline.model.block import Block, BlockConfig, LayerTrace, init_block
+from leadline.model.attention.scores import capped
+from leadline.model.block import Block, BlockConfig, LayerTrace, init_block, initial_sink_logit
 from leadline.model.cache.protocol import Cache
 from leadline.model.context import Context, document_numbers, grid_positions, text_positions
 from leadline.model.cross_attention import Memory
@@ -93,14 +94,17 @@ class Decoder:
     position_bias: Any = None  # that all layers share
 
 
-def init_decoder(key: Array, cfg: DecoderConfig, *, sink_logit: float | Float[Array, "*#L"] = -jnp.inf) -> Decoder:
-    """Weights of a decoder: embeddings N(0, 1/D), so that a tied unembedding starts at unit scale; blocks as `init_block`.
+def init_decoder(key: Array, cfg: DecoderConfig, *, sink_logit: float | Float[Array, "*#L"] | None = None) -> Decoder:
+    """Weights of a decoder: embeddings drawn at 1/sqrt(D) (model.linear.draw), so that logits of tied ones start at unit scale.
+
+    Blocks are drawn as by `init_block`.
 
     Args:
         key: of the random numbers.
         cfg: the structure.
-        sink_logit: initial values of the sink logits, one for all layers or one each.
+        sink_logit: initial values of the sink logits, one for all layers or one each; None as in `init_block`.
     """
+    sink_logit = initial_sink_logit(cfg.block) if sink_logit is None else sink_logit
     outside, inside = jax.random.split(key)
     V, D = cfg.vocabulary, cfg.block.width
     whole = P(None, None)  # a sharded look-up table costs a rematerialisation and these are small
@@ -170,9 +174,11 @@ def apply_layers(
     """`apply_decoder` up to the residual stream after the last layer, of which `decoded` gives the logits.
 
     Raises:
-        ValueError: for bidirectional attention with a document mask, or over several devices.
+        ValueError: for bidirectional attention with a document mask, over several devices, or with a causal bias.
     """
-    T = tokens.shape[1]
+    T, bias = tokens.shape[1], cfg.block.position_bias
+    if context.bidirectional and bias is not None and bias.of_encoder() != bias:
+        raise ValueError(f"{bias} is causal, and the text is read both ways: take the bias that of_encoder() gives")
     if context.bidirectional and (context.context_parallel or cfg.document_end is not None or context.documents is not None):
         raise ValueError("a text that is read both ways is one document on one device: take causal attention")
     if cfg.document_end is not None:
@@ -311,4 +317,4 @@ def decoded(p: Decoder, x: Float[Array, "B T D"], cfg: DecoderConfig) -> Float[A
     """Logits of a residual stream, float32; before the last layer they are its logit lens."""
     scores = logits(finished(p, x), p.embedding if p.unembedding is None else p.unembedding)
     scores = plus_bias(scores, p.unembedding_bias)
-    return scores if cfg.final_cap is None else cfg.final_cap * jnp.tanh(scores / cfg.final_cap)
+    return capped(scores, cfg.final_cap)

@@ -209,12 +209,16 @@ def _rotated(
             y = rotate_polar(x, at, positions, rows, side, p.phase)
         else:
             y = rotate(x, table_rotation(rows, at, positions, side), interleaved=cfg.interleaved)
-    return y * _score_factor(p, tables, at).astype(y.dtype) if side == "query" else y
+    if side == "key":
+        return y
+    return y * _score_factor(p, tables, at, bidirectional=context.bidirectional).astype(y.dtype)
 
 
-def _score_factor(p: Block, tables: PositionTables, i: Int[Array, " T"]) -> Float[Array, "1 #T #N 1"]:
+def _score_factor(p: Block, tables: PositionTables, i: Int[Array, " T"], *, bidirectional: bool) -> Float[Array, "1 #T #N 1"]:
     """The factor of the scores of each query. It follows the rotation, since PoPE's softplus is not linear."""
     factor = tables.attention.scale[None, None]
     if p.length_scale is not None:
-        factor = factor * jnp.log1p(i.astype(jnp.float32))[:, None] * p.length_scale[None]
+        seen = jnp.minimum(i, jnp.minimum(tables.window - 1, i % tables.chunk) + tables.initial_tokens) + 1
+        seen = jnp.full_like(i, i.shape[0]) if bidirectional else seen
+        factor = factor * jnp.log(seen.astype(jnp.float32))[:, None] * p.length_scale[None]
     return factor[None, :, :, None]

@@ -8,6 +8,7 @@ from flax import struct
 from jax.sharding import PartitionSpec as P
 from jaxtyping import Array, Float
 
+from leadline.model.linear import zeros
 from leadline.model.mesh import on_mesh
 
 
@@ -35,7 +36,7 @@ def init_norm(width: int, *, bias: bool, epsilon: float | None = None, offset: f
     """
     return Norm(
         scale=jnp.full(width, 1 - offset, jnp.float32, out_sharding=on_mesh(P(None))),
-        bias=jnp.zeros(width, out_sharding=on_mesh(P(None))) if bias else None,
+        bias=zeros((width,), P(None)) if bias else None,
         epsilon=epsilon,
         offset=offset,
     )

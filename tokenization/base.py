@@ -97,6 +97,12 @@ class TableTokenizer(ABC):
         return definition_digest(self.definition())
 
 
+def check_choice(name: str, value: str, known: Sequence[str]) -> None:
+    """Raises ValueError where the value of an option is none of those that are known."""
+    if value not in known:
+        raise ValueError(f"unknown {name} {value!r}; choose one of {', '.join(known)}")
+
+
 def check_vocabulary(name: str, entries: Sequence[str]) -> None:
     """Checks that no entry of a vocabulary is empty or repeated.
 

@@ -45,14 +45,19 @@ def to_text(text: str | bytes) -> str:
         ) from error
 
 
+def check_steps(steps: Sequence[str]) -> None:
+    """Raises ValueError where the steps are one string, or one of them is unknown."""
+    if isinstance(steps, str) or not all(step in get_args(Step) for step in steps):
+        raise ValueError(f"normalization is {steps!r}; give a list of steps, each one of {', '.join(get_args(Step))}")
+
+
 def normalize(text: str | bytes, steps: Sequence[str]) -> str:
     """Applies the steps to a text in order. None of them can be undone.
 
     Raises:
         ValueError: The steps are one string or one of them is unknown, or as `to_text`.
     """
-    if isinstance(steps, str) or not all(step in get_args(Step) for step in steps):
-        raise ValueError(f"normalization is {steps!r}; give a list of steps, each one of {', '.join(get_args(Step))}")
+    check_steps(steps)
     text = to_text(text)
     for step in steps:
         match step:

@@ -23,7 +23,7 @@ class WordTokenizer(WordwiseTokenizer):
         normalization: The steps that are applied to a text first.
 
     Raises:
-        ValueError: A word is empty or repeated.
+        ValueError: A word is empty or repeated, or the pattern or a step of the normalization is invalid.
     """
 
     words: tuple[str, ...]
@@ -32,6 +32,7 @@ class WordTokenizer(WordwiseTokenizer):
     normalization: tuple[Step, ...] = ()
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         check_vocabulary(self.name, self.words)
 
     @property

@@ -8,8 +8,8 @@ import numpy as np
 from jaxtyping import Int32, Int64
 
 from leadline.tokenization.base import TableTokenizer
-from leadline.tokenization.normalization import Step, normalize
-from leadline.tokenization.pretokenization import pretokenize, pretokenize_with_starts
+from leadline.tokenization.normalization import Step, check_steps, normalize
+from leadline.tokenization.pretokenization import compile_pattern, pretokenize, pretokenize_with_starts
 
 # A token, and how many bytes of the word it stands for. The segments of a word cover its bytes in order.
 Segment = tuple[int, int]
@@ -21,6 +21,11 @@ class WordwiseTokenizer(TableTokenizer):
     pattern: str
     single_digits: bool
     normalization: tuple[Step, ...]
+
+    def __post_init__(self) -> None:
+        if self.pattern is not None:  # pyright: ignore[reportUnnecessaryComparison]
+            compile_pattern(self.pattern)
+        check_steps(self.normalization)
 
     @abstractmethod
     def _segments(self, word: str) -> Sequence[Segment]:

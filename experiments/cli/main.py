@@ -55,7 +55,7 @@ def leadline(
         bool | None, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version.")
     ] = None,
 ) -> None:
-    """Position encodings, attention sinks and length extrapolation of small language models, trained and measured."""
+    """Train small language models; measure attention sinks and length extrapolation, of published models too."""
 
 
 ABOUT_RESULTS = (run, status, show, measure, compare, report, lock, claims, publish)

@@ -6,10 +6,11 @@ from typing import Annotated
 
 import typer
 
-from leadline.experiments.cli.console import AsJson, complain, print_json, show_rows, show_verdicts, show_while
+from leadline.experiments.cli.console import AsJson, complain, print_json, refuse_idle, show_rows, show_verdicts, show_while
 from leadline.experiments.runtime.errors import UserError
 
-Lock = Annotated[Path, typer.Option("--lock", metavar="FILE", help="The file of locked claims.")]
+LOCK, LOCKED = Path("ledger.lock"), "The file of locked claims."
+Lock = Annotated[Path, typer.Option("--lock", metavar="FILE", help=LOCKED)]
 Folder = Annotated[Path, typer.Argument(metavar="[DIR]", help="The results folder.")]
 SIDE = "A results folder, RESULTS/STUDY, RESULTS/STUDY/ARM-HASH, or a run in it."
 
@@ -59,7 +60,8 @@ def compare(
 ) -> None:
     """Say what differs in settings, and in results beyond noise.
 
-    Beyond noise is q < 0.05 (Benjamini and Hochberg) over all quantities.
+    Beyond noise is q < 0.05 (Benjamini and Hochberg) over all quantities, by Student's t of the seeds that both sides have, or
+    by Welch's t. The text that is measured on counts as fixed.
     """
     from leadline.experiments.runs.compare import beyond_noise, compared, rows
 
@@ -78,7 +80,7 @@ def compare(
 
 def report(
     folder: Folder = Path("results"),
-    into: Annotated[Path | None, typer.Option("--into", metavar="FILE", help="Also fill this file's table blocks.")] = None,
+    into: Annotated[Path | None, typer.Option("--into", metavar="FILE", help="Also fill the tables in this file.")] = None,
     inline: Annotated[bool, typer.Option("--inline", help="Put the pictures into the page, which is then one file.")] = False,
     as_json: AsJson = False,
 ) -> None:
@@ -103,7 +105,7 @@ def claims(
     check_lock: Annotated[
         bool, typer.Option("--check-lock", help="Check instead that claims, seeds and runs are those that were locked.")
     ] = False,
-    lock: Lock = Path("ledger.lock"),
+    lock: Annotated[Path | None, typer.Option("--lock", metavar="FILE", help=f"{LOCKED} Default: {LOCK}")] = None,
     as_json: AsJson = False,
 ) -> None:
     """Print the ledger: statements with their verdicts."""
@@ -111,8 +113,9 @@ def claims(
 
     from leadline.experiments.publish.contents import contents_of
 
+    refuse_idle(("--lock", lock, "--check-lock", check_lock), ("--json", as_json or None, "no --check-lock", not check_lock))
     if check_lock:
-        _check_lock(_existing(folder), lock)
+        _check_lock(_existing(folder), lock or LOCK)
         return
     contents = contents_of(_existing(folder), drawn=())
     for note in contents.notes:
@@ -138,7 +141,7 @@ def _check_lock(folder: Path, path: Path) -> None:
 
 def lock(
     configs: Annotated[list[Path], typer.Argument(metavar="CONFIG...", help="Studies or suites, in TOML.")],
-    into: Lock = Path("ledger.lock"),
+    into: Lock = LOCK,
 ) -> None:
     """Freeze the claims and seeds of studies before they are run.
 
@@ -173,7 +176,7 @@ def publish(
         print_json(asdict(exported))
         return
     for note in exported.notes:
-        typer.echo(note)
+        complain(note)
     typer.echo(f"{', '.join(exported.studies)}: {exported.files} files, {exported.bytes:,} bytes in {into}")
 
 

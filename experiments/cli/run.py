@@ -95,7 +95,7 @@ def run(
     process: Process = None,
     as_json: AsJson = False,
 ) -> None:
-    """Train and measure a study; publish tables, figures, verdicts.
+    """Train and measure a study; write tables, figures, verdicts.
 
     Every arm and seed that has no record yet is trained.
     """

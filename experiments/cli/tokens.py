@@ -7,7 +7,7 @@ import typer
 
 from leadline.experiments.cli.console import AsJson, print_json, refuse_idle, show_rows
 
-app = typer.Typer(help="Train tokenizers, and show how.", no_args_is_help=True, rich_markup_mode=None)
+app = typer.Typer(help="Train tokenizers, and show each step.", no_args_is_help=True, rich_markup_mode=None)
 
 Texts = Annotated[list[Path] | None, typer.Argument(metavar="[TEXT]...", help="Files and folders.")]
 REFERENCE, WINDOW = "eng", 8192
@@ -19,7 +19,7 @@ Settings = Annotated[
 
 def tokens(
     texts: Annotated[
-        list[Path] | None, typer.Argument(metavar="[TEXT]...", help="One file per language; without any, sentences in twelve.")
+        list[Path] | None, typer.Argument(metavar="[TEXT]...", help="One file per language; default: twelve languages.")
     ] = None,
     tokenizer: Annotated[
         list[str] | None,

@@ -22,7 +22,8 @@ def bound(
 ) -> None:
     """Print the smallest RoPE base for a context length.
 
-    B_m is never negative below the length at that base, nor beyond the largest base that fails.
+    At that base B_m = Σ cos(m ω_i) is negative at no distance m below the length. No base fails above the largest that fails;
+    between the two, bases may fail.
     """
     from rich.console import Console
     from rich.progress import Progress
@@ -55,7 +56,7 @@ def bench(
     cases: Annotated[
         list[str] | None, typer.Option("--case", metavar="TEXT", help="Only cases whose title has it; repeatable.")
     ] = None,
-    rounds: Annotated[int, typer.Option("--rounds", min=1, help="In each of them every contestant has its turn.")] = 5,
+    rounds: Annotated[int, typer.Option("--rounds", min=1, help="Rounds. Each times every contestant once.")] = 5,
     results: Annotated[Path, typer.Option("--results", metavar="DIR", help="Where outcomes and their page are kept.")] = Path(
         "results/bench"
     ),

@@ -33,7 +33,7 @@ class Term(Frozen):
 class Condition(Frozen):
     """A precondition that is measured, such as a sink in the baseline: without it a claim is not testable here.
 
-    The median over seeds decides, so that one seed of several does not meet it for all. With `each`, seeds that do not meet it
+    The median over seeds decides, so that a single seed cannot meet it for the others. With `each`, seeds that do not meet it
     are left out too. A claim with such a condition compares no other arm than that of the condition, and no term of the same
     quantity, because they selected the seeds.
     """
@@ -50,7 +50,7 @@ class Condition(Frozen):
 
 
 class Claim(Frozen):
-    """One statement and the predicate that decides it: the two say the same.
+    """A statement and the predicate that decides it.
 
         below        left < factor · right
         above        left > factor · right

@@ -83,7 +83,7 @@ class Study(Frozen):
     question: str = ""  # what the study asks
     command: str = ""  # runs the study; absent: leadline run configs/STUDY.toml
     seeds: Seeds = (0, 1, 2)  # each trains every arm once
-    # seeds are added up to this number where claims are undecided (`leadline run --decide`); absent: never
+    # seeds are added up to this number where claims are undecided; absent: 30 with `leadline run --decide`, else never
     most_seeds: Annotated[int, Field(gt=1)] | None = None
     explored: Annotated[tuple[int, ...], AfterValidator(_distinct)] = ()  # seeds that the recipe was chosen on: none of `seeds`
     model: ModelConfig | None = None  # the model of every arm
@@ -96,12 +96,12 @@ class Study(Frozen):
     only: tuple[str, ...] = ()  # the arms to run, with those that they start from; all where it is empty
     # dotted keys, each with a list of values: every arm is run with every combination
     sweep: Annotated[dict[str, Swept], BeforeValidator(_dotted)] = Field(default_factory=dict)
-    # by name, the dotted keys of a configuration and the values that claims want them to have
+    # by name, the dotted keys and the values by which claims find their arms
     selectors: dict[str, Selector] = Field(default_factory=dict)
-    tables: tuple[TableSpec, ...] = ()  # of the records
-    figures: tuple[FigureSpec, ...] = ()  # of the records
+    tables: tuple[TableSpec, ...] = ()  # made from the records
+    figures: tuple[FigureSpec, ...] = ()  # made from the records
     claims: tuple[Claim, ...] = ()  # statements that the records decide
-    needs: Needs = Field(default_factory=dict)  # the smallest scale for every claim that asks no more
+    needs: Needs = Field(default_factory=dict)  # the smallest scale at which claims are judged
 
     @property
     def heading(self) -> str:

@@ -164,6 +164,6 @@ class BackcopySource:
         return Sample(jax.lax.dynamic_slice_in_dim(ids, inputs[2], self.data.length + 1, axis=1))
 
     def held_out(self, sequences: int) -> Int[Array, "B T"]:
-        """Sequences [sequences, length + 1] that no training seed draws, the same for every arm and seed."""
+        """Sequences [sequences, length + 1] drawn with a key of their own, the same for every arm and seed."""
         inputs = self.inputs(HELD_OUT_SEED, 0, sequences)
         return jax.jit(self.sample, static_argnums=2)(inputs, self.shared, sequences).tokens

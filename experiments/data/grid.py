@@ -98,6 +98,6 @@ class GridSource(DrawnSource):
         return rows(step_key(inputs), self.data, batch)
 
     def held_out(self, pictures: int, sizes: tuple[int, ...] | None = None) -> Sample:
-        """Rows that no training seed draws, the same for every arm and seed; `sizes` are those of `rows`."""
+        """Rows drawn with a key of their own, the same for every arm and seed; `sizes` are those of `rows`."""
         draw = jax.jit(rows, static_argnames=("data", "batch", "sizes"))
         return draw(held_out_key(math.prod(sizes or (0,))), self.data, pictures, sizes)

@@ -159,6 +159,6 @@ class MixedSource:
         )
 
     def held_out_recall(self, length: int, rows: int) -> Sample:
-        """Rows [rows, length + 1] of recall that no training seed draws, the same for every arm and seed; on the host."""
+        """Rows [rows, length + 1] of recall, drawn with a key of their own, the same for every arm and seed; on the host."""
         draw = jax.jit(sample, static_argnums=(1, 2, 3))
         return jax.device_get(draw(held_out_key(0), recall_task(self.data), rows, length))

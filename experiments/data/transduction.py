@@ -164,6 +164,9 @@ class TransductionSource(DrawnSource):
         return rows(step_key(inputs), self.data, batch)
 
     def held_out(self, sequences: int, size: int | None = None) -> Sample:
-        """Rows that no training seed draws, the same for every arm and seed; `size` is that of `rows`."""
+        """Rows drawn with a key of their own, the same for every arm and seed; `size` is that of `rows`.
+
+        Short strings occur in training, too.
+        """
         draw = jax.jit(rows, static_argnames=("data", "batch", "size"))
         return draw(held_out_key(size or 0), self.data, sequences, size)

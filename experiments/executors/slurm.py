@@ -33,7 +33,7 @@ class Slurm:
         cluster: "slurm"; "local": processes of this machine, which tests take.
 
     Raises:
-        UserError: where submitit is not installed, there is no Slurm, or an option is none.
+        UserError: where submitit is not installed, there is no Slurm, an option is none, or an accelerator is not whole.
     """
 
     name = "Slurm"
@@ -45,6 +45,8 @@ class Slurm:
         self.cpus, self._queued = cpus, cluster == "slurm"
         self._jobs, self._missing, self._looked = dict[int, Any](), set[str](), time.monotonic()
         parameters = {f"slurm_{key}": value for key, value in ({"time": MINUTES} | dict(options)).items()}
+        if not float(gpus).is_integer():
+            raise UserError(f"--gpus {gpus:g}: Slurm lends whole accelerators; give a whole number")
         if gpus:
             parameters["gpus_per_node"] = int(gpus)
         try:

@@ -22,7 +22,7 @@ from leadline.experiments.publish.shown import file_name
 from leadline.experiments.publish.table import markdown
 from leadline.experiments.records.json_file import reason, seal, unseal, write_whole
 from leadline.experiments.records.measurement import Dim, resolve
-from leadline.experiments.records.packed import write_packed
+from leadline.experiments.records.packed import read_packed, write_packed
 from leadline.experiments.records.portable import portable
 from leadline.experiments.records.protocols import PROTOCOL_DIMS
 from leadline.experiments.records.record import StoredRecord
@@ -74,13 +74,17 @@ def export(results: Path, into: Path, text: Path | None = None, page: Path | Non
     shown = {file_name(study, answer.name) for study in read_studies(into).values() if (answer := _answer(study)) is not None}
     contents = contents_of(into, drawn=shown | {FOREST, MULTIVERSE} | set(re.findall(rf"{FIGURES}/([\w.=+-]+)\.png", filled)))
     try:
-        for path in _written_before(into, [study.study for study in read_studies(into).values()]):
-            path.unlink()
+        stale = set(_written_before(into, [study.study for study in read_studies(into).values()]))
         for path in write_contents(contents, into, (), ("png",))[1]:
-            path.write_bytes(with_palette(path.read_bytes()))
+            write_whole(path, with_palette(path.read_bytes()))
+            stale.discard(path)
         of_study = {section.study: section.tables for section in contents.sections}
         for name, tables in ({table.name: (table,) for table in contents.ledger} | of_study).items():
-            (into / TABLES / f"{name}.md").write_text("\n".join(map(markdown, tables)), encoding="utf-8")
+            path = into / TABLES / f"{name}.md"
+            write_whole(path, "\n".join(map(markdown, tables)).encode())
+            stale.discard(path)
+        for path in stale:
+            path.unlink()
         if page is not None:
             write_whole(page, findings_page(contents, shown, Path(os.path.relpath(into, page.parent)).as_posix()).encode())
     except OSError as error:
@@ -121,13 +125,18 @@ def pack(results: Path, study: str, into: Path, quantities: Collection[str], rea
     """Packs the records of a study, their curves and its description into `into/STUDY`, and says which records are left out.
 
     Arrays are kept of some `quantities` only, and of the terms that claims `read` what was measured without groups of text.
-    UserError if there is no record, or the folder is the one that is packed, or cannot be written.
+    UserError if there is no record, or the folder is the one that is packed, has records that are not there, or cannot be
+    written.
     """
     if into.resolve() == results.resolve():
         raise UserError(f"{into}: records are packed into another folder than the one that they are in")
     records, notes = read_records(results, study)
     if not records:
         raise UserError(f"{results / study}: there are no records to pack")
+    there = {(entry.record.arm, entry.record.seed) for entry in records}
+    for lost in (entry.record for entry in read_packed(into / study)[0] if (entry.record.arm, entry.record.seed) not in there):
+        missing = f"{into / study}: its record of {lost.arm}, seed {lost.seed}, is not in {results}"
+        raise UserError(f"{missing}; copy {into / study} into {results} first, or remove it to publish without")
     first = min(entry.record.seed for entry in records)
     records = [_with_left_out_of(entry, read) for entry in records]
     try:

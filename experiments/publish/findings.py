@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from leadline.experiments.config.claim import Claim
 from leadline.experiments.publish.ledger import columns_of
-from leadline.experiments.records.captions import ON_ACCELERATOR, TRAINED_HERE, count
+from leadline.experiments.records.captions import EXACT, ON_ACCELERATOR, TRAINED_HERE, count
 from leadline.experiments.records.decisions import OUTCOMES
 from leadline.experiments.records.record import Record
 from leadline.experiments.records.references import cite
@@ -16,12 +16,10 @@ from leadline.experiments.records.verdict import Verdict
 SAID = {
     "holds": ("holds", "hold"),
     "fails": ("fails", "fail"),
-    "equivalent": ("shows no difference", "show no difference"),
+    "equivalent": ("is equivalent", "are equivalent"),
     "undecided": ("is undecided", "are undecided"),
-    "not testable here": ("could not be tested", "could not be tested"),
+    "not testable here": ("is not testable here", "are not testable here"),
 }
-# The interval of a claim about several cases is that of the case which is least favourable to it.
-WORST = "in the least favourable case, short of"
 
 
 @dataclass(frozen=True)
@@ -54,7 +52,7 @@ def findings(judged: Sequence[Verdict], claims: Mapping[tuple[str, str], Claim],
         for column in columns_of(of_kind):
             said.append(Finding("", _counts(kind, column, [v for v in of_kind if v.column == column], records)))
     about = published or own
-    for lead, outcome, side in (("Strongest support", "holds", "beyond"), ("Strongest contradiction", "fails", WORST)):
+    for lead, outcome, side in (("Strongest support", "holds", "beyond"), ("Strongest contradiction", "fails", "short of")):
         ratios = [
             v for v in about if v.outcome == outcome and claims[v.study, v.id].log and claims[v.study, v.id].share is None
         ]
@@ -62,7 +60,9 @@ def findings(judged: Sequence[Verdict], claims: Mapping[tuple[str, str], Claim],
         if best is not None and _beyond(best) > 0:
             source = "" if best.own else f" ({cite(best.source)})"
             factor = math.floor(10 * math.exp(_beyond(best))) / 10  # of "or more", so never rounded up
-            beyond = f"{side} its threshold by a factor of {factor:.1f} or more"
+            # The interval of a claim about several arms is that of the arms which are least favourable to it.
+            case = "in the least favourable case, " if claims[best.study, best.id].cases == "arms" else ""
+            beyond = f"{case}{side} its threshold by a factor of {factor:.1f} or more"
             said.append(Finding(f"{lead}{source}", f"{best.statement.rstrip('.')}: {best.measured}, {beyond}.", best))
     return said
 
@@ -71,9 +71,9 @@ def _counts(kind: str, column: str, about: Sequence[Verdict], records: Sequence[
     """`Of 3 published claims measured on SmolLM2-135M, 2 hold and 1 fails.`"""
     outcomes = Counter(verdict.outcome for verdict in about)
     parts = [f"{outcomes[name]} {SAID[name][outcomes[name] != 1]}" for name in OUTCOMES if outcomes[name]]
-    place = {TRAINED_HERE: "here", ON_ACCELERATOR: "on an accelerator"}.get(column, f"on {column}")
+    places = {TRAINED_HERE: "measured here", ON_ACCELERATOR: "measured on an accelerator", EXACT: "computed exactly"}
     claims = kind if len(about) == 1 else kind.replace("claim", "claims")
-    return f"Of {len(about)} {claims} measured {place}, {_listed(parts)}{_basis(about, records)}."
+    return f"Of {len(about)} {claims} {places.get(column, f'measured on {column}')}, {_listed(parts)}{_basis(about, records)}."
 
 
 def _listed(parts: Sequence[str]) -> str:

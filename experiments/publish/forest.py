@@ -17,10 +17,9 @@ Interval = tuple[float, float, float]  # its lower end, its middle and its upper
 COLOURS: dict[Outcome, str] = {"holds": PALETTE[0], "fails": PALETTE[1], "equivalent": PALETTE[2], "undecided": GREY}
 TICKS = (-100, -10, -3, -1, 0, 1, 3, 10, 100)
 CAPTION = (
-    "Each line is one claim. It shows the interval of the margin of the claim, over seeds and, where they were measured, "
-    "over documents, divided by half of its width: of 95 %, or more where several arms or looks share the error. A line to "
-    "the right of 0 speaks for the claim, a line to the left against it. A line across 0 decides nothing, unless the "
-    "difference is too small to count (equivalent)."
+    "Each line is the confidence interval of the margin of one claim, scaled to a half-width of 1. It is over seeds and, "
+    "where they were measured, over documents. Its level is 95 %, or higher where several arms or looks share the error. "
+    "Right of 0 the claim holds, left of 0 it fails. Across 0 it is undecided, unless the interval is within ± δ (equivalent)."
 )
 
 

@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 
 from leadline.experiments.publish.table import MISSING, Table
-from leadline.experiments.records.captions import ON_ACCELERATOR, TRAINED_HERE
+from leadline.experiments.records.captions import EXACT, ON_ACCELERATOR, TRAINED_HERE
 from leadline.experiments.records.decisions import OUTCOMES, interval_text
 from leadline.experiments.records.references import cite
 from leadline.experiments.records.verdict import Verdict
@@ -107,7 +107,7 @@ def _cell(verdict: Verdict) -> str:
 def basis(verdict: Verdict) -> str:
     """What an outcome rests on: seeds or cases, the interval and the scale, or one model; and the text that was measured on."""
     interval = interval_text(verdict.interval, verdict.level) if verdict.interval else ""
-    if verdict.column not in (TRAINED_HERE, ON_ACCELERATOR):
+    if verdict.column not in (TRAINED_HERE, ON_ACCELERATOR, EXACT):
         parts = [f"one model, {interval or 'no interval'}"]
     else:
         parts = [f"n = {verdict.n}", interval, verdict.scale]
@@ -153,14 +153,15 @@ def several_scales(judged: Sequence[Verdict]) -> list[list[Verdict]]:
 
 
 def columns_of(judged: Iterable[Verdict]) -> list[str]:
-    """The scales of verdicts: models trained here first, then those trained on an accelerator, then published ones by name."""
-    first = {TRAINED_HERE: 0, ON_ACCELERATOR: 1}
-    return sorted({verdict.column for verdict in judged}, key=lambda column: (first.get(column, 2), column))
+    """The scales of verdicts: models trained here, those trained on an accelerator, what is exact, published models by name."""
+    first = (TRAINED_HERE, ON_ACCELERATOR, EXACT)
+    columns = {verdict.column for verdict in judged}
+    return [*(column for column in first if column in columns), *sorted(columns - {*first})]
 
 
 def by_scale(row: Sequence[Verdict], text: Callable[[Verdict], str], between: str = "; ") -> str:
-    """A text of each verdict on one statement, with its scale before it unless all are on models trained here."""
-    if columns_of(row) == [TRAINED_HERE]:
+    """A text of each verdict on one statement, with its scale before it unless all are on models trained here, or exact."""
+    if columns_of(row) in ([TRAINED_HERE], [EXACT]):
         return between.join(map(text, row))
     return between.join(f"{verdict.column}: {text(verdict)}" for verdict in row)
 
@@ -178,14 +179,12 @@ def ledger_table(judged: Sequence[Verdict]) -> Table:
 
 
 def _kinds(judged: Sequence[Verdict]) -> list[tuple[str, list[Verdict]]]:
-    """Published statements and our own, on models trained here, and on others where there are any."""
+    """Published statements and our own, at each scale."""
     kinds = []
     for name, is_own in (("published", False), ("our own", True)):
         of_kind = [verdict for verdict in judged if verdict.own == is_own]
-        kinds.append((name, [verdict for verdict in of_kind if verdict.column == TRAINED_HERE]))
         for column in columns_of(of_kind):
-            if column != TRAINED_HERE:
-                kinds.append((f"{name}, {column}", [verdict for verdict in of_kind if verdict.column == column]))
+            kinds.append((f"{name}, {column}", [verdict for verdict in of_kind if verdict.column == column]))
     return kinds
 
 

@@ -10,6 +10,7 @@ from pydantic import ValidationError
 from leadline.experiments.config.report import Selector
 from leadline.experiments.config.study import Arm, Settings, Study
 from leadline.experiments.records.record import Record
+from leadline.experiments.records.sequential import seeds_of_look
 
 TRAINED = ("model", "data", "train", "measure")
 START = "start"  # the key of a selector that says whether an arm goes on from the weights of another one
@@ -43,11 +44,15 @@ class RecordedArm:
 def recorded_arms(study: Study, records: Sequence[Record]) -> list[RecordedArm]:
     """The arms of a study that are on record, in the order of their configurations.
 
-    A configuration that today's classes do not accept is no arm of the study as it is now, and is left out.
+    A configuration that today's classes do not accept is no arm of the study as it is now, and is left out. So are the seeds
+    that the recipe was chosen on, and those beyond the last look of a plan.
     """
-    of_study = sorted((r for r in records if r.study == study.study), key=lambda record: (record.arm_hash, record.seed))
+    judged = None if study.most_seeds is None else {*seeds_of_look(study.seeds, study.explored, study.most_seeds)}
+    of_study = (r for r in records if r.study == study.study and r.seed not in study.explored)
+    of_plan = (record for record in of_study if judged is None or record.seed in judged)
     arms = []
-    for _, members in itertools.groupby(of_study, key=lambda record: record.arm_hash):
+    ordered = sorted(of_plan, key=lambda record: (record.arm_hash, record.seed))
+    for _, members in itertools.groupby(ordered, key=lambda record: record.arm_hash):
         by_seed = tuple(members)
         arm = _arm(study, by_seed[0].config, by_seed[0].training_length)
         if arm is not None:
@@ -88,9 +93,9 @@ def matches(selector: Selector, arm: RecordedArm) -> bool:
 
     A text stands for the `kind` of a table, true and false for a table that is there and one that is not, "none" also for a
     setting that is absent, and "any" for every value. A table is compared with its defaults and as a whole, a list names
-    alternatives, `{ multiple = 4 }` is a multiple of the training length. A key that there is not matches nothing. What is
-    measured is compared only where a key names it. An arm that goes on from another one (`start = true`) trains by a recipe of
-    its own, so its [train] may differ.
+    alternatives, `{ multiple = 4 }` is a multiple of the training length. A selector with an unknown key matches no arm. What
+    is measured is compared only where a key names it. An arm that goes on from another one (`start = true`) trains by a recipe
+    of its own, so its [train] may differ.
     """
     keys = [key for key in selector if key != START]
     free = [*keys, "train"] if arm.started else keys

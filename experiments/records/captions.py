@@ -8,7 +8,7 @@ from leadline.experiments.records.quantities import QUANTITIES
 from leadline.experiments.records.record import Record, created_at
 
 # The columns of the ledger, beside one for each published model.
-TRAINED_HERE, ON_ACCELERATOR = "trained here", "trained on an accelerator"
+TRAINED_HERE, ON_ACCELERATOR, EXACT = "trained here", "trained on an accelerator", "computed exactly"
 LANGUAGE = ("text", "mixed")  # kinds of data of which all or half is text
 CORPORA = {"stdlib": "Python's standard library", "docstrings": "docstrings of Python's standard library"}
 # Dimensions of what is measured on windows of its own, and the `of` of their counts.
@@ -153,13 +153,13 @@ def published_model(record: Record) -> str:
 
 
 def ledger_column(records: Sequence[Record]) -> str:
-    """The column of the ledger that records are shown in: where models were trained, or the name of a published one.
-
-    What is exact stands beside the models that were trained here.
-    """
-    names = {published_model(record) for record in records} - {""}
+    """The column of the ledger that records are in: the name of a published model, where models were trained, or EXACT."""
+    if names := {published_model(record) for record in records} - {""}:
+        return " and ".join(sorted(names))
     platforms = {record.device["platform"] for record in records if record.steps}
-    return " and ".join(sorted(names)) or (ON_ACCELERATOR if platforms and "cpu" not in platforms else TRAINED_HERE)
+    if records and not platforms:
+        return EXACT
+    return ON_ACCELERATOR if platforms and "cpu" not in platforms else TRAINED_HERE
 
 
 def scale(records: Sequence[Record]) -> str:

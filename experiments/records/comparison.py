@@ -45,6 +45,8 @@ def related(claim: Claim, choices: Sequence[Choice], plan: SeedPlan, *, exact: b
         seeds = sorted(measured_seeds - unmet.keys())
         if seeds:
             rows = _of_one_width([column[seed] for column in columns for seed in seeds])
+            if len(seeds) == 1 and not exact:  # documents say nothing of other seeds
+                rows = [row[:1] for row in rows]
             comparisons.append(Comparison(choice, tuple(np.split(np.stack(rows), len(columns)))))
     exact = exact and not any(group_count(column) for comparison in comparisons for column in comparison.values)
     if not comparisons:

@@ -17,7 +17,7 @@ from leadline.experiments.records.sequential import LEVEL
 
 Outcome = Literal["holds", "fails", "equivalent", "undecided", "not testable here", "not measured"]
 OUTCOMES: tuple[Outcome, ...] = get_args(Outcome)
-AGAINST = "against the statement"  # is a nan, too
+AGAINST = "against the statement"  # a NaN is, too
 MOST_SEEDS = 1000  # up to which the number that would decide is looked for
 
 

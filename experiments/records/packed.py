@@ -95,7 +95,7 @@ def read_packed(folder: Path) -> tuple[list[StoredRecord], list[str]]:
     for number, content in enumerate(body.splitlines(), start=2):
         try:
             records.append(_unpacked(parse(content), folder))
-        except ValueError as error:
+        except (ValueError, KeyError, TypeError) as error:
             notes.append(f"left out: {folder / PACKED}, line {number}: {error}; pack the study again")
     return records, notes
 

@@ -68,7 +68,7 @@ QUANTITIES = table(
         per_head(
             "sink_rate",
             "share",
-            "share of (sequence, layer, head) whose mean attention to a token, mostly the first, is above ε = 0.3",
+            "share of (sequence, layer, head) whose mean attention to the first token is above ε = 0.3",
             source="gu2025",
             counted="sinks",
         ),
@@ -80,7 +80,7 @@ QUANTITIES = table(
         per_head("bos_value_ratio", "ratio", "|v| of BOS over the mean |v| for t >= 8", "BOS value drain ratio", "guo2024"),
         per_head("cross_bos_mass", "share", "cross-attention to the first token of a source, BOS", "cross-attention to BOS"),
         per_head("cross_eos_mass", "share", "cross-attention to the last token of a source, EOS", "cross-attention to EOS"),
-        per_layer("cross_even_mass", "share", "cross-attention to a token if it were even", "even cross-attention"),
+        per_layer("cross_even_mass", "share", "cross-attention to a token if it were uniform", "uniform cross-attention"),
         per_head("far_mass", "share", "attention to the first token from the later half of the queries"),
         per_head("entropy", "nats", "entropy of the attention probabilities", "attention entropy (nats)", digits=2),
         per_head("value_drain_ratio", "ratio", "|v| of the first token over the mean |v| for t >= 8", source="guo2024"),
@@ -107,7 +107,7 @@ QUANTITIES = table(
         array(
             "received_by_position",
             "share",
-            "attention of a key's queries to it, mean over heads, in half-octave bins of keys",
+            "attention that a key receives from the queries that see it, mean over heads, by half-octave bin of keys",
             source="gu2025",
             axes=("layer", "position_bin"),
         ),
@@ -135,8 +135,8 @@ QUANTITIES = table(
         per_layer("gradient_norm", "nats", "norm of the gradient of the loss by a layer's weights"),
         Quantity("gate_mean", "share", "mean of the gate", axes=("layer", "gate")),
         Quantity("gate_closed", "share", "share of gates below 0.1", "gates under 0.1", axes=("layer", "gate")),
-        Quantity("loss_change", "nats", "loss gained by an intervention", "loss change (nats)", digits=4),
-        per_head("head_removed", "nats", "loss gained by removing one head", reduce="max"),
+        Quantity("loss_change", "nats", "increase of the loss by an intervention", "loss change (nats)", digits=4),
+        per_head("head_removed", "nats", "increase of the loss where one head is removed", reduce="max"),
         # Vocabularies.
         Quantity("vocabulary_size", "ids", "ids of a tokenizer, specials included", digits=0),
         Quantity("bytes_per_token", "bytes", "bytes of UTF-8 of a text over its tokens", "bytes / token", digits=2),
@@ -144,7 +144,7 @@ QUANTITIES = table(
         Quantity("embedding_share", "share", "share of the weights that are embedding and unembedding"),
         Quantity("rare_ids", "share", "share of the ids seen less than ten times in training"),
         Quantity("rare_tokens", "share", "share of held-out tokens seen less than ten times in training", digits=4),
-        Quantity("occurrences", "tokens", "tokens of the training text that are an id, mean over ids", digits=0),
+        Quantity("occurrences", "tokens", "occurrences of an id in the training text, mean over ids", digits=0),
         Quantity("targets", "tokens", "held-out targets that a loss is of", digits=0),
         Quantity("row_change", "1", "length of the change of a row from where training began", "|change of a row|"),
         # Retrieval and recall.

@@ -1,6 +1,8 @@
 """A group-sequential plan: seeds are added until a claim is decided, and the chance of a false decision stays at 5 % in all."""
 
+import itertools
 import math
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 from scipy import stats
@@ -35,7 +37,7 @@ class SeedPlan:
     def level(self, seeds: int) -> float:
         """The error of the look that so many seeds have reached; of the first one where they are fewer.
 
-        More seeds than the plan has are judged as its last look.
+        Where the plan has no last look, that with all seeds on record is taken as planned.
         """
         looks = SeedPlan(self.first, max(self.most or self.first, seeds)).looks()
         spent = [0.0, *(self._spent(look / looks[-1]) for look in looks)]
@@ -45,3 +47,9 @@ class SeedPlan:
     @staticmethod
     def _spent(share: float) -> float:
         return float(2 * stats.norm.sf(stats.norm.isf(LEVEL / 2) / math.sqrt(share)))
+
+
+def seeds_of_look(seeds: Sequence[int], explored: Collection[int], number: int) -> list[int]:
+    """The first `number` seeds of a study: its own, then the next integers, without those that its recipe was chosen on."""
+    more = (seed for seed in itertools.count(max(seeds) + 1) if seed not in explored)
+    return list(itertools.islice(itertools.chain(seeds, more), number))

@@ -45,12 +45,12 @@ class Verdict:
     measured: str  # the measured figures, for readers; empty where nothing was measured
     outcome: Outcome  # of the comparison
     reason: str  # why it is that
-    n: int  # seeds, or cases of an exact claim
+    n: int  # seeds, of the case that has fewest, or cases of an exact claim
     interval: tuple[float, float] | None  # of the mean margin or of a share, that the outcome rests on
     scale: str  # what was compared: toy tasks, small language models or a published one; its parameters, steps and tokens
     arms: tuple[str, ...] = ()  # that were compared, as the study names them
     column: str = TRAINED_HERE  # of the ledger: models trained here, on an accelerator, or the name of a published model
-    windows: str = ""  # and documents that the compared records were measured on; empty where they do not say
+    windows: str = ""  # how many windows and documents were measured; empty where the records do not say
     level: float = LEVEL  # 1 - coverage of the interval
     null: float | None = 0.0  # the value in the interval at which nothing is decided; None where bounds decide
     p: float | None = None  # leadline.experiments.records.decisions.Decision; None where nothing is random
@@ -217,9 +217,12 @@ def _unmet(claim: Claim, choices: Sequence[Choice]) -> tuple[str, int, Decision]
 
 def predicate(name: str) -> Predicate:
     """The function that `module:function` names. UserError where there is none."""
-    module, _, function = name.partition(":")
+    module, _, attribute = name.partition(":")
     try:
-        return getattr(importlib.import_module(module), function)
+        function = getattr(importlib.import_module(module), attribute)
+        if not callable(function):
+            raise TypeError(f"{attribute} is a {type(function).__name__}, no function")
+        return function
     except Exception as error:  # whatever a module of somebody else's raises
         reason = f"{type(error).__name__}: {error}"
         raise UserError(f"function = {name!r}: {reason}; write it as package.module:function, and mend its module") from error

@@ -20,7 +20,7 @@ def live_bytes(jaxpr: Jaxpr) -> int:
     kept = {id(var) for var in (*jaxpr.invars, *jaxpr.constvars)}  # the caller holds them
     for place, eqn in enumerate(jaxpr.eqns):
         # What a body takes besides what it is given and what it gives back, which is counted here.
-        inner = [live_bytes(body) - _bytes(body.invars) - _bytes(body.outvars) for body in _bodies(eqn)]
+        inner = [live_bytes(body) - _bytes(body.invars) - _bytes(body.outvars) for body in bodies(eqn)]
         live += _bytes(eqn.outvars)
         most = max(most, live + max(inner, default=0), live)
         for var in eqn.outvars:
@@ -33,12 +33,12 @@ def live_bytes(jaxpr: Jaxpr) -> int:
 
 def inside(jaxpr: Jaxpr) -> Jaxpr:
     """What runs on one device of the function that `over_arms` makes, traced."""
-    (local,) = (body for eqn in jaxpr.eqns if eqn.primitive.name == "shard_map" for body in _bodies(eqn))
+    (local,) = (body for eqn in jaxpr.eqns if eqn.primitive.name == "shard_map" for body in bodies(eqn))
     return local
 
 
-def _bodies(eqn: Any) -> Iterator[Jaxpr]:
-    """The functions that an equation calls."""
+def bodies(eqn: Any) -> Iterator[Jaxpr]:
+    """The functions that an equation of a jaxpr calls."""
     for value in eqn.params.values():
         for entry in value if isinstance(value, tuple | list) else (value,):
             if isinstance(entry, ClosedJaxpr):

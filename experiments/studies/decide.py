@@ -1,12 +1,11 @@
 """Seeds for claims that are undecided: added look by look, by the plan of leadline.experiments.records.sequential."""
 
-import itertools
 from collections.abc import Callable, Iterator, Sequence
 from datetime import timedelta
 
 from leadline.experiments.config.study import Arm, Study
 from leadline.experiments.records.record import Record
-from leadline.experiments.records.sequential import SeedPlan
+from leadline.experiments.records.sequential import SeedPlan, seeds_of_look
 from leadline.experiments.records.verdict import verdicts
 from leadline.experiments.runtime.errors import UserError
 
@@ -25,21 +24,18 @@ def with_plan(study: Study, recorded: Study | None, limit: int | None, *, decide
         decide: whether seeds are added.
 
     Raises:
-        UserError: for a limit that differs from what was planned.
+        UserError: for a limit, or a number in the file, that differs from what was planned.
     """
     if study.exact is not None:
         return study
     before = recorded.most_seeds if recorded is not None and recorded.seeds == study.seeds else None
+    if before is not None and study.most_seeds not in (None, before):
+        changed = f"{study.study}: most_seeds = {study.most_seeds}, and its looks are planned for {before} seeds"
+        raise UserError(f"{changed}; put {before} back, or lock the study again with other seeds")
     planned = study.most_seeds or before
     if limit is not None and planned not in (None, limit):
         raise UserError(f"--limit {limit}: the looks at {study.study} are planned for {planned} seeds; leave --limit out")
     return study.model_copy(update={"most_seeds": planned or ((limit or MOST_SEEDS) if decide else None)})
-
-
-def seeds_of_look(study: Study, number: int) -> list[int]:
-    """The first `number` seeds of a study: its own, then the next integers, without those that its recipe was chosen on."""
-    more = (seed for seed in itertools.count(max(study.seeds) + 1) if seed not in study.explored)
-    return list(itertools.islice(itertools.chain(study.seeds, more), number))
 
 
 def looks(
@@ -60,7 +56,7 @@ def looks(
         if not undecided:
             return
         chosen = _with_starts(arms, {name for verdict in undecided for name in verdict.arms})
-        seeds = seeds_of_look(study, number)
+        seeds = seeds_of_look(study.seeds, study.explored, number)
         claims = ", ".join(verdict.id for verdict in undecided)
         tell(f"{study.study}: undecided: {claims}; {_cost(chosen, seeds, records)}")
         yield chosen, seeds

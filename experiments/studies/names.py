@@ -1,6 +1,6 @@
 """The names in the tables, figures and claims of a study, checked before anything runs.
 
-They are those of quantities, of references and of the keys of configurations.
+They are those of quantities, of references, of functions and of the keys of configurations.
 """
 
 from collections.abc import Iterator, Sequence
@@ -13,12 +13,13 @@ from leadline.experiments.measure.kinds.plugin import quantities_of
 from leadline.experiments.publish.tables import FIELDS
 from leadline.experiments.records.arms import START
 from leadline.experiments.records.references import references
+from leadline.experiments.records.verdict import predicate
 from leadline.experiments.runtime.errors import UserError
 
 
 def check_names(study: Study, arms: Sequence[Arm]) -> None:
-    """Raises UserError for every name that is no quantity of the study, no reference, and no key of its configurations."""
-    lines = {*_wrong_quantities(study, arms), *_wrong_sources(study), *_wrong_keys(study)}
+    """Raises UserError for each name that is no quantity of the study, no reference, no function, or no key of its settings."""
+    lines = {*_wrong_quantities(study, arms), *_wrong_sources(study), *_wrong_functions(study), *_wrong_keys(study)}
     if lines:
         raise UserError("\n".join(f"{study.study}: {line}" for line in sorted(lines)))
 
@@ -64,6 +65,16 @@ def _sources(study: Study) -> Iterator[tuple[str, str]]:
         where = f"arms.{name}.published"
         for figure in written.get("published", ()):
             yield where, validated(Published, figure, f"{study.study}: {where}").source
+
+
+def _wrong_functions(study: Study) -> Iterator[str]:
+    """A line for each function of a claim that there is not."""
+    for claim in study.claims:
+        try:
+            if claim.function is not None:
+                predicate(claim.function)
+        except UserError as error:
+            yield f"claim {claim.id}: {error}"
 
 
 def _wrong_keys(study: Study) -> Iterator[str]:

@@ -91,9 +91,9 @@ def tolerated_rate(losses: Mapping[float, float]) -> float:
 
 
 def _losses_of_both(records: Sequence[Record]) -> tuple[list[dict[float, float]], list[dict[float, float]]]:
-    """Learning rate -> loss of the plain model, and of the changed one, of the seeds that both have.
+    """Learning rate -> loss of the plain model, and of the changed one, of the seeds that have both at the same rates.
 
-    A model that diverged has the loss of even guessing.
+    A model that diverged has the loss of even guessing. One rate says nothing of other rates.
     """
     sides: dict[bool, dict[int, dict[float, float]]] = {True: {}, False: {}}
     for record in records:
@@ -103,5 +103,6 @@ def _losses_of_both(records: Sequence[Record]) -> tuple[list[dict[float, float]]
         loss = value_of(record, "loss") if record.status == "finished" else None
         by_rate = sides[plain].setdefault(record.seed, {})
         by_rate[float(train["learning_rate"])] = WORST if loss is None else loss
-    seeds = sorted(sides[True].keys() & sides[False].keys())
+    common = sorted(sides[True].keys() & sides[False].keys())
+    seeds = [seed for seed in common if len(sides[True][seed]) > 1 and sides[True][seed].keys() == sides[False][seed].keys()]
     return [sides[True][seed] for seed in seeds], [sides[False][seed] for seed in seeds]

@@ -43,7 +43,7 @@ Form = Literal["kernel", "chunks", "tiles", "differentiated"]
 class AttentionStatistics:
     """Sums over the attention probabilities p [B, N, T, S], which are never stored. `*L` is empty for one layer."""
 
-    first: Float[Array, "*L B N T"]  # p of the first token of its document, of each query
+    first: Float[Array, "*L B N T"]  # p of the first token of its document, or of key 0 without documents, of each query
     sink: Float[Array, "*L B N T"]  # probability of the sink logit, of each query
     entropy: Float[Array, "*L B N T"]  # -Σ p ln p [nats] over all keys and the sink logit
     received: Float[Array, "*L B N S"]  # Σ over queries of p: received attention of each key
@@ -106,10 +106,11 @@ def attend(
 ) -> tuple[Float[Array, "B T N Hv"], AttentionStatistics]:
     """`attention` of T consecutive queries from position `mask.first_query` on, over keys at 0 … S - 1.
 
-    All T · S scores of a head exist at once.
+    All T · S scores of a head exist at once. The arguments and results are those of `attention`.
     """
     i = mask.first_query + jnp.arange(q.shape[1])
-    return attend_all((part_of(*grouped(q, k, v), i, mask),), i, scores)
+    real = None if mask.padding is None else jax.lax.dynamic_slice_in_dim(mask.padding, mask.first_query, q.shape[1], 1)
+    return attend_all((part_of(*grouped(q, k, v), i, mask),), i, scores, real)
 
 
 def attend_all(

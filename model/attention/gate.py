@@ -1,15 +1,14 @@
 """Gates of queries, keys, values and outputs (Qiu et al. 2025, arXiv:2505.06708)."""
 
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 import jax
 import jax.numpy as jnp
 from jax.sharding import PartitionSpec as P
 from jaxtyping import Array, Float
 
-from leadline.model.linear import matrix, project
-from leadline.model.mesh import on_mesh
+from leadline.model.linear import matrix, project, zeros
 
 # Axes:  B batch  T token  D model  N heads (of the queries, or of the keys and values)  H head
 Where = Literal["output", "value", "key", "query", "projection"]
@@ -29,10 +28,11 @@ class GateConfig:
         activation: of the scores.
         dims: number of first channels of the layer input that the gate sees; None is all.
         static: whether the gate sees no input, so that the gate itself is learned.
-        zero: whether its weights start at 0, so that σ starts at 1/2 and 2σ as no gate.
+        zero: whether its weights start at 0, so that the gate starts at σ(0) = 1/2, and with limits (0, 2) at 1, as if it were
+            not there.
 
     Raises:
-        ValueError: for a gate per head on the projection, and a static gate with `dims`.
+        ValueError: for an unknown name, a gate per head on the projection, no `dims`, and a static gate with `dims`.
     """
 
     where: Where = "output"
@@ -43,6 +43,11 @@ class GateConfig:
     zero: bool = False
 
     def __post_init__(self) -> None:
+        for name, known in (("where", get_args(Where)), ("per", get_args(Per)), ("activation", get_args(Activation))):
+            if (value := getattr(self, name)) not in known:
+                raise ValueError(f"unknown {name} {value!r} of a gate: choose one of {', '.join(known)}")
+        if self.dims is not None and self.dims < 1:
+            raise ValueError(f"a gate of dims = {self.dims} sees nothing: take 1 or more, or a static gate")
         if self.where == "projection" and self.per != "channel":
             raise ValueError(f'a gate on the projection has per = "channel", not {self.per!r}: there are no heads after it')
         if self.static and self.dims is not None:
@@ -64,7 +69,7 @@ def _sharding(cfg: GateConfig) -> tuple[str | None, ...]:
 
 
 def gate_weights(cfg: GateConfig, width: int, heads: int, kv_heads: int, head_dim: int) -> Any:
-    """The weights of a gate: [inputs, *gates] drawn at 1/sqrt(inputs), or [*gates] drawn from N(0, 1) for a static one.
+    """The weights of a gate: [inputs, *gates] drawn at 1/sqrt(inputs), or [*gates] drawn at 1 for a static one.
 
     Raises:
         ValueError: if the gate sees more channels than there are.
@@ -76,7 +81,7 @@ def gate_weights(cfg: GateConfig, width: int, heads: int, kv_heads: int, head_di
     if not cfg.static:
         shape, spec = (inputs, *shape), (None if cfg.dims else "data", *spec)
     if cfg.zero:
-        return jnp.zeros(shape, jnp.float32, out_sharding=on_mesh(P(*spec)))
+        return zeros(shape, P(*spec))
     return matrix(shape, P(*spec), 1 if cfg.static else inputs)
 
 

@@ -14,7 +14,7 @@ class Hyperparameters:
 
     scale: Float[Array, "*L"]  # multiplies q·k / sqrt(H): 1 / temperature
     cap: Float[Array, "*L"]  # of the soft cap of the scores
-    normalizer: Float[Array, "*L 2"]  # (low, high) of "clipped"; (bias, not read) of "sigmoid" (model.attention.normalizers)
+    normalizer: Float[Array, "*L 2"]  # (low, high) of "clipped"; "sigmoid" reads the first alone, its bias
     gate: Float[Array, "*L 2"]  # low and high of a gate (model.attention.gate)
 
 

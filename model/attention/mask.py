@@ -55,7 +55,7 @@ class Tiling(NamedTuple):
         statistics_rows: most rows of a block of statistics.
         statistics_chunks: chunks of the statistics: with 16, 1/32 of all T² scores are computed to be masked.
         statistics_scores: scores of a head in a block of statistics: 4 MiB stay within the last cache of a CPU.
-        platform: the platform to compute for; None is that of the mesh, "interpreter" a GPU without one.
+        platform: the platform to compute for; None is that of the mesh. "interpreter" runs the kernels of a GPU on a CPU.
         kernel: (queries, keys) of a tile of a kernel, and as a third the warps of a GPU; None is that of the machine.
     """
 

@@ -122,8 +122,8 @@ def sigmoid(
 ) -> Terms:
     """p_j = σ(s_j + b), divided by Σ_j' σ(s_j' + b) if `normalised`.
 
-    b = -ln T starts with the mass 1 / (1 + 1/T) for T equal scores (Ramapuram et al. 2024, arXiv:2409.04431). Normalised, keys
-    compete again (Gu et al. 2024, arXiv:2410.10781, Table 6).
+    b = -ln T starts with the mass 1 / (1 + 1/T) where all T scores are 0 (Ramapuram et al. 2024, arXiv:2409.04431). Normalised,
+    keys compete again (Gu et al. 2024, arXiv:2410.10781, Table 6).
     """
     numerators = jax.nn.sigmoid(scores + bias)  # 0 at -inf
     mass = nonzero(jnp.sum(numerators, axis=-1))
@@ -141,6 +141,9 @@ NORMALIZERS: dict[str, Callable[[Float[Array, " 2"]], Normalizer]] = {
     "sigmoid": lambda parameters: Partial(functools.partial(sigmoid, normalised=False), bias=parameters[0]),
     "sigmoid_by_sum": lambda parameters: Partial(functools.partial(sigmoid, normalised=True), bias=parameters[0]),
 }
+
+# Those that put the sink logit into their denominator.
+WITH_SINK_LOGIT = ("softmax", "clipped")
 
 
 def is_softmax(normalizer: Normalizer) -> bool:

@@ -26,7 +26,7 @@ class Scores(NamedTuple):
 
     Attributes:
         scale: of the products; None is 1/sqrt(H).
-        sink_logit: [N], a logit in the denominator that has no value; -inf is none.
+        sink_logit: [N], a logit in the denominator that has no value; -inf is none. Finite where there is a key bias.
         slopes: [N], of ALiBi; 0 is none.
         cap: c of c · tanh(s / c) (Gemma 2, arXiv:2408.00118); None is none.
         bias: added to the scores.
@@ -103,6 +103,10 @@ def sink_logits(q: Float[Array, "B K R H"], scores: Scores) -> Float[Array, "#B 
     return logits + capped(jnp.einsum("BKqH,KH->BKq", q, key_bias, preferred_element_type=jnp.float32), scores.cap)
 
 
-def capped(scores: Float[Array, "..."], cap: Float[Array, ""] | None) -> Float[Array, "..."]:
-    """cap · tanh(s / cap); s itself where the cap is None."""
-    return scores if cap is None else cap * jnp.tanh(scores / cap)
+def capped(scores: Float[Array, "..."], cap: Float[Array, ""] | float | None) -> Float[Array, "..."]:
+    """cap · tanh(s / cap); s itself where the cap is None or infinite."""
+    if cap is None:
+        return scores
+    is_cap = jnp.isfinite(cap)
+    finite = jnp.where(is_cap, cap, 1)  # inf · tanh(s / inf) and its gradient are NaN, also where they are not selected
+    return jnp.where(is_cap, finite * jnp.tanh(scores / finite), scores)

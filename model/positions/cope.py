@@ -11,7 +11,7 @@ from jax.tree_util import Partial
 from jaxtyping import Array, Bool, Float
 
 from leadline.model.attention.scores import ScoreBias
-from leadline.model.mesh import on_mesh
+from leadline.model.linear import zeros
 from leadline.model.positions.relative import PositionBias
 
 
@@ -44,7 +44,7 @@ def init_cope(head_dim: int, positions: int) -> CopeBias:
     """Zeros, as in the authors' code: no position at first. ValueError for fewer than two positions."""
     if positions < 2:
         raise ValueError(f"CoPE interpolates between positions: it needs at least 2, got {positions}")
-    return CopeBias(embedding=jnp.zeros((head_dim, positions), out_sharding=on_mesh(P(None, None))))
+    return CopeBias(embedding=zeros((head_dim, positions), P(None, None)))
 
 
 def cope_bias(

@@ -12,7 +12,7 @@ from jax.tree_util import Partial
 from jaxtyping import Array, Float, Int
 
 from leadline.model.attention.scores import ScoreBias
-from leadline.model.linear import matrix
+from leadline.model.linear import matrix, zeros
 from leadline.model.mesh import on_mesh
 from leadline.model.positions.relative import PositionBias, grouped
 
@@ -61,12 +61,12 @@ def init_fire(heads: int, *, hidden: int = 32, c: float = 0.1, threshold: float 
         hidden=matrix((hidden,), P(None), 1),
         hidden_bias=matrix((hidden,), P(None), 1),
         output=matrix((hidden, heads), P(None, "model"), hidden),
-        output_bias=jnp.zeros(heads, out_sharding=on_mesh(P("model"))),
+        output_bias=zeros((heads,), P("model")),
     )
 
 
 def fire_bias(p: FireBias, i: Int[Array, " q"], j: Int[Array, " S"]) -> Float[Array, "N q S"]:
-    """f(psi(i - j) / psi(max(L, i))), psi(x) = ln(c x + 1), keys j = 0 … keys - 1 (Li et al. 2024, arXiv:2310.04418).
+    """f(psi(i - j) / psi(max(L, i))), psi(x) = ln(c x + 1), of queries i and keys j (Li et al. 2024, arXiv:2310.04418).
 
     f is a network with one hidden layer of ReLU units. Its input lies in [0, 1]; where j > i it is 0. The authors' code takes
     |c| and |m L0| of trained c and m; c = e^log_c and L = e^log_threshold are positive by their form. float32.

@@ -31,6 +31,10 @@ class Kerple(PositionBias):
 
     form: Literal["logarithmic", "power"] = "logarithmic"
 
+    def __post_init__(self) -> None:
+        if self.form not in ("logarithmic", "power"):
+            raise ValueError(f'unknown form {self.form!r} of KERPLE: take "logarithmic" or "power"')
+
     def init(self, key: Array, width: int, heads: int, head_dim: int) -> KerpleBias:  # noqa: ARG002
         return init_kerple(key, heads, power=self.form == "power")
 

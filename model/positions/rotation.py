@@ -10,7 +10,8 @@ import numpy as np
 from flax import struct
 from jaxtyping import Array, Float, Float64, Int
 
-from leadline.model.mesh import GROUPS, on_mesh
+from leadline.model.linear import zeros
+from leadline.model.mesh import GROUPS
 from leadline.model.positions.angles import Frequencies, angles, fixed_point
 from leadline.model.positions.tables import PositionTables
 
@@ -98,7 +99,7 @@ def table_rotation(tables: PositionTables, i: Int[Array, " T"], positions: Int[A
 
 def init_polar_phase(heads: int, head_dim: int) -> Float[Array, "N H"]:
     """PoPE's delta = 0 for each key head, the default of public code, whose other choice is U(-2π, 0)."""
-    return jnp.zeros((heads, head_dim), out_sharding=on_mesh(GROUPS))
+    return zeros((heads, head_dim), GROUPS)
 
 
 def polar(

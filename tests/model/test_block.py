@@ -237,12 +237,18 @@ HEAD = GateConfig(per="head")
 test_impossible_shapes_and_gates_are_named = refused(
     (lambda: replace(PLAIN, kv_heads=3), "4 query heads cannot share 3"),
     (lambda: replace(PLAIN, head_dim=7), "head dimension 7 must be even"),
-    (lambda: replace(PLAIN, key_bias=True, key_bias_dims=9), "key_bias_dims = 9: a key has 4 channels"),
+    *(
+        (lambda dims=dims: replace(PLAIN, key_bias=True, key_bias_dims=dims), f"key_bias_dims = {dims}: a key has 4 channels")
+        for dims in (0, 9)
+    ),
+    (lambda: replace(PLAIN, key_bias=True, normalizer="relu"), "'relu' has no sink logit"),
+    (lambda: replace(PLAIN, joint_qk_norm=True), "set qk_norm too"),
     (lambda: replace(PLAIN, key_bias=True, polar=True), "PoPE's keys have twice the channels"),
     (lambda: replace(PLAIN, value_bias=True), "set key_bias too"),
     (lambda: replace(PLAIN, experts=2, active_experts=3), "3 active experts of 2"),
     (lambda: replace(PLAIN, normalizer="softmaxx"), "unknown normalizer 'softmaxx': choose one of softmax, clipped"),
     (lambda: GateConfig("projection", "head"), "per = \"channel\", not 'head'"),
+    (lambda: GateConfig(dims=0), "a gate of dims = 0 sees nothing"),
     (lambda: GateConfig(dims=3, static=True), "cannot see the first 3 channels"),
     (lambda: gate_weights(GateConfig(dims=9), 8, 4, 2, 3), "the first 9 channels of a layer input that has 8"),
 )

@@ -10,12 +10,14 @@ import numpy as np
 import pytest
 from jax.tree_util import Partial
 
+from leadline.model.block import BlockConfig
 from leadline.model.context import Context
 from leadline.model.decoder import UNROLLED, Decoder, DecoderConfig, apply_decoder, decoded, embedded, init_decoder
 from leadline.model.intervention import Intervention, no_intervention, with_first_value, with_heads
 from leadline.model.norm import Norm, normalise
 from leadline.model.positions.absolute import sinusoidal
 from leadline.model.positions.frequencies import inverse_frequencies
+from leadline.model.positions.t5 import T5
 from leadline.model.positions.tables import PositionTables
 from leadline.model.positions.xpos import xpos_decay
 from tests.model.naive import numbers
@@ -256,3 +258,38 @@ def test_an_emptied_first_value_is_zero_and_a_mean_one_is_the_mean_of_the_others
 def test_a_text_that_is_read_both_ways_is_one_document_on_one_device(given: dict[str, Any]) -> None:
     with pytest.raises(ValueError, match="one document on one device"):
         apply_decoder(weights(), jnp.zeros((2, 5), jnp.int32), rope(), CONFIG, context=Context(bidirectional=True, **given))
+
+
+def test_a_text_that_is_read_both_ways_has_a_bias_for_both() -> None:
+    cfg = replace(CONFIG, block=replace(CONFIG.block, position_bias=T5()))
+    with pytest.raises(ValueError, match=r"T5\(.*both_ways=False\) is causal"):
+        apply_decoder(weights(cfg), jnp.zeros((2, 5), jnp.int32), rope(), cfg, context=Context(bidirectional=True))
+
+
+@pytest.mark.parametrize(
+    ("seen", "given", "fields"),
+    [
+        ([1, 2, 3, 4, 5, 6], {}, {}),
+        ([1, 2, 3, 3, 3, 3], {}, {"window": 3}),
+        ([1, 2, 3, 4, 4, 4], {}, {"window": 3, "initial_tokens": 1}),
+        ([1, 2, 1, 2, 1, 2], {}, {"chunk": 2}),
+        ([6, 6, 6, 6, 6, 6], {"bidirectional": True}, {}),
+    ],
+)
+def test_scalable_softmax_counts_the_keys_that_a_query_sees(seen: list[int], given: dict[str, bool], fields: Any) -> None:
+    """The factor is that of the queries of a trace beside those of a model without it."""
+    tokens = jnp.asarray([[3, 1, 4, 1, 5, 9]])
+
+    def queries(block: BlockConfig) -> np.ndarray:
+        cfg = replace(CONFIG, layers=1, block=block)
+        p = weights(cfg)
+        if p.blocks.length_scale is not None:
+            p = replace(p, blocks=replace(p.blocks, length_scale=jnp.ones_like(p.blocks.length_scale)))
+        context = Context(**given)
+        return np.asarray(
+            apply_decoder(p, tokens, rope(1, **fields), cfg, context=context, measure=lambda trace: trace.query)[1]
+        )
+
+    scalable = queries(replace(CONFIG.block, scalable_softmax=True))
+    expected = queries(CONFIG.block) * np.log(seen)[None, None, :, None, None]
+    np.testing.assert_allclose(scalable, expected, rtol=1e-5, atol=1e-6, equal_nan=False)

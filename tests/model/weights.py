@@ -9,7 +9,8 @@ import jax.numpy as jnp
 import numpy as np
 
 from leadline.model.attention.gate import GateConfig
-from leadline.model.block import BlockConfig
+from leadline.model.attention.hyperparameters import hyperparameters
+from leadline.model.block import BlockConfig, initial_sink_logit
 from leadline.model.decoder import Decoder, DecoderConfig, init_decoder
 from leadline.model.positions.alibi import alibi_slopes
 from leadline.model.positions.frequencies import inverse_frequencies
@@ -32,7 +33,8 @@ FREQUENCIES = inverse_frequencies(8, 100.0)
 
 
 def nope(layers: int = 2, **fields: Any) -> PositionTables:
-    return position_tables(layers, 4, 8, **fields)
+    tables = position_tables(layers, 4, 8, **fields)
+    return replace(tables, attention=hyperparameters(layers, cap=3.0))  # which blocks without a soft cap do not read
 
 
 def rope(layers: int = 2, **fields: Any) -> PositionTables:
@@ -43,9 +45,10 @@ def alibi(layers: int = 2) -> PositionTables:
     return nope(layers, slopes=alibi_slopes(4))
 
 
-def weights(cfg: DecoderConfig = CONFIG, *, sink_logit: float = -np.inf) -> Decoder:
-    """Embeddings N(0, 1), the rest as `drawn`."""
+def weights(cfg: DecoderConfig = CONFIG, *, sink_logit: float | None = None) -> Decoder:
+    """Embeddings N(0, 1), the sink logits as `init_decoder` has them, the rest as `drawn`."""
     p = drawn(lambda: init_decoder(jax.random.key(0), cfg), seed=2)
+    sink_logit = initial_sink_logit(cfg.block) if sink_logit is None else sink_logit
     blocks = replace(p.blocks, sink_logit=jnp.full_like(p.blocks.sink_logit, sink_logit))
     return replace(p, embedding=4 * p.embedding, blocks=blocks)
 

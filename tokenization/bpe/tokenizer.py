@@ -3,16 +3,16 @@
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any
+from typing import Any, get_args
 
 import numpy as np
 from jaxtyping import Int32
 
-from leadline.tokenization.base import UNK
+from leadline.tokenization.base import UNK, check_choice
 from leadline.tokenization.bpe.merging import apply_merges
 from leadline.tokenization.bpe.training import BYTE_ORDER, END, Unit, alphabet_of, train_merges
 from leadline.tokenization.normalization import Step, normalize
-from leadline.tokenization.pretokenization import compile_pattern, covers
+from leadline.tokenization.pretokenization import covers
 from leadline.tokenization.tokenizer import Specials, first_specials
 from leadline.tokenization.words import Segment, WordwiseTokenizer, word_counts
 
@@ -35,7 +35,7 @@ class BpeTokenizer(WordwiseTokenizer):
 
     Raises:
         ValueError: A merge refers to ids that do not exist before it, or repeats a piece; the alphabet repeats a character or
-            is given for bytes; or the pattern is invalid.
+            is given for bytes; or the unit, the pattern or a step of the normalization is invalid.
     """
 
     merges: tuple[tuple[int, int], ...] = field(repr=False)
@@ -46,6 +46,8 @@ class BpeTokenizer(WordwiseTokenizer):
     normalization: tuple[Step, ...] = ()
 
     def __post_init__(self) -> None:
+        super().__post_init__()
+        check_choice("unit", self.unit, get_args(Unit))
         if len(set(self.alphabet)) < len(self.alphabet) or (self.unit == "bytes" and self.alphabet):
             raise ValueError("the alphabet has each character once, and is given for characters only")
         spellings = self._spellings
@@ -53,7 +55,6 @@ class BpeTokenizer(WordwiseTokenizer):
             repeated = next(i for i, spelling in enumerate(spellings) if spelling in spellings[:i])
             number = repeated - len(spellings) + len(self.merges)
             raise ValueError(f"merge {number} makes a piece that exists already; remove it, as training makes each piece once")
-        compile_pattern(self.pattern)
 
     @property
     def name(self) -> str:

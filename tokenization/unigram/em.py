@@ -7,11 +7,13 @@ and a pass takes as many operations as the longest word has characters.
 from array import array
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, get_args
 
 import numpy as np
 from jaxtyping import Bool, Float64, Int64
 from scipy.special import digamma
+
+from leadline.tokenization.base import check_choice
 
 # likelihood: p = c / Σc, which maximizes the expected likelihood. digamma: log p = ψ(c) − ψ(Σc), the mean of log p under a
 # Dirichlet posterior whose prior has no weight. It takes about half an occurrence from every piece, so rare ones lose; this is
@@ -124,7 +126,11 @@ def maximization(
 
     Returns:
         The log probability of every piece, in nats.
+
+    Raises:
+        ValueError: The kind is unknown.
     """
+    check_choice("M step", kind, get_args(Maximization))
     counts = np.maximum(counts, least)
     return np.log(counts) - np.log(counts.sum()) if kind == "likelihood" else digamma(counts) - digamma(counts.sum())
 

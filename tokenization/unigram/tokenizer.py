@@ -41,8 +41,8 @@ class UnigramTokenizer(WordwiseTokenizer):
         special_names: The names of the specials in the order of their ids, "unk" among them.
 
     Raises:
-        ValueError: The numbers of pieces and scores differ, a score is not finite, a piece is empty or repeated, or there is no
-            "unk".
+        ValueError: The numbers of pieces and scores differ, a score is not finite, a piece or a special is empty or repeated,
+            there is no "unk", or the pattern or a step of the normalization is invalid.
     """
 
     pieces: tuple[str, ...]
@@ -56,7 +56,9 @@ class UnigramTokenizer(WordwiseTokenizer):
     special_names: tuple[str, ...] = ("pad", "unk", "bos", "eos")
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         check_vocabulary(self.name, self.pieces)
+        check_vocabulary("special", self.special_names)
         if len(self.pieces) != len(self.scores):
             raise ValueError(f"{len(self.pieces)} pieces have {len(self.scores)} scores; each needs one")
         for piece, score in zip(self.pieces, self.scores, strict=True):

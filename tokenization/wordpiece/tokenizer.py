@@ -40,7 +40,7 @@ class WordPieceTokenizer(WordwiseTokenizer):
         byte_fallback: Whether characters that match no piece become bytes, instead of words UNK.
 
     Raises:
-        ValueError: A piece is empty or repeated.
+        ValueError: A piece is empty or repeated, or the pattern or a step of the normalization is invalid.
     """
 
     pieces: tuple[str, ...]
@@ -51,6 +51,7 @@ class WordPieceTokenizer(WordwiseTokenizer):
     byte_fallback: bool = False
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         check_vocabulary(self.name, self.pieces)
 
     @property

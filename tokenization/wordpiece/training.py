@@ -19,8 +19,9 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from itertools import pairwise
-from typing import Literal
+from typing import Literal, get_args
 
+from leadline.tokenization.base import check_choice
 from leadline.tokenization.normalization import Step
 from leadline.tokenization.wordpiece.tokenizer import CONTINUATION, WordPieceTokenizer, continues
 from leadline.tokenization.words import word_counts
@@ -113,8 +114,12 @@ def train_wordpiece(
 
 
 def counted(texts: Iterable[str | bytes], tokenizer: WordPieceTokenizer) -> dict[str, int]:
-    """How often each word of texts occurs that is not too long for the tokenizer. Raises what `word_counts` does."""
-    counts = word_counts(texts, tokenizer.pattern, normalization=tokenizer.normalization)
+    """How often each word of texts occurs, of words that are not too long for the tokenizer. Raises what `word_counts` does.
+
+    The words that are too long do not count with byte fallback either, although the tokenizer encodes them then.
+    """
+    options = {"single_digits": tokenizer.single_digits, "normalization": tokenizer.normalization}
+    counts = word_counts(texts, tokenizer.pattern, **options)
     return {word: count for word, count in counts.items() if len(word) <= tokenizer.longest_word}
 
 
@@ -160,6 +165,7 @@ class _State:
     """
 
     def __init__(self, counts: Mapping[str, int], criterion: Criterion, minimum_count: int) -> None:
+        check_choice("criterion", criterion, get_args(Criterion))
         self.criterion, self.minimum_count = criterion, minimum_count
         self.words = [spelled(word) for word in counts]
         self.weights = list(counts.values())

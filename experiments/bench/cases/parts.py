@@ -47,13 +47,13 @@ def projection_calls(size: Size, compute: str) -> list[Call]:
     return _calls(with_gradients, size, compute)
 
 
-def weight_gradients(size: Size, compute: str, *, plain: bool) -> Prepared:
+def weight_gradients(size: Size, compute: str, plain: bool) -> Prepared:
     """The gradients of the weights of layers alone: by `project`, or, plain, as JAX writes that of x · w."""
     with jax.set_mesh(make_mesh()):
         return _repeated(weight_gradient_calls(size, compute, plain=plain), llama.projection_flops(size) / 3)
 
 
-def weight_gradient_calls(size: Size, compute: str, *, plain: bool) -> list[Call]:
+def weight_gradient_calls(size: Size, compute: str, plain: bool) -> list[Call]:
     """The programs of `weight_gradients`."""
 
     def of_weight(x: Array, w: Array, cotangent: Array) -> Array:

@@ -90,7 +90,7 @@ class RetrievalSource(DrawnSource):
         return mixture(step_key(inputs), data.tasks, shares, Batch(data, batch, data.length))
 
     def held_out(self, sequences: int) -> Sample:
-        """Rows of the mixture that no training seed draws, the same for every arm and seed."""
+        """Rows of the mixture, drawn with a key of their own, the same for every arm and seed."""
         inputs = step_inputs(HELD_OUT_SEED, 0)
         return jax.jit(self.sample, static_argnums=(1, 2))(inputs, None, sequences)
 

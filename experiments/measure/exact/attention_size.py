@@ -9,6 +9,7 @@ import jax.numpy as jnp
 from jax.tree_util import Partial
 from jaxtyping import Array
 
+from leadline.experiments.runtime.live import bodies
 from leadline.model.attention.attention import attend
 from leadline.model.attention.mask import Mask
 from leadline.model.attention.normalizers import Terms, softmax
@@ -76,7 +77,5 @@ def product_flops(jaxpr: Any) -> Iterator[int]:
             ((contracted, _), _) = equation.params["dimension_numbers"]
             shape = equation.invars[0].aval.shape
             yield 2 * math.prod(equation.outvars[0].aval.shape) * math.prod(shape[axis] for axis in contracted)
-        for value in equation.params.values():
-            inner = getattr(value, "jaxpr", value)
-            if hasattr(inner, "eqns"):
-                yield from product_flops(inner)
+        for inner in bodies(equation):
+            yield from product_flops(inner)

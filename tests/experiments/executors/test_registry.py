@@ -32,6 +32,7 @@ def test_a_run_trains_in_its_process_unless_it_is_told_otherwise(tmp_path: Path)
     [
         (Options("cloud", 60.0), "--executor cloud: there is no such executor; choose from local, ray, slurm"),
         (Options("slurm", 60.0, slurm=["gpu"]), "--slurm gpu: say KEY=VALUE, as in --slurm partition=gpu"),
+        (Options("slurm", 60.0, gpus=0.5), "--gpus 0.5: Slurm lends whole accelerators; give a whole number"),
     ],
 )
 def test_what_there_is_not_is_one_line(tmp_path: Path, options: Options, said: str) -> None:

@@ -55,10 +55,10 @@ def test_what_is_not_measured_and_our_own_statements_are_counted_apart() -> None
     assert len(table.rows) == 2 and table.notes == ("1 more claim not measured here",)
     table = ledger_table([PUBLISHED, OWN, LATER])
     counts = {(row[0], row[1]): dict(zip(OUTCOMES, row[2:], strict=True)) for row in table.rows}
-    assert counts["published", "all"]["holds"] == counts["published", "all"]["not measured"] == "1"
+    assert counts["published, trained here", "all"]["holds"] == counts["published, trained here", "all"]["not measured"] == "1"
     said = ledger_table([PUBLISHED, replace(OWN, published="said without a source"), LATER])
     assert said == table
-    assert counts["our own", "all"]["holds"] == "1" and ("our own", "depth") not in counts
+    assert counts["our own, trained here", "all"]["holds"] == "1" and ("our own, trained here", "depth") not in counts
 
 
 LARGE = replace(
@@ -105,5 +105,9 @@ def test_a_scale_that_was_not_measured_says_so() -> None:
 
 
 def test_each_scale_is_counted_by_itself() -> None:
-    kinds = {row[0]: row[1:3] for row in totals_table([PUBLISHED, LARGE]).rows}
-    assert kinds == {"published": ("1", "0"), "published, SmolLM2-135M": ("0", "1"), "our own": ("0", "0")}
+    kinds = {row[0]: row[1:3] for row in totals_table([LARGE, replace(OWN, column="computed exactly"), PUBLISHED]).rows}
+    assert kinds == {
+        "published, trained here": ("1", "0"),
+        "published, SmolLM2-135M": ("0", "1"),
+        "our own, computed exactly": ("1", "0"),
+    }

@@ -61,7 +61,7 @@ def trained_arms(path: Path, words: tuple[str, ...] = ()) -> tuple[Study, tuple[
     (study,) = load_studies(path, words)
     study = study.model_copy(update={"only": ()})
     records = [
-        record(study.study, arm.name, number, 0, arm.model_dump(exclude={"name", "label", "published"}))
+        record(study.study, arm.name, number, study.seeds[0], arm.model_dump(exclude={"name", "label", "published"}))
         for number, arm in enumerate(arms_of(study, path))
     ]
     return study, tuple(recorded_arms(study, records))

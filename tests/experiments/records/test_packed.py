@@ -1,5 +1,7 @@
 """Studies packed into one file: what is kept of them, and what is said of damage."""
 
+import gzip
+import json
 import shutil
 from pathlib import Path
 
@@ -9,6 +11,7 @@ import pytest
 from leadline.experiments.config.claim import Term
 from leadline.experiments.publish.export import pack
 from leadline.experiments.records import packed
+from leadline.experiments.records.json_file import sha256
 from leadline.experiments.records.left_out import left_out_of, values_without, without
 from leadline.experiments.records.measurement import measurements_of, reading
 from leadline.experiments.records.packed import PACKED
@@ -90,6 +93,28 @@ def test_it_has_without_arrays_one_file_less(results: Path, tmp_path: Path) -> N
         pack(results, "sinks", tmp_path / "docs", quantities)
     assert [stored.arrays() for stored in read_records(tmp_path / "docs")[0]] == [{}] * 3
     assert {path.name for path in (tmp_path / "docs" / "sinks").iterdir()} == {"records.jsonl.gz", "study.json"}
+
+
+def test_no_record_that_is_packed_is_lost_without_a_word(results: Path, tmp_path: Path) -> None:
+    pack(results, "sinks", tmp_path / "docs", ())
+    before = (tmp_path / "docs" / "sinks" / PACKED).read_bytes()
+    shutil.rmtree(next((results / "sinks").glob("*/s*")))
+    with pytest.raises(UserError, match=r"its record of \S+, seed \d+, is not in .*; copy .* into .* first, or"):
+        pack(results, "sinks", tmp_path / "docs", ())
+    assert (tmp_path / "docs" / "sinks" / PACKED).read_bytes() == before
+
+
+@pytest.mark.parametrize("line", [b"{}", b"[]", b'{"record": 5}'])
+def test_a_line_that_is_no_record_is_left_out(results: Path, tmp_path: Path, line: bytes) -> None:
+    pack(results, "sinks", tmp_path / "docs", ())
+    path = tmp_path / "docs" / "sinks" / PACKED
+    header, *lines = gzip.decompress(path.read_bytes()).splitlines()
+    body = b"\n".join([*lines[1:], line]) + b"\n"
+    sums = json.loads(header) | {"records": sha256(body)}
+    path.write_bytes(gzip.compress(json.dumps(sums).encode() + b"\n" + body))
+    records, notes = read_records(tmp_path / "docs")
+    assert len(records) == 2
+    assert len(notes) == 1 and "line 4: " in notes[0]
 
 
 def test_it_may_lie_beside_a_folder_of_the_same_record(results: Path, tmp_path: Path) -> None:

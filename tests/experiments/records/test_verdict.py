@@ -96,6 +96,17 @@ def test_documents_count_where_both_sides_were_measured_without_groups_of_them(l
         assert judged(study, grouped).interval == pytest.approx(judged(study, plain).interval)
 
 
+def test_documents_do_not_stand_for_seeds(tmp_path: Path) -> None:
+    (study,) = studies_of(tmp_path, CLAIM)
+    values = (0.3, 0.31, 0.32, 0.33)
+    records = [
+        entry.model_copy(update={"left_out": (LeftOut("sink_rate", {}, values),)}) for entry in records_of(study, RATES[:1])
+    ]
+    verdict = judged(study, records)
+    assert (verdict.outcome, verdict.interval, verdict.more_seeds) == ("undecided", None, True)
+    assert verdict.reason == "1 seed: an interval needs two or more"
+
+
 def test_a_verdict_has_figures_seeds_interval_and_scale(study: Study) -> None:
     verdict = judged(study, records_of(study, parameters=1_230_000, steps=10, tokens=640))
     assert verdict.outcome == "holds" and verdict.n == 3 and verdict.own
@@ -115,13 +126,14 @@ def test_a_verdict_has_figures_seeds_interval_and_scale(study: Study) -> None:
             "small language model on gpu",
             "trained on an accelerator",
         ),
+        (updated(steps=0), "exact", "computed exactly"),
     ],
 )
 def test_records_say_the_kind_of_models_and_where_they_were_trained(
     study: Study, change: Change, kind: str, column: str
 ) -> None:
     records = change(records_of(study))
-    assert scale(records).startswith(f"{kind}, 2 layers")
+    assert scale(records).split(",")[0] == kind
     assert ledger_column(records) == column
 
 

@@ -8,8 +8,10 @@ from leadline.experiments.config.load import arms_of
 from leadline.experiments.config.study import Arm, Study
 from leadline.experiments.records.measurement import Measurement
 from leadline.experiments.records.record import Record
+from leadline.experiments.records.sequential import seeds_of_look
+from leadline.experiments.records.verdict import verdicts
 from leadline.experiments.runtime.errors import UserError
-from leadline.experiments.studies.decide import looks, seeds_of_look, with_plan
+from leadline.experiments.studies.decide import looks, with_plan
 from tests.experiments.configured import EXTRAPOLATION, studies_of
 from tests.experiments.records.claimed import record
 
@@ -53,7 +55,7 @@ def _record(study: Study, arm: Arm, number: int, seed: int) -> Record:
 
 
 def test_seeds_follow_those_of_the_study_and_leave_out_those_of_its_recipe(study: Study) -> None:
-    assert seeds_of_look(study, 6) == [4, 5, 6, 7, 9, 10]
+    assert seeds_of_look(study.seeds, study.explored, 6) == [4, 5, 6, 7, 9, 10]
 
 
 def test_a_plan_of_looks_stays_with_its_records(study: Study) -> None:
@@ -66,6 +68,16 @@ def test_a_plan_of_looks_stays_with_its_records(study: Study) -> None:
         assert with_plan(plain, study.model_copy(update={"seeds": (7,)}), None, decide=decide).most_seeds != 6
     with pytest.raises(UserError, match=r"--limit 40: .* are planned for 6 seeds; leave --limit out"):
         with_plan(plain, study, 40, decide=True)
+    with pytest.raises(UserError, match=r"most_seeds = 9, and its looks are planned for 6 seeds; put 6 back"):
+        with_plan(study.model_copy(update={"most_seeds": 9}), study, None, decide=False)
+
+
+def test_seeds_of_the_recipe_and_seeds_beyond_the_plan_are_not_judged(study: Study) -> None:
+    arms = arms_of(study, Path())
+    records = [_record(study, arm, number, seed) for number, arm in enumerate(arms) for seed in range(4, 20)]
+    assert [verdict.n for verdict in verdicts({study.study: study}, records)] == [6, 6]
+    unplanned = study.model_copy(update={"most_seeds": None})
+    assert [verdict.n for verdict in verdicts({study.study: unplanned}, records)] == [15, 15]
 
 
 def test_arms_of_undecided_claims_alone_get_more_seeds_until_the_limit(study: Study) -> None:

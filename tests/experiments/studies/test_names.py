@@ -26,6 +26,11 @@ def claim(settings: str, quantity: str = "loss") -> str:
     return f"claims=[{{ {settings}, id = 'a', statement = 'S.', {left} }}]"
 
 
+def of_function(name: str) -> str:
+    return f"claims=[{{ id = 'a', statement = 'S.', arms = 'a', function = '{name}' }}]"
+
+
+FUNCTIONS = {"math:pi": "TypeError: pi is a float, no function", "no.module:f": "ModuleNotFoundError: No module named 'no'"}
 PUBLISHED = "[{ text = '1', source = 'gu2026' }]"
 SOURCE = "source = 'gu2026': no reference has this key; did you mean 'gu2025'?"
 ALONE = "only a column of a table may be it"
@@ -51,6 +56,7 @@ MISTAKES = [
     (figure("x = 'parameters'", "scatter"), f"figures.0.x: no quantity is called 'parameters'; {ALONE}"),
     (claim("log = true", "flops"), f"claim a: no quantity is called 'flops'; {ALONE}"),
     (claim("source = 'gu2026'"), f"claim a: {SOURCE}"),
+    *((of_function(name), f"claim a: function = '{name}': {said}") for name, said in FUNCTIONS.items()),
     (table(f"published = {PUBLISHED}"), f"tables.0.published: {SOURCE}"),
     (f"arms.a.published={PUBLISHED}", f"arms.a.published: {SOURCE}"),
     *((word, f"{where}: {key!r} is no key of a configuration; {remedy}") for word, where, key, remedy in KEYS),

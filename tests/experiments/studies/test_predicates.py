@@ -64,7 +64,7 @@ def test_margins_are_logarithms_of_ratios_of_tolerated_rates(change: dict[str, A
     plain = stability(PLAIN)
     evidence = tolerates_higher_rates([*plain, *stability(BETTER, **change)])
     assert evidence is not None and evidence.margins == pytest.approx((math.log(2 * 4**0.25), math.log(4)))
-    worse = tolerates_higher_rates([*plain, *stability({0.01: (2.0, 1.9), 0.04: (None, None)}, **change)])
+    worse = tolerates_higher_rates([*plain, *stability({**PLAIN, 0.01: (2.0, 1.9), 0.04: (None, None)}, **change)])
     assert worse is not None and decide(worse.margins).outcome == "fails"
 
 
@@ -86,7 +86,13 @@ def test_nothing_is_said_without_a_seed_of_both(predicate: Predicate) -> None:
     assert predicate([]) is None
 
 
+@pytest.mark.parametrize("predicate", [tolerates_higher_rates, depends_less_on_the_rate])
+def test_models_are_compared_at_the_same_rates_of_which_there_are_several(predicate: Predicate) -> None:
+    assert predicate([*stability(PLAIN), *stability({0.01: (2.0, 2.0), 0.04: (2.1, 2.1)}, "output")]) is None
+    assert predicate([*stability({0.01: (2.0, 2.0)}), *stability({0.01: (2.0, 2.0)}, "output")]) is None
+
+
 def test_nothing_is_testable_where_the_plain_model_tolerates_every_rate() -> None:
-    plain = stability({0.01: (2.0, 2.0), 0.02: (2.05, 2.0)})
-    evidence = tolerates_higher_rates([*plain, *stability(PLAIN, "output")])
+    losses: Losses = {0.01: (2.0, 2.0), 0.02: (2.05, 2.0)}
+    evidence = tolerates_higher_rates([*stability(losses), *stability(losses, "output")])
     assert evidence is not None and "within 0.1 nats of its best" in evidence.unmet

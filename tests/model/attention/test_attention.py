@@ -11,11 +11,11 @@ from scipy.special import entr
 
 from leadline.model.attention.attention import attend as attend_rows
 from leadline.model.attention.attention import attention, form
-from leadline.model.attention.mask import NO_WINDOW, Tiling
+from leadline.model.attention.mask import NO_WINDOW, Mask, Tiling
 from leadline.model.attention.normalizers import softpick
-from leadline.model.attention.scores import Scores
+from leadline.model.attention.scores import Scores, capped
 from leadline.model.positions.alibi import alibi_slopes
-from tests.model.naive import arguments, naive_attention, random_heads, tiling
+from tests.model.naive import arguments, naive_attention, numbers, random_heads, tiling
 
 pytestmark = pytest.mark.usefixtures("mesh")
 attend = jax.jit(attention, static_argnames="tiling")
@@ -139,3 +139,17 @@ FORMS = {
 def test_shapes_device_and_scores_decide_the_form(expected: str) -> None:
     given: dict[str, Any] = {"queries": 8, "keys": 8, "device": "gpu", "channels": 64, "itemsize": 2} | FORMS[expected]
     assert expected.startswith(form(**given))
+
+
+def test_an_infinite_cap_is_none() -> None:
+    scores = jnp.asarray([-5.0, 0.0, 2.0])
+    np.testing.assert_array_equal(capped(scores, jnp.inf), scores)
+    np.testing.assert_array_equal(jax.grad(lambda x: jnp.sum(capped(x, jnp.float32(jnp.inf))))(scores), np.ones(3))
+    np.testing.assert_allclose(capped(scores, 2.0), 2 * np.tanh(np.asarray(scores) / 2), rtol=1e-6)
+
+
+def test_padded_queries_count_in_no_statistic_of_part_of_a_text() -> None:
+    q, k, v = numbers(0, 2, TOKENS, 4, 8), numbers(1, 2, TOKENS, 2, 8), numbers(2, 2, TOKENS, 2, 8)
+    mask = Mask(padding=jnp.arange(TOKENS)[None] >= jnp.asarray([[0], [3]]))
+    (_, part), (_, whole) = attend_rows(q, k, v, mask), attention(q, k, v, mask)
+    np.testing.assert_allclose(part.received, whole.received, atol=1e-5, equal_nan=False)
