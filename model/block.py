@@ -127,7 +127,7 @@ class BlockConfig:
             raise ValueError("PoPE's keys have twice the channels of a key bias: choose one of the two")
 
 
-@no_type_check  # JAX rebuilds trees from whatever a transformation leaves: shapes, host arrays, norms
+@no_type_check  # JAX also builds these trees of shapes and numpy arrays, so fields are not checked
 @struct.dataclass
 class Block:
     """Weights. `*L` is empty for one block and the layer axis for a stack."""

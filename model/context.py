@@ -14,7 +14,7 @@ from leadline.model.positions.rotation import Rotations
 from leadline.model.positions.tables import PositionTables
 
 
-@no_type_check  # JAX rebuilds trees from whatever a transformation leaves: shapes, host arrays, norms
+@no_type_check  # JAX also builds these trees of shapes and numpy arrays, so fields are not checked
 @struct.dataclass
 class Context:
     """By default, the tokens are a whole text from its first token on.

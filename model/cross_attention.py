@@ -18,7 +18,7 @@ from leadline.model.mesh import HEADS, RESIDUAL, heads_first, place
 from leadline.model.norm import Norm
 
 
-@no_type_check  # JAX rebuilds trees from whatever a transformation leaves: shapes, host arrays, norms
+@no_type_check  # JAX also builds these trees of shapes and numpy arrays, so fields are not checked
 @struct.dataclass
 class CrossAttention:
     """Weights. `*L` is empty for one layer."""

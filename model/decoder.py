@@ -79,7 +79,7 @@ class DecoderConfig:
     compute: Literal["float32", "bfloat16"] = "float32"
 
 
-@no_type_check  # JAX rebuilds trees from whatever a transformation leaves: shapes, host arrays, norms
+@no_type_check  # JAX also builds these trees of shapes and numpy arrays, so fields are not checked
 @struct.dataclass
 class Decoder:
     """Weights, float32. `unembedding` is None if it is tied, and what the structure does not have is None."""

@@ -58,7 +58,7 @@ class EncoderDecoderConfig(DecoderConfig):
         )
 
 
-@no_type_check  # JAX rebuilds trees from whatever a transformation leaves: shapes, host arrays, norms
+@no_type_check  # JAX also builds these trees of shapes and numpy arrays, so fields are not checked
 @struct.dataclass(kw_only=True)
 class EncoderDecoder(Decoder):
     """Weights: those of the decoder, and those of the encoder, whose embedding is None where it is the decoder's."""

@@ -13,7 +13,7 @@ from leadline.model.linear import matrix, zeros
 from leadline.model.mesh import RESIDUAL, on_mesh, place
 
 
-@no_type_check  # JAX rebuilds trees from whatever a transformation leaves: shapes, host arrays, norms
+@no_type_check  # JAX also builds these trees of shapes and numpy arrays, so fields are not checked
 @struct.dataclass
 class Experts:
     """Weights of E networks [*L, E, …] and of the router between them."""

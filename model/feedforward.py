@@ -19,7 +19,7 @@ GATED: tuple[str, ...] = get_args(Gated)
 CLAMP, STEEPNESS = 7.0, 1.702
 
 
-@no_type_check  # JAX rebuilds trees from whatever a transformation leaves: shapes, host arrays, norms
+@no_type_check  # JAX also builds these trees of shapes and numpy arrays, so fields are not checked
 @struct.dataclass
 class FeedForward:
     """Weights; `gate` only for the gated kinds, biases only where the layer has them. `*L` may end with experts."""

@@ -9,7 +9,7 @@ from jaxtyping import Array, Float
 from leadline.model.mesh import HEADS, on_mesh
 
 
-@no_type_check  # JAX rebuilds trees from whatever a transformation leaves: shapes, host arrays, norms
+@no_type_check  # JAX also builds these trees of shapes and numpy arrays, so fields are not checked
 @struct.dataclass
 class Intervention:
     """One row per layer. To hide tokens, use `padding` (model.context)."""

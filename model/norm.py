@@ -12,7 +12,7 @@ from leadline.model.linear import zeros
 from leadline.model.mesh import on_mesh
 
 
-@no_type_check  # JAX rebuilds trees from whatever a transformation leaves: shapes, host arrays, norms
+@no_type_check  # JAX also builds these trees of shapes and numpy arrays, so fields are not checked
 @struct.dataclass
 class Norm:
     """Weights of one norm, or of a stack of them. LayerNorm has a bias, RMSNorm has none."""

@@ -13,7 +13,7 @@ from leadline.model.attention.mask import NO_WINDOW
 from leadline.model.mesh import place
 
 
-@no_type_check  # JAX rebuilds trees from whatever a transformation leaves: shapes, host arrays, norms
+@no_type_check  # JAX also builds these trees of shapes and numpy arrays, so fields are not checked
 @struct.dataclass
 class Sampling:
     """How a token is drawn from the softmax of scores / temperature: values, so that one program serves all of them."""

@@ -89,7 +89,7 @@ class Norms(Frozen):
     tokens: int = Field(default=32, ge=2)  # of each text
 
 
-class Comparison(Frozen):
+class TokenizerComparison(Frozen):
     """Tokenizers that are trained on every n-th document of the standard library and counted on as many others."""
 
     vocabularies: tuple[Positive, ...] = Field(min_length=1)  # ids, specials included
@@ -110,8 +110,8 @@ class Tokens(Frozen):
     published: tuple[str, ...] = ()  # arms whose tokenizer is ARM/tokenizer.json
     published_in: str | None = None  # the folder of those; absent: they are left out
     premiums: bool = False  # whether relative tokens are divided into the steps of each tokenizer
-    wordpiece: Comparison | None = None  # WordPiece by each criterion; absent: not compared
-    bpe: Comparison | None = None  # byte-level BPE with and without pre-tokenization; absent: not compared
+    wordpiece: TokenizerComparison | None = None  # WordPiece by each criterion; absent: not compared
+    bpe: TokenizerComparison | None = None  # byte-level BPE with and without pre-tokenization; absent: not compared
 
 
 class CoveredText(Frozen):

@@ -18,7 +18,7 @@ FOLDER = ".slurm"  # in a results folder: what jobs are told and what they say
 # Sent before a time limit and, where the cluster says so, before a preemption; submitit requeues a job that gets it.
 SOON = signal.SIGUSR2
 MINUTES = 24 * 60  # of a job, unless the user gives `time`
-LOOK = 30.0  # s between two looks at the queue
+QUEUE_LOOK = 30.0  # s between two looks at the queue
 
 
 class Slurm:
@@ -76,7 +76,7 @@ class Slurm:
 
     def _gone(self) -> set[str]:
         """The jobs that were not in the queue at two looks, between which a shared folder shows what they have written."""
-        if not self._queued or time.monotonic() - self._looked < LOOK:
+        if not self._queued or time.monotonic() - self._looked < QUEUE_LOOK:
             return set()
         self._looked = time.monotonic()
         listed = subprocess.run(["squeue", "--noheader", "--array", "--format=%i"], capture_output=True, text=True, check=False)

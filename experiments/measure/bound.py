@@ -155,6 +155,10 @@ class NegativeDistances(NamedTuple):
     first: int | None  # the first distance with B_m < 0, even beyond the context; None if none lies below BEYOND contexts
     smallest: float  # the smallest B_m below the context
 
+    def numbers(self) -> dict[str, int | float | None]:
+        """By quantity."""
+        return {"violations": self.violations, "first_violation": self.first, "smallest_similarity": self.smallest}
+
 
 def negative_distances(frequencies: Float64[np.ndarray, " pairs"], length: int, *, every: int = 1) -> NegativeDistances:
     """Counts the distances m = 0, every, 2 · every, … below `length` at which B_m < 0."""

@@ -15,7 +15,7 @@ from leadline.experiments.config.claim import Claim
 from leadline.experiments.publish.contents import FIGURES, IMAGES, PRINTERS, Contents, Section, figures_of
 from leadline.experiments.publish.findings import findings
 from leadline.experiments.publish.ledger import OWN, RULE, basis, columns_of, several_scales, strength
-from leadline.experiments.publish.run_groups import HEIGHT, WIDTH, RunGroup, command_of, run_groups, run_id
+from leadline.experiments.publish.run_groups import HEIGHT, WIDTH, ArmRuns, command_of, run_groups, run_id
 from leadline.experiments.publish.shown import file_name
 from leadline.experiments.publish.style import Drawing
 from leadline.experiments.records.captions import provenance
@@ -56,7 +56,7 @@ class StudyPart:
 
     section: Section
     claims: tuple[ClaimRow, ...]
-    groups: tuple[RunGroup, ...]
+    groups: tuple[ArmRuns, ...]
     command: str
     counts: tuple[tuple[Outcome, int], ...]  # of its claims, by outcome
 

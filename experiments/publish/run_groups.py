@@ -35,7 +35,7 @@ class SmallCurve:
 
 
 @dataclass(frozen=True)
-class RunGroup:
+class ArmRuns:
     """One arm with all of its seeds."""
 
     id: str  # of its element on the page
@@ -61,7 +61,7 @@ def command_of(study: Study, family: str | None = None) -> str:
     return whole if family is None or study.exact is not None else f"{whole} 'only=[\"{family}\"]'"
 
 
-def run_groups(section: Section, results: Path) -> list[RunGroup]:
+def run_groups(section: Section, results: Path) -> list[ArmRuns]:
     """The run groups of a study, in the order of its file."""
     by_arm: dict[str, list[StoredRecord]] = {}
     for entry in section.stored:
@@ -77,7 +77,7 @@ def run_groups(section: Section, results: Path) -> list[RunGroup]:
         records = [entry.record for entry in by_arm[arm]]
         family, label = named.get(arm, (None, records[0].label or arm.replace("_", " ")))
         groups.append(
-            RunGroup(
+            ArmRuns(
                 run_id(section.study, arm),
                 label,
                 _seeds(records),

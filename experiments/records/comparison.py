@@ -24,7 +24,7 @@ Choice = Mapping[str, RecordedArm]  # the arm of each selector
 
 
 @dataclass(frozen=True)
-class Comparison:
+class TermValues:
     """The values of the terms of a claim for one choice of arms, of the seeds that have all of them."""
 
     arms: Choice  # by selector
@@ -47,7 +47,7 @@ def related(claim: Claim, choices: Sequence[Choice], plan: SeedPlan, *, exact: b
             rows = _of_one_width([column[seed] for column in columns for seed in seeds])
             if len(seeds) == 1 and not exact:  # documents say nothing of other seeds
                 rows = [row[:1] for row in rows]
-            comparisons.append(Comparison(choice, tuple(np.split(np.stack(rows), len(columns)))))
+            comparisons.append(TermValues(choice, tuple(np.split(np.stack(rows), len(columns)))))
     exact = exact and not any(group_count(column) for comparison in comparisons for column in comparison.values)
     if not comparisons:
         lacking = [term for term in claim.compared() if not any(term_values(term, choice) for choice in choices)]
@@ -90,7 +90,7 @@ def _of_one_width(rows: Sequence[Float[np.ndarray, " _"]]) -> list[Float[np.ndar
     return list(rows) if len({len(row) for row in rows}) == 1 else [row[:1] for row in rows]
 
 
-def decide_cases(claim: Claim, comparisons: Sequence[Comparison], plan: SeedPlan, *, exact: bool) -> Decision:
+def decide_cases(claim: Claim, comparisons: Sequence[TermValues], plan: SeedPlan, *, exact: bool) -> Decision:
     """The decision on a claim: on all cases at once where they are exact, otherwise the least favourable of its cases.
 
     A claim holds where each of k cases holds, which takes no correction. One case is enough for it to fail, or to be equivalent
@@ -128,7 +128,7 @@ def _one_of(k: int, claim: Claim, values: Sequence[Values], plan: SeedPlan) -> D
     return _decided(claim, values, plan, exact=False, cases=k) if enough else decision
 
 
-def _figures(claim: Claim, comparisons: Sequence[Comparison]) -> str:
+def _figures(claim: Claim, comparisons: Sequence[TermValues]) -> str:
     """The measured figures of each side: mean and deviation over seeds, or the range over the cases."""
     texts, names = [], names_of([comparison.arms for comparison in comparisons])
     for side, term in enumerate(claim.compared()):

@@ -25,7 +25,7 @@ SECONDS_A_GROUP = 15.0
 COMPILED = 4
 
 
-class Estimate(NamedTuple):
+class CostEstimate(NamedTuple):
     """What a run would take.
 
     Attributes:
@@ -42,7 +42,7 @@ class Estimate(NamedTuple):
     assumptions: str
 
 
-def estimated(plan: Plan, results: Path, progress: Progress, room: Room) -> Estimate:
+def estimated(plan: Plan, results: Path, progress: Progress, room: Room) -> CostEstimate:
     """Estimates what a run would do for the models that have no record yet.
 
     The corpora are read and the models traced. Programs are compiled for the devices that are here only, if there are at most
@@ -76,7 +76,7 @@ def estimated(plan: Plan, results: Path, progress: Progress, room: Room) -> Esti
         needed, compiled = memory[_program(group)]
         facts = {"models": len(group.members), "memory": needed / GB, "compiled": compiled, "minutes": minutes}
         described.append({"program": number, "study": group.study, "arms": group.names, **facts})
-    return Estimate(rows, described, available_memory(room) / GB, _assumptions(room))
+    return CostEstimate(rows, described, available_memory(room) / GB, _assumptions(room))
 
 
 def remarks(plan: Plan) -> Iterator[str]:

@@ -33,7 +33,7 @@ class TrainState:
     optimizer: Any  # what optax keeps
 
 
-@no_type_check  # JAX rebuilds trees from whatever a transformation leaves: shapes, host arrays, norms
+@no_type_check  # JAX also builds these trees of shapes and numpy arrays, so fields are not checked
 @struct.dataclass
 class Values:
     """What distinguishes the members of one compiled program."""

@@ -38,7 +38,7 @@ SAVED = "attention"
 Form = Literal["kernel", "chunks", "tiles", "differentiated"]
 
 
-@no_type_check  # JAX rebuilds trees from whatever a transformation leaves: shapes, host arrays, norms
+@no_type_check  # JAX also builds these trees of shapes and numpy arrays, so fields are not checked
 @struct.dataclass
 class AttentionStatistics:
     """Sums over the attention probabilities p [B, N, T, S], which are never stored. `*L` is empty for one layer."""

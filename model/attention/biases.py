@@ -11,7 +11,7 @@ from leadline.model.linear import zeros
 from leadline.model.mesh import GROUPS
 
 
-@no_type_check  # JAX rebuilds trees from whatever a transformation leaves: shapes, host arrays, norms
+@no_type_check  # JAX also builds these trees of shapes and numpy arrays, so fields are not checked
 @struct.dataclass
 class Biases:
     """Of the products of attention; None where there is none."""

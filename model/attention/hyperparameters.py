@@ -7,7 +7,7 @@ from flax import struct
 from jaxtyping import Array, Float
 
 
-@no_type_check  # JAX rebuilds trees from whatever a transformation leaves: shapes, host arrays, norms
+@no_type_check  # JAX also builds these trees of shapes and numpy arrays, so fields are not checked
 @struct.dataclass
 class Hyperparameters:
     """One row per layer. A block ignores the values of mechanisms that it does not have."""

@@ -16,7 +16,7 @@ from leadline.model.cache.protocol import after, padding_of
 from leadline.model.mesh import heads_first, on_mesh
 
 
-@no_type_check  # JAX rebuilds trees from whatever a transformation leaves: shapes, host arrays, norms
+@no_type_check  # JAX also builds these trees of shapes and numpy arrays, so fields are not checked
 @struct.dataclass
 class FullCache:
     """Keys and values of a text of `length` tokens, with room for S; slot j holds token j. `*L` is empty for one layer.

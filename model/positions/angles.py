@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 UNIT = 2 * np.pi / 2**32
 
 
-@no_type_check  # JAX rebuilds trees from whatever a transformation leaves: shapes, host arrays, norms
+@no_type_check  # JAX also builds these trees of shapes and numpy arrays, so fields are not checked
 @struct.dataclass
 class Frequencies:
     """Inverse frequencies w = UNIT · units + remainder [rad per token], one row a coordinate of the position.

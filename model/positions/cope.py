@@ -15,7 +15,7 @@ from leadline.model.linear import zeros
 from leadline.model.positions.relative import PositionBias
 
 
-@no_type_check  # JAX rebuilds trees from whatever a transformation leaves: shapes, host arrays, norms
+@no_type_check  # JAX also builds these trees of shapes and numpy arrays, so fields are not checked
 @struct.dataclass
 class CopeBias:
     """Weights, shared by the heads of a layer. `*L` is empty for one layer."""

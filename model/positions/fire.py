@@ -17,7 +17,7 @@ from leadline.model.mesh import on_mesh
 from leadline.model.positions.relative import PositionBias, grouped
 
 
-@no_type_check  # JAX rebuilds trees from whatever a transformation leaves: shapes, host arrays, norms
+@no_type_check  # JAX also builds these trees of shapes and numpy arrays, so fields are not checked
 @struct.dataclass
 class FireBias:
     """Weights. `*L` is empty for one layer."""

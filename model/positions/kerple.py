@@ -16,7 +16,7 @@ from leadline.model.positions.relative import PositionBias, bias_of_distance
 LEAST = 0.01  # the authors' code keeps its parameters at or above this
 
 
-@no_type_check  # JAX rebuilds trees from whatever a transformation leaves: shapes, host arrays, norms
+@no_type_check  # JAX also builds these trees of shapes and numpy arrays, so fields are not checked
 @struct.dataclass
 class KerpleBias:
     """Unbounded weights, of which p and a below are functions. `*L` is empty for one layer."""

@@ -18,7 +18,7 @@ from leadline.model.positions.tables import PositionTables
 Side = Literal["query", "key"]
 
 
-@no_type_check  # JAX rebuilds trees from whatever a transformation leaves: shapes, host arrays, norms
+@no_type_check  # JAX also builds these trees of shapes and numpy arrays, so fields are not checked
 @struct.dataclass
 class Rotation:
     """Cosine and sine of the angles of T positions, times an amplitude. `*L` is empty for one layer."""

@@ -14,7 +14,7 @@ from leadline.model.linear import matrix
 from leadline.model.positions.relative import PositionBias, bias_of_distance, bias_of_offset
 
 
-@no_type_check  # JAX rebuilds trees from whatever a transformation leaves: shapes, host arrays, norms
+@no_type_check  # JAX also builds these trees of shapes and numpy arrays, so fields are not checked
 @struct.dataclass
 class T5Bias:
     """Weights. `*L` is empty for one layer, and for one table of all layers, as T5 itself has it."""

@@ -14,7 +14,7 @@ from leadline.model.attention.mask import NO_WINDOW
 from leadline.model.positions.angles import Frequencies, fixed_point
 
 
-@no_type_check  # JAX rebuilds trees from whatever a transformation leaves: shapes, host arrays, norms
+@no_type_check  # JAX also builds these trees of shapes and numpy arrays, so fields are not checked
 @struct.dataclass
 class PositionTables:
     """One row per layer. Every variant of RoPE, NoPE, xPos, ALiBi, a temperature and a window differ in these numbers only.

@@ -1,14 +1,14 @@
 """The arithmetic of attention, exactly: a job for each subject, computed by the functions that models run."""
 
-from collections.abc import Callable, Mapping
-from typing import Any, Literal
+from collections.abc import Mapping
+from typing import Literal
 
 import numpy as np
 
 from leadline.experiments.config.base import Frozen
 from leadline.experiments.config.exact import AttentionArithmetic
 from leadline.experiments.measure.exact import attention_order, attention_scores, attention_size
-from leadline.experiments.measure.exact.job import Computed, Job, independent
+from leadline.experiments.measure.exact.job import Job, jobs_of
 from leadline.experiments.records.measurement import Reading, reading
 
 Numbers = dict[Reading, int | float]
@@ -85,23 +85,18 @@ def jobs(exact: AttentionArithmetic) -> list[Job]:
     """A job for each subject."""
     rope = {"head_dim": exact.head_dim, "base": exact.base}
     drawn = SaturationSettings(head_dims=exact.head_dims, keys=exact.keys, draws=exact.draws)
-    planned: tuple[tuple[str, Any, Callable[[Any], Numbers]], ...] = (
-        ("variance of scores", ScoreSettings(head_dims=exact.enumerated, divisors=exact.divisors), scores),
-        ("saturation of softmax", drawn, saturation),
-        ("one repeated token", RepeatedSettings(tokens=exact.repeated, **rope), repeated),
-        ("order of tokens", OrderSettings(permuted=exact.permuted, tokens=exact.repeated, base=exact.base), order),
-        ("rotation", RotationSettings(shifts=exact.shifts, **rope), rotation),
-        ("windows", WindowSettings(windows=exact.windows), windows),
-        ("sink logit of softmax", BiasSettings(keys=exact.keys), softmax_bias),
-        ("heads", HeadSettings(width=exact.width, heads=exact.heads, tokens=exact.context), heads),
+    return jobs_of(
+        (
+            ("variance of scores", ScoreSettings(head_dims=exact.enumerated, divisors=exact.divisors), scores),
+            ("saturation of softmax", drawn, saturation),
+            ("one repeated token", RepeatedSettings(tokens=exact.repeated, **rope), repeated),
+            ("order of tokens", OrderSettings(permuted=exact.permuted, tokens=exact.repeated, base=exact.base), order),
+            ("rotation", RotationSettings(shifts=exact.shifts, **rope), rotation),
+            ("windows", WindowSettings(windows=exact.windows), windows),
+            ("sink logit of softmax", BiasSettings(keys=exact.keys), softmax_bias),
+            ("heads", HeadSettings(width=exact.width, heads=exact.heads, tokens=exact.context), heads),
+        )
     )
-    return [
-        Job(settings.kind, label, settings, independent(_computed, compute, settings)) for label, settings, compute in planned
-    ]
-
-
-def _computed(compute: Callable[[Any], Numbers], settings: Frozen) -> Computed:
-    return Computed({key: np.asarray(number) for key, number in compute(settings).items()})
 
 
 def _at(numbers: Mapping[str, int | float], **dims: int | str) -> Numbers:

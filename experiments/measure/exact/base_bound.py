@@ -118,8 +118,7 @@ def _bound(settings: BoundSettings, shorter: Mapping[str, BoundSettings], points
     for key, base in settings.printed_bases.items():
         of_base = inverse_frequencies(settings.head_dim, base)
         result = bound.negative_distances(of_base, settings.length + settings.inclusive, every=settings.every)
-        counts = {"violations": result.violations, "first_violation": result.first, "smallest_similarity": result.smallest}
-        point |= scalars({"printed_base": base, **counts}, published=key)
+        point |= scalars({"printed_base": base, **result.numbers()}, published=key)
         if settings.length <= LONGEST_CURVE:
             point[reading("similarity_sum", published=key)] = similarity_sums(of_base, settings.length).astype(np.float32)
     sources = {table.key: table.source for table in bound.PUBLISHED if table.key in settings.printed_bases}

@@ -1,6 +1,5 @@
 """Embeddings, exactly: gradients and steps of their rows, and their size at the start of a training. A job for each subject."""
 
-from collections.abc import Callable
 from typing import Any, Literal
 
 import jax.numpy as jnp
@@ -10,7 +9,7 @@ from leadline.experiments.config.base import Frozen
 from leadline.experiments.config.exact import Embeddings
 from leadline.experiments.config.train import TrainConfig
 from leadline.experiments.measure.exact import embedding_size, embedding_training
-from leadline.experiments.measure.exact.job import Computed, Job, independent
+from leadline.experiments.measure.exact.job import Job, jobs_of
 from leadline.experiments.records.measurement import Point, reading, scalars
 from leadline.model.positions.absolute import sinusoidal
 
@@ -60,19 +59,14 @@ def jobs(exact: Embeddings) -> list[Job]:
     """A job for each subject."""
     table: dict[str, Any] = {"width": exact.width, "vocabulary": exact.vocabulary}
     descent = exact.model_dump(include=set(StepSettings.model_fields) - {"kind"})
-    planned: tuple[tuple[str, Any, Callable[[Any], Point]], ...] = (
-        ("look-up", LookupSettings(**table, tokens=exact.tokens), lookup),
-        ("steps of AdamW", StepSettings(**descent), steps),
-        ("start of training", StartSettings(**table), start),
-        ("sinusoidal positions", PositionSettings(**table, positions=exact.positions, shift=exact.shift), positions),
+    return jobs_of(
+        (
+            ("look-up", LookupSettings(**table, tokens=exact.tokens), lookup),
+            ("steps of AdamW", StepSettings(**descent), steps),
+            ("start of training", StartSettings(**table), start),
+            ("sinusoidal positions", PositionSettings(**table, positions=exact.positions, shift=exact.shift), positions),
+        )
     )
-    return [
-        Job(settings.kind, label, settings, independent(_computed, compute, settings)) for label, settings, compute in planned
-    ]
-
-
-def _computed(compute: Callable[[Any], Point], settings: Frozen) -> Computed:
-    return Computed(compute(settings))
 
 
 def lookup(settings: LookupSettings) -> Point:

@@ -1,11 +1,13 @@
 """One arm of a study that trains nothing: what decides its numbers, and how they are computed."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+import numpy as np
+
 from leadline.experiments.config.base import Frozen
-from leadline.experiments.records.measurement import Point
+from leadline.experiments.records.measurement import Point, Reading
 
 # Reports (steps done, steps in all). It raises `Interrupted` when the run is asked to stop.
 Tell = Callable[[int, int], None]
@@ -37,3 +39,19 @@ class Job:
 def independent(compute: Callable[..., Computed], *arguments: Any) -> Callable[[Mapping[str, Point], Tell], Computed]:
     """`compute(*arguments)` as the `compute` of a job that needs no other job and is short."""
     return lambda points, tell: compute(*arguments)  # noqa: ARG005
+
+
+# What tables call a job, its settings, and the function of these that gives its numbers by reading.
+Subject = tuple[str, Any, Callable[[Any], Mapping[Reading, Any]]]
+
+
+def jobs_of(subjects: Iterable[Subject]) -> list[Job]:
+    """A job for each subject, named by the kind of its settings."""
+    return [
+        Job(settings.kind, label, settings, independent(_of_subject, compute, settings))
+        for label, settings, compute in subjects
+    ]
+
+
+def _of_subject(compute: Callable[[Any], Mapping[Reading, Any]], settings: Frozen) -> Computed:
+    return Computed({key: np.asarray(number) for key, number in compute(settings).items()})

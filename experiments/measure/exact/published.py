@@ -168,5 +168,4 @@ def _base_bound(subject: Subject, settings: PublishedSettings, points: Mapping[s
     infimum, largest, _ = bound_of(bases)
     result = bound.negative_distances(inverse_frequencies(size, position.base), context)
     numbers = {"smallest_base": infimum, "largest_infeasible_base": largest, "printed_base": position.base}
-    distances = {"violations": result.violations, "first_violation": result.first, "smallest_similarity": result.smallest}
-    return Computed(scalars(numbers | distances), parameters=subject.parameters)
+    return Computed(scalars(numbers | result.numbers()), parameters=subject.parameters)

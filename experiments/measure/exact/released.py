@@ -85,5 +85,4 @@ def _base(shape: Shape) -> Point:
     if not isinstance(position, Rope):
         return {}
     result = bound.negative_distances(inverse_frequencies(shape.rotated, position.base), shape.base_context)
-    distances = {"violations": result.violations, "first_violation": result.first, "smallest_similarity": result.smallest}
-    return scalars({"printed_base": position.base} | distances)
+    return scalars({"printed_base": position.base} | result.numbers())

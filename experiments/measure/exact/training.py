@@ -9,7 +9,7 @@ import numpy as np
 from jaxtyping import Float64
 
 from leadline.experiments.config.base import Frozen
-from leadline.experiments.config.exact import Comparison, Multilingual
+from leadline.experiments.config.exact import Multilingual, TokenizerComparison
 from leadline.experiments.data.text.corpus import Corpus, Document
 from leadline.experiments.data.text.parallel import described
 from leadline.experiments.data.text.split import corpus_digest
@@ -127,7 +127,7 @@ PATTERNS = (
 )
 
 
-def wordpiece_jobs(exact: Comparison, corpus: Corpus) -> list[Job]:
+def wordpiece_jobs(exact: TokenizerComparison, corpus: Corpus) -> list[Job]:
     """A job a criterion: each trained on every n-th document of the corpus, and counted on as many between them."""
     sizes = tuple(sorted(set(exact.vocabularies)))
     ways = {
@@ -137,7 +137,7 @@ def wordpiece_jobs(exact: Comparison, corpus: Corpus) -> list[Job]:
     return _comparison(exact, corpus, ways)
 
 
-def bpe_jobs(exact: Comparison, corpus: Corpus) -> list[Job]:
+def bpe_jobs(exact: TokenizerComparison, corpus: Corpus) -> list[Job]:
     """A job a pattern: byte-level BPE, trained and counted on the documents that WordPiece is."""
     sizes = tuple(sorted(set(exact.vocabularies)))
     ways = {(name, label): BpeSettings(pattern=pattern, vocabularies=sizes) for name, label, pattern in PATTERNS}
@@ -145,7 +145,7 @@ def bpe_jobs(exact: Comparison, corpus: Corpus) -> list[Job]:
 
 
 def _comparison(
-    exact: Comparison, corpus: Corpus, ways: Mapping[tuple[str, str], WordPieceSettings | BpeSettings]
+    exact: TokenizerComparison, corpus: Corpus, ways: Mapping[tuple[str, str], WordPieceSettings | BpeSettings]
 ) -> list[Job]:
     """A job for each settings by name and label.
 

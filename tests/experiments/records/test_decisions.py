@@ -12,7 +12,7 @@ from scipy import stats
 from leadline.experiments.config.claim import Claim
 from leadline.experiments.data.text.held_out import Documents
 from leadline.experiments.measure.perplexity import means_without
-from leadline.experiments.records.comparison import Comparison, decide_cases
+from leadline.experiments.records.comparison import TermValues, decide_cases
 from leadline.experiments.records.decisions import Decision, decide, decide_share, decide_within
 from leadline.experiments.records.estimates import estimate, mean_interval
 from leadline.experiments.records.sequential import LEVEL, SeedPlan
@@ -160,7 +160,7 @@ def _of_arms(draws: Sequence[np.ndarray], **settings: object) -> Decision:
     of: dict[str, object] = {"quantity": "loss", "arm": "any"}
     given = {"id": "c", "statement": "s", "left": of, "relation": "above", "right": 0.0, "cases": "arms"}
     claim = Claim.model_validate(given | settings)
-    return decide_cases(claim, [Comparison({}, (values,)) for values in draws], SeedPlan(len(draws[0])), exact=False)
+    return decide_cases(claim, [TermValues({}, (values,)) for values in draws], SeedPlan(len(draws[0])), exact=False)
 
 
 @pytest.mark.parametrize(
@@ -226,7 +226,7 @@ def test_of_six_arms_whose_difference_is_delta_one_is_called_equivalent_in_one_o
 def test_exact_arms_of_which_one_shows_no_difference_are_equivalent() -> None:
     of = {"quantity": "loss", "arm": "any"}
     given = {"id": "c", "statement": "s", "left": of, "relation": "above", "right": 0.0, "delta": 0.1, "cases": "arms"}
-    cases = [Comparison({}, (np.array([[margin]]),)) for margin in (0.5, -0.01)]
+    cases = [TermValues({}, (np.array([[margin]]),)) for margin in (0.5, -0.01)]
     decision = decide_cases(Claim.model_validate(given), cases, SeedPlan(1), exact=True)
     assert decision[:2] == ("equivalent", "within ±0.1 in 1 of 2 cases")
 

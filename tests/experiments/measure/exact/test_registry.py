@@ -11,7 +11,6 @@ from leadline.experiments.config.base import unknown_key
 from leadline.experiments.config.exact import (
     AttentionArithmetic,
     BaseBound,
-    Comparison,
     Coverage,
     Embeddings,
     Exact,
@@ -19,6 +18,7 @@ from leadline.experiments.config.exact import (
     Norms,
     Precision,
     Released,
+    TokenizerComparison,
     Tokens,
 )
 from leadline.experiments.config.load import load_studies
@@ -51,8 +51,8 @@ ARITHMETIC = AttentionArithmetic(enumerated=(2,), head_dims=(4,), repeated=8, pe
 def exact_of(kind: str, ranks: Path) -> Exact:
     """A tiny study of a kind."""
     tokenizers = {"byte": "byte", "toy": "tiktoken:toy"}
-    wordpiece = Comparison(vocabularies=(220, 200), every=800)
-    bpe = Comparison(vocabularies=(280, 270), every=800)
+    wordpiece = TokenizerComparison(vocabularies=(220, 200), every=800)
+    bpe = TokenizerComparison(vocabularies=(280, 270), every=800)
     return {
         "base_bound": BOUNDS,
         "precision": Precision(lengths=(256, 64)),

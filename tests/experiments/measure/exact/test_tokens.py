@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from leadline.experiments.config.exact import Comparison, Multilingual, Tokens
+from leadline.experiments.config.exact import Multilingual, TokenizerComparison, Tokens
 from leadline.experiments.data.text.corpus import Corpus, Document, stdlib_documents
 from leadline.experiments.measure.exact import tokens, training
 from leadline.experiments.measure.exact.job import Job
@@ -112,7 +112,7 @@ def test_ways_take_turns() -> None:
 
 def test_wordpiece_by_each_criterion() -> None:
     """Each vocabulary is the first pieces of the largest, which is trained once."""
-    exact = Comparison(vocabularies=(250, 200), every=400)
+    exact = TokenizerComparison(vocabularies=(250, 200), every=400)
     jobs = training.wordpiece_jobs(exact, stdlib_documents())
     assert {job.settings.model_dump()["criterion"] for job in jobs} == {"frequency", "ratio", "likelihood_gain"}
     points = points_of(jobs)
@@ -137,7 +137,7 @@ def test_wordpiece_by_each_criterion() -> None:
 def test_bpe_without_pretokenization_merges_across_words() -> None:
     texts = (b"of the of the of the\n" * 9, b"of the sea") * 2
     corpus = Corpus((lambda: ((str(number), text) for number, text in enumerate(texts)),))
-    exact = Comparison(vocabularies=(262, 260), every=2)
+    exact = TokenizerComparison(vocabularies=(262, 260), every=2)
     words, whole = points_of(training.bpe_jobs(exact, corpus)).values()
     by_words, by_whole = (train_bpe([texts[0]] * 2, 262, pattern=pattern) for _, _, pattern in training.PATTERNS)
     for point, tokenizer in ((words, by_words), (whole, by_whole)):
@@ -150,8 +150,8 @@ def test_bpe_without_pretokenization_merges_across_words() -> None:
     assert reading("unknown_share", vocabulary=260) not in words
 
 
-WORDPIECE = Comparison(vocabularies=(90_000,), every=400)
-BPE = Comparison(vocabularies=(2**17,), every=800)
+WORDPIECE = TokenizerComparison(vocabularies=(90_000,), every=400)
+BPE = TokenizerComparison(vocabularies=(2**17,), every=800)
 MULTILINGUAL = Multilingual(vocabularies=(9000,), exponents=(0.0,))
 
 
