@@ -219,7 +219,7 @@ def predicate(name: str) -> Predicate:
     """The function that `module:function` names. UserError where there is none."""
     module, _, attribute = name.partition(":")
     try:
-        function = getattr(importlib.import_module(module), attribute)
+        function: Predicate = getattr(importlib.import_module(module), attribute)
         if not callable(function):
             raise TypeError(f"{attribute} is a {type(function).__name__}, no function")
         return function

@@ -276,7 +276,7 @@ def test_a_text_that_is_read_both_ways_has_a_bias_for_both() -> None:
         ([6, 6, 6, 6, 6, 6], {"bidirectional": True}, {}),
     ],
 )
-def test_scalable_softmax_counts_the_keys_that_a_query_sees(seen: list[int], given: dict[str, bool], fields: Any) -> None:
+def test_scalable_softmax_counts_the_keys_that_a_query_sees(seen: list[int], given: Any, fields: Any) -> None:
     """The factor is that of the queries of a trace beside those of a model without it."""
     tokens = jnp.asarray([[3, 1, 4, 1, 5, 9]])
 
