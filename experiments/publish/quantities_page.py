@@ -9,6 +9,10 @@ from leadline.experiments.records.references import cite
 TERMS = {
     "study": "one question, in one TOML file, with the models that answer it",
     "arm": "one setting of a study; every arm is trained with every seed",
+    "record": "the configuration, the numbers and the origin of one arm and seed, in one file",
+    "group": "the arms and seeds that train at once in one compiled program, because they differ in values alone",
+    "recipe": "the settings of training, such as the learning rate, the schedule and the number of steps",
+    "explored": "seeds that a recipe was chosen on; verdicts leave them out",
     "attention sink": "a token that receives much attention from nearly all queries, whatever it says; mostly the first one",
     "BOS": "a token that stands before every sequence",
     "Bigram-Backcopy": (
@@ -19,7 +23,20 @@ TERMS = {
     "protocol": (
         "over which tokens a perplexity is averaged: all of a window, its last positions, its second half, or each document"
     ),
+    "part": (
+        "of recall: answers at distances within the reach that the base bound predicts, or beyond it; of retrieval: evidence "
+        "in the first eighth, the middle quarter or the last eighth of a context"
+    ),
+    "span": "of a stream: all of it, its start, or the targets that are sampled to be computed again",
+    "policy": (
+        "how a stream is read: through a cache of initial and newest tokens (streaming), in windows that are computed again "
+        "for each target (recomputed), or at once (full)"
+    ),
     "claim": "a statement with the comparison that decides it",
+    "precondition": "what a claim needs to be tested, such as a sink in the baseline; measured in the same records",
+    "ledger": "all claims with their verdicts",
+    "look": "a number of seeds at which claims are judged, of a plan that adds seeds",
+    "case": "one of several arms, or pairs of arms, that a claim speaks of",
     "margin": "by how much one seed supports a claim; positive where it does",
     "intervention": "a change of a trained model while it is measured, such as the value of the first token set to 0",
 }
