@@ -61,7 +61,7 @@ class BlockConfig:
         joint_qk_norm: the mean square is over all heads together, not over each (OLMo 2, arXiv:2501.00656).
         clip: queries, keys and values are clipped to [-clip, clip] (MPT, OLMo 1); None is not.
         scalable_softmax: multiplies the scores of a query that sees n tokens by s · ln n, with s learned for each head
-            (Nakanishi 2025, arXiv:2501.19399). Padding and document masks change no n.
+            (Nakanishi 2025, arXiv:2501.19399). What a window, a chunk, padding or a document mask hides counts in n, too.
         key_bias: a learned key of the sink logit (Gu et al. 2024, arXiv:2410.10781).
         value_bias: a learned value of the sink logit; needs the key bias.
         key_bias_dims: the first channels of the key bias, which are learned while the others are 0 (Gu et al. 2024, Table 13);

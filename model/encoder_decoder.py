@@ -15,7 +15,7 @@ import jax.numpy as jnp
 from flax import struct
 from jaxtyping import Array, Float, Int
 
-from leadline.model.block import LayerTrace
+from leadline.model.block import LayerTrace, initial_sink_logit
 from leadline.model.context import Context
 from leadline.model.cross_attention import Memory, memory_of
 from leadline.model.decoder import Decoder, DecoderConfig, apply_layers, decoded, finished, init_decoder
@@ -66,16 +66,18 @@ class EncoderDecoder(Decoder):
     encoder: Decoder
 
 
-def init_model(key: Array, cfg: DecoderConfig, *, sink_logit: float | Float[Array, "*#L"] = -jnp.inf) -> Decoder:
+def init_model(key: Array, cfg: DecoderConfig, *, sink_logit: float | Float[Array, "*#L"] | None = None) -> Decoder:
     """Weights of a decoder or of an encoder–decoder, as `init_decoder` draws them for each stack.
 
     Args:
         key: of the random numbers.
         cfg: the structure, which decides which of the two it is.
-        sink_logit: initial values of the sink logits of self-attention, one for all layers or one each, the encoder's first.
+        sink_logit: initial values of the sink logits of self-attention, one for all layers or one each, the encoder's first;
+            None as in `init_block`.
     """
     if not isinstance(cfg, EncoderDecoderConfig):
         return init_decoder(key, cfg, sink_logit=sink_logit)
+    sink_logit = initial_sink_logit(cfg.block) if sink_logit is None else sink_logit
     logits = jnp.broadcast_to(jnp.asarray(sink_logit, jnp.float32), (cfg.encoder_layers + cfg.layers,))
     of_encoder, of_decoder = jax.random.split(key)
     encoder = init_decoder(of_encoder, cfg.encoder, sink_logit=logits[: cfg.encoder_layers])

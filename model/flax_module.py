@@ -3,7 +3,6 @@
 from collections.abc import Callable
 from typing import Any
 
-import jax.numpy as jnp
 from flax import nnx
 from jaxtyping import Array, Bool, Float, Int
 
@@ -19,7 +18,7 @@ class DecoderModule(nnx.Module):
     Optimisers and transforms of nnx reach every weight through that parameter; `module.weights[...]` is the tree itself.
     """
 
-    def __init__(self, cfg: DecoderConfig, *, rngs: nnx.Rngs, sink_logit: float = -jnp.inf) -> None:
+    def __init__(self, cfg: DecoderConfig, *, rngs: nnx.Rngs, sink_logit: float | None = None) -> None:
         self.cfg = cfg
         self.weights = nnx.Param(init_decoder(rngs.params(), cfg, sink_logit=sink_logit))
 

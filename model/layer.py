@@ -218,7 +218,6 @@ def _score_factor(p: Block, tables: PositionTables, i: Int[Array, " T"], *, bidi
     """The factor of the scores of each query. It follows the rotation, since PoPE's softplus is not linear."""
     factor = tables.attention.scale[None, None]
     if p.length_scale is not None:
-        seen = jnp.minimum(i, jnp.minimum(tables.window - 1, i % tables.chunk) + tables.initial_tokens) + 1
-        seen = jnp.full_like(i, i.shape[0]) if bidirectional else seen
-        factor = factor * jnp.log(seen.astype(jnp.float32))[:, None] * p.length_scale[None]
+        seen = jnp.full_like(i, i.shape[0] - 1) if bidirectional else i  # keys besides one
+        factor = factor * jnp.log1p(seen.astype(jnp.float32))[:, None] * p.length_scale[None]
     return factor[None, :, :, None]

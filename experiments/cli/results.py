@@ -113,7 +113,9 @@ def claims(
 
     from leadline.experiments.publish.contents import contents_of
 
-    refuse_idle(("--lock", lock, "--check-lock", check_lock), ("--json", as_json or None, "no --check-lock", not check_lock))
+    refuse_idle(("--lock", lock, "--check-lock", check_lock))
+    if check_lock and as_json:
+        raise UserError("--json has no effect with --check-lock: leave one of them out")
     if check_lock:
         _check_lock(_existing(folder), lock or LOCK)
         return
@@ -166,7 +168,10 @@ def publish(
     page: Annotated[Path | None, typer.Option("--findings", metavar="FILE", help="Markdown page of findings to write.")] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Pack records, tables and figures for publication."""
+    """Pack records, tables and figures for publication.
+
+    Records that are packed already and are not in DIR are never overwritten: it stops and names them.
+    """
     from dataclasses import asdict
 
     from leadline.experiments.publish.export import export

@@ -264,6 +264,8 @@ class ModelConfig(Frozen):
             yield "chunked attention sees the tokens of a chunk alone: set window to its size, and leave initial_tokens out"
         if self.experts is not None and self.active_experts > self.experts:
             yield f"active_experts = {self.active_experts} is more than the {self.experts} experts"
+        if self.window is not None and self.scalable_softmax:
+            yield "scalable_softmax counts all tokens before a query, of which a window hides some: choose one of the two"
         if self.document_mask and self.scalable_softmax:
             yield "scalable_softmax counts all tokens of a row, of which document_mask hides some: choose one of the two"
         if self.joint_qk_norm and not self.qk_norm:

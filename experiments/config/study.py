@@ -101,7 +101,7 @@ class Study(Frozen):
     tables: tuple[TableSpec, ...] = ()  # made from the records
     figures: tuple[FigureSpec, ...] = ()  # made from the records
     claims: tuple[Claim, ...] = ()  # statements that the records decide
-    needs: Needs = Field(default_factory=dict)  # the smallest scale at which claims are judged
+    needs: Needs = Field(default_factory=dict)  # the smallest scale at which claims are judged that name no other
 
     @property
     def heading(self) -> str:

@@ -22,7 +22,7 @@ from leadline.experiments.publish.shown import file_name
 from leadline.experiments.publish.table import markdown
 from leadline.experiments.records.json_file import reason, seal, unseal, write_whole
 from leadline.experiments.records.measurement import Dim, resolve
-from leadline.experiments.records.packed import read_packed, write_packed
+from leadline.experiments.records.packed import PACKED, PACKED_ARRAYS, read_packed, write_packed
 from leadline.experiments.records.portable import portable
 from leadline.experiments.records.protocols import PROTOCOL_DIMS
 from leadline.experiments.records.record import StoredRecord
@@ -66,6 +66,8 @@ def export(results: Path, into: Path, text: Path | None = None, page: Path | Non
         raise UserError(f"{results}: there are no records to publish")
     studies = read_studies(results)
     names = sorted({entry.record.study for entry in records} & set(studies))
+    for name in names if results.resolve() != into.resolve() else ():
+        check_kept(results, name, into)
     for name in names if results.resolve() != into.resolve() else ():
         study = studies[name]
         read = [part for claim in study.claims for part in claim.parts()]
@@ -125,18 +127,15 @@ def pack(results: Path, study: str, into: Path, quantities: Collection[str], rea
     """Packs the records of a study, their curves and its description into `into/STUDY`, and says which records are left out.
 
     Arrays are kept of some `quantities` only, and of the terms that claims `read` what was measured without groups of text.
-    UserError if there is no record, or the folder is the one that is packed, has records that are not there, or cannot be
-    written.
+    UserError if there is no record, or the folder is the one that is packed, has records that would be lost (`check_kept`), or
+    cannot be written.
     """
     if into.resolve() == results.resolve():
         raise UserError(f"{into}: records are packed into another folder than the one that they are in")
     records, notes = read_records(results, study)
     if not records:
         raise UserError(f"{results / study}: there are no records to pack")
-    there = {(entry.record.arm, entry.record.seed) for entry in records}
-    for lost in (entry.record for entry in read_packed(into / study)[0] if (entry.record.arm, entry.record.seed) not in there):
-        missing = f"{into / study}: its record of {lost.arm}, seed {lost.seed}, is not in {results}"
-        raise UserError(f"{missing}; copy {into / study} into {results} first, or remove it to publish without")
+    check_kept(results, study, into)
     first = min(entry.record.seed for entry in records)
     records = [_with_left_out_of(entry, read) for entry in records]
     try:
@@ -148,6 +147,28 @@ def pack(results: Path, study: str, into: Path, quantities: Collection[str], rea
     except OSError as error:
         raise UserError(f"{into / study}: cannot write the records ({reason(error)})") from error
     return notes
+
+
+def check_kept(results: Path, study: str, into: Path) -> None:
+    """Raises UserError where `into/STUDY` has records that `results` lacks, or that cannot be read: packing would lose them."""
+    packed = into / study
+    if not (packed / PACKED).exists():
+        return
+    remedy = f"remove {packed} to publish without"
+    before, notes = read_packed(packed)
+    if notes:
+        raise UserError(f"{notes[0]}; or {remedy}")
+    there = {_identity(entry) for entry in read_records(results, study)[0]}
+    lost = [entry.record for entry in before if _identity(entry) not in there]
+    if lost:
+        missing = (
+            f"{packed}: {len(lost)} of its records are not in {results}, such as that of {lost[0].arm}, seed {lost[0].seed}"
+        )
+        raise UserError(f"{missing}; copy {PACKED} and {PACKED_ARRAYS} into {results / study} to keep them, or {remedy}")
+
+
+def _identity(entry: StoredRecord) -> tuple[str, str, int]:
+    return entry.record.arm, entry.record.arm_hash, entry.record.seed
 
 
 def _with_left_out_of(stored: StoredRecord, read: Sequence[Term]) -> StoredRecord:

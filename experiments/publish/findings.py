@@ -71,7 +71,7 @@ def _counts(kind: str, column: str, about: Sequence[Verdict], records: Sequence[
     """`Of 3 published claims measured on SmolLM2-135M, 2 hold and 1 fails.`"""
     outcomes = Counter(verdict.outcome for verdict in about)
     parts = [f"{outcomes[name]} {SAID[name][outcomes[name] != 1]}" for name in OUTCOMES if outcomes[name]]
-    places = {TRAINED_HERE: "measured here", ON_ACCELERATOR: "measured on an accelerator", EXACT: "computed exactly"}
+    places = {TRAINED_HERE: "measured here", ON_ACCELERATOR: "measured on an accelerator", EXACT: "computed without training"}
     claims = kind if len(about) == 1 else kind.replace("claim", "claims")
     return f"Of {len(about)} {claims} {places.get(column, f'measured on {column}')}, {_listed(parts)}{_basis(about, records)}."
 

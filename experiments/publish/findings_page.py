@@ -14,10 +14,11 @@ from leadline.experiments.records.verdict import Verdict
 
 INTRODUCTION = """# Findings
 
-Each section has the question of one study, the number of its claims by outcome, the first claim in the study's file that holds
-and the first that fails, a figure and the first table of the study. All of it is computed from the records by
-`leadline publish`. [How a verdict is made](methods.md) defines the outcomes, and [Terms and quantities](quantities.md) defines
-each number. A verdict speaks of its scale alone. Each section gives the size of the models and their training text.
+Each section has the question of one study, the number of its claims by outcome, the first published claim that holds and the
+first that fails (else the first of our own), a figure and the first table of the study. All of it is computed from the records
+by `leadline publish`. [How a verdict is made](methods.md) defines the outcomes, and [Terms and quantities](quantities.md)
+defines each number. A verdict speaks of its scale alone. Sections on models that are trained here give their size and training
+text.
 """
 
 
@@ -48,7 +49,7 @@ def _section(section: Section, shown: Collection[str], results: str) -> str:
 def _origin(verdict: Verdict, claim: Claim) -> str:
     """`Gu et al. 2025, Table 10: sink rate 18.18 % → 74.11 %, shown at 60M parameters`: who found what, and at which scale."""
     if verdict.own:
-        return verdict.published or "our own"
+        return markdown_text(verdict.published or "our own")
     source = ", ".join(part for part in (cite(verdict.source), verdict.where) if part)
     found = ", ".join(part for part in (verdict.published, claim.shown_at and f"shown at {claim.shown_at}") if part)
     return markdown_text(f"{source}: {found}" if found else source)

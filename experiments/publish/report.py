@@ -7,7 +7,7 @@ from typing import Any
 
 from leadline.experiments.publish.contents import FIGURES, IMAGES, PRINTERS, TABLES, Contents, contents_of
 from leadline.experiments.publish.page import page_text
-from leadline.experiments.records.json_file import reason
+from leadline.experiments.records.json_file import reason, write_whole
 from leadline.experiments.records.over_seeds import summary
 from leadline.experiments.records.verdict import Verdict
 from leadline.experiments.runtime.errors import UserError
@@ -42,7 +42,7 @@ def report(results: Path, digests: Mapping[tuple[str, str], str] | None = None, 
     page = results / "index.html"
     try:
         tables, figures = write_contents(contents, results, tuple(PRINTERS), IMAGES)
-        page.write_text(page_text(contents, results, inline=inline), encoding="utf-8")
+        write_whole(page, page_text(contents, results, inline=inline).encode())
     except OSError as error:
         raise UserError(f"{results}: cannot write the page ({reason(error)}); check the folder and its permissions") from error
     return Report(page, tables, figures, contents.verdicts, summary(contents.records), contents.notes)
@@ -59,5 +59,5 @@ def write_contents(
     for path in (folder / TABLES, folder / FIGURES):
         path.mkdir(parents=True, exist_ok=True)
     for path, content in {**tables, **figures, folder / "references.bib": contents.references.encode()}.items():
-        path.write_bytes(content)
+        write_whole(path, content)
     return tuple(tables), tuple(figures)

@@ -44,12 +44,11 @@ class RecordedArm:
 def recorded_arms(study: Study, records: Sequence[Record]) -> list[RecordedArm]:
     """The arms of a study that are on record, in the order of their configurations.
 
-    A configuration that today's classes do not accept is no arm of the study as it is now, and is left out. So are the seeds
-    that the recipe was chosen on, and those beyond the last look of a plan.
+    A configuration that today's classes do not accept is no arm of the study as it is now, and is left out. So are seeds that
+    are neither the study's own nor of its plan.
     """
-    judged = None if study.most_seeds is None else {*seeds_of_look(study.seeds, study.explored, study.most_seeds)}
-    of_study = (r for r in records if r.study == study.study and r.seed not in study.explored)
-    of_plan = (record for record in of_study if judged is None or record.seed in judged)
+    judged = seeds_of_look(study.seeds, study.explored, study.most_seeds or len(study.seeds))
+    of_plan = (r for r in records if r.study == study.study and (study.exact is not None or r.seed in judged))
     arms = []
     ordered = sorted(of_plan, key=lambda record: (record.arm_hash, record.seed))
     for _, members in itertools.groupby(ordered, key=lambda record: record.arm_hash):

@@ -8,7 +8,7 @@ from leadline.experiments.records.quantities import QUANTITIES
 from leadline.experiments.records.record import Record, created_at
 
 # The columns of the ledger, beside one for each published model.
-TRAINED_HERE, ON_ACCELERATOR, EXACT = "trained here", "trained on an accelerator", "computed exactly"
+TRAINED_HERE, ON_ACCELERATOR, EXACT = "trained here", "trained on an accelerator", "without training"
 LANGUAGE = ("text", "mixed")  # kinds of data of which all or half is text
 CORPORA = {"stdlib": "Python's standard library", "docstrings": "docstrings of Python's standard library"}
 # Dimensions of what is measured on windows of its own, and the `of` of their counts.

@@ -68,7 +68,7 @@ QUANTITIES = table(
         per_head(
             "sink_rate",
             "share",
-            "share of (sequence, layer, head) whose mean attention to the first token is above ε = 0.3",
+            "share of (sequence, layer, head) whose mean attention to a token, by default the first, is above ε = 0.3",
             source="gu2025",
             counted="sinks",
         ),

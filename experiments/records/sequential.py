@@ -35,11 +35,8 @@ class SeedPlan:
         return looks
 
     def level(self, seeds: int) -> float:
-        """The error of the look that so many seeds have reached; of the first one where they are fewer.
-
-        Where the plan has no last look, that with all seeds on record is taken as planned.
-        """
-        looks = SeedPlan(self.first, max(self.most or self.first, seeds)).looks()
+        """The error of the look that so many seeds have reached; of the first one where they are fewer."""
+        looks = self.looks()
         spent = [0.0, *(self._spent(look / looks[-1]) for look in looks)]
         number = max(1, sum(look <= seeds for look in looks))
         return spent[number] - spent[number - 1]

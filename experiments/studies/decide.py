@@ -31,7 +31,7 @@ def with_plan(study: Study, recorded: Study | None, limit: int | None, *, decide
     before = recorded.most_seeds if recorded is not None and recorded.seeds == study.seeds else None
     if before is not None and study.most_seeds not in (None, before):
         changed = f"{study.study}: most_seeds = {study.most_seeds}, and its looks are planned for {before} seeds"
-        raise UserError(f"{changed}; put {before} back, or lock the study again with other seeds")
+        raise UserError(f"{changed}; set {before} or leave it out, or lock the study again with other seeds")
     planned = study.most_seeds or before
     if limit is not None and planned not in (None, limit):
         raise UserError(f"--limit {limit}: the looks at {study.study} are planned for {planned} seeds; leave --limit out")

@@ -106,7 +106,8 @@ def attend(
 ) -> tuple[Float[Array, "B T N Hv"], AttentionStatistics]:
     """`attention` of T consecutive queries from position `mask.first_query` on, over keys at 0 … S - 1.
 
-    All T · S scores of a head exist at once. The arguments and results are those of `attention`.
+    All T · S scores of a head exist at once. Other arguments and the results are those of `attention`. The position of the last
+    query is at most S - 1.
     """
     i = mask.first_query + jnp.arange(q.shape[1])
     real = None if mask.padding is None else jax.lax.dynamic_slice_in_dim(mask.padding, mask.first_query, q.shape[1], 1)

@@ -101,9 +101,11 @@ def attentions(size: Size, compute: str) -> Prepared:
 
 
 def attention_products(size: Size, compute: str) -> Prepared:
-    """The products of `attentions` alone, two forward and four backward, of the same blocks of queries and keys.
+    """Six products of `attentions` alone, two forward and four backward, of the same blocks of queries and keys.
 
-    The FLOPs are those of visible keys, as in `attentions`: what masks hide in a block is computed by both.
+    The FLOPs are those of visible keys, as in `attentions`: what masks hide in a block is computed by both. Every product is
+    written to memory, which tiles of long texts are not; and the scores, which `attentions` computes again to go backward, are
+    counted once.
     """
     of_layer = workload.flops(size.batch, size.length, size.heads, size.head_dim)
     return _repeated(attention_product_calls(size, compute), size.layers * of_layer)

@@ -99,7 +99,9 @@ def test_no_record_that_is_packed_is_lost_without_a_word(results: Path, tmp_path
     pack(results, "sinks", tmp_path / "docs", ())
     before = (tmp_path / "docs" / "sinks" / PACKED).read_bytes()
     shutil.rmtree(next((results / "sinks").glob("*/s*")))
-    with pytest.raises(UserError, match=r"its record of \S+, seed \d+, is not in .*; copy .* into .* first, or"):
+    with pytest.raises(
+        UserError, match=r"1 of its records are not in .*, such as that of \S+, seed \d+; copy records.jsonl.gz and"
+    ):
         pack(results, "sinks", tmp_path / "docs", ())
     assert (tmp_path / "docs" / "sinks" / PACKED).read_bytes() == before
 

@@ -126,7 +126,7 @@ def test_a_verdict_has_figures_seeds_interval_and_scale(study: Study) -> None:
             "small language model on gpu",
             "trained on an accelerator",
         ),
-        (updated(steps=0), "exact", "computed exactly"),
+        (updated(steps=0), "exact", "without training"),
     ],
 )
 def test_records_say_the_kind_of_models_and_where_they_were_trained(

@@ -68,7 +68,7 @@ def test_a_plan_of_looks_stays_with_its_records(study: Study) -> None:
         assert with_plan(plain, study.model_copy(update={"seeds": (7,)}), None, decide=decide).most_seeds != 6
     with pytest.raises(UserError, match=r"--limit 40: .* are planned for 6 seeds; leave --limit out"):
         with_plan(plain, study, 40, decide=True)
-    with pytest.raises(UserError, match=r"most_seeds = 9, and its looks are planned for 6 seeds; put 6 back"):
+    with pytest.raises(UserError, match=r"most_seeds = 9, and its looks are planned for 6 seeds; set 6 or leave it out"):
         with_plan(study.model_copy(update={"most_seeds": 9}), study, None, decide=False)
 
 
@@ -77,7 +77,7 @@ def test_seeds_of_the_recipe_and_seeds_beyond_the_plan_are_not_judged(study: Stu
     records = [_record(study, arm, number, seed) for number, arm in enumerate(arms) for seed in range(4, 20)]
     assert [verdict.n for verdict in verdicts({study.study: study}, records)] == [6, 6]
     unplanned = study.model_copy(update={"most_seeds": None})
-    assert [verdict.n for verdict in verdicts({study.study: unplanned}, records)] == [15, 15]
+    assert [verdict.n for verdict in verdicts({study.study: unplanned}, records)] == [3, 3]
 
 
 def test_arms_of_undecided_claims_alone_get_more_seeds_until_the_limit(study: Study) -> None:
