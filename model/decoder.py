@@ -159,7 +159,7 @@ def apply_decoder(
         Logits, float32, and what `measure` returns, stacked over L; None without it.
     """
     x, measured = apply_layers(p, tokens, tables, cfg, context=context, measure=measure)
-    return decoded(p, x, cfg), measured
+    return unembed(p, x, cfg), measured
 
 
 def apply_layers(
@@ -171,7 +171,7 @@ def apply_layers(
     context: Context = Context(),
     measure: Callable[[LayerTrace], Any] | None = None,
 ) -> tuple[Float[Array, "B T D"], Any]:
-    """`apply_decoder` up to the residual stream after the last layer, of which `decoded` gives the logits.
+    """`apply_decoder` up to the residual stream after the last layer, of which `unembed` gives the logits.
 
     Raises:
         ValueError: for bidirectional attention with a document mask, over several devices, or with a causal bias.
@@ -195,7 +195,7 @@ def apply_layers(
         x, trace, _ = apply_block(block, x, table, cfg.block, changed)
         return x, None if measure is None else measure(trace)
 
-    x = embedded(p, tokens, i, cfg, context.starts)
+    x = embed_tokens(p, tokens, i, cfg, context.starts)
     layer = jax.checkpoint(layer, policy=SAVED, prevent_cse=False)
     rows = (blocks_of(p), tables, context.intervention, rotations, context.memory)
     return jax.lax.scan(layer, x, rows, unroll=cfg.layers <= UNROLLED)
@@ -239,7 +239,7 @@ def extend(
         ValueError: if learned positions end before the room of the cache, or a cache that forgets cannot serve the model.
     """
     x, cache = extend_layers(p, cache, tokens, tables, cfg, positions=positions, memory=memory)
-    return decoded(p, x, cfg), cache
+    return unembed(p, x, cfg), cache
 
 
 def extend_layers(
@@ -252,7 +252,7 @@ def extend_layers(
     positions: Positions | None = None,
     memory: Memory | None = None,
 ) -> tuple[Float[Array, "B T D"], AnyCache]:
-    """`extend` up to the residual stream after the last layer, of which `decoded` gives the logits."""
+    """`extend` up to the residual stream after the last layer, of which `unembed` gives the logits."""
     check_cache(p, cfg, cache.room)
     positions = positions_of(tables, cfg) if positions is None else positions
 
@@ -262,7 +262,7 @@ def extend_layers(
         return x, layer_cache
 
     starts = None if cache.starts is None else cache.starts[0]
-    x = embedded(p, tokens, cache.length[0] + jnp.arange(tokens.shape[1]), cfg, starts)
+    x = embed_tokens(p, tokens, cache.length[0] + jnp.arange(tokens.shape[1]), cfg, starts)
     return jax.lax.scan(layer, x, (blocks_of(p), tables, cache, memory))
 
 
@@ -296,7 +296,7 @@ def positions_of(tables: PositionTables, cfg: DecoderConfig) -> Positions:
     return partial(grid_positions, shape=cfg.grid) if cfg.grid else partial(text_positions, tables=tables)
 
 
-def embedded(
+def embed_tokens(
     p: Decoder, tokens: Int[Array, "B T"], i: Int[Array, " T"], cfg: DecoderConfig, starts: Int[Array, " B"] | None = None
 ) -> Float[Array, "B T D"]:
     """The input of the first layer, of tokens at places i of their row, in which the text begins at `starts`."""
@@ -308,13 +308,13 @@ def embedded(
     return x if p.embedding_norm is None else normalise(p.embedding_norm, x)
 
 
-def finished(p: Decoder, x: Float[Array, "B T D"]) -> Float[Array, "B T D"]:
+def apply_final_norm(p: Decoder, x: Float[Array, "B T D"]) -> Float[Array, "B T D"]:
     """The residual stream after the final norm, if there is one."""
     return x if p.final_norm is None else normalise(p.final_norm, x)
 
 
-def decoded(p: Decoder, x: Float[Array, "B T D"], cfg: DecoderConfig) -> Float[Array, "B T V"]:
+def unembed(p: Decoder, x: Float[Array, "B T D"], cfg: DecoderConfig) -> Float[Array, "B T V"]:
     """Logits of a residual stream, float32; before the last layer they are its logit lens."""
-    scores = logits(finished(p, x), p.embedding if p.unembedding is None else p.unembedding)
+    scores = logits(apply_final_norm(p, x), p.embedding if p.unembedding is None else p.unembedding)
     scores = plus_bias(scores, p.unembedding_bias)
     return capped(scores, cfg.final_cap)

@@ -10,7 +10,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int
 
-from leadline.model.decoder import Decoder, DecoderConfig, decoded
+from leadline.model.decoder import Decoder, DecoderConfig, unembed
 from leadline.model.embedding import token_losses
 from leadline.model.mesh import AXES, axis_size, platform
 
@@ -56,7 +56,7 @@ def decoder_loss(
     head = replace(head, embedding=None, unembedding=None, blocks=None, positions=None, embedding_norm=None, position_bias=None)
 
     def summed(shared: tuple[Decoder, Array], x: Array, given: tuple[Array, Array | None]) -> Float[Array, ""]:
-        scores = decoded(replace(shared[0], embedding=shared[1].T), x, cfg)
+        scores = unembed(replace(shared[0], embedding=shared[1].T), x, cfg)
         losses = token_losses(scores, given[0], smoothing)
         return jnp.sum(losses if given[1] is None else losses * given[1].astype(losses.dtype))
 

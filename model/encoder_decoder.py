@@ -18,7 +18,7 @@ from jaxtyping import Array, Float, Int
 from leadline.model.block import LayerTrace, initial_sink_logit
 from leadline.model.context import Context
 from leadline.model.cross_attention import Memory, memory_of
-from leadline.model.decoder import Decoder, DecoderConfig, apply_layers, decoded, finished, init_decoder
+from leadline.model.decoder import Decoder, DecoderConfig, apply_final_norm, apply_layers, init_decoder, unembed
 from leadline.model.positions.tables import PositionTables
 
 
@@ -100,7 +100,7 @@ def encode(p: EncoderDecoder, source: Int[Array, "B S"], tables: PositionTables,
     padding = source != cfg.padding_id
     stack = replace(p.encoder, embedding=p.embedding) if cfg.shared_embedding else p.encoder
     x, _ = apply_layers(stack, source, tables, cfg.encoder, context=Context(padding=padding, bidirectional=True))
-    return memory_of(p.blocks.cross, finished(stack, x), padding)  # pyright: ignore[reportArgumentType]  # as cfg says
+    return memory_of(p.blocks.cross, apply_final_norm(stack, x), padding)  # pyright: ignore[reportArgumentType]  # as cfg says
 
 
 def model_layers(
@@ -143,7 +143,7 @@ def apply_model(
 ) -> tuple[Float[Array, "B T V"], Any]:
     """Logits, float32, and what `measure` returns; arguments as `model_layers`, at whose source logits mean nothing."""
     x, measured = model_layers(p, tokens, tables, cfg, measure=measure)
-    return decoded(p, x, cfg), measured
+    return unembed(p, x, cfg), measured
 
 
 def rows_of(tables: PositionTables, start: int, stop: int) -> PositionTables:

@@ -26,10 +26,10 @@ from leadline.model.decoder import (
     DecoderConfig,
     blocks_of,
     check_cache,
-    decoded,
-    embedded,
+    embed_tokens,
     extend_layers,
     positions_of,
+    unembed,
 )
 from leadline.model.layer import apply_block
 from leadline.model.mesh import RESIDUAL, on_mesh, place
@@ -204,7 +204,7 @@ def _read(
         chunks = prompt[:, first:].reshape(B, -1, chunk, out_sharding=on_mesh(RESIDUAL))
         cache, each = jax.lax.scan(read, cache, jnp.swapaxes(chunks, 0, 1))
         last = each[-1]
-    return Decoding(_rows(cache, cfg.layers), decoded(p, last[:, None], cfg)[:, 0])  # of one token, not of all that were read
+    return Decoding(_rows(cache, cfg.layers), unembed(p, last[:, None], cfg)[:, 0])  # of one token, not of all that were read
 
 
 def empty_cache(cfg: DecoderConfig, policy: Policy, batch: int, room: int) -> Any:
@@ -260,10 +260,10 @@ def decode(
 
 def step(p: Decoder, layers: Sequence[Layer], text: Decoding, token: Int[Array, " B"], cfg: DecoderConfig) -> Decoding:
     """The text with one more token. Layers are unrolled, each with its cache."""
-    x = embedded(p, token[:, None], text.caches[0].length[None], cfg, text.caches[0].starts)
+    x = embed_tokens(p, token[:, None], text.caches[0].length[None], cfg, text.caches[0].starts)
     caches: list[Cache | None] = []
     for layer, cache in zip(layers, text.caches, strict=True):
         context = Context(positions_of(layer.tables, cfg), cache=cache)
         x, _, cache = apply_block(layer.block, x, layer.tables, cfg.block, context)
         caches.append(cache)
-    return Decoding(tuple(caches), decoded(p, x, cfg)[:, 0])
+    return Decoding(tuple(caches), unembed(p, x, cfg)[:, 0])

@@ -16,7 +16,7 @@ from leadline.experiments.records.measurement import Reading
 from leadline.experiments.runtime.ensemble import Tell, in_rounds, silent
 from leadline.model.block import LayerTrace
 from leadline.model.context_parallel import apply_context_parallel
-from leadline.model.decoder import Decoder, DecoderConfig, decoded
+from leadline.model.decoder import Decoder, DecoderConfig, unembed
 from leadline.model.embedding import token_losses
 from leadline.model.encoder_decoder import model_layers
 from leadline.model.mesh import TEXT, axis_size, on_mesh
@@ -110,10 +110,10 @@ def of_targets(
     B, T, D = x.shape
     parts = next(n for n in range(1, T + 1) if T % n == 0 and (n == T or B * T // n * cfg.vocabulary <= logits_at_once))
     if parts == 1:
-        return of_target(decoded(params, x, cfg), targets)
+        return of_target(unembed(params, x, cfg), targets)
 
     def of_part(part: tuple[Float[Array, "B t D"], Int[Array, "B t"]]) -> Any:
-        return of_target(decoded(params, part[0], cfg), part[1])
+        return of_target(unembed(params, part[0], cfg), part[1])
 
     pieces = x.reshape(B, parts, -1, D, out_sharding=on_mesh(P("data", None, None, None)))
     ids = targets.reshape(B, parts, -1, out_sharding=on_mesh(P("data", None, None)))

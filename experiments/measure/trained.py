@@ -21,7 +21,7 @@ from leadline.model.attention.mask import Mask
 from leadline.model.attention.normalizers import Normalizer, Terms
 from leadline.model.block import Block, LayerTrace
 from leadline.model.context import Context
-from leadline.model.decoder import Decoder, DecoderConfig, apply_decoder, blocks_of, decoded
+from leadline.model.decoder import Decoder, DecoderConfig, apply_decoder, blocks_of, unembed
 from leadline.model.embedding import token_losses
 from leadline.model.intervention import Intervention, no_intervention
 from leadline.model.layer import layer_scores
@@ -105,7 +105,7 @@ def early_divergence(
 
     def of_batch(tokens: Int[Array, "B T_and_1"]) -> Float[Array, " L"]:
         _, residuals = apply_decoder(params, tokens[:, :-1], tables, cfg, measure=lambda trace: trace.residual)
-        return early_decoding(residuals, lambda residual: decoded(params, residual, cfg))
+        return early_decoding(residuals, lambda residual: unembed(params, residual, cfg))
 
     return jnp.mean(jax.lax.map(of_batch, batches), axis=0)
 

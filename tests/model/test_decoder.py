@@ -12,7 +12,7 @@ from jax.tree_util import Partial
 
 from leadline.model.block import BlockConfig
 from leadline.model.context import Context
-from leadline.model.decoder import UNROLLED, Decoder, DecoderConfig, apply_decoder, decoded, embedded, init_decoder
+from leadline.model.decoder import UNROLLED, Decoder, DecoderConfig, apply_decoder, embed_tokens, init_decoder, unembed
 from leadline.model.intervention import Intervention, no_intervention, with_first_value, with_heads
 from leadline.model.norm import Norm, normalise
 from leadline.model.positions.absolute import sinusoidal
@@ -172,7 +172,7 @@ def test_the_first_layer_reads_scaled_embeddings_and_the_positions_added_to_them
     p, tokens, i = weights(cfg), jnp.asarray([[3, 3, 1]]), jnp.asarray([0, 2, 5])
     assert p.positions is not None
     expected = 4 * p.embedding[tokens] + (p.positions[i] + sinusoidal(i, 16))[None]
-    np.testing.assert_allclose(jax.jit(embedded, static_argnames="cfg")(p, tokens, i, cfg), expected, rtol=1e-6)
+    np.testing.assert_allclose(jax.jit(embed_tokens, static_argnames="cfg")(p, tokens, i, cfg), expected, rtol=1e-6)
 
 
 def test_the_first_layer_reads_normalised_embeddings_and_the_last_logits_are_capped_after_their_bias():
@@ -180,13 +180,13 @@ def test_the_first_layer_reads_normalised_embeddings_and_the_last_logits_are_cap
     p, tokens = weights(cfg), jnp.asarray([[3, 3, 1]])
     norm = Norm(numbers(1, 16), None)
     p = replace(p, embedding_norm=norm, unembedding_bias=2 * numbers(2, 29))
-    x = embedded(p, tokens, jnp.arange(3), cfg)
+    x = embed_tokens(p, tokens, jnp.arange(3), cfg)
     np.testing.assert_allclose(x, normalise(norm, p.embedding[tokens]), rtol=1e-6)
     assert p.unembedding is not None
     assert p.unembedding_bias is not None
     assert p.final_norm is not None
     plain = normalise(p.final_norm, x) @ p.unembedding.T + p.unembedding_bias[None, None]
-    np.testing.assert_allclose(decoded(p, x, cfg), 3 * np.tanh(plain / 3), atol=1e-5)
+    np.testing.assert_allclose(unembed(p, x, cfg), 3 * np.tanh(plain / 3), atol=1e-5)
 
 
 def test_a_text_after_padding_has_learned_positions_from_its_first_token_on():

@@ -8,7 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from leadline.model.decoder import Decoder, DecoderConfig, decoded
+from leadline.model.decoder import Decoder, DecoderConfig, unembed
 from leadline.model.decoder_loss import decoder_loss
 from leadline.model.embedding import token_losses
 from leadline.model.mesh import make_mesh
@@ -27,7 +27,7 @@ WEIGHTS = jnp.abs(numbers(2, B, T))
 
 
 def whole(p: Decoder, x: jax.Array, cfg: DecoderConfig, weighted: jax.Array | None, smoothing: float) -> jax.Array:
-    losses = token_losses(decoded(p, x, cfg), TARGETS, smoothing)
+    losses = token_losses(unembed(p, x, cfg), TARGETS, smoothing)
     return jnp.mean(losses) if weighted is None else jnp.sum(losses * weighted) / jnp.sum(weighted)
 
 

@@ -13,7 +13,7 @@ from leadline.experiments.data.text.source import TextSource
 from leadline.experiments.measure.evaluate import Models, as_rows, in_batches
 from leadline.experiments.measure.kinds.retrieval import hits
 from leadline.experiments.records.measurement import Dim, Point, reading, scalars
-from leadline.model.decoder import Decoder, DecoderConfig, apply_layers, decoded
+from leadline.model.decoder import Decoder, DecoderConfig, apply_layers, unembed
 from leadline.model.positions.tables import PositionTables
 
 
@@ -59,6 +59,6 @@ def answer_hits(
 
     def of_batch(tokens: Int[Array, "B T_and_A"]) -> Bool[Array, "B A"]:
         x, _ = apply_layers(params, tokens[:, :-1], tables, cfg)
-        return jax.reshard(hits(decoded(params, x[:, length - 1 :], cfg), tokens[:, length:]), P(None, None))
+        return jax.reshard(hits(unembed(params, x[:, length - 1 :], cfg), tokens[:, length:]), P(None, None))
 
     return as_rows(jax.lax.map(of_batch, batches))

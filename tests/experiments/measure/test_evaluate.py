@@ -20,7 +20,7 @@ from leadline.experiments.records.measurement import reading
 from leadline.experiments.runtime.ensemble import over_arms, share, stack, unstack
 from leadline.model.attention.attention import AttentionStatistics
 from leadline.model.block import LayerTrace
-from leadline.model.decoder import Decoder, decoded, init_decoder
+from leadline.model.decoder import Decoder, init_decoder, unembed
 from leadline.model.embedding import token_losses
 from leadline.model.mesh import make_mesh
 from leadline.model.positions.tables import PositionTables
@@ -92,7 +92,7 @@ def test_values_of_targets_do_not_depend_on_how_many_logits_exist_at_once(
 
     values = of_targets(params, x, targets, CONFIG, of_target, logits_at_once)
     assert set(sizes) == {tokens}
-    whole = of_target(decoded(params, x, CONFIG), targets)
+    whole = of_target(unembed(params, x, CONFIG), targets)
     np.testing.assert_allclose(values["loss"], whole["loss"], rtol=1e-5)
     np.testing.assert_array_equal(values["right"], whole["right"])
 
