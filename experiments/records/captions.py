@@ -172,7 +172,8 @@ def scale(records: Sequence[Record]) -> str:
     models = [model for record in trained if isinstance(model := record.config.get("model"), dict)]
     shapes = sorted({f"{model['layers']} layer{'s' * (model['layers'] != 1)} of width {model['width']}" for model in models})
     sizes = (f"{_span([getattr(record, field) for record in trained], count)} {field}" for field in ("steps", "tokens"))
-    return ", ".join([" and ".join(sorted(set(map(_kind, trained)))), *shapes, parameters(trained), *sizes])
+    parts = (" and ".join(sorted(set(map(_kind, trained)))), " or ".join(shapes), parameters(trained), *sizes)
+    return ", ".join(part for part in parts if part)
 
 
 def training(records: Sequence[Record]) -> str:
@@ -202,7 +203,8 @@ def measures_text(record: Record) -> bool:
 def _kind(record: Record) -> str:
     """What a trained model is: of language, or of a task; and where it was trained, unless on a CPU."""
     platform = record.device["platform"]
-    return ("small language model" if measures_text(record) else "toy task") + (f" on {platform}" if platform != "cpu" else "")
+    kind = "small language model" if measures_text(record) else "toy task"
+    return kind if platform == "cpu" else f"{kind} on {platform.upper()}"
 
 
 def _span(values: Collection[Any], write: Callable[[Any], str]) -> str:

@@ -123,7 +123,7 @@ def test_a_verdict_has_figures_seeds_interval_and_scale(study: Study) -> None:
         (configured("data", kind="backcopy"), "toy task", "trained here"),
         (
             updated(device={"platform": "gpu", "kind": "any", "count": 1}),
-            "small language model on gpu",
+            "small language model on GPU",
             "trained on an accelerator",
         ),
         (updated(steps=0), "exact", "without training"),
