@@ -218,6 +218,6 @@ def _score_factor(p: Block, tables: PositionTables, i: Int[Array, " T"], *, bidi
     """The factor of the scores of each query. It follows the rotation, since PoPE's softplus is not linear."""
     factor = tables.attention.scale[None, None]
     if p.length_scale is not None:
-        seen = jnp.full_like(i, i.shape[0] - 1) if bidirectional else i  # keys besides one
+        seen = jnp.full_like(i, i.shape[0] - 1) if bidirectional else i  # keys that a query sees besides its own
         factor = factor * jnp.log1p(seen.astype(jnp.float32))[:, None] * p.length_scale[None]
     return factor[None, :, :, None]

@@ -26,7 +26,7 @@ from leadline.experiments.records.packed import PACKED, PACKED_ARRAYS, read_pack
 from leadline.experiments.records.portable import portable
 from leadline.experiments.records.protocols import PROTOCOL_DIMS
 from leadline.experiments.records.record import StoredRecord
-from leadline.experiments.records.store import STUDY, read_records, read_studies
+from leadline.experiments.records.store import STUDY, packed_runs, read_records, read_studies
 from leadline.experiments.runtime.errors import UserError
 
 MAP = "attention_map"  # the largest of all arrays
@@ -155,20 +155,13 @@ def check_kept(results: Path, study: str, into: Path) -> None:
     if not (packed / PACKED).exists():
         return
     remedy = f"remove {packed} to publish without"
-    before, notes = read_packed(packed)
-    if notes:
+    if notes := read_packed(packed)[1]:
         raise UserError(f"{notes[0]}; or {remedy}")
-    there = {_identity(entry) for entry in read_records(results, study)[0]}
-    lost = [entry.record for entry in before if _identity(entry) not in there]
+    records = [entry.record for entry in read_records(results, study)[0]]
+    lost = sorted(packed_runs(into, study) - {(record.arm, record.arm_hash, record.seed) for record in records})
     if lost:
-        missing = (
-            f"{packed}: {len(lost)} of its records are not in {results}, such as that of {lost[0].arm}, seed {lost[0].seed}"
-        )
+        missing = f"{packed}: {len(lost)} of its records are not in {results}, such as that of {lost[0][0]}, seed {lost[0][2]}"
         raise UserError(f"{missing}; copy {PACKED} and {PACKED_ARRAYS} into {results / study} to keep them, or {remedy}")
-
-
-def _identity(entry: StoredRecord) -> tuple[str, str, int]:
-    return entry.record.arm, entry.record.arm_hash, entry.record.seed
 
 
 def _with_left_out_of(stored: StoredRecord, read: Sequence[Term]) -> StoredRecord:

@@ -98,7 +98,6 @@ def train_wordpiece(
         ValueError: The size has no room for every character, or as `word_counts`.
     """
     untrained = WordPieceTokenizer((), pattern, normalization=tuple(normalization), byte_fallback=byte_fallback)
-    check_choice("criterion", criterion, get_args(Criterion))
     counts = counted(texts, untrained)
     alphabet = _alphabet(counts)
     first = untrained.vocabulary_size
