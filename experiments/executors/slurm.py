@@ -41,12 +41,12 @@ class Slurm:
     def __init__(
         self, results: Path, cpus: int, gpus: float, retries: int, options: Mapping[str, Any], cluster: str = "slurm"
     ) -> None:
+        if not float(gpus).is_integer():
+            raise UserError(f"--gpus {gpus:g}: Slurm lends whole accelerators; give a whole number")
         submitit = needed_package("submitit", "--executor slurm", "slurm")
         self.cpus, self._queued = cpus, cluster == "slurm"
         self._jobs, self._missing, self._looked = dict[int, Any](), set[str](), time.monotonic()
         parameters = {f"slurm_{key}": value for key, value in ({"time": MINUTES} | dict(options)).items()}
-        if not float(gpus).is_integer():
-            raise UserError(f"--gpus {gpus:g}: Slurm lends whole accelerators; give a whole number")
         if gpus:
             parameters["gpus_per_node"] = int(gpus)
         try:
