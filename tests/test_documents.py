@@ -132,6 +132,19 @@ def test_the_readme_links_every_study() -> None:
     assert studies - set(re.findall(r"\]\(configs/(\w+\.toml)\)", README)) == set()
 
 
+COSTS = {
+    path: re.search(r"^# Cost:(?:(?!# Expected).)*?\b(\d+) models", path.read_text(encoding="utf-8"), re.DOTALL | re.MULTILINE)
+    for path in sorted((ROOT / "configs").rglob("*.toml"))
+}
+
+
+@pytest.mark.parametrize("path", [path for path, models in COSTS.items() if models], ids=lambda path: str(path.relative_to(ROOT)))
+def test_the_header_of_a_study_says_how_many_models_it_trains(path: Path) -> None:
+    models = COSTS[path]
+    assert models is not None
+    assert int(models[1]) == sum(len(arms) * len(study.seeds) for study, arms in planned(path, []))
+
+
 def test_the_readme_is_short() -> None:
     assert len(README.splitlines()) < 120
 
