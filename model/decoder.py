@@ -49,6 +49,11 @@ class DecoderConfig:
         tied: whether the unembedding is the embedding.
         scaled_embedding: whether embeddings are multiplied by sqrt(D).
         embedding_norm: whether the embeddings are normalised (BLOOM, arXiv:2211.05100).
+        embedding_scale: standard deviation, or bound, of embeddings, learned positions and unembeddings at the start of
+            training; None is 1/sqrt(D).
+        uniform_embedding: whether these are drawn uniformly within ± the scale, and not from a normal distribution.
+        zero_id: id whose embedding is 0 whatever its row holds, and whose look-ups train nothing, as `padding_idx` of
+            torch.nn.Embedding; None is none.
         learned_positions: length of a learned absolute table, 0 for none.
         sinusoidal: whether sinusoidal positions are added to the embeddings.
         grid: sizes of all axes but the first of a raster of tokens (model.positions.sections); () is a text, where every
@@ -68,6 +73,9 @@ class DecoderConfig:
     tied: bool = True
     scaled_embedding: bool = False
     embedding_norm: bool = False
+    embedding_scale: float | None = None
+    uniform_embedding: bool = False
+    zero_id: int | None = None
     learned_positions: int = 0
     sinusoidal: bool = False
     grid: tuple[int, ...] = ()
@@ -95,7 +103,8 @@ class Decoder:
 
 
 def init_decoder(key: Array, cfg: DecoderConfig, *, sink_logit: float | Float[Array, "*#L"] | None = None) -> Decoder:
-    """Weights of a decoder: embeddings drawn at 1/sqrt(D) (model.linear.draw), so that logits of tied ones start at unit scale.
+    """Weights of a decoder, drawn by `model.linear.draw`: embeddings at 1/sqrt(D) unless cfg says otherwise, so that logits of
+    tied ones start at unit scale.
 
     Blocks are drawn as by `init_block`.
 
@@ -107,7 +116,9 @@ def init_decoder(key: Array, cfg: DecoderConfig, *, sink_logit: float | Float[Ar
     sink_logit = initial_sink_logit(cfg.block) if sink_logit is None else sink_logit
     outside, inside = jax.random.split(key)
     V, D = cfg.vocabulary, cfg.block.width
-    whole = P(None, None)  # a sharded look-up table costs a rematerialisation and these are small
+    gain = 1.0 if cfg.embedding_scale is None else cfg.embedding_scale * D**0.5
+    # Whole: a sharded look-up table costs a rematerialisation and these are small.
+    table = partial(matrix, spec=P(None, None), fan_in=D, gain=gain, uniform=cfg.uniform_embedding)
     init = jax.vmap(lambda k, logit: init_block(k, cfg.block, sink_logit=logit, depth=cfg.layers))
     logits = jnp.broadcast_to(jnp.asarray(sink_logit, jnp.float32), (cfg.layers,))
     norm = partial(init_norm, D, bias=cfg.block.layer_norm, epsilon=cfg.block.norm_epsilon, offset=cfg.block.norm_offset)
@@ -115,11 +126,11 @@ def init_decoder(key: Array, cfg: DecoderConfig, *, sink_logit: float | Float[Ar
     if cfg.shared_bias:
         bias, blocks = jax.tree.map(lambda leaf: leaf[0], blocks.position_bias), replace(blocks, position_bias=None)
     decoder = Decoder(
-        embedding=matrix((V, D), whole, D),
-        positions=matrix((cfg.learned_positions, D), whole, D) if cfg.learned_positions else None,
+        embedding=table((V, D)),
+        positions=table((cfg.learned_positions, D)) if cfg.learned_positions else None,
         blocks=blocks,
         final_norm=norm() if cfg.final_norm else None,
-        unembedding=None if cfg.tied else matrix((V, D), whole, D),
+        unembedding=None if cfg.tied else table((V, D)),
         unembedding_bias=zeros((V,), P(None)) if cfg.unembedding_bias else None,
         embedding_norm=norm() if cfg.embedding_norm else None,
         position_bias=bias,
@@ -300,7 +311,7 @@ def embed_tokens(
     p: Decoder, tokens: Int[Array, "B T"], i: Int[Array, " T"], cfg: DecoderConfig, starts: Int[Array, " B"] | None = None
 ) -> Float[Array, "B T D"]:
     """The input of the first layer, of tokens at places i of their row, in which the text begins at `starts`."""
-    x = embed(p.embedding, tokens, scaled=cfg.scaled_embedding).astype(cfg.compute)
+    x = embed(p.embedding, tokens, scaled=cfg.scaled_embedding, zero_id=cfg.zero_id).astype(cfg.compute)
     if p.positions is not None:
         x = add_positions(x, p.positions, i, starts)
     if cfg.sinusoidal:

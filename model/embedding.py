@@ -8,9 +8,19 @@ from leadline.model.linear import project
 from leadline.model.mesh import RESIDUAL, on_mesh
 
 
-def embed(table: Float[Array, "V D"], tokens: Int[Array, "B T"], *, scaled: bool) -> Float[Array, "B T D"]:
-    """table[tokens], times sqrt(D) if `scaled` (Vaswani et al. 2017). Tokens outside 0 … V - 1 are clipped."""
+def embed(
+    table: Float[Array, "V D"], tokens: Int[Array, "B T"], *, scaled: bool, zero_id: int | None = None
+) -> Float[Array, "B T D"]:
+    """table[tokens], times sqrt(D) if `scaled` (Vaswani et al. 2017). Tokens outside 0 … V - 1 are clipped.
+
+    Args:
+        table: embeddings.
+        tokens: ids.
+        scaled: whether they are multiplied by sqrt(D).
+        zero_id: id whose embedding is 0, through which no gradient goes; None is none.
+    """
     x = table.at[tokens].get(mode="clip", wrap_negative_indices=False, out_sharding=on_mesh(RESIDUAL))
+    x = x if zero_id is None else jnp.where((tokens == zero_id)[..., None], 0, x)
     return x * table.shape[1] ** 0.5 if scaled else x
 
 

@@ -106,17 +106,18 @@ def _as_matrix(x: Float[Array, "..."], rows: int) -> Float[Array, "rows columns"
 
 @dataclass(frozen=True)
 class Matrix:
-    """A weight to be drawn: its shape, its sharding, and its scale gain / sqrt(fan-in)."""
+    """A weight to be drawn: its shape, its sharding, its scale gain / sqrt(fan-in), and whether the scale bounds a uniform."""
 
     shape: tuple[int, ...]
     spec: P
     fan_in: int
     gain: float
+    uniform: bool
 
 
-def matrix(shape: tuple[int, ...], spec: P, fan_in: int, gain: float = 1.0) -> Any:
+def matrix(shape: tuple[int, ...], spec: P, fan_in: int, gain: float = 1.0, *, uniform: bool = False) -> Any:
     """A `Matrix`, which `draw` replaces by an array."""
-    return Matrix(shape, spec, fan_in, gain)
+    return Matrix(shape, spec, fan_in, gain, uniform)
 
 
 def zeros(shape: tuple[int, ...], spec: P) -> Float[Array, "..."]:
@@ -130,9 +131,10 @@ def plus_bias(x: Float[Array, "B T *out"], bias: Float[Array, "*out"] | None) ->
 
 
 def draw(key: Array, tree: Any) -> Any:
-    """The tree with every `Matrix` drawn: a standard normal truncated at ±3, times the scale, float32.
+    """The tree with every `Matrix` drawn: a standard normal truncated at ±3, or a uniform on ±1, times the scale, float32.
 
-    The standard deviation is 0.987 of the scale, which is not corrected for the truncation.
+    The standard deviation of the normal is 0.987 of the scale, which is not corrected for the truncation. A uniform is the
+    distribution function of the truncated normal at its draw, 2 F(z) - 1 = erf(z / √2) / erf(3 / √2).
 
     One draw serves all of them: XLA takes longer to compile a random number generator for each than the rest of a small model.
     """
@@ -142,6 +144,8 @@ def draw(key: Array, tree: Any) -> Any:
     parts = iter(jnp.split(numbers, np.cumsum(sizes)[:-1]))
 
     def drawn(weight: Matrix) -> Float[Array, "..."]:
-        return place(weight.gain * weight.fan_in**-0.5 * next(parts).reshape(weight.shape), weight.spec)
+        z = next(parts).reshape(weight.shape)
+        unit = jax.lax.erf(z / 2**0.5) / math.erf(3 / 2**0.5) if weight.uniform else z
+        return place(weight.gain * weight.fan_in**-0.5 * unit, weight.spec)
 
     return structure.unflatten([drawn(leaf) if isinstance(leaf, Matrix) else leaf for leaf in leaves])

@@ -22,7 +22,7 @@ def bound(
 ) -> None:
     """Print the smallest RoPE base for a context length.
 
-    At that base B_m = Σ cos(m ω_i) is negative at no distance m below the length. No base fails above the largest that fails;
+    At that base B_m = Σ cos(m θ_i) is negative at no distance m below the length. No base fails above the largest that fails;
     between the two, bases may fail.
     """
     from rich.console import Console

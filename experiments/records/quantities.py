@@ -166,7 +166,7 @@ QUANTITIES = table(
         of_answers("recall_loss", "nats", "loss on the answers of associative recall", "recall loss (nats)"),
         of_answers("recall_accuracy", "share", "share of answers of associative recall that are right"),
         of_answers("reach", "tokens", "distance up to which recall above chance is at least half of its best", digits=0),
-        Quantity("predicted_reach", "tokens", "first distance m with B_m = Σ cos(m ω_i) < 0", source="men2024", digits=0),
+        Quantity("predicted_reach", "tokens", "first distance m with B_m = Σ cos(m θ_i) < 0", source="men2024", digits=0),
         # Lower bounds of the RoPE base (exact).
         Quantity("smallest_base", "1", "infimum of the RoPE bases with B_m >= 0 below the context", source="men2024", digits=1),
         Quantity("largest_infeasible_base", "1", "largest RoPE base with B_m < 0 somewhere below the context", digits=1),

@@ -175,6 +175,16 @@ def test_the_first_layer_reads_scaled_embeddings_and_the_positions_added_to_them
     np.testing.assert_allclose(jax.jit(embed_tokens, static_argnames="cfg")(p, tokens, i, cfg), expected, rtol=1e-6)
 
 
+def test_embeddings_positions_and_unembeddings_are_drawn_at_one_scale_and_nothing_else_is_changed():
+    cfg = replace(CONFIG, tied=False, learned_positions=6)
+    changes = ({}, {"embedding_scale": 0.02}, {"embedding_scale": 0.5, "uniform_embedding": True})
+    plain, scaled, bounded = (init_decoder(jax.random.key(0), replace(cfg, **change)) for change in changes)
+    for name in ("embedding", "positions", "unembedding"):
+        np.testing.assert_allclose(getattr(scaled, name), 0.02 * 16**0.5 * getattr(plain, name), rtol=1e-6)
+    jax.tree.map(np.testing.assert_array_equal, plain.blocks, scaled.blocks)
+    assert 0.45 < jnp.abs(bounded.embedding).max() <= 0.5
+
+
 def test_the_first_layer_reads_normalised_embeddings_and_the_last_logits_are_capped_after_their_bias():
     cfg = replace(CONFIG, embedding_norm=True, final_cap=3.0, unembedding_bias=True)
     p, tokens = weights(cfg), jnp.asarray([[3, 3, 1]])

@@ -8,6 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from jax.sharding import PartitionSpec as P
+from scipy.stats import kstest, uniform
 
 from leadline.model.embedding import embed, logits, token_losses
 from leadline.model.feedforward import GATED, Activation, activated, feedforward, feedforward_weights
@@ -75,6 +76,12 @@ def test_initial_matrices_have_the_stated_scale_and_are_cut_at_three_of_it():
     assert jnp.std(w).item() == pytest.approx(0.9866 * scale, rel=0.01)
 
 
+def test_uniform_matrices_are_spread_evenly_within_the_stated_scale():
+    w = np.asarray(draw(jax.random.key(2), matrix((64, 128), P(None, None), 64, gain=0.5, uniform=True))) * 16
+    assert np.abs(w).max() <= 1
+    assert kstest(w.ravel(), uniform(-1, 2).cdf).pvalue > 0.01
+
+
 def test_every_matrix_of_a_tree_has_numbers_and_a_place_of_its_own_and_the_rest_is_kept():
     tree = {"a": matrix((3, 4), P("data", None), 3), "b": None, "c": jnp.ones(2), "d": matrix((4, 3), P(None, "model"), 4)}
     weights = draw(jax.random.key(1), tree)
@@ -140,6 +147,14 @@ def test_look_up_and_its_gradient_are_those_of_one_hot_products_of_tokens_within
     np.testing.assert_array_equal(embed(table, tokens, scaled=False), one_hot @ np.asarray(table))
     gradient = jax.grad(lambda table: jnp.sum(weights * embed(table, tokens, scaled=False)))(table)
     np.testing.assert_allclose(gradient, np.einsum("btv,btd->vd", one_hot, weights), atol=1e-6)
+
+
+def test_the_look_up_of_an_id_without_embedding_is_zero_and_trains_nothing():
+    table, tokens = numbers(0, 7, 4), jnp.asarray([[1, 2, 1], [2, 5, 2]])
+    x, trained = jax.value_and_grad(lambda table: jnp.sum(jnp.sin(embed(table, tokens, scaled=True, zero_id=2))))(table)
+    at = np.sin(2 * np.asarray(table)[[1, 1, 5]]).sum()
+    np.testing.assert_allclose(x, at, rtol=1e-5)
+    np.testing.assert_array_equal(np.any(np.asarray(trained), axis=1), np.isin(np.arange(7), [1, 5]))
 
 
 def test_logits_are_float32_inner_products():

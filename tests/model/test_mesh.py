@@ -39,6 +39,7 @@ MODELS = {
         ),
         unembedding_bias=True,
         embedding_norm=True,
+        zero_id=3,
         final_cap=5.0,
     ),
 }

@@ -1,12 +1,16 @@
-"""The rows of an embedding under AdamW against torch's, with its padding_idx."""
+"""The rows of an embedding under AdamW, and the embedding of padding, against torch's with its padding_idx."""
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 import torch
 
 from leadline.experiments.config.train import TrainConfig
 from leadline.experiments.measure.exact.embedding_training import trained_rows
+from leadline.model.embedding import embed
+from leadline.model.mesh import make_mesh
+from tests.model.naive import numbers
 
 pytestmark = pytest.mark.oracle
 CFG = TrainConfig(steps=40, batch=1, learning_rate=1e-2, weight_decay=0.1)
@@ -30,3 +34,19 @@ def test_rows_move_as_torch_moves_them() -> None:
         ours = trained_rows(rows, gradients, CFG)
     np.testing.assert_allclose(ours, np.stack(expected), rtol=1e-4, atol=1e-6)
     assert not ours[:, 0].any()
+
+
+def test_padding_is_embedded_and_trained_as_in_torch() -> None:
+    """In torch the row of padding is zero from the start; here it may hold anything."""
+    rows, ids, weights = np.asarray(numbers(0, 5, 4)), np.array([[1, 0, 3], [0, 4, 3]]), np.asarray(numbers(1, 2, 3, 4))
+    table = torch.nn.Embedding(5, 4, padding_idx=0)
+    table.weight.data[1:] = torch.tensor(rows[1:])
+    x = table(torch.tensor(ids))
+    (torch.tensor(weights) * x).sum().backward()
+    with jax.set_mesh(make_mesh()):
+        given = jnp.asarray(rows), jnp.asarray(ids)
+        ours, pullback = jax.vjp(lambda table: embed(table, given[1], scaled=False, zero_id=0), given[0])
+        (gradient,) = pullback(jnp.asarray(weights))
+    np.testing.assert_array_equal(ours, x.detach().numpy())
+    assert table.weight.grad is not None
+    np.testing.assert_allclose(gradient, table.weight.grad.numpy(), rtol=1e-6)

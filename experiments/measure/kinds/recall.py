@@ -49,7 +49,7 @@ def recall(models: Models, settings: RecallMeasure) -> list[Point]:
 def predicted_reach(arm: Measured) -> float:
     """The first distance [tokens] at which B_m is negative; infinite where there is none below FURTHEST.
 
-    B_m = Σ cos(m ω_i) is over the frequencies ω_i of the arm. Pairs of channels that do not rotate have ω_i = 0 and count as 1.
+    B_m = Σ cos(m θ_i) is over the frequencies θ_i of the arm. Pairs of channels that do not rotate have θ_i = 0 and count as 1.
 
     Raises:
         ValueError: for an arm without RoPE.

@@ -8,6 +8,7 @@ import jax
 import jax.numpy as jnp
 import pytest
 
+from leadline.experiments.config.data import PADDING
 from leadline.experiments.config.model import ModelConfig
 from leadline.experiments.config.to_model import decoder_config, extended, matmul_parameters, sink_logits, training_flops
 from leadline.experiments.config.to_tables import tables
@@ -72,6 +73,11 @@ def _structure(**changes: Any) -> DecoderConfig:
         ({"qk_norm": True, "joint_qk_norm": True}, "block.joint_qk_norm", True),
         ({"clip_qkv": 8.0}, "block.clip", 8.0),
         ({"embedding_norm": True}, "embedding_norm", True),
+        ({}, "embedding_scale", None),
+        ({"embedding_scale": 0.02}, "embedding_scale", 0.02),
+        ({"uniform_embedding": True}, "uniform_embedding", True),
+        ({"encoder": {"layers": 1}, "position": {"kind": "nope"}}, "zero_id", None),
+        ({"encoder": {"layers": 1}, "position": {"kind": "nope"}, "zero_padding": True}, "encoder.zero_id", PADDING),
         ({"final_cap": 30.0}, "final_cap", 30.0),
         ({"unembedding_bias": True}, "unembedding_bias", True),
         ({"gate": {"kind": "none"}}, "block.gate", None),
