@@ -138,7 +138,9 @@ COSTS = {
 }
 
 
-@pytest.mark.parametrize("path", [path for path, models in COSTS.items() if models], ids=lambda path: str(path.relative_to(ROOT)))
+@pytest.mark.parametrize(
+    "path", [path for path, models in COSTS.items() if models], ids=lambda path: f"{path.parent.name}/{path.name}"
+)
 def test_the_header_of_a_study_says_how_many_models_it_trains(path: Path) -> None:
     models = COSTS[path]
     assert models is not None

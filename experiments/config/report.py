@@ -109,6 +109,7 @@ class FigureSpec(Frozen):
     relative_to: Dims | None = None  # dimensions of the reading that is subtracted from each
     marks: AnyColumn | None = None  # a quantity in units of the horizontal axis: a dashed line in the colour of its line
     behind: bool = False  # the first line of each panel is grey in the others
+    each_seed: bool = False  # every seed has a thin line of its own beside the mean
     where: Selector = Field(default_factory=dict)  # which arms; absent: all
     labels: tuple[str, ...] = ()  # of the arms, or families, that are shown; absent: all
     log: tuple[Literal["x", "y"], ...] = ()  # absent: where values that are no shares span decades

@@ -48,8 +48,8 @@ def export(results: Path, into: Path, text: Path | None = None, page: Path | Non
     """Packs every study of a results folder into another one, rebuilds tables and figures there, and fills a text and a page.
 
     Records that were published before stay unless their study is packed anew; nothing is packed where both folders are the
-    same. Of arrays only those are kept that a figure of their study reads, of figures only one of each study and those that
-    the text links to.
+    same. Of arrays only those are kept that a figure of their study reads, of figures only those that findings show and
+    those that the text links to.
 
     Args:
         results: the folder of the records.
@@ -73,7 +73,7 @@ def export(results: Path, into: Path, text: Path | None = None, page: Path | Non
         read = [part for claim in study.claims for part in claim.parts()]
         packed = pack(results, name, into, arrays_read(study), read)
         notes += [note for note in packed if note not in notes]
-    shown = {file_name(study, answer.name) for study in read_studies(into).values() if (answer := _answer(study)) is not None}
+    shown = {file_name(study, spec.name) for study in read_studies(into).values() for spec in _shown(study)}
     contents = contents_of(into, drawn=shown | {FOREST, MULTIVERSE} | set(re.findall(rf"{FIGURES}/([\w.=+-]+)\.png", filled)))
     try:
         stale = set(_written_before(into, [study.study for study in read_studies(into).values()]))
@@ -107,9 +107,10 @@ def _written_before(into: Path, studies: Sequence[str]) -> list[Path]:
     return [path for folder in (TABLES, FIGURES) for path in into.glob(f"{folder}/*") if ours.fullmatch(path.name)]
 
 
-def _answer(study: Study) -> FigureSpec | None:
-    """The figure of a study that findings show: the first that is not about training, if there is any; None without figures."""
-    return next((spec for spec in study.figures if spec.kind != "step"), study.figures[0] if study.figures else None)
+def _shown(study: Study) -> list[FigureSpec]:
+    """The figures of a study that findings show: the first that is not about training, if there is any, and lines of seeds."""
+    answer = next((spec for spec in study.figures if spec.kind != "step"), study.figures[0] if study.figures else None)
+    return [spec for spec in study.figures if spec is answer or spec.each_seed]
 
 
 def with_palette(png: bytes) -> bytes:

@@ -59,7 +59,8 @@ def _lines(spec: FigureSpec, chosen: Shown) -> Figure | None:
     for panel, of_panel in groupby(ordered, key=lambda where: where[0]):
         places = list(of_panel)
         lines = [
-            _line(chosen.label(spec.lines, p[1]), points[p], _mark(spec, members[p]), counted=p in counted) for p in places
+            _line(spec, chosen.label(spec.lines, at[1]), points[at], _mark(spec, members[at]), counted=at in counted)
+            for at in places
         ]
         lengths = {entry.record.training_length for place in places for entry in members[place]}
         trained = [float(length) for length in lengths if length is not None and x.tokens and len(lengths) == 1]
@@ -71,9 +72,9 @@ def _lines(spec: FigureSpec, chosen: Shown) -> Figure | None:
     return line_grid(panels, x, spec.columns, sharey=QUANTITY not in spec.panels, marks=marks, behind=spec.behind)
 
 
-def _line(label: str, points: Mapping[float, Sequence[float]], mark: float | None, *, counted: bool) -> Line:
+def _line(spec: FigureSpec, label: str, points: Mapping[float, Sequence[float]], mark: float | None, *, counted: bool) -> Line:
     places = sorted(points)
-    return Line(label, np.array(places), [np.array(points[place]) for place in places], mark, counted)
+    return Line(label, np.array(places), [np.array(points[place]) for place in places], mark, counted, spec.each_seed)
 
 
 def _mark(spec: FigureSpec, entries: Sequence[StoredRecord]) -> float | None:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from leadline.experiments.config.claim import Claim
 from leadline.experiments.publish.ledger import columns_of
-from leadline.experiments.records.captions import EXACT, ON_ACCELERATOR, TRAINED_HERE, count
+from leadline.experiments.records.captions import EXACT, ON_ACCELERATOR, SMALL_LM, TOY, count
 from leadline.experiments.records.decisions import OUTCOMES
 from leadline.experiments.records.record import Record
 from leadline.experiments.records.references import cite
@@ -71,9 +71,14 @@ def _counts(kind: str, column: str, about: Sequence[Verdict], records: Sequence[
     """`Of 3 published claims measured on SmolLM2-135M, 2 hold and 1 fails.`"""
     outcomes = Counter(verdict.outcome for verdict in about)
     parts = [f"{outcomes[name]} {SAID[name][outcomes[name] != 1]}" for name in OUTCOMES if outcomes[name]]
-    places = {TRAINED_HERE: "measured here", ON_ACCELERATOR: "measured on an accelerator", EXACT: "computed without training"}
+    places = {
+        TOY: "tested on a toy task",
+        SMALL_LM: "tested on small language models",
+        ON_ACCELERATOR: "tested on an accelerator",
+        EXACT: "computed without training",
+    }
     claims = kind if len(about) == 1 else kind.replace("claim", "claims")
-    return f"Of {len(about)} {claims} {places.get(column, f'measured on {column}')}, {_listed(parts)}{_basis(about, records)}."
+    return f"Of {len(about)} {claims} {places.get(column, f'tested on {column}')}, {_listed(parts)}{_basis(about, records)}."
 
 
 def _listed(parts: Sequence[str]) -> str:

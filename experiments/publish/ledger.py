@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 
 from leadline.experiments.publish.table import MISSING, Table
-from leadline.experiments.records.captions import EXACT, ON_ACCELERATOR, TRAINED_HERE
+from leadline.experiments.records.captions import COLUMNS, EXACT, SMALL_LM, TOY
 from leadline.experiments.records.decisions import OUTCOMES, interval_text
 from leadline.experiments.records.references import cite
 from leadline.experiments.records.verdict import Verdict
@@ -107,7 +107,7 @@ def _cell(verdict: Verdict) -> str:
 def basis(verdict: Verdict) -> str:
     """What an outcome rests on: seeds or cases, the interval and the scale, or one model; and the text that was measured on."""
     interval = interval_text(verdict.interval, verdict.level) if verdict.interval else ""
-    if verdict.column not in (TRAINED_HERE, ON_ACCELERATOR, EXACT):
+    if verdict.column not in COLUMNS:
         parts = [f"one model, {interval or 'no interval'}"]
     else:
         parts = [f"n = {verdict.n}", interval, verdict.scale]
@@ -141,7 +141,7 @@ def statements(judged: Sequence[Verdict]) -> list[list[Verdict]]:
     rows: dict[str, list[Verdict]] = {}
     for verdict in judged:
         rows.setdefault(verdict.statement, []).append(verdict)
-    ordered = [sorted(row, key=lambda verdict: verdict.column != TRAINED_HERE) for row in rows.values()]
+    ordered = [sorted(row, key=lambda verdict: verdict.column not in (TOY, SMALL_LM)) for row in rows.values()]
     studies = list(dict.fromkeys(verdict.study for verdict in judged))
     return sorted(ordered, key=lambda row: (studies.index(row[0].study), row[0].own))
 
@@ -153,15 +153,14 @@ def several_scales(judged: Sequence[Verdict]) -> list[list[Verdict]]:
 
 
 def columns_of(judged: Iterable[Verdict]) -> list[str]:
-    """The scales of verdicts: models trained here, those trained on an accelerator, what is exact, published models by name."""
-    first = (TRAINED_HERE, ON_ACCELERATOR, EXACT)
+    """The scales of verdicts, those of COLUMNS first, then published models by name."""
     columns = {verdict.column for verdict in judged}
-    return [*(column for column in first if column in columns), *sorted(columns - {*first})]
+    return [*(column for column in COLUMNS if column in columns), *sorted(columns - {*COLUMNS})]
 
 
 def by_scale(row: Sequence[Verdict], text: Callable[[Verdict], str], between: str = "; ") -> str:
-    """A text of each verdict on one statement, with its scale before it unless all are on models trained here, or exact."""
-    if columns_of(row) in ([TRAINED_HERE], [EXACT]):
+    """A text of each verdict on one statement, with its scale before it unless all are of one kind of small model, or exact."""
+    if columns_of(row) in ([TOY], [SMALL_LM], [EXACT]):
         return between.join(map(text, row))
     return between.join(f"{verdict.column}: {text(verdict)}" for verdict in row)
 

@@ -25,6 +25,7 @@ ABOVE = 6
 # How single seeds and their range look; the legend explains both.
 SEED: dict[str, Any] = {"marker": "o", "markersize": 2.4, "alpha": 0.55, "linestyle": "none", "markeredgewidth": 0}
 RANGE: dict[str, Any] = {"alpha": 0.18, "linewidth": 0}
+THIN: dict[str, Any] = {"alpha": 0.5, "linewidth": 0.7}
 
 
 @dataclass(frozen=True)
@@ -37,6 +38,7 @@ class Line:
     # a place on the horizontal axis: a dashed line in the line's colour, unless it lies beyond all points
     mark: float | None = None
     counted: bool = False  # the values are 0 or 1, and their mean is a share of the seeds
+    each_seed: bool = False  # seeds have lines of their own, where all of them have a value at each x
 
     @property
     def y(self) -> Float[np.ndarray, " X"]:
@@ -44,16 +46,18 @@ class Line:
         return np.array([values.mean() for values in self.seeds])
 
     @property
-    def spread(self) -> Literal["none", "points", "range", "quartiles", "interval"]:
+    def spread(self) -> Literal["none", "lines", "points", "range", "quartiles", "interval"]:
         """How the seeds are shown: as points where there are few of them and of x; of many the middle half.
 
         A share of them has its exact interval.
         """
         if self.counted:
             return "interval"
-        most = max(len(values) for values in self.seeds)
+        least, most = (of(len(values) for values in self.seeds) for of in (min, max))
         if most == 1:
             return "none"
+        if self.each_seed and least == most:
+            return "lines"
         if most >= FEW_SEEDS:
             return "quartiles"
         return "points" if len(self.x) <= MARKED else "range"
@@ -125,6 +129,8 @@ def _draw(axes: Axes, line: Line, style: dict[str, Any], furthest: float) -> Non
     if line.spread == "points":
         places = np.repeat(line.x, [len(values) for values in line.seeds])
         axes.plot(places, np.concatenate(line.seeds), color=style["color"], **SEED)
+    elif line.spread == "lines":
+        axes.plot(line.x, np.stack(line.seeds), color=style["color"], **THIN)
     elif line.spread != "none":
         low, high = np.array([_edges(line.spread, values) for values in line.seeds]).T
         axes.fill_between(line.x, low, high, color=style["color"], **RANGE)
@@ -168,6 +174,8 @@ def _handles(labels: Sequence[str], panels: Sequence[Panel], marks: str, *, behi
     spreads = {line.spread for panel in panels for line in panel.lines}
     if "points" in spreads:
         handles.append(Line2D([], [], color=GREY, label="single seeds", **SEED))
+    if "lines" in spreads:
+        handles.append(Line2D([], [], color=GREY, label="single seeds", **THIN))
     areas = {"range": "range of the seeds", "quartiles": "middle half of the seeds", "interval": "95 % interval of the share"}
     for spread, text in areas.items():
         if spread in spreads:

@@ -8,7 +8,9 @@ from leadline.experiments.records.quantities import QUANTITIES
 from leadline.experiments.records.record import Record, created_at
 
 # The columns of the ledger, beside one for each published model.
-TRAINED_HERE, ON_ACCELERATOR, EXACT = "trained here", "trained on an accelerator", "without training"
+TOY, SMALL_LM, ON_ACCELERATOR = "toy task", "small language model", "trained on an accelerator"
+EXACT, NOT_RUN = "without training", "not run"
+COLUMNS = (TOY, SMALL_LM, ON_ACCELERATOR, EXACT, NOT_RUN)
 LANGUAGE = ("text", "mixed")  # kinds of data of which all or half is text
 CORPORA = {"stdlib": "Python's standard library", "docstrings": "docstrings of Python's standard library"}
 # Dimensions of what is measured on windows of its own, and the `of` of their counts.
@@ -153,13 +155,17 @@ def published_model(record: Record) -> str:
 
 
 def ledger_column(records: Sequence[Record]) -> str:
-    """The column of the ledger that records are in: the name of a published model, where models were trained, or EXACT."""
+    """The column of the ledger that records are in: the name of a published model, or one of COLUMNS."""
+    if not records:
+        return NOT_RUN
     if names := {published_model(record) for record in records} - {""}:
         return " and ".join(sorted(names))
-    platforms = {record.device["platform"] for record in records if record.steps}
-    if records and not platforms:
+    trained = [record for record in records if record.steps]
+    if not trained:
         return EXACT
-    return ON_ACCELERATOR if platforms and "cpu" not in platforms else TRAINED_HERE
+    if all(record.device["platform"] != "cpu" for record in trained):
+        return ON_ACCELERATOR
+    return SMALL_LM if any(map(measures_text, trained)) else TOY
 
 
 def scale(records: Sequence[Record]) -> str:
@@ -203,7 +209,7 @@ def measures_text(record: Record) -> bool:
 def _kind(record: Record) -> str:
     """What a trained model is: of language, or of a task; and where it was trained, unless on a CPU."""
     platform = record.device["platform"]
-    kind = "small language model" if measures_text(record) else "toy task"
+    kind = SMALL_LM if measures_text(record) else TOY
     return kind if platform == "cpu" else f"{kind} on {platform.upper()}"
 
 

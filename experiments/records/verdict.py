@@ -11,7 +11,7 @@ from leadline.experiments.config.claim import Claim, Needs, Term
 from leadline.experiments.config.study import Study
 from leadline.experiments.records.arms import RecordedArm, combinations, recorded_arms
 from leadline.experiments.records.captions import (
-    TRAINED_HERE,
+    NOT_RUN,
     count,
     ledger_column,
     measured_text,
@@ -49,7 +49,7 @@ class Verdict:
     interval: tuple[float, float] | None  # of the mean margin or of a share, that the outcome rests on
     scale: str  # what was compared: toy tasks, small language models or a published one; its parameters, steps and tokens
     arms: tuple[str, ...] = ()  # that were compared, as the study names them
-    column: str = TRAINED_HERE  # of the ledger (captions.ledger_column)
+    column: str = NOT_RUN  # of the ledger (captions.ledger_column)
     windows: str = ""  # how many windows and documents were measured; empty where the records do not say
     level: float = LEVEL  # 1 - coverage of the interval
     null: float | None = 0.0  # the value in the interval at which nothing is decided; None where bounds decide

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import torch
 from torch.nn.functional import scaled_dot_product_attention
-from transformers.masking_utils import causal_mask_function, chunked_overlay
+from transformers.masking_utils import causal_mask_function, chunked_overlay, packed_sequence_mask_function
 from transformers.models.gpt_oss.modeling_gpt_oss import eager_attention_forward
 
 from leadline.model.attention.attention import attention
@@ -79,6 +79,19 @@ def test_chunks_are_those_of_llama_4(tokens, chunk):
     qkv = random_heads(tokens, 2, tokens, 4, 2, 8)
     assert_value_and_gradients(
         lambda *qkv: attention(*qkv, **arguments(chunk=chunk))[0], lambda *qkv: product_attention(*qkv, mask), qkv
+    )
+
+
+@pytest.mark.parametrize("tokens", [40, 129, 1100])
+def test_documents_in_one_row_are_masked_as_in_transformers(tokens):
+    documents = np.sort(np.random.default_rng(tokens).integers(0, 5, (2, tokens)), axis=1)
+    i, of_token = torch.arange(tokens), packed_sequence_mask_function(torch.tensor(documents))
+    masks = [causal_mask_function(0, 0, i[:, None], i[None, :]) & of_token(row, 0, i[:, None], i[None, :]) for row in (0, 1)]
+    qkv = random_heads(tokens, 2, tokens, 4, 2, 8)
+    assert_value_and_gradients(
+        lambda *qkv: attention(*qkv, **arguments(documents=jnp.asarray(documents)))[0],
+        lambda *qkv: product_attention(*qkv, torch.stack(masks)[:, None]),
+        qkv,
     )
 
 

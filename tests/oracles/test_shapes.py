@@ -16,6 +16,8 @@ from transformers import (
     DeepseekV3ForCausalLM,
     Gemma2Config,
     Gemma2ForCausalLM,
+    Gemma3ForCausalLM,
+    Gemma3TextConfig,
     GPT2Config,
     GPT2LMHeadModel,
     GptOssConfig,
@@ -61,6 +63,11 @@ def gemma_2_9b() -> Gemma2Config:
     return Gemma2Config(hidden_size=3584, intermediate_size=14336, **sizes)
 
 
+def gemma_3_12b() -> Gemma3TextConfig:
+    sizes = {"num_hidden_layers": 48, "num_attention_heads": 16, "num_key_value_heads": 8}
+    return Gemma3TextConfig(vocab_size=262208, hidden_size=3840, intermediate_size=15360, **sizes)
+
+
 def deepseek_v2() -> DeepseekV2Config:
     experts = {"n_routed_experts": 160, "n_shared_experts": 2, "num_experts_per_tok": 6, "first_k_dense_replace": 1}
     sizes = {"num_hidden_layers": 60, "num_attention_heads": 128, "num_key_value_heads": 128, "moe_intermediate_size": 1536}
@@ -79,6 +86,7 @@ CASES: dict[str, Callable[[], PreTrainedModel]] = {
     "qwen25_7b": lambda: Qwen2ForCausalLM(qwen2()),
     "gemma_2_2b": lambda: Gemma2ForCausalLM(Gemma2Config()),
     "gemma_2_9b": lambda: Gemma2ForCausalLM(gemma_2_9b()),
+    "gemma_3_12b": lambda: Gemma3ForCausalLM(gemma_3_12b()),
     "gpt_oss_20b": lambda: GptOssForCausalLM(GptOssConfig(num_hidden_layers=24, num_local_experts=32)),
     "deepseek_v2": lambda: DeepseekV2ForCausalLM(deepseek_v2()),
     "deepseek_v3": lambda: DeepseekV3ForCausalLM(DeepseekV3Config()),

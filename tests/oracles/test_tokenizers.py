@@ -3,6 +3,7 @@
 import json
 import random
 import unicodedata
+from collections import Counter
 from dataclasses import replace
 from typing import Any
 
@@ -11,6 +12,7 @@ import pytest
 import tiktoken
 from hypothesis import given
 from hypothesis import strategies as st
+from scipy.stats import chi2_contingency
 from tokenizers import Regex, Tokenizer, models, pre_tokenizers, trainers
 
 from leadline.experiments.data.text.corpus import stdlib_documents
@@ -185,3 +187,18 @@ def test_their_trainer_of_wordpiece_goes_by_frequency() -> None:
     vocabulary = theirs.get_vocab()
     assert next(wordpiece_steps(HUGS, "frequency")).piece in vocabulary
     assert next(wordpiece_steps(HUGS, "ratio")).piece not in vocabulary
+
+
+@pytest.mark.parametrize("rate", [0.1, 0.5])
+def test_dropout_gives_every_segmentation_as_often_as_in_tokenizers(rate: float) -> None:
+    ours = train_bpe(["abcabc abcab bcabca cabc abab"] * 3, 3 + 256 + 8)
+    definition = json.loads(to_huggingface(ours).to_str())
+    definition["model"]["dropout"] = rate
+    theirs, generator = Tokenizer.from_str(json.dumps(definition)), np.random.default_rng(0)
+    drawn = [
+        Counter(tuple(ours.encode_dropped("abcabcab", rate, generator).tolist()) for _ in range(5000)),
+        Counter(tuple(theirs.encode("abcabcab").ids) for _ in range(5000)),
+    ]
+    often = [ids for ids in drawn[0] | drawn[1] if drawn[0][ids] + drawn[1][ids] >= 20]
+    assert len(often) > 3
+    assert chi2_contingency([[counts[ids] for ids in often] for counts in drawn]).pvalue > 1e-5

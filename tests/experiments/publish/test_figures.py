@@ -193,6 +193,15 @@ def test_few_seeds_are_points_and_the_legend_says_what_is_shown(seeds: int, plac
     assert labels == ["softmax", *([text] if text else [])]
 
 
+def test_each_seed_has_a_line_where_all_have_the_same_places() -> None:
+    x, values = np.arange(3.0), [np.array([1.0, 5.0]), np.array([2.0, 4.0]), np.array([3.0, 3.0])]
+    assert Line("softmax", x, [*values[:2], values[2][:1]], each_seed=True).spread == "points"
+    line = Line("softmax", x, values, each_seed=True)
+    with mpl.rc_context(STYLE):
+        drawn = line_grid([Panel("a", [line], Axis("loss (nats)"))], Axis("step"), 1, sharey=True)
+    assert [list(of.get_ydata()) for of in drawn.axes[0].lines] == [[3, 3, 3], [1, 2, 3], [5, 4, 3]]
+
+
 def test_pages_get_shorter_numbers_and_dark_colours_but_the_same_texts() -> None:
     svg = for_pages(b'<svg width="10.123pt"><!-- 1.65 --><g transform="scale(0.125)"><text>1.65</text></g></svg>').decode()
     assert svg.startswith('<svg width="10.1pt"><style>@media (prefers-color-scheme: dark)')

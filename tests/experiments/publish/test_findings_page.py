@@ -17,7 +17,8 @@ DOCS = ROOT / "docs"
 
 
 def verdict(outcome: Outcome, source: str = "", statement: str = "A gate_1 helps.") -> Verdict:
-    return Verdict("gate", statement, source, "Table 1", "", "sinks", "gate: 0.1", outcome, "", 3, None, "")
+    about = Verdict("gate", statement, source, "Table 1", "", "sinks", "gate: 0.1", outcome, "", 3, None, "")
+    return replace(about, column="small language model")
 
 
 def test_a_paragraph_counts_outcomes_and_quotes_published_claims_before_own_ones() -> None:
@@ -26,8 +27,8 @@ def test_a_paragraph_counts_outcomes_and_quotes_published_claims_before_own_ones
     claim = {"id": "gate", "statement": "A gate helps.", "left": term, "relation": "below", "right": 0.5}
     described = study("sinks", question="Is there a sink?", claims=[claim], selectors={"gate": {}})
     assert paragraph(Section(described, (), (), (), judged)) == (
-        "*Is there a sink?* Of 2 published claims measured here, 2 hold. "
-        "Of 2 claims of our own measured here, 1 holds and 1 fails. "
+        "*Is there a sink?* Of 2 published claims tested on small language models, 2 hold. "
+        "Of 2 claims of our own tested on small language models, 1 holds and 1 fails. "
         "**Holds** (Gu et al. 2025, Table 1): A sink forms. Measured: gate: 0.1. "
         r"**Fails** (our own): A gate\_1 helps. Measured: gate: 0.1."
     )

@@ -24,6 +24,7 @@ DECIDED: dict[str, Any] = {
     "n": 3,
     "interval": (0.05, 0.15),
     "scale": "58k parameters",
+    "column": "toy task",
 }
 PUBLISHED = Verdict(id="a", statement=STATEMENT, study="sinks", measured="key bias: sink rate 0.010", **CITED, **DECIDED)
 OWN = replace(PUBLISHED, id="b", statement="A key bias is learned.", source="", where="", published="")
@@ -55,10 +56,10 @@ def test_what_is_not_measured_and_our_own_statements_are_counted_apart() -> None
     assert len(table.rows) == 2 and table.notes == ("1 more claim not measured here",)
     table = ledger_table([PUBLISHED, OWN, LATER])
     counts = {(row[0], row[1]): dict(zip(OUTCOMES, row[2:], strict=True)) for row in table.rows}
-    assert counts["published, trained here", "all"]["holds"] == counts["published, trained here", "all"]["not measured"] == "1"
+    assert counts["published, toy task", "all"]["holds"] == counts["published, toy task", "all"]["not measured"] == "1"
     said = ledger_table([PUBLISHED, replace(OWN, published="said without a source"), LATER])
     assert said == table
-    assert counts["our own, trained here", "all"]["holds"] == "1" and ("our own, trained here", "depth") not in counts
+    assert counts["our own, toy task", "all"]["holds"] == "1" and ("our own, toy task", "depth") not in counts
 
 
 LARGE = replace(
@@ -81,7 +82,7 @@ def test_outcomes_by_protocol_stand_side_by_side_those_that_turn_first() -> None
     turned = replace(OWN, protocols={"tokens": "holds", "documents": "holds", "last 8": "fails"})
     table = protocols_table([PUBLISHED, same, turned])
     assert table.columns == ("claim", "models", "tokens", "documents", "last positions")
-    here = "trained here"
+    here = "toy task"
     assert table.rows == ((OWN.statement, here, "holds", "holds", "fails"), (STATEMENT, here, "holds", "–", "holds"))
     assert table.notes == ("1 of 2 claims have one outcome by all protocols",)
 
@@ -89,12 +90,12 @@ def test_outcomes_by_protocol_stand_side_by_side_those_that_turn_first() -> None
 def test_a_statement_at_two_scales_is_one_row_with_a_column_each() -> None:
     judged = [LARGE, OWN, LATER, PUBLISHED]
     table = scales_table(judged)
-    assert table.columns == ("claim", "published", "trained here", "SmolLM2-135M")
+    assert table.columns == ("claim", "published", "toy task", "SmolLM2-135M")
     ((statement, source, here, there),) = table.rows
     assert (statement, source) == (STATEMENT, "18.18 % → 0.00 % (Gu et al. 2025, Table 4)")
     assert here == "holds: key bias: sink rate 0.010 (n = 3, 95 % interval [0.05, 0.15], 58k parameters)"
     assert there == "fails: sink rate 0.700 (one model, no interval, 100 windows from 34 documents)"
-    assert [row[3] for row in verdicts_table(judged).rows] == ["trained here: holds; SmolLM2-135M: fails", "holds"]
+    assert [row[3] for row in verdicts_table(judged).rows] == ["toy task: holds; SmolLM2-135M: fails", "holds"]
     assert [row[1] for row in claims_table(judged).rows] == ["a", "d", "b", "c"]
 
 
@@ -107,7 +108,7 @@ def test_a_scale_that_was_not_measured_says_so() -> None:
 def test_each_scale_is_counted_by_itself() -> None:
     kinds = {row[0]: row[1:3] for row in totals_table([LARGE, replace(OWN, column="without training"), PUBLISHED]).rows}
     assert kinds == {
-        "published, trained here": ("1", "0"),
+        "published, toy task": ("1", "0"),
         "published, SmolLM2-135M": ("0", "1"),
         "our own, without training": ("1", "0"),
     }

@@ -119,8 +119,8 @@ def test_a_verdict_has_figures_seeds_interval_and_scale(study: Study) -> None:
 @pytest.mark.parametrize(
     ("change", "kind", "column"),
     [
-        (updated(), "small language model", "trained here"),
-        (configured("data", kind="backcopy"), "toy task", "trained here"),
+        (updated(), "small language model", "small language model"),
+        (configured("data", kind="backcopy"), "toy task", "toy task"),
         (
             updated(device={"platform": "gpu", "kind": "any", "count": 1}),
             "small language model on GPU",
