@@ -49,9 +49,9 @@ class DecoderConfig:
         tied: whether the unembedding is the embedding.
         scaled_embedding: whether embeddings are multiplied by sqrt(D).
         embedding_norm: whether the embeddings are normalised (BLOOM, arXiv:2211.05100).
-        embedding_scale: standard deviation, or bound, of embeddings, learned positions and unembeddings at the start of
+        embedding_init_scale: standard deviation, or bound, of embeddings, learned positions and unembeddings at the start of
             training; None is 1/sqrt(D).
-        uniform_embedding: whether these are drawn uniformly within ± the scale, and not from a normal distribution.
+        uniform_embedding_init: whether these are drawn uniformly within ± the scale, and not from a normal distribution.
         zero_id: id whose embedding is 0 whatever its row holds, and whose look-ups train nothing, as `padding_idx` of
             torch.nn.Embedding; None is none.
         learned_positions: length of a learned absolute table, 0 for none.
@@ -73,8 +73,8 @@ class DecoderConfig:
     tied: bool = True
     scaled_embedding: bool = False
     embedding_norm: bool = False
-    embedding_scale: float | None = None
-    uniform_embedding: bool = False
+    embedding_init_scale: float | None = None
+    uniform_embedding_init: bool = False
     zero_id: int | None = None
     learned_positions: int = 0
     sinusoidal: bool = False
@@ -116,9 +116,9 @@ def init_decoder(key: Array, cfg: DecoderConfig, *, sink_logit: float | Float[Ar
     sink_logit = initial_sink_logit(cfg.block) if sink_logit is None else sink_logit
     outside, inside = jax.random.split(key)
     V, D = cfg.vocabulary, cfg.block.width
-    gain = 1.0 if cfg.embedding_scale is None else cfg.embedding_scale * D**0.5
+    scale = D**-0.5 if cfg.embedding_init_scale is None else cfg.embedding_init_scale
     # Whole: a sharded look-up table costs a rematerialisation and these are small.
-    table = partial(matrix, spec=P(None, None), fan_in=D, gain=gain, uniform=cfg.uniform_embedding)
+    table = partial(matrix, spec=P(None, None), fan_in=1, gain=scale, uniform=cfg.uniform_embedding_init)
     init = jax.vmap(lambda k, logit: init_block(k, cfg.block, sink_logit=logit, depth=cfg.layers))
     logits = jnp.broadcast_to(jnp.asarray(sink_logit, jnp.float32), (cfg.layers,))
     norm = partial(init_norm, D, bias=cfg.block.layer_norm, epsilon=cfg.block.norm_epsilon, offset=cfg.block.norm_offset)

@@ -187,10 +187,10 @@ class ModelConfig(Frozen):
     tied: bool = True  # the unembedding is the embedding
     scaled_embedding: bool = False  # embeddings times sqrt(width)
     embedding_norm: bool = False  # the embeddings are normalised
-    # standard deviation of embeddings, learned positions and unembeddings at the start of training; absent: 1 / sqrt(width)
-    embedding_scale: float | None = Field(default=None, gt=0)
-    uniform_embedding: bool = False  # they are drawn uniformly within ± embedding_scale, and not from a normal distribution
-    zero_padding: bool = False  # the embedding of padding is 0 and is not trained by its look-ups; needs an encoder
+    # standard deviation, or bound, at which embeddings, learned positions and unembeddings are drawn; absent: 1 / sqrt(width)
+    embedding_init_scale: float | None = Field(default=None, gt=0)
+    uniform_embedding_init: bool = False  # they are drawn uniformly within ± the scale, and not from a normal distribution
+    zero_padding_embedding: bool = False  # the embedding of padding is 0 and is not trained by its look-ups; needs an encoder
     final_norm: bool = True  # a norm stands after the last layer
     final_cap: float | None = Field(default=None, gt=0)  # c of c · tanh(logit / c) of the last logits; absent: none
     unembedding_bias: bool = False  # the unembedding has a bias
@@ -318,8 +318,8 @@ class ModelConfig(Frozen):
 
     def _encoder_problems(self) -> Iterator[str]:
         if not self.encoder.layers:
-            if self.zero_padding:
-                yield "zero_padding: without an encoder no text is padded; leave it out"
+            if self.zero_padding_embedding:
+                yield "zero_padding_embedding: id 0 is padding beside an encoder alone; leave it out, or set encoder.layers"
             return
         if not isinstance(self.position, Sinusoidal | LearnedPositions | T5 | Nope):
             yield f'an encoder has no position {self.position.kind!r}: take "sinusoidal", "learned", "t5" or "nope"'

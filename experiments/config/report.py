@@ -119,3 +119,5 @@ class FigureSpec(Frozen):
         for kind, name in (("scatter", "x"), ("value", "key"), ("dim", "dim")):
             if self.kind == kind and getattr(self, name) is None:
                 yield f'a figure of kind = "{kind}" needs {name}'
+        if self.each_seed and self.kind in ("scatter", "bars", "head", "attention_map"):
+            yield f'a figure of kind = "{self.kind}" has no lines: leave each_seed out'

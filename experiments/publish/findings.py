@@ -68,11 +68,11 @@ def findings(judged: Sequence[Verdict], claims: Mapping[tuple[str, str], Claim],
 
 
 def _counts(kind: str, column: str, about: Sequence[Verdict], records: Sequence[Record]) -> str:
-    """`Of 3 published claims measured on SmolLM2-135M, 2 hold and 1 fails.`"""
+    """`Of 3 published claims tested on SmolLM2-135M, 2 hold and 1 fails.`"""
     outcomes = Counter(verdict.outcome for verdict in about)
     parts = [f"{outcomes[name]} {SAID[name][outcomes[name] != 1]}" for name in OUTCOMES if outcomes[name]]
     places = {
-        TOY: "tested on a toy task",
+        TOY: "tested on toy tasks",
         SMALL_LM: "tested on small language models",
         ON_ACCELERATOR: "tested on an accelerator",
         EXACT: "computed without training",

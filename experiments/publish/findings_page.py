@@ -1,4 +1,4 @@
-"""What each study found, in Markdown: a paragraph, a figure and a table, all from records."""
+"""What each study found, in Markdown: a paragraph, a figure or two and a table, all from records."""
 
 from collections.abc import Collection
 
@@ -15,10 +15,10 @@ from leadline.experiments.records.verdict import Verdict
 INTRODUCTION = """# Findings
 
 Each section has the question of one study, the number of its claims by outcome, the first published claim that holds and the
-first that fails (else the first of our own), a figure and the first table of the study. All of it is computed from the records
-by `leadline publish`. [How a verdict is made](methods.md) defines the outcomes, and [Terms and quantities](quantities.md)
-defines each number. A verdict speaks of its scale alone. Sections on models that are trained here give their size and training
-text.
+first that fails (else the first of our own), a figure or two and the first table of the study. All of it is computed from
+the records by `leadline publish`. [How a verdict is made](methods.md) defines the outcomes, and [Terms and
+quantities](quantities.md) defines each number. A verdict speaks of its scale alone. Sections on models that are trained here
+give their size and training text.
 """
 
 
@@ -27,7 +27,7 @@ def findings_page(contents: Contents, shown: Collection[str], results: str) -> s
 
     Args:
         contents: what the records say.
-        shown: the names of the figures that the page shows, one per study.
+        shown: the names of the figures that the page shows.
         results: the folder of the published tables and figures, relative to the page.
     """
     tables = "".join(f"\n{markdown(table)}" for table in contents.ledger if table.name in ("ledger", "scales", "protocols"))

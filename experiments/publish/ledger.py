@@ -1,6 +1,6 @@
 """The ledger as tables: published statements by study, and statements of our own apart from them.
 
-A statement that is tested at several scales, as on models trained here and on a published one, is a row with a column a scale.
+A statement that is tested at several scales, as on small models and on a published one, is a row with a column a scale.
 
 A statement names its threshold. Where a paper gives none, the threshold is the weakest reading that still says something:
 "cuts" is "at most half", "does not remove" is "leaves at least a tenth", "stays flat" is "rises by at most 5 %". Arms of one
@@ -17,6 +17,7 @@ from leadline.experiments.records.references import cite
 from leadline.experiments.records.verdict import Verdict
 
 OWN = "our own statement"
+UNNAMED = (TOY, SMALL_LM, EXACT)  # columns of the ledger that are not named beside a figure
 RULE = (
     "a claim holds (fails) where Student's 95 % interval of the mean margin over seeds lies above (below) 0, and is equivalent "
     "where it lies within a stated difference of 0; of several arms the intervals are wider, so that a decision errs in at "
@@ -137,7 +138,7 @@ def _q(verdict: Verdict) -> str:
 
 
 def statements(judged: Sequence[Verdict]) -> list[list[Verdict]]:
-    """The verdicts on each statement, those on models trained here first; by study, published statements before our own."""
+    """The verdicts on each statement, those on small models first; by study, published statements before our own."""
     rows: dict[str, list[Verdict]] = {}
     for verdict in judged:
         rows.setdefault(verdict.statement, []).append(verdict)
@@ -160,7 +161,7 @@ def columns_of(judged: Iterable[Verdict]) -> list[str]:
 
 def by_scale(row: Sequence[Verdict], text: Callable[[Verdict], str], between: str = "; ") -> str:
     """A text of each verdict on one statement, with its scale before it unless all are of one kind of small model, or exact."""
-    if columns_of(row) in ([TOY], [SMALL_LM], [EXACT]):
+    if columns_of(row) in [[column] for column in UNNAMED]:
         return between.join(map(text, row))
     return between.join(f"{verdict.column}: {text(verdict)}" for verdict in row)
 

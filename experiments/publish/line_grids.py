@@ -47,8 +47,9 @@ class Line:
 
     @property
     def spread(self) -> Literal["none", "lines", "points", "range", "quartiles", "interval"]:
-        """How the seeds are shown: as points where there are few of them and of x; of many the middle half.
+        """How the seeds are shown: as lines where that is asked for, as points where there are few of them and of x.
 
+        Of many the middle half is shown.
         A share of them has its exact interval.
         """
         if self.counted:

@@ -14,7 +14,7 @@ from markupsafe import Markup
 from leadline.experiments.config.claim import Claim
 from leadline.experiments.publish.contents import FIGURES, IMAGES, PRINTERS, Contents, Section, figures_of
 from leadline.experiments.publish.findings import findings
-from leadline.experiments.publish.ledger import OWN, RULE, basis, columns_of, several_scales, strength
+from leadline.experiments.publish.ledger import OWN, RULE, UNNAMED, basis, columns_of, several_scales, strength
 from leadline.experiments.publish.run_groups import HEIGHT, WIDTH, ArmRuns, command_of, run_groups, run_id
 from leadline.experiments.publish.shown import file_name
 from leadline.experiments.publish.style import Drawing
@@ -91,6 +91,7 @@ def page_text(contents: Contents, results: Path, *, inline: bool = False) -> str
         marks={name: MARKS.get(name, "none") for name in OUTCOMES},
         rule=RULE,
         own_statement=OWN,
+        unnamed=UNNAMED,
         parts=parts,
         records=contents.records,
         versions=sorted({f"{name} {version}" for record in contents.records for name, version in record.versions.items()}),

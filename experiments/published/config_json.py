@@ -68,6 +68,8 @@ def settled(model: ModelConfig, length: int, original_length: int) -> ModelConfi
             "biases": tuple(sorted(model.biases)),
             "windowed": () if all(windowed) else windowed,
             "compute_dtype": "float32",
+            "embedding_init_scale": None,  # nothing is left of it after training
+            "uniform_embedding_init": False,
         }
     )
 

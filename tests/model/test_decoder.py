@@ -177,7 +177,7 @@ def test_the_first_layer_reads_scaled_embeddings_and_the_positions_added_to_them
 
 def test_embeddings_positions_and_unembeddings_are_drawn_at_one_scale_and_nothing_else_is_changed():
     cfg = replace(CONFIG, tied=False, learned_positions=6)
-    changes = ({}, {"embedding_scale": 0.02}, {"embedding_scale": 0.5, "uniform_embedding": True})
+    changes = ({}, {"embedding_init_scale": 0.02}, {"embedding_init_scale": 0.5, "uniform_embedding_init": True})
     plain, scaled, bounded = (init_decoder(jax.random.key(0), replace(cfg, **change)) for change in changes)
     for name in ("embedding", "positions", "unembedding"):
         np.testing.assert_allclose(getattr(scaled, name), 0.02 * 16**0.5 * getattr(plain, name), rtol=1e-6)

@@ -105,7 +105,7 @@ def norm_change(head_dim: int, base: float) -> float:
 
 
 def away_from_cosines(head_dim: int, base: float) -> float:
-    """max over distances m of |q·k / d - (2/d) Σ_i cos(m ω_i)| for queries and keys of ones: the similarity B_m of a base."""
+    """max over distances m of |q·k / d - (2/d) Σ_i cos(m θ_i)| for queries and keys of ones: the similarity B_m of a base."""
     ones = jnp.ones((1, DISTANCES, 1, head_dim))
     q = rotated(ones, base, np.arange(DISTANCES))[:, :, 0]
     scores = products(q, jnp.ones((1, 1, head_dim)), 1 / head_dim)[0, :, 0]

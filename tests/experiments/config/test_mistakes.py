@@ -88,7 +88,7 @@ MISTAKES = [
         ("model.encoder.layers=1", "model.position={kind='t5', buckets=7}"),
         "an encoder has half of the buckets for each direction: 7 must be even, and 4 or more",
     ),
-    ("model.zero_padding=true", "without an encoder no text is padded; leave it out"),
+    ("model.zero_padding_embedding=true", "id 0 is padding beside an encoder alone; leave it out"),
     (("model.encoder.layers=1", "model.position=nope"), "data.kind = 'backcopy' has no sources"),
     (
         (

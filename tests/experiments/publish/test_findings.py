@@ -36,7 +36,7 @@ BEST = judged("c", "holds", (0.6931472, 5.0))
 def test_outcomes_are_counted_and_the_strongest_of_each_kind_is_told() -> None:
     counts, support, contradiction = said(HOLDS, FAILS, BEST, judged("d", "undecided"), judged("e", "not measured"))
     assert counts == (
-        ": Of 4 published claims tested on a toy task, 2 hold, 1 fails and 1 is undecided, judged on 2 trained models of "
+        ": Of 4 published claims tested on toy tasks, 2 hold, 1 fails and 1 is undecided, judged on 2 trained models of "
         "28k to 115k parameters."
     )
     assert support == "Strongest support (Gu et al. 2025): c is said: c: 1, beyond its threshold by a factor of 2.0 or more."
@@ -50,16 +50,16 @@ def test_margins_that_have_a_unit_or_hold_zero_are_not_told(log: bool, verdicts:
 
 def test_statements_of_our_own_are_counted_apart_and_quoted_where_nothing_published_was_measured() -> None:
     counts, support = said(replace(HOLDS, source=""), judged("e", "not measured"))
-    assert counts.startswith(": Of 1 claim of our own tested on a toy task, 1 holds, ")
+    assert counts.startswith(": Of 1 claim of our own tested on toy tasks, 1 holds, ")
     assert support.startswith("Strongest support: a is said")
     published, own = said(HOLDS, replace(FAILS, source="", interval=None))[:2]
-    assert published.startswith(": Of 1 published claim tested on a toy task, 1 holds")
-    assert own.startswith(": Of 1 claim of our own tested on a toy task, 1 fails")
+    assert published.startswith(": Of 1 published claim tested on toy tasks, 1 holds")
+    assert own.startswith(": Of 1 claim of our own tested on toy tasks, 1 fails")
 
 
 def test_published_models_are_counted_by_themselves() -> None:
     here, there = said(HOLDS, replace(FAILS, interval=None, column="SmolLM2-135M", arms=("b",)))[:2]
-    assert here.startswith(": Of 1 published claim tested on a toy task, 1 holds, judged on 2 trained models")
+    assert here.startswith(": Of 1 published claim tested on toy tasks, 1 holds, judged on 2 trained models")
     assert there == ": Of 1 published claim tested on SmolLM2-135M, 1 fails."
 
 

@@ -20,6 +20,7 @@ MODELS: dict[str, tuple[str, dict[str, Any]]] = {
     "plain": ("llama", {}),
     "sizes": ("llama", {"kv_heads": 2, "head_dim": 16, "hidden": 48, "tied": False, "norm_epsilon": 1e-5}),
     "biases": ("llama", {"biases": ("output", *QKV)}),
+    "drawn otherwise": ("llama", {"embedding_init_scale": 0.02, "uniform_embedding_init": True}),
     "no sink": ("llama", {"sink": FixedSink(logit=float("-inf"))}),
     "PI": ("llama", {"position": Rope(base=100.0, scaling=PositionInterpolation(factor=4))}),
     "dynamic": ("llama", {"position": Rope(base=100.0, scaling=DynamicNtk(factor=2, original_length=LENGTH))}),

@@ -214,6 +214,7 @@ def test_what_is_on_record_decides_the_outcome(study: Study, name: str) -> None:
     verdict = judged(study, change(records_of(study)))
     assert (verdict.outcome, verdict.n) == ("holds" if n else "not measured", n)
     assert reason in verdict.reason
+    assert (verdict.column == "not run") == (reason == "no records")
 
 
 @pytest.mark.parametrize(
