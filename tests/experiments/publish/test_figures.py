@@ -199,7 +199,7 @@ def test_each_seed_has_a_line_where_all_have_the_same_places() -> None:
     line = Line("softmax", x, values, each_seed=True)
     with mpl.rc_context(STYLE):
         drawn = line_grid([Panel("a", [line], Axis("loss (nats)"))], Axis("step"), 1, sharey=True)
-    assert [list(of.get_ydata()) for of in drawn.axes[0].lines] == [[3, 3, 3], [1, 2, 3], [5, 4, 3]]
+    assert [np.asarray(of.get_ydata()).tolist() for of in drawn.axes[0].lines] == [[3, 3, 3], [1, 2, 3], [5, 4, 3]]
 
 
 def test_pages_get_shorter_numbers_and_dark_colours_but_the_same_texts() -> None:
