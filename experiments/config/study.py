@@ -61,7 +61,7 @@ Swept = Annotated[tuple[object, ...], Field(min_length=1)]
 Name = Annotated[str, AfterValidator(_folder_name)]
 # Keys of studies that train.
 OF_TRAINING = ("seeds", "most_seeds", "explored", "model", "data", "train", "measure", "arms", "only", "sweep")
-RESERVED = ("claims", "ledger", "protocols", "scales", "totals", "verdicts")
+RESERVED = ("claims", "ledger", "protocols", "scales", "totals")
 
 
 class Settings(Measured):

@@ -14,7 +14,6 @@ from leadline.experiments.publish.ledger import (
     protocols_table,
     scales_table,
     totals_table,
-    verdicts_table,
 )
 from leadline.experiments.publish.multiverse import MULTIVERSE, multiverse
 from leadline.experiments.publish.shown import file_name
@@ -139,7 +138,7 @@ def _pictures(judged: Sequence[Verdict], drawn: Collection[str] | None) -> Itera
 
 
 def _ledger(judged: Sequence[Verdict]) -> tuple[Table, ...]:
-    tables = (ledger_table(judged), claims_table(judged), verdicts_table(judged), totals_table(judged))
+    tables = (ledger_table(judged), claims_table(judged), totals_table(judged))
     return (*tables, *(other for other in (scales_table(judged), protocols_table(judged)) if other.rows))
 
 

@@ -46,24 +46,6 @@ def claims_table(judged: Sequence[Verdict]) -> Table:
     return Table("Claims and their verdicts", "claims", columns, rows, (RULE, SENSITIVITY))
 
 
-def verdicts_table(judged: Sequence[Verdict]) -> Table:
-    """What was said, what was measured and whether it holds; statements that nothing was measured for are counted."""
-    every = statements(judged)
-    measured = [row for row in every if any(verdict.outcome != "not measured" for verdict in row)]
-    rows = tuple(
-        (
-            row[0].statement,
-            published(row[0]),
-            by_scale(row, lambda verdict: verdict.measured or MISSING),
-            by_scale(row, lambda verdict: verdict.outcome),
-        )
-        for row in measured
-    )
-    left = len(every) - len(measured)
-    notes = (f"{left} more claim{'s' if left != 1 else ''} not measured here",) if left else ()
-    return Table("Verdicts", "verdicts", ("claim", "published", "measured here", "verdict"), rows, notes)
-
-
 def scales_table(judged: Sequence[Verdict]) -> Table:
     """The statements that were tested at several scales, a column a scale."""
     several = several_scales(judged)

@@ -4,14 +4,15 @@ from typing import Any
 import pytest
 
 from leadline.experiments.publish.ledger import (
+    by_scale,
     claims_table,
     ledger_table,
     protocols_table,
     published,
     scales_table,
     sensitivity,
+    statements,
     totals_table,
-    verdicts_table,
 )
 from leadline.experiments.records.decisions import OUTCOMES
 from leadline.experiments.records.verdict import Verdict
@@ -52,8 +53,6 @@ def test_every_claim_is_listed_by_study_published_ones_first() -> None:
 
 
 def test_what_is_not_measured_and_our_own_statements_are_counted_apart() -> None:
-    table = verdicts_table([PUBLISHED, OWN, LATER])
-    assert len(table.rows) == 2 and table.notes == ("1 more claim not measured here",)
     table = ledger_table([PUBLISHED, OWN, LATER])
     counts = {(row[0], row[1]): dict(zip(OUTCOMES, row[2:], strict=True)) for row in table.rows}
     assert counts["published, toy task", "all"]["holds"] == counts["published, toy task", "all"]["not measured"] == "1"
@@ -95,7 +94,10 @@ def test_a_statement_at_two_scales_is_one_row_with_a_column_each() -> None:
     assert (statement, source) == (STATEMENT, "18.18 % → 0.00 % (Gu et al. 2025, Table 4)")
     assert here == "holds: key bias: sink rate 0.010 (n = 3, 95 % interval [0.05, 0.15], 58k parameters)"
     assert there == "fails: sink rate 0.700 (one model, no interval, 100 windows from 34 documents)"
-    assert [row[3] for row in verdicts_table(judged).rows] == ["toy task: holds; SmolLM2-135M: fails", "holds"]
+    assert [by_scale(row, lambda of: of.outcome) for row in statements(judged)[:2]] == [
+        "toy task: holds; SmolLM2-135M: fails",
+        "holds",
+    ]
     assert [row[1] for row in claims_table(judged).rows] == ["a", "d", "b", "c"]
 
 
