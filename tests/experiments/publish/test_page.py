@@ -103,12 +103,12 @@ def test_a_statement_at_two_scales_is_one_row_and_says_what_was_not_measured(tmp
     assert first.startswith('holds|fails"') and second.startswith('holds|not measured"')
     for row, parts in (
         (first, (STATEMENT, 'id="claim-sinks-gate-less"', 'id="claim-published-large-gate-less"', "one model, no interval")),
-        (second, ("A gate lowers the loss", 'data-label="Trained here"', 'data-label="SmolLM2-135M"')),
+        (second, ("A gate lowers the loss", 'data-label="Small language model"', 'data-label="SmolLM2-135M"')),
     ):
         for part in parts:
             assert part in row, part
     assert page.count('id="claim-sinks-gate-less"') == 1
-    assert "Of 1 published claim measured on SmolLM2-135M, 1 fails." in page
+    assert "Of 1 published claim tested on SmolLM2-135M, 1 fails." in page
     assert (tmp_path / "tables" / "scales.md").is_file()
 
 
