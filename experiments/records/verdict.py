@@ -124,11 +124,12 @@ def judge(claim: Claim, study: Study, arms: Sequence[RecordedArm]) -> Verdict:
 
 
 def _text(claim: Claim, choices: Sequence[Choice]) -> str:
-    """The text, or the answers, that each side was measured on; once where both have as much of it."""
+    """The text, or the answers, that each number was measured on; once where several have as much of it."""
+    terms = [part for side in claim.compared() for part in side.parts()]
     texts = [
         measured_text([record for choice in choices for record in choice[term.arm].records], term.at, term.quantity)
-        for term in claim.compared()
-        if _counted(term) == _counted(claim.compared()[0])  # what is predicted beside answers is measured on nothing
+        for term in terms
+        if _counted(term) == _counted(terms[0])  # what is predicted beside answers is measured on nothing
     ]
     return " and ".join(text for text in dict.fromkeys(texts) if text)
 

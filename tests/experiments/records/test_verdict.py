@@ -151,6 +151,25 @@ def test_an_erratum_stands_in_place_of_the_statement_that_was_locked(tmp_path: P
     assert verdict.reason.endswith(f"erratum: the statement was locked as “{study.claims[0].statement}”")
 
 
+OVER = '{{ quantity = "perplexity", arm = "{arm}", at = {{ length = 8 }} }}'
+RATIO = f'{{{{ quantity = "perplexity", arm = "{{arm}}", at = {{{{ length = 64 }}}}, over = {OVER} }}}}'
+
+
+def test_the_text_of_a_ratio_is_that_of_both_of_its_numbers(tmp_path: Path) -> None:
+    ratios = f"left = {RATIO.format(arm='key_bias')}\nright = {RATIO.format(arm='softmax')}\n"
+    (study,) = studies_of(tmp_path, f'{HEAD}relation = "below"\n{ratios}')
+    told = [
+        entry
+        for length, windows in ((64, 3.0), (8, 9.0))
+        for entry in (
+            Measurement("perplexity", 4.0, "", length=length),
+            Measurement("windows", windows, "", length=length, of="perplexity"),
+        )
+    ]
+    records = [entry.model_copy(update={"measurements": tuple(told)}) for entry in records_of(study)]
+    assert judged(study, records).windows == "3 windows and 9 windows"
+
+
 RATE = {"quantity": "sink_rate", "arm": "sinks"}
 MORE = {"left": RATE, "relation": "above", "right": {"quantity": "sink_rate", "arm": "streaming"}}
 OF_MODEL = {
