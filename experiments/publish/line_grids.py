@@ -34,7 +34,7 @@ class Line:
 
     label: str  # the same in every panel
     x: Float[np.ndarray, " X"]  # ascending
-    seeds: Sequence[Float[np.ndarray, " S"]]  # at each x the values of the seeds that have one
+    seeds: Sequence[Float[np.ndarray, " _"]]  # at each x the values of the seeds that have one
     # a place on the horizontal axis: a dashed line in the line's colour, unless it lies beyond all points
     mark: float | None = None
     counted: bool = False  # the values are 0 or 1, and their mean is a share of the seeds
