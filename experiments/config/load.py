@@ -1,6 +1,7 @@
 """From a TOML file and `key=value` words to checked studies and their arms, with errors that name the key and its neighbour."""
 
 import itertools
+import shlex
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
@@ -74,7 +75,9 @@ def _study(tree: Tree, words: Sequence[str], path: Path) -> Study:
             for label in spec.labels if study.exact is None else ():
                 if label not in labels:
                     raise UserError(f"{path}: {kind}.{number}.labels: no arm is called {label!r}{nearest(label, labels)}")
-    return study
+    here, file = Path.cwd(), path.resolve()
+    file = file.relative_to(here) if file.is_relative_to(here) else Path(file.name)  # records name no folder of a machine
+    return study.model_copy(update={"command": study.command or f"leadline run {shlex.quote(file.as_posix())}"})
 
 
 def arms_of(study: Study, path: Path) -> list[Arm]:

@@ -81,7 +81,7 @@ class Study(Frozen):
     study: Name  # the name of the study, and of its folder
     title: str = ""  # heading; absent: the name
     question: str = ""  # what the study asks
-    command: str = ""  # runs the study; absent: leadline run configs/STUDY.toml
+    command: str = ""  # runs the study; absent: leadline run FILE, with the file that it was read from
     seeds: Seeds = (0, 1, 2)  # each trains every arm once
     # seeds are added up to this number where claims are undecided; absent: 30 with `leadline run --decide`, else never
     most_seeds: Annotated[int, Field(gt=1)] | None = None

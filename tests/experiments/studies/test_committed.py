@@ -1,5 +1,8 @@
 """What the committed configurations promise of each other."""
 
+import shlex
+from pathlib import Path
+
 import numpy as np
 
 from leadline.experiments.config.load import arms_of
@@ -17,6 +20,13 @@ def test_a_file_begins_with_its_schema_and_a_comment_and_has_arms_of_different_n
         assert comment.startswith("# "), path
         names = ["computed"] if study.exact is not None else [arm.name for arm in arms_of(study, path)]
         assert len(set(names)) == len(names) >= 1, path
+
+
+def test_a_study_names_the_command_that_runs_its_file() -> None:
+    for path, study in COMMITTED:
+        file = shlex.split(study.command)[2]
+        assert (CONFIGS.parent / file).resolve() == path, study.command
+        assert not Path(file).is_absolute(), study.command
 
 
 def test_vocabularies_are_compared_at_equal_flops() -> None:
