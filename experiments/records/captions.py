@@ -11,6 +11,7 @@ from leadline.experiments.records.record import Record, created_at
 TOY, SMALL_LM, ON_ACCELERATOR = "toy task", "small language model", "trained on an accelerator"
 EXACT, NOT_RUN = "without training", "not run"
 COLUMNS = (TOY, SMALL_LM, ON_ACCELERATOR, EXACT, NOT_RUN)
+SPREAD = "mean ± sample standard deviation"
 LANGUAGE = ("text", "mixed")  # kinds of data of which all or half is text
 CORPORA = {"stdlib": "Python's standard library", "docstrings": "docstrings of Python's standard library"}
 # Dimensions of what is measured on windows of its own, and the `of` of their counts.
@@ -99,25 +100,26 @@ def _of_same_text(count: Measurement, dims: Mapping[str, object]) -> bool:
 
 
 def _seeds_notes(records: Sequence[Record]) -> Iterator[str]:
-    """How many seeds the means are over, arm by arm where that differs, and of each arm which diverged: they are in no mean."""
-    finished: dict[str, set[int]] = {}
-    diverged: dict[str, list[int]] = {}
+    """How many seeds were trained, arm by arm where that differs, and of each arm which diverged: they are in no mean."""
+    seeds: dict[str, set[int]] = {}
+    diverged: dict[str, set[int]] = {}
     for record in records:
         arm = record.label or record.arm
-        finished.setdefault(arm, set())
-        if record.status == "finished":
-            finished[arm].add(record.seed)
-        else:
-            diverged.setdefault(arm, []).append(record.seed)
-    n, *others = {len(seeds) for seeds in finished.values()}
+        seeds.setdefault(arm, set()).add(record.seed)
+        if record.status == "diverged":
+            diverged.setdefault(arm, set()).add(record.seed)
+    n, *others = {len(trained) for trained in seeds.values()}
     if others:
-        listed = ", ".join(f"{arm} {len(seeds)}" for arm, seeds in finished.items())
-        yield f"seeds per arm: {listed}; mean ± sample standard deviation"
+        yield f"seeds per arm: {', '.join(f'{arm} {len(trained)}' for arm, trained in seeds.items())}; {SPREAD}"
     else:
-        spread = "mean ± sample standard deviation" if n > 1 else "no spread can be stated"
-        yield f"n = {n} seed{'s' if n != 1 else ''} per arm; {spread}"
-    for arm, seeds in diverged.items():
-        yield f"{arm}: {len(seeds)} diverged (seed {', '.join(map(str, sorted(seeds)))}), left out of the means"
+        yield f"n = {n} seed{'s' if n != 1 else ''} per arm; {SPREAD if n > 1 else 'no spread can be stated'}"
+    lost = (f"{arm} ({'all' if gone == seeds[arm] else _listed(gone)})" for arm, gone in diverged.items())
+    if diverged:
+        yield f"diverged and left out of the means: {'; '.join(lost)}"
+
+
+def _listed(seeds: Collection[int]) -> str:
+    return f"seed{'s' if len(seeds) > 1 else ''} {', '.join(map(str, sorted(seeds)))}"
 
 
 def provenance(records: Sequence[Record]) -> tuple[str, ...]:

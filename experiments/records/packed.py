@@ -1,16 +1,15 @@
 """The records of a study in one file, small enough to be published.
 
-`STUDY/records.jsonl.gz` has one JSON object a line: a header with sums of the other lines and of the arrays, then for each
+`STUDY/records.jsonl.xz` has one JSON object a line: a header with sums of the other lines and of the arrays, then for each
 record the record itself, the rows of its curve and where its arrays lie. `STUDY/arrays.npz` has the arrays that a figure
 reads, if there are any: those of one quantity and type after each other. The sums in a record are those of the files of its
 run, whether or not all of its arrays are published.
 """
 
-import gzip
 import io
+import lzma
 import math
 import zipfile
-import zlib
 from collections import defaultdict
 from collections.abc import Collection, Mapping, Sequence
 from functools import partial
@@ -26,9 +25,8 @@ from leadline.experiments.records.portable import portable_record
 from leadline.experiments.records.record import SCHEMA_VERSION, Curve, Record, StoredRecord
 from leadline.experiments.runtime.errors import UserError
 
-PACKED, PACKED_ARRAYS = "records.jsonl.gz", "arrays.npz"
+PACKED, PACKED_ARRAYS = "records.jsonl.xz", "arrays.npz"
 LARGEST = 1 << 28  # bytes of records unpacked; the largest study that is published has 5 MB
-GZIP_WINDOW = 31  # what makes zlib read the header and the checksum of gzip
 Place = tuple[str, int, Sequence[int]]  # of an array: the name of an array of the archive, the first element, the shape
 
 
@@ -61,22 +59,20 @@ def write_packed(folder: Path, records: Sequence[StoredRecord], quantities: Coll
     arrays = archive.getvalue() if parts else None
     body = "".join(lines).encode()
     sums = {"records": sha256(body), "arrays": None if arrays is None else sha256(arrays)}
-    packed = io.BytesIO()
-    with gzip.GzipFile(filename="", mode="wb", fileobj=packed, mtime=0) as file:  # without name and time the bytes are the same
-        file.write(f"{line({'schema_version': SCHEMA_VERSION, **sums})}\n".encode() + body)
+    header = f"{line({'schema_version': SCHEMA_VERSION, **sums})}\n".encode()
     folder.mkdir(parents=True, exist_ok=True)
     if arrays is None:
         (folder / PACKED_ARRAYS).unlink(missing_ok=True)
     else:
         write_whole(folder / PACKED_ARRAYS, arrays)
-    write_whole(folder / PACKED, packed.getvalue())
+    write_whole(folder / PACKED, lzma.compress(header + body, preset=9))
 
 
 def read_packed(folder: Path) -> tuple[list[StoredRecord], list[str]]:
     """The records of a packed study, and a line for each file or record that is left out."""
     path = folder / PACKED
     try:
-        unpacker = zlib.decompressobj(GZIP_WINDOW)
+        unpacker = lzma.LZMADecompressor()
         header, _, body = unpacker.decompress(path.read_bytes(), LARGEST).partition(b"\n")
         if not unpacker.eof or unpacker.unused_data:
             raise ValueError(f"it is cut off, or unpacks to more than {LARGEST} bytes")
@@ -89,7 +85,7 @@ def read_packed(folder: Path) -> tuple[list[StoredRecord], list[str]]:
             raise ValueError("it is not the file that was packed")
     except NewerSchema as error:
         return [], [f"left out: {path}: {error}"]
-    except (OSError, zlib.error, ValueError, KeyError, TypeError) as error:
+    except (OSError, lzma.LZMAError, ValueError, KeyError, TypeError) as error:
         return [], [f"left out: {path}: {error}; restore this file, or pack the study again"]
     records, notes = [], []
     for number, content in enumerate(body.splitlines(), start=2):

@@ -166,7 +166,9 @@ def _notes(claim: Claim, decision: Decision, compared: Sequence[RecordedArm], *,
     if decision.interval is not None and any(map(measures_text, records)):
         yield f"over {'documents of one model' if exact else 'seeds and documents' if decision.documents else 'seeds alone'}"
     if lost := sum(record.status == "diverged" for arm in compared for record in arm.members):
-        yield f"{lost} seed{'s' if lost != 1 else ''} diverged and {'are' if lost != 1 else 'is'} left out"
+        # A function may count them.
+        left_out = f" and {'are' if lost != 1 else 'is'} left out"
+        yield f"{lost} model{'s' if lost != 1 else ''} diverged{'' if claim.function else left_out}"
     if decision.outcome in ("fails", "equivalent", "undecided") and claim.shown_at:
         models = [record for record in records if record.parameters]
         yield f"{f'not shown at {parameters(models)}; ' if models else ''}it was shown at {claim.shown_at}"

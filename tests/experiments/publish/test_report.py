@@ -74,7 +74,7 @@ def test_the_published_form_has_packed_records_shown_figures_and_filled_tables(p
     (into / "tables" / "of_somebody_else.md").write_text("")
     exported = export(published[0], into, text, tmp_path / "findings.md")
     files = {str(path.relative_to(into)) for path in into.rglob("*") if path.is_file()}
-    assert {"sinks/records.jsonl.gz", "sinks/study.json", "tables/sinks.md", "figures/sinks_maps.png"} <= files
+    assert {"sinks/records.jsonl.xz", "sinks/study.json", "tables/sinks.md", "figures/sinks_maps.png"} <= files
     assert "tables/of_somebody_else.md" in files
     assert not {"tables/sinks_stale.md", "figures/sinks_over_training.png", "index.html"} & files
     assert (exported.studies, exported.files) == (("sinks",), len(files))

@@ -92,7 +92,7 @@ def test_notes_state_seeds_what_diverged_held_out_data_commit_date_and_device() 
     records = [record("sinks", "softmax", seed, *numbers, commit="abcdef0123456789", dirty=True) for seed in range(3)]
     notes = " ".join(notes_of([*records, record("sinks", "gate", 0, status="diverged")]))
     for part in (
-        *("softmax 3, gate 0", "gate: 1 diverged (seed 0)", "256 windows from 34 documents"),
+        *("softmax 3, gate 1", "diverged and left out of the means: gate (all)", "256 windows from 34 documents"),
         *("abcdef012345 (modified)", "2026-01-02", "1 × synthetic (cpu)"),
     ):
         assert part in notes

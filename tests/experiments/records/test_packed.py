@@ -1,7 +1,7 @@
 """Studies packed into one file: what is kept of them, and what is said of damage."""
 
-import gzip
 import json
+import lzma
 import shutil
 from pathlib import Path
 
@@ -75,7 +75,7 @@ def test_a_file_that_unpacks_to_more_than_any_study_has_is_named(
     assert f"{PACKED}: it is cut off, or unpacks to more than 1000 bytes; restore this file" in note
 
 
-@pytest.mark.parametrize("name", ["records.jsonl.gz", "arrays.npz"])
+@pytest.mark.parametrize("name", ["records.jsonl.xz", "arrays.npz"])
 def test_no_flipped_bit_changes_what_is_read(results: Path, tmp_path: Path, name: str) -> None:
     pack(results, "sinks", tmp_path / "docs", {"sink_rate"})
     path, content = tmp_path / "docs" / "sinks" / name, content_of(read_records(tmp_path / "docs")[0])
@@ -85,14 +85,14 @@ def test_no_flipped_bit_changes_what_is_read(results: Path, tmp_path: Path, name
         assert notes == [] or str(path) in notes[0]
         assert content_of(records) == ([] if notes else content)
         unnoticed += not notes
-    assert unnoticed <= 1  # a bit of a gzip header may mean nothing
+    assert unnoticed <= 1  # a bit of a header may mean nothing
 
 
 def test_it_has_without_arrays_one_file_less(results: Path, tmp_path: Path) -> None:
     for quantities in ({"sink_rate"}, ()):
         pack(results, "sinks", tmp_path / "docs", quantities)
     assert [stored.arrays() for stored in read_records(tmp_path / "docs")[0]] == [{}] * 3
-    assert {path.name for path in (tmp_path / "docs" / "sinks").iterdir()} == {"records.jsonl.gz", "study.json"}
+    assert {path.name for path in (tmp_path / "docs" / "sinks").iterdir()} == {"records.jsonl.xz", "study.json"}
 
 
 def test_no_record_that_is_packed_is_lost_without_a_word(results: Path, tmp_path: Path) -> None:
@@ -100,7 +100,7 @@ def test_no_record_that_is_packed_is_lost_without_a_word(results: Path, tmp_path
     before = (tmp_path / "docs" / "sinks" / PACKED).read_bytes()
     shutil.rmtree(next((results / "sinks").glob("*/s*")))
     with pytest.raises(
-        UserError, match=r"1 of its records are not in .*, such as that of \S+, seed \d+; copy records.jsonl.gz and"
+        UserError, match=r"1 of its records are not in .*, such as that of \S+, seed \d+; copy records.jsonl.xz and"
     ):
         pack(results, "sinks", tmp_path / "docs", ())
     assert (tmp_path / "docs" / "sinks" / PACKED).read_bytes() == before
@@ -110,10 +110,10 @@ def test_no_record_that_is_packed_is_lost_without_a_word(results: Path, tmp_path
 def test_a_line_that_is_no_record_is_left_out(results: Path, tmp_path: Path, line: bytes) -> None:
     pack(results, "sinks", tmp_path / "docs", ())
     path = tmp_path / "docs" / "sinks" / PACKED
-    header, *lines = gzip.decompress(path.read_bytes()).splitlines()
+    header, *lines = lzma.decompress(path.read_bytes()).splitlines()
     body = b"\n".join([*lines[1:], line]) + b"\n"
     sums = json.loads(header) | {"records": sha256(body)}
-    path.write_bytes(gzip.compress(json.dumps(sums).encode() + b"\n" + body))
+    path.write_bytes(lzma.compress(json.dumps(sums).encode() + b"\n" + body))
     records, notes = read_records(tmp_path / "docs")
     assert len(records) == 2
     assert len(notes) == 1 and "line 4: " in notes[0]

@@ -213,7 +213,11 @@ def test_a_published_model_is_judged_by_its_figures_without_an_interval(of_model
 # A change to the records, a part of the reason, and the number of seeds that are left: of 0 nothing is measured.
 CHANGES: dict[str, tuple[Change, str, int]] = {
     "arms are paired by seed": (lambda records: [*records[:4], records[5]], "", 2),
-    "a seed diverged": (lambda records: [*updated(status="diverged")(records[:1]), *records[1:]], "1 seed diverged", 2),
+    "a seed diverged": (
+        lambda records: [*updated(status="diverged")(records[:1]), *records[1:]],
+        "1 model diverged and is left out",
+        2,
+    ),
     "every seed diverged": (updated(status="diverged"), "every seed of", 0),
     "records of another study do not count": (updated(study="other"), "no records", 0),
     "a setting that no selector names counts": (configured("model", width=256), "no recorded arm is key bias", 0),
