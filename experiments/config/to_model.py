@@ -7,7 +7,7 @@ import numpy as np
 from jaxtyping import Float, Int
 
 from leadline.experiments.config.data import PADDING
-from leadline.experiments.config.model import FixedSink, Gate, KeyBias, LearnedSink, ModelConfig, Relu, Sigmoid
+from leadline.experiments.config.model import FixedSink, Gate, KeyBias, LearnedSink, ModelConfig, Relu, Sigmoid, Softpick
 from leadline.experiments.config.position import T5, Encoding, LearnedPositions, Pope, Rope, Rotating, Sinusoidal
 from leadline.experiments.config.scaling import Extension, OfFullLayers, Scaling, extension_of
 from leadline.model.attention.gate import GateConfig, gates
@@ -87,6 +87,8 @@ def _normalizer(model: ModelConfig) -> str:
     match model.normalizer:
         case Relu(by=by):
             return "relu" if by == "one" else f"relu_by_{by}"
+        case Softpick(by="sum"):
+            return "softpick_by_sum"
         case Sigmoid(normalised=normalised):
             return "sigmoid_by_sum" if normalised else "sigmoid"
         case _:

@@ -81,16 +81,20 @@ def clipped_softmax(
     return Terms(weights, jnp.ones_like(mass), sink, nonzero(mass))
 
 
-def softpick(scores: Float[Array, "*B S"], _sink_logit: Array | None = None) -> Terms:
+def softpick(scores: Float[Array, "*B S"], _sink_logit: Array | None = None, *, by_sum: bool = False) -> Terms:
     """p_j = relu(e^(s_j) - 1) / (Σ_j' |e^(s_j') - 1| + ε) over visible keys (Zuhri et al. 2025, arXiv:2504.20966).
 
     Scores below 0 get no weight, but a gradient through the denominator. Numerators and denominator are multiplied by e^-m,
     m = max(0, max_j s_j).
+
+    Args:
+        scores: -inf for keys that are not visible.
+        by_sum: the denominator is Σ_j' relu(e^(s_j') - 1) + ε: the weights sum to 1, and scores below 0 have no gradient.
     """
     largest = jax.lax.stop_gradient(jnp.maximum(jnp.max(scores, axis=-1, keepdims=True), 0))
     risen = jnp.where(jnp.isfinite(scores), jnp.exp(scores - largest) - jnp.exp(-largest), 0)
     numerators = jax.nn.relu(risen)
-    return _without_sink(numerators, jnp.sum(jnp.abs(risen), axis=-1) + EPSILON)
+    return _without_sink(numerators, jnp.sum(numerators if by_sum else jnp.abs(risen), axis=-1) + EPSILON)
 
 
 def rectified(
@@ -135,6 +139,7 @@ NORMALIZERS: dict[str, Callable[[Float[Array, " 2"]], Normalizer]] = {
     "softmax": lambda _: Partial(softmax),
     "clipped": lambda parameters: Partial(clipped_softmax, low=parameters[0], high=parameters[1]),
     "softpick": lambda _: Partial(softpick),
+    "softpick_by_sum": lambda _: Partial(functools.partial(softpick, by_sum=True)),
     "relu": lambda _: Partial(functools.partial(rectified, divisor="one")),
     "relu_by_keys": lambda _: Partial(functools.partial(rectified, divisor="keys")),
     "relu_by_sum": lambda _: Partial(functools.partial(rectified, divisor="sum")),

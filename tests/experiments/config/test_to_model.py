@@ -33,6 +33,7 @@ GATES = [
 # As NORMALIZERS has them.
 CHOICES = [
     *({"kind": kind} for kind in ("softmax", "clipped", "softpick")),
+    {"kind": "softpick", "by": "sum"},
     *({"kind": "relu", "by": by} for by in ("one", "keys", "sum")),
     *({"kind": "sigmoid", "normalised": normalised} for normalised in (False, True)),
 ]
