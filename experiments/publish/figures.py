@@ -122,7 +122,8 @@ def _bars(spec: FigureSpec, chosen: Shown) -> Figure | None:
         row, line = (chosen.label(keys, chosen.key(keys, entry.record, dims, index)) for keys in (rows, lines))
         series[line] = chosen.place(lines, chosen.key(lines, entry.record, dims, index))
         panels.setdefault(title, {}).setdefault(row, {}).setdefault(line, []).extend(values.values())
-    return bars(panels, axes, sorted(series, key=series.__getitem__)) if panels else None
+    shared = len({column.quantity for column in spec.quantities}) == 1
+    return bars(panels, axes, sorted(series, key=series.__getitem__), shared=shared) if panels else None
 
 
 def _arrays(column: Column, spec: FigureSpec, entry: StoredRecord) -> Float[np.ndarray, "..."] | None:

@@ -22,10 +22,11 @@ Bars = Mapping[str, Mapping[str, Mapping[str, Sequence[float]]]]
 MASKED = "#d9d9d9"
 
 
-def bars(panels: Bars, axes_of: Mapping[str, Axis], series: Sequence[str]) -> Figure:
+def bars(panels: Bars, axes_of: Mapping[str, Axis], series: Sequence[str], *, shared: bool = False) -> Figure:
     """Rows sorted by their means in the first panel: a mark for the mean of each series, with its seeds as points.
 
-    `axes_of` are the horizontal axes of the panels, `series` the labels of the legend in order.
+    `axes_of` are the horizontal axes of the panels, `series` the labels of the legend in order. With `shared`, all panels have
+    the limits of one axis, as for values of one quantity.
     """
     rows = list(dict.fromkeys(row for panel in panels.values() for row in panel))
     first = next(iter(panels.values()))
@@ -33,10 +34,11 @@ def bars(panels: Bars, axes_of: Mapping[str, Axis], series: Sequence[str]) -> Fi
     widest = max(len(row) for row in rows)
     size = (0.085 * widest + (5.6 if len(panels) == 1 else 3.0 * len(panels)), 1.1 + 0.27 * len(rows))
     figure = Figure(figsize=size, layout="constrained")
-    grid = figure.subplots(1, len(panels), sharey=True, squeeze=False)[0]
+    grid = figure.subplots(1, len(panels), sharex=shared, sharey=True, squeeze=False)[0]
     for axes, (title, panel) in zip(grid, panels.items(), strict=True):
         axis = axes_of[title]
-        every = [value for row in panel.values() for values in row.values() for value in values]
+        compared = panels.values() if shared else (panel,)
+        every = [value for rows_of in compared for row in rows_of.values() for values in row.values() for value in values]
         # An axis from 0 would show no difference between values that are all large.
         from_zero = not axis.log and len(series) == 1 and 0.0 <= min(every) <= 0.5 * max(every)
         for place, row in enumerate(rows):
