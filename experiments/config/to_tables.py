@@ -8,7 +8,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from leadline.experiments.config.model import Clipped, Gate, ModelConfig, Sigmoid
+from leadline.experiments.config.attention import Clipped, Gate, Sigmoid
+from leadline.experiments.config.model import ModelConfig
 from leadline.experiments.config.position import Encoding, Heads, Rope
 from leadline.experiments.config.scaling import Lengths
 from leadline.experiments.runtime.errors import UserError
