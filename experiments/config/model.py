@@ -23,20 +23,9 @@ from leadline.experiments.config.attention import (
     Softmax,
 )
 from leadline.experiments.config.base import Frozen, Positive
-from leadline.experiments.config.position import (
-    T5,
-    Alibi,
-    Axial,
-    Heads,
-    LearnedPositions,
-    Nope,
-    Pope,
-    Position,
-    Rope,
-    Sinusoidal,
-    Turning,
-    XPos,
-)
+from leadline.experiments.config.encoding import Heads, Turning
+from leadline.experiments.config.position import Axial, LearnedPositions, Nope, Pope, Position, Rope, Sinusoidal, XPos
+from leadline.experiments.config.position_bias import T5, Alibi
 
 # Position encodings that some layers may have and others not, since they are rows of the tables alone.
 BY_LAYER = Rope | Axial | XPos | Alibi | Nope

@@ -6,7 +6,8 @@ import pytest
 
 from leadline.experiments.config.attention import FixedSink, LearnedSink
 from leadline.experiments.config.model import ModelConfig
-from leadline.experiments.config.position import Alibi, LearnedPositions, Nope, Rope
+from leadline.experiments.config.position import LearnedPositions, Nope, Rope
+from leadline.experiments.config.position_bias import Alibi
 from leadline.experiments.config.scaling import DynamicNtk, Llama3, NtkAware, PositionInterpolation, Yarn
 from leadline.experiments.published.config_json import published_config, settled
 from leadline.experiments.runtime.errors import UserError
