@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, Literal, TypeVar, no_type_check
+from typing import Any, Literal, no_type_check
 
 import jax
 import jax.numpy as jnp
@@ -14,9 +14,7 @@ from jaxtyping import Array, Float, Int
 from leadline.model.attention import attention
 from leadline.model.attention.scores import capped
 from leadline.model.block import Block, BlockConfig, LayerTrace, init_block, initial_sink_logit
-from leadline.model.cache.protocol import Cache
 from leadline.model.context import Context, document_numbers, grid_positions, text_positions
-from leadline.model.cross_attention import Memory
 from leadline.model.embedding import embed, logits
 from leadline.model.layer import apply_block
 from leadline.model.linear import draw, matrix, plus_bias, zeros
@@ -26,7 +24,6 @@ from leadline.model.positions.absolute import add_positions, sinusoidal
 from leadline.model.positions.rotation import layer_rotations
 from leadline.model.positions.tables import PositionTables
 
-AnyCache = TypeVar("AnyCache", bound=Cache)
 Positions = Callable[[Int[Array, " T"]], Int[Array, "T coordinates"]]
 
 # Up to this depth layers are unrolled: a loop's stacks of weights, gradients and what the backward pass needs cost a CPU 10 to
@@ -218,88 +215,6 @@ def _documents(tokens: Int[Array, "B T"], end: int, context: Context) -> Int[Arr
         return document_numbers(tokens, end)
     T = tokens.shape[1]
     return jax.lax.dynamic_slice_in_dim(document_numbers(gather_tokens(tokens, 1), end), first_position(T), T, 1)
-
-
-def extend(
-    p: Decoder,
-    cache: AnyCache,
-    tokens: Int[Array, "B T"],
-    tables: PositionTables,
-    cfg: DecoderConfig,
-    *,
-    positions: Positions | None = None,
-    memory: Memory | None = None,
-) -> tuple[Float[Array, "B T V"], AnyCache]:
-    """The next T tokens of a text. `apply_decoder` of the whole text gives the same logits, unless the cache forgets.
-
-    What is in the cache is one document, whether the model was trained with a document mask or not.
-
-    Args:
-        p: weights.
-        cache: of the text so far, stacked over layers.
-        tokens: ids.
-        tables: one row per layer.
-        cfg: the structure.
-        positions: those of `Context`.
-        memory: that of `Context`, stacked over layers.
-
-    Returns:
-        Logits, float32, and the cache with the tokens.
-
-    Raises:
-        ValueError: if learned positions end before the room of the cache, or a cache that forgets cannot serve the model.
-    """
-    x, cache = extend_layers(p, cache, tokens, tables, cfg, positions=positions, memory=memory)
-    return unembed(p, x, cfg), cache
-
-
-def extend_layers(
-    p: Decoder,
-    cache: AnyCache,
-    tokens: Int[Array, "B T"],
-    tables: PositionTables,
-    cfg: DecoderConfig,
-    *,
-    positions: Positions | None = None,
-    memory: Memory | None = None,
-) -> tuple[Float[Array, "B T D"], AnyCache]:
-    """`extend` up to the residual stream after the last layer, of which `unembed` gives the logits."""
-    check_cache(p, cfg, cache.room)
-    positions = positions_of(tables, cfg) if positions is None else positions
-
-    def layer(x: Float[Array, "B T D"], row: Any) -> tuple[Float[Array, "B T D"], Any]:
-        block, table, layer_cache, source = row
-        x, _, layer_cache = apply_block(block, x, table, cfg.block, Context(positions, cache=layer_cache, memory=source))
-        return x, layer_cache
-
-    starts = None if cache.starts is None else cache.starts[0]
-    x = embed_tokens(p, tokens, cache.length[0] + jnp.arange(tokens.shape[1]), cfg, starts)
-    return jax.lax.scan(layer, x, (blocks_of(p), tables, cache, memory))
-
-
-def check_cache(p: Decoder, cfg: DecoderConfig, room: int | None) -> None:
-    """Raises ValueError for a model that a cache with so much room cannot serve.
-
-    A cache that forgets (`room` None) re-indexes positions. That needs positions which are rotations by the position in a text,
-    ALiBi, or none: what was added to an embedding is in every key for good, and the other encodings need all keys or the length
-    of the text. xPos cannot either, but its decay is a value and not seen here.
-    """
-    if room is not None:
-        if p.positions is not None and room > p.positions.shape[0]:
-            raise ValueError(f"learned positions end at {p.positions.shape[0]}, the cache has room for {room} tokens")
-        return
-    b = cfg.block
-    needs_text = {
-        "learned positions": p.positions is not None,
-        "sinusoidal positions": cfg.sinusoidal,
-        "a grid": bool(cfg.grid),
-        "a document mask": cfg.document_end is not None,
-        "PoPE": b.polar,
-        f"the bias {type(b.position_bias).__name__}": b.position_bias is not None,
-        f"a table a {b.table_per}": b.table_per != "sequence",
-    }
-    if names := [name for name, needed in needs_text.items() if needed]:
-        raise ValueError(f"a model with {' and '.join(names)} cannot be streamed: take rope, alibi or nope")
 
 
 def positions_of(tables: PositionTables, cfg: DecoderConfig) -> Positions:

@@ -21,16 +21,8 @@ from leadline.model.cache.full import full_cache
 from leadline.model.cache.protocol import Cache
 from leadline.model.cache.ring import ring_cache
 from leadline.model.context import Context
-from leadline.model.decoder import (
-    Decoder,
-    DecoderConfig,
-    blocks_of,
-    check_cache,
-    embed_tokens,
-    extend_layers,
-    positions_of,
-    unembed,
-)
+from leadline.model.decoder import Decoder, DecoderConfig, blocks_of, embed_tokens, positions_of, unembed
+from leadline.model.extend import check_cache, extend_layers
 from leadline.model.layer import apply_block
 from leadline.model.mesh import RESIDUAL, on_mesh, place
 from leadline.model.positions.fire import Fire
@@ -151,7 +143,7 @@ def begin(
     if policy.window is None and prompt.shape[1] > room:
         raise ValueError(f"a prompt of {prompt.shape[1]} tokens does not fit into room for {room}")
     if cfg.block.table_per == "query":
-        raise ValueError("each query of this model rotates all keys: decode with model.decoder.extend, or with a scaling")
+        raise ValueError("each query of this model rotates all keys: decode with model.extend.extend, or with a scaling")
     if cfg.block.table_per == "token" and policy.window is None and room > tables.attention_factor.shape[1]:
         raise ValueError(f"the tables have {tables.attention_factor.shape[1]} positions, the cache has room for {room} tokens")
     if starts is not None:
@@ -187,7 +179,7 @@ def _read(
     room: int,
     chunk: int,
 ) -> Decoding:
-    """The prompt read by `model.decoder.extend`, `chunk` tokens at once."""
+    """The prompt read by `model.extend.extend`, `chunk` tokens at once."""
     B, T = prompt.shape
     chunk = min(T, chunk)
 

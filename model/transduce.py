@@ -11,8 +11,8 @@ from jax.sharding import PartitionSpec as P
 from jaxtyping import Array, Bool, Float, Int
 
 from leadline.model.cache.full import FullCache
-from leadline.model.decoder import extend
 from leadline.model.encoder_decoder import EncoderDecoder, EncoderDecoderConfig, encode, rows_of
+from leadline.model.extend import extend
 from leadline.model.generate import Policy, empty_cache
 from leadline.model.mesh import TEXTS, on_mesh, place
 from leadline.model.positions.tables import PositionTables

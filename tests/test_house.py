@@ -40,6 +40,7 @@ FOLDERS = (
     "leadline.model.sampling",
     "leadline.model.context_parallel",
     "leadline.model.encoder_decoder",
+    "leadline.model.extend",
     "leadline.model.decoder_loss",
     "leadline.model.decoder",
     "leadline.model.layer",

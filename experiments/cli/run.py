@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from leadline.experiments.cli.console import AsJson, begin_jax, complain, print_json, refuse_idle, show_rows, show_verdicts
-from leadline.experiments.runtime.worker import EXPIRY
+from leadline.experiments.runtime.worker_files import EXPIRY
 
 if TYPE_CHECKING:
     from leadline.experiments.executors.registry import Options

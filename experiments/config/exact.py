@@ -5,10 +5,11 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
+from leadline.experiments.config.attention import KeyBias
 from leadline.experiments.config.base import Factor, Frozen, Positive
 from leadline.experiments.config.data import Files, Texts
 from leadline.experiments.config.measure import Measure
-from leadline.experiments.config.model import Channels, KeyBias, ModelConfig
+from leadline.experiments.config.model import Channels, ModelConfig
 from leadline.experiments.config.position import LearnedPositions, Rope
 
 HeadDim = Annotated[int, Field(ge=4, multiple_of=2)]

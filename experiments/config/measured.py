@@ -28,7 +28,8 @@ from leadline.experiments.config.measure import (
     TransductionMeasure,
 )
 from leadline.experiments.config.model import ModelConfig
-from leadline.experiments.config.position import Alibi, Nope, Position, Rope, Rotating
+from leadline.experiments.config.position import Nope, Position, Rope, Rotating
+from leadline.experiments.config.position_bias import Alibi
 from leadline.experiments.config.scaling import extension_of
 
 # The data that each table of [measure] measures.

@@ -1,70 +1,22 @@
 """Position encodings. To add one, write its functions in model/positions and its class here.
 
-A class says what a model takes of its encoding: rows of its tables, weights that add to the scores, or neither. What is
-compiled in besides (model.block.BlockConfig) is in config/to_model.py.
+Those that are a bias on the scores are in config/position_bias.py. What all share is in config/encoding.py.
 """
 
 import math
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple
+from typing import Annotated, Any, Literal
 
 import numpy as np
 from pydantic import BeforeValidator, Field
 
 from leadline.experiments.config.base import Frozen, Part, Positive
+from leadline.experiments.config.encoding import Encoding, Heads, Turning
+from leadline.experiments.config.position_bias import Bias
 from leadline.experiments.config.scaling import Dynamic, Lengths, NoScaling, Scaling, TablePer
-from leadline.model.positions.alibi import alibi_slopes
 from leadline.model.positions.frequencies import p_rope, partial
 from leadline.model.positions.sections import axial, interleaved_sections, sectioned
 from leadline.model.positions.xpos import xpos_decay, xpos_longest
-
-if TYPE_CHECKING:
-    from leadline.model.positions.relative import PositionBias
-
-
-class Heads(NamedTuple):
-    """Of a layer: their number N and their channels H."""
-
-    number: int
-    size: int
-
-
-class Turning(NamedTuple):
-    """What is compiled in where positions turn pairs of channels; all else of them is in rows of the tables."""
-
-    coordinates: int = 1  # of a position
-    interleaved: bool = False  # pairs are neighbouring channels
-    grid: tuple[int, ...] = ()  # sizes of all axes but the first
-
-
-class Encoding(Frozen):
-    """A position encoding; this one is none."""
-
-    @property
-    def table_per(self) -> TablePer:
-        """What the rows of a model's tables depend on."""
-        return "sequence"
-
-    @property
-    def turning(self) -> Turning | None:
-        """How positions turn pairs of channels; None where they turn none."""
-        return None
-
-    def rows(self, heads: Heads, lengths: Lengths) -> dict[str, Any]:  # noqa: ARG002
-        """Arguments of `model.positions.tables.position_tables`, which has a default for each, for a text of that length."""
-        return {}
-
-    def bias(self) -> "PositionBias | None":
-        """What is added to the scores. The classes import it here, since it needs JAX and reading a configuration does not."""
-        return None
-
-    def longest(self, heads: Heads, trained: int) -> tuple[float, str]:  # noqa: ARG002
-        """The most tokens of a text, and what ends there."""
-        return math.inf, ""
-
-    def misfits(self, heads: Heads) -> Iterator[str]:  # noqa: ARG002
-        """Why heads of this size cannot have the encoding; the nearest that they can have is named."""
-        yield from ()
 
 
 class Rotating(Encoding):
@@ -204,71 +156,6 @@ class Pope(Rotating):
         return 2 * heads.size
 
 
-class Alibi(Encoding):
-    """Scores minus slope · distance, with a fixed slope for each head (Press et al. 2022)."""
-
-    kind: Literal["alibi"] = "alibi"
-    exponent: float = Field(default=8.0, gt=0)  # e of the slopes 2^(-e n / N) of the heads n = 1 … N
-    factor: float = Field(default=1.0, gt=0)  # multiplies every slope
-
-    def rows(self, heads: Heads, lengths: Lengths) -> dict[str, Any]:  # noqa: ARG002
-        return {"slopes": self.factor * alibi_slopes(heads.number, self.exponent)}
-
-
-class T5(Encoding):
-    """A trained number for each head and bucket of distances, added to the scores (Raffel et al. 2020)."""
-
-    kind: Literal["t5"] = "t5"
-    buckets: int = Field(default=32, ge=2)  # number of buckets
-    furthest: Positive = 128  # tokens; all distances from here on share the last bucket
-    shared: bool = False  # all layers have one table, as in T5 itself; an encoder and a decoder have one each
-
-    def problems(self) -> Iterator[str]:
-        if self.furthest <= self.buckets // 2:
-            yield f"furthest = {self.furthest} must be above {self.buckets // 2}, half of the buckets"
-
-    def bias(self) -> "PositionBias":
-        from leadline.model.positions import t5
-
-        return t5.T5(self.buckets, self.furthest)
-
-
-class Kerple(Encoding):
-    """A kernel of the distance with two trained numbers for each head, added to the scores (Chi et al. 2022)."""
-
-    kind: Literal["kerple"] = "kerple"
-    form: Literal["logarithmic", "power"] = "logarithmic"  # of the kernel
-
-    def bias(self) -> "PositionBias":
-        from leadline.model.positions import kerple
-
-        return kerple.Kerple(self.form)
-
-
-class Fire(Encoding):
-    """A small network of the distance relative to the position of the query, added to the scores (Li et al. 2024)."""
-
-    kind: Literal["fire"] = "fire"
-    hidden: Positive = 32  # channels of the network
-
-    def bias(self) -> "PositionBias":
-        from leadline.model.positions import fire
-
-        return fire.Fire(self.hidden)
-
-
-class Cope(Encoding):
-    """Positions that count gates of query and key, added to the scores (Golovneva et al. 2024)."""
-
-    kind: Literal["cope"] = "cope"
-    positions: int = Field(default=64, ge=2)  # how many positions have a vector
-
-    def bias(self) -> "PositionBias":
-        from leadline.model.positions import cope
-
-        return cope.Cope(self.positions)
-
-
 class Sinusoidal(Encoding):
     """Sines and cosines of the position, added to the embedding (Vaswani et al. 2017)."""
 
@@ -305,7 +192,7 @@ def _one_kind(position: object) -> object:
 
 Position = Annotated[
     Annotated[
-        Rope | Axial | XPos | Pope | Alibi | T5 | Kerple | Fire | Cope | Sinusoidal | LearnedPositions | Nope,
+        Rope | Axial | XPos | Pope | Bias | Sinusoidal | LearnedPositions | Nope,
         Field(discriminator="kind"),
     ],
     BeforeValidator(_one_kind),

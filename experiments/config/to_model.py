@@ -6,9 +6,12 @@ from typing import get_args
 import numpy as np
 from jaxtyping import Float, Int
 
+from leadline.experiments.config.attention import FixedSink, Gate, KeyBias, LearnedSink, Relu, Sigmoid, Softpick
 from leadline.experiments.config.data import PADDING
-from leadline.experiments.config.model import FixedSink, Gate, KeyBias, LearnedSink, ModelConfig, Relu, Sigmoid, Softpick
-from leadline.experiments.config.position import T5, Encoding, LearnedPositions, Pope, Rope, Rotating, Sinusoidal
+from leadline.experiments.config.encoding import Encoding
+from leadline.experiments.config.model import ModelConfig
+from leadline.experiments.config.position import LearnedPositions, Pope, Rope, Rotating, Sinusoidal
+from leadline.experiments.config.position_bias import T5
 from leadline.experiments.config.scaling import Extension, OfFullLayers, Scaling, extension_of
 from leadline.model.attention.gate import GateConfig, gates
 from leadline.model.block import BlockConfig

@@ -14,7 +14,7 @@ from leadline.experiments.runtime.errors import Apart, UserError
 from leadline.experiments.runtime.hosts import agreed
 from leadline.experiments.runtime.progress import Progress
 from leadline.experiments.runtime.signals import Interrupted, Interruption
-from leadline.experiments.runtime.worker import EXPIRY
+from leadline.experiments.runtime.worker_files import EXPIRY
 from leadline.experiments.training.checkpoint import extra_of
 from leadline.experiments.training.claimed import train_claimed
 from leadline.experiments.training.group import RunGroup, Unfinished

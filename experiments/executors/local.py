@@ -1,6 +1,6 @@
 """Groups trained in this process, one after the other."""
 
-from leadline.experiments.runtime.worker import EXPIRY
+from leadline.experiments.runtime.worker_files import EXPIRY
 from leadline.experiments.training.claimed import train_claimed
 from leadline.experiments.training.group import RunGroup
 from leadline.experiments.training.memory import Room

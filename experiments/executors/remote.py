@@ -10,7 +10,8 @@ from leadline.experiments.executors.task import Task, task_of
 from leadline.experiments.runtime.errors import UserError
 from leadline.experiments.runtime.progress import Work
 from leadline.experiments.runtime.signals import Interrupted
-from leadline.experiments.runtime.worker import EXPIRY, LOOK, seems_dead, workers_of
+from leadline.experiments.runtime.worker import LOOK
+from leadline.experiments.runtime.worker_files import EXPIRY, seems_dead, workers_of
 from leadline.experiments.training.group import RunGroup
 from leadline.experiments.training.memory import Room
 from leadline.experiments.training.session import Session

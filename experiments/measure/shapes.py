@@ -6,8 +6,9 @@ Axes: V vocabulary, D width, L layers, N query heads, K key and value heads, H c
 import numpy as np
 from jaxtyping import Float
 
+from leadline.experiments.config.attention import LearnedSink, NoSink
 from leadline.experiments.config.exact import LatentAttention, Shape
-from leadline.experiments.config.model import LearnedSink, ModelConfig, NoSink
+from leadline.experiments.config.model import ModelConfig
 from leadline.experiments.config.position import Pope
 from leadline.experiments.config.to_model import feedforward_weights, projection_weights, visible_keys
 from leadline.model.feedforward import GATED

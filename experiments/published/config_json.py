@@ -9,7 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from leadline.experiments.config.model import FixedSink, ModelConfig, NoSink
+from leadline.experiments.config.attention import FixedSink, NoSink
+from leadline.experiments.config.model import ModelConfig
 from leadline.experiments.config.position import LearnedPositions, Rope
 from leadline.experiments.config.scaling import DynamicNtk, Llama3, PositionInterpolation, Yarn
 from leadline.experiments.published.architectures.base import Keys

@@ -18,7 +18,7 @@ from leadline.experiments.records.record import Curve, StoredRecord
 from leadline.experiments.records.store import is_recorded, read_studies
 from leadline.experiments.runs.stored import records_at
 from leadline.experiments.runtime.errors import UserError
-from leadline.experiments.runtime.worker import is_at_work
+from leadline.experiments.runtime.worker_files import is_at_work
 from leadline.experiments.training.group import Unfinished, claim_of
 from leadline.experiments.training.saving import unfinished_groups
 

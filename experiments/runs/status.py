@@ -4,7 +4,7 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
-from leadline.experiments.runtime.worker import seems_dead, workers_of
+from leadline.experiments.runtime.worker_files import seems_dead, workers_of
 
 # Of a group that several processes tell of, the first state counts: a run lists as waiting what another one trains, and what a
 # worker left that has died a later one may have finished.

@@ -20,15 +20,13 @@ from threading import Event, Lock, Thread
 from typing import Any
 
 from leadline.experiments.runtime.errors import UserError
-from leadline.experiments.runtime.process import Owner, alive, this_process
+from leadline.experiments.runtime.process import Owner, this_process
 from leadline.experiments.runtime.signals import Interrupted, Interruption
+from leadline.experiments.runtime.worker_files import EXPIRY, WORKERS, content_of, file_of, has_ended, owner_of, parsed
 
-WORKERS, CLAIMS = ".workers", ".claims"
-# Seconds between heartbeats, and seconds without one after which others take a process for dead.
-BEAT, EXPIRY = 5.0, 60.0
-# Seconds between two looks at what others hold.
-LOOK = 0.5
-CONTENT = (*Owner.__annotations__, "ended", "groups")  # of a file
+CLAIMS = ".claims"
+BEAT = 5.0  # seconds between heartbeats
+LOOK = 0.5  # seconds between two looks at what others hold
 
 
 class Lost(Exception):  # noqa: N818  # nobody made a mistake
@@ -86,7 +84,7 @@ class Worker:
             content = self.owner | {"beats": self._beats, "ended": self._ended.is_set(), "groups": self.groups()}
             temporary = self.results / WORKERS / f".{self.id}.part"
             temporary.write_text(json.dumps(content) + "\n", encoding="utf-8")
-            temporary.replace(_file(self.results, self.id))
+            temporary.replace(file_of(self.results, self.id))
 
     def _beat_on(self) -> None:
         while not self._ended.wait(min(BEAT, self.expiry / 12)):
@@ -94,15 +92,15 @@ class Worker:
                 self.beat()
             except OSError:  # a disk that is full now may have room later; a time needs none
                 with suppress(OSError):
-                    os.utime(_file(self.results, self.id))
+                    os.utime(file_of(self.results, self.id))
 
     def forget(self) -> None:
         """Removes the file of this process, once it has ended and there is nothing more to say of it."""
-        _file(self.results, self.id).unlink(missing_ok=True)
+        file_of(self.results, self.id).unlink(missing_ok=True)
 
     def is_dead(self, owner: str) -> bool:
         """Whether another process has ended, or its file has stayed the same for `expiry` seconds of this one's clock."""
-        path = _file(self.results, owner)
+        path = file_of(self.results, owner)
         try:
             seen = path.read_bytes(), path.stat().st_mtime_ns
         except FileNotFoundError:
@@ -114,7 +112,7 @@ class Worker:
         if seen != before:
             self._seen[owner] = seen, now
         # A file that is damaged says nothing of its process but that it changes.
-        content = _parsed(seen[0])
+        content = parsed(seen[0])
         return (content is not None and has_ended(content)) or (seen == before and now - since > self.expiry)
 
     def claim(self, places: Sequence[Path]) -> "Claim | None":
@@ -184,7 +182,7 @@ class Worker:
     def holder(self, places: Sequence[Path]) -> str:
         """`HOST, process PID` of one that holds one of these places."""
         for owner in filter(None, map(owner_of, places)):
-            if (content := _content(self.results, owner)) is not None:
+            if (content := content_of(self.results, owner)) is not None:
                 return f"{content['host']}, process {content['pid']}"
         return "another process"
 
@@ -233,57 +231,3 @@ class Claim:
 
     def __exit__(self, *error: object) -> None:
         self.release()
-
-
-def owner_of(place: Path) -> str | None:
-    """The ID of the process, alive or not, that a place was claimed by; None where nobody has claimed it."""
-    try:
-        return next(iter(sorted(os.listdir(place))), None)  # noqa: PTH208  # names, of a folder that may not exist
-    except FileNotFoundError:
-        return None
-
-
-def is_at_work(results: Path, place: Path) -> bool:
-    """Whether the process that holds a place seems to live."""
-    content = _content(results, owner := owner_of(place) or "")
-    return content is not None and not seems_dead(results, owner, content)
-
-
-def seems_dead(results: Path, owner: str, content: Any) -> bool:
-    """Whether a process has ended, for display: its last heartbeat is compared with the clock here, and nothing waited for."""
-    try:
-        return has_ended(content) or time.time() - _file(results, owner).stat().st_mtime > EXPIRY
-    except FileNotFoundError:
-        return True
-
-
-def has_ended(content: Any) -> bool:
-    """Whether the process of a file has ended, as far as this machine can tell."""
-    return content["ended"] or not alive(content)
-
-
-def workers_of(results: Path) -> dict[str, Any]:
-    """The content of the files of all processes, by ID."""
-    contents = {path.stem: _content(results, path.stem) for path in sorted((results / WORKERS).glob("*.json"))}
-    return {owner: content for owner, content in contents.items() if content is not None}
-
-
-def _content(results: Path, owner: str) -> dict[str, Any] | None:
-    """The content of the file of a process; None where the file is gone or damaged."""
-    try:
-        return _parsed(_file(results, owner).read_bytes())
-    except OSError:
-        return None
-
-
-def _parsed(data: bytes) -> dict[str, Any] | None:
-    """The object of a file; None where it is damaged."""
-    try:
-        content = json.loads(data)
-        return {key: content[key] for key in CONTENT}
-    except (ValueError, KeyError, TypeError):
-        return None
-
-
-def _file(results: Path, owner: str) -> Path:
-    return results / WORKERS / f"{owner}.json"

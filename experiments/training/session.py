@@ -9,7 +9,8 @@ from typing import Any
 from leadline.experiments.records.provenance import Provenance, provenance
 from leadline.experiments.runtime.progress import Progress
 from leadline.experiments.runtime.signals import Interruption
-from leadline.experiments.runtime.worker import EXPIRY, Worker
+from leadline.experiments.runtime.worker import Worker
+from leadline.experiments.runtime.worker_files import EXPIRY
 from leadline.experiments.training.group import RunGroup
 from leadline.experiments.training.memory import Room
 from leadline.experiments.training.saving import group_folder

@@ -15,7 +15,8 @@ import numpy as np
 from jaxtyping import Array, Float, Int
 
 from leadline.experiments.config.base import validated
-from leadline.experiments.config.position import Heads, Rope
+from leadline.experiments.config.encoding import Heads
+from leadline.experiments.config.position import Rope
 from leadline.experiments.config.scaling import Dynamic, Lengths
 from leadline.experiments.data.text import tokenizers
 from leadline.experiments.measure.bound import search, start

@@ -17,7 +17,7 @@ from leadline.experiments.records.record import Record
 from leadline.experiments.runs.status import groups_at
 from leadline.experiments.runtime.errors import UserError
 from leadline.experiments.runtime.progress import Progress
-from leadline.experiments.runtime.worker import owner_of, workers_of
+from leadline.experiments.runtime.worker_files import owner_of, workers_of
 from leadline.experiments.studies.run import planned, run
 from leadline.experiments.training.memory import Room
 from tests.cluster.equal import assert_equal_numbers

@@ -10,7 +10,7 @@ import pytest
 
 from leadline.model.block import BlockConfig
 from leadline.model.cache.full import full_cache
-from leadline.model.decoder import apply_decoder, blocks_of, extend, init_decoder
+from leadline.model.decoder import apply_decoder, blocks_of, init_decoder
 from leadline.model.encoder_decoder import (
     EncoderDecoder,
     EncoderDecoderConfig,
@@ -20,6 +20,7 @@ from leadline.model.encoder_decoder import (
     model_layers,
     rows_of,
 )
+from leadline.model.extend import extend
 from leadline.model.mesh import make_mesh
 from leadline.model.positions.kerple import Kerple
 from leadline.model.positions.t5 import T5

@@ -11,7 +11,8 @@ import pytest
 from jax.sharding import PartitionSpec as P
 
 from leadline.model.attention.hyperparameters import hyperparameters
-from leadline.model.decoder import Decoder, DecoderConfig, apply_decoder, extend, init_decoder
+from leadline.model.decoder import Decoder, DecoderConfig, apply_decoder, init_decoder
+from leadline.model.extend import extend
 from leadline.model.generate import Policy, begin, decode, empty_cache, generate, layers_of
 from leadline.model.mesh import make_mesh
 from leadline.model.positions.cope import Cope

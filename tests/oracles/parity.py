@@ -27,7 +27,8 @@ from leadline.model.attention.attention import attend
 from leadline.model.attention.mask import Mask
 from leadline.model.cache.full import full_cache
 from leadline.model.context import Context
-from leadline.model.decoder import Decoder, DecoderConfig, apply_decoder, extend
+from leadline.model.decoder import Decoder, DecoderConfig, apply_decoder
+from leadline.model.extend import extend
 from leadline.model.layer import layer_scores
 from leadline.model.mesh import make_mesh
 

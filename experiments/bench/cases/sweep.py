@@ -13,8 +13,9 @@ from leadline.experiments.bench.contest import Benchmark, Case, Where, ours
 from leadline.experiments.bench.worker import Prepared
 from leadline.experiments.bench.workloads.arms import Arm, arms_apart, arms_together, trained_together
 from leadline.experiments.bench.workloads.llama import LEARNING_RATE, Size, config, step_flops, stepping
-from leadline.experiments.config.model import FixedSink, NoSink
-from leadline.experiments.config.position import Alibi, Nope, Rope
+from leadline.experiments.config.attention import FixedSink, NoSink
+from leadline.experiments.config.position import Nope, Rope
+from leadline.experiments.config.position_bias import Alibi
 from leadline.experiments.config.scaling import NtkAware, PositionInterpolation, Yarn
 from leadline.experiments.runtime.ensemble import over_arms
 

@@ -13,8 +13,9 @@ from leadline.experiments.measure.evaluate import Models
 from leadline.experiments.measure.perplexity import exponential, mean_by_place, mean_of_stream, position_edges
 from leadline.experiments.records.measurement import Dim, Point, reading, scalars
 from leadline.model.cache.ring import ring_cache
-from leadline.model.decoder import Decoder, DecoderConfig, extend
+from leadline.model.decoder import Decoder, DecoderConfig
 from leadline.model.embedding import token_losses
+from leadline.model.extend import extend
 from leadline.model.positions.tables import PositionTables
 
 

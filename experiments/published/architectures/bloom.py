@@ -1,7 +1,7 @@
 """BLOOM (arXiv:2211.05100): ALiBi, LayerNorm of the embeddings too, biases, GELU by tanh, query, key and value by head."""
 
 from leadline.experiments.config.model import ModelConfig
-from leadline.experiments.config.position import Alibi
+from leadline.experiments.config.position_bias import Alibi
 from leadline.experiments.published.architectures.base import FLAT, LINEAR, Architecture, Keys, Row, linear, row
 from leadline.experiments.published.architectures.gpt import BIASES, by_group, dense, feedforward_rows, fused, norm_rows
 

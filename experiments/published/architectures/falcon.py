@@ -5,7 +5,8 @@ bfloat16, whatever the compute type; here both are exact.
 """
 
 from leadline.experiments.config.model import ModelConfig
-from leadline.experiments.config.position import Alibi, Rope
+from leadline.experiments.config.position import Rope
+from leadline.experiments.config.position_bias import Alibi
 from leadline.experiments.published.architectures.base import FLAT, LINEAR, Architecture, Keys, Row, linear, row
 from leadline.experiments.published.architectures.gpt import (
     BIASES,

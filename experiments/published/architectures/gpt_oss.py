@@ -2,7 +2,8 @@
 
 import jax.numpy as jnp
 
-from leadline.experiments.config.model import LearnedSink, ModelConfig
+from leadline.experiments.config.attention import LearnedSink
+from leadline.experiments.config.model import ModelConfig
 from leadline.experiments.published.architectures.base import LINEAR, SAME, Architecture, Keys, Row, Split, row
 from leadline.experiments.published.architectures.llama import (
     LAYER,

@@ -1,7 +1,7 @@
 """MPT (MosaicML 2023): ALiBi of any exponent, LayerNorm without a bias, no other biases, exact GELU, clipped products."""
 
 from leadline.experiments.config.model import ModelConfig
-from leadline.experiments.config.position import Alibi
+from leadline.experiments.config.position_bias import Alibi
 from leadline.experiments.published.architectures.base import LINEAR, Architecture, Keys, Row, concatenated, linear, row
 from leadline.experiments.published.architectures.gpt import feedforward_rows, fused
 

@@ -5,7 +5,8 @@ from typing import Any
 
 import jax.numpy as jnp
 
-from leadline.experiments.config.model import Gate, ModelConfig
+from leadline.experiments.config.attention import Gate
+from leadline.experiments.config.model import ModelConfig
 from leadline.experiments.published.architectures.base import (
     LINEAR,
     SAME,

@@ -6,11 +6,13 @@ from pathlib import Path
 
 import pytest
 
+from leadline.experiments.config.attention import FixedSink
 from leadline.experiments.config.data import BackcopyData, Mixture, TextData
 from leadline.experiments.config.exact import BaseBound
 from leadline.experiments.config.load import arms_of, load_studies, named_arms
-from leadline.experiments.config.model import FixedSink, ModelConfig
-from leadline.experiments.config.position import Alibi, Rope
+from leadline.experiments.config.model import ModelConfig
+from leadline.experiments.config.position import Rope
+from leadline.experiments.config.position_bias import Alibi
 from leadline.experiments.config.scaling import Yarn
 from leadline.experiments.config.study import Start
 from leadline.experiments.runtime.errors import UserError

@@ -15,7 +15,8 @@ from leadline.experiments.config.to_tables import tables
 from leadline.experiments.runtime.errors import UserError
 from leadline.model.attention.mask import NO_WINDOW
 from leadline.model.cache.full import full_cache
-from leadline.model.decoder import Decoder, DecoderConfig, apply_decoder, extend, init_decoder
+from leadline.model.decoder import Decoder, DecoderConfig, apply_decoder, init_decoder
+from leadline.model.extend import extend
 from leadline.model.positions.alibi import alibi_slopes
 from leadline.model.positions.angles import fixed_point
 from leadline.model.positions.frequencies import inverse_frequencies, ntk_aware, position_interpolation

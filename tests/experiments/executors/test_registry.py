@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from leadline.experiments.config.model import FixedSink
+from leadline.experiments.config.attention import FixedSink
 from leadline.experiments.executors.local import Local
 from leadline.experiments.executors.registry import Options, open_executor
 from leadline.experiments.executors.task import Task, task_of, work

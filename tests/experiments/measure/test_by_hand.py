@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from leadline.experiments.config.position import Alibi
+from leadline.experiments.config.position_bias import Alibi
 from leadline.experiments.measure import perplexity, sinks
 from leadline.experiments.measure.bound import bound_report
 from leadline.experiments.measure.exact.base_bound import fitted

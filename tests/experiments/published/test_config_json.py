@@ -4,8 +4,10 @@ from typing import Any
 
 import pytest
 
-from leadline.experiments.config.model import FixedSink, LearnedSink, ModelConfig
-from leadline.experiments.config.position import Alibi, LearnedPositions, Nope, Rope
+from leadline.experiments.config.attention import FixedSink, LearnedSink
+from leadline.experiments.config.model import ModelConfig
+from leadline.experiments.config.position import LearnedPositions, Nope, Rope
+from leadline.experiments.config.position_bias import Alibi
 from leadline.experiments.config.scaling import DynamicNtk, Llama3, NtkAware, PositionInterpolation, Yarn
 from leadline.experiments.published.config_json import published_config, settled
 from leadline.experiments.runtime.errors import UserError

@@ -11,7 +11,8 @@ import numpy as np
 import pytest
 
 from leadline.experiments.config.data import MixedData, RetrievalData, TextData
-from leadline.experiments.config.position import Alibi, Rope
+from leadline.experiments.config.position import Rope
+from leadline.experiments.config.position_bias import Alibi
 from leadline.experiments.config.scaling import DynamicNtk
 from leadline.experiments.config.study import Arm
 from leadline.experiments.records.measurement import reading

@@ -16,7 +16,8 @@ import pytest
 from leadline.experiments.runtime import process as processes
 from leadline.experiments.runtime.errors import UserError
 from leadline.experiments.runtime.signals import Interrupted, Interruption
-from leadline.experiments.runtime.worker import CLAIMS, WORKERS, Lost, Worker, is_at_work, owner_of, workers_of
+from leadline.experiments.runtime.worker import CLAIMS, Lost, Worker
+from leadline.experiments.runtime.worker_files import WORKERS, is_at_work, owner_of, workers_of
 
 # Claims the places that are named, and says which it has.
 CLAIM = """

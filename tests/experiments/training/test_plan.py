@@ -17,8 +17,8 @@ import jax
 import numpy as np
 import pytest
 
+from leadline.experiments.config.attention import Gate, LearnedSink
 from leadline.experiments.config.measure import AblationMeasure
-from leadline.experiments.config.model import Gate, LearnedSink
 from leadline.experiments.config.position import Rope
 from leadline.experiments.config.study import Arm, Start
 from leadline.experiments.publish.export import pack

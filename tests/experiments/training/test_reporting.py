@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from leadline.experiments.config.model import Gate
+from leadline.experiments.config.attention import Gate
 from leadline.experiments.config.study import Start
 from leadline.experiments.records.measurement import reading
 from leadline.experiments.records.record import StoredRecord

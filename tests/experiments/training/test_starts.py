@@ -8,8 +8,9 @@ import jax
 import numpy as np
 import pytest
 
-from leadline.experiments.config.model import FixedSink, Gate
-from leadline.experiments.config.position import Alibi, Rope
+from leadline.experiments.config.attention import FixedSink, Gate
+from leadline.experiments.config.position import Rope
+from leadline.experiments.config.position_bias import Alibi
 from leadline.experiments.config.scaling import Yarn
 from leadline.experiments.config.study import Arm, Start
 from leadline.experiments.config.to_tables import tables

@@ -11,7 +11,8 @@ import numpy as np
 import optax
 import pytest
 
-from leadline.experiments.config.model import FixedSink, LearnedSink, ModelConfig, NoSink, Sink
+from leadline.experiments.config.attention import FixedSink, LearnedSink, NoSink, Sink
+from leadline.experiments.config.model import ModelConfig
 from leadline.experiments.config.position import Rope
 from leadline.experiments.config.to_model import decoder_config, sink_logits
 from leadline.experiments.config.to_tables import tables

@@ -8,7 +8,7 @@ import pytest
 from leadline.experiments.config.data import TransductionData
 from leadline.experiments.config.measure import Measure
 from leadline.experiments.config.model import Encoder
-from leadline.experiments.config.position import T5
+from leadline.experiments.config.position_bias import T5
 from leadline.experiments.data.transduction import BEGIN, END, source_ids
 from leadline.experiments.runs.forward import applied
 from leadline.experiments.runs.model import Model

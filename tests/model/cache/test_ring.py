@@ -15,7 +15,8 @@ import pytest
 
 from leadline.model.cache.full import full_cache
 from leadline.model.cache.ring import RingCache, ring_cache
-from leadline.model.decoder import Decoder, DecoderConfig, apply_decoder, extend
+from leadline.model.decoder import Decoder, DecoderConfig, apply_decoder
+from leadline.model.extend import extend
 from leadline.model.positions.tables import PositionTables
 from tests.model.weights import CONFIG, VARIANTS, alibi, nope, rope, weights
 

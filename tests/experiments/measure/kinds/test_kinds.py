@@ -10,7 +10,8 @@ import pytest
 
 from leadline.experiments.config.data import TASKS, RetrievalData, Task
 from leadline.experiments.config.measure import Measure, PerplexityMeasure, RetrievalMeasure, SinkRate, VocabularyMeasure
-from leadline.experiments.config.position import Alibi, Rope
+from leadline.experiments.config.position import Rope
+from leadline.experiments.config.position_bias import Alibi
 from leadline.experiments.config.scaling import Extension
 from leadline.experiments.config.study import Start
 from leadline.experiments.config.to_model import decoder_config, extended

@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 from leadline.experiments.config.model import ModelConfig
-from leadline.experiments.config.position import Alibi, LearnedPositions, Rope
+from leadline.experiments.config.position import LearnedPositions, Rope
+from leadline.experiments.config.position_bias import Alibi
 from leadline.experiments.config.scaling import LongRope
 from leadline.experiments.published.architectures.gpt import BIASES
 from leadline.experiments.published.checkpoint import Checkpoint

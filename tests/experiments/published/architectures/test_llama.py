@@ -4,7 +4,8 @@ from typing import Any
 
 import pytest
 
-from leadline.experiments.config.model import Gate, LearnedSink, ModelConfig
+from leadline.experiments.config.attention import Gate, LearnedSink
+from leadline.experiments.config.model import ModelConfig
 from leadline.experiments.config.position import Rope
 from leadline.experiments.config.scaling import Llama3, PositionInterpolation, Yarn
 from leadline.experiments.published.checkpoint import Checkpoint
