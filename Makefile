@@ -28,13 +28,13 @@ lint: .venv/developing
 	$(BIN)/ruff format --check .
 	$(BIN)/pyright
 
-# uv takes 10 seconds where pip takes 100, but does not read pip's configuration, such as another index: then pip installs.
+# uv takes 10 seconds where pip takes 100. It does not read pip's configuration, such as another index; where it fails, pip installs.
 locked = $(BIN)/uv pip install --quiet --python $(BIN)/python --require-hashes --requirement $(1) || \
 	$(BIN)/python -m pip install --quiet --require-hashes --requirement $(1)
 .venv/installed: requirements.lock pyproject.toml
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "leadline needs Python 3.11 or later: make PYTHON=python3.12")'
 	test -x $(BIN)/python || $(PYTHON) -m venv .venv
-	$(BIN)/python -m pip install --quiet uv
+	-$(BIN)/python -m pip install --quiet uv
 	$(call locked,requirements.lock)
 	$(BIN)/python -m pip install --quiet --no-deps --editable .
 	touch $@
@@ -64,6 +64,7 @@ LIBTPU := import importlib.metadata as m; print(next(r.partition(";")[0] for r i
 # The locks hold names, versions and hashes for every Python that leadline supports, and no addresses.
 LOCK := --universal --python-version 3.11 --generate-hashes --no-header --no-annotate --no-emit-index-url --no-emit-find-links --quiet
 lock: .venv/installed
+	$(BIN)/python -m pip install --quiet uv
 	$(BIN)/uv pip compile pyproject.toml $(LOCK) --output-file requirements.lock
 	$(BIN)/uv pip compile pyproject.toml $(LOCK) --extra dev --constraint requirements.lock --output-file requirements-dev.lock
 

@@ -132,6 +132,12 @@ def test_the_readme_links_every_study() -> None:
     assert studies - set(re.findall(r"\]\(configs/(\w+\.toml)\)", README)) == set()
 
 
+def test_the_readme_marks_the_studies_that_are_not_run() -> None:
+    marked = re.findall(r"\]\(configs/(\w+)\.toml\)†", README)
+    linked = set(re.findall(r"\]\(configs/(\w+)\.toml\)", README)) - {"exact", "reproduce"}
+    assert set(marked) == {name for name in linked if not (ROOT / "docs" / "results" / name).exists()}
+
+
 SAID_COST = re.compile(r"^# Cost:(?:(?!# Expected).)*?\b(\d+) models", re.DOTALL | re.MULTILINE)
 COSTS = {
     path.relative_to(ROOT).as_posix(): int(said[1])

@@ -63,10 +63,10 @@ class Clipped(Frozen):
 
 
 class Softpick(Frozen):
-    """relu(exp(s_j) - 1) over the sum of all |exp(s_k) - 1| (Zuhri et al. 2025), or of all relu(exp(s_k) - 1)."""
+    """relu(exp(s_j) - 1) over a sum over all keys (Zuhri et al. 2025)."""
 
     kind: Literal["softpick"] = "softpick"
-    by: Literal["absolute", "sum"] = "absolute"  # the divisor: the sum of absolute values, or the sum of the weights
+    by: Literal["absolute", "sum"] = "absolute"  # the divisor: the sum of all |exp(s_k) - 1|, or of all relu(exp(s_k) - 1)
 
 
 class Relu(Frozen):

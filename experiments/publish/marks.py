@@ -35,10 +35,14 @@ def bars(panels: Bars, axes_of: Mapping[str, Axis], series: Sequence[str], *, sh
     size = (0.085 * widest + (5.6 if len(panels) == 1 else 3.0 * len(panels)), 1.1 + 0.27 * len(rows))
     figure = Figure(figsize=size, layout="constrained")
     grid = figure.subplots(1, len(panels), sharex=shared, sharey=True, squeeze=False)[0]
+    values_of = {
+        title: [value for row in panel.values() for values in row.values() for value in values]
+        for title, panel in panels.items()
+    }
+    together = [value for values in values_of.values() for value in values]
     for axes, (title, panel) in zip(grid, panels.items(), strict=True):
         axis = axes_of[title]
-        compared = panels.values() if shared else (panel,)
-        every = [value for rows_of in compared for row in rows_of.values() for values in row.values() for value in values]
+        every = together if shared else values_of[title]
         # An axis from 0 would show no difference between values that are all large.
         from_zero = not axis.log and len(series) == 1 and 0.0 <= min(every) <= 0.5 * max(every)
         for place, row in enumerate(rows):

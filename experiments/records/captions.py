@@ -11,7 +11,6 @@ from leadline.experiments.records.record import Record, created_at
 TOY, SMALL_LM, ON_ACCELERATOR = "toy task", "small language model", "trained on an accelerator"
 EXACT, NOT_RUN = "without training", "not run"
 COLUMNS = (TOY, SMALL_LM, ON_ACCELERATOR, EXACT, NOT_RUN)
-SPREAD = "mean ± sample standard deviation"
 LANGUAGE = ("text", "mixed")  # kinds of data of which all or half is text
 CORPORA = {"stdlib": "Python's standard library", "docstrings": "docstrings of Python's standard library"}
 # Dimensions of what is measured on windows of its own, and the `of` of their counts.
@@ -108,13 +107,14 @@ def _seeds_notes(records: Sequence[Record]) -> Iterator[str]:
         seeds.setdefault(arm, set()).add(record.seed)
         if record.status == "diverged":
             diverged.setdefault(arm, set()).add(record.seed)
+    spread = "mean ± sample standard deviation"
     n, *others = {len(trained) for trained in seeds.values()}
     if others:
-        yield f"seeds per arm: {', '.join(f'{arm} {len(trained)}' for arm, trained in seeds.items())}; {SPREAD}"
+        yield f"seeds per arm: {', '.join(f'{arm} {len(trained)}' for arm, trained in seeds.items())}; {spread}"
     else:
-        yield f"n = {n} seed{'s' if n != 1 else ''} per arm; {SPREAD if n > 1 else 'no spread can be stated'}"
-    lost = (f"{arm} ({'all' if gone == seeds[arm] else _listed(gone)})" for arm, gone in diverged.items())
+        yield f"n = {n} seed{'s' if n != 1 else ''} per arm; {spread if n > 1 else 'no spread can be stated'}"
     if diverged:
+        lost = (f"{arm} ({'all' if gone == seeds[arm] else _listed(gone)})" for arm, gone in diverged.items())
         yield f"diverged and left out of the means: {'; '.join(lost)}"
 
 

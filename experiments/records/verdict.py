@@ -158,7 +158,7 @@ def _decided(
 
 
 def _notes(claim: Claim, decision: Decision, compared: Sequence[RecordedArm], *, exact: bool) -> Iterator[str]:
-    """Why an outcome is what it is, which seeds diverged, at which scale the statement was shown, and how it was locked."""
+    """Why an outcome is what it is, how many models diverged, at which scale the statement was shown, and how it was locked."""
     records = [record for arm in compared for record in arm.records]
     decided = decision.outcome in ("holds", "fails", "equivalent")
     basis = "one model, no interval" if any(map(published_model, records)) else "exact"
@@ -166,9 +166,9 @@ def _notes(claim: Claim, decision: Decision, compared: Sequence[RecordedArm], *,
     if decision.interval is not None and any(map(measures_text, records)):
         yield f"over {'documents of one model' if exact else 'seeds and documents' if decision.documents else 'seeds alone'}"
     if lost := sum(record.status == "diverged" for arm in compared for record in arm.members):
-        # A function may count them.
-        left_out = f" and {'are' if lost != 1 else 'is'} left out"
-        yield f"{lost} model{'s' if lost != 1 else ''} diverged{'' if claim.function else left_out}"
+        # A predicate that is a function decides itself what a model that diverged counts as.
+        fate = "" if claim.function else f" and {'is' if lost == 1 else 'are'} left out"
+        yield f"{lost} model{'s' if lost != 1 else ''} diverged{fate}"
     if decision.outcome in ("fails", "equivalent", "undecided") and claim.shown_at:
         models = [record for record in records if record.parameters]
         yield f"{f'not shown at {parameters(models)}; ' if models else ''}it was shown at {claim.shown_at}"

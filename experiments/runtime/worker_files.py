@@ -55,7 +55,7 @@ def content_of(results: Path, owner: str) -> dict[str, Any] | None:
 
 
 def parsed(data: bytes) -> dict[str, Any] | None:
-    """The object of a file; None where it is damaged."""
+    """The object in the bytes of a file; None where it is damaged."""
     try:
         content = json.loads(data)
         return {key: content[key] for key in CONTENT}
@@ -64,4 +64,5 @@ def parsed(data: bytes) -> dict[str, Any] | None:
 
 
 def file_of(results: Path, owner: str) -> Path:
+    """The file of a process."""
     return results / WORKERS / f"{owner}.json"

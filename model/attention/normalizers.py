@@ -84,12 +84,12 @@ def clipped_softmax(
 def softpick(scores: Float[Array, "*B S"], _sink_logit: Array | None = None, *, by_sum: bool = False) -> Terms:
     """p_j = relu(e^(s_j) - 1) / (Σ_j' |e^(s_j') - 1| + ε) over visible keys (Zuhri et al. 2025, arXiv:2504.20966).
 
-    Scores below 0 get no weight, but a gradient through the denominator. Numerators and denominator are multiplied by e^-m,
-    m = max(0, max_j s_j).
+    Scores below 0 get no weight, but a gradient through the denominator, unless `by_sum`. Numerators and denominator are
+    multiplied by e^-m, m = max(0, max_j s_j).
 
     Args:
         scores: -inf for keys that are not visible.
-        by_sum: the denominator is Σ_j' relu(e^(s_j') - 1) + ε: the weights sum to 1, and scores below 0 have no gradient.
+        by_sum: the denominator is Σ_j' relu(e^(s_j') - 1) + ε, so that the weights sum to 1 where a score is above 0.
     """
     largest = jax.lax.stop_gradient(jnp.maximum(jnp.max(scores, axis=-1, keepdims=True), 0))
     risen = jnp.where(jnp.isfinite(scores), jnp.exp(scores - largest) - jnp.exp(-largest), 0)

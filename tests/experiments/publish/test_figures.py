@@ -11,7 +11,7 @@ from matplotlib.figure import Figure
 from leadline.experiments.config.report import FigureSpec
 from leadline.experiments.publish.figures import arrays_read, figure
 from leadline.experiments.publish.line_grids import Axis, Line, Panel, line_grid
-from leadline.experiments.publish.marks import scatter
+from leadline.experiments.publish.marks import bars, scatter
 from leadline.experiments.publish.style import STYLE, encode, for_pages, tick_text
 from leadline.experiments.runtime.errors import UserError
 from tests.experiments.synthetic_records import Stored, entry, measured, sinks_study, study
@@ -78,6 +78,14 @@ def test_nothing_is_drawn_of_nothing(kind: str) -> None:
     empty = [entry("sinks", "softmax"), entry("sinks", "gate", status="diverged")]
     assert figure(spec(kind), STUDY, empty) is None
     assert figure(spec(kind), STUDY, []) is None
+
+
+def test_panels_of_one_quantity_share_their_axis() -> None:
+    panels = {"first": {"softmax": {"": [0.1, 0.2]}}, "last": {"softmax": {"": [0.8, 0.9]}}}
+    axes = {title: Axis(title, share=True) for title in panels}
+    together, apart = (bars(panels, axes, [""], shared=shared) for shared in (True, False))
+    assert len({drawn.get_xlim() for drawn in together.axes}) == 1
+    assert len({drawn.get_xlim() for drawn in apart.axes}) == 2
 
 
 def test_equal_records_give_equal_bytes() -> None:

@@ -90,9 +90,14 @@ def test_summary_agrees_with_numpy_and_skips_what_is_not_finite() -> None:
 def test_notes_state_seeds_what_diverged_held_out_data_commit_date_and_device() -> None:
     numbers = measured("windows", 256), measured("documents", 34)
     records = [record("sinks", "softmax", seed, *numbers, commit="abcdef0123456789", dirty=True) for seed in range(3)]
-    notes = " ".join(notes_of([*records, record("sinks", "gate", 0, status="diverged")]))
+    gates = [record("sinks", "gate", seed, *numbers, status=status) for seed, status in enumerate(("diverged", "finished"))]
+    notes = " ".join(notes_of([*records, *gates, record("sinks", "sigmoid", 0, status="diverged")]))
     for part in (
-        *("softmax 3, gate 1", "diverged and left out of the means: gate (all)", "256 windows from 34 documents"),
+        *(
+            "softmax 3, gate 2, sigmoid 1",
+            "diverged and left out of the means: gate (seed 0); sigmoid (all)",
+            "256 windows from 34 documents",
+        ),
         *("abcdef012345 (modified)", "2026-01-02", "1 × synthetic (cpu)"),
     ):
         assert part in notes

@@ -186,6 +186,14 @@ def rates_above_half(records: Sequence[Record]) -> Evidence:
     return Evidence("rates", tuple(rate - 0.5 for rate in rates))
 
 
+def test_a_function_decides_what_a_model_that_diverged_counts_as(tmp_path: Path) -> None:
+    text = f'{HEAD}function = "{__name__}:rates_above_half"\narms = "softmax"\n'
+    (study,) = studies_of(tmp_path, text)
+    records = records_of(study)
+    verdict = judged(study, [*updated(status="diverged")(records[:1]), *records[1:]])
+    assert verdict.reason.endswith("1 model diverged")
+
+
 @pytest.fixture
 def of_model() -> dict[str, Verdict]:
     """Verdicts on one published model that was measured by one of two arms."""

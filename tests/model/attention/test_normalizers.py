@@ -113,7 +113,7 @@ def test_a_row_that_sees_nothing_or_attends_to_nothing_has_no_weights_and_finite
         assert np.isfinite(gradient).all(), name
 
 
-def test_softpick_alone_has_a_gradient_where_a_weight_is_zero() -> None:
+def test_only_softpick_by_absolute_values_has_a_gradient_where_a_weight_is_zero() -> None:
     negative = np.array([[1.0, -1.0]])
     for name, x in (("clipped", np.log([[0.97, 0.02, 0.01]])), ("softpick", negative), ("softpick_by_sum", negative)):
         of_keys, _, gradient = with_gradient(name, jnp.asarray(x, jnp.float32), summed=1)
