@@ -95,7 +95,7 @@ def test_a_sweep_makes_columns_of_its_values() -> None:
     shown = made(records, described, rows=["family"], columns=[{"quantity": "loss", "each": "train.learning_rate"}])
     assert shown.columns == ("arm", "learning rate 0.01", "learning rate 0.1")
     assert cells(shown) == [["Plain", "0.0100 ± 0.0000", "0.1000 ± 0.0000, 1 diverged"]]
-    assert any("1 diverged" in note for note in shown.notes)
+    assert any("left out of the means: " in note and note.endswith("(seed 2)") for note in shown.notes)
 
 
 def test_an_arm_that_only_diverged_keeps_its_row() -> None:

@@ -114,7 +114,7 @@ def test_packed_records_are_not_run_again(whole: Path, tmp_path: Path) -> None:
 def test_nothing_starts_from_a_packed_record(whole: Path, tmp_path: Path) -> None:
     pack(whole, "sinks", tmp_path, ())
     further = changed("further", SOFTMAX).model_copy(update={"start": Start(arm="softmax", length=LENGTH, steps=STEPS)})
-    with pytest.raises(UserError, match=r"records\.jsonl\.gz: the record of 'softmax', seed 0, has no weights .*; run"):
+    with pytest.raises(UserError, match=r"records\.jsonl\.xz: the record of 'softmax', seed 0, has no weights .*; run"):
         run(tmp_path, [SOFTMAX, further], (0,))
 
 
