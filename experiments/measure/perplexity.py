@@ -96,7 +96,7 @@ def loss_by_position(losses: Losses, edges: Int[np.ndarray, " E"]) -> Float[np.n
 
     Targets that do not count in sliding windows take part too: positions tell contexts apart, not text.
     """
-    return mean_by_place(np.asarray(np.mean(losses, axis=0, dtype=np.float64)), np.arange(losses.shape[1]), edges)
+    return np.add.reduceat(np.mean(losses, axis=0, dtype=np.float64), edges[:-1]) / np.diff(edges)
 
 
 def exponential(loss: np.ndarray | np.floating | float) -> np.ndarray:
@@ -105,13 +105,22 @@ def exponential(loss: np.ndarray | np.floating | float) -> np.ndarray:
         return np.asarray(np.exp(np.asarray(loss, np.float64)))
 
 
-def mean_by_place(
-    losses: Float[np.ndarray, "n"], places: Int[np.ndarray, "n"], edges: Int[np.ndarray, " E"]
-) -> Float[np.ndarray, " E-1"]:
-    """The mean loss [nats] of each bin of places, float64; NaN where there is none."""
-    bins = np.searchsorted(edges, places, side="right") - 1
-    sums, counts = (np.bincount(bins, weights, len(edges) - 1) for weights in (losses.astype(np.float64), None))
-    return bin_means(sums, counts)
+def sums_by_place_without(
+    values: Shaped[np.ndarray, "n"], places: Int[np.ndarray, "n"], edges: Int[np.ndarray, " E"], groups: Int[np.ndarray, "n"]
+) -> Float[np.ndarray, "G_and_1 E-1"]:
+    """The sum of the values of each bin of places, of all groups of documents, then without each, float64.
+
+    Args:
+        values: one of each place.
+        places: each in a bin.
+        edges: bin i holds places edges[i] <= place < edges[i + 1].
+        groups: of each place.
+    """
+    bins = len(edges) - 1
+    cells = groups * bins + np.searchsorted(edges, places, side="right") - 1
+    of_groups = np.bincount(cells, values, GROUPS * bins).reshape(GROUPS, bins)
+    whole = of_groups.sum(axis=0)
+    return np.concatenate([whole[None], whole - of_groups])
 
 
 def bin_means(
@@ -121,7 +130,16 @@ def bin_means(
     return np.divide(sums, counts, out=np.full(sums.shape, np.nan), where=counts > 0)
 
 
-def mean_of_stream(edges: Int[np.ndarray, " E"], means: Float[np.ndarray, " E-1"]) -> float:
-    """The mean loss [nats] of a stream, from the means of samples of its bins, weighted by the sizes of the bins."""
-    measured = np.isfinite(means)
-    return float(np.average(means[measured], weights=np.diff(edges)[measured]))
+def mean_of_stream(
+    sums: Float[np.ndarray, "n B"], counts: Float[np.ndarray, "n B"], sizes: Float[np.ndarray, "n B"]
+) -> Float[np.ndarray, "n"]:
+    """The mean loss [nats] of each of n streams, of which each of B bins is sampled.
+
+    Args:
+        sums: of the losses of each sample.
+        counts: how many losses each sample has. Bins without any are left out.
+        sizes: of the bins in the whole stream, by which their means are weighted.
+    """
+    sampled = counts > 0
+    of_bins = np.where(sampled, bin_means(sums, counts) * sizes, 0.0)
+    return bin_means(of_bins.sum(axis=-1), np.where(sampled, sizes, 0.0).sum(axis=-1))

@@ -143,6 +143,10 @@ class WeightedText:
         rows, counted, numbers, groups = (np.concatenate(arrays)[order] for arrays in zip(*parts, strict=True))
         return HeldOut(rows, counted, numbers, groups, drawn[0].first)
 
+    def groups(self) -> Int[np.ndarray, "D"]:
+        """The group of each held-out document, numbered over all parts."""
+        return np.concatenate([part.groups() for part in self.documents])
+
     def held_out_documents(self) -> Iterator[tuple[int, UInt[np.ndarray, "n"], int]]:
         """Number, ids (EOS included) and bytes of text of whole held-out documents, in keyed order.
 
@@ -202,21 +206,24 @@ class TextSource:
             if counts[domain]
         }
 
-    def stream(self, tokens: int) -> tuple[Int32[np.ndarray, "tokens_and_1"], int]:
-        """One text of `tokens` inputs and their targets, and the number of documents that it is made of.
+    def stream(self, tokens: int) -> HeldOut:
+        """One window of `tokens` inputs.
 
-        Whole held-out documents in keyed order, the last one cut; before them the first token of a window, if it has one.
+        It has whole held-out documents in keyed order, the last one cut, after the first token of a window, if it has one.
 
         Raises:
             UserError: where there is not as much held-out text.
         """
         first = drawn_first(self.text.first, HELD_OUT_SEED, np.zeros(1, np.int64))[0]
-        parts, count = [first], len(first)
-        for _, ids, _ in self.text.held_out_documents():
+        parts, numbers, count = [first], [np.empty(0, np.int64)], len(first)
+        for number, ids, _ in self.text.held_out_documents():
             parts.append(ids)
+            numbers.append(np.full(len(ids), number))
             count += len(ids)
             if count > tokens:
-                return np.concatenate(parts)[: tokens + 1].astype(np.int32), len(parts) - 1
+                window = np.concatenate(parts)[None, : tokens + 1].astype(np.int32)
+                documents = np.concatenate(numbers)[None, 1 - len(first) :][:, :tokens]
+                return HeldOut(window, np.ones_like(documents, bool), documents, self.text.groups()[documents], len(first))
         raise UserError(f"a stream of {tokens} tokens takes more held-out text than the {count} tokens there are; shorten it")
 
     def held_out_bytes(self, count_bytes: int) -> HeldOut:
@@ -241,7 +248,7 @@ class TextSource:
             np.concatenate([before, targets], axis=1),
             (np.arange(targets.size) < len(ids)).reshape(targets.shape),
             documents,
-            np.concatenate([part.groups() for part in self.text.documents])[documents],
+            self.text.groups()[documents],
         )
 
 

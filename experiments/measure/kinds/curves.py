@@ -1,6 +1,5 @@
 """The points of the curves, one class for each kind of data."""
 
-import math
 from abc import ABC, abstractmethod
 from dataclasses import replace
 from typing import Any, NamedTuple
@@ -18,7 +17,7 @@ from leadline.experiments.config.data import (
     TextData,
     TransductionData,
 )
-from leadline.experiments.config.measure import START, Measure
+from leadline.experiments.config.measure import START, Measure, SinkRate
 from leadline.experiments.config.measured import Measured
 from leadline.experiments.data.backcopy import Backcopy, BackcopySource, bigram_queries, oracle_loss, trigger_queries
 from leadline.experiments.data.grid import GridSource
@@ -31,7 +30,7 @@ from leadline.experiments.measure.evaluate import Evaluation, Statistics, Tables
 from leadline.experiments.measure.kinds.plugin import plugged_statistics
 from leadline.experiments.measure.kinds.retrieval import hits, right_answers
 from leadline.experiments.measure.kinds.transduction import cross_statistics, without_end
-from leadline.experiments.measure.kinds.vocabulary import bits_per_byte, token_sizes
+from leadline.experiments.measure.kinds.vocabulary import bits_per_byte, target_sizes
 from leadline.experiments.measure.layers import layer_statistics, sink_statistics
 from leadline.experiments.measure.perplexity import evaluated, mean_loss
 from leadline.experiments.measure.sinks import first_norm_ratio, mass_on, mean_mass
@@ -105,8 +104,7 @@ class TextCurve(Curve):
 
     def batches(self, source: TextSource, arm: Measured) -> TextBatches:
         windows = source.text.held_out(arm.data.length, arm.measure.windows).windows
-        lost = 0.0 if source.tokenizer.lossless else math.nan
-        sizes = token_sizes(source.tokenizer, source.vocabulary)[windows[:, 1:]] + lost
+        sizes = target_sizes(source, windows)
         sinks = source.text.held_out(arm.measure.sink.length, arm.measure.windows).windows
         return TextBatches(*in_batches((windows, sizes.astype(np.float32))), in_batches(sinks))
 
@@ -126,8 +124,7 @@ class TextCurve(Curve):
 
     def statistics(self, evaluate: Evaluation, batches: TextBatches, shared: Array, measure: Measure) -> Statistics:
         def sinks(trace: LayerTrace, tokens: Int[Array, "B S"]) -> Statistics:
-            starts = mass_on(trace.attention.received, document_starts(tokens, shared))
-            return sink_statistics(trace, measure.sink) | {reading("document_start_mass"): starts}
+            return text_sinks(trace, tokens, shared, measure.sink)
 
         def layers(trace: LayerTrace, tokens: Int[Array, "B T"]) -> Statistics:
             statistics = layer_statistics(trace)
@@ -144,7 +141,13 @@ class TextCurve(Curve):
         return statistics | numbers | self.losses(losses, as_rows(batches.tokens), shared)
 
 
-def document_starts(tokens: Int[Array, "B S"], eos: Int[Array, ""]) -> Bool[Array, "B S"]:
+def text_sinks(trace: LayerTrace, tokens: Int[Array, "B S"], eos: Int[Array, ""] | np.ndarray, sink: SinkRate) -> Statistics:
+    """The sinks of one layer, and the attention to the tokens that begin a document."""
+    starts = mass_on(trace.attention.received, document_starts(tokens, eos))
+    return sink_statistics(trace, sink) | {reading("document_start_mass"): starts}
+
+
+def document_starts(tokens: Int[Array, "B S"], eos: Int[Array, ""] | np.ndarray) -> Bool[Array, "B S"]:
     """The tokens that begin a document, and the first one of each row."""
     return jnp.pad(tokens[:, :-1] == eos, [(0, 0), (1, 0)], constant_values=True)
 

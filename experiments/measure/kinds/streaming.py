@@ -8,9 +8,16 @@ import numpy as np
 from jaxtyping import Array, Float, Int
 
 from leadline.experiments.config.measure import StreamingMeasure
-from leadline.experiments.data.text.held_out import recomputed_windows
+from leadline.experiments.data.text.held_out import ENOUGH_DOCUMENTS, HeldOut, recomputed_windows
 from leadline.experiments.measure.evaluate import Models
-from leadline.experiments.measure.perplexity import exponential, mean_by_place, mean_of_stream, position_edges
+from leadline.experiments.measure.perplexity import (
+    bin_means,
+    exponential,
+    mean_of_stream,
+    position_edges,
+    sums_by_place_without,
+)
+from leadline.experiments.records.left_out import with_left_out
 from leadline.experiments.records.measurement import Dim, Point, reading, scalars
 from leadline.model.cache.ring import ring_cache
 from leadline.model.decoder import Decoder, DecoderConfig
@@ -27,6 +34,24 @@ class Policy(NamedTuple):
     reindexed: Any
 
 
+class Span(NamedTuple):
+    """Places of a stream, in bins. Counts are of all groups of documents, then without each."""
+
+    places: Int[np.ndarray, " n"]  # of targets that are measured
+    edges: Int[np.ndarray, " E"]  # bin i has the places edges[i] <= place < edges[i + 1]
+    groups: Int[np.ndarray, " n"]  # of documents, of each place
+    counts: Float[np.ndarray, "G_and_1 E-1"]  # places that are measured, by bin
+    sizes: Float[np.ndarray, "G_and_1 E-1"]  # places of the stream, by bin
+    documents: int  # in which a place is measured
+
+
+def span_of(stream: HeldOut, edges: Int[np.ndarray, " E"], places: Int[np.ndarray, " n"]) -> Span:
+    """The places of a stream of one window that are measured; all lie in the bins."""
+    every, groups = np.arange(edges[-1]), stream.groups[0]
+    counts, sizes = (sums_by_place_without(np.ones(len(at)), at, edges, groups[at]) for at in (places, every))
+    return Span(places, edges, groups[places], counts, sizes, len(np.unique(stream.documents[0, places])))
+
+
 def streaming(models: Models, settings: StreamingMeasure) -> list[Point]:
     """One held-out stream through every policy of every model; a sample of it re-computed; its start with full attention.
 
@@ -34,32 +59,31 @@ def streaming(models: Models, settings: StreamingMeasure) -> list[Point]:
     """
     bos = models.arms[0].data.bos == "fixed"  # pyright: ignore[reportAttributeAccessIssue]
     cache, start = settings.cache or models.arms[0].data.length, settings.full_attention
-    text, documents = models.source.stream(settings.tokens)
-    _, documents_of_start = models.source.stream(start)
-    edges = position_edges(settings.tokens)
+    stream = models.source.stream(settings.tokens)
+    text, edges = stream.windows[0], position_edges(settings.tokens)
     again = recomputed_windows(text, edges, cache, settings.stride, settings.recomputed, keep_first=bos)
-    spans = {  # places of the stream, and edges of bins of them
-        "stream": (np.arange(settings.tokens), edges),
-        "sampled": (again.places[again.counted], edges),
-        "start": (np.arange(start), position_edges(start)),
+    spans = {
+        "stream": span_of(stream, edges, np.arange(settings.tokens)),
+        "sampled": span_of(stream, edges, again.places[again.counted]),
+        "start": span_of(stream, position_edges(start), np.arange(start)),
     }
-    common = {reading("position_edges", span=span): bins for span, (_, bins) in spans.items()}
-    for span, count in {"stream": documents, "sampled": documents, "start": documents_of_start}.items():
-        common |= scalars({"documents": float(count)}, span=span)
+    common: Point = {}
+    for name, span in spans.items():
+        common |= {reading("position_edges", span=name): span.edges} | scalars({"documents": float(span.documents)}, span=name)
     points = [dict(common) for _ in models.arms]
     recomputed = models.window_losses("recomputed", again.windows)
     full = models.window_losses("full attention", text[None, : start + 1])
     for point, of_windows, of_start in zip(points, recomputed, full, strict=True):
-        point |= _span(of_windows[again.counted], *spans["sampled"], policy="recomputed", span="sampled")
-        point |= _span(of_start[0], *spans["start"], policy="full", span="start")
+        point |= _of_span(of_windows[again.counted], spans["sampled"], policy="recomputed", span="sampled")
+        point |= _of_span(of_start[0], spans["start"], policy="full", span="start")
     kept = {"cache": settings.initial_tokens, "text": settings.text_positions}
     cases = list(dict.fromkeys((initial, positions) for positions, initials in kept.items() for initial in initials))
     policies = [Policy(np.int32(n), np.int32(cache - n), np.bool_(positions == "cache")) for n, positions in cases]
     streamed = _stream_losses(models, policies, text, cache)
     for (point, (initial, positions)), losses in zip(product(points, cases), streamed, strict=True):
         dims: dict[str, Dim] = {"policy": "streaming", "initial_tokens": initial, "positions": positions}
-        for span, (places, bins) in spans.items():
-            point |= _span(losses[places], places, bins, span=span, **dims)
+        for name, span in spans.items():
+            point |= _of_span(losses[span.places], span, span=name, **dims)
     return points
 
 
@@ -105,10 +129,12 @@ def _stream_losses(
     return [losses.reshape(-1)[:count] for losses in models.run("stream", job, inputs, chunks, 1)]
 
 
-def _span(losses: Float[np.ndarray, " n"], places: np.ndarray, edges: np.ndarray, **dims: Dim) -> Point:
-    """Perplexity and loss by position; bins count by their size, however many of their places are sampled."""
-    means = mean_by_place(losses, places, edges)
-    return {
-        reading("perplexity", **dims): exponential(mean_of_stream(edges, means)),
-        reading("loss_by_position", **dims): means,
-    }
+def _of_span(losses: Float[np.ndarray, " n"], part: Span, **dims: Dim) -> Point:
+    """Perplexity, whole and without each group of documents, and loss by position.
+
+    Bins count by their size, however many of their places are sampled.
+    """
+    sums = sums_by_place_without(losses, part.places, part.edges, part.groups)
+    perplexity = exponential(mean_of_stream(sums, part.counts, part.sizes))
+    of_documents = with_left_out(reading("perplexity", **dims), perplexity, enough=part.documents >= ENOUGH_DOCUMENTS)
+    return {**of_documents, reading("loss_by_position", **dims): bin_means(sums[0], part.counts[0])}

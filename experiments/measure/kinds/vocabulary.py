@@ -59,6 +59,12 @@ def token_sizes(tokenizer: Tokenizer, ids: int) -> Int[np.ndarray, "{ids}"]:
     return sizes
 
 
+def target_sizes(source: TextSource, windows: Int[np.ndarray, "W T_and_1"]) -> Float[np.ndarray, "W T"]:
+    """Bytes of each target of each window; NaN where the tokenizer loses text."""
+    lost = 0.0 if source.tokenizer.lossless else math.nan
+    return token_sizes(source.tokenizer, source.vocabulary)[windows[:, 1:]] + lost
+
+
 def bits_per_byte(nats: Float[Numbers, "*axes"], count_bytes: Float[Numbers, "*axes"]) -> Float[Numbers, "*axes"]:
     """Σ loss / (ln 2 · Σ bytes), from the loss [nats] and the bytes of all targets: comparable between vocabularies.
 

@@ -77,8 +77,14 @@ BY_HAND: dict[str, tuple[Callable[[], Any], Any]] = {
     "losses that are no numbers": (lambda: perplexity.exponential(NAN), NAN),
     "half-octaves of 16 places": (lambda: perplexity.position_edges(16), [0, 1, 2, 3, 4, 6, 8, 11, 16]),
     "half-octaves of 20 places": (lambda: perplexity.position_edges(20), [0, 1, 2, 3, 4, 6, 8, 11, 16, 20]),
-    "means of places": (lambda: perplexity.mean_by_place(np.array([1, 2, 5, 3], np.float32), SAMPLED, DECADES), [2, 5, NAN]),
-    "bins by their size": (lambda: perplexity.mean_of_stream(DECADES, np.array([2.0, 5.0, NAN])), (10 * 2 + 90 * 5) / 100),
+    "sums of places, without groups 0 and 1": (
+        lambda: perplexity.sums_by_place_without(np.array([1.0, 2, 5, 3]), SAMPLED, DECADES, np.array([1, 0, 0, 1]))[:3],
+        [[6, 5, 0], [4, 0, 0], [2, 5, 0]],
+    ),
+    "bins by their size": (
+        lambda: perplexity.mean_of_stream(np.array([[6.0, 5, 0]]), np.array([[3.0, 1, 0]]), np.array([[10.0, 90, 900]])),
+        [(10 * 2 + 90 * 5) / 100],
+    ),
     "sizes of bytes, specials and ids beyond": (lambda: token_sizes(ByteTokenizer(), 300), [1] * 256 + [0] * 44),
     "bits of a byte and of a token of two": (lambda: bits_per_byte(BITS.sum(1), np.array([3.0])), 2 / 3),
     "bits of an EOS, which has no byte": (lambda: bits_per_byte(BITS.sum(1), np.array([1.0])), 2),

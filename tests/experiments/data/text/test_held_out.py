@@ -144,15 +144,20 @@ def test_windows_of_both_domains_are_as_many(of_bytes: TextSource) -> None:
 @pytest.mark.parametrize("bos", ["absent", "fixed"])
 def test_a_stream_is_whole_documents_in_another_order(of_bytes: TextSource, bos: str) -> None:
     source = _with_first(of_bytes, bos)
-    stream, count = source.stream(3000)
-    assert (stream.shape, stream.dtype) == ((3001,), np.int32)
-    text = stream[1:] if bos == "fixed" else stream
-    assert (stream[0] == 257) == (bos == "fixed")
+    stream = source.stream(3000)
+    (window,) = stream.windows
+    assert (window.shape, window.dtype) == ((3001,), np.int32)
+    text = window[1:] if bos == "fixed" else window
+    assert (window[0] == 257) == (bos == "fixed")
     (documents,) = source.text.documents
     whole = [documents.tokens_of(number).tolist() for number in range(len(documents))]
     pieces = np.split(text, np.flatnonzero(text == 258) + 1)
-    assert len(pieces) == count
+    assert len(pieces) == stream.document_count
     numbers = [whole.index(piece.tolist()) for piece in pieces[:-1]]
+    # EOS belongs to the document that it ends.
+    np.testing.assert_array_equal(stream.documents[0, window[1:] == 258], numbers)
+    np.testing.assert_array_equal(stream.groups, documents.groups()[stream.documents])
+    assert stream.counted.all()
     assert len(set(numbers)) == len(numbers)
     assert numbers != sorted(numbers)
     with pytest.raises(UserError, match=r"a stream of 1000000 tokens takes more held-out text than the \d+ tokens there are"):

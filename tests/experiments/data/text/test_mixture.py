@@ -170,7 +170,7 @@ def test_a_source_deals_text_by_weight(folder: Path) -> None:
     for rows in (source.inputs(0, 5, 40), source.text.held_out(16, 16).windows):
         assert sum(bytes(row[row < 256].astype(np.uint8)).isupper() for row in rows) == len(rows) / 4
     strided, of_bytes = source.text.held_out(16, 64, 8), source.held_out_bytes(2000)
-    for ids in (source.stream(2000)[0], *(text.windows[:, 1:][text.counted] for text in (strided, of_bytes))):
+    for ids in (source.stream(2000).windows[0], *(text.windows[:, 1:][text.counted] for text in (strided, of_bytes))):
         upper, lower = (np.isin(ids, list(letters)).sum() for letters in (b"SAYTHIME", b"saythime"))
         assert abs(upper / (upper + lower) - 0.25) < 0.03
     assert source.described["name"]["parts"][1] == {"corpus": [f"{folder}/upper"], "weight": 1.0}

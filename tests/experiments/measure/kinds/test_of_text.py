@@ -1,5 +1,6 @@
 """Tables of [measure] for models of text, published ones too, each against the same computed another way."""
 
+import itertools
 import math
 from collections.abc import Iterator
 from dataclasses import replace
@@ -28,7 +29,7 @@ from leadline.experiments.config.scaling import DynamicNtk, NtkAware, Scaling
 from leadline.experiments.config.study import Arm
 from leadline.experiments.config.to_tables import tables
 from leadline.experiments.data.source import source_of_corpus
-from leadline.experiments.data.text.held_out import GROUPS, HeldOut
+from leadline.experiments.data.text.held_out import GROUPS, HeldOut, recomputed_windows
 from leadline.experiments.measure.evaluate import Models
 from leadline.experiments.measure.exact.texts import costs, texts_of
 from leadline.experiments.measure.kinds.ablation import ablation
@@ -42,7 +43,7 @@ from leadline.experiments.measure.kinds.languages import languages
 from leadline.experiments.measure.kinds.perplexity import perplexity, perplexity_at
 from leadline.experiments.measure.kinds.prompts import answer_hits, prompts_of
 from leadline.experiments.measure.kinds.registry import check_data, final_points
-from leadline.experiments.measure.kinds.streaming import streaming
+from leadline.experiments.measure.kinds.streaming import Policy, stream_losses, streaming
 from leadline.experiments.measure.kinds.vocabulary import token_sizes, vocabulary
 from leadline.experiments.measure.perplexity import position_edges
 from leadline.experiments.measure.trained import attention_maps, case_losses, loss_cases, loss_gains
@@ -200,7 +201,7 @@ def test_languages_are_those_of_the_tokenizer(rope: Models) -> None:
 @pytest.mark.parametrize("group", [0, GROUPS - 1])
 def test_the_last_point_is_measured_without_each_group_of_documents(tmp_path: Path, group: int) -> None:
     source = source_of("text", write_corpus(tmp_path / "many", documents=80))
-    of_many = MEASURES["text"].model_copy(update={"windows": 500})
+    of_many = MEASURES["text"].model_copy(update={"windows": 500, "vocabulary": None})
     models = models_of([arm("rope", "text", measure=of_many)], source, (1,))
     (point,) = documents(models)
     (whole,) = final_points(models_of([arm("rope", "text", measure=MEASURES["text"])], source, (1,)))
@@ -208,8 +209,16 @@ def test_the_last_point_is_measured_without_each_group_of_documents(tmp_path: Pa
     kept = {length: _without(source.text.held_out(length, 500), group) for length in (LENGTH, of_many.sink.length)}
     (losses,) = models.window_losses("kept", kept[LENGTH])
     assert point[without(reading("loss"))][group] == pytest.approx(losses.mean(), rel=1e-5)
-    first = attention_of(models, kept[of_many.sink.length][:, :-1])[..., 0].mean(axis=-1)
+    sizes = token_sizes(source.tokenizer, source.vocabulary)[kept[LENGTH][:, 1:]]
+    bits = losses.sum(dtype=np.float64) / sizes.sum() / math.log(2)
+    assert point[without(reading("bits_per_byte"))][group] == pytest.approx(bits, rel=1e-5)
+    rows = kept[of_many.sink.length][:, :-1]
+    attention = attention_of(models, rows)
+    first = attention[..., 0].mean(axis=-1)
     np.testing.assert_allclose(point[without(reading("first_token_mass"))][group], first.mean(axis=0), rtol=1e-4)
+    begins = np.pad(rows[:, :-1] == source.tokenizer.specials.eos, [(0, 0), (1, 0)], constant_values=True)
+    starts = np.sum(attention * begins[:, None, None, None], axis=-1).mean(axis=(0, 2, 3))
+    np.testing.assert_allclose(point[without(reading("document_start_mass"))][group].mean(axis=-1), starts, rtol=1e-4)
 
 
 def test_short_windows_have_no_loss_without_a_group_where_long_ones_have_too_few_documents(
@@ -217,7 +226,7 @@ def test_short_windows_have_no_loss_without_a_group_where_long_ones_have_too_few
 ) -> None:
     monkeypatch.setattr(HeldOut, "enough_documents", property(lambda text: text.counted.shape[1] < LENGTH))
     (point,) = documents(rope)
-    assert {key.quantity for key in point} == {"sink_rate", "first_token_mass", "sink_logit_mass"}
+    assert {key.quantity for key in point} == {"sink_rate", "first_token_mass", "sink_logit_mass", "document_start_mass"}
 
 
 @pytest.mark.parametrize(("name", "bos"), [("natural", "absent"), ("repeated", "fixed")])
@@ -253,9 +262,9 @@ def test_a_length_and_an_extension_by_themselves_are_as_with_all_others(rope: Mo
 
 def test_a_corpus_that_nothing_is_trained_on_is_streamed_and_has_no_rare_tokens(rope: Models, folder: Path) -> None:
     source = source_of_corpus(rope.source.data, (str(folder),), rope.source.tokenizer)
-    text, documents = source.stream(200)
-    assert len(text) == 201
-    assert documents > 1
+    stream = source.stream(200)
+    assert stream.windows.shape == (1, 201)
+    assert stream.document_count > 1
     (point,) = vocabulary(Models(rope.arms, rope.params, source, rope.model, []), VocabularyMeasure(bytes=200))
     assert point[reading("bits_per_byte")] > 5
     assert reading("rare_ids") not in point
@@ -271,6 +280,37 @@ def test_bits_per_byte_are_measured_without_each_group_of_documents(tmp_path: Pa
     kept = text.counted & (text.groups != 3)
     bits = losses[kept].sum(dtype=np.float64) / sizes[kept].sum() / math.log(2)
     assert point[without(reading("bits_per_byte"))][3] == pytest.approx(bits)
+
+
+@pytest.mark.parametrize("span", ["stream", "sampled"])
+def test_a_stream_is_measured_without_each_group_of_documents(tmp_path: Path, span: str) -> None:
+    """In every bin of places the means are of the targets that are left, and bins count by as many as are left of them."""
+    source = source_of("text", write_corpus(tmp_path / "many", documents=600))
+    settings = StreamingMeasure(
+        tokens=4096, cache=20, initial_tokens=(2,), text_positions=(), full_attention=24, recomputed=64, stride=4
+    )
+    models = models_of([arm("rope", "text")], source, (1,))
+    (point,) = streaming(models, settings)
+    stream, edges = source.stream(4096), position_edges(4096)
+    assert stream.enough_documents
+    halves = stream.windows[0, :-1], stream.windows[0, 1:]
+    chunks = tuple(jnp.asarray(np.pad(half, (0, -4096 % 20)).reshape(-1, 20)) for half in halves)
+    policy = Policy(jnp.int32(2), jnp.int32(18), jnp.bool_(True))
+    row, params = tables(ROPE, LENGTH, 20), jax.tree.map(jnp.asarray, models.params[0])
+    run = jax.jit(lambda chunks: stream_losses(params, row, policy, chunks, models.model, 2))
+    losses = np.asarray(run(chunks), np.float64).ravel()[:4096]
+    again = recomputed_windows(stream.windows[0], edges, 20, 4, 64, keep_first=True)
+    measured = np.isin(np.arange(4096), again.places[again.counted]) if span == "sampled" else np.ones(4096, bool)
+    left = stream.groups[0] != 3
+    means, sizes = [], []
+    for low, high in itertools.pairwise(edges):
+        kept = np.flatnonzero(left[low:high]) + low
+        if measured[kept].any():
+            means.append(losses[kept][measured[kept]].mean())
+            sizes.append(len(kept))
+    key = without(reading("perplexity", policy="streaming", initial_tokens=2, positions="cache", span=span))
+    assert point[key][3] == pytest.approx(math.exp(np.average(means, weights=sizes)), rel=1e-5)
+    assert not any(dict(entry.dims).get("span") == "start" for entry in point if "without" in dict(entry.dims))
 
 
 def test_bins_of_ids_have_the_rows_and_the_losses_of_their_ids(rope: Models) -> None:

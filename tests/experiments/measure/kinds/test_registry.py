@@ -160,9 +160,10 @@ def test_perplexities_are_those_of_a_stream_in_one_piece(measured: Measured) -> 
     models, (point, *_) = measured("text")
     settings, row, params = MEASURES["text"].streaming, tables(ROPE, LENGTH), jax.tree.map(jnp.asarray, models.params[0])
     assert settings is not None
-    text, documents = models.source.stream(settings.tokens)
+    stream = models.source.stream(settings.tokens)
+    text = stream.windows[0]
     edges, start = point[reading("position_edges", span="stream")], settings.full_attention
-    assert point[reading("documents", span="stream")] == documents
+    assert point[reading("documents", span="stream")] == stream.document_count
     chunks = jnp.asarray(text[None, :-1]), jnp.asarray(text[None, 1:])
     run = jax.jit(lambda policy: stream_losses(params, row, policy, chunks, models.model, 2))
     for kept, positions in ((0, "cache"), (2, "cache"), (2, "text")):
@@ -190,7 +191,7 @@ def test_what_is_recomputed_is_a_window_up_to_each_token(measured: Measured) -> 
     models, (point, *_) = measured("text")
     settings = MEASURES["text"].streaming
     assert settings is not None
-    text, _ = models.source.stream(settings.tokens)
+    text = models.source.stream(settings.tokens).windows[0]
     edges = point[reading("position_edges", span="sampled")]
     losses = point[reading("loss_by_position", policy="recomputed", span="sampled")]
     assert np.isfinite(losses).all()
