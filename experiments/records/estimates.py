@@ -17,7 +17,7 @@ from typing import NamedTuple
 
 import numpy as np
 from jaxtyping import Float
-from scipy import optimize, stats
+from scipy import optimize, special, stats
 
 from leadline.experiments.records.sequential import LEVEL
 
@@ -34,9 +34,12 @@ class Estimate(NamedTuple):
     freedoms: tuple[int, ...]  # degrees of freedom of each
 
     def half(self, tail: float) -> float:
-        """The distance from the mean that its error exceeds, on one side, with the probability `tail`."""
+        """The distance from the mean that its error exceeds, on one side, with the probability `tail`.
+
+        It is called so often that scipy.stats, which checks its arguments, would take most of the time of a ledger.
+        """
         error = math.sqrt(sum(self.variances))
-        return float(np.dot(stats.t.isf(tail, self.freedoms), self.variances)) / error if error else 0.0
+        return float(-np.dot(special.stdtrit(self.freedoms, tail), self.variances)) / error if error else 0.0
 
     def interval(self, level: float = LEVEL) -> tuple[float, float]:
         """The interval of the mean; a point where nothing varies."""
@@ -48,7 +51,7 @@ class Estimate(NamedTuple):
         if not any(self.variances):
             return float(distance <= 0)
         if len(self.variances) == 1:
-            return float(stats.t.sf(distance / math.sqrt(self.variances[0]), self.freedoms[0]))
+            return float(special.stdtr(self.freedoms[0], -distance / math.sqrt(self.variances[0])))
         if distance < 0:
             return 1.0 - self._replace(mean=2 * bound - self.mean).above(bound)
         if self.half(SMALLEST) < distance:

@@ -5,7 +5,7 @@ import math
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
-from scipy import stats
+from scipy import special
 
 LEVEL = 0.05
 GROWTH = 1.5  # of the number of seeds from look to look
@@ -43,7 +43,7 @@ class SeedPlan:
 
     @staticmethod
     def _spent(share: float) -> float:
-        return float(2 * stats.norm.sf(stats.norm.isf(LEVEL / 2) / math.sqrt(share)))
+        return float(2 * special.ndtr(special.ndtri(LEVEL / 2) / math.sqrt(share)))
 
 
 def seeds_of_look(seeds: Sequence[int], explored: Collection[int], number: int) -> list[int]:
