@@ -8,7 +8,7 @@ from jaxtyping import Array, Int
 
 from leadline.experiments.data.text.held_out import HeldOut
 from leadline.experiments.measure.evaluate import Models, Statistics, evaluate
-from leadline.experiments.measure.kinds.curves import text_sinks
+from leadline.experiments.measure.kinds.text_curves import text_sinks
 from leadline.experiments.measure.kinds.vocabulary import bits_per_byte, target_sizes
 from leadline.experiments.measure.layers import layer_statistics
 from leadline.experiments.measure.perplexity import mean_loss, means_without

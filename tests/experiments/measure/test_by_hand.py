@@ -18,8 +18,8 @@ from leadline.experiments.measure.exact.tokens import megabytes_per_second
 from leadline.experiments.measure.exact.training import shares, unigram_bits
 from leadline.experiments.measure.kinds import recall, retrieval
 from leadline.experiments.measure.kinds.activations import effective_rank, near_zero_share
-from leadline.experiments.measure.kinds.curves import document_starts
 from leadline.experiments.measure.kinds.frequency import frequency_bins
+from leadline.experiments.measure.kinds.text_curves import document_starts
 from leadline.experiments.measure.kinds.vocabulary import bits_per_byte, rare_shares, token_sizes, unknown_share
 from leadline.experiments.measure.layers import gate_mean, massive_activations, median_of_sizes
 from leadline.experiments.measure.trained import early_decoding, gradient_norms

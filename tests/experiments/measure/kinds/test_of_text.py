@@ -34,7 +34,6 @@ from leadline.experiments.measure.evaluate import Models
 from leadline.experiments.measure.exact.texts import costs, texts_of
 from leadline.experiments.measure.kinds.ablation import ablation
 from leadline.experiments.measure.kinds.context import context
-from leadline.experiments.measure.kinds.curves import TextCurve
 from leadline.experiments.measure.kinds.documents import documents
 from leadline.experiments.measure.kinds.frequency import frequency, id_bins
 from leadline.experiments.measure.kinds.inputs import input_rows, inputs
@@ -44,6 +43,7 @@ from leadline.experiments.measure.kinds.perplexity import perplexity, perplexity
 from leadline.experiments.measure.kinds.prompts import answer_hits, prompts_of
 from leadline.experiments.measure.kinds.registry import check_data, final_points
 from leadline.experiments.measure.kinds.streaming import Policy, stream_losses, streaming
+from leadline.experiments.measure.kinds.text_curves import TextCurve
 from leadline.experiments.measure.kinds.vocabulary import token_sizes, vocabulary
 from leadline.experiments.measure.perplexity import position_edges
 from leadline.experiments.measure.trained import attention_maps, case_losses, loss_cases, loss_gains
