@@ -26,6 +26,7 @@ from leadline.model.positions.rotation import init_polar_phase
 # Where the norms stand (model.layer.apply_block).
 Placement = Literal["pre", "post", "sandwich", "reordered", "parallel", "parallel_one_norm"]
 # Which products of a block have biases.
+TablePer = Literal["sequence", "query", "token"]
 Biased = Literal["query", "key", "value", "output", "feedforward"]
 # Axes:  B batch  T query  S key  D model  N query heads  K key/value heads  H head  F hidden  L layers
 
@@ -48,7 +49,7 @@ class BlockConfig:
         biases: products that have a bias.
         experts: networks of the feed-forward (model.experts), of which `active_experts` take each token; 0 is one for all.
         active_experts: experts of a token.
-        gate: of queries, keys, values or outputs.
+        gate: of queries, keys, values, outputs or the output projection.
         interleaved: whether RoPE pairs the channels (2i, 2i + 1) instead of (i, i + H/2).
         polar: PoPE instead of RoPE.
         table_per: what the rows of the position tables depend on: one table for the whole "sequence"; one for each "query",
@@ -89,7 +90,7 @@ class BlockConfig:
     gate: GateConfig | None = None
     interleaved: bool = False
     polar: bool = False
-    table_per: Literal["sequence", "query", "token"] = "sequence"
+    table_per: TablePer = "sequence"
     position_bias: PositionBias | None = None
     normalizer: str = "softmax"
     soft_cap: bool = False
@@ -107,10 +108,17 @@ class BlockConfig:
             raise ValueError(f"{self.heads} query heads cannot share {self.kv_heads} key/value heads: it must divide them")
         if self.head_dim % 2:
             raise ValueError(f"RoPE rotates pairs of channels: the head dimension {self.head_dim} must be even")
-        if self.normalizer not in NORMALIZERS:
-            raise ValueError(f"unknown normalizer {self.normalizer!r}: choose one of {', '.join(NORMALIZERS)}")
-        if self.placement not in get_args(Placement):
-            raise ValueError(f"unknown placement {self.placement!r}: choose one of {', '.join(get_args(Placement))}")
+        named = {
+            "normalizer": NORMALIZERS,
+            "placement": get_args(Placement),
+            "activation": get_args(Activation),
+            "table_per": get_args(TablePer),
+        }
+        for name, known in named.items():
+            if (value := getattr(self, name)) not in known:
+                raise ValueError(f"unknown {name} {value!r}: choose one of {', '.join(known)}")
+        if unknown := set(self.biases) - set(get_args(Biased)):
+            raise ValueError(f"unknown biases {', '.join(sorted(unknown))}: choose of {', '.join(get_args(Biased))}")
         if self.joint_qk_norm and not self.qk_norm:
             raise ValueError("joint_qk_norm says how queries and keys are normalised: set qk_norm too")
         if self.key_bias and self.normalizer not in WITH_SINK_LOGIT:

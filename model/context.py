@@ -13,6 +13,9 @@ from leadline.model.intervention import Intervention
 from leadline.model.positions.rotation import Rotations
 from leadline.model.positions.tables import PositionTables
 
+# The positions of tokens from their places in the row.
+Positions = Callable[[Int[Array, " T"]], Int[Array, "T coordinates"]]
+
 
 @no_type_check  # JAX also builds these trees of shapes and numpy arrays, so fields are not checked
 @struct.dataclass
@@ -35,7 +38,7 @@ class Context:
         context_parallel: whether the tokens are those of one device of the mesh axis "text" (model.context_parallel).
     """
 
-    positions: Callable[[Int[Array, " T"]], Int[Array, "T coordinates"]] | None = None
+    positions: Positions | None = None
     padding: Bool[Array, "B T"] | None = None
     documents: Int[Array, "B T"] | None = None
     cache: Cache | None = None

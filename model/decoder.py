@@ -14,7 +14,7 @@ from jaxtyping import Array, Float, Int
 from leadline.model.attention import attention
 from leadline.model.attention.scores import capped
 from leadline.model.block import Block, BlockConfig, LayerTrace, init_block, initial_sink_logit
-from leadline.model.context import Context, document_numbers, grid_positions, text_positions
+from leadline.model.context import Context, Positions, document_numbers, grid_positions, text_positions
 from leadline.model.embedding import embed, logits
 from leadline.model.layer import apply_block
 from leadline.model.linear import draw, matrix, plus_bias, zeros
@@ -23,8 +23,6 @@ from leadline.model.norm import Norm, init_norm, normalise
 from leadline.model.positions.absolute import add_positions, sinusoidal
 from leadline.model.positions.rotation import layer_rotations
 from leadline.model.positions.tables import PositionTables
-
-Positions = Callable[[Int[Array, " T"]], Int[Array, "T coordinates"]]
 
 # Up to this depth layers are unrolled: a loop's stacks of weights, gradients and what the backward pass needs cost a CPU 10 to
 # 20 % of a step. Deeper models compile in the time of one layer.
@@ -117,9 +115,9 @@ def init_decoder(key: Array, cfg: DecoderConfig, *, sink_logit: float | Float[Ar
     # Whole: a sharded look-up table costs a rematerialisation and these are small.
     table = partial(matrix, spec=P(None, None), fan_in=1, gain=scale, uniform=cfg.uniform_embedding_init)
     init = jax.vmap(lambda k, logit: init_block(k, cfg.block, sink_logit=logit, depth=cfg.layers))
-    logits = jnp.broadcast_to(jnp.asarray(sink_logit, jnp.float32), (cfg.layers,))
+    sink_logits = jnp.broadcast_to(jnp.asarray(sink_logit, jnp.float32), (cfg.layers,))
     norm = partial(init_norm, D, bias=cfg.block.layer_norm, epsilon=cfg.block.norm_epsilon, offset=cfg.block.norm_offset)
-    blocks, bias = init(jax.random.split(inside, cfg.layers), logits), None
+    blocks, bias = init(jax.random.split(inside, cfg.layers), sink_logits), None
     if cfg.shared_bias:
         bias, blocks = jax.tree.map(lambda leaf: leaf[0], blocks.position_bias), replace(blocks, position_bias=None)
     decoder = Decoder(

@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Callable
-from dataclasses import fields, replace
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -52,8 +52,8 @@ def decoder_loss(
     total = jnp.float32(B * T) if weights is None else jnp.sum(weights)
     table = p.embedding if p.unembedding is None else p.unembedding
     # Transposed, as the product has it: so is the gradient, which is summed over the chunks.
-    head = Decoder(**{field.name: getattr(p, field.name) for field in fields(Decoder)})  # without an encoder
-    head = replace(head, embedding=None, unembedding=None, blocks=None, positions=None, embedding_norm=None, position_bias=None)
+    # Of the other weights only those after the last layer, whose gradients are summed over the chunks too.
+    head = Decoder(None, None, None, p.final_norm, None, p.unembedding_bias)  # pyright: ignore[reportArgumentType]
 
     def summed(shared: tuple[Decoder, Array], x: Array, given: tuple[Array, Array | None]) -> Float[Array, ""]:
         scores = unembed(replace(shared[0], embedding=shared[1].T), x, cfg)

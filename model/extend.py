@@ -9,7 +9,7 @@ from jaxtyping import Array, Float, Int
 from leadline.model.cache.protocol import Cache
 from leadline.model.context import Context
 from leadline.model.cross_attention import Memory
-from leadline.model.decoder import Decoder, DecoderConfig, Positions, blocks_of, embed_tokens, positions_of, unembed
+from leadline.model.decoder import Decoder, DecoderConfig, blocks_of, embed_tokens, positions_of, unembed
 from leadline.model.layer import apply_block
 from leadline.model.positions.tables import PositionTables
 
@@ -23,7 +23,6 @@ def extend(
     tables: PositionTables,
     cfg: DecoderConfig,
     *,
-    positions: Positions | None = None,
     memory: Memory | None = None,
 ) -> tuple[Float[Array, "B T V"], AnyCache]:
     """The next T tokens of a text. `apply_decoder` of the whole text gives the same logits, unless the cache forgets.
@@ -36,7 +35,6 @@ def extend(
         tokens: ids.
         tables: one row per layer.
         cfg: the structure.
-        positions: those of `Context`.
         memory: that of `Context`, stacked over layers.
 
     Returns:
@@ -45,7 +43,7 @@ def extend(
     Raises:
         ValueError: if learned positions end before the room of the cache, or a cache that forgets cannot serve the model.
     """
-    x, cache = extend_layers(p, cache, tokens, tables, cfg, positions=positions, memory=memory)
+    x, cache = extend_layers(p, cache, tokens, tables, cfg, memory=memory)
     return unembed(p, x, cfg), cache
 
 
@@ -56,12 +54,11 @@ def extend_layers(
     tables: PositionTables,
     cfg: DecoderConfig,
     *,
-    positions: Positions | None = None,
     memory: Memory | None = None,
 ) -> tuple[Float[Array, "B T D"], AnyCache]:
     """`extend` up to the residual stream after the last layer, of which `unembed` gives the logits."""
     check_cache(p, cfg, cache.room)
-    positions = positions_of(tables, cfg) if positions is None else positions
+    positions = positions_of(tables, cfg)
 
     def layer(x: Float[Array, "B T D"], row: Any) -> tuple[Float[Array, "B T D"], Any]:
         block, table, layer_cache, source = row
@@ -92,7 +89,7 @@ def check_cache(p: Decoder, cfg: DecoderConfig, room: int | None) -> None:
         "a document mask": cfg.document_end is not None,
         "PoPE": b.polar,
         f"the bias {type(b.position_bias).__name__}": b.position_bias is not None,
-        f"a table a {b.table_per}": b.table_per != "sequence",
+        f"one table per {b.table_per}": b.table_per != "sequence",
     }
     if names := [name for name, needed in needs_text.items() if needed]:
         raise ValueError(f"a model with {' and '.join(names)} cannot be streamed: take rope, alibi or nope")

@@ -143,7 +143,7 @@ def begin(
     if policy.window is None and prompt.shape[1] > room:
         raise ValueError(f"a prompt of {prompt.shape[1]} tokens does not fit into room for {room}")
     if cfg.block.table_per == "query":
-        raise ValueError("each query of this model rotates all keys: decode with model.extend.extend, or with a scaling")
+        raise ValueError("a table per query rotates all keys anew for each query: decode with one per sequence or per token")
     if cfg.block.table_per == "token" and policy.window is None and room > tables.attention_factor.shape[1]:
         raise ValueError(f"the tables have {tables.attention_factor.shape[1]} positions, the cache has room for {room} tokens")
     if starts is not None:
@@ -160,7 +160,7 @@ def _check_padding(p: Decoder, cfg: DecoderConfig, tables: PositionTables, polic
         "a grid": bool(cfg.grid),
         "chunks": np.any(np.asarray(tables.chunk) < NO_WINDOW),
         "the bias Fire": isinstance(b.position_bias, Fire),
-        f"a table a {b.table_per}": b.table_per != "sequence",
+        f"one table per {b.table_per}": b.table_per != "sequence",
         "a softmax scaled by the position": p.blocks.length_scale is not None,
         "a temperature by the position": np.any(np.asarray(tables.temperature)),
     }
@@ -179,7 +179,7 @@ def _read(
     room: int,
     chunk: int,
 ) -> Decoding:
-    """The prompt read by `model.extend.extend`, `chunk` tokens at once."""
+    """The prompt read by `model.extend.extend_layers`, `chunk` tokens at once."""
     B, T = prompt.shape
     chunk = min(T, chunk)
 

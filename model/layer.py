@@ -158,8 +158,11 @@ def _attention(
     parts = (part_of(*grouped(queries[0], k, v), sees, mask),) if cache is None else cache.parts(queries, k, v, mask)
     real = context.padding if cache is None else None
     if by_query:
-        turn = lambda x, j, at, side: rotated(x, j, tables_at(tables, at), side, j)  # noqa: E731
-        o, statistics = attend_by_query(parts, i, turn, scores, real)
+
+        def rotated_at(x: Array, j: Array, at: Array, side: Side) -> Array:
+            return rotated(x, j, tables_at(tables, at), side, j)
+
+        o, statistics = attend_by_query(parts, i, rotated_at, scores, real)
     else:
         o, statistics = attend_all(parts, i, scores, real)
     return o, statistics, (None, None) if by_query else (queries[0], k), cache and cache.update(k, v, o)

@@ -9,7 +9,6 @@ from flax import struct
 from jax.sharding import PartitionSpec as P
 from jaxtyping import Array, Float, Int, Key
 
-from leadline.model.attention.mask import NO_WINDOW
 from leadline.model.mesh import place
 
 
@@ -36,7 +35,7 @@ def sampling(temperature: float = 0.0, top_k: int | None = None, top_p: float = 
     """
     if not (0 <= temperature < np.inf and 0 < top_p <= 1 and (top_k is None or top_k >= 1)):
         raise ValueError(f"out of range: temperature {temperature} (>= 0), top_k {top_k} (>= 1), top_p {top_p} (> 0, <= 1)")
-    most = NO_WINDOW if top_k is None else top_k
+    most = np.iinfo(np.int32).max if top_k is None else top_k
     return Sampling(jnp.float32(temperature), jnp.int32(most), jnp.float32(top_p))
 
 

@@ -1,5 +1,7 @@
-"""Texts of an encoder–decoder: greedy and beam search, with keys and values of the target in a cache and those of the source
-computed once."""
+"""Texts of an encoder–decoder by beam search, which is greedy with a width of 1.
+
+Keys and values of the target are in a cache, and those of the source are computed once.
+"""
 
 import functools
 from dataclasses import replace
@@ -44,24 +46,6 @@ def penalised(
 ) -> Float[Array, "*B"]:
     """log P(Y | X) / lp(Y),  lp(Y) = ((5 + |Y|) / 6)^α (Wu et al. 2016, arXiv:1609.08144, equation 14)."""
     return log_probability / ((5 + length.astype(jnp.float32)) / 6) ** alpha
-
-
-def greedy(
-    p: EncoderDecoder, source: Int[Array, "B S"], tables: PositionTables, cfg: EncoderDecoderConfig, search: Search
-) -> Int[Array, "B count"]:
-    """The targets whose every token is the most likely one: a beam of one hypothesis, whatever its length.
-
-    Args:
-        p: weights.
-        source: ids, with padding.
-        tables: one row per layer, those of the encoder first.
-        cfg: the structure.
-        search: ids that begin and end a target, and its most tokens.
-
-    Returns:
-        Tokens after the beginning one, with the ending one, and padding after it.
-    """
-    return beam_search(p, source, tables, cfg, search, width=1).tokens[:, 0]
 
 
 @functools.partial(jax.jit, static_argnames=("cfg", "search", "width"))

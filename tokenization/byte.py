@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from jaxtyping import Int32, Int64
 
-from leadline.tokenization.base import TableTokenizer
+from leadline.tokenization.base import EACH_BYTE, TableTokenizer
 from leadline.tokenization.ids import check_ids
 from leadline.tokenization.normalization import to_utf8
 from leadline.tokenization.tokenizer import Specials
@@ -36,7 +36,7 @@ class ByteTokenizer(TableTokenizer):
 
     def _build_table(self) -> tuple[bytes, ...]:
         """The 256 bytes, then the three specials."""
-        return *(bytes([value]) for value in range(BYTES)), *(b"",) * len(self.specials.ids())
+        return *EACH_BYTE, *(b"",) * len(self.specials.ids())
 
     def encode(self, text: str | bytes) -> Int32[np.ndarray, "T"]:
         """Takes the bytes of a text as ids. Bytes need not be UTF-8.

@@ -94,7 +94,7 @@ def _of_layers(model: "Mapping[str, Any]") -> "Iterator[dict[str, Any]]":
     """Layers that cache nothing have no row."""
     for entry in model["contexts"]:
         cached = zip(entry["cached_tokens_by_layer"], entry["cache_bytes_by_layer"], strict=False)
-        for layer, (tokens, size) in enumerate(cached):
+        for layer, (tokens, size) in enumerate(cached, start=1):
             row = {"model": model["label"], "context": f"{entry['context']:,}", "layer": layer}
             yield {**row, "cached tokens": f"{tokens:,}", "cache": _size(size)}
 

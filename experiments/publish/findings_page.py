@@ -15,8 +15,8 @@ from leadline.experiments.records.verdict import Verdict
 INTRODUCTION = """# Findings
 
 Each section has the question of one study, the number of its claims by outcome, the first published claim that holds and the
-first that fails (else the first of our own), a figure or two and the first table of the study. All of it is computed from
-the records by `leadline publish`. [How a verdict is made](methods.md) defines the outcomes, and [Terms and
+first that fails (else the first of our own), the first table of the study and, where it has one, a figure or two. All of it is
+computed from the records by `leadline publish`. [How a verdict is made](methods.md) defines the outcomes, and [Terms and
 quantities](quantities.md) defines each number. A verdict speaks of its scale alone. Sections on models that are trained here
 give their size and training text.
 """

@@ -225,7 +225,7 @@ QUANTITIES = table(
         Quantity(
             "active_parameters",
             "parameters",
-            "parameters that take part in each token, without the look-up of an embedding",
+            "parameters that are used for each token; an input embedding counts only where it is also the unembedding",
             source="openai2025",
             digits=0,
         ),

@@ -21,7 +21,7 @@ class Part(NamedTuple):
     A cache gives several: StreamingLLM's initial tokens see a query that is rotated to its position inside the cache.
     """
 
-    q: Float[Array, "B K G q H"]  # scaled
+    q: Float[Array, "B K G q H"]  # scaled where `attend_parts` gets it; `attend_all` scales
     k: Float[Array, "B K S H"]
     v: Float[Array, "B K S Hv"]
     positions: Int[Array, " S"]  # of the keys; negative where there is none
@@ -43,7 +43,7 @@ class Rows(NamedTuple):
 
 
 def part_of(q: Array, k: Array, v: Array, i: Int[Array, " q"], mask: Mask) -> Part:
-    """The keys at 0 … S - 1 for grouped, scaled queries at positions i."""
+    """The keys at 0 … S - 1 for grouped queries at positions i."""
     j, same = jnp.arange(k.shape[2]), None
     if mask.documents is not None:
         of_queries = mask.documents.at[:, i].get(mode="clip", out_sharding=on_mesh(TEXTS))
@@ -58,16 +58,16 @@ def attend_chunks(x: AttentionInputs, scores: Scores, tiling: Tiling) -> Rows:
     scores = scores._replace(sink_logit=x.sink_logit, slopes=x.slopes)
     chunks = []
     for start, stop in chunks_of(tokens, tiling):
-        near = stop if tokens == keys else keys
-        of_keys = (None if of_all is None else of_all[:, :near] for of_all in (padding, documents))
+        seen = stop if tokens == keys else keys
+        of_keys = (None if of_all is None else of_all[:, :seen] for of_all in (padding, documents))
         mask = x.mask._replace(**dict(zip(("padding", "documents"), of_keys, strict=True)))
 
-        def rows(q: Array, i: Array, real: Array | None, near: int = near, mask: Mask = mask) -> Rows:
-            return attend_parts((part_of(q, x.k[:, :, :near], x.v[:, :, :near], i, mask),), i, scores, real)
+        def rows(q: Array, i: Array, real: Array | None, seen: int = seen, mask: Mask = mask) -> Rows:
+            return attend_parts((part_of(q, x.k[:, :, :seen], x.v[:, :, :seen], i, mask),), i, scores, real)
 
         real = None if padding is None else x.real[:, start:stop]
         chunk = _map_blocks(rows, q[:, :, :, start:stop], x.positions[start:stop], real, tiling.rows)
-        chunks.append(chunk._replace(received=jnp.pad(chunk.received, [(0, 0)] * 3 + [(0, keys - near)])))
+        chunks.append(chunk._replace(received=jnp.pad(chunk.received, [(0, 0)] * 3 + [(0, keys - seen)])))
     received = functools.reduce(jnp.add, [chunk.received for chunk in chunks])
     joined = jax.tree.map(lambda *leaves: jnp.concatenate(leaves, axis=3), *chunks)
     return joined._replace(received=received)
@@ -125,8 +125,8 @@ def _masked_scores(
     if scores.bias is not None:
         j = None if len(parts) == 1 else _joined([part.positions for part in parts])
         s = s + scores.bias(merged[-1], s, i, j, is_visible)
-    near = masked_bias(_joined([part.distance for part in parts]), is_visible, jnp.asarray(scores.slopes))
-    return s + near.reshape(1, K, s.shape[2], -1, out_sharding=on_mesh(ROWS_OF_GROUPS))
+    linear = masked_bias(_joined([part.distance for part in parts]), is_visible, jnp.asarray(scores.slopes))
+    return s + linear.reshape(1, K, s.shape[2], -1, out_sharding=on_mesh(ROWS_OF_GROUPS))
 
 
 def _first_numerators(numerators: Float[Array, "B K R S"], parts: Sequence[Part], groups: int) -> Float[Array, "B K R"]:

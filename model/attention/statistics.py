@@ -48,12 +48,12 @@ def softmax_statistics(x: AttentionInputs, tiling: Tiling) -> Statistics:
     )
     for start in range(0, T, chunk):
         stop = min(start + chunk, T)
-        near = stop if T == S else S
+        seen = stop if T == S else S
         # 0, but a function of the chunk before: XLA would otherwise cut out the keys of all chunks at the beginning.
         zero = done.received[:, :, 0, :1, None] > jnp.inf
-        keys = keys_of(x, 0, near)
+        keys = keys_of(x, 0, seen)
         keys = keys._replace(k=keys.k + zero.astype(x.k.dtype))
-        count = max(min(tiling.statistics_rows, stop - start, tiling.statistics_scores // near), 1)
+        count = max(min(tiling.statistics_rows, stop - start, tiling.statistics_scores // seen), 1)
         block = functools.partial(_with_rows, x=keys, real=real, start=start, stop=stop, count=count)
         done = jax.lax.fori_loop(0, math.ceil((stop - start) / count), block, done)
     return done

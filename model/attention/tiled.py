@@ -126,9 +126,9 @@ def scores_of(
     """The scores of queries at positions i, those of `rows_of`, with all keys of x, the first of which is at position `at`."""
     S = x.k.shape[2]
     distance, is_visible = distances(i, at + jnp.arange(S), x.mask)
-    near = masked_bias(distance, is_visible, x.slopes)
-    near = near.reshape(1, q.shape[1], q.shape[2], S, out_sharding=on_mesh(ROWS_OF_GROUPS))
-    scores = jnp.einsum("BKqH,BKSH->BKqS", q, x.k, preferred_element_type=jnp.float32) + near
+    linear = masked_bias(distance, is_visible, x.slopes)
+    linear = linear.reshape(1, q.shape[1], q.shape[2], S, out_sharding=on_mesh(ROWS_OF_GROUPS))
+    scores = jnp.einsum("BKqH,BKSH->BKqS", q, x.k, preferred_element_type=jnp.float32) + linear
     return scores if x.mask.padding is None else jnp.where(x.mask.padding[:, None, None], scores, -jnp.inf)
 
 

@@ -143,9 +143,9 @@ def _block(
     queries, cotangent = (a.reshape(B, K, G * q, -1, out_sharding=on_mesh(heads_first(4))) for a in (rows.q, rows.cotangent))
     lse, delta = (a.reshape(B, K, 1, G * q, out_sharding=on_mesh(heads_first(4))) for a in (rows.lse, rows.delta))
     distance, is_visible = (a.T for a in distances(rows.i, first + jnp.arange(x.k.shape[2]), x.mask))
-    near = jnp.swapaxes(masked_bias(distance, is_visible, x.slopes), 1, 2)
-    near = near.reshape(1, K, -1, G * q, out_sharding=on_mesh(ROWS_OF_GROUPS))
-    scores = jnp.einsum("BKSH,BKqH->BKSq", x.k, queries, preferred_element_type=jnp.float32) + near
+    linear = jnp.swapaxes(masked_bias(distance, is_visible, x.slopes), 1, 2)
+    linear = linear.reshape(1, K, -1, G * q, out_sharding=on_mesh(ROWS_OF_GROUPS))
+    scores = jnp.einsum("BKSH,BKqH->BKSq", x.k, queries, preferred_element_type=jnp.float32) + linear
     if x.mask.padding is not None:
         scores = jnp.where(x.mask.padding[:, None, :, None], scores, -jnp.inf)
     p = jnp.exp(scores - lse)

@@ -74,7 +74,8 @@ def restrictions(bases: FeasibleBases, length: int) -> Iterator[FeasibleBases]:
     pairs = Pairs(exponents(head_dim), every)
     for start, stop in _blocks(-(-done // every), -(-length // every)):
         intervals = tuple(_restricted(intervals, start, stop, pairs))
-        yield FeasibleBases(head_dim, every, min(stop * every, length), intervals)
+        done = min(stop * every, length)
+        yield FeasibleBases(head_dim, every, done, intervals)
     if length > done:
         yield FeasibleBases(head_dim, every, length, intervals)
 

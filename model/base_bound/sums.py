@@ -6,8 +6,6 @@ import numpy as np
 import numpy.typing as npt
 from jaxtyping import Float64
 
-from leadline.model.positions.frequencies import inverse_frequencies
-
 
 class Violations(NamedTuple):
     """Distances m with B_m < 0: the first, how many, and the smallest B_m."""
@@ -41,11 +39,6 @@ def violations(frequencies: Float64[np.ndarray, " pairs"], length: int, *, every
     if negative.size == 0:
         return None
     return Violations(first=every * int(negative[0]), number=int(negative.size), minimum=float(sums.min()))
-
-
-def first_violation(base: float, head_dim: int, length: int, *, every: int = 1) -> Violations | None:
-    """`violations` of the unscaled RoPE frequencies of one base; None says that the base is feasible."""
-    return violations(inverse_frequencies(head_dim, base), length, every=every)
 
 
 def _powers(angles: np.ndarray, count: int) -> npt.NDArray[np.complex128]:

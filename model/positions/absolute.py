@@ -30,23 +30,22 @@ def add_positions(
     return x + table.at[places].get(out_sharding=on_mesh(RESIDUAL)).astype(x.dtype)
 
 
-def sinusoidal(positions: Int[Array, " T"], width: int, *, base: float = 10000.0) -> Float[Array, "T D"]:
-    """Channels (2i, 2i + 1) are (sin(t w_i), cos(t w_i)), w_i = b^(-2i/D) (Vaswani et al. 2017, arXiv:1706.03762).
+def sinusoidal(positions: Int[Array, " T"], width: int) -> Float[Array, "T D"]:
+    """Channels (2i, 2i + 1) are (sin(t w_i), cos(t w_i)), w_i = 10000^(-2i/D) (Vaswani et al. 2017, arXiv:1706.03762).
 
     They are added to the embeddings. A shift of the positions by k rotates each pair by k w_i.
 
     Args:
         positions: t [tokens].
         width: D.
-        base: b.
 
     Returns:
         float32 [T, D], from angles that are exact at any position (model.positions.angles).
 
     Raises:
-        ValueError: for an odd width or a base that is not positive.
+        ValueError: for an odd width.
     """
     if width < 2 or width % 2:
         raise ValueError(f"sinusoidal positions fill pairs of channels: width {width} must be even and at least 2")
-    theta = angles(positions[:, None], fixed_point(inverse_frequencies(width, base)[None]))
+    theta = angles(positions[:, None], fixed_point(inverse_frequencies(width, 10000.0)[None]))
     return jnp.stack([jnp.sin(theta), jnp.cos(theta)], axis=-1).reshape(positions.shape[0], width)

@@ -29,8 +29,13 @@ class Cope(PositionBias):
 
     positions: int = 64
 
+    def __post_init__(self) -> None:
+        if self.positions < 2:
+            raise ValueError(f"CoPE interpolates between positions: it needs at least 2, got {self.positions}")
+
     def init(self, key: Array, width: int, heads: int, head_dim: int) -> CopeBias:  # noqa: ARG002
-        return init_cope(head_dim, self.positions)
+        """Zeros, as in the authors' code: no position at first."""
+        return CopeBias(embedding=zeros((head_dim, self.positions), P(None, None)))
 
     def score_bias(self, p: CopeBias, tokens: int) -> ScoreBias:  # noqa: ARG002
         return Partial(_score_bias, p)
@@ -38,13 +43,6 @@ class Cope(PositionBias):
 
 def _score_bias(p: CopeBias, q: Array, scores: Array, _i: Array, _j: Array | None, visible: Bool[Array, "q S"]) -> Array:
     return cope_bias(p, q, scores, jnp.tile(visible, (q.shape[2] // visible.shape[0], 1)))
-
-
-def init_cope(head_dim: int, positions: int) -> CopeBias:
-    """Zeros, as in the authors' code: no position at first. ValueError for fewer than two positions."""
-    if positions < 2:
-        raise ValueError(f"CoPE interpolates between positions: it needs at least 2, got {positions}")
-    return CopeBias(embedding=zeros((head_dim, positions), P(None, None)))
 
 
 def cope_bias(

@@ -16,6 +16,8 @@ from leadline.model.linear import matrix, zeros
 from leadline.model.mesh import on_mesh
 from leadline.model.positions.relative import PositionBias, grouped
 
+C, THRESHOLD = 0.1, 512.0  # of the authors: how the distance is bent, and up to which position [tokens] it is not normalised
+
 
 @no_type_check  # JAX also builds these trees of shapes and numpy arrays, so fields are not checked
 @struct.dataclass
@@ -37,7 +39,19 @@ class Fire(PositionBias):
     hidden: int = 32
 
     def init(self, key: Array, width: int, heads: int, head_dim: int) -> FireBias:  # noqa: ARG002
-        return init_fire(heads, hidden=self.hidden)
+        """The network's matrices and hidden biases are to be drawn at 1/sqrt(fan-in), c and L are those of the authors.
+
+        With biases of zero every hidden unit would have its corner at distance 0, and the bias would be linear. An output bias
+        moves all scores of a head alike: zero.
+        """
+        return FireBias(
+            log_c=jnp.full((), math.log(C), jnp.float32, out_sharding=on_mesh(P())),
+            log_threshold=jnp.full((), math.log(THRESHOLD), jnp.float32, out_sharding=on_mesh(P())),
+            hidden=matrix((self.hidden,), P(None), 1),
+            hidden_bias=matrix((self.hidden,), P(None), 1),
+            output=matrix((self.hidden, heads), P(None, "model"), self.hidden),
+            output_bias=zeros((heads,), P("model")),
+        )
 
     def score_bias(self, p: FireBias, tokens: int) -> ScoreBias:  # noqa: ARG002
         return Partial(_score_bias, p)
@@ -45,24 +59,6 @@ class Fire(PositionBias):
 
 def _score_bias(p: FireBias, q: Array, scores: Array, i: Array, j: Array | None, _visible: Array) -> Array:
     return grouped(fire_bias(p, i, jnp.arange(scores.shape[-1]) if j is None else j), q)
-
-
-def init_fire(heads: int, *, hidden: int = 32, c: float = 0.1, threshold: float = 512.0) -> FireBias:
-    """The authors' sizes: 32 hidden units, c = 0.1, L = 512. ValueError for c or L that is not positive.
-
-    The network's matrices and hidden biases are to be drawn at 1/sqrt(fan-in): with biases of zero every hidden unit would have
-    its corner at distance 0, and the bias would be linear. An output bias moves all scores of a head alike: zero.
-    """
-    if not (c > 0 and threshold > 0):
-        raise ValueError(f"FIRE needs c > 0 and a threshold > 0, got {c} and {threshold}")
-    return FireBias(
-        log_c=jnp.full((), math.log(c), jnp.float32, out_sharding=on_mesh(P())),
-        log_threshold=jnp.full((), math.log(threshold), jnp.float32, out_sharding=on_mesh(P())),
-        hidden=matrix((hidden,), P(None), 1),
-        hidden_bias=matrix((hidden,), P(None), 1),
-        output=matrix((hidden, heads), P(None, "model"), hidden),
-        output_bias=zeros((heads,), P("model")),
-    )
 
 
 def fire_bias(p: FireBias, i: Int[Array, " q"], j: Int[Array, " S"]) -> Float[Array, "N q S"]:

@@ -2,7 +2,8 @@
 
 Tables are computed on the host in float64, in rad per token, here as in yarn.py and sections.py. d is the head dimension,
 i = 0 … d/2 - 1 the pair, b the base, s the factor by which the context grows, L0 the training length in tokens.
-Every function returns float64 [d/2]. NoPE is `np.zeros(d // 2)`. Functions raise ValueError for arguments out of range.
+Every function that makes a table of one coordinate returns float64 [d/2]. NoPE is
+`np.zeros(d // 2)`. Functions raise ValueError for arguments out of range.
 
 Two ways of rotating some of the pairs only have similar names. p-RoPE cuts the slow end off the spectrum of the whole head: the
 pairs that stay keep their frequencies, and the lowest ones are gone. Partial rotary squeezes a whole spectrum, the lowest
@@ -119,12 +120,10 @@ def longrope(head_dim: int, base: float, factors: Sequence[float]) -> Table:
 
 
 def longrope_attention_factor(factor: float, original_length: int) -> float:
-    """sqrt(1 + ln s / ln L0), and 1 for s <= 1: the final multiplier of cos and of sin, for short texts as for long ones."""
-    if not 0 < factor < math.inf:
-        raise ValueError(f"a context cannot grow by the factor {factor}: it must be positive and finite")
+    """sqrt(1 + ln s / ln L0) for a factor s >= 1: the final multiplier of cos and of sin, for short texts as for long ones."""
     if checked_length(original_length) < 2:
         raise ValueError(f"LongRoPE divides by ln L0: a training length of {original_length} must be at least 2")
-    return math.sqrt(1 + math.log(factor) / math.log(original_length)) if factor > 1 else 1.0
+    return math.sqrt(1 + math.log(checked_factor(factor)) / math.log(original_length))
 
 
 def p_rope(table: Table, p: float) -> Table:

@@ -36,26 +36,23 @@ class Kerple(PositionBias):
             raise ValueError(f'unknown form {self.form!r} of KERPLE: take "logarithmic" or "power"')
 
     def init(self, key: Array, width: int, heads: int, head_dim: int) -> KerpleBias:  # noqa: ARG002
-        return init_kerple(key, heads, power=self.form == "power")
+        """The published initialisation, p ~ U(0, 2) and a ~ U(0, 1), at least `LEAST` as in the authors' code.
+
+        p is the factor of the logarithm and the exponent of the power. a is the rate of the logarithm and the factor of the
+        power.
+        """
+        first, second = jax.random.uniform(key, (2, heads))
+        if self.form == "power":
+            # At 2 itself the weight would be infinite: the exponent is kept as far from there as from 0.
+            half = jnp.clip(second, LEAST / 2, 1 - LEAST / 2)
+            scale, shape = jnp.log(jnp.maximum(first, LEAST)), jnp.log(half) - jnp.log1p(-half)
+        else:
+            scale, shape = jnp.log(jnp.maximum(2 * first, LEAST)), jnp.log(jnp.maximum(second, LEAST))
+        return KerpleBias(scale=place(scale, P("model")), shape=place(shape, P("model")))
 
     def score_bias(self, p: KerpleBias, tokens: int) -> ScoreBias:
         kernel = kerple_power if self.form == "power" else kerple_logarithmic
         return bias_of_distance(kernel(p, tokens))
-
-
-def init_kerple(key: Array, heads: int, *, power: bool = False) -> KerpleBias:
-    """The published initialisation, p ~ U(0, 2) and a ~ U(0, 1), at least `LEAST` as in the authors' code.
-
-    p is the factor of the logarithm and the exponent of the power; a is the rate of the logarithm and the factor of the power.
-    """
-    first, second = jax.random.uniform(key, (2, heads))
-    if power:
-        # At 2 itself the weight would be infinite: the exponent is kept as far from there as from 0.
-        half = jnp.clip(second, LEAST / 2, 1 - LEAST / 2)
-        scale, shape = jnp.log(jnp.maximum(first, LEAST)), jnp.log(half) - jnp.log1p(-half)
-    else:
-        scale, shape = jnp.log(jnp.maximum(2 * first, LEAST)), jnp.log(jnp.maximum(second, LEAST))
-    return KerpleBias(scale=place(scale, P("model")), shape=place(shape, P("model")))
 
 
 def kerple_logarithmic(p: KerpleBias, keys: int) -> Float[Array, "N S"]:

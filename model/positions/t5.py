@@ -36,8 +36,13 @@ class T5(PositionBias):
     furthest: int = 128
     both_ways: bool = False
 
+    def __post_init__(self) -> None:
+        if self.buckets < 2:
+            raise ValueError(f"T5 needs at least 2 buckets, got {self.buckets}")
+
     def init(self, key: Array, width: int, heads: int, head_dim: int) -> T5Bias:  # noqa: ARG002
-        return init_t5_bias(heads, width, buckets=self.buckets)
+        """A table drawn at 1/sqrt(D), as in T5."""
+        return T5Bias(table=matrix((self.buckets, heads), P(None, "model"), width))
 
     def score_bias(self, p: T5Bias, tokens: int) -> ScoreBias:
         bias = t5_bias(p, tokens, furthest=self.furthest, both_ways=self.both_ways)
@@ -45,13 +50,6 @@ class T5(PositionBias):
 
     def of_encoder(self) -> "T5":
         return replace(self, both_ways=True)
-
-
-def init_t5_bias(heads: int, width: int, *, buckets: int = 32) -> T5Bias:
-    """A table drawn at 1/sqrt(D), as in T5. ValueError for fewer than two buckets."""
-    if buckets < 2:
-        raise ValueError(f"T5 needs at least 2 buckets, got {buckets}")
-    return T5Bias(table=matrix((buckets, heads), P(None, "model"), width))
 
 
 def t5_buckets(

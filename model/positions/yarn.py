@@ -77,22 +77,13 @@ def dynamic_yarn(
 
 
 def yarn_attention_factor(factor: float, *, multiplier: float = 1.0) -> float:
-    """multiplier · (0.1 ln s + 1), and the multiplier alone for s <= 1: the final multiplier of cos and of sin.
+    """multiplier · (0.1 ln s + 1) for a factor s >= 1: the final multiplier of cos and of sin.
 
     Queries and keys are both multiplied, so scores grow by its square. Two numbers go by similar names elsewhere: the final
     one, which transformers calls `attention_factor`, and a multiplier on top of 0.1 ln s + 1, which YaRN's own code and
     vLLM call `attn_factor`. Here the final one is the attention factor, and the other is the multiplier.
     """
-    return multiplier * _temperature(factor, 1.0)
-
-
-def deepseek_attention_factor(factor: float, mscale: float, mscale_all_dim: float) -> float:
-    """(0.1 mscale ln s + 1) / (0.1 mscale_all_dim ln s + 1): DeepSeek's final multiplier of cos and of sin.
-
-    DeepSeek-V2 (arXiv:2405.04434) rotates part of a head only, so this multiplies that part only. Its code multiplies the
-    scores of the whole head by the square of the denominator besides: `yarn_attention_factor` is mscale 1, mscale_all_dim 0.
-    """
-    return _temperature(factor, mscale) / _temperature(factor, mscale_all_dim)
+    return multiplier * (0.1 * math.log(checked_factor(factor)) + 1.0)
 
 
 def _pair_ramp(head_dim: int, low: float, high: float, truncate: bool) -> Table:
@@ -107,9 +98,3 @@ def _pair_ramp(head_dim: int, low: float, high: float, truncate: bool) -> Table:
     high = max(min(high, head_dim - 1), low)
     # The published code widens an empty ramp by a thousandth of a pair.
     return np.clip((np.arange(head_dim // 2) - low) / (high - low or 1e-3), 0, 1)
-
-
-def _temperature(factor: float, mscale: float) -> float:
-    if not 0 < factor < math.inf:
-        raise ValueError(f"a context cannot grow by the factor {factor}: it must be positive and finite")
-    return 0.1 * mscale * math.log(factor) + 1.0 if factor > 1 else 1.0

@@ -75,7 +75,7 @@ def page(rows: list[Row], words: list[str]) -> str:
     return (
         "# Faults\n\n"
         "What was done to a tiny study, its files and its inputs, and what came of it. "
-        f"`python -m tests.faults {shlex.join(words)}` wrote this page; `--only NAME --seed N` repeats one trial.\n\n"
+        f"`.venv/bin/python -m tests.faults {shlex.join(words)}` wrote this page; `--only NAME --seed N` repeats one trial.\n\n"
         f"Faults tried: {tried:,}. Not survived: {lost:,}. A row of kills says what the study was doing when it was killed.\n\n"
         f"{table(rows)}"
     )

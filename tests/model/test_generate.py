@@ -61,7 +61,7 @@ WHOLE = {
     "the bias Cope": (biased(Cope()), FREQUENCIES),
     "PoPE": (replace(ONE_LAYER, block=replace(BLOCK, polar=True)), inverse_frequencies(16, 100.0)),
     "a grid": (replace(ONE_LAYER, grid=(5,)), np.stack([FREQUENCIES, 2 * inverse_frequencies(8, 50.0)])),
-    "a table a token": (
+    "one table per token": (
         replace(ONE_LAYER, block=replace(BLOCK, table_per="token")),
         np.linspace(0.5, 1.0, 24)[:, None, None] * FREQUENCIES,
     ),
@@ -136,8 +136,8 @@ def test_streams_of_one_program_are_the_readable_ones_for_hundreds_of_tokens() -
     ("changes", "tokens", "policy", "message"),
     [
         ({}, 9, Policy(6, 2), "xPos cannot be streamed"),
-        ({"block": replace(BLOCK, table_per="query")}, 9, Policy(6, 2), "a table a query cannot be streamed"),
-        ({"block": replace(BLOCK, table_per="query")}, 9, Policy(), "rotates all keys"),
+        ({"block": replace(BLOCK, table_per="query")}, 9, Policy(6, 2), "one table per query cannot be streamed"),
+        ({"block": replace(BLOCK, table_per="query")}, 9, Policy(), "rotates all keys anew"),
         ({"learned_positions": 12}, 9, Policy(), "learned positions end at 12"),
         ({"block": replace(BLOCK, table_per="token")}, 9, Policy(), "have 4 positions, the cache has room for 20 tokens"),
         ({}, 0, Policy(), "empty prompt"),

@@ -12,7 +12,7 @@ import pytest
 from leadline.model.encoder_decoder import EncoderDecoder, apply_model
 from leadline.model.positions.frequencies import inverse_frequencies
 from leadline.model.positions.tables import position_tables
-from leadline.model.transduce import Beams, Search, beam_search, greedy
+from leadline.model.transduce import Beams, Search, beam_search
 from tests.model.test_encoder_decoder import CONFIG, SOURCE, TABLES, S, V, weights
 
 pytestmark = pytest.mark.usefixtures("quick_to_compile", "mesh")
@@ -36,7 +36,7 @@ def forced(p: EncoderDecoder, source: Any, targets: np.ndarray) -> np.ndarray:
 
 
 def test_greedy_search_takes_the_most_likely_token_of_teacher_forcing(p: EncoderDecoder) -> None:
-    targets = np.asarray(greedy(p, SOURCE, TABLES, CONFIG, SEARCH))
+    targets = np.asarray(beam_search(p, SOURCE, TABLES, CONFIG, SEARCH, width=1).tokens[:, 0])
     likeliest = forced(p, SOURCE, targets)[:, :, 1:].argmax(axis=2) + 1  # padding is no token
     before_end = np.cumsum(targets == END, axis=1) - (targets == END) == 0
     np.testing.assert_array_equal(targets, np.where(before_end, likeliest, PADDING))

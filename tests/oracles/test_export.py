@@ -53,7 +53,7 @@ def test_logits_are_equal(what: str, tmp_path: Path) -> None:
 TOKENIZERS = {
     "byte": ByteTokenizer(),
     "bpe": train_bpe(TEXTS, 280, pattern="gpt2"),
-    "unigram": train_unigram(TEXTS, 60).tokenizer,
+    "unigram": train_unigram(TEXTS, 60),
 }
 
 

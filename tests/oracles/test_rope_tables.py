@@ -12,7 +12,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from transformers import LlamaConfig
 from transformers.modeling_rope_utils import ROPE_INIT_FUNCTIONS
-from transformers.models.deepseek_v3.modeling_deepseek_v3 import yarn_apply_mscale
 from transformers.models.gpt_neox.modeling_gpt_neox import GPTNeoXRotaryEmbedding
 from transformers.models.llama.modeling_llama import LlamaRotaryEmbedding
 
@@ -26,7 +25,7 @@ from leadline.model.positions.frequencies import (
     partial,
     position_interpolation,
 )
-from leadline.model.positions.yarn import deepseek_attention_factor, yarn, yarn_attention_factor
+from leadline.model.positions.yarn import yarn, yarn_attention_factor
 
 pytestmark = pytest.mark.oracle
 
@@ -90,17 +89,6 @@ def test_yarn_and_llama3_tables_and_attention_factor(size, base, factor, length,
     assert_by_turns("yarn", table, yarn_attention_factor(factor), size, base, **given, **more)
     table = llama3(size, base, factor, length, low_frequency_factor=low, high_frequency_factor=high)
     assert_by_turns("llama3", table, 1, size, base, **given, low_freq_factor=low, high_freq_factor=high)
-
-
-@settings(max_examples=40)
-@given(FACTORS, st.floats(0.1, 2), st.floats(0.1, 2))
-def test_attention_factor_of_deepseek(factor, mscale, all_dim):
-    """On the rotated channels, and on the scores of the whole head."""
-    parameters = {"factor": factor, "mscale": mscale, "mscale_all_dim": all_dim}
-    _, scaling = published("yarn", 16, 1e4, original_max_position_embeddings=4096, **parameters)
-    assert deepseek_attention_factor(factor, mscale, all_dim) == pytest.approx(scaling)
-    quotient = yarn_attention_factor(factor) / deepseek_attention_factor(factor, 1.0, all_dim)
-    assert yarn_apply_mscale({"rope_type": "yarn", **parameters}, 1.0) == pytest.approx(quotient**2)
 
 
 @settings(max_examples=25)

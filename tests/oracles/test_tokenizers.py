@@ -115,7 +115,7 @@ def test_ids_of_characters_words_and_pieces(documents: list[str], mixed: list[st
     tokenizers: list[Any] = [
         replace(train_words(some, 1000, pattern=pattern), single_digits=True),
         train_wordpiece(some, 1000, "frequency", pattern=pattern).tokenizer(),
-        train_unigram(some, 1000, pattern=pattern, byte_fallback=True).tokenizer,
+        train_unigram(some, 1000, pattern=pattern, byte_fallback=True),
     ]
     if pattern not in COVERING:
         tokenizers.append(train_bpe(some, 1000, unit="characters", pattern=pattern, single_digits=True))
@@ -125,7 +125,7 @@ def test_ids_of_characters_words_and_pieces(documents: list[str], mixed: list[st
 
 
 def test_ids_without_a_pattern(documents: list[str], mixed: list[str]) -> None:
-    cut = train_unigram(documents[:8], 1000, escape=True, dummy_prefix=True).tokenizer
+    cut = train_unigram(documents[:8], 1000, escape=True, dummy_prefix=True)
     for tokenizer in (replace(cut, pattern=None), train_characters(documents[:20])):
         compare(tokenizer, documents[:20] + mixed)
 

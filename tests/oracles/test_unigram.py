@@ -98,7 +98,7 @@ def test_our_training_finds_the_likelier_vocabulary():
     """Of held-out lines, over all segmentations; theirs may be cut anywhere, ours only where the pattern allows."""
     texts, held_out = TEXTS[: len(TEXTS) * 4 // 5], TEXTS[len(TEXTS) * 4 // 5 :]
     theirs = tokenizer_of(trained_bytes(texts, 1000, character_coverage=1.0, **PLAIN, **IDS)).unigram()
-    ours = train_unigram(texts, 1000, escape=True, dummy_prefix=True).tokenizer
+    ours = train_unigram(texts, 1000, escape=True, dummy_prefix=True)
     of_ours, of_theirs = (sum(tokenizer.log_likelihood(text) for text in held_out) for tokenizer in (ours, theirs))
     assert ours.vocabulary_size == theirs.vocabulary_size
     assert of_ours > of_theirs
@@ -130,7 +130,7 @@ def test_the_rules_of_the_library_give_its_pieces_and_its_scores():
 def test_our_rules_take_fewer_tokens_and_fewer_bits():
     """Of documents that were not trained on, with two thirds of the pieces in common at most."""
     theirs = vocabulary_of_tokenizers(documents()[::2], 1500)
-    ours = train_unigram(documents()[::2], 1504, pattern="gpt4").tokenizer
+    ours = train_unigram(documents()[::2], 1504, pattern="gpt4")
     library = UnigramTokenizer(tuple(theirs), tuple(theirs.values()), pattern="gpt4")
     assert len(ours.pieces) == len(theirs) == 1500
     assert len(set(ours.pieces) & set(theirs)) < 1000

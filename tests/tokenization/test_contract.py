@@ -35,7 +35,7 @@ BYTES = {bytes([byte]): byte for byte in range(256)}
 
 BPE = train_bpe(CORPUS, 300)
 CHARACTER_BPE = train_bpe(CORPUS, 60, unit="characters", pattern="words", normalization=["nfkc", "lower"])
-UNIGRAM = train_unigram(CORPUS, 300, byte_fallback=True).tokenizer
+UNIGRAM = train_unigram(CORPUS, 300, byte_fallback=True)
 TOKENIZERS: dict[str, Tokenizer] = {
     "byte": ByteTokenizer(),
     "character": train_characters(CORPUS, normalization=["nfc"]),
@@ -47,7 +47,7 @@ TOKENIZERS: dict[str, Tokenizer] = {
     "wordpiece": train_wordpiece(CORPUS, 60, "frequency", normalization=["nfc"]).tokenizer(),
     "wordpiece, bytes": train_wordpiece(CORPUS, 320, "frequency", pattern="gpt4", byte_fallback=True).tokenizer(),
     "wordpiece, long words": WordPieceTokenizer(("a", "##a"), WHOLE, longest_word=2, byte_fallback=True),
-    "unigram": train_unigram(CORPUS, 60, pattern="words", normalization=["lower"]).tokenizer,
+    "unigram": train_unigram(CORPUS, 60, pattern="words", normalization=["lower"]),
     "unigram, bytes": UNIGRAM,
     "unigram, one word": replace(UNIGRAM, pattern=None, dummy_prefix=True),
     "sentencepiece": trained_model(CORPUS, 300, **BYTEWISE, **PLAIN),

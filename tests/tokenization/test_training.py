@@ -22,7 +22,7 @@ def wordpiece(texts: list[str], size: int, *, criterion: Criterion, **fields) ->
 
 
 def unigram(texts: list[str], size: int, **fields) -> Tokenizer:
-    return train_unigram(texts, size, **fields).tokenizer
+    return train_unigram(texts, size, **fields)
 
 
 class Training(NamedTuple):

@@ -149,7 +149,7 @@ class FastTokenizer:
     @cached_property
     def _steps(self) -> Sequence:
         """Normalization is done here, because the library's lower case and version of Unicode differ."""
-        return self.wrapped.definition().get("normalization", ())
+        return getattr(self.wrapped, "normalization", ())
 
     @cached_property
     def _bytes(self) -> list[bytes]:
@@ -167,7 +167,7 @@ def accelerate(tokenizer: Tokenizer) -> Tokenizer:
     The library divides a batch among all cores without further processes. On one core only unigram tokenizers gain; on two a
     corpus takes as long either way (`leadline bench tokenization`).
     """
-    if isinstance(tokenizer, ByteTokenizer | CharacterTokenizer) or tokenizer.definition().get("pattern") not in (
+    if isinstance(tokenizer, ByteTokenizer | CharacterTokenizer) or getattr(tokenizer, "pattern", None) not in (
         None,
         *PATTERNS,
     ):

@@ -150,7 +150,7 @@ class PublishedTokenizer(TableTokenizer):
     def _content(self) -> dict[str, Any]:
         _ = self.library
         content = json.loads(self.file)
-        empty = {"normalizer": None, "pre_tokenizer": None, "post_processor": None, "decoder": None, "added_tokens": []}
+        empty = {"normalizer": None, "pre_tokenizer": None, "decoder": None, "added_tokens": []}
         return empty | {key: value for key, value in content.items() if value is not None}
 
     @cached_property
@@ -168,7 +168,7 @@ class PublishedTokenizer(TableTokenizer):
         for spelling, token in vocabulary.items():
             table[token] = piece_bytes(spelling, self.decoder)
         for token, added in self.library.get_added_tokens_decoder().items():
-            if added.special or token == self.unk:
+            if added.special:
                 table[token] = b""
             elif is_byte_level(self.decoder):
                 table[token] = added.content.encode()

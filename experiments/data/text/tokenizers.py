@@ -158,7 +158,7 @@ def train_tokenizer(cfg: TrainedConfig, texts: Iterable[str]) -> Tokenizer:
         case WordPiece():
             return train_wordpiece(texts, cfg.vocabulary, minimum_count=MINIMUM_COUNT, **settings).tokenizer()
         case Unigram():
-            return train_unigram(texts, cfg.vocabulary, **settings).tokenizer
+            return train_unigram(texts, cfg.vocabulary, **settings)
 
 
 def train_and_save(

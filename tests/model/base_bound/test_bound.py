@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from leadline.model.base_bound.bound import BaseBound, all_bases, bound_of, joined, parts, restricted, restrictions
-from leadline.model.base_bound.sums import first_violation, similarity_sums, violations
+from leadline.model.base_bound.sums import similarity_sums, violations
 from leadline.model.positions.frequencies import inverse_frequencies
 from tests.refused import refused
 
@@ -57,8 +57,9 @@ def test_edges_are_edges(head_dim, length):
     bound = base_bound(head_dim, length)
     edges = [(low, 1) for low, _ in bound.islands] + [(high, -1) for _, high in bound.islands] + [(bound.largest_infeasible, 1)]
     for edge, inwards in edges:
-        assert first_violation(edge * (1 + inwards * 1e-8), head_dim, length) is None
-        assert first_violation(edge * (1 - inwards * 1e-7), head_dim, length) is not None
+        inside, outside = edge * (1 + inwards * 1e-8), edge * (1 - inwards * 1e-7)
+        assert violations(inverse_frequencies(head_dim, inside), length) is None
+        assert violations(inverse_frequencies(head_dim, outside), length) is not None
 
 
 @given(st.integers(2, 16), st.integers(3, 200), st.integers(1, 5))
@@ -96,7 +97,7 @@ def test_every_nth_distance_alone():
     """Of every second distance at d = 4 only 0, 2, ... count: cos 2 + cos(2 / sqrt b) >= 0 needs 2 / sqrt b <= pi - 2."""
     assert base_bound(4, 3, every=2).infimum == pytest.approx((2 / (math.pi - 2)) ** 2, rel=1e-8)
     assert base_bound(4, 2, every=2) == (1.0, 1.0, [])
-    violation = first_violation(1e4, 128, 4096, every=7)
+    violation = violations(inverse_frequencies(128, 1e4), 4096, every=7)
     assert violation is not None
     negative = [m for m in range(0, 4096, 7) if naive_sum(1e4, m, 128) < 0]
     assert (violation.first, violation.number) == (negative[0], len(negative))
@@ -143,6 +144,6 @@ def test_pieces_are_restricted_as_the_whole_is():
 test_wrong_arguments_are_named = refused(
     (lambda: base_bound(3, 8), "head dimension 3 must be even"),
     (lambda: base_bound(4, 8, every=0), "every must be at least 1, not 0"),
-    (lambda: first_violation(0.0, 4, 8), "must be positive"),
+    (lambda: inverse_frequencies(4, 0.0), "must be positive"),
     (lambda: similarity_sums(inverse_frequencies(4, 10.0), 0), "length must be at least 1, not 0"),
 )

@@ -15,11 +15,11 @@ from leadline.model.attention.scores import Scores
 from leadline.model.linear import draw
 from leadline.model.mesh import make_mesh
 from leadline.model.positions.alibi import alibi_slopes
-from leadline.model.positions.cope import Cope, CopeBias, cope_bias, init_cope
-from leadline.model.positions.fire import Fire, fire_bias, init_fire
-from leadline.model.positions.kerple import Kerple, KerpleBias, init_kerple, kerple_logarithmic, kerple_power
+from leadline.model.positions.cope import Cope, CopeBias, cope_bias
+from leadline.model.positions.fire import Fire, fire_bias
+from leadline.model.positions.kerple import Kerple, KerpleBias, kerple_logarithmic, kerple_power
 from leadline.model.positions.relative import PositionBias, by_distance
-from leadline.model.positions.t5 import T5, init_t5_bias, t5_buckets
+from leadline.model.positions.t5 import T5, t5_buckets
 from tests.model.naive import numbers, random_heads, tiling, whole_attention
 from tests.model.weights import drawn
 from tests.refused import refused
@@ -150,7 +150,7 @@ def test_cope_counts_in_float32_and_starts_without_a_position() -> None:
     bias = cope_bias(p, jnp.ones((1, 1, 1, 1), jnp.bfloat16), jnp.full((1, 1, 1, 300), 1e4), jnp.ones((1, 300), bool))
     assert bias.dtype == jnp.float32
     assert bias[0, 0, 0, 0] == pytest.approx(300, rel=1e-2)
-    assert not init_cope(3, 6).embedding.any()
+    assert not Cope(positions=6).init(jax.random.key(0), 256, 64, 3).embedding.any()
 
 
 def test_cope_of_a_sharded_batch_and_sharded_heads() -> None:
@@ -192,10 +192,11 @@ def test_heads_of_a_bias_keep_their_places_on_a_mesh() -> None:
 
 def test_initial_numbers() -> None:
     """T5's at 1/sqrt(width); KERPLE's uniform, but for a hundredth lifted to 0.01; FIRE's with corners inside."""
-    table = draw(jax.random.key(0), init_t5_bias(64, 256)).table
+    key = jax.random.key(0)
+    table = draw(key, T5().init(key, 256, 64, 4)).table
     assert table.shape == (32, 64)
     assert float(jnp.std(table)) == pytest.approx(1 / 16, rel=0.1)
-    logarithmic, power = (init_kerple(jax.random.key(0), 4000, power=power) for power in (False, True))
+    logarithmic, power = (Kerple(form).init(key, 256, 4000, 4) for form in ("logarithmic", "power"))
     uniform = {
         "rate": (np.exp(logarithmic.shape), 1),
         "factor": (np.exp(logarithmic.scale), 2),
@@ -206,7 +207,7 @@ def test_initial_numbers() -> None:
         assert values.min() == pytest.approx(0.01, rel=1e-3), name
         assert top * 0.99 < values.max() < top * 1.00001, name
         assert values.mean() == pytest.approx(top / 2, rel=0.04), name
-    fire = draw(jax.random.key(0), init_fire(4))
+    fire = draw(key, Fire().init(key, 256, 4, 4))
     assert (fire.hidden.shape, fire.output.shape) == ((32,), (32, 4))
     np.testing.assert_allclose(jnp.exp(jnp.stack([fire.log_c, fire.log_threshold])), [0.1, 512], rtol=1e-5)
     corners = -fire.hidden_bias / fire.hidden
@@ -214,11 +215,10 @@ def test_initial_numbers() -> None:
 
 
 test_wrong_arguments_are_named = refused(
-    (lambda: init_t5_bias(64, 256, buckets=1), "at least 2 buckets, got 1"),
+    (lambda: T5(buckets=1), "at least 2 buckets, got 1"),
     (lambda: t5_buckets(jnp.arange(3), buckets=32, furthest=16), "at least 2 buckets and furthest >"),
-    (lambda: init_cope(4, 1), "at least 2, got 1"),
+    (lambda: Cope(positions=1), "at least 2, got 1"),
     (lambda: alibi_slopes(0), "at least one head, got 0"),
-    (lambda: init_fire(4, threshold=-1.0), "FIRE needs c > 0 and a threshold > 0"),
 )
 
 

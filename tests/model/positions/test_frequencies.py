@@ -20,7 +20,7 @@ from leadline.model.positions.frequencies import (
     partial,
     position_interpolation,
 )
-from leadline.model.positions.yarn import deepseek_attention_factor, dynamic_yarn, ntk_by_parts, yarn, yarn_attention_factor
+from leadline.model.positions.yarn import dynamic_yarn, ntk_by_parts, yarn, yarn_attention_factor
 from tests.refused import refused
 
 GROWN = 1000  # tokens of a training length
@@ -122,13 +122,9 @@ def test_an_empty_ramp_is_a_step() -> None:
         (yarn_attention_factor(1.0), 1),
         (yarn_attention_factor(16.0), 1.27726),
         (yarn_attention_factor(math.e, multiplier=0.5), 0.55),
-        (yarn_attention_factor(0.5, multiplier=0.7), 0.7),
-        (deepseek_attention_factor(40.0, 0.707, 0.707), 1),  # DeepSeek-V2
-        (deepseek_attention_factor(math.e, 1.0, 0.0), 1.1),  # that of YaRN
-        (deepseek_attention_factor(math.e, 2.0, 1.0), 1.2 / 1.1),
-        (deepseek_attention_factor(1.0, 2.0, 1.0), 1),
+        (yarn_attention_factor(1.0, multiplier=0.7), 0.7),
         (longrope_attention_factor(32.0, 4096), math.sqrt(1 + 5 / 12)),  # Phi-3: 32 = 2^5 and 4096 = 2^12
-        (longrope_attention_factor(0.5, 4096), 1),
+        (longrope_attention_factor(1.0, 4096), 1),
     ],
 )
 def test_attention_factors(factor: float, expected: float) -> None:
@@ -166,7 +162,6 @@ test_wrong_arguments_are_named = refused(
     (lambda: ntk_by_parts(8, 1e4, math.nan, 128, ramp="rotations"), "factor must be at least 1"),
     (lambda: dynamic_yarn(8, 1e4, 128, 0), "length must be at least 1"),
     (lambda: yarn_attention_factor(math.nan), "factor nan"),
-    (lambda: deepseek_attention_factor(-1.0, 1.0, 1.0), "factor -1.0"),
     (lambda: p_rope(plain(32, 1e4), 0.0), "above 0 and at most 1, not 0.0"),
     (lambda: p_rope(plain(32, 1e4), 0.3), "share 0.3 of 16 pairs is no whole number .*: the nearest is 0.25 or 0.3125"),
     (lambda: p_rope(plain(32, 1e4), 0.01), "the nearest is 0.0625$"),

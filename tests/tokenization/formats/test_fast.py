@@ -41,9 +41,9 @@ WORDS = [
     for kind in (train_words(MIXED, 60, pattern=pattern), train_wordpiece(MIXED, 300, "frequency", pattern=pattern).tokenizer())
 ]
 UNIGRAMS = [
-    train_unigram(MIXED, 480, byte_fallback=True, pattern="gpt4").tokenizer,
-    train_unigram(MIXED, 240, pattern="words", normalization=["nfkc", "lower"]).tokenizer,
-    replace(train_unigram(MIXED, 240, escape=True, dummy_prefix=True).tokenizer, pattern=None),
+    train_unigram(MIXED, 480, byte_fallback=True, pattern="gpt4"),
+    train_unigram(MIXED, 240, pattern="words", normalization=["nfkc", "lower"]),
+    replace(train_unigram(MIXED, 240, escape=True, dummy_prefix=True), pattern=None),
 ]
 UNIGRAMS.append(replace(UNIGRAMS[0], dummy_prefix=True))
 FAST = [FastTokenizer(tokenizer) for tokenizer in [BYTES, CHARACTERS, *WORDS, *UNIGRAMS, train_characters(MIXED, 80)]]

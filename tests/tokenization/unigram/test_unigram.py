@@ -171,12 +171,12 @@ def test_characters_stay_and_others_go_by_rounds() -> None:
 
 
 def test_probabilities_descend() -> None:
-    tokenizer = train_unigram(TEXTS, 40).tokenizer
+    tokenizer = train_unigram(TEXTS, 40)
     assert list(tokenizer.scores) == sorted(tokenizer.scores, reverse=True)
 
 
 def test_pieces_are_written_as_sentencepiece_does() -> None:
-    tokenizer = train_unigram(TEXTS, 60, escape=True, dummy_prefix=True, normalization=["lower"]).tokenizer
+    tokenizer = train_unigram(TEXTS, 60, escape=True, dummy_prefix=True, normalization=["lower"])
     assert "▁the" in tokenizer.pieces
     assert not any(" " in piece for piece in tokenizer.pieces)
     assert tokenizer.decode(tokenizer.encode("The cat")) == b"the cat"
@@ -184,8 +184,8 @@ def test_pieces_are_written_as_sentencepiece_does() -> None:
 
 def test_pieces_are_as_long_and_as_many_as_there_are() -> None:
     """A very long word is cut, or a pass over 200,000 characters would be as many operations on arrays of one entry."""
-    assert train_unigram(["ab ab"], 1000, pattern="whitespace").tokenizer.pieces == ("ab", "a", "b")
-    assert set(train_unigram(["a" * 200_000], 100).tokenizer.pieces) == {"a" * n for n in range(1, 17)}
+    assert train_unigram(["ab ab"], 1000, pattern="whitespace").pieces == ("ab", "a", "b")
+    assert set(train_unigram(["a" * 200_000], 100).pieces) == {"a" * n for n in range(1, 17)}
 
 
 test_what_is_out_of_range_is_refused = refused(

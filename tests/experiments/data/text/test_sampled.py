@@ -17,7 +17,7 @@ from leadline.tokenization.unigram.training import train_unigram
 from tests.refused import refused
 
 TEXTS = ["the cat sat on the mat, the dog sat on the log", "a cat and a dog and another cat", "that mat, that log, the others"]
-TOKENIZERS = [train_bpe(TEXTS, 280, pattern="gpt4"), train_unigram(TEXTS, 320, byte_fallback=True, pattern="gpt4").tokenizer]
+TOKENIZERS = [train_bpe(TEXTS, 280, pattern="gpt4"), train_unigram(TEXTS, 320, byte_fallback=True, pattern="gpt4")]
 EACH = pytest.mark.parametrize("tokenizer", TOKENIZERS, ids=["bpe", "unigram"])
 
 

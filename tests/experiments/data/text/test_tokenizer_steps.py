@@ -10,7 +10,8 @@ from leadline.experiments.data.text.tokenizer_steps import traced, traced_encodi
 from leadline.experiments.data.text.tokenizers import train_tokenizer
 from leadline.experiments.runtime.errors import UserError
 from leadline.tokenization.formats.huggingface import to_huggingface
-from leadline.tokenization.unigram.training import train_unigram
+from leadline.tokenization.unigram.tokenizer import UnigramTokenizer
+from leadline.tokenization.unigram.training import rounds_of_texts
 from leadline.tokenization.wordpiece.tokenizer import WordPieceTokenizer
 from tests.experiments.data.text.test_tokenizers import TEXT
 
@@ -39,7 +40,7 @@ def test_the_merges_of_wordpiece_are_those_of_training(text: str) -> None:
 def test_the_rounds_of_unigram_are_those_of_training() -> None:
     """Also of a word that is cut because it is longer than 1000 characters."""
     text = "the cat sat on the mat " + "ab" * 600
-    rounds = train_unigram([text], 280, byte_fallback=True, pattern="gpt4").rounds
+    rounds = list(rounds_of_texts([text], 280, UnigramTokenizer((), (), byte_fallback=True, pattern="gpt4")))
     rows = traced([], text, "unigram", 280, 100, [])
     assert [row["pieces"] for row in rows] == [len(state.pieces) for state in rounds]
     np.testing.assert_allclose([float(row["tokens"]) for row in rows], [state.tokens for state in rounds])

@@ -17,7 +17,7 @@ from leadline.model.attention.attention import AttentionStatistics
 from leadline.model.block import LayerTrace
 from leadline.model.encoder_decoder import EncoderDecoderConfig
 from leadline.model.mesh import make_mesh
-from leadline.model.transduce import Search, greedy
+from leadline.model.transduce import Search, beam_search
 from tests.experiments.measure.kinds.toys import arm, models_of, source_of
 
 pytestmark = pytest.mark.usefixtures("in_use")
@@ -31,7 +31,9 @@ def test_an_answer_is_right_if_greedy_search_gives_it(folder: Path) -> None:
     half, tokens = source.data.half(source.data.size), np.array(source.held_out(16).tokens)
     with jax.set_mesh(make_mesh()):
         params, ids = jax.tree.map(jnp.asarray, models.params[0]), jnp.asarray(tokens[:, :half])
-        answers = np.asarray(greedy(params, ids, models.tables(2 * half)[0], models.model, Search(BEGIN, END, half)))
+        answers = np.asarray(
+            beam_search(params, ids, models.tables(2 * half)[0], models.model, Search(BEGIN, END, half), width=1).tokens[:, 0]
+        )
     tokens[::2, half + 1 :] = answers[::2]
     weights = (tokens[:, 1:] != PADDING) & (np.arange(2 * half) >= half)
     (hit,) = models.evaluated("rows", in_batches(tokens), hits)
