@@ -63,9 +63,9 @@ class BlockConfig:
         clip: queries, keys and values are clipped to [-clip, clip] (MPT, OLMo 1); None is not.
         scalable_softmax: multiplies the scores of a query that sees n tokens by s · ln n, with s learned for each head
             (Nakanishi 2025, arXiv:2501.19399). What a window, a chunk, padding or a document mask hides counts in n, too.
-        key_bias: a learned key of the sink logit (Gu et al. 2024, arXiv:2410.10781).
+        key_bias: a learned key of the sink logit (Gu et al. 2025, arXiv:2410.10781).
         value_bias: a learned value of the sink logit; needs the key bias.
-        key_bias_dims: the first channels of the key bias, which are learned while the others are 0 (Gu et al. 2024, Table 13);
+        key_bias_dims: the first channels of the key bias, which are learned while the others are 0 (Gu et al. 2025, Table 13);
             None is all.
         cross: cross-attention between attention and feed-forward: a softmax, with the sizes and biases of attention and none
             of its other mechanisms (model.cross_attention).
@@ -234,5 +234,5 @@ def _feedforward(cfg: BlockConfig, gain: float) -> FeedForward | Experts:
 
 
 def _sink_bias(cfg: BlockConfig, dims: int) -> Any:
-    """Drawn at 0.02 (model.linear.draw), as the K and KV biases of Gu et al. 2024."""
+    """Drawn at 0.02 (model.linear.draw), as the K and KV biases of Gu et al. 2025."""
     return matrix((cfg.kv_heads, dims), GROUPS, dims, 0.02 * dims**0.5)

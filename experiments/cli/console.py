@@ -79,8 +79,8 @@ def show_verdicts(verdicts: Sequence[Any]) -> None:
         {
             "claim": "\n".join(v.id for v in row),
             "statement": _with_published(row[0]),
-            "measured": by_scale(row, lambda v: v.reason if v.outcome == "not measured" else v.measured, "\n"),
-            "verdict": by_scale(row, lambda v: v.outcome, "\n"),
+            "measured": by_scale(row, lambda v: v.reason if v.outcome == "not measured" else v.measured),
+            "verdict": by_scale(row, lambda v: v.outcome),
         }
         for row in statements(verdicts)
     ]

@@ -121,7 +121,11 @@ class Claim(Frozen):
                 yield f"claim {self.id}: function takes the arms of a selector: give arms"
             if any(condition.each for condition in self.when):
                 yield f"claim {self.id}: a function takes all seeds: remove `each` from when"
+            if given := sorted({"right", "factor", "bounds", "share", "log", "cases"} & self.model_fields_set):
+                yield f"claim {self.id}: a function takes no {', '.join(given)}: leave them out"
             return
+        if self.arms:
+            yield f"claim {self.id}: arms are those of a function: give function, or leave arms out"
         if self.left is None or self.relation is None:
             yield f"claim {self.id}: give left and relation, or function"
         within = self.relation == "within"
@@ -131,6 +135,8 @@ class Claim(Frozen):
             yield f'claim {self.id}: relation = "equivalent" takes delta'
         if within and self.delta is not None:
             yield f'claim {self.id}: relation = "within" has bounds, and takes no delta'
+        if within and self.factor != 1.0:
+            yield f'claim {self.id}: relation = "within" has bounds, and takes no factor'
         if self.share is not None and self.delta is not None:
             yield f"claim {self.id}: a share of seeds takes no delta"
         # Seeds that were selected for the sink of one arm show more sink in this arm than in an equal one.

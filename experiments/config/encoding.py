@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class Heads(NamedTuple):
-    """Of a layer: their number N and their channels H."""
+    """Number N and size H of the heads of a layer."""
 
     number: int
     size: int

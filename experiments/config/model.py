@@ -153,6 +153,8 @@ class ModelConfig(Frozen):
         size = self.head_width
         if self.head_dim is None and self.width % self.heads:
             yield f"width {self.width} does not divide into {self.heads} heads: change one, or set head_dim"
+        if self.width % 2 and any(isinstance(position, Sinusoidal) for position in self.positions):
+            yield f"width {self.width} is odd: sinusoidal positions fill pairs of channels"
         if size % 2:
             yield f"the head dimension {size} is odd: channels come in pairs"
         if self.initial_tokens is not None and self.window is None:

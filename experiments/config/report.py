@@ -119,5 +119,17 @@ class FigureSpec(Frozen):
         for kind, name in (("scatter", "x"), ("value", "key"), ("dim", "dim")):
             if self.kind == kind and getattr(self, name) is None:
                 yield f'a figure of kind = "{kind}" needs {name}'
-        if self.each_seed and self.kind in ("scatter", "bars", "head", "attention_map"):
-            yield f'a figure of kind = "{self.kind}" has no lines: leave each_seed out'
+        lines = ("length", "step", "value", "layer", "position", "dim")
+        read = {
+            "relative_to": (*lines, "bars"),
+            "panels": (*lines, "head"),
+            "marks": lines,
+            "behind": lines,
+            "each_seed": lines,
+            "x": ("scatter", "position"),
+            "key": ("value",),
+            "dim": ("dim", "bars"),
+        }
+        for name, kinds in read.items():
+            if getattr(self, name) and self.kind not in kinds:
+                yield f'a figure of kind = "{self.kind}" does not read {name}: leave it out'

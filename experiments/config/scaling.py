@@ -15,7 +15,7 @@ TablePer = Literal["sequence", "query", "token"]
 
 
 class Lengths(NamedTuple):
-    """Of a text whose positions are to be scaled, in tokens."""
+    """Training length and text length, in tokens."""
 
     trained: int
     text: int
@@ -89,7 +89,7 @@ class DynamicNtk(Ntk, Dynamic):
 
 
 class Parts(Extending):
-    """The ramp of NTK-by-parts and of YaRN: linear in the number of turns (the paper) or in the pair (its code)."""
+    """The ramp of NTK-by-parts and of YaRN: linear in the number of rotations (the paper) or in the pair (its code)."""
 
     original_length: Positive | None = None  # tokens; absent: the training length
     beta_fast: float = Field(default=32.0, gt=0)  # rotations within original_length from which a pair stays
@@ -180,7 +180,7 @@ class LongRope(Dynamic):
     # a factor per pair for longer texts; absent: those of NTK-by-parts, one of the factors that the search starts from
     long: tuple[Annotated[float, Field(gt=0)], ...] | None = None
     factor: Factor  # by which the context grows; it sets the attention factor
-    original_length: Positive | None = None  # tokens; absent: the training length
+    original_length: Annotated[int, Field(ge=2)] | None = None  # tokens; absent: the training length
     # the final multiplier of cos and sin; absent: sqrt(1 + ln(factor) / ln(original_length))
     attention_factor: float | None = Field(default=None, gt=0)
 

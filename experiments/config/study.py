@@ -9,7 +9,7 @@ from pydantic import AfterValidator, BeforeValidator, Field
 
 from leadline.experiments.config.base import Frozen, Positive, nearest
 from leadline.experiments.config.claim import Claim, Needs
-from leadline.experiments.config.data import Data
+from leadline.experiments.config.data import Data, MixedData
 from leadline.experiments.config.exact import Exact
 from leadline.experiments.config.measure import Measure
 from leadline.experiments.config.measured import Measured
@@ -71,7 +71,7 @@ class Settings(Measured):
 
     def problems(self) -> Iterator[str]:
         yield from super().problems()
-        if self.measure.recall is not None and self.train.batch % 2:
+        if isinstance(self.data, MixedData) and self.train.batch % 2:
             yield f"train.batch = {self.train.batch} is odd: half of its rows are text, half recall"
 
 

@@ -29,7 +29,8 @@ def optimizer(
 ) -> optax.GradientTransformation:
     """w <- w - η (d(g') + λ w), where g' is the gradient clipped to a global norm and d the direction of the optimiser.
 
-    The decay λ is decoupled (Loshchilov and Hutter 2019, arXiv 1711.05101) and that of matrices only.
+    The decay λ is decoupled (Loshchilov and Hutter 2019, arXiv 1711.05101). It acts on all weights but the scales and biases of
+    norms, sink logits and length scales: on the biases of products, key biases and the numbers of position encodings too.
 
     Args:
         cfg: which optimiser, and its moments.

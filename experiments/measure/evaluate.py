@@ -29,7 +29,7 @@ TOKENS_AT_ONCE = 5000
 LOGITS_AT_ONCE = 2**25
 
 Statistics = dict[Reading, Float[Array, "..."]]
-# `evaluate` of a model, from its batches on.
+# `evaluate` with weights, tables and structure already given.
 Evaluation = Callable[..., tuple[Any, Statistics]]
 # The tables of a model by the tokens of a text.
 TablesByLength = Mapping[int, PositionTables]
@@ -78,7 +78,7 @@ def evaluate(
 
 
 def evaluation(params: Decoder, tables: TablesByLength, cfg: DecoderConfig) -> Evaluation:
-    """`evaluate` of a model, from its batches on, with the tables of texts of their length."""
+    """`evaluate` with weights and structure already given, and the tables of texts of the length of its batches."""
 
     def of_batches(batches: Int[Array, "C B T_and_1"], **measures: Any) -> tuple[Any, Statistics]:
         return evaluate(params, tables[batches.shape[-1] - 1], batches, cfg, **measures)

@@ -141,11 +141,11 @@ def columns_of(judged: Iterable[Verdict]) -> list[str]:
     return [*(column for column in COLUMNS if column in columns), *sorted(columns - {*COLUMNS})]
 
 
-def by_scale(row: Sequence[Verdict], text: Callable[[Verdict], str], between: str = "; ") -> str:
+def by_scale(row: Sequence[Verdict], text: Callable[[Verdict], str]) -> str:
     """A text of each verdict on one statement, with its scale before it unless all are of one kind of small model, or exact."""
     if columns_of(row) in [[column] for column in UNNAMED]:
-        return between.join(map(text, row))
-    return between.join(f"{verdict.column}: {text(verdict)}" for verdict in row)
+        return "\n".join(map(text, row))
+    return "\n".join(f"{verdict.column}: {text(verdict)}" for verdict in row)
 
 
 def ledger_table(judged: Sequence[Verdict]) -> Table:

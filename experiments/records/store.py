@@ -190,7 +190,10 @@ def packed_runs(results: Path, study: str) -> set[tuple[str, str, int]]:
 def is_recorded(folder: Path) -> bool:
     """Whether a folder holds the record that belongs there, undamaged. One of a newer schema counts: it is not run again."""
     try:
-        return (folder / RECORD).exists() and _in_its_place(folder.parents[2], folder) is not None
+        if not (folder / RECORD).exists():
+            return False
+        _in_its_place(folder.parents[2], folder)
+        return True
     except UserError as error:
         return isinstance(error.__cause__, NewerSchema)
 

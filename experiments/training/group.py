@@ -23,7 +23,7 @@ from leadline.model.decoder import DecoderConfig
 
 
 class Structure(NamedTuple):
-    """All of an arm that is compiled in. What is a value instead is the same for every arm here."""
+    """The compiled-in settings of an arm. Settings that are traced values have one common value."""
 
     model: DecoderConfig  # shapes and mechanisms
     data: Data  # lengths and tasks

@@ -27,7 +27,7 @@ from leadline.experiments.training.step import Values, learning_rates, values_of
 # The host reads the metrics of a step once the next one is queued and never queues a third: several CPU devices in one process
 # deadlock when many steps with collectives wait, and a device should not wait for the host.
 IN_FLIGHT = 2
-# Of a step: what `train_step` gives of every member, and "stop", what the processes say.
+# The metrics of `train_step` of every member, and "stop": for each device, whether its process was asked to stop.
 Metrics = dict[str, Array | np.ndarray]
 
 

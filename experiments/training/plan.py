@@ -32,7 +32,7 @@ class Outcome:
     waiting: tuple[RunGroup, ...]  # groups that are not recorded yet, because others train them or what they start from
 
 
-# Trains and records a group, or hands it to others: the group, the part of its study that it is, the run. Models recorded.
+# (group, its part of the study, session) -> number of models recorded; it may hand the group to another process.
 Train = Callable[[RunGroup, str, Session], int]
 
 

@@ -32,8 +32,8 @@ class GateConfig:
             not there.
 
     Raises:
-        ValueError: for an unknown name, a gate on the projection that is not per channel, `dims` below 1, and a static gate with
-            `dims`.
+        ValueError: for an unknown name, a gate on the projection that is not per channel, `dims` below 1, and a static gate
+            with `dims`.
     """
 
     where: Where = "output"

@@ -22,7 +22,7 @@ class Terms(NamedTuple):
         total: divisor of the output; 1 for a normalizer that does not normalise.
         sink: numerator of the sink logit.
         mass: Σ_j |numerators_j| + sink, or 1 where that is 0. Statistics are shares of it, so that weights that do not sum to 1
-            are comparable with the others (the proxy of Gu et al. 2024, arXiv:2410.10781).
+            are comparable with the others (the proxy of Gu et al. 2025, arXiv:2410.10781).
         lse: logarithm of the softmax denominator, or 0 where that is 0; None for the other normalizers.
     """
 
@@ -127,7 +127,7 @@ def sigmoid(
     """p_j = σ(s_j + b), divided by Σ_j' σ(s_j' + b) if `normalised`.
 
     b = -ln T starts with the mass 1 / (1 + 1/T) where all T scores are 0 (Ramapuram et al. 2024, arXiv:2409.04431). Normalised,
-    keys compete again (Gu et al. 2024, arXiv:2410.10781, Table 6).
+    keys compete again (Gu et al. 2025, arXiv:2410.10781, Table 6).
     """
     numerators = jax.nn.sigmoid(scores + bias)  # 0 at -inf
     mass = nonzero(jnp.sum(numerators, axis=-1))

@@ -30,7 +30,7 @@ class Scores(NamedTuple):
         slopes: [N], of ALiBi; 0 is none.
         cap: c of c · tanh(s / c) (Gemma 2, arXiv:2408.00118); None is none.
         bias: added to the scores.
-        key_bias: [K, H], k*, which adds cap(scale · q·k*) to the sink logit of each query (Gu et al. 2024, arXiv:2410.10781).
+        key_bias: [K, H], k*, which adds cap(scale · q·k*) to the sink logit of each query (Gu et al. 2025, arXiv:2410.10781).
         value_bias: [K, Hv], v*, the value of the sink logit. k* and v* are a key and a value that every query sees. k* is
             not rotated, so that under RoPE it is a key at position 0; ALiBi adds nothing to it.
         normalizer: one of model.attention.normalizers.

@@ -26,7 +26,7 @@ def continues(piece: str) -> bool:
 class WordPieceTokenizer(WordwiseTokenizer):
     """PAD 0, UNK 1, BOS 2, EOS 3, CLS 4, SEP 5, the 256 bytes with byte fallback, then the pieces in their order.
 
-    Encoding is greedy longest match first, O(n k) for a word of n characters and pieces of at most k (Devlin et al. 2018,
+    Encoding is greedy longest match first, O(n k) for a word of n characters and pieces of at most k (Devlin et al. 2019,
     arXiv:1810.04805). Where no piece matches, the whole word is one UNK. With byte fallback only the next character becomes its
     UTF-8 bytes, as in sentencepiece. Pieces that continue a word never match at the start of a word, even of one that begins
     with "##".

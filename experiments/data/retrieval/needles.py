@@ -1,6 +1,6 @@
 """Tasks whose answers are hidden among fillers: passkey, keys with values, chains of assignments.
 
-Those of RULER (Hsieh et al. 2024, arXiv:2404.06654) and of "Lost in the Middle" (Liu et al. 2023, arXiv:2307.03172), with ids
+Those of RULER (Hsieh et al. 2024, arXiv:2404.06654) and of "Lost in the Middle" (Liu et al. 2024, arXiv:2307.03172), with ids
 in place of sentences, words and UUIDs. Each raises UserError where its needles and its question do not fit into the length, or
 where there are too few keys or values.
 

@@ -62,7 +62,7 @@ def passkey(item: int) -> Question:
 
 
 def key_value(item: int) -> Question:
-    """One of many numbered things (Liu et al. 2023, arXiv:2307.03172, in words)."""
+    """One of many numbered things (Liu et al. 2024, arXiv:2307.03172, in words)."""
     things = [f"{adjective} {noun}" for adjective in ADJECTIVES for noun in NOUNS]
     order = permute(np.arange(len(things)), len(things), keyed(HELD_OUT_SEED, np.array([item])))
     numbers = [LEAST + _draw(item * len(things) + place) % NUMBERS for place in range(len(things))]

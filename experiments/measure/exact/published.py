@@ -117,7 +117,14 @@ def jobs(exact: PublishedStudy) -> list[Job]:
         planned.append(Job(name, f"{checkpoint.name}, {label}", of_job, compute, digest))
     if exact.base_bound and isinstance(model.position, Rope):
         settings = PublishedSettings.model_validate({**common, "table": "base_bound", "measure": Measure()})
-        planned.append(Job("base_bound", f"{checkpoint.name}, base bound", settings, partial(_base_bound, subject, settings)))
+        planned.append(
+            Job(
+                "base_bound",
+                f"{checkpoint.name}, base bound",
+                settings,
+                partial(_base_bound, subject, settings, model.position),
+            )
+        )
     return planned
 
 
@@ -158,11 +165,15 @@ def _computed(
     return Computed(point, data, subject.parameters)
 
 
-def _base_bound(subject: Subject, settings: PublishedSettings, points: Mapping[str, Point], tell: Tell) -> Computed:  # noqa: ARG001
+def _base_bound(
+    subject: Subject,
+    settings: PublishedSettings,
+    position: Rope,
+    points: Mapping[str, Point],  # noqa: ARG001
+    tell: Tell,
+) -> Computed:
     """The smallest base for the context of the model (Men et al. 2024), and the distances at which its own base fails."""
-    context, position = settings.data.length, settings.architecture.position
-    if not isinstance(position, Rope):
-        raise ValueError(f"position {position.kind!r} has no base")
+    context = settings.data.length
     size = position.spectrum(settings.architecture.attention_heads)
     bases = bound.search(bound.start(size, context, 1), context, False, lambda length: tell(length, context))
     infimum, largest, _ = bound_of(bases)

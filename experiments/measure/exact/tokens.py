@@ -76,7 +76,8 @@ def _counted(tokenizer: Tokenizer, texts: Mapping[str, str], settings: TokensSet
     point |= scalars({"vocabulary_size": tokenizer.vocabulary_size})
     for name, probe in PROBES.items():
         ids = tokenizer.encode(probe).tolist()
-        point |= scalars({"tokens": len(ids), "first_token_bytes": len(tokenizer.token_bytes(ids[0]))}, probe=name)
+        first = len(tokenizer.token_bytes(ids[0])) if ids else None  # some tokenizers leave white space out
+        point |= scalars({"tokens": len(ids), "first_token_bytes": first}, probe=name)
     if isinstance(tokenizer, RankTokenizer) and settings.speed_documents:
         point |= _speeds(tokenizer, settings.speed_documents)
     return Computed(point, described(texts) | {"lossless": tokenizer.lossless})

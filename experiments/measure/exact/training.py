@@ -83,11 +83,11 @@ def weighted_pieces(texts: Mapping[str, str], p: Float64[np.ndarray, " count"], 
 def _multilingual(settings: MultilingualSettings, texts: Mapping[str, str]) -> Computed:
     halves = {language: divided(text) for language, text in texts.items()}
     p = shares(len(texts), settings.halving, settings.exponent)
-    pieces = weighted_pieces({language: half[0] for language, half in halves.items()}, p, settings.pattern)
     try:
+        pieces = weighted_pieces({language: half[0] for language, half in halves.items()}, p, settings.pattern)
         tokenizer = train_bpe_on_counts(pieces, settings.vocabulary, pattern=settings.pattern)
     except ValueError as error:
-        raise UserError(f"vocabularies: {settings.vocabulary}: {error}") from error
+        raise UserError(f"exact: {settings.vocabulary} ids by pattern {settings.pattern!r}: {error}") from error
     by_language = costs(tokenizer, {language: half[1] for language, half in halves.items()})
     point = premium_point(by_language, settings.reference)
     point[reading("tokens")] = np.asarray(sum(text.tokens for text in by_language.values()))

@@ -65,14 +65,10 @@ class BackcopyCurve(Curve):
 
 
 class TaskCurve(Curve):
-    """A curve of a task that draws its own held-out rows."""
+    """Loss of the answers and accuracy of whole answers, of a task that draws its own held-out rows."""
 
     def batches(self, source: RetrievalSource | TransductionSource | GridSource, arm: Measured) -> Sample:
         return in_batches(source.held_out(arm.measure.windows))
-
-
-class RetrievalCurve(TaskCurve):
-    """Loss on all targets of the mixture, and accuracy of whole answers."""
 
     def statistics(self, evaluate: Evaluation, batches: Sample, shared: None, measure: Measure) -> Statistics:  # noqa: ARG002
         hit, losses, weights = answers(evaluate, batches)
@@ -83,16 +79,12 @@ class RetrievalCurve(TaskCurve):
 
 
 class TransductionCurve(TaskCurve):
-    """Loss and accuracy of answers; for an encoder–decoder, also the cross-attention to the ends of the source."""
+    """For an encoder–decoder, also the cross-attention to the ends of the source."""
 
-    def statistics(self, evaluate: Evaluation, batches: Sample, shared: None, measure: Measure) -> Statistics:  # noqa: ARG002
-        hit, losses, weights = answers(evaluate, batches)
+    def statistics(self, evaluate: Evaluation, batches: Sample, shared: None, measure: Measure) -> Statistics:
         # After END nothing is predicted: as padding it is no query, and no other query sees it.
         _, layers = evaluate(without_end(jnp.asarray(batches.tokens)), of_layer=cross_statistics)
-        return layers | {
-            reading("loss"): mean_loss(losses, weights),
-            reading("accuracy"): jnp.mean(right_answers(hit, weights), dtype=jnp.float32),
-        }
+        return layers | super().statistics(evaluate, batches, shared, measure)
 
 
 class GridCurve(TaskCurve):
@@ -110,7 +102,7 @@ def curve_of(data: Data) -> Curve:
     """The curve of a kind of data."""
     kinds = {
         BackcopyData: BackcopyCurve,
-        RetrievalData: RetrievalCurve,
+        RetrievalData: TaskCurve,
         MixedData: MixedCurve,
         TextData: TextCurve,
         TransductionData: TransductionCurve,

@@ -13,7 +13,7 @@ from leadline.experiments.measure.kinds.vocabulary import bits_per_byte, target_
 from leadline.experiments.measure.layers import layer_statistics
 from leadline.experiments.measure.perplexity import mean_loss, means_without
 from leadline.experiments.records.left_out import without
-from leadline.experiments.records.measurement import Point, Reading, reading
+from leadline.experiments.records.measurement import Point, reading
 from leadline.model.block import LayerTrace
 from leadline.model.decoder import Decoder
 from leadline.model.positions.tables import PositionTables
@@ -59,6 +59,6 @@ def _without(
 
     groups = text.window_groups
     return [
-        {without(Reading(*key)): means_without(np.asarray(values), groups)[1:] for key, values in statistics.items()}
+        {without(key): means_without(np.asarray(values), groups)[1:] for key, values in statistics.items()}
         for statistics in models.run(name, job, models.tables(text.counted.shape[1]), text.windows, 1)
     ]

@@ -37,7 +37,7 @@ def frequency(models: Models, settings: FrequencyMeasure) -> list[Point]:
             of_bin, dims = bins == number, {"frequency_bin": number + 1}
             chosen = counted & (target_bins == number)
             point |= scalars({"occurrences": counts[of_bin].mean(), "targets": float(chosen.sum())}, **dims)
-            point |= {Reading(*key).at(**dims): values[of_bin].mean(dtype=np.float64) for key, values in rows.items()}
+            point |= {key.at(**dims): values[of_bin].mean(dtype=np.float64) for key, values in rows.items()}
             if chosen.any():
                 means = means_without(of_target[chosen].astype(np.float64), groups[chosen])
                 point |= with_left_out(reading("loss", **dims), means, enough=enough)

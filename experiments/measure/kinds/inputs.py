@@ -15,7 +15,7 @@ from leadline.experiments.measure.kinds.vocabulary import token_sizes
 from leadline.experiments.measure.layers import sink_statistics
 from leadline.experiments.measure.perplexity import evaluated, means_without
 from leadline.experiments.records.left_out import with_left_out
-from leadline.experiments.records.measurement import Point, Reading
+from leadline.experiments.records.measurement import Point
 from leadline.model.block import LayerTrace
 from leadline.model.decoder import Decoder
 from leadline.model.positions.tables import PositionTables
@@ -49,7 +49,7 @@ def inputs(models: Models, settings: InputsMeasure) -> list[Point]:
         for (name, beginning), statistics in zip(cases, results[first : first + len(cases)], strict=True):
             for key, values in statistics.items():
                 means = means_without(np.asarray(values), natural.window_groups)
-                point |= with_left_out(Reading(*key).at(input=name, bos=beginning), means, enough=enough)
+                point |= with_left_out(key.at(input=name, bos=beginning), means, enough=enough)
         points.append(point)
     return points
 

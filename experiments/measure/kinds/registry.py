@@ -1,6 +1,7 @@
 """What is measured of trained models: at every point of the curves by the kind of data, at the end by tables of [measure].
 
-A measurement at the end is a module of this folder, a table in `leadline.experiments.config.measure` and a row here.
+A measurement at the end is a module of this folder, a table in `leadline.experiments.config.measure`, the data that it takes in
+`leadline.experiments.config.measured`, and a row here.
 """
 
 from collections.abc import Callable, Mapping

@@ -58,6 +58,11 @@ MISTAKES = [
         "sink and window_sink are trained at one rate",
     ),
     ("model.chunked=true", "set window to its size"),
+    (("model.width=33", "model.head_dim=8", "model.position=sinusoidal"), "width 33 is odd"),
+    (
+        "model.position={kind='rope', base=1e2, scaling={kind='longrope', factor=2.0, original_length=1}}",
+        "greater than or equal to 2",
+    ),
     (
         (
             "model.window=4",
@@ -200,7 +205,20 @@ MISTAKES_OF_TEXT = [
     ((*NAMES, CLAIM.replace("gated", "gatd")), "claim a: [selectors] lacks 'gatd'; did you mean 'gated'?"),
     ((*NAMES, CLAIM.replace("1.0", OVER)), "claim a: [selectors] lacks 'q'; valid here: gated"),
     ((*NAMES, "claims=[{ id = 'a', statement = 'S.', function = 'm:f', arms = 'gats' }]"), "'gats'; did you mean 'gated'?"),
+    (
+        (*NAMES, "claims=[{ id = 'a', statement = 'S.', function = 'm:f', arms = 'gated', log = true }]"),
+        "claim a: a function takes no log: leave them out",
+    ),
+    ((*NAMES, CLAIM.replace("right", "arms = 'gated', right")), "claim a: arms are those of a function"),
+    (
+        (*NAMES, CLAIM.replace("'below', right = 1.0", "'within', bounds = [0.0, 1.0], factor = 2.0")),
+        'claim a: relation = "within" has bounds, and takes no factor',
+    ),
     ((*NAMES, "tables=[{ title = 'T', columns = ['loss'], labels = ['B', 'C'] }]"), "labels: no arm is called 'C'; valid"),
+    (
+        (*NAMES, f"figures=[{{ {FIGURE}, key = 'data.length' }}]"),
+        'a figure of kind = "step" does not read key: leave it out',
+    ),
     ((*NAMES, f"figures=[{{ {FIGURE}, labels = ['a_b'] }}]"), "figures.0.labels: no arm is called 'a_b'; did you mean 'a b'?"),
 ]
 BOUND = 'study = "bounds"\nexact = { kind = "base_bound", lengths = [64] }\n'

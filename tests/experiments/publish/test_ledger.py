@@ -95,7 +95,7 @@ def test_a_statement_at_two_scales_is_one_row_with_a_column_each() -> None:
     assert here == "holds: key bias: sink rate 0.010 (n = 3, 95 % interval [0.05, 0.15], 58k parameters)"
     assert there == "fails: sink rate 0.700 (one model, no interval, 100 windows from 34 documents)"
     assert [by_scale(row, lambda of: of.outcome) for row in statements(judged)[:2]] == [
-        "toy task: holds; SmolLM2-135M: fails",
+        "toy task: holds\nSmolLM2-135M: fails",
         "holds",
     ]
     assert [row[1] for row in claims_table(judged).rows] == ["a", "d", "b", "c"]

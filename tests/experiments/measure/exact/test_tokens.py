@@ -160,10 +160,11 @@ MULTILINGUAL = Multilingual(vocabularies=(9000,), exponents=(0.0,))
     [
         (lambda: training.wordpiece_jobs(WORDPIECE, stdlib_documents()), r"wordpiece\.vocabularies: this training gives"),
         (lambda: training.bpe_jobs(BPE, stdlib_documents()), r"bpe\.vocabularies: the corpus has"),
-        (lambda: training.jobs(MULTILINGUAL), "vocabularies: 9000: the corpus"),
+        (lambda: training.jobs(MULTILINGUAL), "exact: 9000 ids by pattern .*: the corpus"),
+        (lambda: training.jobs(MULTILINGUAL.model_copy(update={"pattern": "("})), r"exact: 9000 ids by pattern '\('"),
     ],
 )
-def test_a_vocabulary_that_the_texts_cannot_fill_is_said(jobs: Callable[[], list[Job]], message: str) -> None:
+def test_a_vocabulary_that_cannot_be_trained_is_said(jobs: Callable[[], list[Job]], message: str) -> None:
     with pytest.raises(UserError, match=message):
         points_of(jobs()[:1])
 

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 from leadline.experiments.config.measure import Measure
+from leadline.experiments.config.measured import MEASURED
 from leadline.experiments.config.model import ModelConfig
 from leadline.experiments.config.scaling import Extension
 from leadline.experiments.config.to_model import extended
@@ -117,7 +118,7 @@ def test_what_is_measured_belongs_to_its_model(kind: str, measured: Measured) ->
 
 def test_every_table_of_measure_has_its_final_and_is_tested() -> None:
     optional = {name for name, field in Measure.model_fields.items() if field.default is None}
-    assert set(FINALS) == optional
+    assert set(FINALS) == set(MEASURED) == optional
     assert optional == {name for measure in MEASURES.values() for name, table in measure if name in optional and table}
 
 
