@@ -12,8 +12,9 @@ from leadline.experiments.config.train import Muon, Sgd, TrainConfig
 
 # Of weights, gradients or moments, as optax sees them.
 Tree = Any
-# Fields of weight trees that decay never shrinks.
-UNDECAYED = frozenset({"scale", "bias", "sink_logit", "length_scale"})
+# Fields of weight trees that decay never shrinks: scales and biases of norms, logits, and the logarithms and angles of position
+# encodings (KERPLE, FIRE, PoPE), whose 0 is no neutral value.
+UNDECAYED = frozenset({"scale", "bias", "sink_logit", "length_scale", "shape", "log_c", "log_threshold", "phase"})
 # Root mean square of Muon's updates (Liu et al. 2025, arXiv 2502.16982): that of AdamW's, so that both take the same learning
 # rates and decay.
 UPDATE_SIZE = 0.2
@@ -29,8 +30,8 @@ def optimizer(
 ) -> optax.GradientTransformation:
     """w <- w - η (d(g') + λ w), where g' is the gradient clipped to a global norm and d the direction of the optimiser.
 
-    The decay λ is decoupled (Loshchilov and Hutter 2019, arXiv 1711.05101). It acts on all weights but the scales and biases of
-    norms, sink logits and length scales: on the biases of products, key biases and the numbers of position encodings too.
+    The decay λ is decoupled (Loshchilov and Hutter 2019, arXiv 1711.05101). It acts on all weights but
+    UNDECAYED: on key biases and on the biases of products too.
 
     Args:
         cfg: which optimiser, and its moments.

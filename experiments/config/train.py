@@ -70,7 +70,7 @@ class TrainConfig(Frozen):
     schedule: Schedule = Constant()  # of the learning rate, after the warm-up
     warmup: int = Field(default=50, ge=0)  # steps of linear warm-up
     label_smoothing: float = Field(default=0.0, ge=0, lt=1)  # share of a target's probability that all ids have together
-    weight_decay: float = Field(default=0.1, ge=0)  # of all weights but norms, sink logits and length scales
+    weight_decay: float = Field(default=0.1, ge=0)  # of all weights but norms, logits, and logarithms and angles of encodings
     beta1: float = Field(default=0.9, ge=0, lt=1)  # of Adam
     beta2: float = Field(default=0.95, ge=0, lt=1)  # of Adam
     epsilon: float = Field(default=1e-8, gt=0)  # of Adam

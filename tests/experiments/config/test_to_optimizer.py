@@ -1,6 +1,7 @@
 """The optimisers: what one or two steps do to a small tree of weights."""
 
 import functools
+from dataclasses import replace
 from typing import Any
 
 import jax
@@ -13,6 +14,8 @@ from leadline.experiments.config.to_optimizer import UPDATE_SIZE, optimizer
 from leadline.experiments.config.train import AdamW, Muon, Optimizer, Sgd, TrainConfig
 from leadline.model.block import BlockConfig
 from leadline.model.decoder import Decoder, DecoderConfig, init_decoder
+from leadline.model.positions.fire import Fire
+from leadline.model.positions.kerple import Kerple
 from tests.model.weights import drawn
 
 pytestmark = pytest.mark.usefixtures("mesh", "in_use")
@@ -51,6 +54,30 @@ def test_sgd_moves_against_the_sum_of_decayed_gradients():
     np.testing.assert_allclose(first.blocks.query, -0.1 * gradients[0].blocks.query, rtol=1e-5)
     expected = -0.1 * (0.9 * gradients[0].blocks.query + gradients[1].blocks.query)
     np.testing.assert_allclose(second.blocks.query, expected, rtol=1e-5, atol=1e-7)
+
+
+@pytest.mark.parametrize(
+    ("changes", "spared"),
+    [
+        ({"position_bias": Fire()}, {"log_c", "log_threshold"}),
+        ({"position_bias": Kerple()}, {"scale", "shape"}),
+        ({"polar": True}, {"phase"}),
+        ({"key_bias": True, "biases": ("query", "feedforward")}, set()),
+        ({"layer_norm": True, "scalable_softmax": True}, {"bias", "length_scale"}),
+    ],
+)
+def test_decay_spares_norms_logits_logarithms_and_angles(changes, spared):
+    """Without a gradient a step of SGD multiplies what decays by 1 - η λ."""
+    cfg = replace(MODEL, learned_positions=0, block=replace(MODEL.block, **changes))
+    weights = jax.tree.map(jnp.ones_like, drawn(lambda: init_decoder(jax.random.key(0), cfg, sink_logit=0.0)))
+    rates = {"clip": jnp.float32(1e9), "weight_decay": jnp.float32(0.5), "logit_rate": jnp.float32(1)}
+    rule = optimizer(TrainConfig(steps=1, batch=1, learning_rate=1.0, optimizer=Sgd()), jnp.float32(0.1), **rates)
+    nothing = jax.tree.map(jnp.zeros_like, weights)
+    updates, _ = rule.update(nothing, rule.init(weights), weights)
+    shrunk = jax.tree_util.tree_leaves_with_path(updates)
+    kept = {path[-1].name for path, update in shrunk if not update.any()}
+    assert kept == {"scale", "sink_logit"} | spared
+    assert all(np.allclose(update, -0.05) for _, update in shrunk if update.any())
 
 
 @pytest.mark.parametrize(("name", "rows"), [("query", 8), ("key", 8), ("value", 8), ("output", 8), ("up", 8), ("down", 12)])
