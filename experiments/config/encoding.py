@@ -22,8 +22,8 @@ class Heads(NamedTuple):
     size: int
 
 
-class Turning(NamedTuple):
-    """What is compiled in where positions turn pairs of channels; all else of them is in rows of the tables."""
+class RotationLayout(NamedTuple):
+    """What is compiled in where positions rotate pairs of channels; all else of them is in rows of the tables."""
 
     coordinates: int = 1  # of a position
     interleaved: bool = False  # pairs are neighbouring channels
@@ -39,8 +39,8 @@ class Encoding(Frozen):
         return "sequence"
 
     @property
-    def turning(self) -> Turning | None:
-        """How positions turn pairs of channels; None where they turn none."""
+    def rotation_layout(self) -> RotationLayout | None:
+        """How positions rotate pairs of channels; None where they rotate none."""
         return None
 
     def rows(self, heads: Heads, lengths: Lengths) -> dict[str, Any]:  # noqa: ARG002

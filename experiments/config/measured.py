@@ -160,7 +160,7 @@ def _transduction_problems(settings: Measured, measure: TransductionMeasure, dat
 
 
 def _grid_problems(settings: Measured, measure: GridMeasure | None, data: GridData) -> Iterator[str]:
-    grid = settings.model.turning.grid
+    grid = settings.model.rotation_layout.grid
     if grid and grid != data.sizes[1:]:
         yield f"model.position.grid = {list(grid)}: that of data.sizes = {list(data.sizes)} is {list(data.sizes[1:])}"
     for factors in measure.factors if measure is not None else ():
@@ -186,7 +186,7 @@ def _streaming_problems(model: ModelConfig, data: TextData, measure: StreamingMe
     for name, position in zip(("position", "window_position"), model.positions, strict=False):
         if not isinstance(position, Rope | Alibi | Nope):
             yield f'model.{name}.kind = "{position.kind}" cannot be streamed: take "rope", "alibi" or "nope"'
-    if model.turning.grid or model.position.table_per != "sequence":
+    if model.rotation_layout.grid or model.position.table_per != "sequence":
         yield "a stream has no grid, and one table for all of its tokens: leave out grid and scaling.per"
     if data.bos in ("random", "document"):
         yield f'data.bos = "{data.bos}": a stream has one first token; take "fixed" or "absent"'

@@ -23,7 +23,7 @@ from leadline.experiments.config.attention import (
     Softmax,
 )
 from leadline.experiments.config.base import Frozen, Positive
-from leadline.experiments.config.encoding import Heads, Turning
+from leadline.experiments.config.encoding import Heads, RotationLayout
 from leadline.experiments.config.position import Axial, LearnedPositions, Nope, Pope, Position, Rope, Sinusoidal, XPos
 from leadline.experiments.config.position_bias import T5, Alibi
 
@@ -141,9 +141,11 @@ class ModelConfig(Frozen):
         return (self.position,) if self.window_position is None else (self.position, self.window_position)
 
     @property
-    def turning(self) -> Turning:
-        """How positions turn pairs of channels, in the layers where they do."""
-        return next((position.turning for position in self.positions if position.turning is not None), Turning())
+    def rotation_layout(self) -> RotationLayout:
+        """How positions rotate pairs of channels, in the layers where they do."""
+        return next(
+            (position.rotation_layout for position in self.positions if position.rotation_layout is not None), RotationLayout()
+        )
 
     def longest(self, trained: int) -> tuple[float, str]:
         """The most tokens of a text, and what ends there; `trained` is the training length."""
@@ -196,8 +198,8 @@ class ModelConfig(Frozen):
                 )
         if self.window_position.table_per != self.position.table_per:
             yield "window_position and position need tables of one shape: give both the same scaling.per"
-        if len({position.turning for position in self.positions} - {None}) > 1:
-            yield "window_position and position turn pairs alike: give both the same interleaved, grid and number of sections"
+        if len({position.rotation_layout for position in self.positions} - {None}) > 1:
+            yield "window_position and position rotate pairs alike: give both the same interleaved, grid and number of sections"
 
     def _sink_problems(self) -> Iterator[str]:
         sinks = (self.sink,) if self.window_sink is None else (self.sink, self.window_sink)

@@ -11,7 +11,7 @@ import numpy as np
 from pydantic import BeforeValidator, Field
 
 from leadline.experiments.config.base import Frozen, Part, Positive
-from leadline.experiments.config.encoding import Encoding, Heads, Turning
+from leadline.experiments.config.encoding import Encoding, Heads, RotationLayout
 from leadline.experiments.config.position_bias import Bias
 from leadline.experiments.config.scaling import Dynamic, Lengths, NoScaling, Scaling, TablePer
 from leadline.model.positions.frequencies import p_rope, partial
@@ -30,8 +30,8 @@ class Rotating(Encoding):
         return self.scaling.per if isinstance(self.scaling, Dynamic) else "sequence"
 
     @property
-    def turning(self) -> Turning:
-        return Turning()
+    def rotation_layout(self) -> RotationLayout:
+        return RotationLayout()
 
     def spectrum(self, heads: Heads) -> int:
         """The dimension d of w_i = b^(-2i/d), i = 0 … d/2 - 1."""
@@ -81,8 +81,8 @@ class Rope(Rotating):
             yield "the temperature is that of layers without positions: give nope_every = 4, say"
 
     @property
-    def turning(self) -> Turning:
-        return Turning(len(self.sections or (1,)), self.interleaved, self.grid)
+    def rotation_layout(self) -> RotationLayout:
+        return RotationLayout(len(self.sections or (1,)), self.interleaved, self.grid)
 
     def spectrum(self, heads: Heads) -> int:
         """Partial RoPE has fewer pairs."""
@@ -118,8 +118,8 @@ class Axial(Encoding):
     interleaved: bool = False  # pairs are neighbouring channels
 
     @property
-    def turning(self) -> Turning:
-        return Turning(len(self.grid) + 1, self.interleaved, self.grid)
+    def rotation_layout(self) -> RotationLayout:
+        return RotationLayout(len(self.grid) + 1, self.interleaved, self.grid)
 
     def rows(self, heads: Heads, lengths: Lengths) -> dict[str, Any]:  # noqa: ARG002
         return {"inverse_frequencies": axial(heads.size, self.base, len(self.grid) + 1)}

@@ -47,7 +47,7 @@ def evaluate(
 ) -> tuple[Any, Statistics]:
     """Measures a model on C batches of windows, one batch after the other, inside a compiled program.
 
-    Texts are spread over the devices of the mesh axis "text" where it has several, unless each query turns all keys.
+    Texts are spread over the devices of the mesh axis "text" where it has several, unless each query rotates all keys.
 
     Args:
         params: the weights.

@@ -219,7 +219,7 @@ QUANTITIES = table(
         Quantity("logit_deviation", "1", "standard deviation of logits of normalised vectors", "σ of logits"),
         Quantity("loss_excess", "nats", "loss of a model before its first step, less ln V", "loss - ln V (nats)"),
         Quantity("directions", "directions", "fewest directions that hold 99.9 % of the squared length of all rows", digits=0),
-        Quantity("wavelength", "tokens", "tokens of one turn of a pair of sine and cosine", digits=1),
+        Quantity("wavelength", "tokens", "tokens of one period of a pair of sine and cosine", digits=1),
         Quantity("mean_cosine", "1", "mean |cos| between rows of the embedding and sinusoidal positions", "mean |cos|"),
         # Norms (exact).
         Quantity("vector_deviation", "1", "standard deviation of the entries of real tokens after a norm", "σ of real tokens"),

@@ -90,7 +90,7 @@ def away_from_rotation(width: int, positions: int, shift: int) -> float:
 
 
 def wavelengths(width: int) -> Float[np.ndarray, "{width//2}"]:
-    """The tokens of one turn of each pair of sine and cosine: 2π · 10000^(2i/width) for the pair i."""
+    """The tokens of one period of each pair of sine and cosine: 2π · 10000^(2i/width) for the pair i."""
     return 2 * np.pi / np.asarray(inverse_frequencies(width, BASE), np.float64)
 
 
