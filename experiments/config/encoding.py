@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from leadline.experiments.config.base import Frozen
-from leadline.experiments.config.scaling import Lengths, TablePer
+from leadline.experiments.config.scaling import TablePer, TextLengths
 
 if TYPE_CHECKING:
     from leadline.model.positions.relative import PositionBias
@@ -43,7 +43,7 @@ class Encoding(Frozen):
         """How positions rotate pairs of channels; None where they rotate none."""
         return None
 
-    def rows(self, heads: Heads, lengths: Lengths) -> dict[str, Any]:  # noqa: ARG002
+    def rows(self, heads: Heads, lengths: TextLengths) -> dict[str, Any]:  # noqa: ARG002
         """Arguments of `model.positions.tables.position_tables`, which has a default for each, for a text of that length."""
         return {}
 

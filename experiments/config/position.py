@@ -13,7 +13,7 @@ from pydantic import BeforeValidator, Field
 from leadline.experiments.config.base import Frozen, Part, Positive
 from leadline.experiments.config.encoding import Encoding, Heads, RotationLayout
 from leadline.experiments.config.position_bias import Bias
-from leadline.experiments.config.scaling import Dynamic, Lengths, NoScaling, Scaling, TablePer
+from leadline.experiments.config.scaling import Dynamic, NoScaling, Scaling, TablePer, TextLengths
 from leadline.model.positions.frequencies import p_rope, partial
 from leadline.model.positions.sections import axial, interleaved_sections, sectioned
 from leadline.model.positions.xpos import xpos_decay, xpos_longest
@@ -37,7 +37,7 @@ class Rotating(Encoding):
         """The dimension d of w_i = b^(-2i/d), i = 0 … d/2 - 1."""
         return heads.size
 
-    def rows(self, heads: Heads, lengths: Lengths) -> dict[str, Any]:
+    def rows(self, heads: Heads, lengths: TextLengths) -> dict[str, Any]:
         table, factor = self.scaling.scaled(self.spectrum(heads), self.base, lengths)
         return {"inverse_frequencies": table, "attention_factor": factor}
 
@@ -88,7 +88,7 @@ class Rope(Rotating):
         """Partial RoPE has fewer pairs."""
         return 2 * round(self.partial * heads.size / 2)
 
-    def rows(self, heads: Heads, lengths: Lengths) -> dict[str, Any]:
+    def rows(self, heads: Heads, lengths: TextLengths) -> dict[str, Any]:
         table, factor = self.scaling.scaled(self.spectrum(heads), self.base, lengths)
         if self.partial < 1:
             squeezed = partial(heads.size, self.partial, lambda rotary: table)  # noqa: ARG005
@@ -121,7 +121,7 @@ class Axial(Encoding):
     def rotation_layout(self) -> RotationLayout:
         return RotationLayout(len(self.grid) + 1, self.interleaved, self.grid)
 
-    def rows(self, heads: Heads, lengths: Lengths) -> dict[str, Any]:  # noqa: ARG002
+    def rows(self, heads: Heads, lengths: TextLengths) -> dict[str, Any]:  # noqa: ARG002
         return {"inverse_frequencies": axial(heads.size, self.base, len(self.grid) + 1)}
 
     def misfits(self, heads: Heads) -> Iterator[str]:
@@ -137,7 +137,7 @@ class XPos(Rotating):
     gamma: float = Field(default=0.4, gt=0)  # the decay per scale_base tokens of pair i is (2i/d + gamma) / (1 + gamma)
     scale_base: float = Field(default=512.0, gt=0)  # tokens
 
-    def rows(self, heads: Heads, lengths: Lengths) -> dict[str, Any]:
+    def rows(self, heads: Heads, lengths: TextLengths) -> dict[str, Any]:
         decay = xpos_decay(heads.size, gamma=self.gamma, scale_base=self.scale_base)
         return {**super().rows(heads, lengths), "decay": decay}
 

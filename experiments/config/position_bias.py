@@ -7,7 +7,7 @@ from pydantic import Field
 
 from leadline.experiments.config.base import Positive
 from leadline.experiments.config.encoding import Encoding, Heads
-from leadline.experiments.config.scaling import Lengths
+from leadline.experiments.config.scaling import TextLengths
 from leadline.model.positions.alibi import alibi_slopes
 
 if TYPE_CHECKING:
@@ -21,7 +21,7 @@ class Alibi(Encoding):
     exponent: float = Field(default=8.0, gt=0)  # e of the slopes 2^(-e n / N) of the heads n = 1 … N
     factor: float = Field(default=1.0, gt=0)  # multiplies every slope
 
-    def rows(self, heads: Heads, lengths: Lengths) -> dict[str, Any]:  # noqa: ARG002
+    def rows(self, heads: Heads, lengths: TextLengths) -> dict[str, Any]:  # noqa: ARG002
         return {"slopes": self.factor * alibi_slopes(heads.number, self.exponent)}
 
 

@@ -14,7 +14,7 @@ from leadline.model.positions.frequencies import Table
 TablePer = Literal["sequence", "query", "token"]
 
 
-class Lengths(NamedTuple):
+class TextLengths(NamedTuple):
     """Training length and text length, in tokens."""
 
     trained: int
@@ -27,7 +27,7 @@ class Extending(Frozen):
     `original_length` is the training length where a class has one and it is absent.
     """
 
-    def scaled(self, d: int, base: float, lengths: Lengths) -> tuple[Table, float]:  # noqa: ARG002
+    def scaled(self, d: int, base: float, lengths: TextLengths) -> tuple[Table, float]:  # noqa: ARG002
         """Inverse frequencies of the spectrum d, float64 [d/2] in rad per token, and the final factor of cos and sin."""
         return frequencies.inverse_frequencies(d, base), 1.0
 
@@ -55,7 +55,7 @@ class PositionInterpolation(Extending):
     kind: Literal["pi"] = "pi"
     factor: Factor  # by which the context grows
 
-    def scaled(self, d: int, base: float, lengths: Lengths) -> tuple[Table, float]:  # noqa: ARG002
+    def scaled(self, d: int, base: float, lengths: TextLengths) -> tuple[Table, float]:  # noqa: ARG002
         return frequencies.position_interpolation(d, base, self.factor), 1.0
 
 
@@ -73,7 +73,7 @@ class NtkAware(Ntk):
     kind: Literal["ntk"] = "ntk"
     factor: Factor  # by which the context grows
 
-    def scaled(self, d: int, base: float, lengths: Lengths) -> tuple[Table, float]:  # noqa: ARG002
+    def scaled(self, d: int, base: float, lengths: TextLengths) -> tuple[Table, float]:  # noqa: ARG002
         return frequencies.ntk_aware(d, base, self.factor), 1.0
 
 
@@ -84,7 +84,7 @@ class DynamicNtk(Ntk, Dynamic):
     factor: Factor = 1.0  # 1 extends by length / original_length; more extends by more than the text needs
     original_length: Positive | None = None  # tokens; absent: the training length
 
-    def scaled(self, d: int, base: float, lengths: Lengths) -> tuple[Table, float]:
+    def scaled(self, d: int, base: float, lengths: TextLengths) -> tuple[Table, float]:
         return frequencies.dynamic_ntk(d, base, self.factor, self.original_length or lengths.trained, lengths.text), 1.0
 
 
@@ -116,7 +116,7 @@ class NtkByParts(Parts):
     kind: Literal["ntk_by_parts"] = "ntk_by_parts"
     factor: Factor  # by which the context grows
 
-    def scaled(self, d: int, base: float, lengths: Lengths) -> tuple[Table, float]:
+    def scaled(self, d: int, base: float, lengths: TextLengths) -> tuple[Table, float]:
         return yarn.ntk_by_parts(d, base, self.factor, self.original_length or lengths.trained, **self._ramp), 1.0
 
 
@@ -134,7 +134,7 @@ class Yarn(Parts):
         if self.attention_factor is not None and self.attention_multiplier is not None:
             yield "attention_factor is final and attention_multiplier is on top of 0.1 ln(factor) + 1: give one"
 
-    def scaled(self, d: int, base: float, lengths: Lengths) -> tuple[Table, float]:
+    def scaled(self, d: int, base: float, lengths: TextLengths) -> tuple[Table, float]:
         table = yarn.yarn(d, base, self.factor, self.original_length or lengths.trained, **self._ramp)
         final = yarn.yarn_attention_factor(self.factor, multiplier=self.attention_multiplier or 1.0)
         return table, self.attention_factor or final
@@ -145,7 +145,7 @@ class DynamicYarn(Parts, Dynamic):
 
     kind: Literal["dynamic_yarn"] = "dynamic_yarn"
 
-    def scaled(self, d: int, base: float, lengths: Lengths) -> tuple[Table, float]:
+    def scaled(self, d: int, base: float, lengths: TextLengths) -> tuple[Table, float]:
         original = self.original_length or lengths.trained
         factor = yarn.yarn_attention_factor(max(1.0, lengths.text / original))
         return yarn.dynamic_yarn(d, base, original, lengths.text, **self._ramp), factor
@@ -166,7 +166,7 @@ class Llama3(Extending):
             high, low = self.high_frequency_factor, self.low_frequency_factor
             yield f"high_frequency_factor {high} must be above low_frequency_factor {low}"
 
-    def scaled(self, d: int, base: float, lengths: Lengths) -> tuple[Table, float]:
+    def scaled(self, d: int, base: float, lengths: TextLengths) -> tuple[Table, float]:
         band = self.model_dump(include={"low_frequency_factor", "high_frequency_factor"})
         return frequencies.llama3(d, base, self.factor, self.original_length or lengths.trained, **band), 1.0
 
@@ -184,7 +184,7 @@ class LongRope(Dynamic):
     # the final multiplier of cos and sin; absent: sqrt(1 + ln(factor) / ln(original_length))
     attention_factor: float | None = Field(default=None, gt=0)
 
-    def scaled(self, d: int, base: float, lengths: Lengths) -> tuple[Table, float]:
+    def scaled(self, d: int, base: float, lengths: TextLengths) -> tuple[Table, float]:
         original = self.original_length or lengths.trained
         factors, grown = (self.long, self.factor) if lengths.text > original else (self.short, 1.0)
         searched = factors is not None

@@ -12,7 +12,7 @@ from leadline.experiments.config.attention import Clipped, Gate, Sigmoid
 from leadline.experiments.config.encoding import Encoding, Heads
 from leadline.experiments.config.model import ModelConfig
 from leadline.experiments.config.position import Rope
-from leadline.experiments.config.scaling import Lengths
+from leadline.experiments.config.scaling import TextLengths
 from leadline.experiments.runtime.errors import UserError
 from leadline.model.attention.hyperparameters import hyperparameters
 from leadline.model.attention.mask import NO_WINDOW
@@ -37,7 +37,7 @@ def tables(model: ModelConfig, train_length: int, text_length: int | None = None
     gate = (model.gate.low, model.gate.high) if isinstance(model.gate, Gate) else (0.0, 1.0)
     cap = model.soft_cap or math.inf
     values = hyperparameters(model.table_rows, scale=1 / model.temperature, cap=cap, normalizer=bounds, gate=gate)
-    lengths = Lengths(train_length, text_length or train_length)
+    lengths = TextLengths(train_length, text_length or train_length)
     end, why = model.longest(lengths.trained)
     if lengths.text > end:
         raise UserError(f"{why} at {end:.0f} tokens, this text has {lengths.text}: shorten it or take another encoding")
@@ -48,7 +48,7 @@ def tables(model: ModelConfig, train_length: int, text_length: int | None = None
     return dataclasses.replace(rows, attention=values)
 
 
-def _layers(model: ModelConfig, position: Encoding, window: int | None, lengths: Lengths, trained: float) -> PositionTables:
+def _layers(model: ModelConfig, position: Encoding, window: int | None, lengths: TextLengths, trained: float) -> PositionTables:
     """The tables of a model whose layers all have this encoding and this window."""
     rows = position_tables(
         model.table_rows,
@@ -61,7 +61,7 @@ def _layers(model: ModelConfig, position: Encoding, window: int | None, lengths:
     return _without(rows, position, trained) if isinstance(position, Rope) else rows
 
 
-def _rows(position: Encoding, heads: Heads, lengths: Lengths) -> dict[str, Any]:
+def _rows(position: Encoding, heads: Heads, lengths: TextLengths) -> dict[str, Any]:
     """The rows of a text of that length, or one for each length up to it."""
     if position.table_per == "sequence":
         return position.rows(heads, lengths)

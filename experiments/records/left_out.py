@@ -16,7 +16,7 @@ from leadline.experiments.records.json_file import rounded
 from leadline.experiments.records.measurement import (
     WITHOUT,
     Dim,
-    Measured,
+    HasMeasurements,
     Point,
     Reading,
     measurements_of,
@@ -36,7 +36,7 @@ class LeftOut:
     values: tuple[float | None, ...]
 
 
-class Resampled(Measured, Protocol):
+class Resampled(HasMeasurements, Protocol):
     """A record, with its measurements without each group of documents."""
 
     @property

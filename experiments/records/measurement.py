@@ -61,7 +61,7 @@ class Measurement:
 
 
 @runtime_checkable
-class Measured(Protocol):
+class HasMeasurements(Protocol):
     """What can be asked for measurements: a record."""
 
     @property
@@ -96,7 +96,7 @@ def measurements_of(point: Mapping[Reading, np.ndarray], quantities: Mapping[str
     return numbers
 
 
-def value_of(record: Measured, quantity: str, **dims: Any) -> float | None:
+def value_of(record: HasMeasurements, quantity: str, **dims: Any) -> float | None:
     """The value of a quantity at exactly these dimensions, or None where the record has none.
 
     A dimension that is not given must be absent: `sink_rate` is the mean over layers, `sink_rate` with `layer=2` that of the
@@ -120,7 +120,7 @@ def select(records: Iterable[Any], quantity: str, **dims: Any) -> Iterator[tuple
             yield record, value
 
 
-def resolve(record: Measured, dims: Mapping[str, Any]) -> dict[str, Dim] | None:
+def resolve(record: HasMeasurements, dims: Mapping[str, Any]) -> dict[str, Dim] | None:
     """The dimensions with every multiple as the number of tokens that it is for this record; None where it is none."""
     length = record.training_length
     if length is None and any(isinstance(value, TrainingLength) for value in dims.values()):

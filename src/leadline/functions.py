@@ -17,7 +17,7 @@ from jaxtyping import Array, Float, Int
 from leadline.experiments.config.base import validated
 from leadline.experiments.config.encoding import Heads
 from leadline.experiments.config.position import Rope
-from leadline.experiments.config.scaling import Dynamic, Lengths
+from leadline.experiments.config.scaling import Dynamic, TextLengths
 from leadline.experiments.data.text import tokenizers
 from leadline.experiments.measure.bound import search, start
 from leadline.experiments.runtime.errors import UserError
@@ -93,7 +93,7 @@ def rope(
     for misfit in position.misfits(Heads(*heads)):
         raise UserError(f"rope: {misfit}")
     text = tokens if positions is None or not isinstance(position.scaling, Dynamic) else 1 + int(jnp.max(i))
-    rows = position.rows(Heads(*heads), Lengths(_trained(position, trained_length, text), text))
+    rows = position.rows(Heads(*heads), TextLengths(_trained(position, trained_length, text), text))
     rotation = rotation_of(i, rows["inverse_frequencies"], rows["attention_factor"])
     return rotate(x.reshape(-1, tokens, *heads), rotation, interleaved=interleaved).reshape(x.shape)
 

@@ -8,7 +8,7 @@ import numpy as np
 from leadline.experiments.config.base import Frozen
 from leadline.experiments.config.exact import AttentionArithmetic
 from leadline.experiments.measure.exact import attention_order, attention_scores, attention_size
-from leadline.experiments.measure.exact.job import Job, jobs_of
+from leadline.experiments.measure.exact.job import Job, jobs_of_subjects
 from leadline.experiments.records.measurement import Reading, reading
 
 Numbers = dict[Reading, int | float]
@@ -85,7 +85,7 @@ def jobs(exact: AttentionArithmetic) -> list[Job]:
     """A job for each subject."""
     rope = {"head_dim": exact.head_dim, "base": exact.base}
     drawn = SaturationSettings(head_dims=exact.head_dims, keys=exact.keys, draws=exact.draws)
-    return jobs_of(
+    return jobs_of_subjects(
         (
             ("variance of scores", ScoreSettings(head_dims=exact.enumerated, divisors=exact.divisors), scores),
             ("saturation of softmax", drawn, saturation),

@@ -9,7 +9,7 @@ from leadline.experiments.config.base import Frozen
 from leadline.experiments.config.exact import Embeddings
 from leadline.experiments.config.train import TrainConfig
 from leadline.experiments.measure.exact import embedding_size, embedding_training
-from leadline.experiments.measure.exact.job import Job, jobs_of
+from leadline.experiments.measure.exact.job import Job, jobs_of_subjects
 from leadline.experiments.records.measurement import Point, reading, scalars
 from leadline.model.positions.absolute import sinusoidal
 
@@ -59,7 +59,7 @@ def jobs(exact: Embeddings) -> list[Job]:
     """A job for each subject."""
     table: dict[str, Any] = {"width": exact.width, "vocabulary": exact.vocabulary}
     descent = exact.model_dump(include=set(StepSettings.model_fields) - {"kind"})
-    return jobs_of(
+    return jobs_of_subjects(
         (
             ("look-up", LookupSettings(**table, tokens=exact.tokens), lookup),
             ("steps of AdamW", StepSettings(**descent), steps),

@@ -45,7 +45,7 @@ def independent(compute: Callable[..., Computed], *arguments: Any) -> Callable[[
 Subject = tuple[str, Any, Callable[[Any], Mapping[Reading, Any]]]
 
 
-def jobs_of(subjects: Iterable[Subject]) -> list[Job]:
+def jobs_of_subjects(subjects: Iterable[Subject]) -> list[Job]:
     """A job for each subject, named by the kind of its settings."""
     return [
         Job(settings.kind, label, settings, independent(_of_subject, compute, settings))

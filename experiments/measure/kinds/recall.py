@@ -8,7 +8,7 @@ from jaxtyping import Array, Float, Int
 from leadline.experiments.config.measure import RecallMeasure
 from leadline.experiments.config.measured import Measured
 from leadline.experiments.config.position import Rope
-from leadline.experiments.config.scaling import Lengths
+from leadline.experiments.config.scaling import TextLengths
 from leadline.experiments.data.sample import Sample
 from leadline.experiments.measure.evaluate import Models, evaluate, in_batches
 from leadline.experiments.measure.kinds.retrieval import hits
@@ -57,7 +57,7 @@ def predicted_reach(arm: Measured) -> float:
     position = arm.model.position
     if not isinstance(position, Rope):
         raise ValueError(f"position {position.kind!r} has no base that could bound its reach")
-    rows = position.rows(arm.model.attention_heads, Lengths(arm.original_length, arm.data.length))
+    rows = position.rows(arm.model.attention_heads, TextLengths(arm.original_length, arm.data.length))
     violation = violations(rows["inverse_frequencies"], FURTHEST)
     return math.inf if violation is None else float(violation.first)
 

@@ -26,7 +26,7 @@ from leadline.model.extend import extend
 from leadline.model.positions.tables import PositionTables
 
 
-class Policy(NamedTuple):
+class StreamPolicy(NamedTuple):
     """What a cache keeps, and whether positions are those inside it: scalars of the host or of a compiled program."""
 
     initial_tokens: Any
@@ -78,7 +78,7 @@ def streaming(models: Models, settings: StreamingMeasure) -> list[Point]:
         point |= _of_span(of_start[0], spans["start"], policy="full", span="start")
     kept = {"cache": settings.initial_tokens, "text": settings.text_positions}
     cases = list(dict.fromkeys((initial, positions) for positions, initials in kept.items() for initial in initials))
-    policies = [Policy(np.int32(n), np.int32(cache - n), np.bool_(positions == "cache")) for n, positions in cases]
+    policies = [StreamPolicy(np.int32(n), np.int32(cache - n), np.bool_(positions == "cache")) for n, positions in cases]
     streamed = _stream_losses(models, policies, text, cache)
     for (point, (initial, positions)), losses in zip(product(points, cases), streamed, strict=True):
         dims: dict[str, Dim] = {"policy": "streaming", "initial_tokens": initial, "positions": positions}
@@ -90,7 +90,7 @@ def streaming(models: Models, settings: StreamingMeasure) -> list[Point]:
 def stream_losses(
     params: Decoder,
     tables: PositionTables,
-    policy: Policy,
+    policy: StreamPolicy,
     chunks: tuple[Int[Array, "C T"], Int[Array, "C T"]],
     cfg: DecoderConfig,
     most_initial: int,
@@ -113,7 +113,7 @@ def stream_losses(
 
 
 def _stream_losses(
-    models: Models, cases: list[Policy], text: Int[np.ndarray, "tokens"], cache: int
+    models: Models, cases: list[StreamPolicy], text: Int[np.ndarray, "tokens"], cache: int
 ) -> list[Float[np.ndarray, " M"]]:
     """The losses of the stream, of every policy of the first model, then of the second, …"""
     count = len(text) - 1
@@ -121,7 +121,7 @@ def _stream_losses(
     chunks = tuple(half.reshape(-1, cache) for half in (filled[:-1], filled[1:]))
     most_initial = max(1, *(int(policy.initial_tokens) for policy in cases))
 
-    def job(params: Decoder, inputs: tuple[PositionTables, Policy], chunks: Any) -> Float[Array, "C T"]:
+    def job(params: Decoder, inputs: tuple[PositionTables, StreamPolicy], chunks: Any) -> Float[Array, "C T"]:
         return stream_losses(params, *inputs, chunks, models.model, most_initial)
 
     rows = zip(models.tables(cache), models.tables(count), strict=True)  # a text is as long as its positions go

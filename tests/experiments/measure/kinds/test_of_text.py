@@ -42,7 +42,7 @@ from leadline.experiments.measure.kinds.languages import languages
 from leadline.experiments.measure.kinds.perplexity import perplexity, perplexity_at
 from leadline.experiments.measure.kinds.prompts import answer_hits, prompts_of
 from leadline.experiments.measure.kinds.registry import check_data, final_points
-from leadline.experiments.measure.kinds.streaming import Policy, stream_losses, streaming
+from leadline.experiments.measure.kinds.streaming import StreamPolicy, stream_losses, streaming
 from leadline.experiments.measure.kinds.text_curves import TextCurve
 from leadline.experiments.measure.kinds.vocabulary import token_sizes, vocabulary
 from leadline.experiments.measure.perplexity import position_edges
@@ -295,7 +295,7 @@ def test_a_stream_is_measured_without_each_group_of_documents(tmp_path: Path, sp
     assert stream.enough_documents
     halves = stream.windows[0, :-1], stream.windows[0, 1:]
     chunks = tuple(jnp.asarray(np.pad(half, (0, -4096 % 20)).reshape(-1, 20)) for half in halves)
-    policy = Policy(jnp.int32(2), jnp.int32(18), jnp.bool_(True))
+    policy = StreamPolicy(jnp.int32(2), jnp.int32(18), jnp.bool_(True))
     row, params = tables(ROPE, LENGTH, 20), jax.tree.map(jnp.asarray, models.params[0])
     run = jax.jit(lambda chunks: stream_losses(params, row, policy, chunks, models.model, 2))
     losses = np.asarray(run(chunks), np.float64).ravel()[:4096]

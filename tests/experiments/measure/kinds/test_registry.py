@@ -19,7 +19,7 @@ from leadline.experiments.config.to_tables import tables
 from leadline.experiments.measure.evaluate import Models
 from leadline.experiments.measure.kinds.recall import predicted_reach
 from leadline.experiments.measure.kinds.registry import FINALS, check_data, final_points
-from leadline.experiments.measure.kinds.streaming import Policy, stream_losses
+from leadline.experiments.measure.kinds.streaming import StreamPolicy, stream_losses
 from leadline.experiments.measure.perplexity import position_edges
 from leadline.experiments.records.measurement import Point, measurements_of, reading
 from leadline.experiments.records.quantities import QUANTITIES
@@ -168,7 +168,7 @@ def test_perplexities_are_those_of_a_stream_in_one_piece(measured: Measured) -> 
     chunks = jnp.asarray(text[None, :-1]), jnp.asarray(text[None, 1:])
     run = jax.jit(lambda policy: stream_losses(params, row, policy, chunks, models.model, 2))
     for kept, positions in ((0, "cache"), (2, "cache"), (2, "text")):
-        policy = Policy(jnp.int32(kept), jnp.int32(LENGTH - kept), jnp.bool_(positions == "cache"))
+        policy = StreamPolicy(jnp.int32(kept), jnp.int32(LENGTH - kept), jnp.bool_(positions == "cache"))
         with jax.set_mesh(make_mesh()):
             losses = np.asarray(run(policy), np.float64).reshape(-1)
         dims = {"policy": "streaming", "initial_tokens": kept, "positions": positions}
