@@ -65,7 +65,7 @@ def write_packed(folder: Path, records: Sequence[StoredRecord], quantities: Coll
         (folder / PACKED_ARRAYS).unlink(missing_ok=True)
     else:
         write_whole(folder / PACKED_ARRAYS, arrays)
-    write_whole(folder / PACKED, lzma.compress(header + body))
+    write_whole(folder / PACKED, lzma.compress(header + body, preset=9 | lzma.PRESET_EXTREME))
 
 
 def read_packed(folder: Path) -> tuple[list[StoredRecord], list[str]]:
