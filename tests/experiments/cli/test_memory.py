@@ -28,9 +28,9 @@ def test_a_released_model_is_found_by_its_name(called: Called) -> None:
 def test_layers_with_a_window_are_shown_one_by_one(called: Called) -> None:
     lines = called.text("memory", "gemma_2_2b", "--context", "8192", "--layers").splitlines()
     rows = [line.split() for line in lines if line.startswith("Gemma 2 2B  8,192    ")]
-    assert [row[4:6] for row in rows[1:3]] == [["0", "4,096"], ["1", "8,192"]]
+    assert [row[4:6] for row in rows[1:3]] == [["1", "4,096"], ["2", "8,192"]]
     assert len(rows) == 1 + 26
-    assert "Gemma 2 2B  8,192    0 " not in called.text("memory", "gemma_2_2b", "--context", "8192")
+    assert "Gemma 2 2B  8,192    1 " not in called.text("memory", "gemma_2_2b", "--context", "8192")
 
 
 def test_the_arms_of_a_suite_are_counted_with_settings(called: Called, tmp_path: Path) -> None:
