@@ -60,11 +60,12 @@ class Fire(Encoding):
 
     kind: Literal["fire"] = "fire"
     hidden: Positive = 32  # channels of the network
+    threshold: float = Field(default=512.0, gt=0)  # tokens; positions up to it are not normalised; where training starts
 
     def bias(self) -> "PositionBias":
         from leadline.model.positions import fire
 
-        return fire.Fire(self.hidden)
+        return fire.Fire(self.hidden, self.threshold)
 
 
 class Cope(Encoding):

@@ -16,7 +16,7 @@ from leadline.model.linear import matrix, zeros
 from leadline.model.mesh import on_mesh
 from leadline.model.positions.relative import PositionBias, grouped
 
-C, THRESHOLD = 0.1, 512.0  # of the authors: how the distance is bent, and up to which position [tokens] it is not normalised
+C = 0.1  # of the authors: how the distance is bent
 
 
 @no_type_check  # JAX also builds these trees of shapes and numpy arrays, so fields are not checked
@@ -34,19 +34,23 @@ class FireBias:
 
 @dataclass(frozen=True)
 class Fire(PositionBias):
-    """FIRE: the number of hidden units of its network."""
+    """FIRE: the hidden units of its network, and the position [tokens] up to which it starts without normalisation.
+
+    The authors start at 512 tokens, a quarter of their training length. Where all texts are shorter, nothing is normalised.
+    """
 
     hidden: int = 32
+    threshold: float = 512.0
 
     def init(self, key: Array, width: int, heads: int, head_dim: int) -> FireBias:  # noqa: ARG002
-        """The network's matrices and hidden biases are to be drawn at 1/sqrt(fan-in), c and L are those of the authors.
+        """The network's matrices and hidden biases are to be drawn at 1/sqrt(fan-in), c is that of the authors.
 
         With biases of zero every hidden unit would have its corner at distance 0, and the bias would be linear. An output bias
         moves all scores of a head alike: zero.
         """
         return FireBias(
             log_c=jnp.full((), math.log(C), jnp.float32, out_sharding=on_mesh(P())),
-            log_threshold=jnp.full((), math.log(THRESHOLD), jnp.float32, out_sharding=on_mesh(P())),
+            log_threshold=jnp.full((), math.log(self.threshold), jnp.float32, out_sharding=on_mesh(P())),
             hidden=matrix((self.hidden,), P(None), 1),
             hidden_bias=matrix((self.hidden,), P(None), 1),
             output=matrix((self.hidden, heads), P(None, "model"), self.hidden),

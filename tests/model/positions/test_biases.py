@@ -207,9 +207,9 @@ def test_initial_numbers() -> None:
         assert values.min() == pytest.approx(0.01, rel=1e-3), name
         assert top * 0.99 < values.max() < top * 1.00001, name
         assert values.mean() == pytest.approx(top / 2, rel=0.04), name
-    fire = draw(key, Fire().init(key, 256, 4, 4))
+    fire = draw(key, Fire(threshold=32.0).init(key, 256, 4, 4))
     assert (fire.hidden.shape, fire.output.shape) == ((32,), (32, 4))
-    np.testing.assert_allclose(jnp.exp(jnp.stack([fire.log_c, fire.log_threshold])), [0.1, 512], rtol=1e-5)
+    np.testing.assert_allclose(jnp.exp(jnp.stack([fire.log_c, fire.log_threshold])), [0.1, 32], rtol=1e-5)
     corners = -fire.hidden_bias / fire.hidden
     assert ((corners > 0) & (corners < 1)).any()
 
