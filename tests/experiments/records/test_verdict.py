@@ -17,6 +17,7 @@ from leadline.experiments.records.decisions import Evidence
 from leadline.experiments.records.left_out import LeftOut
 from leadline.experiments.records.measurement import Measurement
 from leadline.experiments.records.record import Record
+from leadline.experiments.records.sequential import SeedPlan
 from leadline.experiments.records.verdict import Verdict, predicate, verdicts, with_q
 from leadline.experiments.runtime.errors import UserError
 from tests.experiments.configured import EXTRAPOLATION, studies_of
@@ -92,6 +93,7 @@ def test_documents_count_where_both_sides_were_measured_without_groups_of_them(l
     assert judged(study, one_side).turns == judged(study, plain).turns
     if line:
         assert np.ptp(judged(study, grouped).interval or 0) > np.ptp(judged(study, plain).interval or 0)
+        assert np.ptp(judged(study, grouped).turns or 0) > np.ptp(judged(study, plain).turns or 0)
     else:  # the documents move both sides alike
         assert judged(study, grouped).interval == pytest.approx(judged(study, plain).interval)
 
@@ -142,6 +144,14 @@ def test_a_statement_that_was_shown_at_a_larger_scale_is_not_shown_here(tmp_path
     verdict = judged(study, records_of(study, [(high, low) for low, high in RATES], parameters=116_000))
     assert verdict.outcome == "fails"
     assert verdict.reason.endswith("not shown at 116k parameters; it was shown at 7B parameters")
+
+
+@pytest.mark.parametrize("claim", [CLAIM, f'{HEAD}function = "{__name__}:rates_above_half"\narms = "softmax"\n'])
+def test_a_look_of_several_has_its_part_of_the_error_alone(claim: str, tmp_path: Path) -> None:
+    (study,) = studies_of(tmp_path, claim)
+    planned, records = study.model_copy(update={"most_seeds": 12}), records_of(study)
+    assert judged(planned, records).level == pytest.approx(SeedPlan(len(study.seeds), 12).level(3))
+    assert np.ptp(judged(planned, records).interval or 0) > np.ptp(judged(study, records).interval or 0)
 
 
 def test_an_erratum_stands_in_place_of_the_statement_that_was_locked(tmp_path: Path) -> None:
@@ -216,6 +226,16 @@ def test_a_published_model_is_judged_by_its_figures_without_an_interval(of_model
     assert (high.n, high.interval, high.windows) == (1, None, "100 windows from 34 documents")
     assert (high.reason, high.scale) == ("one model, no interval: 1 case", "SmolLM2-135M, 135M parameters")
     assert low.reason.endswith("not shown at 135M parameters; it was shown at 7B parameters")
+
+
+@pytest.mark.parametrize(("spread", "outcome"), [(0.001, "holds"), (0.1, "undecided")])
+def test_a_published_model_is_judged_over_documents_where_groups_of_them_were_left_out(spread: float, outcome: str) -> None:
+    study = published_study([{"id": "high", "statement": "high is said.", **OF_MODEL["high"]}])
+    groups = tuple((0.7 + spread * np.linspace(-1, 1, 16)).tolist())
+    entry = of_published_model("sinks", measured("sink_rate", 0.7)).record
+    verdict = judged(study, [entry.model_copy(update={"left_out": (LeftOut("sink_rate", {}, groups),)})])
+    assert (verdict.outcome, verdict.interval is None) == (outcome, False)
+    assert verdict.reason.endswith("over documents of one model")
 
 
 # A change to the records, a part of the reason, and the number of seeds that are left: of 0 nothing is measured.
@@ -359,6 +379,10 @@ def test_q_values_are_those_of_all_verdicts_together(study: Study) -> None:
     several = with_q([replace(verdict, p=p) for p in (0.01, None, 0.04, 0.03)])
     assert [entry.q for entry in several] == pytest.approx([0.03, None, 0.04, 0.04])
     assert judged(study, records_of(study)).q == verdict.p
+    other = study.model_copy(update={"study": "other"})
+    records = [*records_of(study), *records_of(other, ((0.5, 0.1), (0.6, 0.5), (0.55, 0.14)))]
+    of_both = verdicts({study.study: study, "other": other}, records)
+    assert [entry.q for entry in of_both] == pytest.approx([*stats.false_discovery_control([entry.p for entry in of_both])])
 
 
 def test_a_claim_on_perplexity_has_an_outcome_by_each_protocol(tmp_path: Path) -> None:
