@@ -5,7 +5,9 @@ from pathlib import Path
 from typing import Any
 
 from leadline.experiments.config.paths import is_path, names_files
+from leadline.experiments.config.study import Study
 from leadline.experiments.records.json_file import file_sha256, sha256
+from leadline.experiments.records.provenance import non_default_settings
 from leadline.experiments.records.record import Record
 
 
@@ -28,6 +30,11 @@ def portable_record(record: Record) -> Record:
     """The record with its configuration and the name of its data in that form."""
     data = {key: _named(value) if key == "name" and not isinstance(value, str) else value for key, value in record.data.items()}
     return record.model_copy(update={"config": portable(record.config), "data": data})
+
+
+def portable_study(study: Study) -> Study:
+    """The study in that form, with whose settings those of its records agree."""
+    return Study.model_validate(portable(non_default_settings(study)))
 
 
 def _named(value: Any) -> Any:

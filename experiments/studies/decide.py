@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterator, Sequence
 from datetime import timedelta
 
 from leadline.experiments.config.study import Arm, Study
+from leadline.experiments.records.portable import portable_study
 from leadline.experiments.records.record import Record
 from leadline.experiments.records.sequential import SeedPlan, seeds_of_look
 from leadline.experiments.records.verdict import verdicts
@@ -49,10 +50,10 @@ def looks(
         recorded: reads the records, anew for each look, for which the caller trains what the one before asked for.
         tell: hears what is undecided, and what a look costs.
     """
-    plan = SeedPlan(len(study.seeds), study.most_seeds)
+    plan, described = SeedPlan(len(study.seeds), study.most_seeds), portable_study(study)
     for number in plan.looks()[1:]:
         records = recorded()
-        undecided = [verdict for verdict in verdicts({study.study: study}, records) if verdict.more_seeds]
+        undecided = [verdict for verdict in verdicts({study.study: described}, records) if verdict.more_seeds]
         if not undecided:
             return
         chosen = _with_starts(arms, {name for verdict in undecided for name in verdict.arms})

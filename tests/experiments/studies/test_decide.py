@@ -17,13 +17,19 @@ from tests.experiments.records.claimed import record
 
 TEXT = f"""{EXTRAPOLATION}
 [arms.plain]
-[arms.biased]
+[arms.origin]
 model.sink = {{ kind = "key_bias" }}
+[arms.middle]
+start = "origin"
+data.length = 8
+[arms.biased]
+start = "middle"
+data.length = 16
 [arms.other]
 model.sink = {{ kind = "learned" }}
 [selectors]
 softmax = {{ "model.sink" = "none" }}
-key_bias = {{ "model.sink" = {{ kind = "key_bias" }} }}
+key_bias = {{ start = true, "model.sink" = {{ kind = "key_bias" }} }}
 learned = {{ "model.sink" = {{ kind = "learned" }} }}
 [[claims]]
 id = "small"
@@ -47,9 +53,9 @@ def study(tmp_path: Path) -> Study:
 
 
 def _record(study: Study, arm: Arm, number: int, seed: int) -> Record:
-    """Softmax has a rate of 0.5, a learned logit one of 0 and a key bias one that is lower by a little in the mean."""
+    """Softmax has a rate of 0.5, a learned logit one of 0 and the others one that is lower by a little in the mean."""
     noise = 0.05 * (-1) ** seed
-    rate = {"plain": 0.5, "biased": 0.45 + noise, "other": 0.0 + noise / 100}[arm.name]
+    rate = {"plain": 0.5, "other": 0.0 + noise / 100}.get(arm.name, 0.45 + noise)
     measured = {"measurements": (Measurement("sink_rate", rate, "share"),), "seconds": 120.0}
     return record(study.study, arm.name, number, seed, arm.model_dump()).model_copy(update=measured)
 
@@ -80,7 +86,7 @@ def test_seeds_of_the_recipe_and_seeds_beyond_the_plan_are_not_judged(study: Stu
     assert [verdict.n for verdict in verdicts({study.study: unplanned}, records)] == [3, 3]
 
 
-def test_arms_of_undecided_claims_alone_get_more_seeds_until_the_limit(study: Study) -> None:
+def test_arms_of_undecided_claims_and_those_that_they_start_from_alone_get_more_seeds_until_the_limit(study: Study) -> None:
     arms = arms_of(study, Path())
     records = [_record(study, arm, number, seed) for number, arm in enumerate(arms) for seed in study.seeds]
     numbers = {arm.name: number for number, arm in enumerate(arms)}
@@ -91,8 +97,9 @@ def test_arms_of_undecided_claims_alone_get_more_seeds_until_the_limit(study: St
         known = {(entry.arm, entry.seed) for entry in records}
         waiting = [(arm, seed) for arm in chosen for seed in seeds if (arm.name, seed) not in known]
         records.extend(_record(study, arm, numbers[arm.name], seed) for arm, seed in waiting)
-    assert asked == [(["plain", "biased"], [4, 5, 6, 7, 9]), (["plain", "biased"], [4, 5, 6, 7, 9, 10])]
-    assert said[0] == (f"{study.study}: undecided: small; 2 arms with 5 seeds: 4 models to train, about 0:08:00")
+    needed = ["plain", "origin", "middle", "biased"]
+    assert asked == [(needed, [4, 5, 6, 7, 9]), (needed, [4, 5, 6, 7, 9, 10])]
+    assert said[0] == (f"{study.study}: undecided: small; 4 arms with 5 seeds: 8 models to train, about 0:16:00")
 
 
 def test_nothing_is_trained_where_every_claim_is_decided(study: Study) -> None:

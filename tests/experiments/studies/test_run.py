@@ -13,6 +13,7 @@ import pytest
 from rich.console import Console
 
 from leadline.experiments.publish.export import pack
+from leadline.experiments.records.measurement import value_of
 from leadline.experiments.records.record import Record
 from leadline.experiments.records.store import RECORD, read_record, read_records, read_studies
 from leadline.experiments.runtime.errors import UserError
@@ -95,6 +96,17 @@ def test_a_study_needs_a_file_and_no_code(recorded: Run) -> None:
         assert text in page
     outcomes = {verdict.id: verdict.outcome for verdict in recorded.outcome.published.verdicts}
     assert outcomes == {"mine-loss": "holds"}
+
+
+def test_the_arm_of_an_undecided_claim_alone_is_trained_with_more_seeds(recorded: Run, results: Path) -> None:
+    """It compares the loss of the learned sink logit with the mean of that loss over seeds."""
+    ((study, arms),) = planned(recorded.config.with_name("mine.toml"), ())
+    losses = [value_of(record, "loss") or 0.0 for record in records_of(results) if record.arm == "learned"]
+    claim = study.claims[0].model_copy(update={"right": sum(losses) / len(losses)})
+    plan = [(study.model_copy(update={"claims": (claim,), "most_seeds": 3}), arms)]
+    ran = run(plan, results, Progress(Console(quiet=True)), len, decide=True)
+    assert (ran.recorded, ran.trained) == (4, 1)
+    assert [f"{record.arm} {record.seed}" for record in records_of(results)] == [*ARMS[:2], "learned 2", *ARMS[2:]]
 
 
 def test_perplexities_are_told_apart_by_length_and_extension(recorded: Run) -> None:
