@@ -42,7 +42,7 @@ def recall(models: Models, settings: RecallMeasure) -> list[Point]:
         results = models.run(f"recall at {length}", job, models.tables(length), batches, *(batch.shape[1] for batch in batches))
         for arm, point, (losses, hit) in zip(models.arms, points, results, strict=True):
             point |= perplexities(losses, text, settings.last, length=length)
-            point |= evaluated(text, length=length, of="perplexity") | _recalled(hit, rows, arm)
+            point |= evaluated(text, length=length, of="perplexity") | accuracies(hit, rows, arm)
     return points
 
 
@@ -62,7 +62,7 @@ def predicted_reach(arm: Measured) -> float:
     return math.inf if violation is None else float(violation.first)
 
 
-def _recalled(hit: np.ndarray, rows: Sample, arm: Measured) -> Point:
+def accuracies(hit: np.ndarray, rows: Sample, arm: Measured) -> Point:
     """Accuracy and number of answers: of all, of each bin of distance, and within and beyond the predicted reach."""
     evidence, length = np.asarray(rows.evidence), hit.shape[1]
     is_answer = evidence >= 0

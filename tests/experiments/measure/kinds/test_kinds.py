@@ -18,7 +18,9 @@ from leadline.experiments.config.to_model import decoder_config, extended
 from leadline.experiments.config.tokenizer import Words
 from leadline.experiments.data.retrieval.source import RetrievalSource
 from leadline.experiments.data.retrieval.vocabulary import AT_A_DEPTH, OF_A_SIZE
+from leadline.experiments.data.sample import Sample
 from leadline.experiments.measure.evaluate import Models
+from leadline.experiments.measure.kinds import recall
 from leadline.experiments.measure.kinds.perplexity import by_structure
 from leadline.experiments.measure.kinds.recall import distance_edges, predicted_reach
 from leadline.experiments.measure.kinds.registry import check_data, final_points
@@ -120,6 +122,18 @@ def test_what_is_kept_follows_the_hits(task: Task) -> None:
     assert (reading("token_accuracy_by_distance") in point) == (task != "addition")
 
 
+@pytest.mark.parametrize(("place", "shares"), [(0.0, [1, 0, 0]), (0.5, [0, 1, 0]), (1.0, [0, 0, 1])])
+def test_the_ends_are_an_eighth_of_all_depths_and_the_middle_is_the_quarter_around_the_half(
+    place: float, shares: list[float]
+) -> None:
+    near = np.abs(np.repeat(np.linspace(0, 1, SETTINGS.depths), SETTINGS.rows) - place) <= 1 / 8
+    rows = (len(near), 1)
+    sample = Sample(np.zeros((len(near), 2), np.int32), np.ones(rows, np.float32), np.full(rows, -1))
+    point = accuracies(AT_A_DEPTH[0], near[:, None], sample, SETTINGS, 36)
+    parts = [{"part": part, "task": AT_A_DEPTH[0], "length": 1} for part in ("first", "middle", "last")]
+    assert [point[reading("accuracy", **dims)] for dims in parts] == shares
+
+
 def test_questions_that_do_not_fit_are_said_before_training() -> None:
     measure = Measure(retrieval=RetrievalMeasure(lengths=(36, 2000)))
     with pytest.raises(UserError, match="key_value needs 998 different keys, and there are 40"):
@@ -147,6 +161,16 @@ def test_pairs_that_do_not_rotate_add_one_to_b_m(rope: Rope, rotated_exponents: 
     arm_without = arm("rope", "mixed", ROPE.model_copy(update={"position": rope}))
     sums = 1 + np.cos(np.outer(np.arange(1000), 10.0**-rotated_exponents)).sum(axis=1)
     assert predicted_reach(arm_without) == np.flatnonzero(sums < 0)[0]
+
+
+def test_a_model_that_recalls_up_to_the_predicted_reach_is_right_within_it_and_never_beyond() -> None:
+    """A row for each distance, whose last target alone is an answer."""
+    rope = arm("rope", "mixed", ROPE.model_copy(update={"position": Rope(base=10.0)}))
+    distance = np.arange(1, 40)[:, None]
+    evidence = np.where(np.arange(40) == 39, 39 - distance, -1)
+    hit = np.broadcast_to(distance < predicted_reach(rope), evidence.shape)
+    point = recall.accuracies(hit, Sample(np.zeros((39, 41), np.int32), evidence=evidence), rope)
+    assert [point[reading("recall_accuracy", length=40, part=part)] for part in ("within", "beyond")] == [1, 0]
 
 
 def test_bins_cover_every_distance_and_have_an_odd_one() -> None:
