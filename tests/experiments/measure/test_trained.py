@@ -110,9 +110,15 @@ def test_a_model_whose_heads_send_nothing_does_not_change() -> None:
 
 def test_every_intervention_differs_from_none_in_its_own_field() -> None:
     rows = interventions(CONFIG)
-    together = {name: np.asarray(getattr(rows, name)[:4]).mean(axis=(1, 2)).tolist() for name in vars(rows)}
-    # Of none, and of each of ALL_HEADS.
-    assert together == {"head": [1, 1, 1, 1], "first_value": [1, 0, 0, 1], "mean_value": [0, 0, 1, 0], "forced": [0, 0, 0, 1]}
+    means = {field: np.asarray(getattr(rows, field)[:4]).mean(axis=(1, 2)) for field in vars(rows)}
+    by_name = {name: {field: of[row] for field, of in means.items()} for row, name in enumerate(("none", *ALL_HEADS))}
+    none = {"head": 1, "first_value": 1, "mean_value": 0, "forced": 0}
+    assert by_name == {
+        "none": none,
+        "zero_value": {**none, "first_value": 0},
+        "mean_value": {**none, "first_value": 0, "mean_value": 1},
+        "forced": {**none, "forced": 1},
+    }
     np.testing.assert_array_equal(rows.head[4:].reshape(8, 8), 1 - np.eye(8))
 
 
