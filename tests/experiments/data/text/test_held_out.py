@@ -29,6 +29,11 @@ def _documents(sizes: Sequence[int]) -> held_out.Documents:
     return held_out.documents_of(texts, ids, EOS)
 
 
+def test_groups_have_equal_text_where_a_large_document_is_as_long_as_many_small_ones() -> None:
+    sizes = [*[10] * 75, 100, *[10] * 75]
+    np.testing.assert_array_equal(np.bincount(_documents(sizes).groups(), sizes), [100] * held_out.GROUPS)
+
+
 @pytest.mark.parametrize(("first", "size"), [(NONE, 10), (BOS, 9)])
 def test_windows_do_not_overlap_and_know_their_documents(first: np.ndarray, size: int) -> None:
     documents = _documents([20, 3, 0, 60, 100])
