@@ -5,6 +5,7 @@ import numpy as np
 import pytest
 from jax.sharding import PartitionSpec as P
 
+from leadline.experiments.runtime import ensemble
 from leadline.experiments.runtime.ensemble import (
     compiled,
     ensemble_mesh,
@@ -105,3 +106,16 @@ def test_jobs_of_one_model_share_its_weights_and_come_one_by_one() -> None:
     assert heard == [(0, 3), (1, 3), (2, 3), (3, 3)]
     apart = in_rounds("product", product, [(weights.copy(), gain) for _, gain in jobs], np.float32(1), programs)
     np.testing.assert_array_equal(apart, results)
+
+
+def test_a_last_round_may_have_fewer_jobs(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of 17 jobs, at most two on each of eight devices: nine, then eight."""
+    monkeypatch.setattr(ensemble, "JOBS_A_DEVICE", 2)
+    jobs, heard = [(np.full(3, number, np.float32), np.float32(10)) for number in range(17)], []
+
+    def product(weights: jax.Array, gain: jax.Array, shared: jax.Array) -> jax.Array:
+        return gain * weights + shared
+
+    results = in_rounds("product", product, jobs, np.float32(1), [], tell=lambda *told: heard.append(told))
+    np.testing.assert_array_equal(results, [[10 * number + 1] * 3 for number in range(17)])
+    assert heard == [(0, 17), (9, 17), (17, 17)]
