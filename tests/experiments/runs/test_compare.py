@@ -56,6 +56,11 @@ def test_two_arms_differ_in_their_key_and_beyond_noise_in_what_it_changes(tmp_pa
     assert len(compared(*arms(tmp_path), layers=True).results) == 3
 
 
+def test_q_values_are_those_of_all_quantities_and_arms_together(tmp_path: Path) -> None:
+    results = compared(written(tmp_path / "a"), written(tmp_path / "b", shift=0.05)).results
+    assert [entry.q for entry in results] == pytest.approx([*stats.false_discovery_control([entry.p for entry in results])])
+
+
 def test_folders_are_compared_arm_by_arm_and_what_is_alone_is_named(tmp_path: Path) -> None:
     first, second = written(tmp_path / "a"), written(tmp_path / "b", shift=0.05)
     write_records(second, entry("mine", "third", 0, measured("loss", 1.0), arm_hash="2" * 12))
