@@ -11,6 +11,7 @@ from jax.scipy.special import entr
 from jaxtyping import Array, Bool, Float, Int
 
 from leadline.model.attention.mask import Mask, Tiling, chunks_of, distances, masked_bias, merge_blocks, split_blocks
+from leadline.model.attention.normalizers import nonzero
 from leadline.model.attention.scores import AttentionInputs, Scores, capped, sink_logits
 from leadline.model.mesh import ROWS_OF_GROUPS, TEXTS, heads_first, on_mesh
 
@@ -95,7 +96,7 @@ def attend_parts(parts: Sequence[Part], i: Int[Array, " q"], scores: Scores, rea
     if real is not None:
         share = jnp.where(jnp.tile(real, (1, G))[:, None], share, 0)
     sink = terms.sink * share
-    entropy = jnp.sum(entr(terms.numerators * share[..., None]), axis=-1) + entr(sink)
+    entropy = jnp.sum(_entropy_terms(terms.numerators * share[..., None]), axis=-1) + _entropy_terms(sink)
     first = _first_numerators(terms.numerators, parts, G)
     share, first, sink, entropy, lse, numerators, out = (
         x if x is None else x.reshape(B, K, G, rows, *x.shape[3:], out_sharding=on_mesh(heads_first(x.ndim + 1)))
@@ -139,6 +140,11 @@ def _first_numerators(numerators: Float[Array, "B K R S"], parts: Sequence[Part]
         return numerators[..., 0]
     at_start = _joined([part.positions for part in parts]) == 0
     return jnp.sum(jnp.where(at_start[None, None, None], numerators, 0), axis=-1)
+
+
+def _entropy_terms(p: Float[Array, "*B"]) -> Float[Array, "*B"]:
+    """-p ln p, which is 0 at 0; its gradient there, which is infinite, counts as 0."""
+    return entr(nonzero(p))
 
 
 def received(numerators: Float[Array, "B K G q S"], share: Float[Array, "B K G q"]) -> Float[Array, "B K G S"]:
