@@ -42,9 +42,9 @@ def by_token(p: Decoder, tables: PositionTables, cfg: DecoderConfig, policy: Pol
     return np.asarray(tokens), text.logits
 
 
-def assert_one_pass(p: Decoder, tables: PositionTables, cfg: DecoderConfig) -> None:
+def assert_one_pass(p: Decoder, tables: PositionTables, cfg: DecoderConfig, policy: Policy = Policy()) -> None:
     """The tokens are those that one pass over all of them finds most likely."""
-    tokens, last = by_token(p, tables, cfg, Policy(), 12)
+    tokens, last = by_token(p, tables, cfg, policy, 12)
     whole, _ = ONE_PASS(p, jnp.asarray(np.concatenate([PROMPT, tokens], axis=1)), tables, cfg)
     np.testing.assert_array_equal(tokens, np.argmax(whole[:, 8:-1], axis=-1))
     np.testing.assert_allclose(last, whole[:, -1], atol=2e-5)
@@ -87,12 +87,18 @@ def test_every_mechanism_of_a_block_is_decoded(variant: str) -> None:
 
 WINDOWS = replace(rope(), window=jnp.asarray([4, 3]), initial_tokens=jnp.asarray([1, 4]))
 XPOS = rope(decay=xpos_decay(8))
+CHUNKS = rope(chunk=4)
+REMEMBERED = {"alibi": alibi(), "windows and initial tokens": WINDOWS, "xPos": XPOS, "chunks": CHUNKS}
 
 
-@pytest.mark.parametrize("tables", [alibi(), WINDOWS, XPOS], ids=["alibi", "windows and initial tokens", "xPos"])
-def test_all_of_a_text_is_remembered(tables: PositionTables) -> None:
+@pytest.mark.parametrize("what", REMEMBERED)
+def test_all_of_a_text_is_remembered(what: str) -> None:
     """The tables are values of one program."""
-    assert_one_pass(loud(), tables, CONFIG)
+    assert_one_pass(loud(), REMEMBERED[what], CONFIG)
+
+
+def test_a_ring_as_wide_as_a_chunk_remembers_all_that_counts() -> None:
+    assert_one_pass(loud(), CHUNKS, CONFIG, Policy(6))
 
 
 @functools.partial(jax.jit, static_argnames=("count", "cfg"))
@@ -198,7 +204,7 @@ def test_prompts_of_several_lengths_go_on_as_each_alone(what: str) -> None:
 @pytest.mark.parametrize(
     ("cfg", "tables", "policy", "message"),
     [
-        (CONFIG, rope(chunk=4), Policy(), "chunks: prompts of one batch"),
+        (CONFIG, CHUNKS, Policy(), "chunks: prompts of one batch"),
         (CONFIG, rope(), Policy(6, 2), "initial tokens: prompts of one batch must have equally many tokens"),
         (CONFIG, WINDOWS, Policy(), "initial tokens"),
         (replace(ONE_LAYER, sinusoidal=True), rope(1), Policy(), "sinusoidal positions"),
@@ -223,6 +229,16 @@ def test_two_devices_of_each_axis_give_the_same_tokens() -> None:
         specs = jax.tree.map(lambda leaf: leaf.sharding.spec, shapes), P("data", None), jax.tree.map(lambda _: P(), tables)
         p, prompt, tables = jax.device_put((p, PROMPT, tables), specs)
         np.testing.assert_array_equal(eight(p, prompt, tables=tables, sampling=sampling()), expected)
+
+
+def test_every_token_row_and_key_has_a_draw_of_its_own() -> None:
+    """All tokens are equally likely: of 29, 40 draws find 22 on average."""
+    p = replace(loud(), unembedding=jnp.zeros((CONFIG.vocabulary, BLOCK.width)))
+    text = begin(p, jnp.zeros((2, 1), jnp.int32), rope(), CONFIG, Policy(), 41)
+    tokens = [decode(p, layers_of(p, rope()), text, 40, CONFIG, sampling(1.0), jax.random.key(seed))[0] for seed in (0, 1)]
+    rows = np.concatenate(tokens)
+    assert min(len(np.unique(row)) for row in rows) > 15
+    assert len(np.unique(rows, axis=0)) == len(rows)
 
 
 def shares(drawn_by: Sampling, scores: list[float], count: int = 4000) -> np.ndarray:

@@ -84,6 +84,7 @@ MODELS: dict[str, Tree] = {
         "norm_placement": "sandwich",
         "final_cap": 2.0,
     },
+    "chunks": {"layers": 2, "window": 5, "windowed": (True, False), "chunked": True},
     "experts": {"experts": 3, "active_experts": 2, "biases": ("key", "feedforward"), "norm_placement": "parallel_one_norm"},
 }
 CHANGES: dict[str, Tree] = {name: {"position": position} for name, position in ENCODINGS.items()} | SCORES | MODELS

@@ -58,8 +58,10 @@ def saved(folder: Path) -> Saved:
     return open_saved(folder)
 
 
-def request(prompt: str = PROMPT, tokens: int = 20, policy: Policy = Policy(), temperature: float = 0.0) -> Request:
-    return Request((prompt,), tokens, temperature, None, 1.0, 3, policy)
+def request(
+    prompt: str = PROMPT, tokens: int = 20, policy: Policy = Policy(), temperature: float = 0.0, seed: int = 3
+) -> Request:
+    return Request((prompt,), tokens, temperature, None, 1.0, seed, policy)
 
 
 def ids_of(saved: TrainedModel, wanted: Request) -> list[tuple[int, ...]]:
@@ -97,10 +99,11 @@ def test_a_text_needs_positions_for_its_own_tokens_alone() -> None:
 
 
 def test_policies_and_seeds_are_heeded(saved: Saved) -> None:
-    ways = (request(), request(policy=Policy(4)), request(policy=Policy(4, 2)), request(temperature=1.0))
+    ways = (request(), request(policy=Policy(4)), request(policy=Policy(4, 2)))
     written = [ids_of(saved, way)[0] for way in ways]
     assert len(set(written)) > 1
-    assert written[3] == ids_of(saved, ways[3])[0]
+    drawn, again, other = (ids_of(saved, request(temperature=2.0, seed=seed))[0] for seed in (3, 3, 4))
+    assert drawn == again != other
 
 
 def test_each_text_of_a_batch_is_that_of_its_prompt_alone(saved: Saved) -> None:
