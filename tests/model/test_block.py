@@ -13,6 +13,7 @@ from leadline.model.attention.gate import GateConfig, apply_gate, gate_scores, g
 from leadline.model.attention.hyperparameters import Hyperparameters
 from leadline.model.attention.scores import Scores
 from leadline.model.block import Biased, Block, BlockConfig, init_block
+from leadline.model.experts import Experts, mixture
 from leadline.model.feedforward import FeedForward
 from leadline.model.layer import apply_block
 from leadline.model.linear import Matrix
@@ -258,6 +259,14 @@ def test_scores_are_float32_and_gating_keeps_the_type_of_what_is_gated() -> None
     x, scores = numbers(0, 2, 5, 6).astype(jnp.bfloat16), numbers(1, 2, 5, 3)
     assert gate_scores(x, numbers(2, 6, 3), HEAD, jnp.asarray([0.0, 1.0])).dtype == jnp.float32
     assert apply_gate(numbers(3, 2, 5, 3, 4).astype(jnp.bfloat16), scores, "head").dtype == jnp.bfloat16
+
+
+def test_a_router_has_float32_logits_whatever_the_type_of_its_input() -> None:
+    """bfloat16 could not tell the two experts apart; the second one multiplies by 1, the first by 0."""
+    up, down = jnp.ones((2, 4, 1)), jnp.asarray([0.0, 1.0])[:, None, None] * jnp.ones((1, 1, 4))
+    router = jnp.ones((4, 2)).at[:, 1].add(1e-3)
+    y = mixture(Experts(router, None, FeedForward(up, None, down)), jnp.ones((1, 3, 4), jnp.bfloat16), "relu", 1)
+    np.testing.assert_array_equal(y, jnp.full((1, 3, 4), 4, jnp.bfloat16))
 
 
 @pytest.mark.parametrize(

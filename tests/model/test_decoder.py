@@ -10,18 +10,22 @@ import numpy as np
 import pytest
 from jax.tree_util import Partial
 
+from leadline.model.attention.hyperparameters import hyperparameters
 from leadline.model.block import BlockConfig
 from leadline.model.context import Context
 from leadline.model.decoder import UNROLLED, Decoder, DecoderConfig, apply_decoder, embed_tokens, init_decoder, unembed
+from leadline.model.extend import extend
+from leadline.model.generate import Policy, empty_cache
 from leadline.model.intervention import Intervention, no_intervention, with_first_value, with_heads
 from leadline.model.norm import Norm, normalise
 from leadline.model.positions.absolute import sinusoidal
+from leadline.model.positions.cope import Cope
 from leadline.model.positions.frequencies import inverse_frequencies
 from leadline.model.positions.t5 import T5
-from leadline.model.positions.tables import PositionTables
+from leadline.model.positions.tables import PositionTables, position_tables
 from leadline.model.positions.xpos import xpos_decay
 from tests.model.naive import numbers
-from tests.model.weights import BLOCK, CONFIG, alibi, nope, rope, weights
+from tests.model.weights import BLOCK, CONFIG, VARIANTS, alibi, nope, rope, weights
 
 pytestmark = pytest.mark.usefixtures("quick_to_compile", "mesh")
 
@@ -218,6 +222,27 @@ def test_bfloat16_compute_keeps_float32_weights_and_logits():
     np.testing.assert_allclose(logits, exact, atol=0.05 * float(jnp.abs(exact).max()))
     gradients = jax.jit(jax.grad(lambda p: jnp.mean(apply_decoder(p, text, rope(), low)[0] ** 2)))(p)
     assert all(leaf.dtype == jnp.float32 and np.isfinite(leaf).all() for leaf in jax.tree.leaves(gradients))
+
+
+BIASES = {type(bias).__name__: replace(BLOCK, position_bias=bias) for bias in (T5(), Cope())}
+BLOCKS = VARIANTS | BIASES | {"polar": replace(BLOCK, polar=True)}
+
+
+@pytest.mark.parametrize("name", BLOCKS)
+def test_every_block_in_bfloat16_is_near_float32_in_one_pass_and_in_two(name: str) -> None:
+    cfg = replace(CONFIG, layers=1, block=BLOCKS[name])
+    low, p, text = replace(cfg, compute="bfloat16"), weights(cfg), jax.random.randint(jax.random.key(4), (2, 20), 0, 11)
+    frequencies = inverse_frequencies(16 if cfg.block.polar else 8, 100.0)
+    tables = position_tables(1, 4, 2 * len(frequencies), inverse_frequencies=frequencies)
+    tables = replace(tables, attention=hyperparameters(1, cap=3.0))
+    exact, _ = forward(p, text, tables, cfg)
+    whole, _ = forward(p, text, tables, low)
+    read, cache = jax.jit(extend, static_argnames="cfg"), empty_cache(low, Policy(), 2, 20)
+    first, cache = read(p, cache, text[:, :10], tables, low)
+    then, _ = read(p, cache, text[:, 10:], tables, low)
+    for logits in (whole, jnp.concatenate([first, then], axis=1)):
+        assert logits.dtype == jnp.float32
+        np.testing.assert_allclose(logits, exact, atol=0.05 * float(jnp.abs(exact).max()))
 
 
 def test_initial_logits_of_a_tied_model_have_about_unit_scale_and_layers_start_different():

@@ -52,6 +52,16 @@ def test_value_and_gradients_are_those_of_all_logits(head: str, weighted: jax.Ar
     agree(by_chunks, value_and_gradients(lambda p, x: whole(p, x, cfg, weighted, smoothing), p, x))
 
 
+def test_gradients_of_chunks_have_the_types_of_weights_and_residual_stream() -> None:
+    p, x = weights(), numbers(3, B, T, CONFIG.block.width).astype(jnp.bfloat16)
+    (value, gradients), (expected, _) = (
+        value_and_gradients(lambda p, x, chunk=chunk: decoder_loss(p, x, TARGETS, None, CONFIG, chunk=chunk), p, x)
+        for chunk in (4, T)
+    )
+    np.testing.assert_allclose(value, expected, rtol=1e-3)
+    jax.tree.map(lambda leaf, given: np.testing.assert_equal(leaf.dtype, given.dtype), gradients, (p, x))
+
+
 @pytest.mark.parametrize("chunk", [4, T])
 def test_no_gradient_goes_through_the_weights_of_targets(chunk: int) -> None:
     x, p = numbers(3, B, T, CONFIG.block.width), weights()

@@ -138,6 +138,12 @@ def test_streams_of_one_program_are_the_readable_ones_for_hundreds_of_tokens() -
     assert len({assert_stream(policy, tables, 300) for policy, tables in streams}) == len(streams)
 
 
+@pytest.mark.parametrize("policy", [Policy(), INITIAL], ids=["all", "a ring"])
+def test_a_cache_is_of_the_type_that_the_model_computes_in(policy: Policy) -> None:
+    cache = empty_cache(replace(CONFIG, compute="bfloat16"), policy, 2, 20)
+    assert {leaf.dtype.name for leaf in jax.tree.leaves(cache) if leaf.ndim > 1} == {"bfloat16"}
+
+
 @pytest.mark.parametrize(
     ("changes", "tokens", "policy", "message"),
     [
