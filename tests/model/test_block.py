@@ -19,6 +19,7 @@ from leadline.model.layer import apply_block
 from leadline.model.linear import Matrix
 from leadline.model.norm import Norm
 from leadline.model.positions.frequencies import inverse_frequencies
+from leadline.model.positions.t5 import T5
 from leadline.model.positions.tables import position_tables
 from tests.model.naive import numbers, whole_attention
 from tests.refused import refused
@@ -225,13 +226,51 @@ def test_output_and_hidden_units_are_what_a_layer_adds(name: str) -> None:
     assert (trace.hidden.min() >= 0) == (cfg.activation == "relu")
 
 
-def test_initial_matrices_that_write_to_the_residual_stream_are_smaller() -> None:
-    """By 1 / sqrt(2 · depth): all others have 1 / sqrt(fan-in) = 1/8, times the 0.9866 of a normal cut at ±3."""
-    cfg = BlockConfig(width=64, heads=8, kv_heads=8, head_dim=8, hidden=64)
-    p = jax.jit(init_block, static_argnames=("cfg", "depth"))(jax.random.key(0), cfg, sink_logit=0.5, depth=8)
-    for matrix, gain in [(p.query, 1), (p.value, 1), (p.feedforward.up, 1), (p.output, 1 / 4), (p.feedforward.down, 1 / 4)]:
-        assert jnp.std(matrix).item() == pytest.approx(0.9866 * gain / 8, rel=0.05)
-    np.testing.assert_array_equal(p.sink_logit, 0.5)
+LARGE = BlockConfig(
+    width=64,
+    heads=32,
+    kv_heads=16,
+    head_dim=32,
+    hidden=256,
+    gate=GateConfig("output", "channel", dims=16),
+    position_bias=T5(),
+    scalable_softmax=True,
+    key_bias=True,
+    key_bias_dims=24,
+    value_bias=True,
+    cross=True,
+)
+INTO_HEADS = dict.fromkeys(("query", "key", "value"), 1 / 8)
+NETWORK = {"up": 1 / 8, "gate": 1 / 8, "down": 1 / 16 / 4}
+# 1 / sqrt(fan-in), of what writes to the residual stream 1 / sqrt(2 · depth) = 1/4 of it, and 0.02 of key and value biases.
+SCALES = INTO_HEADS | {"output": 1 / 32 / 4, "gate": 1 / 4, "key_bias": 0.02, "value_bias": 0.02, "position_bias.table": 1 / 8}
+OF_NETWORK = {f"feedforward.{name}": scale for name, scale in NETWORK.items()}
+OF_EXPERTS = {f"feedforward.networks.{name}": scale for name, scale in NETWORK.items()} | {"feedforward.router": 1 / 8}
+OF_CROSS = {f"cross.{name}": scale for name, scale in (INTO_HEADS | {"output": 1 / 32 / 4}).items()}
+
+
+@pytest.mark.parametrize(
+    ("changes", "scales"),
+    [({}, SCALES | OF_NETWORK | OF_CROSS), ({"experts": 8, "cross": False}, SCALES | OF_EXPERTS)],
+    ids=["a network and cross-attention", "experts"],
+)
+def test_initial_weights_have_the_stated_scales(changes: dict[str, Any], scales: dict[str, float]) -> None:
+    """Of a normal that is cut at ±3 the standard deviation is 0.9866; what is not drawn multiplies by 1 or adds 0."""
+    cfg = replace(LARGE, **changes)
+    p = jax.jit(init_block, static_argnames=("cfg", "depth"))(jax.random.key(0), cfg, depth=8)
+    leaves = {
+        jax.tree_util.keystr(path, simple=True, separator="."): leaf for path, leaf in jax.tree_util.tree_leaves_with_path(p)
+    }
+    assert scales.keys() <= leaves.keys()
+    for name, leaf in leaves.items():
+        if name in scales:
+            assert jnp.std(leaf).item() == pytest.approx(0.9866 * scales[name], rel=0.1), name
+        else:
+            np.testing.assert_array_equal(leaf, 1 if name.endswith("scale") else 0, err_msg=name)
+
+
+def test_a_sink_logit_that_is_given_is_the_initial_one() -> None:
+    np.testing.assert_array_equal(init_block(jax.random.key(0), PLAIN, sink_logit=0.5).sink_logit, 0.5)
 
 
 HEAD = GateConfig(per="head")
