@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from leadline.model.decoder import Decoder, DecoderConfig, unembed
-from leadline.model.decoder_loss import decoder_loss
+from leadline.model.decoder_loss import chunk_tokens, decoder_loss
 from leadline.model.embedding import token_losses
 from leadline.model.mesh import make_mesh
 from tests.model.naive import numbers
@@ -94,6 +94,15 @@ def test_a_mesh_that_divides_texts_gives_the_same() -> None:
     expected = both()
     with jax.set_mesh(make_mesh(data=2)):
         agree(both(), expected)
+
+
+@pytest.mark.parametrize(
+    ("mesh", "tokens"), [({}, 128), ({"arm": 2}, 128), ({"data": 2}, 256), ({"model": 2}, 256), ({"text": 2}, 256)]
+)
+def test_a_mesh_that_divides_texts_tokens_or_weights_takes_all_tokens_at_once(mesh: Any, tokens: int) -> None:
+    """A chunk of 4 texts has 512 tokens in all; one of several models is cut as on a device of its own."""
+    with jax.set_mesh(make_mesh(**mesh)):
+        assert chunk_tokens(4, 256, 2**18) == tokens
 
 
 def test_a_large_vocabulary_is_cut_and_a_small_one_is_not() -> None:
