@@ -111,6 +111,16 @@ def test_a_shared_embedding_is_one_matrix_in_three_places() -> None:
     assert sizes == {(True, True): 1, (True, False): 2, (False, True): 2, (False, False): 3}
 
 
+def test_an_encoder_with_an_embedding_of_its_own_reads_that_one_alone() -> None:
+    cfg = replace(CONFIG, shared_embedding=False)
+    p = weights(cfg)
+    of_decoder = replace(p, embedding=2 * p.embedding)
+    of_encoder = replace(p, encoder=replace(p.encoder, embedding=2 * p.encoder.embedding))
+    plain, same, other = (encode(each, SOURCE, rows_of(TABLES, 0, ENCODER), cfg).key for each in (p, of_decoder, of_encoder))
+    np.testing.assert_array_equal(same, plain)
+    assert np.abs(other - plain).max() > 1e-2
+
+
 def test_layers_share_the_bias_of_their_stack() -> None:
     """A bias of each layer that has the numbers of the shared one gives the same logits."""
     p = weights(T5_CONFIG)
