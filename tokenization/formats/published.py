@@ -111,9 +111,8 @@ class PublishedTokenizer(TableTokenizer):
         text = to_text(text)
         encoding = self.library.encode(text, add_special_tokens=False)
         ids = np.array(encoding.ids, np.int32)
-        offsets = contiguous_offsets(ids, self.table) - self._prefix
-        if len(ids) and offsets[-1, 1] == len(to_utf8(text)):
-            return ids, offsets.clip(min=0)
+        if b"".join([self.table[token] for token in encoding.ids])[self._prefix :] == to_utf8(text):
+            return ids, (contiguous_offsets(ids, self.table) - self._prefix).clip(min=0)
         places = byte_starts(text)[np.array(encoding.offsets, np.int64).reshape(-1, 2)]
         ends = np.maximum.accumulate(places[:, 1])
         starts = np.maximum(places[:, 0], np.concatenate([[0], ends[:-1]])[: len(ends)])

@@ -60,6 +60,35 @@ SPACED = {
     },
 }
 
+META: dict[str, dict[str, Any]] = {
+    scheme: {"type": "Metaspace", "replacement": "▁", "prepend_scheme": scheme, "split": True} for scheme in ("always", "never")
+}
+META_PIECES = {"<unk>": 0, "▁": 1, "a": 2, "b": 3, "▁a": 4}
+OF_WORDS = {
+    **{
+        f"Metaspace, {scheme}": {
+            "version": "1.0",
+            "added_tokens": SPACED["added_tokens"],
+            "pre_tokenizer": part,
+            "decoder": part,
+            "model": {"type": "BPE", "unk_token": "<unk>", "vocab": META_PIECES, "merges": ["▁ a"]},
+        }
+        for scheme, part in META.items()
+    },
+    "suffix": {
+        "version": "1.0",
+        "added_tokens": [],
+        "pre_tokenizer": {"type": "WhitespaceSplit"},
+        "decoder": {"type": "BPEDecoder", "suffix": "</w>"},
+        "model": {
+            "type": "BPE",
+            "end_of_word_suffix": "</w>",
+            "vocab": {"a": 0, "b": 1, "a</w>": 2, "ab</w>": 3, "b</w>": 4},
+            "merges": ["a b</w>"],
+        },
+    },
+}
+
 
 def read(file: dict[str, Any], **config: Any) -> PublishedTokenizer:
     return from_huggingface(json.dumps(file), config)
@@ -145,6 +174,24 @@ def test_a_space_before_the_text_is_no_part_of_it() -> None:
     assert offsets.tolist() == [[0, 1], [1, 2], [2, 3]]
     assert [tokenizer.token_bytes(token) for token in range(6)] == [b"", b"\xc3", b"\xa9", b" ", b"a", b" a"]
     assert tokenizer.decode(ids) == "aé".encode()
+
+
+@pytest.mark.parametrize(
+    ("name", "pieces", "offsets"),
+    [
+        ("Metaspace, always", ["", " ", "a", "b", " a"], [[0, 1], [1, 2], [2, 3], [3, 4], [4, 6]]),
+        ("Metaspace, never", ["", " ", "a", "b", " a"], [[0, 1], [1, 2], [2, 3], [3, 4], [4, 6]]),
+        ("suffix", ["a", "b", "a ", "ab ", "b "], [[0, 1], [2, 3], [5, 6]]),
+    ],
+)
+def test_marks_of_words_are_spaces_inside_a_text_alone(name: str, pieces: list[str], offsets: list[list[int]]) -> None:
+    tokenizer, theirs = read(OF_WORDS[name]), Tokenizer.from_str(json.dumps(OF_WORDS[name]))
+    assert [tokenizer.token_bytes(token).decode() for token in range(5)] == pieces
+    assert tokenizer.encode_with_offsets("a b  a")[1].tolist() == offsets
+    for text in ("a b  a", " a", "a ", "ab ba"):
+        ids = tokenizer.encode(text).tolist()
+        assert ids == theirs.encode(text).ids
+        assert tokenizer.decode(ids).decode() == theirs.decode(ids)
 
 
 def test_tokens_are_located_to_the_character_where_text_is_normalized() -> None:
