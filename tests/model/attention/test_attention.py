@@ -1,5 +1,6 @@
 """Attention and its statistics on every path, against whole matrices in float64."""
 
+import functools
 from typing import Any
 
 import jax
@@ -10,10 +11,12 @@ from jax.tree_util import Partial
 from scipy.special import entr
 
 from leadline.model.attention.attention import attend as attend_rows
-from leadline.model.attention.attention import attention, form
+from leadline.model.attention.attention import attend_all, attention, form
 from leadline.model.attention.mask import NO_WINDOW, Mask, Tiling
 from leadline.model.attention.normalizers import softpick
 from leadline.model.attention.scores import Scores, capped
+from leadline.model.cache.full import full_cache
+from leadline.model.cache.ring import ring_cache
 from leadline.model.positions.alibi import alibi_slopes
 from tests.model.naive import arguments, naive_attention, numbers, random_heads, tiling
 
@@ -125,6 +128,32 @@ def test_rows_of_a_text_are_those_of_the_whole_text() -> None:
     given = {"window": 5, "initial_tokens": 2, "slopes": SLOPES, "sink_logit": 0.5}
     rows, _ = jax.jit(attend_rows)(q[:, first_query:], k, v, **arguments(**given, first_query=first_query))
     np.testing.assert_allclose(rows, naive_attention(q, k, v, **arguments(**given)).output[:, first_query:], atol=1e-5)
+
+
+CACHES = {
+    "all": functools.partial(full_cache, room=9),
+    "a ring and initial tokens": functools.partial(ring_cache, initial_tokens=2, window=5, reindexed=False),
+    "a ring": functools.partial(ring_cache, initial_tokens=0, window=5),
+}
+
+
+@pytest.mark.parametrize("kind", CACHES)
+def test_rows_over_the_parts_of_a_cache_are_those_of_the_whole_text(kind: str) -> None:
+    """Output and statistics of the last 5 of 12 tokens; what a key receives is added up over the slots of its position."""
+    (q, k, v), read, initial_tokens = random_heads(14, 2, 12, 4, 2, 8), 7, 0 if kind == "a ring" else 2
+    logits = jnp.asarray([-jnp.inf, 0.0, 1.5, -2.0])
+    given = arguments(window=5, initial_tokens=initial_tokens, slopes=SLOPES, sink_logit=logits)
+    cache = jax.tree.map(lambda leaf: leaf[0], CACHES[kind](1, 2, 2, 8)).update(k[:, :read], v[:, :read], q[:, :read])
+    parts = cache.parts((q[:, read:],) * 2, k[:, read:], v[:, read:], given["mask"])
+    out, statistics = jax.jit(attend_all)(parts, jnp.arange(read, 12), given["scores"])
+    output, p, sink = naive_attention(q, k, v, **given)
+    output, p, sink = output[:, read:], p[:, :, read:], sink[:, :, read:]
+    slots = np.concatenate([part.positions for part in parts])[:, None] == np.arange(12)
+    np.testing.assert_allclose(out, output, atol=1e-5)
+    np.testing.assert_allclose(statistics.first, p[..., 0], atol=1e-5)
+    np.testing.assert_allclose(statistics.sink, sink, atol=1e-5)
+    np.testing.assert_allclose(statistics.entropy, entr(p).sum(axis=-1) + entr(sink), atol=1e-5)
+    np.testing.assert_allclose(np.asarray(statistics.received) @ slots, p.sum(axis=2), atol=1e-5)
 
 
 FORMS = {
