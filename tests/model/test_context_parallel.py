@@ -97,6 +97,15 @@ MODELS = {
 }
 
 
+def configured(name: str) -> tuple[DecoderConfig, Any]:
+    """The structure and the tables of a model."""
+    block, tables = MODELS[name]
+    learned, layers = name == "T5 bias", 2 if "window" in name else 1
+    end = 5 if "gate" in name else None  # a token that ends documents, some of which reach over several devices
+    fields = {"layers": layers, "learned_positions": 40 * learned, "sinusoidal": learned, "document_end": end}
+    return replace(CONFIG, block=block, **fields), tables
+
+
 def both(cfg: DecoderConfig, tables: Any, parts: int) -> tuple[Any, Any]:
     """Logits and traces on one device, and on several."""
 
@@ -117,12 +126,37 @@ def both(cfg: DecoderConfig, tables: Any, parts: int) -> tuple[Any, Any]:
 
 @pytest.mark.parametrize(("name", "parts"), [(name, 8 if "window" in name else 4) for name in MODELS])
 def test_it_is_the_text_on_one_device(name: str, parts: int) -> None:
-    block, tables = MODELS[name]
-    learned, layers = name == "T5 bias", 2 if "window" in name else 1
-    end = 5 if "gate" in name else None  # a token that ends documents, some of which reach over several devices
-    cfg = replace(CONFIG, layers=layers, block=block, learned_positions=40 * learned, sinusoidal=learned, document_end=end)
-    alone, spread = both(cfg, tables, parts)
+    alone, spread = both(*configured(name), parts)
     jax.tree.map(functools.partial(np.testing.assert_allclose, atol=2e-5, rtol=2e-5), spread, alone)
+
+
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=pytest.mark.slow) if "T5" in name or "xPos" in name else name for name in MODELS]
+)
+def test_gradients_of_weights_add_up_over_devices_to_those_on_one(name: str) -> None:
+    """Taken within a shard_map."""
+    (cfg, tables), w = configured(name), np.asarray(numbers(3, 2, 40, CONFIG.vocabulary))
+
+    def gradient(p: Decoder, tokens: Any, w: Any, padding: Any, *, parallel: bool) -> Decoder:
+        def loss(p: Decoder) -> jax.Array:
+            context = Context(padding=padding, context_parallel=parallel)
+            return jnp.sum(w * apply_decoder(p, tokens, given, cfg, context=context)[0])
+
+        return jax.grad(loss)(p)
+
+    def summed(*arguments: Any) -> Decoder:
+        return jax.lax.psum(gradient(*arguments, parallel=True), TEXT)
+
+    with jax.set_mesh(make_mesh()):
+        params, given = jax.device_get((weights(cfg), tables()))
+        alone = jax.device_get(jax.jit(functools.partial(gradient, parallel=False))(params, TWO_TEXTS, w, PADDING))
+    with jax.set_mesh(make_mesh(text=4)):
+        along = P(None, TEXT)
+        specs = {"in_specs": (P(), along, along, along), "out_specs": P()}
+        program = jax.jit(jax.shard_map(summed, **specs, axis_names={TEXT}, check_vma=False))
+        spread = jax.device_get(program(params, *(jax.device_put(x, along) for x in (TWO_TEXTS, w, PADDING))))
+    for a, b in zip(jax.tree.leaves(spread), jax.tree.leaves(alone), strict=True):
+        np.testing.assert_allclose(a, b, atol=2e-5 * max(1, np.abs(b).max()))
 
 
 @pytest.mark.parametrize("form", [None, 5, (5, 16)])
