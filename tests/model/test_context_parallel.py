@@ -1,7 +1,6 @@
-"""Models on several devices: texts spread over them against one device, what travels between them, and memory."""
+"""Texts spread over several devices against one device, what travels between them, and memory."""
 
 import functools
-import re
 from collections import Counter
 from dataclasses import replace
 from typing import Any
@@ -19,66 +18,15 @@ from leadline.model.attention.scores import Scores
 from leadline.model.context import Context
 from leadline.model.context_parallel import apply_context_parallel
 from leadline.model.decoder import Decoder, DecoderConfig, apply_decoder, init_decoder
-from leadline.model.embedding import embed
 from leadline.model.mesh import TEXT, make_mesh
 from leadline.model.positions.alibi import alibi_slopes
 from leadline.model.positions.t5 import T5
 from leadline.model.positions.xpos import xpos_decay
+from tests.model.exchanges import exchanged
 from tests.model.naive import numbers, tiling
 from tests.model.weights import BLOCK, CONFIG, FREQUENCIES, nope, rope, weights
 
 pytestmark = pytest.mark.usefixtures("quick_to_compile")
-
-UNGROUPED = replace(CONFIG, block=replace(BLOCK, kv_heads=4))
-GATHERED = 7 * CONFIG.layers  # query, key, value, output, gate, up, down of each layer
-BATCH, TOKENS = 8, 13
-COLLECTIVE = re.compile(r"= (.*?) (all-reduce|all-gather|reduce-scatter|all-to-all|collective-permute)(?:-start)?\(")
-
-
-def exchanged(program: Any) -> list[tuple[str, str]]:
-    """What travels in a compiled program, several arrays at once in brackets, and by which kind of exchange."""
-    return COLLECTIVE.findall(program.as_text())
-
-
-def collectives(function: Any, *, data: int = 1, model: int = 1) -> Counter[tuple[str, str]]:
-    """What travels how often in a function of weights and of a batch, on a mesh."""
-    with jax.set_mesh(make_mesh(data=data, model=model)):
-        params = jax.eval_shape(lambda: init_decoder(jax.random.key(0), UNGROUPED))
-        tokens = jax.ShapeDtypeStruct((BATCH, TOKENS), jnp.int32, sharding=P("data", None))
-        return Counter(exchanged(jax.jit(function).lower(params, tokens).compile()))
-
-
-def kinds(counted: Counter[tuple[str, str]]) -> Counter[str]:
-    return Counter(kind for _, kind in counted.elements())
-
-
-def logits(params: Any, tokens: Any) -> jax.Array:
-    return apply_decoder(params, tokens, rope(), UNGROUPED)[0]
-
-
-def loss(params: Any, tokens: Any) -> jax.Array:
-    return jnp.mean(logits(params, tokens) ** 2)
-
-
-def test_the_look_up_of_an_embedding_needs_none():
-    assert not collectives(lambda params, tokens: embed(params.embedding, tokens, scaled=False), data=4, model=2)
-
-
-def test_heads_and_hidden_units_on_devices_are_summed_twice_a_layer_each_way():
-    """Behind attention's output and the feed-forward's; backward, before what they read."""
-    one_sum = (f"f32[{BATCH * TOKENS},{BLOCK.width}]{{1,0}}", "all-reduce")
-    assert collectives(logits, model=2) == {one_sum: 2 * CONFIG.layers}
-    assert collectives(jax.grad(loss), model=2) == {one_sum: 4 * CONFIG.layers}
-
-
-def test_weights_in_parts_are_gathered_once_each_way_and_gradients_summed_at_once():
-    assert kinds(collectives(logits, data=2)) == {"all-gather": GATHERED}
-    assert kinds(collectives(jax.grad(loss), data=2)) == {"all-gather": 2 * GATHERED, "all-reduce": 1}
-
-
-def test_both_at_once_need_what_each_needs():
-    assert kinds(collectives(logits, data=2, model=2)) == {"all-gather": GATHERED, "all-reduce": 2 * CONFIG.layers}
-
 
 TWO_TEXTS = np.random.default_rng(0).integers(0, 29, (2, 40))
 PADDING = np.arange(40)[None] >= np.array([[0], [3]])

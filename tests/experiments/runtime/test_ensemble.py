@@ -68,7 +68,7 @@ def test_the_cores_of_a_cpu_share_a_model_without_dividing_its_data() -> None:
 
 @pytest.mark.parametrize(("data", "backend"), [(1, "cpu"), (2, "cpu"), (2, "gpu")])
 def test_three_members_on_two_devices_each_are_alone(monkeypatch: pytest.MonkeyPatch, data: int, backend: str) -> None:
-    """tests/model/test_mesh.py divides the data of a training step, and training/test_plan.py has neighbours that diverge."""
+    """training/test_sharded_step.py divides the data of a training step, training/test_plan.py has neighbours that diverge."""
     members = [np.random.default_rng(i).normal(size=(4, 4)).astype(np.float32) for i in range(3)]
     gains = [np.float32(i + 1) for i in range(3)]
 

@@ -11,7 +11,7 @@ from jax.sharding import AbstractDevice, AbstractMesh, AxisType
 from leadline.model.attention.attention import attention, form
 from leadline.model.attention.mask import Mask
 from leadline.model.attention.scores import Scores
-from leadline.model.mesh import AXES, platform
+from leadline.model.mesh import AXES
 
 GPU = AbstractDevice(device_kind="NVIDIA H200", num_cores=None, platform="gpu")
 TPU = {name: AbstractDevice(device_kind=name, num_cores=1, platform="tpu") for name in ("TPU v4", "TPU v5 lite")}
@@ -61,12 +61,6 @@ def test_value_and_gradients_are_three_kernels_and_no_other_product(machine: str
     program = lowered(machine, **CASES[case])  # pyright: ignore[reportArgumentType]
     assert len(re.findall(rf"custom_call @{re.escape(MACHINES[machine][1])}\b", program)) == 3
     assert program.count("stablehlo.dot_general") == 1  # δ = Σ dO ⊙ O, whose factors are not rounded
-
-
-def test_the_platform_is_that_of_the_devices_of_the_mesh() -> None:
-    for expected, kind in {"cpu": None, "gpu": GPU, "tpu": TPU["TPU v4"]}.items():
-        with jax.sharding.use_abstract_mesh(devices(kind)):
-            assert platform() == expected
 
 
 def test_a_tpu_has_kernels_for_as_many_keys_as_half_of_its_vector_memory_holds() -> None:
