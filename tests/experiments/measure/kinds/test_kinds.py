@@ -5,6 +5,7 @@ import math
 from pathlib import Path
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 
@@ -128,7 +129,7 @@ def test_the_ends_are_an_eighth_of_all_depths_and_the_middle_is_the_quarter_arou
 ) -> None:
     near = np.abs(np.repeat(np.linspace(0, 1, SETTINGS.depths), SETTINGS.rows) - place) <= 1 / 8
     rows = (len(near), 1)
-    sample = Sample(np.zeros((len(near), 2), np.int32), np.ones(rows, np.float32), np.full(rows, -1))
+    sample = Sample(jnp.zeros((len(near), 2), int), jnp.ones(rows), jnp.full(rows, -1))
     point = accuracies(AT_A_DEPTH[0], near[:, None], sample, SETTINGS, 36)
     parts = [{"part": part, "task": AT_A_DEPTH[0], "length": 1} for part in ("first", "middle", "last")]
     assert [point[reading("accuracy", **dims)] for dims in parts] == shares
@@ -169,7 +170,7 @@ def test_a_model_that_recalls_up_to_the_predicted_reach_is_right_within_it_and_n
     distance = np.arange(1, 40)[:, None]
     evidence = np.where(np.arange(40) == 39, 39 - distance, -1)
     hit = np.broadcast_to(distance < predicted_reach(rope), evidence.shape)
-    point = recall.accuracies(hit, Sample(np.zeros((39, 41), np.int32), evidence=evidence), rope)
+    point = recall.accuracies(hit, Sample(jnp.zeros((39, 41), int), evidence=jnp.asarray(evidence)), rope)
     assert [point[reading("recall_accuracy", length=40, part=part)] for part in ("within", "beyond")] == [1, 0]
 
 
