@@ -93,40 +93,28 @@ def parse_lines(data: bytes) -> list[Any]:
     return values
 
 
-def sealed(content: Mapping[str, Any]) -> dict[str, Any]:
-    """The content with its sum."""
-    body = {key: value for key, value in content.items() if key != SUM}
-    return {SUM: sha256(line(body).encode()), **body}
-
-
-def check_sum(content: Any) -> dict[str, Any]:
-    """The content, if it agrees with its sum. ValueError if it is no object, has no sum, or another one."""
-    if not isinstance(content, dict) or SUM not in content:
-        raise ValueError("it has no sum of its content")
-    if sealed(content)[SUM] != content[SUM]:
-        raise ValueError("its content does not agree with its sum")
-    return content
-
-
 def seal(content: Mapping[str, Any]) -> bytes:
     """A file of one JSON object with the sum of its content."""
-    return _text(sealed(content))
+    body = {key: value for key, value in content.items() if key != SUM}
+    whole = {SUM: sha256(line(body).encode()), **body}
+    return (json.dumps(whole, allow_nan=False, ensure_ascii=False, indent=1) + "\n").encode()
 
 
 def unseal(data: bytes) -> dict[str, Any]:
-    """The object of a sealed file.
+    """The object of a sealed file, with its sum.
 
     Every byte counts: a file that says the same in another form is refused too. ValueError if the file is not what `seal`
     wrote.
     """
-    content = check_sum(parse(data))
-    if _text(content) != data:
+    content = parse(data)
+    if not isinstance(content, dict) or SUM not in content:
+        raise ValueError("it has no sum of its content")
+    sealed = seal(content)
+    if parse(sealed)[SUM] != content[SUM]:
+        raise ValueError("its content does not agree with its sum")
+    if sealed != data:
         raise ValueError("its form is not the one that was written")
     return content
-
-
-def _text(content: Mapping[str, Any]) -> bytes:
-    return (json.dumps(content, allow_nan=False, ensure_ascii=False, indent=1) + "\n").encode()
 
 
 def write_whole(path: Path, data: bytes) -> None:

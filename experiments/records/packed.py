@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 from pydantic import ValidationError
 
-from leadline.experiments.records.json_file import check_sum, json_lines, line, parse, reason, sealed, sha256, write_whole
+from leadline.experiments.records.json_file import json_lines, line, parse, reason, sha256, write_whole
 from leadline.experiments.records.measurement import Point, reading
 from leadline.experiments.records.portable import portable_record
 from leadline.experiments.records.record import SCHEMA_VERSION, Curve, Record, StoredRecord
@@ -51,7 +51,7 @@ def write_packed(folder: Path, records: Sequence[StoredRecord], quantities: Coll
                 places[entry.key] = (name, sum(part.size for part in parts[name]), array.shape)
                 parts[name].append(array.ravel())
         published = portable_record(stored.record).model_copy(update={"workers": ()})  # no names of hosts
-        record = sealed(published.model_dump(mode="json"))
+        record = published.model_dump(mode="json")
         lines.append(f"{line({'record': record, 'curve': stored.curve().rows(), 'arrays': places})}\n")
     archive = io.BytesIO()
     columns: dict[str, Any] = {name: np.concatenate(arrays) for name, arrays in parts.items()}
@@ -97,7 +97,7 @@ def read_packed(folder: Path) -> tuple[list[StoredRecord], list[str]]:
 
 
 def _unpacked(content: Mapping[str, Any], folder: Path) -> StoredRecord:
-    record = validated(check_sum(content["record"]))
+    record = validated(content["record"])
     if record.study != folder.name:
         raise ValueError(f"it is a record of the study {record.study!r}")
     if record.sums is None or sha256(json_lines(content["curve"])) != record.sums.curves:
@@ -120,8 +120,8 @@ def _arrays(record: Record, places: Mapping[str, Place], path: Path) -> Point:
     return {reading(entry.quantity, **entry.dims): arrays[entry.key].reshape(places[entry.key][2]) for entry in entries}
 
 
-def validated(content: Mapping[str, Any]) -> Record:
-    """The record of checked content.
+def validated(content: Any) -> Record:
+    """The record of content whose sum was checked.
 
     NewerSchema if it is of a schema that is not known here. ValueError in one line, if it does not fit the schema.
     """
@@ -132,7 +132,9 @@ def validated(content: Mapping[str, Any]) -> Record:
         raise ValueError(f"not a record ({reason(error)})") from error
 
 
-def _check_version(content: Mapping[str, Any]) -> None:
+def _check_version(content: Any) -> None:
+    if not isinstance(content, dict):
+        raise ValueError("it is no object")
     version = content.get("schema_version")
     if isinstance(version, int) and version > SCHEMA_VERSION:
         raise NewerSchema(f"schema version {version} is newer than {SCHEMA_VERSION}, the newest known here; upgrade leadline")
