@@ -12,10 +12,14 @@ from leadline.experiments.config.data import DIGITS
 from leadline.experiments.data.retrieval.vocabulary import ASK, END, PLUS, Batch, Task, shared_values, task_id
 from leadline.experiments.data.sample import Sample
 
+# A problem of n symbols or digits takes each · n + others tokens.
+EACH_AND_OTHERS: dict[Task, tuple[int, int]] = {"copy": (2, 2), "addition": (3, 4)}
+
 
 def largest_size(task: Task, length: int) -> int | None:
     """Symbols or digits of the largest problem that fits, for the tasks that come in sizes."""
-    return {"copy": (length - 2) // 2, "addition": (length - 4) // 3}.get(task)
+    each, others = EACH_AND_OTHERS.get(task, (0, 0))
+    return (length - others) // each if each else None
 
 
 def copying(key: PRNGKeyArray, batch: Batch) -> Sample:
@@ -28,9 +32,8 @@ def copying(key: PRNGKeyArray, batch: Batch) -> Sample:
     Raises:
         UserError: where `smallest` symbols do not fit into the length.
     """
-    batch.check("copy", 2 * batch.smallest + 2)
+    longest = _largest("copy", batch)
     draw, size = jax.random.split(key)
-    longest = (batch.length - 2) // 2
     n = _drawn_sizes(size, batch, longest)
     string = shared_values(draw, batch.vocabulary, (batch.rows, longest))
     place = jnp.arange(batch.length + 1, dtype=jnp.int32)[None]
@@ -53,9 +56,8 @@ def addition(key: PRNGKeyArray, batch: Batch) -> Sample:
     Raises:
         UserError: where `smallest` digits do not fit into the length.
     """
-    batch.check("addition", 3 * batch.smallest + 4)
+    longest, first = _largest("addition", batch), batch.vocabulary.first_value
     draw, size = jax.random.split(key)
-    longest, first = (batch.length - 4) // 3, batch.vocabulary.first_value
     n = _drawn_sizes(size, batch, longest)
     inside = jnp.arange(longest, dtype=jnp.int32)[None, None] < n[None]
     a, b = jnp.where(inside, jax.random.randint(draw, (2, batch.rows, longest), 0, DIGITS, jnp.int32), 0)
@@ -82,6 +84,13 @@ def added(a: Int32[Array, "B N"], b: Int32[Array, "B N"]) -> Int32[Array, "B N+1
     decides = jax.lax.cummax(jnp.where(pairs == DIGITS - 1, -1, index), axis=1)
     carry = (_read(pairs, decides) >= DIGITS).astype(jnp.int32)
     return (pairs[:, 1:] + carry[:, :-1]) % DIGITS
+
+
+def _largest(task: Task, batch: Batch) -> int:
+    """The largest size that fits. UserError where `smallest` does not."""
+    each, others = EACH_AND_OTHERS[task]
+    batch.check(task, each * batch.smallest + others)
+    return (batch.length - others) // each
 
 
 def _drawn_sizes(key: PRNGKeyArray, batch: Batch, largest: int) -> Int32[Array, "B 1"]:
