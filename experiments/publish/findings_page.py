@@ -1,4 +1,4 @@
-"""What each study found, in Markdown: a paragraph, a figure or two and a table, all from records."""
+"""What each study found, in Markdown: a few sentences, a figure or two and a table, all from records."""
 
 from collections.abc import Collection
 
@@ -37,7 +37,7 @@ def findings_page(contents: Contents, shown: Collection[str], results: str) -> s
 
 
 def _section(section: Section, shown: Collection[str], results: str) -> str:
-    parts = [f"## {markdown_text(section.title)}", paragraph(section)]
+    parts = [f"## {markdown_text(section.title)} (`{section.study}`)", summary(section)]
     for drawing in (drawing for drawing in section.drawings if drawing.name in shown):
         parts.append(_picture(drawing, results))
     parts.append(markdown(section.tables[0]).strip())
@@ -60,22 +60,22 @@ def _picture(drawing: Drawing, results: str) -> str:
     return f"![{caption}]({results}/{FIGURES}/{drawing.name}.png)\n*{caption}*"
 
 
-def paragraph(section: Section) -> str:
+def summary(section: Section) -> str:
     """The question of a study, how many of its claims have each outcome, and the first that holds and the first that fails.
 
     Published claims come before those of our own.
     """
     claims = {(section.study, claim.id): claim for claim in section.described.claims}
     records = [entry.record for entry in section.stored]
-    sentences = [f"*{markdown_text(section.question)}*"] if section.question else []
-    sentences += [finding.text for finding in findings(section.verdicts, claims, records) if not finding.lead]
+    items = [finding.text for finding in findings(section.verdicts, claims, records) if not finding.lead]
     if any(record.steps for record in records):
-        sentences.append(f"Trained: {markdown_text(training(records))}.")
+        items.append(f"Trained: {markdown_text(training(records))}.")
     for outcome in ("holds", "fails"):
         quoted = sorted(
             (verdict for verdict in section.verdicts if verdict.outcome == outcome), key=lambda verdict: verdict.own
         )
         for verdict in quoted[:1]:
             text = markdown_text(f"{verdict.statement} Measured: {verdict.measured}.")
-            sentences.append(f"**{outcome.capitalize()}** ({_origin(verdict, claims[section.study, verdict.id])}): {text}")
-    return " ".join(sentences)
+            items.append(f"**{outcome.capitalize()}** ({_origin(verdict, claims[section.study, verdict.id])}): {text}")
+    listed = "\n".join(f"- {item}" for item in items)
+    return "\n\n".join(part for part in (f"*{markdown_text(section.question)}*" if section.question else "", listed) if part)

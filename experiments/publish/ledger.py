@@ -69,10 +69,11 @@ def protocols_table(judged: Sequence[Verdict]) -> Table:
     rows = []
     for verdict in ordered:
         outcomes = {protocol_heading(name): outcome for name, outcome in verdict.protocols.items()}
-        rows.append((verdict.statement, verdict.column, *(outcomes.get(column, MISSING) for column in columns)))
+        rows.append((verdict.id, verdict.statement, verdict.column, *(outcomes.get(column, MISSING) for column in columns)))
     turned = sum(len(set(verdict.protocols.values())) > 1 for verdict in ordered)
     note = f"{len(ordered) - turned} of {len(ordered)} claims have one outcome by all protocols"
-    return Table("Claims on perplexity by protocol", "protocols", ("claim", "models", *columns), tuple(rows), (note,))
+    notes = (note, "a statement that names a protocol is judged by that one; the other columns show what its outcome would be")
+    return Table("Claims on perplexity by protocol", "protocols", ("id", "claim", "models", *columns), tuple(rows), notes)
 
 
 def protocol_heading(name: str) -> str:
@@ -89,7 +90,7 @@ def _cell(verdict: Verdict) -> str:
 
 def basis(verdict: Verdict) -> str:
     """What an outcome rests on: seeds or cases, the interval and the scale, or one model; and the text that was measured on."""
-    interval = interval_text(verdict.interval, verdict.level) if verdict.interval else ""
+    interval = f"{interval_text(verdict.interval, verdict.level)} of the {verdict.of}" if verdict.interval else ""
     if verdict.column not in COLUMNS:
         parts = [f"one model, {interval or 'no interval'}"]
     else:

@@ -3,7 +3,7 @@
 import math
 import textwrap
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import numpy as np
@@ -18,6 +18,8 @@ from leadline.experiments.records.estimates import share_interval
 
 # More points than this have no marks of their own.
 MARKED = 16
+# A linear axis of at most so many places has its ticks there.
+FEW_PLACES = 4
 # More points than this are drawn as a thin line.
 DENSE = 200
 # More lines than this have their legend beside a single panel.
@@ -82,7 +84,7 @@ class Panel:
     title: str
     lines: Sequence[Line]
     y: Axis
-    trained: float | None = None
+    trained: float | None = None  # marked unless it lies beyond all points
 
 
 def line_grid(
@@ -102,6 +104,7 @@ def line_grid(
         size = (0.8 + wide * max(columns, 2), 1.3 + 0.8 * wide * -(-len(panels) // columns))
     figure = Figure(figsize=size, layout="constrained")
     furthest = max(float(line.x[-1]) for panel in panels for line in panel.lines)
+    panels = [panel if (panel.trained or 0.0) <= furthest else replace(panel, trained=None) for panel in panels]
     axes_of = panels_of(figure, len(panels), columns, sharey=sharey)
     for axes, panel in zip(axes_of, panels, strict=True):
         if behind:
@@ -113,7 +116,7 @@ def line_grid(
             axes.axvline(panel.trained, color=GREY, linestyle=":", linewidth=1.2)
         if any(np.min(line.y) < 0 < np.max(line.y) for line in panel.lines):
             axes.axhline(0.0, color=INK, linewidth=0.8)
-        axes.set_title(panel.title)
+        axes.set_title(panel.title or ("all" if len(panels) > 1 else ""))
     _scale_across(axes_of[0], panels, x, most=7 if columns <= 2 else 4)
     for axes, panel in zip(axes_of[:1] if sharey else axes_of, panels, strict=False):
         _scale_up(axes, panels if sharey else [panel], panel.y)
@@ -155,7 +158,8 @@ def _scale_across(axes: Axes, panels: Sequence[Panel], x: Axis, most: int) -> No
     ticks = distinct if len(distinct) <= MARKED and not x.tokens else ()
     if x.tokens and distinct[0] > 0:  # powers of two
         ticks = [2.0**k for k in range(math.ceil(math.log2(distinct[0])), math.floor(math.log2(distinct[-1])) + 1)]
-    set_logarithmic(axes.xaxis, places, x.share, x.log or x.tokens, ticks, most)
+    if not set_logarithmic(axes.xaxis, places, x.share, x.log or x.tokens, ticks, most) and len(distinct) <= FEW_PLACES:
+        axes.set_xticks(distinct)
 
 
 def _scale_up(axes: Axes, panels: Sequence[Panel], y: Axis) -> None:

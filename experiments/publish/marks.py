@@ -13,7 +13,7 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.ticker import MaxNLocator
 
-from leadline.experiments.publish.line_grids import SEED, Axis
+from leadline.experiments.publish.line_grids import FEW_PLACES, SEED, Axis
 from leadline.experiments.publish.style import FAINT, GREY, INK, legend, look, marks_of, set_logarithmic
 from leadline.experiments.records.estimates import mean_interval
 
@@ -88,13 +88,15 @@ def scatter(series: Mapping[str, Float[np.ndarray, "2 P"]], x: Axis, y: Axis, *,
         low, high = np.array([mean_interval(values) for values in seeds]).T
         axes.errorbar(places, means, (means - low, high - means), capsize=2.0, elinewidth=0.9, **style)
     horizontal, vertical = np.concatenate([*series.values()], axis=1).tolist()
-    set_logarithmic(axes.xaxis, horizontal, x.share, x.log)
+    places = sorted(set(horizontal))
+    set_logarithmic(axes.xaxis, horizontal, x.share, x.log, places if len(places) <= FEW_PLACES else ())
     set_logarithmic(axes.yaxis, vertical, y.share, y.log)
     axes.set(xlabel=x.label, ylabel=y.label)
     handles = marks_of([*series])
     if axes.containers:
         handles.append(Line2D([], [], color=GREY, marker="|", markersize=9, linestyle="none", label="95 % interval"))
     if diagonal:
+        axes.autoscale(enable=False)  # to the points: the line has no end
         axes.axline((1.0, 1.0), (2.0, 2.0), color=GREY, linestyle=":", linewidth=1.2, zorder=1)
         handles.append(Line2D([], [], color=GREY, linestyle=":", linewidth=1.2, label="equal"))
     legend(figure, handles, beside=True)

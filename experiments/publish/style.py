@@ -13,7 +13,7 @@ from matplotlib.axis import XAxis, YAxis
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
-from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullLocator, ScalarFormatter
+from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullLocator
 from matplotlib.transforms import Bbox
 from matplotlib.typing import RcKeyType
 
@@ -171,8 +171,8 @@ def set_logarithmic(
         axis.set_ticks(shown, [tick_text(place) for place in shown])
     elif high < 100 * low:
         narrow = high < 5 * low
-        axis.set_major_locator(MaxNLocator(5, steps=[1, 2, 2.5, 5, 10]) if narrow else LogLocator(subs=(1.0, 2.0, 5.0)))
-        axis.set_major_formatter(ScalarFormatter())
+        axis.set_major_locator(MaxNLocator(6, steps=[1, 2, 2.5, 5, 10]) if narrow else LogLocator(subs=(1.0, 2.0, 5.0)))
+        axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
     else:
         axis.set_major_locator(LogLocator(numticks=7))
         axis.set_major_formatter(FuncFormatter(lambda value, _: _power_of_ten(round(math.log10(value)))))

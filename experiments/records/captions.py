@@ -131,7 +131,7 @@ def provenance(records: Sequence[Record]) -> tuple[str, ...]:
     seconds, number = sum(r.seconds for r in records), f"{len(records)} record{'s' if len(records) != 1 else ''}"
     return (
         f"commit {', '.join(sorted(commits))}; {'; '.join(sorted(versions))}; {dates} UTC",
-        f"device {', '.join(sorted(devices))}; {seconds:,.0f} s of wall time in {number}",
+        f"device {', '.join(sorted(devices))}; {seconds:,.0f} s in all, summed over {number}",
     )
 
 

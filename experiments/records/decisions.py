@@ -38,6 +38,7 @@ class Decision(NamedTuple):
     outcome: Outcome
     reason: str
     interval: tuple[float, float] | None = None  # that the outcome rests on
+    of: str = ""  # what the interval is of, for readers
     level: float = LEVEL  # 1 - coverage of the interval
     null: float | None = 0.0  # the value in the interval at which nothing is decided; None where bounds decide
     # The two-sided p-value of the hypothesis that the outcome rules out; of an undecided claim, that of no difference. It is
@@ -126,7 +127,7 @@ def _by_interval(values: Values, rule: _Rule, level: float) -> Decision:
     interval = (float(seeds[0]), float(seeds[0])) if agree else mean.interval(level)
     outcome = rule.outcome(*interval)
     reason = f"{rule.mean} {mean.mean:.4g}, {interval_text(interval, level)}{rule.note}"
-    decision = Decision(outcome, reason, interval, level, rule.null)
+    decision = Decision(outcome, reason, interval, rule.mean, level, rule.null)
     if agree:
         return _by_signs(decision, len(seeds))
     decision = decision._replace(p=_two_sided(rule.p(mean, outcome), level), unsupported=rule.p(mean, "holds"))
@@ -186,7 +187,7 @@ def decide_share(margins: Values, share: float, level: float = LEVEL) -> Decisio
     outcome = "holds" if low > share else "fails" if high < share else "undecided"
     more, fewer = (float(stats.binomtest(count, n, share, alternative=side).pvalue) for side in ("greater", "less"))
     reason = f"{count} of {n} seeds, {interval_text(interval, level)} of the share, compared with {share:g}"
-    decided = Decision(outcome, reason, interval, level, share, _two_sided(min(more, fewer), level), unsupported=more)
+    decided = Decision(outcome, reason, interval, "share of seeds", level, share, _two_sided(min(more, fewer), level), unsupported=more)
     if outcome != "undecided":
         return decided
     number = "no number of seeds" if count == share * n else _about(seeds_to_decide_share(count, n, share, level))

@@ -56,7 +56,7 @@ QUANTITIES = table(
         Quantity("loss", "nats", "mean cross-entropy of held-out targets at the training length", "loss (nats)", digits=4),
         Quantity("train_loss", "nats", "mean cross-entropy of the last training batch", "training loss (nats)"),
         Quantity("bits_per_byte", "bits", "cross-entropy of held-out text per byte of it"),
-        Quantity("perplexity", "1", "exp of the mean loss; token-weighted unless `protocol` says otherwise", digits=2),
+        Quantity("perplexity", "1", "exp of the mean loss; token-weighted unless the protocol says otherwise", digits=2),
         array("loss_by_position", "nats", "mean loss in half-octave bins of positions", axes=("position_bin",)),
         array("position_edges", "tokens", "edges of the bins of positions", axes=("edge",)),
         Quantity("bigram_loss", "nats", "loss on targets drawn from the bigram", "bigram loss (nats)", "guo2024", digits=4),

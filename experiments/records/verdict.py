@@ -59,6 +59,7 @@ class Verdict:
     turns: tuple[float, float] | None = None  # the thresholds between which it would be undecided
     more_seeds: bool = False  # whether it is undecided and more seeds may decide it
     protocols: Mapping[str, Outcome] = field(default_factory=dict)  # of perplexity, and the outcome by each
+    of: str = ""  # what the interval is of, for readers
 
     @property
     def own(self) -> bool:
@@ -109,6 +110,7 @@ def judge(claim: Claim, study: Study, arms: Sequence[RecordedArm]) -> Verdict:
         reason="; ".join(_notes(claim, decision, compared, exact=exact)),
         n=n,
         interval=decision.interval,
+        of=decision.of,
         level=decision.level,
         null=decision.null,
         p=decision.p,

@@ -7,7 +7,7 @@ import pytest
 
 from leadline.experiments.publish.contents import Section
 from leadline.experiments.publish.export import export
-from leadline.experiments.publish.findings_page import paragraph
+from leadline.experiments.publish.findings_page import summary
 from leadline.experiments.records.decisions import Outcome
 from leadline.experiments.records.verdict import Verdict
 from tests.experiments.committed import ROOT
@@ -21,18 +21,19 @@ def verdict(outcome: Outcome, source: str = "", statement: str = "A gate_1 helps
     return replace(about, column="small language model")
 
 
-def test_a_paragraph_counts_outcomes_and_quotes_published_claims_before_own_ones() -> None:
+def test_a_summary_counts_outcomes_and_quotes_published_claims_before_own_ones() -> None:
     judged = (verdict("fails"), verdict("holds"), verdict("holds", "gu2025", "A sink forms."), verdict("holds", "gu2025"))
     term = {"quantity": "bos_mass", "arm": "gate"}
     claim = {"id": "gate", "statement": "A gate helps.", "left": term, "relation": "below", "right": 0.5}
     described = study("sinks", question="Is there a sink?", claims=[claim], selectors={"gate": {}})
-    assert paragraph(Section(described, (), (), (), judged)) == (
-        "*Is there a sink?* Of 2 published claims tested on small language models, 2 hold. "
-        "Of 2 claims of our own tested on small language models, 1 holds and 1 fails. "
-        "**Holds** (Gu et al. 2025, Table 1): A sink forms. Measured: gate: 0.1. "
-        r"**Fails** (our own): A gate\_1 helps. Measured: gate: 0.1."
+    assert summary(Section(described, (), (), (), judged)) == (
+        "*Is there a sink?*\n\n"
+        "- Of 2 published claims tested on small language models, 2 hold.\n"
+        "- Of 2 claims of our own tested on small language models, 1 holds and 1 fails.\n"
+        "- **Holds** (Gu et al. 2025, Table 1): A sink forms. Measured: gate: 0.1.\n"
+        r"- **Fails** (our own): A gate\_1 helps. Measured: gate: 0.1."
     )
-    said = paragraph(Section(described, (), (), (), (replace(judged[0], published="said without a source"),)))
+    said = summary(Section(described, (), (), (), (replace(judged[0], published="said without a source"),)))
     assert "**Fails** (said without a source): " in said
 
 
