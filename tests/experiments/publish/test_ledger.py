@@ -24,6 +24,7 @@ DECIDED: dict[str, Any] = {
     "reason": "mean margin 0.1",
     "n": 3,
     "interval": (0.05, 0.15),
+    "of": "mean margin",
     "scale": "58k parameters",
     "column": "toy task",
 }
@@ -80,10 +81,10 @@ def test_outcomes_by_protocol_stand_side_by_side_those_that_turn_first() -> None
     same = replace(PUBLISHED, protocols={"tokens": "holds", "last 64": "holds"})
     turned = replace(OWN, protocols={"tokens": "holds", "documents": "holds", "last 8": "fails"})
     table = protocols_table([PUBLISHED, same, turned])
-    assert table.columns == ("claim", "models", "tokens", "documents", "last positions")
+    assert table.columns == ("id", "claim", "models", "tokens", "documents", "last positions")
     here = "toy task"
-    assert table.rows == ((OWN.statement, here, "holds", "holds", "fails"), (STATEMENT, here, "holds", "–", "holds"))
-    assert table.notes == ("1 of 2 claims have one outcome by all protocols",)
+    assert table.rows == (("b", OWN.statement, here, "holds", "holds", "fails"), ("a", STATEMENT, here, "holds", "–", "holds"))
+    assert table.notes[0] == "1 of 2 claims have one outcome by all protocols"
 
 
 def test_a_statement_at_two_scales_is_one_row_with_a_column_each() -> None:
@@ -92,7 +93,7 @@ def test_a_statement_at_two_scales_is_one_row_with_a_column_each() -> None:
     assert table.columns == ("claim", "published", "toy task", "SmolLM2-135M")
     ((statement, source, here, there),) = table.rows
     assert (statement, source) == (STATEMENT, "18.18 % → 0.00 % (Gu et al. 2025, Table 4)")
-    assert here == "holds: key bias: sink rate 0.010 (n = 3, 95 % interval [0.05, 0.15], 58k parameters)"
+    assert here == "holds: key bias: sink rate 0.010 (n = 3, 95 % interval [0.05, 0.15] of the mean margin, 58k parameters)"
     assert there == "fails: sink rate 0.700 (one model, no interval, 100 windows from 34 documents)"
     assert [by_scale(row, lambda of: of.outcome) for row in statements(judged)[:2]] == [
         "toy task: holds\nSmolLM2-135M: fails",
