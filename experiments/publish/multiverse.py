@@ -14,8 +14,9 @@ from leadline.experiments.records.verdict import Verdict
 
 MULTIVERSE = "ledger_protocols"
 CAPTION = (
-    "Claims on perplexity (rows, by their ids) by the way of averaging (columns): over all tokens, over the second half of each "
-    "window (sliding), over documents, and over the last positions of each window. Claims whose outcome depends on it come first."
+    "Claims on perplexity (rows, by their ids) by the way of averaging (columns): over all tokens, over the second half of "
+    "each window (sliding), over documents, and over the last positions of each window. Claims whose outcome depends on it "
+    "come first."
 )
 SYMBOLS: dict[Outcome, str] = {"holds": "o", "fails": "X", "equivalent": "s", "undecided": "D"}
 

@@ -187,7 +187,8 @@ def decide_share(margins: Values, share: float, level: float = LEVEL) -> Decisio
     outcome = "holds" if low > share else "fails" if high < share else "undecided"
     more, fewer = (float(stats.binomtest(count, n, share, alternative=side).pvalue) for side in ("greater", "less"))
     reason = f"{count} of {n} seeds, {interval_text(interval, level)} of the share, compared with {share:g}"
-    decided = Decision(outcome, reason, interval, "share of seeds", level, share, _two_sided(min(more, fewer), level), unsupported=more)
+    p = _two_sided(min(more, fewer), level)
+    decided = Decision(outcome, reason, interval, "share of seeds", level, share, p, unsupported=more)
     if outcome != "undecided":
         return decided
     number = "no number of seeds" if count == share * n else _about(seeds_to_decide_share(count, n, share, level))
