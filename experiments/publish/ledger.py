@@ -30,6 +30,7 @@ SENSITIVITY = (
     "of the figure that it is compared with; a claim is undecided while the threshold lies in the interval; for perplexities "
     "the outcome by other protocols"
 )
+COMMAND = "leadline run configs/STUDY.toml runs a study again"
 
 
 def claims_table(judged: Sequence[Verdict]) -> Table:
@@ -43,7 +44,7 @@ def claims_table(judged: Sequence[Verdict]) -> Table:
         for v in verdicts
     )
     columns = ("study", "claim", "statement", "published", "measured", "verdict", "why", "n", "q", "threshold", "scale")
-    return Table("Claims and their verdicts", "claims", columns, rows, (RULE, SENSITIVITY))
+    return Table("Claims and their verdicts", "claims", columns, rows, (RULE, SENSITIVITY, COMMAND))
 
 
 def scales_table(judged: Sequence[Verdict]) -> Table:
