@@ -131,7 +131,7 @@ def keep(folder: Path, content: dict[str, Any]) -> None:
         kept = [other for other in _kept(folder / OUTCOMES) if _identity(other) != _identity(content)]
         outcomes = sorted([*kept, content], key=_identity)
         text = page(outcomes)
-        lines = ",\n".join(json.dumps(outcome, allow_nan=False) for outcome in outcomes)
+        lines = ",\n".join(json.dumps(benchmark, allow_nan=False) for benchmark in outcomes)
         write_whole(folder / OUTCOMES, f'{{"benchmarks": [\n{lines}\n]}}\n'.encode())
         write_whole(folder / PAGE, text.encode())
     except (KeyError, TypeError, ValueError) as error:

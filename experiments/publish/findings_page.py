@@ -61,7 +61,7 @@ def _picture(drawing: Drawing, results: str) -> str:
 
 
 def summary(section: Section) -> str:
-    """The question of a study, how many of its claims have each outcome, and the first that holds and the first that fails.
+    """The question of a study, the outcomes of its claims, what was trained, and the first claim that holds and that fails.
 
     Published claims come before those of our own.
     """
@@ -77,5 +77,5 @@ def summary(section: Section) -> str:
         for verdict in quoted[:1]:
             text = markdown_text(f"{verdict.statement} Measured: {verdict.measured}.")
             items.append(f"**{outcome.capitalize()}** ({_origin(verdict, claims[section.study, verdict.id])}): {text}")
-    listed = "\n".join(f"- {item}" for item in items)
-    return "\n\n".join(part for part in (f"*{markdown_text(section.question)}*" if section.question else "", listed) if part)
+    question = [f"*{markdown_text(section.question)}*"] if section.question else []
+    return "\n\n".join([*question, "\n".join(f"- {item}" for item in items)]).rstrip()

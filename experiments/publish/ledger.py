@@ -30,7 +30,6 @@ SENSITIVITY = (
     "of the figure that it is compared with; a claim is undecided while the threshold lies in the interval; for perplexities "
     "the outcome by other protocols"
 )
-COMMAND = "leadline run configs/STUDY.toml runs a study again"
 
 
 def claims_table(judged: Sequence[Verdict]) -> Table:
@@ -44,7 +43,7 @@ def claims_table(judged: Sequence[Verdict]) -> Table:
         for v in verdicts
     )
     columns = ("study", "claim", "statement", "published", "measured", "verdict", "why", "n", "q", "threshold", "scale")
-    return Table("Claims and their verdicts", "claims", columns, rows, (RULE, SENSITIVITY, COMMAND))
+    return Table("Claims and their verdicts", "claims", columns, rows, (RULE, SENSITIVITY))
 
 
 def scales_table(judged: Sequence[Verdict]) -> Table:
@@ -73,8 +72,13 @@ def protocols_table(judged: Sequence[Verdict]) -> Table:
         rows.append((verdict.id, verdict.statement, verdict.column, *(outcomes.get(column, MISSING) for column in columns)))
     turned = sum(len(set(verdict.protocols.values())) > 1 for verdict in ordered)
     note = f"{len(ordered) - turned} of {len(ordered)} claims have one outcome by all protocols"
-    notes = (note, "a statement that names a protocol is judged by that one; the other columns show what its outcome would be")
-    return Table("Claims on perplexity by protocol", "protocols", ("id", "claim", "models", *columns), tuple(rows), notes)
+    notes = (
+        note,
+        "the verdict on a statement is by the protocol that it names, else by tokens; other columns show what it would be",
+    )
+    return Table(
+        "Claims on perplexity by protocol", "protocols", ("claim", "statement", "models", *columns), tuple(rows), notes
+    )
 
 
 def protocol_heading(name: str) -> str:
@@ -91,7 +95,7 @@ def _cell(verdict: Verdict) -> str:
 
 def basis(verdict: Verdict) -> str:
     """What an outcome rests on: seeds or cases, the interval and the scale, or one model; and the text that was measured on."""
-    interval = f"{interval_text(verdict.interval, verdict.level)} of the {verdict.of}" if verdict.interval else ""
+    interval = f"{interval_text(verdict.interval, verdict.level)} of the {verdict.interval_of}" if verdict.interval else ""
     if verdict.column not in COLUMNS:
         parts = [f"one model, {interval or 'no interval'}"]
     else:

@@ -18,7 +18,7 @@ from leadline.experiments.records.estimates import share_interval
 
 # More points than this have no marks of their own.
 MARKED = 16
-# A linear axis of at most so many places has its ticks there.
+# An axis of at most so many places has its ticks there.
 FEW_PLACES = 4
 # More points than this are drawn as a thin line.
 DENSE = 200
@@ -86,6 +86,15 @@ class Panel:
     y: Axis
     trained: float | None = None  # marked unless it lies beyond all points
 
+    def within(self, furthest: float) -> "Panel":
+        """The panel without what is marked beyond this place."""
+        lines = [replace(line, mark=_within(line.mark, furthest)) for line in self.lines]
+        return replace(self, lines=lines, trained=_within(self.trained, furthest))
+
+
+def _within(place: float | None, furthest: float) -> float | None:
+    return None if place is None or place > furthest else place
+
 
 def line_grid(
     panels: Sequence[Panel], x: Axis, most_columns: int, *, sharey: bool, marks: str = "", behind: bool = False
@@ -104,14 +113,14 @@ def line_grid(
         size = (0.8 + wide * max(columns, 2), 1.3 + 0.8 * wide * -(-len(panels) // columns))
     figure = Figure(figsize=size, layout="constrained")
     furthest = max(float(line.x[-1]) for panel in panels for line in panel.lines)
-    panels = [panel if (panel.trained or 0.0) <= furthest else replace(panel, trained=None) for panel in panels]
+    panels = [panel.within(furthest) for panel in panels]
     axes_of = panels_of(figure, len(panels), columns, sharey=sharey)
     for axes, panel in zip(axes_of, panels, strict=True):
         if behind:
             for other in panels:
                 axes.plot(other.lines[0].x, other.lines[0].y, color=FAINT, linewidth=0.8, zorder=1)
         for line in panel.lines:
-            _draw(axes, line, look(labels.index(line.label)), furthest)
+            _draw(axes, line, look(labels.index(line.label)))
         if panel.trained is not None:
             axes.axvline(panel.trained, color=GREY, linestyle=":", linewidth=1.2)
         if any(np.min(line.y) < 0 < np.max(line.y) for line in panel.lines):
@@ -126,7 +135,7 @@ def line_grid(
     return figure
 
 
-def _draw(axes: Axes, line: Line, style: dict[str, Any], furthest: float) -> None:
+def _draw(axes: Axes, line: Line, style: dict[str, Any]) -> None:
     marker = style["marker"] if len(line.x) <= MARKED else ""
     width = 0.8 if len(line.x) > DENSE else None
     axes.plot(line.x, line.y, linewidth=width, **{**style, "marker": marker})
@@ -138,7 +147,7 @@ def _draw(axes: Axes, line: Line, style: dict[str, Any], furthest: float) -> Non
     elif line.spread != "none":
         low, high = np.array([_edges(line.spread, values) for values in line.seeds]).T
         axes.fill_between(line.x, low, high, color=style["color"], **RANGE)
-    if line.mark is not None and line.mark <= furthest:
+    if line.mark is not None:
         axes.axvline(line.mark, color=style["color"], linestyle="--", linewidth=1.1)
 
 

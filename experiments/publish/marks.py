@@ -88,8 +88,8 @@ def scatter(series: Mapping[str, Float[np.ndarray, "2 P"]], x: Axis, y: Axis, *,
         low, high = np.array([mean_interval(values) for values in seeds]).T
         axes.errorbar(places, means, (means - low, high - means), capsize=2.0, elinewidth=0.9, **style)
     horizontal, vertical = np.concatenate([*series.values()], axis=1).tolist()
-    places = sorted(set(horizontal))
-    set_logarithmic(axes.xaxis, horizontal, x.share, x.log, places if len(places) <= FEW_PLACES else ())
+    distinct = sorted(set(horizontal))
+    set_logarithmic(axes.xaxis, horizontal, x.share, x.log, distinct if len(distinct) <= FEW_PLACES else ())
     set_logarithmic(axes.yaxis, vertical, y.share, y.log)
     axes.set(xlabel=x.label, ylabel=y.label)
     handles = marks_of([*series])

@@ -172,7 +172,7 @@ def set_logarithmic(
     elif high < 100 * low:
         narrow = high < 5 * low
         axis.set_major_locator(MaxNLocator(6, steps=[1, 2, 2.5, 5, 10]) if narrow else LogLocator(subs=(1.0, 2.0, 5.0)))
-        axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+        axis.set_major_formatter(FuncFormatter(lambda value, _: tick_text(value)))
     else:
         axis.set_major_locator(LogLocator(numticks=7))
         axis.set_major_formatter(FuncFormatter(lambda value, _: _power_of_ten(round(math.log10(value)))))

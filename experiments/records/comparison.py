@@ -189,8 +189,8 @@ def _compared(claim: Claim, values: Sequence[Values], level: float, *, exact: bo
     margins = margins_of(claim, values)
     if claim.share is not None:
         return decide_share(margins, claim.share, level)
+    mean = "mean log margin" if claim.log else "mean margin"
     if claim.relation == "equivalent":
         delta = claim.delta or 0.0
-        return decide_within(margins, (-delta, delta), level, exact=exact)
-    mean = "mean log margin" if claim.log else "mean margin"
+        return decide_within(margins, (-delta, delta), level, exact=exact, mean=mean)
     return decide(margins, claim.delta, level, exact=exact, mean=mean)

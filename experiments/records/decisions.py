@@ -38,7 +38,6 @@ class Decision(NamedTuple):
     outcome: Outcome
     reason: str
     interval: tuple[float, float] | None = None  # that the outcome rests on
-    of: str = ""  # what the interval is of, for readers
     level: float = LEVEL  # 1 - coverage of the interval
     null: float | None = 0.0  # the value in the interval at which nothing is decided; None where bounds decide
     # The two-sided p-value of the hypothesis that the outcome rules out; of an undecided claim, that of no difference. It is
@@ -49,6 +48,7 @@ class Decision(NamedTuple):
     turns: tuple[float, float] | None = None
     documents: bool = False  # whether the interval is over documents, besides seeds
     more_seeds: bool = False  # whether it is undecided and more seeds may decide it
+    interval_of: str = ""  # what the interval is of, for readers
 
 
 OutcomeOf = Callable[[float, float], Outcome]  # of the ends of an interval
@@ -99,7 +99,9 @@ def decide(
     return _by_interval(margins, _Rule(mean, outcome, p, note, 0.0), level)
 
 
-def decide_within(values: Values, bounds: tuple[float, float], level: float = LEVEL, *, exact: bool = False) -> Decision:
+def decide_within(
+    values: Values, bounds: tuple[float, float], level: float = LEVEL, *, exact: bool = False, mean: str = "mean"
+) -> Decision:
     """Whether the mean lies between the bounds: its interval lies inside them (holds), outside (fails) or across.
 
     Two one-sided tests at half of `level` each. Exact values decide by themselves; a value on a bound is inside.
@@ -115,7 +117,7 @@ def decide_within(values: Values, bounds: tuple[float, float], level: float = LE
         inside, outside = max(mean.above(low), mean.below(high)), min(mean.above(high), mean.below(low))
         return inside if outcome == "holds" else outside if outcome == "fails" else min(inside, outside)
 
-    return _by_interval(values, _Rule("mean", outcome, p, f"; bounds {low:.4g} to {high:.4g}", None), level)
+    return _by_interval(values, _Rule(mean, outcome, p, f"; bounds {low:.4g} to {high:.4g}", None), level)
 
 
 def _by_interval(values: Values, rule: _Rule, level: float) -> Decision:
@@ -127,7 +129,7 @@ def _by_interval(values: Values, rule: _Rule, level: float) -> Decision:
     interval = (float(seeds[0]), float(seeds[0])) if agree else mean.interval(level)
     outcome = rule.outcome(*interval)
     reason = f"{rule.mean} {mean.mean:.4g}, {interval_text(interval, level)}{rule.note}"
-    decision = Decision(outcome, reason, interval, rule.mean, level, rule.null)
+    decision = Decision(outcome, reason, interval, level, rule.null, interval_of=rule.mean)
     if agree:
         return _by_signs(decision, len(seeds))
     decision = decision._replace(p=_two_sided(rule.p(mean, outcome), level), unsupported=rule.p(mean, "holds"))
@@ -188,7 +190,7 @@ def decide_share(margins: Values, share: float, level: float = LEVEL) -> Decisio
     more, fewer = (float(stats.binomtest(count, n, share, alternative=side).pvalue) for side in ("greater", "less"))
     reason = f"{count} of {n} seeds, {interval_text(interval, level)} of the share, compared with {share:g}"
     p = _two_sided(min(more, fewer), level)
-    decided = Decision(outcome, reason, interval, "share of seeds", level, share, p, unsupported=more)
+    decided = Decision(outcome, reason, interval, level, share, p, more, interval_of="share of seeds")
     if outcome != "undecided":
         return decided
     number = "no number of seeds" if count == share * n else _about(seeds_to_decide_share(count, n, share, level))

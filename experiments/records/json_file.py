@@ -95,8 +95,7 @@ def parse_lines(data: bytes) -> list[Any]:
 
 def seal(content: Mapping[str, Any]) -> bytes:
     """A file of one JSON object with the sum of its content."""
-    body = {key: value for key, value in content.items() if key != SUM}
-    whole = {SUM: sha256(line(body).encode()), **body}
+    whole = {SUM: _sum(content), **{key: value for key, value in content.items() if key != SUM}}
     return (json.dumps(whole, allow_nan=False, ensure_ascii=False, indent=1) + "\n").encode()
 
 
@@ -109,12 +108,15 @@ def unseal(data: bytes) -> dict[str, Any]:
     content = parse(data)
     if not isinstance(content, dict) or SUM not in content:
         raise ValueError("it has no sum of its content")
-    sealed = seal(content)
-    if parse(sealed)[SUM] != content[SUM]:
+    if _sum(content) != content[SUM]:
         raise ValueError("its content does not agree with its sum")
-    if sealed != data:
+    if seal(content) != data:
         raise ValueError("its form is not the one that was written")
     return content
+
+
+def _sum(content: Mapping[str, Any]) -> str:
+    return sha256(line({key: value for key, value in content.items() if key != SUM}).encode())
 
 
 def write_whole(path: Path, data: bytes) -> None:

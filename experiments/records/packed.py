@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 from pydantic import ValidationError
 
-from leadline.experiments.records.json_file import json_lines, line, parse, reason, sha256, write_whole
+from leadline.experiments.records.json_file import SUM, json_lines, line, parse, reason, sha256, write_whole
 from leadline.experiments.records.measurement import Point, reading
 from leadline.experiments.records.portable import portable_record
 from leadline.experiments.records.record import SCHEMA_VERSION, Curve, Record, StoredRecord
@@ -51,7 +51,7 @@ def write_packed(folder: Path, records: Sequence[StoredRecord], quantities: Coll
                 places[entry.key] = (name, sum(part.size for part in parts[name]), array.shape)
                 parts[name].append(array.ravel())
         published = portable_record(stored.record).model_copy(update={"workers": ()})  # no names of hosts
-        record = published.model_dump(mode="json")
+        record = published.model_dump(mode="json", exclude={SUM})  # the header has the sum of all lines
         lines.append(f"{line({'record': record, 'curve': stored.curve().rows(), 'arrays': places})}\n")
     archive = io.BytesIO()
     columns: dict[str, Any] = {name: np.concatenate(arrays) for name, arrays in parts.items()}

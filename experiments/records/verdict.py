@@ -46,7 +46,7 @@ class Verdict:
     outcome: Outcome  # of the comparison
     reason: str  # why it is that
     n: int  # seeds, of the case that has fewest, or cases of an exact claim
-    interval: tuple[float, float] | None  # of the mean margin or of a share, that the outcome rests on
+    interval: tuple[float, float] | None  # that the outcome rests on
     scale: str  # what was compared: toy tasks, small language models or a published one; its parameters, steps and tokens
     arms: tuple[str, ...] = ()  # that were compared, as the study names them
     column: str = NOT_RUN  # of the ledger (captions.ledger_column)
@@ -59,7 +59,7 @@ class Verdict:
     turns: tuple[float, float] | None = None  # the thresholds between which it would be undecided
     more_seeds: bool = False  # whether it is undecided and more seeds may decide it
     protocols: Mapping[str, Outcome] = field(default_factory=dict)  # of perplexity, and the outcome by each
-    of: str = ""  # what the interval is of, for readers
+    interval_of: str = ""  # the mean margin or a share, for readers
 
     @property
     def own(self) -> bool:
@@ -110,7 +110,7 @@ def judge(claim: Claim, study: Study, arms: Sequence[RecordedArm]) -> Verdict:
         reason="; ".join(_notes(claim, decision, compared, exact=exact)),
         n=n,
         interval=decision.interval,
-        of=decision.of,
+        interval_of=decision.interval_of,
         level=decision.level,
         null=decision.null,
         p=decision.p,

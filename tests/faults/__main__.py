@@ -13,10 +13,7 @@ from tests.faults import damage, disks, fuzz, kills
 from tests.faults.registry import Fault, Row, table, trials_of
 from tests.faults.study import Workshop
 
-SAME = (
-    "after the same command is run again, records, curves and arrays are those of an undisturbed run, bit for bit, "
-    "and no temporary file is left"
-)
+SAME = "records, curves and arrays are those of an undisturbed run, bit for bit, and no file is missing or left over"
 LINE = "one line says what is wrong; "
 NOTICED = "the file is named, or reads as it was written; nothing else is read"
 REFUSED = "the file is read, or refused in one line that names it; no traceback, at most 2 GiB, done within 20 s"
@@ -80,7 +77,8 @@ def page(rows: list[Row], words: list[str]) -> str:
         "What was done to a tiny study, its files and its inputs, and what came of it. "
         f"`.venv/bin/python -m tests.faults {shlex.join(words)}` wrote this page; `--only NAME --seed N` repeats one trial.\n\n"
         f"Faults tried: {tried:,}. Not survived: {lost:,}. "
-        "Numbers in parentheses count what the study was doing when the fault struck.\n\n"
+        "Numbers in parentheses count what the study was doing when the fault struck. "
+        "A run that ended before its time is started again before it is compared.\n\n"
         f"{table(rows)}"
     )
 

@@ -18,8 +18,10 @@ EACH_AND_OTHERS: dict[Task, tuple[int, int]] = {"copy": (2, 2), "addition": (3, 
 
 def largest_size(task: Task, length: int) -> int | None:
     """Symbols or digits of the largest problem that fits, for the tasks that come in sizes."""
-    each, others = EACH_AND_OTHERS.get(task, (0, 0))
-    return (length - others) // each if each else None
+    if task not in EACH_AND_OTHERS:
+        return None
+    each, others = EACH_AND_OTHERS[task]
+    return (length - others) // each
 
 
 def copying(key: PRNGKeyArray, batch: Batch) -> Sample:

@@ -210,6 +210,21 @@ def test_each_seed_has_a_line_where_all_have_the_same_places() -> None:
     assert [np.asarray(of.get_ydata()).tolist() for of in drawn.axes[0].lines] == [[3, 3, 3], [1, 2, 3], [5, 4, 3]]
 
 
+@pytest.mark.parametrize(("place", "names"), [(4.0, ["a", "b", "predicted", "training length"]), (4.1, ["a", "b"])])
+def test_what_lies_beyond_all_points_is_neither_drawn_nor_explained(place: float, names: list[str]) -> None:
+    lines = [Line(label, np.array([1.0, 4.0]), [np.array([3.0])] * 2, mark=place) for label in "ab"]
+    drawn = line_grid([Panel("", lines, Axis("loss (nats)"), place)], Axis("length"), 1, sharey=True, marks="predicted")
+    assert [handle.get_text() for handle in drawn.legends[0].get_texts()] == names
+    assert len(drawn.axes[0].lines) == 2 + 3 * (len(names) > 2)
+
+
+def test_few_places_have_the_ticks_and_a_panel_of_no_kind_is_that_of_all() -> None:
+    line = Line("a", np.array([1.0, 2.0, 4.0]), [np.array([3.0])] * 3)
+    drawn = line_grid([Panel("", [line], Axis("share")), Panel("left", [line], Axis(""))], Axis("wider"), 2, sharey=True)
+    assert list(drawn.axes[0].get_xticks()) == [1.0, 2.0, 4.0]
+    assert [axes.get_title() for axes in drawn.axes] == ["all", "left"]
+
+
 def test_pages_get_shorter_numbers_and_dark_colours_but_the_same_texts() -> None:
     svg = for_pages(b'<svg width="10.123pt"><!-- 1.65 --><g transform="scale(0.125)"><text>1.65</text></g></svg>').decode()
     assert svg.startswith('<svg width="10.1pt"><style>@media (prefers-color-scheme: dark)')

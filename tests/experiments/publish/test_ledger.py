@@ -24,7 +24,7 @@ DECIDED: dict[str, Any] = {
     "reason": "mean margin 0.1",
     "n": 3,
     "interval": (0.05, 0.15),
-    "of": "mean margin",
+    "interval_of": "mean margin",
     "scale": "58k parameters",
     "column": "toy task",
 }
@@ -81,10 +81,11 @@ def test_outcomes_by_protocol_stand_side_by_side_those_that_turn_first() -> None
     same = replace(PUBLISHED, protocols={"tokens": "holds", "last 64": "holds"})
     turned = replace(OWN, protocols={"tokens": "holds", "documents": "holds", "last 8": "fails"})
     table = protocols_table([PUBLISHED, same, turned])
-    assert table.columns == ("id", "claim", "models", "tokens", "documents", "last positions")
+    assert table.columns == ("claim", "statement", "models", "tokens", "documents", "last positions")
     here = "toy task"
     assert table.rows == (("b", OWN.statement, here, "holds", "holds", "fails"), ("a", STATEMENT, here, "holds", "–", "holds"))
     assert table.notes[0] == "1 of 2 claims have one outcome by all protocols"
+    assert "by the protocol that it names, else by tokens" in table.notes[1]
 
 
 def test_a_statement_at_two_scales_is_one_row_with_a_column_each() -> None:

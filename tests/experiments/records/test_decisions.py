@@ -55,6 +55,19 @@ def test_the_interval_decides(decision: Decision, outcome: str) -> None:
     assert decision.outcome == outcome
 
 
+@pytest.mark.parametrize(
+    ("decision", "text"),
+    [
+        (decide((1.0, 2.0), mean="mean log margin"), "mean log margin"),
+        (decide_within((1.0, 2.0), (0.0, 3.0)), "mean"),
+        (decide_share([1.0, -1.0], 0.5), "share of seeds"),
+        (decide((1.0,)), ""),
+    ],
+)
+def test_a_decision_says_what_its_interval_is_of(decision: Decision, text: str) -> None:
+    assert decision.interval_of == text
+
+
 def test_intervals_are_students_and_that_of_a_share_is_exact() -> None:
     values = (0.1, 0.3, 0.2, 0.5)
     half = stats.t.ppf(0.975, 3) * np.std(values, ddof=1) / 2

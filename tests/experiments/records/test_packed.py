@@ -35,7 +35,7 @@ def test_it_keeps_records_curves_and_the_arrays_that_figures_read(results: Path,
     packed, notes = read_records(tmp_path / "docs")
     assert notes == []
     for ours, theirs in zip(packed, read_records(results)[0], strict=True):
-        assert ours.record == theirs.record
+        assert ours.record == theirs.record.model_copy(update={"sum": ""})  # the header has a sum of all records
         assert curve_bits(ours.curve()) == curve_bits(theirs.curve())
         assert bits(ours.arrays()) == bits({k: a for k, a in theirs.arrays().items() if k.quantity == "loss_by_position"})
     assert read_studies(tmp_path / "docs") == read_studies(results)
