@@ -138,7 +138,7 @@ def test_notes_are_about_the_records_with_a_number() -> None:
     of_loss, of_sinks = (made([first, second], columns=[quantity]).notes for quantity in ("loss", "sink_rate"))
     assert not any("Declaration" in note for note in of_loss)
     assert "texts: the Declaration, 1; none" in of_sinks
-    assert all(any(note.endswith("in 1 record") for note in notes) for notes in (of_loss, of_sinks))
+    assert all(any(note.endswith("summed over 1 record") for note in notes) for notes in (of_loss, of_sinks))
 
 
 def test_a_cell_of_two_arms_is_an_error() -> None:
