@@ -1,4 +1,4 @@
-"""What each study found, in Markdown: a few sentences, a figure or two and a table, all from records."""
+"""The page of findings in Markdown. Each study has a list of what it found, one or two figures and a table."""
 
 from collections.abc import Collection
 

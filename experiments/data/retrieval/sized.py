@@ -18,10 +18,7 @@ EACH_AND_OTHERS: dict[Task, tuple[int, int]] = {"copy": (2, 2), "addition": (3, 
 
 def largest_size(task: Task, length: int) -> int | None:
     """Symbols or digits of the largest problem that fits, for the tasks that come in sizes."""
-    if task not in EACH_AND_OTHERS:
-        return None
-    each, others = EACH_AND_OTHERS[task]
-    return (length - others) // each
+    return _fitting(task, length) if task in EACH_AND_OTHERS else None
 
 
 def copying(key: PRNGKeyArray, batch: Batch) -> Sample:
@@ -92,7 +89,12 @@ def _largest(task: Task, batch: Batch) -> int:
     """The largest size that fits. UserError where `smallest` does not."""
     each, others = EACH_AND_OTHERS[task]
     batch.check(task, each * batch.smallest + others)
-    return (batch.length - others) // each
+    return _fitting(task, batch.length)
+
+
+def _fitting(task: Task, length: int) -> int:
+    each, others = EACH_AND_OTHERS[task]
+    return (length - others) // each
 
 
 def _drawn_sizes(key: PRNGKeyArray, batch: Batch, largest: int) -> Int32[Array, "B 1"]:

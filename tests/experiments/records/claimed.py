@@ -10,12 +10,14 @@ from leadline.experiments.config.claim import Claim, Term
 from leadline.experiments.config.load import arms_of, load_studies
 from leadline.experiments.config.study import Study
 from leadline.experiments.records.arms import RecordedArm, combinations, recorded_arms
+from leadline.experiments.records.decisions import Evidence
 from leadline.experiments.records.measurement import Measurement, Reading, reading, resolve
 from leadline.experiments.records.record import Record
 from leadline.experiments.records.verdict import Verdict, judge
 from tests.experiments.committed import COMMITTED
 from tests.experiments.synthetic_records import made
 
+ABOVE_HALF = f"{__name__}:rates_above_half"  # a predicate that is a function
 LARGE = 10**10  # steps, tokens and parameters: no claim needs more
 Choice = Mapping[str, RecordedArm]
 
@@ -147,3 +149,9 @@ def _left(claim: Claim, right: Any, *, holds: bool) -> float:
     if right == 0:
         return 1.0 if above else -1.0
     return right * claim.factor * (4.0 if above else 0.25)
+
+
+def rates_above_half(records: Sequence[Record]) -> Evidence:
+    """A predicate: the sink rate is above a half."""
+    rates = [entry.value or 0.0 for record in records for entry in record.measurements if entry.quantity == "sink_rate"]
+    return Evidence("rates", tuple(rate - 0.5 for rate in rates))

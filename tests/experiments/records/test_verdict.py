@@ -13,7 +13,6 @@ from leadline.experiments.config.load import arms_of
 from leadline.experiments.config.study import Study
 from leadline.experiments.records.arms import matches, recorded_arms
 from leadline.experiments.records.captions import ledger_column, scale
-from leadline.experiments.records.decisions import Evidence
 from leadline.experiments.records.left_out import LeftOut
 from leadline.experiments.records.measurement import Measurement
 from leadline.experiments.records.record import Record
@@ -21,8 +20,7 @@ from leadline.experiments.records.sequential import SeedPlan
 from leadline.experiments.records.verdict import Verdict, predicate, verdicts, with_q
 from leadline.experiments.runtime.errors import UserError
 from tests.experiments.configured import EXTRAPOLATION, studies_of
-from tests.experiments.records.claimed import changed, record
-from tests.experiments.synthetic_records import PUBLISHED_MODEL, measured, of_published_model, published_study
+from tests.experiments.records.claimed import ABOVE_HALF, changed, record
 
 HEAD = f"""{EXTRAPOLATION}
 [arms.plain]
@@ -146,7 +144,7 @@ def test_a_statement_that_was_shown_at_a_larger_scale_is_not_shown_here(tmp_path
     assert verdict.reason.endswith("not shown at 116k parameters; it was shown at 7B parameters")
 
 
-@pytest.mark.parametrize("claim", [CLAIM, f'{HEAD}function = "{__name__}:rates_above_half"\narms = "softmax"\n'])
+@pytest.mark.parametrize("claim", [CLAIM, f'{HEAD}function = "{ABOVE_HALF}"\narms = "softmax"\n'])
 def test_a_look_of_several_has_its_part_of_the_error_alone(claim: str, tmp_path: Path) -> None:
     (study,) = studies_of(tmp_path, claim)
     planned, records = study.model_copy(update={"most_seeds": 12}), records_of(study)
@@ -180,62 +178,12 @@ def test_the_text_of_a_ratio_is_that_of_both_of_its_numbers(tmp_path: Path) -> N
     assert judged(study, records).windows == "3 windows and 9 windows"
 
 
-RATE = {"quantity": "sink_rate", "arm": "sinks"}
-MORE = {"left": RATE, "relation": "above", "right": {"quantity": "sink_rate", "arm": "streaming"}}
-OF_MODEL = {
-    "high": {"left": RATE, "relation": "above", "right": 0.5},
-    "low": {"left": RATE, "relation": "above", "right": 0.9, "source": "gu2025", "shown_at": "7B parameters"},
-    "untestable": {**MORE, "when": [{"term": RATE, "relation": "above", "value": 0.8, "reason": "no sink"}]},
-    "more": MORE,
-    "computed": {"function": f"{__name__}:rates_above_half", "arms": "sinks"},
-}
-
-
-def rates_above_half(records: Sequence[Record]) -> Evidence:
-    rates = [entry.value or 0.0 for record in records for entry in record.measurements if entry.quantity == "sink_rate"]
-    return Evidence("rates", tuple(rate - 0.5 for rate in rates))
-
-
 def test_a_function_decides_what_a_model_that_diverged_counts_as(tmp_path: Path) -> None:
-    text = f'{HEAD}function = "{__name__}:rates_above_half"\narms = "softmax"\n'
+    text = f'{HEAD}function = "{ABOVE_HALF}"\narms = "softmax"\n'
     (study,) = studies_of(tmp_path, text)
     records = records_of(study)
     verdict = judged(study, [*updated(status="diverged")(records[:1]), *records[1:]])
     assert verdict.reason.endswith("1 model diverged")
-
-
-@pytest.fixture
-def of_model() -> dict[str, Verdict]:
-    """Verdicts on one published model that was measured by one of two arms."""
-    study = published_study([{"id": name, "statement": f"{name} is said.", **claim} for name, claim in OF_MODEL.items()])
-    record = of_published_model("sinks", measured("sink_rate", 0.7)).record
-    return {verdict.id: verdict for verdict in verdicts({study.study: study}, [record])}
-
-
-def test_a_published_model_is_judged_by_its_figures_without_an_interval(of_model: dict[str, Verdict]) -> None:
-    outcomes = {name: verdict.outcome for name, verdict in of_model.items()}
-    assert outcomes == {
-        "high": "holds",
-        "low": "fails",
-        "untestable": "not measured",
-        "more": "not measured",
-        "computed": "holds",
-    }
-    assert {verdict.column for verdict in of_model.values()} == {PUBLISHED_MODEL}
-    high, low = of_model["high"], of_model["low"]
-    assert (high.n, high.interval, high.windows) == (1, None, "100 windows from 34 documents")
-    assert (high.reason, high.scale) == ("one model, no interval: 1 case", "SmolLM2-135M, 135M parameters")
-    assert low.reason.endswith("not shown at 135M parameters; it was shown at 7B parameters")
-
-
-@pytest.mark.parametrize(("spread", "outcome"), [(0.001, "holds"), (0.1, "undecided")])
-def test_a_published_model_is_judged_over_documents_where_groups_of_them_were_left_out(spread: float, outcome: str) -> None:
-    study = published_study([{"id": "high", "statement": "high is said.", **OF_MODEL["high"]}])
-    groups = tuple((0.7 + spread * np.linspace(-1, 1, 16)).tolist())
-    entry = of_published_model("sinks", measured("sink_rate", 0.7)).record
-    verdict = judged(study, [entry.model_copy(update={"left_out": (LeftOut("sink_rate", {}, groups),)})])
-    assert (verdict.outcome, verdict.interval is None) == (outcome, False)
-    assert verdict.reason.endswith("over documents of one model")
 
 
 # A change to the records, a part of the reason, and the number of seeds that are left: of 0 nothing is measured.
