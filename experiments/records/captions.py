@@ -40,7 +40,10 @@ def measured_text(records: Iterable[Record], at: Mapping[str, object] | None = N
         at: dimensions of what was measured; None for all. Counts at another length, or of another span, are of other text.
         quantity: what was measured; all that is measured on text where it is empty.
     """
-    of_answers = quantity in QUANTITIES and QUANTITIES[quantity].counted == "answers"
+    counted = QUANTITIES[quantity].counted if quantity in QUANTITIES else "text"
+    if counted == "weights":
+        return ""
+    of_answers = counted == "answers"
     counts = [
         (entry, dims)
         for record in records
@@ -51,11 +54,13 @@ def measured_text(records: Iterable[Record], at: Mapping[str, object] | None = N
     if of_answers:
         names, entries = ("answer",), _counts_of_answers(counts)
     else:
-        names, entries = ("window", "document"), _counts_of_text(counts, at or {}, quantity)
+        names, entries = ("target", "window", "document"), _counts_of_text(counts, at or {}, quantity)
     numbers = {name: {round(entry.value or 0) for entry in entries if entry.quantity == f"{name}s"} for name in names}
-    return " from ".join(
+    text = " from ".join(
         f"{_span(values, '{:,}'.format)} {name}{'' if values == {1} else 's'}" for name, values in numbers.items() if values
     )
+    of_part = "part" in (at or {}) and not any("part" in entry.dims for entry in entries)
+    return f"a part of {text}" if text and of_part else text
 
 
 # Measurements, and the dimensions of what was measured: None for all.
@@ -84,9 +89,10 @@ def _counts_of_text(counts: Counts, at: Mapping[str, object], quantity: str) -> 
     """The numbers of the text of a quantity; without its own, those of the loss, which have no `of`; without these, all."""
     entries = [entry for entry, dims in counts if dims is None or _of_same_text(entry, dims)]
     if not quantity:
-        return entries
+        return [entry for entry in entries if entry.quantity != "targets"]  # which are of a bin of ids each
     own_text = {quantity, *(TEXT_OF[name] for name in at if name in TEXT_OF)}
-    of_quantity = [entry for entry in entries if entry.dims.get("of") in own_text]
+    targets = [entry for entry in entries if entry.quantity == "targets" and entry.dims.items() <= at.items()]
+    of_quantity = targets + [entry for entry in entries if entry.dims.get("of") in own_text]
     of_loss = [entry for entry in entries if "of" not in entry.dims and entry.quantity in ("windows", "documents")]
     return of_quantity or of_loss or entries
 

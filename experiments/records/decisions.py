@@ -126,7 +126,7 @@ def _by_interval(values: Values, rule: _Rule, level: float) -> Decision:
         return undecidable
     mean, seeds = estimate(values), whole(values)
     agree = len(seeds) > 1 and np.ptp(seeds) == 0
-    interval = (float(seeds[0]), float(seeds[0])) if agree else mean.interval(level)
+    interval = (float(seeds[0]) + 0.0, float(seeds[0]) + 0.0) if agree else mean.interval(level)  # 0.0 for -0.0
     outcome = rule.outcome(*interval)
     reason = f"{rule.mean} {mean.mean:.4g}, {interval_text(interval, level)}{rule.note}"
     decision = Decision(outcome, reason, interval, level, rule.null, interval_of=rule.mean)
@@ -147,7 +147,7 @@ def _by_signs(decision: Decision, seeds: int) -> Decision:
     if decision.outcome == "undecided":
         return decision._replace(reason=f"{decision.reason}; no difference in any seed")
     sided = 0.5**seeds
-    reason = f"{decision.reason}; all {seeds} seeds agree, p = {2 * sided:.2g} by their signs"
+    reason = f"{decision.reason}; all {seeds} seeds agree, p = {2 * sided:.2g} by a sign test"
     unsupported = sided if decision.outcome == "holds" else 1.0
     decided = decision._replace(reason=reason, p=_two_sided(sided, decision.level), unsupported=unsupported)
     if 2 * sided < decision.level:

@@ -24,8 +24,8 @@ class Quantity:
     # what one number is made of the array: "mean", "max", or None where no one number sums it up
     reduce: Literal["mean", "max"] | None = "mean"
     digits: int = 3  # decimals that tables show
-    # what its sample is: windows of the training length, windows of measure.sink.length, or answers to questions
-    counted: Literal["text", "sinks", "answers"] = "text"
+    # what its sample is: windows of the training length, windows of measure.sink.length, or answers to questions; weights have none
+    counted: Literal["text", "sinks", "answers", "weights"] = "text"
 
     @property
     def heading(self) -> str:
@@ -38,6 +38,7 @@ per_layer = partial(Quantity, axes=("layer",))
 peak = partial(per_layer, reduce="max")
 array = partial(Quantity, reduce=None)
 of_answers = partial(Quantity, counted="answers")
+of_weights = partial(Quantity, counted="weights")
 
 
 def table(quantities: Iterable[Quantity]) -> Mapping[str, Quantity]:
@@ -151,7 +152,7 @@ QUANTITIES = table(
         Quantity("rare_tokens", "share", "share of held-out tokens seen less than ten times in training", digits=4),
         Quantity("occurrences", "tokens", "occurrences of an id in the training text, mean over ids", digits=0),
         Quantity("targets", "tokens", "held-out targets that a loss is of", digits=0),
-        Quantity("row_change", "1", "length of the change of a row from where training began", "|change of a row|"),
+        of_weights("row_change", "1", "length of the change of a row from where training began", "|change of a row|"),
         # Retrieval and recall.
         of_answers("accuracy", "share", "share of answers that are right in every token"),
         of_answers("token_accuracy", "share", "share of the tokens of answers that are right"),
@@ -215,7 +216,7 @@ QUANTITIES = table(
             digits=2,
         ),
         Quantity("entry_variance", "1", "variance of the entries of an embedding", "variance", digits=6),
-        Quantity("row_norm", "1", "mean length of a row", "|row|"),
+        of_weights("row_norm", "1", "mean length of a row", "|row|"),
         Quantity("logit_deviation", "1", "standard deviation of logits of normalised vectors", "σ of logits"),
         Quantity("loss_excess", "nats", "loss of a model before its first step, less ln V", "loss - ln V (nats)"),
         Quantity("directions", "directions", "fewest directions that hold 99.9 % of the squared length of all rows", digits=0),

@@ -121,12 +121,17 @@ def judge(claim: Claim, study: Study, arms: Sequence[RecordedArm]) -> Verdict:
         scale=scale(records),
         arms=tuple(sorted({record.arm for arm in compared for record in arm.members})),
         column=ledger_column(records or [record for arm in arms for record in arm.members]),
-        windows=_text(claim, choices) if n else "",
+        windows=_text(claim, choices, records) if n else "",
     )
 
 
-def _text(claim: Claim, choices: Sequence[Choice]) -> str:
-    """The text, or the answers, that each number was measured on; once where several have as much of it."""
+def _text(claim: Claim, choices: Sequence[Choice], records: Sequence[Record]) -> str:
+    """The text, or the answers, that each number was measured on; once where several have as much of it.
+
+    A function takes what was measured on the text of the loss.
+    """
+    if claim.function is not None:
+        return measured_text(records, {}, "loss")
     terms = [part for side in claim.compared() for part in side.parts()]
     texts = [
         measured_text([record for choice in choices for record in choice[term.arm].records], term.at, term.quantity)

@@ -33,7 +33,8 @@ def decoding_converges(records: Sequence[Record]) -> Evidence | None:
     if complete.ndim != 2 or len(layers) < 3:
         return None
     text = ", ".join(f"{mean:.3f}" for mean in complete.mean(axis=0))
-    return Evidence(f"KL to the final distribution [nats], layer by layer: {text}", tuple(np.min(-np.diff(complete), axis=1)))
+    decreases = tuple(np.min(-np.diff(complete), axis=1))
+    return Evidence(f"KL to the final distribution (nats), layer by layer: {text}", decreases, mean="mean of the least decrease")
 
 
 def tolerates_higher_rates(records: Sequence[Record]) -> Evidence | None:
@@ -54,7 +55,7 @@ def depends_less_on_the_rate(records: Sequence[Record]) -> Evidence | None:
     The records are of the plain model and of one that differs from it, at several learning rates.
     """
     plain, changed = ([rate_sensitivity(losses) for losses in side] for side in _losses_of_both(records))
-    evidence = _ratio("learning rate sensitivity", plain, changed)
+    evidence = _ratio("learning rate sensitivity (nats)", plain, changed)
     return evidence and replace(evidence, margins=tuple(-margin for margin in evidence.margins))
 
 
@@ -62,7 +63,7 @@ def _ratio(name: str, plain: Sequence[float], changed: Sequence[float]) -> Evide
     if not plain:
         return None
     means = [math.exp(np.mean(np.log(side))) for side in (plain, changed)]
-    text = f"{name} {means[0]:.3g} without and {means[1]:.3g} with it (geometric means)"
+    text = f"{name}: plain model {means[0]:.3g}, changed model {means[1]:.3g} (geometric means; divergence counts as {WORST:.2f} nats)"
     margins = tuple(math.log(b / a) for a, b in zip(plain, changed, strict=True))
     return Evidence(text, margins, mean="mean log margin")
 

@@ -36,6 +36,20 @@ def test_the_loss_of_a_bin_of_ids_names_the_text_of_the_bins() -> None:
     assert measured_text([made(measurements=COUNTS)], at, "loss") == "1,024 windows from 80 documents"
 
 
+def test_the_loss_of_a_bin_of_ids_names_its_targets_where_they_are_counted() -> None:
+    counts = (*COUNTS, measured("targets", 667.0, frequency_bin=1), measured("targets", 9000.0, frequency_bin=8))
+    text = measured_text([made(measurements=counts)], {"length": 128, "frequency_bin": 1}, "loss")
+    assert text == "667 targets from 1,024 windows from 80 documents"
+
+
+def test_weights_are_measured_on_no_text() -> None:
+    assert not measured_text([made(measurements=COUNTS)], {"length": 128}, "row_norm")
+
+
+def test_a_part_of_the_answers_that_is_not_counted_is_not_called_all_of_them() -> None:
+    assert measured_text([made(measurements=COUNTS)], {"length": 128, "part": "middle"}, "accuracy") == "a part of 512 answers"
+
+
 def test_sinks_and_losses_name_windows_of_their_own_lengths() -> None:
     config = {"data": {"kind": "text", "length": 128}, "measure": {"sink": {"length": 64}}}
     counts = measured("windows", 256.0, length=128), measured("windows", 100.0, length=64)
