@@ -25,8 +25,9 @@ from leadline.model.positions.rotation import init_polar_phase
 
 # Where the norms stand (model.layer.apply_block).
 Placement = Literal["pre", "post", "sandwich", "reordered", "parallel", "parallel_one_norm"]
-# Which products of a block have biases.
+# What has a table of position frequencies of its own.
 TablePer = Literal["sequence", "query", "token"]
+# Which products of a block have biases.
 Biased = Literal["query", "key", "value", "output", "feedforward"]
 # Axes:  B batch  T query  S key  D model  N query heads  K key/value heads  H head  F hidden  L layers
 

@@ -10,6 +10,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int
 
+from leadline.model.attention.mask import split_blocks
 from leadline.model.decoder import Decoder, DecoderConfig, unembed
 from leadline.model.embedding import token_losses
 from leadline.model.mesh import AXES, axis_size, platform
@@ -66,7 +67,7 @@ def decoder_loss(
         return summed(shared, x, given) / total
     if weights is None and T % rows:
         given = (targets, jnp.ones(targets.shape, jnp.float32))  # what fills the last chunk has weight 0
-    x, given = (jax.tree.map(partial(_chunks, rows=rows), part) for part in (x, given))
+    x, given = (jax.tree.map(lambda a: split_blocks(a, 1, rows), part) for part in (x, given))
     return jnp.divide(_over_chunks(summed, shared, x, given), total)
 
 
@@ -77,14 +78,6 @@ def chunk_tokens(texts: int, tokens: int, vocabulary: int) -> int:
     if 4 * texts * tokens * vocabulary <= WHOLE:
         return tokens
     return min(tokens, math.ceil((CPU_TOKENS if platform() == "cpu" else ACCELERATOR_TOKENS) / texts))
-
-
-def _chunks(x: Array, rows: int) -> Array:
-    """[B, T, …] → [chunks, B, rows, …], filled up with zeros."""
-    B, T, *rest = x.shape
-    chunks = math.ceil(T / rows)
-    filled = jnp.pad(x, [(0, 0), (0, chunks * rows - T), *[(0, 0)] * len(rest)])
-    return jnp.moveaxis(filled.reshape(B, chunks, rows, *rest), 1, 0)
 
 
 @partial(jax.custom_vjp, nondiff_argnums=(0,))

@@ -10,7 +10,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
@@ -105,12 +105,16 @@ def _process(contestant: Contestant, scratch: Path, variables: Mapping[str, str]
         tempfile.TemporaryFile("w+", encoding="utf-8", errors="replace") as stderr,
         subprocess.Popen(command, text=True, env=environment, stdin=pipe, stdout=pipe, stderr=stderr) as process,
     ):
+        stdin: Any = process.stdin
 
         def answer(request: str) -> Mapping[str, Any]:
-            process.stdin.write(request)  # pyright: ignore[reportOptionalMemberAccess]
-            process.stdin.flush()  # pyright: ignore[reportOptionalMemberAccess]
+            with suppress(BrokenPipeError):  # it has died, and its last words are read below
+                stdin.write(request)
+                stdin.flush()
             if line := process.stdout.readline():  # pyright: ignore[reportOptionalMemberAccess]
                 return json.loads(line)
+            with suppress(BrokenPipeError):  # what it did not read is written once more, and lost
+                stdin.close()
             process.wait()
             stderr.seek(0)
             last = stderr.read().strip().splitlines() or [f"exit code {process.returncode}"]

@@ -131,6 +131,7 @@ class InterventionsMeasure(Frozen):
 
 
 Prompt = Literal["passkey", "key_value"]
+LONGEST_ANSWER = 8  # tokens of an answer to a prompt, " 12345", whatever the vocabulary: one token a byte, and more
 
 
 class PromptsMeasure(Frozen):

@@ -16,12 +16,12 @@ from leadline.experiments.config.data import (
     TransductionData,
 )
 from leadline.experiments.config.measure import (
+    LONGEST_ANSWER,
     START,
     ContextMeasure,
     GridMeasure,
     Measure,
     PerplexityMeasure,
-    PromptsMeasure,
     RecallMeasure,
     RetrievalMeasure,
     StreamingMeasure,
@@ -110,8 +110,10 @@ def _lengths(measure: Measure) -> dict[str, int]:
     lengths = {
         f"measure.{name}.lengths": max(table.lengths)
         for name, table in measure
-        if isinstance(table, PerplexityMeasure | RetrievalMeasure | ContextMeasure | PromptsMeasure) and table.lengths
+        if isinstance(table, PerplexityMeasure | RetrievalMeasure | ContextMeasure) and table.lengths
     }
+    if (prompts := measure.prompts) is not None:
+        lengths[f"measure.prompts.lengths, with {LONGEST_ANSWER} tokens for an answer"] = max(prompts.lengths) + LONGEST_ANSWER
     short = measure.interventions
     return lengths if short is None else lengths | {"measure.interventions.length": short.length}
 

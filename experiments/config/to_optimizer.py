@@ -76,8 +76,10 @@ def _matrices(params: Tree) -> Tree:
                 return MuonDimensionNumbers(reduction_axis=1, output_axis=(2, 3))
             case [*_, "blocks" | "cross", "output"]:
                 return MuonDimensionNumbers(reduction_axis=(1, 2), output_axis=3)
-            case [*_, "blocks", "feedforward", _]:
+            case [*_, "blocks", "feedforward", "up" | "gate" | "down"]:
                 return MuonDimensionNumbers(reduction_axis=1, output_axis=2)
+            case [*_, "blocks", "feedforward", "networks", "up" | "gate" | "down"]:  # each expert has its own
+                return MuonDimensionNumbers(reduction_axis=2, output_axis=3)
             case _:
                 return None
 

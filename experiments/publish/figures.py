@@ -116,11 +116,14 @@ def _bars(spec: FigureSpec, chosen: Shown) -> Figure | None:
     panels: dict[str, dict[str, dict[str, list[float]]]] = {}
     axes: dict[str, Axis] = {}
     series: dict[str, Any] = {}
+    seen = set[Hashable]()
     for index, entry, dims, values in matched(spec, chosen, (*rows, *lines)):
         title = chosen.heading(spec.quantities[index])
         axes[title] = replace(_axis(spec.quantities[index], spec, chosen), log=bool(spec.log))
         row, line = (chosen.label(keys, chosen.key(keys, entry.record, dims, index)) for keys in (rows, lines))
         series[line] = chosen.place(lines, chosen.key(lines, entry.record, dims, index))
+        if spec.quantities[index].over is None:
+            chosen.take_apart(f"figure {spec.name!r}", seen, entry.record, title, row, line)
         panels.setdefault(title, {}).setdefault(row, {}).setdefault(line, []).extend(values.values())
     shared = len({column.quantity for column in spec.quantities}) == 1
     return bars(panels, axes, sorted(series, key=series.__getitem__), shared=shared) if panels else None
@@ -145,12 +148,13 @@ def _map(spec: FigureSpec, chosen: Shown) -> Figure | None:
 
 def _heads(spec: FigureSpec, chosen: Shown) -> Figure | None:
     """A panel for what its keys tell apart, a mean over the seeds."""
-    column, panels = spec.quantities[0], dict[Key, list[Float[np.ndarray, "L N"]]]()
+    column, panels, seen = spec.quantities[0], dict[Key, list[Float[np.ndarray, "L N"]]](), set[Hashable]()
     for entry in chosen.finished:
         fixed = resolve(entry.record, spec.at | column.at)
         for (name, dims), array in entry.arrays().items():
             if name == column.quantity and array.ndim == 2 and free_dims(dict(dims), fixed, spec.panels) is not None:
                 key = chosen.key(spec.panels, entry.record, dict(dims))
+                chosen.take_apart(f"figure {spec.name!r}", seen, entry.record, key)
                 panels.setdefault(key, []).append(array.astype(np.float64))
     ordered = sorted(panels, key=lambda key: chosen.place(spec.panels, key))
     means = {chosen.label(spec.panels, key): np.mean(panels[key], axis=0) for key in ordered}

@@ -151,7 +151,7 @@ def _products(record: Record) -> str:
 def count(number: float | int) -> str:
     """A number of parameters, steps, tokens or FLOPs as it is printed: `1.23M`."""
     for size, letter in ((1e15, "P"), (1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k")):
-        if number >= size:
+        if number >= 0.9995 * size:  # what three digits round up to it
             return f"{number / size:.3g}{letter}"
     return f"{number:.0f}"
 

@@ -87,16 +87,16 @@ def read_packed(folder: Path) -> tuple[list[StoredRecord], list[str]]:
         return [], [f"left out: {path}: {error}"]
     except (OSError, lzma.LZMAError, ValueError, KeyError, TypeError) as error:
         return [], [f"left out: {path}: {error}; restore this file, or pack the study again"]
-    records, notes = [], []
+    records, notes, columns = [], [], dict[str, np.ndarray]()
     for number, content in enumerate(body.splitlines(), start=2):
         try:
-            records.append(_unpacked(parse(content), folder))
+            records.append(_unpacked(parse(content), folder, columns))
         except (ValueError, KeyError, TypeError) as error:
             notes.append(f"left out: {folder / PACKED}, line {number}: {error}; pack the study again")
     return records, notes
 
 
-def _unpacked(content: Mapping[str, Any], folder: Path) -> StoredRecord:
+def _unpacked(content: Mapping[str, Any], folder: Path, columns: dict[str, np.ndarray]) -> StoredRecord:
     record = validated(content["record"])
     if record.study != folder.name:
         raise ValueError(f"it is a record of the study {record.study!r}")
@@ -104,16 +104,21 @@ def _unpacked(content: Mapping[str, Any], folder: Path) -> StoredRecord:
         raise ValueError("its curve is not the one that was written")
     places = {key: (name, start, shape) for key, (name, start, shape) in content["arrays"].items()}
     curve = partial(Curve.of_rows, content["curve"])
-    return StoredRecord(record, curve, partial(_arrays, record, places, folder / PACKED_ARRAYS))
+    return StoredRecord(record, curve, partial(_arrays, record, places, folder / PACKED_ARRAYS, columns))
 
 
-def _arrays(record: Record, places: Mapping[str, Place], path: Path) -> Point:
-    """The arrays of a record that are published, by reading; `record.arrays` lists the others too."""
+def _arrays(record: Record, places: Mapping[str, Place], path: Path, columns: dict[str, np.ndarray]) -> Point:
+    """The arrays of a record that are published, by reading; `record.arrays` lists the others too.
+
+    `columns` are those of the file that were unpacked before, for any of its records.
+    """
     if not places:
         return {}
     try:
-        with np.load(path, allow_pickle=False) as archive:
-            arrays = {key: archive[name][start:][: math.prod(shape)] for key, (name, start, shape) in places.items()}
+        if missing := {name for name, _, _ in places.values()} - columns.keys():
+            with np.load(path, allow_pickle=False) as archive:
+                columns |= {name: archive[name] for name in missing}
+        arrays = {key: columns[name][start:][: math.prod(shape)] for key, (name, start, shape) in places.items()}
     except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile) as error:
         raise UserError(f"{path}: {error}; restore this file") from error
     entries = [entry for entry in record.arrays if entry.key in places]

@@ -24,7 +24,7 @@ class Quantity:
     # what one number is made of the array: "mean", "max", or None where no one number sums it up
     reduce: Literal["mean", "max"] | None = "mean"
     digits: int = 3  # decimals that tables show
-    # what its sample is: windows of the training length, windows of measure.sink.length, or answers to questions; weights have none
+    # what its sample is: windows of the training length, windows of measure.sink.length, or answers; weights have none
     counted: Literal["text", "sinks", "answers", "weights"] = "text"
 
     @property

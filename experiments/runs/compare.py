@@ -150,7 +150,7 @@ def difference(first: Mapping[int, float], second: Mapping[int, float]) -> tuple
     common = sorted(first.keys() & second.keys())
     if len(common) > 1:
         margins = [second[seed] - first[seed] for seed in common]
-        equal = np.ptp(margins) <= ROUNDING * np.max(np.abs(margins))
+        equal = np.ptp(margins) <= ROUNDING * np.max(np.abs([*first.values(), *second.values()]))
         if equal:
             return None, None if any(margins) else 1.0
         test: Any = stats.ttest_1samp(margins, 0.0)

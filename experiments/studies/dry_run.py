@@ -113,13 +113,14 @@ def _costs(group: RunGroup, room: Room) -> Iterator[tuple[str, dict[str, Any]]]:
     parts, steps = parts_of(group), train.steps - group.first_step
     tokens = steps * train.batch * data.length
     of_arm: dict[str, Member] = {member.arm.name: member for member in waiting}
+    peak = matmul_peak(model.compute) if room.device is None else room.device.peak(model.compute)
     for name, seeds in Counter(member.arm.name for member in waiting).items():
         flops = seeds * tokens * of_arm[name].flops(model)
         if room.device is None:
-            seconds = flops / (UTILISATION * matmul_peak(model.compute))
+            seconds = flops / (UTILISATION * peak)
         else:  # weights and moments are read and written in every step
             moved = 2 * seeds * steps * parts.state / room.device.bandwidth
-            seconds = max(flops / (PUBLISHED_UTILISATION * room.device.peak(model.compute)), moved) / room.devices
+            seconds = max(flops / (PUBLISHED_UTILISATION * peak), moved) / room.devices
         minutes = (seconds + SECONDS_A_GROUP * seeds / len(waiting)) / 60
         parameters = parts.weights - of_arm[name].arm.model.untrained_logits
         row = {"models": seeds, "tokens": seeds * tokens, "flops": flops, "minutes": minutes, "parameters": parameters}

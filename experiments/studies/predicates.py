@@ -32,9 +32,8 @@ def decoding_converges(records: Sequence[Record]) -> Evidence | None:
     complete = np.array([row for row in rows if row and None not in row], np.float64)
     if complete.ndim != 2 or len(layers) < 3:
         return None
-    text = ", ".join(f"{mean:.3f}" for mean in complete.mean(axis=0))
-    decreases = tuple(np.min(-np.diff(complete), axis=1))
-    return Evidence(f"KL to the final distribution (nats), layer by layer: {text}", decreases, mean="mean of the least decrease")
+    text = f"KL to the final distribution (nats), layer by layer: {', '.join(f'{kl:.3f}' for kl in complete.mean(axis=0))}"
+    return Evidence(text, tuple(np.min(-np.diff(complete), axis=1)), mean="mean of the least decrease")
 
 
 def tolerates_higher_rates(records: Sequence[Record]) -> Evidence | None:
@@ -63,7 +62,8 @@ def _ratio(name: str, plain: Sequence[float], changed: Sequence[float]) -> Evide
     if not plain:
         return None
     means = [math.exp(np.mean(np.log(side))) for side in (plain, changed)]
-    text = f"{name}: plain model {means[0]:.3g}, changed model {means[1]:.3g} (geometric means; divergence counts as {WORST:.2f} nats)"
+    text = f"{name}: plain model {means[0]:.3g}, changed model {means[1]:.3g}"
+    text += f" (geometric means; a model that diverged counts as {WORST:.2f} nats)"
     margins = tuple(math.log(b / a) for a, b in zip(plain, changed, strict=True))
     return Evidence(text, margins, mean="mean log margin")
 

@@ -10,7 +10,14 @@ from leadline.experiments.config.base import nearest, validated
 from leadline.experiments.config.data import TextData
 from leadline.experiments.config.exact import PublishedStudy
 from leadline.experiments.config.load import overridden
-from leadline.experiments.config.measure import InterventionsMeasure, Measure, PerplexityMeasure, PromptsMeasure, SinkRate
+from leadline.experiments.config.measure import (
+    LONGEST_ANSWER,
+    InterventionsMeasure,
+    Measure,
+    PerplexityMeasure,
+    PromptsMeasure,
+    SinkRate,
+)
 from leadline.experiments.config.measured import Measured
 from leadline.experiments.config.model import ModelConfig
 from leadline.experiments.config.paths import is_path
@@ -26,8 +33,7 @@ from leadline.experiments.studies.published_tables import BOUND, TABLES, specs_o
 # of the context that texts have as their lengths.
 CACHE = 256
 PARTS = (32, 8, 1)
-# Tokens of an answer to a prompt, " 12345", and of the shortest prompts, whatever the vocabulary: one token a byte.
-ANSWER, SHORTEST_PROMPT = 8, 256
+SHORTEST_PROMPT = 256  # tokens, whatever the vocabulary: one token a byte
 
 
 class Wanted(NamedTuple):
@@ -88,7 +94,7 @@ def default_tables(context: int, lengths: Sequence[int] = ()) -> dict[str, dict[
     """The settings of each table of [exact.measure] for a model of this context [tokens], perplexity at `lengths` if given."""
     cache = min(CACHE, context // 2)
     lengths = list(dict.fromkeys(lengths)) or sorted({max(1, context // part) for part in PARTS})
-    prompt = min(*PromptsMeasure().lengths, context - ANSWER) if context > ANSWER else 1
+    prompt = min(*PromptsMeasure().lengths, context - LONGEST_ANSWER) if context > LONGEST_ANSWER else 1
     return {
         "inputs": {},
         "context": {},

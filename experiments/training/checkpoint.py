@@ -53,7 +53,7 @@ def save(folder: Path, step: int, state: Any, extra: dict[str, Any], check: Call
         raise UserError(f"{folder}: the checkpoint of step {step} cannot be written ({reason}); {remedy}") from error
     for stale in folder.glob("manifest-*.json"):
         if not (folder / stale.stem.removeprefix("manifest-")).is_dir():
-            stale.unlink()
+            stale.unlink(missing_ok=True)  # whoever has taken over may have removed it
 
 
 def latest(folder: Path) -> tuple[int | None, list[str]]:

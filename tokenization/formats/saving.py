@@ -4,6 +4,7 @@ import hashlib
 import json
 import os
 from pathlib import Path
+from secrets import token_hex
 from typing import Any
 
 from leadline.tokenization.bpe.tokenizer import BpeTokenizer
@@ -44,8 +45,6 @@ def save(tokenizer: Tokenizer, folder: Path) -> None:
     _replace(folder / DEFINITION, definition)
     sums = {DEFINITION: hashlib.sha256(definition).hexdigest()}
     _replace(folder / MANIFEST, _json({"format": FORMAT, "digest": tokenizer.digest(), "files": sums}))
-    for stray in folder.glob(".*.part"):  # of a process that was killed here
-        stray.unlink(missing_ok=True)
 
 
 def load(folder: Path) -> Tokenizer:
@@ -106,7 +105,7 @@ def _sum(path: Path) -> str | None:
 
 
 def _replace(path: Path, content: bytes) -> None:
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.part")
+    temporary = path.with_name(f".{path.name}.{token_hex(4)}.part")
     try:
         with temporary.open("wb") as file:
             file.write(content)

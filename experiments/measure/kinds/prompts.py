@@ -27,7 +27,8 @@ def retrieval_in_words(models: Models, settings: PromptsMeasure) -> list[Point]:
         def job(params: Decoder, row: PositionTables, batches: Array, length: int = length) -> Bool[Array, "R A"]:
             return answer_hits(params, row, batches, length, models.model)
 
-        results = models.run(f"prompts of {length}", job, models.tables(length), batches, batches.shape[1])
+        tables = models.tables(length + drawn.answers.shape[1] - 1)  # the last token of an answer is not read
+        results = models.run(f"prompts of {length}", job, tables, batches, batches.shape[1])
         for point, hit in zip(points, results, strict=True):
             right = np.all(hit | ~drawn.answers, axis=1).reshape(len(settings.tasks), settings.depths, settings.rows)
             for task, of_task in zip(settings.tasks, right, strict=True):

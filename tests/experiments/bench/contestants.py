@@ -2,6 +2,7 @@
 
 import importlib
 import os
+import threading
 import time
 from dataclasses import dataclass
 from typing import Any
@@ -35,6 +36,15 @@ def absent() -> Prepared:
 
 def dies() -> Prepared:
     raise ValueError("no luck")
+
+
+def dies_later(**_: Any) -> Prepared:
+    """Runs once, and leaves without a word."""
+    return Prepared(lambda: threading.Timer(0.05, os._exit, (3,)).start(), often=False)
+
+
+def slow(**facts: Any) -> Prepared:
+    return Prepared(lambda: time.sleep(0.3), facts, often=False)
 
 
 def repeats() -> Prepared:

@@ -66,8 +66,8 @@ def test_a_round_repeats_short_work_and_facts_replace_those_of_the_worker(
     assert len(contestants.DONE) == 1 + 2 * worker.LEAST
 
 
-def _tiny(entry: str) -> Benchmark:
-    case = _case(("ours", "counts", {"value": 1.0}), ("theirs", entry, {}), targets={"theirs": 1e9})
+def _tiny(entry: str, ours: str = "counts") -> Benchmark:
+    case = _case(("ours", ours, {"value": 1.0}), ("theirs", entry, {}), targets={"theirs": 1e9})
     return Benchmark("tiny", "How long?", (case,), ("a note",))
 
 
@@ -147,11 +147,14 @@ def test_from_the_command_line_to_the_files(called: Called, tmp_path: Path, monk
     assert "is not installed" in (tmp_path / "bench.md").read_text(encoding="utf-8")
 
 
-def test_a_contestant_that_dies_is_a_failure(called: Called, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(run, "benchmarks", lambda: (_tiny("dies"),))
-    code, _, err = called("bench", "--rounds", "1", "--results", tmp_path)
+@pytest.mark.parametrize(("entry", "last_words"), [("dies", "ValueError: no luck"), ("dies_later", "exit code 3")])
+def test_a_contestant_that_dies_is_a_failure(
+    entry: str, last_words: str, called: Called, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(run, "benchmarks", lambda: (_tiny(entry, "slow"),))
+    code, _, err = called("bench", "--rounds", "2", "--results", tmp_path)
     assert code == 1
-    assert "leadline: benchmark tiny: theirs died: ValueError: no luck" in err
+    assert f"leadline: benchmark tiny: theirs died: {last_words}" in err
     assert not list(tmp_path.iterdir())
 
 

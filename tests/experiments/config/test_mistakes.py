@@ -181,6 +181,10 @@ MISTAKES_OF_TEXT = [
         (f"{POSITION}={{kind='learned', capacity=32}}", "measure.sink.length=33"),
         "measure.sink.length: learned positions end at 32 tokens: nothing is measured at 33",
     ),
+    (
+        (f"{POSITION}={{kind='learned', capacity=40}}", "measure.prompts={lengths = [33]}"),
+        "measure.prompts.lengths, with 8 tokens for an answer: learned positions end at 40 tokens: nothing is measured at 41",
+    ),
     ("measure.perplexity.last=17", "measure.perplexity.last = 17 is more than the 16 tokens of a window"),
     ("measure.perplexity.stride=16", "stride = 16 is not below the 16 tokens of a window: leave it out for windows that"),
     (("measure.perplexity.extensions=['yarn']", f"{POSITION}.base=1.0"), "YaRN"),

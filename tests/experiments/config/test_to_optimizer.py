@@ -29,7 +29,7 @@ def steps(kind: Optimizer, gradients: list[Decoder], *, logit_rate: float = 1.0)
     cfg = TrainConfig(steps=1, batch=1, learning_rate=1.0, optimizer=kind)
     rates = {"clip": jnp.float32(1e9), "weight_decay": jnp.float32(0), "logit_rate": jnp.float32(logit_rate)}
     rule = optimizer(cfg, jnp.float32(0.1), **rates)
-    weights = tree(9)
+    weights = jax.tree.map(jnp.ones_like, gradients[0])
     state, updates, move = jax.jit(rule.init)(weights), [], jax.jit(rule.update)
     for gradient in gradients:
         update, state = move(gradient, state, weights)
@@ -37,9 +37,9 @@ def steps(kind: Optimizer, gradients: list[Decoder], *, logit_rate: float = 1.0)
     return updates
 
 
-def tree(seed: int) -> Decoder:
+def tree(seed: int, cfg: DecoderConfig = MODEL) -> Decoder:
     """A decoder whose every weight is a standard normal number."""
-    p = drawn(lambda: init_decoder(jax.random.key(0), MODEL, sink_logit=0.0))
+    p = drawn(lambda: init_decoder(jax.random.key(0), cfg, sink_logit=0.0))
     rng = np.random.default_rng(seed)
     return jax.tree.map(lambda leaf: jnp.asarray(rng.standard_normal(leaf.shape), jnp.float32), p)
 
@@ -89,6 +89,20 @@ def test_muon_makes_every_matrix_of_every_layer_nearly_orthogonal(name, rows):
     for layer in np.asarray(leaf, np.float64):
         matrix = layer.reshape(rows, -1)
         sizes = np.linalg.svd(matrix, compute_uv=False) / (0.1 * UPDATE_SIZE * np.sqrt(max(matrix.shape)))
+        assert 0.4 < sizes.min() <= sizes.max() < 1.4
+
+
+def test_muon_takes_each_expert_by_itself_and_no_bias_or_router():
+    cfg = replace(MODEL, block=replace(MODEL.block, experts=3, biases=("feedforward",)))
+    gradient = tree(0, cfg)
+    update = steps(Muon(), [gradient])[0].blocks.feedforward
+    nadam: Any = optax.nadam(0.1, b1=0.9, b2=0.95)
+    expected, _ = nadam.update(of := gradient.blocks.feedforward, nadam.init(of))
+    for name in ("router", "router_bias"):
+        np.testing.assert_allclose(getattr(update, name), getattr(expected, name), rtol=1e-5)
+    np.testing.assert_allclose(update.networks.up_bias, expected.networks.up_bias, rtol=1e-5)
+    for matrix in np.asarray(update.networks.up, np.float64).reshape(-1, 8, 12):
+        sizes = np.linalg.svd(matrix, compute_uv=False) / (0.1 * UPDATE_SIZE * np.sqrt(12))
         assert 0.4 < sizes.min() <= sizes.max() < 1.4
 
 

@@ -122,6 +122,12 @@ def test_a_place_of_two_quantities_is_an_error() -> None:
         figure(spec("step", quantities=["loss", "sink_rate"], lines=["arm"], panels=[]), STUDY, RECORDS)
 
 
+@pytest.mark.parametrize("wanted", [spec("bars", quantities=["perplexity"], dim="length", lines=[]), spec("head", panels=[])])
+def test_a_mean_over_several_arms_is_an_error(wanted: FigureSpec) -> None:
+    with pytest.raises(UserError, match=r"figure '.*': readings of several arms or dimensions fall into one place"):
+        figure(wanted, STUDY, RECORDS)
+
+
 def test_a_share_of_seeds_has_its_exact_interval(texts: list[str]) -> None:
     figure(spec("step", quantities=[{"quantity": "sink_rate", "above": 0.3}], lines=["arm"], panels=[]), STUDY, RECORDS)
     assert {"95 % interval of the share", "share of seeds whose sink rate has exceeded 0.3"} <= {

@@ -95,6 +95,11 @@ def test_values_without_spread_are_the_same_or_say_nothing_of_other_seeds(values
         assert difference({0: 1.0, 1: 1.0}, dict(enumerate(values, start))) == (None, p)
 
 
+def test_a_constant_difference_that_is_rounded_says_nothing_of_other_seeds() -> None:
+    first = dict(enumerate(np.random.default_rng(2).uniform(10, 60, size=8).tolist()))
+    assert difference(first, {seed: value + 1e-4 for seed, value in first.items()}) == (None, None)
+
+
 def test_equal_arms_rarely_differ_beyond_noise() -> None:
     """Of many comparisons of equal arms at most about 5 % have p < 0.05."""
     draws = np.random.default_rng(1).normal(size=(2000, 2, 4))
