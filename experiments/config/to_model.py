@@ -29,41 +29,11 @@ def decoder_config(model: ModelConfig, vocabulary: int, length: int, document_en
         length: the training length, where learned positions end; with an encoder they end at half of it.
         document_end: id of the token that ends a document; only a document mask needs it.
     """
-    gate = model.gate if isinstance(model.gate, Gate) else None
     encoder, end = model.encoder, length // 2 if model.encoder.layers else length  # a source is half of a row
     structure = DecoderConfig(
         vocabulary=vocabulary,
         layers=model.layers,
-        block=BlockConfig(
-            width=model.width,
-            heads=model.heads,
-            kv_heads=model.key_heads,
-            head_dim=model.head_width,
-            hidden=model.hidden_width,
-            activation=model.feedforward,
-            layer_norm=model.norm == "layer",
-            norm_epsilon=model.norm_epsilon,
-            norm_offset=float(model.zero_centered_norm),
-            placement=model.norm_placement,
-            biases=model.biases,
-            experts=model.experts or 0,
-            active_experts=model.active_experts,
-            gate=GateConfig(gate.kind, gate.per, gate.activation, gate.dims, gate.static, gate.zero) if gate else None,
-            interleaved=model.rotation_layout.interleaved,
-            polar=isinstance(model.position, Pope),
-            table_per=model.position.table_per,
-            position_bias=model.position.bias(),
-            normalizer=_normalizer(model),
-            soft_cap=model.soft_cap is not None,
-            qk_norm=model.qk_norm,
-            joint_qk_norm=model.joint_qk_norm,
-            clip=model.clip_qkv,
-            scalable_softmax=model.scalable_softmax,
-            key_bias=isinstance(model.sink, KeyBias),
-            value_bias=model.sink.kind == "key_value_bias",
-            key_bias_dims=model.sink.dims if isinstance(model.sink, KeyBias) else None,
-            cross=encoder.layers > 0,
-        ),
+        block=_block_config(model),
         tied=model.tied,
         scaled_embedding=model.scaled_embedding,
         embedding_norm=model.embedding_norm,
@@ -84,6 +54,41 @@ def decoder_config(model: ModelConfig, vocabulary: int, length: int, document_en
         return structure
     sizes = {"encoder_layers": encoder.layers, "shared_embedding": encoder.shared_embedding, "padding_id": PADDING}
     return EncoderDecoderConfig(**vars(structure), **sizes)
+
+
+def _block_config(model: ModelConfig) -> BlockConfig:
+    """The structure of one layer."""
+    gate = model.gate if isinstance(model.gate, Gate) else None
+    return BlockConfig(
+        width=model.width,
+        heads=model.heads,
+        kv_heads=model.key_heads,
+        head_dim=model.head_width,
+        hidden=model.hidden_width,
+        activation=model.feedforward,
+        layer_norm=model.norm == "layer",
+        norm_epsilon=model.norm_epsilon,
+        norm_offset=float(model.zero_centered_norm),
+        placement=model.norm_placement,
+        biases=model.biases,
+        experts=model.experts or 0,
+        active_experts=model.active_experts,
+        gate=GateConfig(gate.kind, gate.per, gate.activation, gate.dims, gate.static, gate.zero) if gate else None,
+        interleaved=model.rotation_layout.interleaved,
+        polar=isinstance(model.position, Pope),
+        table_per=model.position.table_per,
+        position_bias=model.position.bias(),
+        normalizer=_normalizer(model),
+        soft_cap=model.soft_cap is not None,
+        qk_norm=model.qk_norm,
+        joint_qk_norm=model.joint_qk_norm,
+        clip=model.clip_qkv,
+        scalable_softmax=model.scalable_softmax,
+        key_bias=isinstance(model.sink, KeyBias),
+        value_bias=model.sink.kind == "key_value_bias",
+        key_bias_dims=model.sink.dims if isinstance(model.sink, KeyBias) else None,
+        cross=model.encoder.layers > 0,
+    )
 
 
 def _normalizer(model: ModelConfig) -> str:
