@@ -9,8 +9,6 @@ from threading import Event, Thread
 from types import TracebackType
 from typing import Any, NamedTuple
 
-import jax
-import jax.numpy as jnp
 import numpy as np
 from rich.console import Console, Group
 from rich.live import Live
@@ -20,9 +18,9 @@ from rich.text import Text
 
 from leadline.experiments.runtime.log import Log
 from leadline.experiments.runtime.losses import losses_by_arm
+from leadline.experiments.runtime.matmul import matmul_peak
 from leadline.experiments.runtime.pace import Pace
 from leadline.experiments.runtime.tracking import Run, Tracker, Tracking
-from leadline.model.mesh import make_mesh
 
 # Between lines where there is no terminal.
 SECONDS = 30.0
@@ -231,26 +229,3 @@ class Progress:
 def _duration(seconds: float, what: str) -> str:
     """Nothing where it is not known."""
     return "" if math.isnan(seconds) else f"{timedelta(seconds=round(seconds))} {what}"
-
-
-def matmul_peak(dtype: str = "float32", size: int | None = None, rounds: int = 3) -> float:
-    """FLOP/s of a matrix product of this type on all devices of this machine: the denominator of MFU.
-
-    Args:
-        dtype: of the matrices.
-        size: of their sides; None: one whose product takes an accelerator far longer than being called, about 50 µs.
-        rounds: products, of which the fastest counts.
-    """
-    cpu, seconds = jax.default_backend() == "cpu", []
-    size = size or (1024 if cpu else 8192)
-    with jax.set_mesh(make_mesh()):
-        a = jnp.ones((size, size), dtype)
-        product = jax.jit(jnp.matmul)
-        product(a, a).block_until_ready()
-        for _ in range(rounds):
-            began = time.monotonic()
-            product(a, a).block_until_ready()
-            seconds.append(time.monotonic() - began)
-    # On a CPU the product of one device already uses the cores that the others stand for.
-    devices = 1 if cpu else jax.device_count()
-    return devices * 2 * size**3 / min(seconds)

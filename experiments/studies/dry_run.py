@@ -9,7 +9,8 @@ from typing import Any, NamedTuple
 
 from leadline.experiments.measure.exact.registry import jobs_of
 from leadline.experiments.records.provenance import arm_digest
-from leadline.experiments.runtime.progress import Progress, matmul_peak
+from leadline.experiments.runtime.matmul import matmul_peak
+from leadline.experiments.runtime.progress import Progress
 from leadline.experiments.studies.run import Plan
 from leadline.experiments.training.group import Member, RunGroup
 from leadline.experiments.training.memory import GB, Room, available_memory, parts_of, program_memory, traced_memory

@@ -7,15 +7,13 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-import jax
 import numpy as np
 import pytest
 from rich.console import Console
 
 from leadline.experiments.runtime.losses import losses_by_arm
-from leadline.experiments.runtime.progress import Progress, Work, matmul_peak
+from leadline.experiments.runtime.progress import Progress, Work
 from leadline.experiments.runtime.signals import SHOW_CURSOR
-from leadline.model.mesh import make_mesh
 
 ARMS = ("softmax", "learned_logit", "headwise_gate")
 GROUP = Work("smoke_sinks: softmax, learned_logit, headwise_gate x 2", 12_000, 1_000, part="group 2 of 16", arms=ARMS * 2)
@@ -169,8 +167,3 @@ def test_losses_are_those_of_arms_and_name_what_diverged(
 
 def test_many_diverged_arms_are_counted() -> None:
     assert losses_by_arm("abcdef", np.ones(6), [True] * 5 + [False], 80) == "loss f 1.000, diverged: a, b, c and 2 more"
-
-
-def test_the_peak_is_that_of_a_product() -> None:
-    with jax.set_mesh(make_mesh(arm=2)):
-        assert 1e8 < matmul_peak(size=256, rounds=2) < 1e15
