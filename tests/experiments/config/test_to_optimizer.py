@@ -95,9 +95,10 @@ def test_muon_makes_every_matrix_of_every_layer_nearly_orthogonal(name, rows):
 def test_muon_takes_each_expert_by_itself_and_no_bias_or_router():
     cfg = replace(MODEL, block=replace(MODEL.block, experts=3, biases=("feedforward",)))
     gradient = tree(0, cfg)
-    update = steps(Muon(), [gradient])[0].blocks.feedforward
+    update: Any = steps(Muon(), [gradient])[0].blocks.feedforward
     nadam: Any = optax.nadam(0.1, b1=0.9, b2=0.95)
-    expected, _ = nadam.update(of := gradient.blocks.feedforward, nadam.init(of))
+    of: Any = gradient.blocks.feedforward
+    expected, _ = nadam.update(of, nadam.init(of))
     for name in ("router", "router_bias"):
         np.testing.assert_allclose(getattr(update, name), getattr(expected, name), rtol=1e-5)
     np.testing.assert_allclose(update.networks.up_bias, expected.networks.up_bias, rtol=1e-5)
