@@ -11,6 +11,7 @@ from leadline.experiments.runtime.errors import UserError
 
 LOCK, LOCKED = Path("ledger.lock"), "The file of locked claims."
 Lock = Annotated[Path, typer.Option("--lock", metavar="FILE", help=LOCKED)]
+PUBLISHED = Path("docs/results")
 Folder = Annotated[Path, typer.Argument(metavar="[DIR]", help="The results folder.")]
 SIDE = "A results folder, RESULTS/STUDY, RESULTS/STUDY/ARM-HASH, or a run in it."
 
@@ -144,13 +145,16 @@ def _check_lock(folder: Path, path: Path) -> None:
 def lock(
     configs: Annotated[list[Path], typer.Argument(metavar="CONFIG...", help="Studies or suites, in TOML.")],
     into: Lock = LOCK,
+    published: Annotated[Path, typer.Option("--published", metavar="DIR", help="Published studies.")] = PUBLISHED,
 ) -> None:
     """Freeze the claims and seeds of studies before they are run.
 
-    Thresholds and arms are frozen too. Claims of other studies keep their digest.
+    Thresholds and arms are frozen too. Claims of other studies keep their digest. Models that another published study has
+    trained with the same seeds are named, since they cannot confirm what was seen there.
     """
     from leadline.experiments.config.load import load_studies
-    from leadline.experiments.studies.lock import digests, read_lock, write_lock
+    from leadline.experiments.records.store import read_records
+    from leadline.experiments.studies.lock import digests, read_lock, repeated, write_lock
 
     studies = [study for config in configs for study in load_studies(config)]
     names = {study.study for study in studies}
@@ -158,12 +162,15 @@ def lock(
     kept = {key: digest for key, digest in before.items() if key.partition("/")[0] not in names}
     locked = digests(studies)
     write_lock(into, kept | locked)
+    records = [entry.record for entry in read_records(published)[0]] if published.is_dir() else []
+    for line in (line for study in studies for line in repeated(study, records)):
+        complain(f"{line}; choose seeds that no study has trained")
     typer.echo(f"{into}: claims of {', '.join(sorted(names))} are locked; commit this file before you run them")
 
 
 def publish(
     folder: Folder = Path("results"),
-    into: Annotated[Path, typer.Option("--into", metavar="DIR", help="The folder that is published.")] = Path("docs/results"),
+    into: Annotated[Path, typer.Option("--into", metavar="DIR", help="The folder that is published.")] = PUBLISHED,
     text: Annotated[Path | None, typer.Option("--text", metavar="FILE", help="Markdown file whose tables are filled.")] = None,
     page: Annotated[Path | None, typer.Option("--findings", metavar="FILE", help="Markdown page of findings to write.")] = None,
     as_json: AsJson = False,

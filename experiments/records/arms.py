@@ -64,6 +64,11 @@ def planned_arm(study: Study, arm: Arm) -> RecordedArm | None:
     return _arm(study, arm.model_dump(mode="json"), arm.original_length)
 
 
+def recorded_arm(study: Study, record: Record) -> RecordedArm | None:
+    """The arm of a record of any study, as an arm of this one."""
+    return _arm(study, record.config, record.training_length)
+
+
 def _arm(study: Study, config: Tree, training_length: int | None) -> RecordedArm | None:
     settings = with_defaults(config) if study.exact is None else config
     if settings is None:

@@ -13,7 +13,7 @@ from pathlib import Path
 from leadline.experiments.config.claim import Claim
 from leadline.experiments.config.load import arms_of
 from leadline.experiments.config.study import Arm, Study
-from leadline.experiments.records.arms import matches, planned_arm
+from leadline.experiments.records.arms import matches, planned_arm, recorded_arm
 from leadline.experiments.records.json_file import line, sha256, write_whole
 from leadline.experiments.records.provenance import arm_digest, non_default_settings
 from leadline.experiments.records.record import Record, begun_at
@@ -73,6 +73,26 @@ def locked_since(path: Path, digest: str) -> datetime | None:
     except FileNotFoundError:  # no git on this machine
         return None
     return datetime.fromisoformat(dates[0]) if dates else None
+
+
+def repeated(study: Study, records: Iterable[Record]) -> Iterator[str]:
+    """Arms of a study whose models another study has on record, with the seeds: they confirm nothing that was seen there.
+
+    Args:
+        study: to be run.
+        records: of all studies.
+    """
+    known: dict[tuple[str, str], list[Record]] = {}
+    for record in records:
+        if record.study != study.study and record.seed in study.seeds and record.steps:
+            known.setdefault((record.study, record.arm_hash), []).append(record)
+    others = [(of_arm, recorded_arm(study, of_arm[0])) for of_arm in known.values()]
+    for arm in [] if study.exact is not None else arms_of(study.model_copy(update={"only": ()}), Path()):
+        planned = planned_arm(study, arm)
+        for of_arm, there in others:
+            if planned and there and (planned.leaves, planned.started) == (there.leaves, there.started):
+                seeds = ", ".join(str(record.seed) for record in sorted(of_arm, key=lambda record: record.seed))
+                yield f"{study.study}: {arm.name}: {of_arm[0].study} has these models on record, with the seeds {seeds}"
 
 
 def _parsed(content: bytes) -> Digests:

@@ -11,7 +11,7 @@ from leadline.experiments.config.study import Study
 from leadline.experiments.records.record import Record
 from leadline.experiments.records.store import read_records, read_studies
 from leadline.experiments.runtime.errors import UserError
-from leadline.experiments.studies.lock import digests, locked_since, problems, read_lock, write_lock
+from leadline.experiments.studies.lock import digests, locked_since, problems, read_lock, repeated, write_lock
 from tests.experiments.committed import COMMITTED, CONFIGS, ROOT
 from tests.experiments.records.claimed import record
 
@@ -92,6 +92,23 @@ def test_what_was_not_frozen_is_named(
     records = _run(study, START + timedelta(days=began), seed)
     complaints = list(problems(lock, [study], records, lambda _: START))
     assert len(complaints) == len(said) and all(text in line for text, line in zip(said, complaints, strict=True))
+
+
+@pytest.mark.parametrize(
+    ("other", "words", "seed", "said"),
+    [
+        ("streaming", ("measure.windows=7",), 50, ["sinks: softmax: streaming has these models on record, with the seeds 50"]),
+        ("streaming", ("train.steps=7",), 50, []),
+        ("streaming", (), 30, []),
+        ("sinks", (), 50, []),
+    ],
+)
+def test_models_that_another_study_has_trained_are_named(
+    other: str, words: tuple[str, ...], seed: int, said: list[str]
+) -> None:
+    arm, *_ = arms_of(_study(*words), Path())
+    there = record(other, "another_name", 0, seed, arm.model_dump())
+    assert list(repeated(_study(), [there])) == said
 
 
 def test_a_lock_that_is_not_committed_freezes_nothing(tmp_path: Path) -> None:
