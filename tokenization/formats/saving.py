@@ -3,6 +3,8 @@
 import hashlib
 import json
 import os
+import time
+from contextlib import suppress
 from pathlib import Path
 from secrets import token_hex
 from typing import Any
@@ -20,6 +22,7 @@ from leadline.tokenization.wordpiece.tokenizer import WordPieceTokenizer
 
 FORMAT = 1
 DEFINITION, MANIFEST = "definition.json", "manifest.json"
+STALE = 60.0  # seconds after which a temporary file is one of a process that was killed
 CLASSES = {
     "byte": ByteTokenizer,
     "character": CharacterTokenizer,
@@ -45,6 +48,10 @@ def save(tokenizer: Tokenizer, folder: Path) -> None:
     _replace(folder / DEFINITION, definition)
     sums = {DEFINITION: hashlib.sha256(definition).hexdigest()}
     _replace(folder / MANIFEST, _json({"format": FORMAT, "digest": tokenizer.digest(), "files": sums}))
+    for stray in folder.glob(".*.part"):
+        with suppress(FileNotFoundError):  # another process has removed it
+            if time.time() - stray.stat().st_mtime > STALE:
+                stray.unlink()
 
 
 def load(folder: Path) -> Tokenizer:

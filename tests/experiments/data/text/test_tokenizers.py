@@ -1,5 +1,7 @@
 """Tokenizers of a configuration, trained once."""
 
+import os
+import time
 from pathlib import Path
 
 import pytest
@@ -73,10 +75,13 @@ def test_a_tokenizer_json_is_opened_by_its_path_or_its_folder(tmp_path: Path) ->
         open_tokenizer(str(tmp_path))
 
 
-def test_what_a_killed_process_left_of_a_tokenizer_is_removed(tmp_path: Path) -> None:
-    (tmp_path / f".{DEFINITION}.4711.part").write_bytes(b"half")
+@pytest.mark.parametrize(("age", "left"), [(3600, []), (0, [f".{DEFINITION}.4711.part"])], ids=["was killed", "writes now"])
+def test_what_a_killed_process_left_of_a_tokenizer_is_removed(age: float, left: list[str], tmp_path: Path) -> None:
+    temporary, written = tmp_path / f".{DEFINITION}.4711.part", time.time() - age
+    temporary.write_bytes(b"half")
+    os.utime(temporary, (written, written))
     save(train_tokenizer(Bpe(vocabulary=270), [TEXT]), tmp_path)
-    assert sorted(path.name for path in tmp_path.iterdir()) == [DEFINITION, MANIFEST]
+    assert sorted(path.name for path in tmp_path.iterdir()) == [*left, DEFINITION, MANIFEST]
 
 
 def test_a_tokenizer_that_another_process_has_kept_meanwhile_is_used(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
