@@ -89,8 +89,8 @@ def repeated(study: Study, records: Iterable[Record]) -> Iterator[str]:
     others = [(of_arm, recorded_arm(study, of_arm[0])) for of_arm in known.values()]
     for arm in [] if study.exact is not None else arms_of(study.model_copy(update={"only": ()}), Path()):
         planned = planned_arm(study, arm)
-        for of_arm, there in others:
-            if planned and there and (planned.leaves, planned.started) == (there.leaves, there.started):
+        for of_arm, trained in others:
+            if planned and trained and (planned.leaves, planned.started) == (trained.leaves, trained.started):
                 seeds = ", ".join(str(record.seed) for record in sorted(of_arm, key=lambda record: record.seed))
                 yield f"{study.study}: {arm.name}: {of_arm[0].study} has these models on record, with the seeds {seeds}"
 

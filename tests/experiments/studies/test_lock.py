@@ -107,8 +107,8 @@ def test_models_that_another_study_has_trained_are_named(
     other: str, words: tuple[str, ...], seed: int, said: list[str]
 ) -> None:
     arm, *_ = arms_of(_study(*words), Path())
-    there = record(other, "another_name", 0, seed, arm.model_dump())
-    assert list(repeated(_study(), [there])) == said
+    trained = record(other, "another_name", 0, seed, arm.model_dump())
+    assert list(repeated(_study(), [trained])) == said
 
 
 def test_a_lock_that_is_not_committed_freezes_nothing(tmp_path: Path) -> None:
