@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 import pytest
 
-from leadline.experiments.records.captions import measured_text
+from leadline.experiments.records.captions import count, measured_text
 from tests.experiments.synthetic_records import made, measured
 
 COUNTS = (
@@ -59,3 +59,8 @@ def test_sinks_and_losses_name_windows_of_their_own_lengths() -> None:
 
 def test_the_most_exact_count_of_answers_is_named() -> None:
     assert measured_text([made(measurements=COUNTS)], {"length": 128, "distance": 4}, "recall_accuracy") == "32 answers"
+
+
+@pytest.mark.parametrize(("number", "text"), [(999, "999"), (999_400, "999k"), (999_700, "1M"), (1.234e9, "1.23G")])
+def test_a_count_has_three_digits_and_the_letter_of_its_size(number: float, text: str) -> None:
+    assert count(number) == text
