@@ -163,8 +163,9 @@ def lock(
     locked = digests(studies)
     write_lock(into, kept | locked)
     records = [entry.record for entry in read_records(published)[0]] if published.is_dir() else []
-    for line in (line for study in studies for line in repeated(study, records)):
-        complain(f"{line}; choose seeds that no study has trained")
+    for study in studies:
+        for models in repeated(study, records):
+            complain(f"{models}; choose seeds that no study has trained")
     typer.echo(f"{into}: claims of {', '.join(sorted(names))} are locked; commit this file before you run them")
 
 

@@ -51,7 +51,10 @@ class Sgd(Frozen):
 
 
 class Muon(Frozen):
-    """Orthogonalised momentum (Jordan et al. 2024) for the matrices of the blocks; NAdam, with the same decay, for the rest."""
+    """Orthogonalised momentum (Jordan et al. 2024) for the matrices of the blocks; NAdam, with the same decay, for the rest.
+
+    Each head is a part of a matrix, and each expert has its own. The router of experts is among the rest.
+    """
 
     kind: Literal["muon"] = "muon"
     momentum: float = Field(default=0.95, ge=0, lt=1)  # of the gradient

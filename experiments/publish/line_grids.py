@@ -18,7 +18,7 @@ from leadline.experiments.records.estimates import share_interval
 
 # More points than this have no marks of their own.
 MARKED = 16
-# An axis of at most so many places has its ticks there.
+# The most places on an axis that has a tick at each of them.
 FEW_PLACES = 4
 # More points than this are drawn as a thin line.
 DENSE = 200
