@@ -10,7 +10,7 @@ from leadline.experiments.config.base import Tree, nearest, validated
 from leadline.experiments.config.exact import Released
 from leadline.experiments.config.paths import with_paths
 from leadline.experiments.config.study import Arm, Start, Study
-from leadline.experiments.config.toml_file import DEEPEST, read_toml, value_of, with_statements
+from leadline.experiments.config.toml_file import DEEPEST, read_toml, value_of, with_statements, without_claims
 from leadline.experiments.runtime.errors import UserError
 
 Result = TypeVar("Result")
@@ -171,12 +171,14 @@ def _tree(path: Path, extending: tuple[Path, ...] = ()) -> Tree:
     if path.resolve() in extending:
         raise UserError(f"{path}: these files extend each other in a circle: {', '.join(map(str, extending))}")
     tree = with_statements(with_paths(read_toml(path), path.parent), path)
-    base = tree.pop("extends", None)
+    base, ids = tree.pop("extends", None), tree.pop("without_claims", [])
+    if base is None and ids:
+        raise UserError(f"{path}: without_claims leaves out claims of the file that this one extends: give extends")
     if base is None:
         return tree
     if not isinstance(base, str):
         raise UserError(f'{path}: extends = {base!r}: name one TOML file, as in extends = "../sinks.toml"')
-    return _merged(_tree(path.parent / base, (*extending, path.resolve())), tree)
+    return _merged(without_claims(_tree(path.parent / base, (*extending, path.resolve())), ids, path), tree)
 
 
 def overridden(tree: Tree, words: Sequence[str]) -> Tree:

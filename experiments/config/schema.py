@@ -21,6 +21,7 @@ from leadline.experiments.config.study import Arm, Study
 WHOLE = (claim.__name__, report.__name__)
 SUITE = "the studies of a suite, as files relative to this one; a suite has no other key"
 EXTENDS = "the file that this one changes, relative to it: tables are merged key by key"
+WITHOUT = "ids of claims of the extended file that this one leaves out, as those of arms that it does not train"
 
 
 def schema() -> Tree:
@@ -41,6 +42,7 @@ def schema() -> Tree:
     keys["arms"]["additionalProperties"] = {"type": "object", "properties": arm, "additionalProperties": False}
     files = {
         "extends": {"type": "string", "description": EXTENDS},
+        "without_claims": {"type": "array", "items": {"type": "string"}, "description": WITHOUT},
         "studies": {"type": "array", "items": {"type": "string"}, "minItems": 1, "description": SUITE},
     }
     return {

@@ -82,6 +82,17 @@ def with_statements(tree: Tree, path: Path) -> Tree:
     return {**tree, "claims": [whole(claim) for claim in tree["claims"]]}
 
 
+def without_claims(tree: Tree, ids: Any, path: Path) -> Tree:
+    """The tree without its claims of some ids. UserError naming `path`, which gives the ids, for one that no claim has."""
+    if not isinstance(ids, list):
+        raise UserError(f'{path}: without_claims = {ids!r}: give a list of ids, as in ["guo-sink"]')
+    given = [str(claim.get("id")) for claim in _claims(tree)]
+    for name in ids:
+        if name not in given:
+            raise UserError(f"{path}: without_claims: no claim of the extended file is {name!r}{nearest(str(name), given)}")
+    return {**tree, "claims": [claim for claim in tree["claims"] if claim.get("id") not in ids]} if ids else tree
+
+
 def _claims(tree: Tree) -> list[Tree]:
     claims = tree.get("claims")
     return [claim for claim in claims if isinstance(claim, dict)] if isinstance(claims, list) else []

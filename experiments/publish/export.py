@@ -30,7 +30,7 @@ from leadline.experiments.records.store import STUDY, packed_runs, read_records,
 from leadline.experiments.runtime.errors import UserError
 
 MAP = "attention_map"  # the largest of all arrays
-MOST_BYTES, MOST_FILES = 8 * 2**20, 200  # of what a clone should have to download
+MOST_BYTES, MOST_FILES = 9 * 2**20, 240  # of what a clone should have to download
 BLOCK = re.compile(r"(<!-- leadline table (?P<name>\w+) -->\n).*?(<!-- leadline end -->)", re.DOTALL)
 
 

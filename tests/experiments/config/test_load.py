@@ -175,6 +175,38 @@ def test_a_file_extends_another(tmp_path: Path) -> None:
     assert (study.study, arm.label, arm.train.steps, arm.train.batch, arm.data.length) == ("mine", "A", 3, 8, 16)
 
 
+CLAIMS = "".join(
+    f"""[[claims]]
+id = "{name}"
+statement = "A statement."
+left = {{ quantity = "loss", arm = "all" }}
+relation = "below"
+right = 1.0
+"""
+    for name in ("first-claim", "second-claim")
+)
+
+
+def test_a_file_leaves_out_claims_of_the_one_it_extends(tmp_path: Path) -> None:
+    write_config(tmp_path, SINKS + "[selectors]\nall = {}\n" + CLAIMS, "base.toml")
+    path = write_config(tmp_path, 'extends = "base.toml"\nwithout_claims = ["second-claim"]\n')
+    assert [claim.id for claim in load_studies(path)[0].claims] == ["first-claim"]
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ('extends = "base.toml"\nwithout_claims = ["second"]\n', "no claim of the extended file is 'second'; did you mean"),
+        ('extends = "base.toml"\nwithout_claims = "first-claim"\n', "give a list of ids"),
+        (SINKS.replace("study", 'without_claims = ["first-claim"]\nstudy', 1), "give extends"),
+    ],
+)
+def test_claims_that_cannot_be_left_out_are_named(text: str, message: str, tmp_path: Path) -> None:
+    write_config(tmp_path, SINKS + "[selectors]\nall = {}\n" + CLAIMS, "base.toml")
+    with pytest.raises(UserError, match=message):
+        load_studies(write_config(tmp_path, text))
+
+
 ARMS = SINKS + "[arms.first]\n[arms.second]\nstart = 'first'\n[arms.third]\n"
 
 
