@@ -180,13 +180,16 @@ def apply_layers(
     """`apply_decoder` up to the residual stream after the last layer, of which `unembed` gives the logits.
 
     Raises:
-        ValueError: for bidirectional attention with a document mask, over several devices, or with a causal bias.
+        ValueError: for bidirectional attention with a document mask, over several devices, with a causal bias, or with a softmax
+            that is scaled by the position and a table per query.
     """
     T, bias = tokens.shape[1], cfg.block.position_bias
     if context.bidirectional and bias is not None and bias.of_encoder() != bias:
         raise ValueError(f"{bias} is causal, and the text is read both ways: take the bias that of_encoder() gives")
     if context.bidirectional and (context.context_parallel or cfg.document_end is not None or context.documents is not None):
         raise ValueError("a text that is read both ways is one document on one device: take causal attention")
+    if context.bidirectional and cfg.block.table_per == "query" and p.blocks.length_scale is not None:
+        raise ValueError("a softmax scaled by the number of keys, read both ways, needs one table per sequence or per token")
     if cfg.document_end is not None:
         context = replace(context, documents=_documents(tokens, cfg.document_end, context))
     i = jnp.arange(T) + (first_position(T) if context.context_parallel else 0)

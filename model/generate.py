@@ -163,6 +163,7 @@ def _check_padding(p: Decoder, cfg: DecoderConfig, tables: PositionTables, polic
         f"one table per {b.table_per}": b.table_per != "sequence",
         "a softmax scaled by the position": p.blocks.length_scale is not None,
         "a temperature by the position": np.any(np.asarray(tables.temperature)),
+        "a rotated key bias": p.blocks.key_bias is not None and np.any(np.asarray(tables.frequencies.units)),
     }
     if names := [name for name, needed in by_place.items() if needed]:
         raise ValueError(f"{' and '.join(names)}: prompts of one batch must have equally many tokens; give them one by one")

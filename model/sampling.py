@@ -35,7 +35,8 @@ def sampling(temperature: float = 0.0, top_k: int | None = None, top_p: float = 
     """
     if not (0 <= temperature < np.inf and 0 < top_p <= 1 and (top_k is None or top_k >= 1)):
         raise ValueError(f"out of range: temperature {temperature} (>= 0), top_k {top_k} (>= 1), top_p {top_p} (> 0, <= 1)")
-    most = np.iinfo(np.int32).max if top_k is None else top_k
+    largest = np.iinfo(np.int32).max
+    most = largest if top_k is None else min(top_k, largest)
     return Sampling(jnp.float32(temperature), jnp.int32(most), jnp.float32(top_p))
 
 

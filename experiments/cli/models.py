@@ -169,7 +169,7 @@ def _lines(path: Path) -> list[str]:
     if not path.exists():
         raise UserError(f"--prompts: {path}: no such file; check the path")
     try:
-        return [line for line in path.read_text(encoding="utf-8").splitlines() if line]
+        return [line for line in path.read_text(encoding="utf-8").split("\n") if line]
     except UnicodeDecodeError as error:
         raise UserError(f"--prompts: {path}: not UTF-8 at byte {error.start}; convert it to UTF-8") from error
     except OSError as error:

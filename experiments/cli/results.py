@@ -39,6 +39,8 @@ def status(
     """Show the groups that runs are at work on, from any machine."""
     from leadline.experiments.runs.status import going, groups_at, row
 
+    if watch and as_json:
+        raise UserError("--watch has no effect with --json: leave one of them out")
     groups = groups_at(_existing(folder))
     if as_json:
         print_json({"groups": groups})

@@ -124,6 +124,8 @@ class Study(Frozen):
         ):
             for name in sorted({name for name in names if names.count(name) > 1}):
                 yield f"{table}: {name!r} is there twice"
+        if self.most_seeds is not None and self.most_seeds < len(self.seeds):
+            yield f"most_seeds = {self.most_seeds} is below the {len(self.seeds)} seeds of the study: give a larger number"
         if tested := sorted(set(self.explored) & set(self.seeds)):
             yield f"seeds {tested} are in explored, too: a recipe is not tested on the seeds that it was chosen on"
         if self.study in RESERVED:

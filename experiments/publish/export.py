@@ -26,7 +26,7 @@ from leadline.experiments.records.packed import PACKED, PACKED_ARRAYS, read_pack
 from leadline.experiments.records.portable import portable
 from leadline.experiments.records.protocols import PROTOCOL_DIMS
 from leadline.experiments.records.record import StoredRecord
-from leadline.experiments.records.store import STUDY, packed_runs, read_records, read_studies
+from leadline.experiments.records.store import STUDY, read_records, read_studies
 from leadline.experiments.runtime.errors import UserError
 
 MAP = "attention_map"  # the largest of all arrays
@@ -65,14 +65,15 @@ def export(results: Path, into: Path, text: Path | None = None, page: Path | Non
     if not records:
         raise UserError(f"{results}: there are no records to publish")
     studies = read_studies(results)
-    names = sorted({entry.record.study for entry in records} & set(studies))
+    recorded = {entry.record.study for entry in records}
+    names = sorted(recorded & set(studies))
+    notes += [f"{name}: {STUDY} is missing, so it is not packed; run the study again" for name in sorted(recorded - set(studies))]
     for name in names if results.resolve() != into.resolve() else ():
         check_kept(results, name, into)
     for name in names if results.resolve() != into.resolve() else ():
         study = studies[name]
         read = [part for claim in study.claims for part in claim.parts()]
-        packed = pack(results, name, into, arrays_read(study), read)
-        notes += [note for note in packed if note not in notes]
+        notes += pack(results, name, into, arrays_read(study), read)
     shown = {file_name(study, spec.name) for study in read_studies(into).values() for spec in _shown(study)}
     contents = contents_of(into, drawn=shown | {FOREST, MULTIVERSE} | set(re.findall(rf"{FIGURES}/([\w.=+-]+)\.png", filled)))
     try:
@@ -98,7 +99,7 @@ def export(results: Path, into: Path, text: Path | None = None, page: Path | Non
     if size > MOST_BYTES or len(files) > MOST_FILES:
         most = f"{MOST_FILES} files or {MOST_BYTES:,} bytes"
         notes.append(f"{into}: more than {most} make a repository slow to clone; leave out figures or studies")
-    return Exported(tuple(names), len(files), size, (*notes, *contents.notes))
+    return Exported(tuple(names), len(files), size, tuple(dict.fromkeys((*notes, *contents.notes))))
 
 
 def _written_before(into: Path, studies: Sequence[str]) -> list[Path]:
@@ -157,10 +158,12 @@ def check_kept(results: Path, study: str, into: Path) -> None:
     if not (packed / PACKED).exists():
         return
     remedy = f"remove {packed} to publish without"
-    if notes := read_packed(packed)[1]:
+    stored, notes = read_packed(packed)
+    if notes:
         raise UserError(f"{notes[0]}; or {remedy}")
+    kept = {(entry.record.arm, entry.record.arm_hash, entry.record.seed) for entry in stored}
     records = [entry.record for entry in read_records(results, study)[0]]
-    lost = sorted(packed_runs(into, study) - {(record.arm, record.arm_hash, record.seed) for record in records})
+    lost = sorted(kept - {(record.arm, record.arm_hash, record.seed) for record in records})
     if lost:
         missing = f"{packed}: {len(lost)} of its records are not in {results}, such as that of {lost[0][0]}, seed {lost[0][2]}"
         raise UserError(f"{missing}; copy {PACKED} and {PACKED_ARRAYS} into {results / study} to keep them, or {remedy}")

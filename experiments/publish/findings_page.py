@@ -5,10 +5,10 @@ from collections.abc import Collection
 from leadline.experiments.config.claim import Claim
 from leadline.experiments.publish.contents import FIGURES, TABLES, Contents, Section
 from leadline.experiments.publish.findings import findings
-from leadline.experiments.publish.ledger import cited_place
 from leadline.experiments.publish.run_groups import command_of
 from leadline.experiments.publish.style import Drawing
 from leadline.experiments.publish.table import markdown, markdown_text
+from leadline.experiments.records.references import cite
 from leadline.experiments.records.captions import training
 from leadline.experiments.records.verdict import Verdict
 
@@ -52,7 +52,7 @@ def _origin(verdict: Verdict, claim: Claim) -> str:
         return markdown_text(verdict.published or "our own")
     scale = f"shown at {claim.shown_at}" if claim.shown_at else ""
     figure_and_scale = ", ".join(part for part in (verdict.published, scale) if part)
-    return markdown_text(": ".join(part for part in (cited_place(verdict), figure_and_scale) if part))
+    return markdown_text(": ".join(part for part in (cite(verdict.source, verdict.where), figure_and_scale) if part))
 
 
 def _picture(drawing: Drawing, results: str) -> str:

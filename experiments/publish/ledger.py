@@ -186,13 +186,8 @@ def published(verdict: Verdict) -> str:
     """The published figure with its source and the place in it: `18.18 % → 0.00 % (Gu et al. 2025, Table 4)`."""
     if verdict.own:
         return verdict.published or OWN
-    place = cited_place(verdict)
+    place = cite(verdict.source, verdict.where)
     return f"{verdict.published} ({place})" if verdict.published else place
-
-
-def cited_place(verdict: Verdict) -> str:
-    """The source of a published claim with the place in it: `Gu et al. 2025, Table 4`."""
-    return ", ".join(part for part in (cite(verdict.source), verdict.where) if part)
 
 
 def _scale(verdict: Verdict) -> str:

@@ -20,7 +20,7 @@ from leadline.experiments.publish.shown import file_name
 from leadline.experiments.publish.style import Drawing
 from leadline.experiments.records.captions import provenance
 from leadline.experiments.records.decisions import OUTCOMES, Outcome
-from leadline.experiments.records.references import Reference, references
+from leadline.experiments.records.references import Reference, cite, references
 from leadline.experiments.records.verdict import Verdict
 
 TEMPLATES = Path(__file__).with_name("templates")
@@ -167,7 +167,7 @@ def _part(section: Section, results: Path, cited: Mapping[str, Reference]) -> St
 
 
 def _row(verdict: Verdict, reference: Reference | None, figure: str, section: Section, labels: Mapping[str, str]) -> ClaimRow:
-    cited = "" if reference is None else ", ".join(part for part in (reference.citation, verdict.where) if part)
+    cited = "" if reference is None else cite(verdict.source, verdict.where)
     runs = tuple((run_id(section.study, arm), labels[run_id(section.study, arm)]) for arm in verdict.arms)
     link = "" if reference is None else reference.link
     return ClaimRow(verdict, section.title, cited, link, figure, runs, command_of(section.described))

@@ -129,5 +129,5 @@ def _cited(spec: TableSpec, chosen: Shown, row: Key) -> tuple[str, str] | None:
     cited = [figure for figure in figures if figure.at == dims]
     if not cited:
         return None
-    sources = dict.fromkeys(", ".join(part for part in (cite(entry.source), entry.where) if part) for entry in cited)
+    sources = dict.fromkeys(cite(entry.source, entry.where) for entry in cited)
     return "; ".join(entry.text for entry in cited), "; ".join(sources)

@@ -32,6 +32,13 @@ class Evidence:
     unmet: str = ""  # what is missing where a precondition is not met; empty where all are
 
 
+def q_values(p: Sequence[float | None]) -> list[float | None]:
+    """The share of false ones among those of so small a p (Benjamini and Hochberg 1995); None where there is no p."""
+    known = [value for value in p if value is not None]
+    corrected = iter(stats.false_discovery_control(known) if known else ())
+    return [None if value is None else float(next(corrected)) for value in p]
+
+
 class Decision(NamedTuple):
     """An outcome and why it is one. Interval and p-value are absent where nothing is random."""
 

@@ -59,9 +59,9 @@ def references() -> dict[str, Reference]:
     return table
 
 
-def cite(key: str) -> str:
-    """The citation of a key. KeyError for a key that is in no table."""
-    return references()[key].citation
+def cite(key: str, where: str = "") -> str:
+    """The citation of a key, with the place in it: `Gu et al. 2025, Table 4`. KeyError for a key that is in no table."""
+    return ", ".join(part for part in (references()[key].citation, where) if part)
 
 
 def bibtex(keys: Iterable[str]) -> str:

@@ -116,8 +116,8 @@ def _intact(path: Path, remedy: str = "") -> Iterator[None]:
         raise UserError(f"{path}: {error}") from error
     except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile) as error:
         unreadable = isinstance(error, OSError) and (path.name == RECORD or not isinstance(error, FileNotFoundError))
-        mended = "check the folder and its permissions" if unreadable else f"delete {path.parent} and run the study again"
-        raise UserError(f"{path}: {reason(error)}; {remedy or mended}") from error
+        again = remedy or f"delete {path.parent} and run the study again"
+        raise UserError(f"{path}: {reason(error)}; {'check the folder and its permissions' if unreadable else again}") from error
 
 
 def _checked(path: Path, record: Record) -> bytes:

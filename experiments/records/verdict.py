@@ -5,7 +5,6 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
-from scipy import stats
 
 from leadline.experiments.config.claim import Claim, Needs, Term
 from leadline.experiments.config.study import Study
@@ -21,7 +20,7 @@ from leadline.experiments.records.captions import (
     scale,
 )
 from leadline.experiments.records.comparison import Choice, names_of, related, stated, term_values
-from leadline.experiments.records.decisions import Decision, Evidence, Outcome, decide
+from leadline.experiments.records.decisions import Decision, Evidence, Outcome, decide, q_values
 from leadline.experiments.records.protocols import by_protocol
 from leadline.experiments.records.quantities import QUANTITIES
 from leadline.experiments.records.record import Record
@@ -80,11 +79,8 @@ def verdicts(studies: Mapping[str, Study], records: Sequence[Record]) -> list[Ve
 
 
 def with_q(judged: Sequence[Verdict]) -> list[Verdict]:
-    """The verdicts with their q-values: the share of false ones among those of so small a p (Benjamini and Hochberg 1995)."""
-    random = [number for number, verdict in enumerate(judged) if verdict.p is not None]
-    corrected = stats.false_discovery_control([judged[number].p for number in random]) if random else ()
-    q = dict(zip(random, map(float, corrected), strict=True))
-    return [replace(verdict, q=q.get(number)) for number, verdict in enumerate(judged)]
+    """The verdicts with their q-values."""
+    return [replace(verdict, q=q) for verdict, q in zip(judged, q_values([verdict.p for verdict in judged]), strict=True)]
 
 
 def judge(claim: Claim, study: Study, arms: Sequence[RecordedArm]) -> Verdict:

@@ -10,6 +10,7 @@ import numpy as np
 from scipy import stats
 
 from leadline.experiments.records.arms import leaves_of, with_defaults
+from leadline.experiments.records.decisions import q_values
 from leadline.experiments.records.estimates import mean_interval
 from leadline.experiments.records.measurement import Reading
 from leadline.experiments.records.over_seeds import current, statistic
@@ -167,9 +168,8 @@ def difference(first: Mapping[int, float], second: Mapping[int, float]) -> tuple
 
 def _adjusted(differences: Sequence[Difference]) -> list[Difference]:
     """The differences with their q-values, the surest first."""
-    p_values = [entry.p for entry in differences if entry.p is not None]
-    q_values = iter(stats.false_discovery_control(p_values) if p_values else ())
-    adjusted = [entry if entry.p is None else replace(entry, q=float(next(q_values))) for entry in differences]
+    corrected = q_values([entry.p for entry in differences])
+    adjusted = [replace(entry, q=q) for entry, q in zip(differences, corrected, strict=True)]
     return sorted(adjusted, key=lambda entry: math.inf if entry.q is None else entry.q)
 
 

@@ -1,6 +1,5 @@
 """Memory of a traced function, estimated without compiling it."""
 
-import math
 from collections.abc import Iterator
 from typing import Any
 
@@ -53,4 +52,4 @@ def _variables(values: Any) -> Iterator[Any]:
 
 def _bytes(variables: Any) -> int:
     shaped = (var.aval for var in variables if isinstance(var.aval, ShapedArray))
-    return sum(math.prod(aval.shape) * aval.dtype.itemsize for aval in shaped)
+    return sum(aval.size * aval.dtype.itemsize for aval in shaped)

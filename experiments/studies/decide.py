@@ -25,7 +25,7 @@ def with_plan(study: Study, recorded: Study | None, limit: int | None, *, decide
         decide: whether seeds are added.
 
     Raises:
-        UserError: for a limit, or a number in the file, that differs from what was planned.
+        UserError: for a limit, or a number in the file, that differs from what was planned, or a limit below the seeds there are.
     """
     if study.exact is not None:
         return study
@@ -36,7 +36,10 @@ def with_plan(study: Study, recorded: Study | None, limit: int | None, *, decide
     planned = study.most_seeds or before
     if limit is not None and planned not in (None, limit):
         raise UserError(f"--limit {limit}: the looks at {study.study} are planned for {planned} seeds; leave --limit out")
-    return study.model_copy(update={"most_seeds": planned or ((limit or MOST_SEEDS) if decide else None)})
+    seeds = len(study.seeds)
+    if limit is not None and limit < seeds:
+        raise UserError(f"--limit {limit}: {study.study} has {seeds} seeds already; give a larger limit")
+    return study.model_copy(update={"most_seeds": planned or (limit or max(MOST_SEEDS, seeds) if decide else None)})
 
 
 def looks(

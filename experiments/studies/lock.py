@@ -118,7 +118,8 @@ def problems(
             continue
         of_study = [record for record in records if record.study == study.study]
         began = min(map(begun_at, of_study), default=None)
-        for key, digest in digests([study]).items():
+        now = digests([study])
+        for key, digest in now.items():
             committed = since(digest)
             if locked.get(key) != digest:
                 yield f"{key}: {'changed since it was locked' if key in locked else 'not locked'}"
@@ -126,5 +127,8 @@ def problems(
                 yield f"{key}: the lock is not committed"
             elif began is not None and began < committed:
                 yield f"{key}: run on {began:%Y-%m-%d %H:%M}, before it was locked on {committed:%Y-%m-%d %H:%M}"
+        for key in sorted(locked.keys() - now.keys()):
+            if key.startswith(f"{study.study}/"):
+                yield f"{key}: locked, and the study has no such claim"
         for seed in sorted({record.seed for record in of_study if record.seed in study.explored}):
             yield f"{study.study}: seed {seed} is one that the recipe was chosen on"

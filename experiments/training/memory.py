@@ -188,8 +188,4 @@ def parts_of(group: RunGroup) -> Parts:
 
 
 def _bytes(tree: object) -> int:
-    return sum(map(_size, jax.tree.leaves(tree)))
-
-
-def _size(leaf: Any) -> int:
-    return math.prod(leaf.shape) * leaf.dtype.itemsize
+    return sum(leaf.size * leaf.dtype.itemsize for leaf in jax.tree.leaves(tree))

@@ -42,7 +42,7 @@ def flops_expected(arms: Sequence[Arm], seeds: Sequence[int], records: Iterable[
 
     A model counts as recorded if a record has its seed and its settings, whatever the corpus says.
     """
-    recorded = {(stored.record.seed, _settings(stored.record.config)) for stored in records}
+    recorded = {(stored.record.seed, _settings(stored.record.config)) for stored in records if stored.record.steps}
     groups: dict[Any, float] = {}
     for arm in arms:
         settings = _settings(arm.model_dump(mode="json"))

@@ -67,13 +67,11 @@ class RingCache:
         ring = Part(queries, keys, values, j, *newest(j), padding_of(self.starts, j))
         tokens = Part(queries, k, v, i, *newest(i), padding_of(self.starts, i))
         F = self.first_key.shape[-2]
-        if not F:
-            return ring, tokens
         first, inside = jnp.arange(F), grouped_queries(q[1], k.shape[1])
         distance = self.inside(i)[:, None] - first[None]
         visible = (first < self.initial_tokens)[None] & (first[None] <= i[:, None])
         key, value = (x.astype(k.dtype) for x in self._first(k, v))
-        return Part(inside, key, value, first, distance, visible), ring, tokens
+        return Part(inside, key, value, first, distance, visible, padding_of(self.starts, first)), ring, tokens
 
     def update(self, k: Float[Array, "B T K H"], v: Float[Array, "B T K Hv"], out: Float[Array, "B T N Hv"]) -> Any:
         """The cache with T tokens more, which take the slots of the oldest ones."""

@@ -217,6 +217,7 @@ def test_prompts_of_several_lengths_go_on_as_each_alone(what: str) -> None:
         (biased(Fire()), rope(1), Policy(), "the bias Fire"),
         (replace(ONE_LAYER, block=VARIANTS["norms"]), rope(1), Policy(), "a softmax scaled by the position"),
         (ONE_LAYER, replace(rope(1), temperature=jnp.full(1, 0.1)), Policy(), "a temperature by the position"),
+        (replace(ONE_LAYER, block=VARIANTS["KV bias"]), rope(1), Policy(), "a rotated key bias"),
     ],
 )
 def test_what_depends_on_the_place_in_a_row_has_no_padding(

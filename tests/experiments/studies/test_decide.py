@@ -72,6 +72,10 @@ def test_a_plan_of_looks_stays_with_its_records(study: Study) -> None:
         assert with_plan(plain, study, None, decide=decide).most_seeds == 6
         assert with_plan(study, plain, None, decide=decide).most_seeds == 6
         assert with_plan(plain, study.model_copy(update={"seeds": (7,)}), None, decide=decide).most_seeds != 6
+    many = plain.model_copy(update={"seeds": tuple(range(40))})
+    assert with_plan(many, None, None, decide=True).most_seeds == 40
+    with pytest.raises(UserError, match=r"--limit 2: .* has 3 seeds already; give a larger limit"):
+        with_plan(plain, None, 2, decide=True)
     with pytest.raises(UserError, match=r"--limit 40: .* are planned for 6 seeds; leave --limit out"):
         with_plan(plain, study, 40, decide=True)
     with pytest.raises(UserError, match=r"most_seeds = 9, and its looks are planned for 6 seeds; set 6 or leave it out"):

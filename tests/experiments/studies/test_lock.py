@@ -81,6 +81,7 @@ def _run(study: Study, created: datetime, seed: int = 30) -> list[Record]:
         ({}, _study(), 1, 30, []),
         ({CLAIM: "0" * 16}, _study(), 1, 30, [f"{CLAIM}: changed since it was locked"]),
         ({CLAIM: None}, _study(), 1, 30, [f"{CLAIM}: not locked"]),
+        ({"sinks/gone": "0" * 16}, _study(), 1, 30, ["sinks/gone: locked, and the study has no such claim"]),
         ({}, _study(), -1, 30, ["run on 2025-12-31 00:00, before it was locked on 2026-01-01 00:00"] * len(_study().claims)),
         ({}, _study(), 1, 3, ["sinks: seed 3 is one that the recipe was chosen on"]),
     ],

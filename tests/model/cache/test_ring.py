@@ -82,10 +82,12 @@ def _turn(x: np.ndarray, place: int) -> np.ndarray:
     return np.concatenate([z.real, z.imag])
 
 
-def empty(cfg: DecoderConfig, initial: Any, window: Any, reindexed: Any = True, widest: int = WIDEST) -> RingCache:
+def empty(
+    cfg: DecoderConfig, initial: Any, window: Any, reindexed: Any = True, widest: int = WIDEST, first: int = ROOM
+) -> RingCache:
     b = cfg.block
     policy = {"initial_tokens": initial, "window": window, "reindexed": reindexed}
-    return ring_cache(cfg.layers, 1, b.kv_heads, b.head_dim, **policy, room=(ROOM, widest), dtype=cfg.compute)
+    return ring_cache(cfg.layers, 1, b.kv_heads, b.head_dim, **policy, room=(first, widest), dtype=cfg.compute)
 
 
 def read(p: Decoder, tables: PositionTables, cache: RingCache, chunks: list[int], cfg: DecoderConfig = CONFIG) -> np.ndarray:
@@ -138,6 +140,14 @@ def test_initial_tokens_of_the_model_are_those_of_a_cache_with_positions_of_the_
         np.testing.assert_allclose(logits, np.asarray(whole[0]), atol=1e-5)
     forgetful = read(p, both, empty(CONFIG, 2, WINDOW, **in_text), CHUNKS)
     assert np.abs(forgetful - np.asarray(whole[0])).max() > 1e-3  # the third of the initial tokens is gone
+
+
+@pytest.mark.parametrize("variant", ["KV bias", "norms"])
+def test_room_for_initial_tokens_changes_nothing_where_none_are_kept(variant: str) -> None:
+    cfg = replace(CONFIG, block=VARIANTS[variant])
+    p = weights(cfg)
+    with_room, without = (read(p, TABLES["rope"], empty(cfg, 0, WINDOW, first=first), CHUNKS, cfg) for first in (ROOM, 0))
+    np.testing.assert_allclose(without, with_room, atol=1e-5)
 
 
 def test_a_policy_is_a_value() -> None:
