@@ -13,7 +13,7 @@ from leadline.experiments.config.claim import Claim
 from leadline.experiments.data.text.held_out import Documents
 from leadline.experiments.measure.perplexity import means_without
 from leadline.experiments.records.comparison import TermValues, decide_cases
-from leadline.experiments.records.decisions import Decision, decide, decide_share, decide_within
+from leadline.experiments.records.decisions import Decision, decide, decide_share, decide_within, q_values
 from leadline.experiments.records.estimates import estimate, mean_interval
 from leadline.experiments.records.sequential import LEVEL, SeedPlan
 from leadline.experiments.records.thresholds import ratio_interval
@@ -267,6 +267,18 @@ def test_exact_arms_of_which_one_shows_no_difference_are_equivalent() -> None:
     assert decision[:2] == ("equivalent", "within ±0.1 in 1 of 2 cases")
 
 
+def test_of_claims_with_a_small_q_one_in_twenty_is_false() -> None:
+    """Four fifths of 100 claims are without an effect, and some have no p-value; in the mean of 200 ledgers."""
+    rng, shares = np.random.default_rng(8), []
+    for _ in range(200):
+        z = rng.normal(size=100) + np.where(np.arange(100) < 80, 0.0, 3.0)
+        q = q_values([*(2 * stats.norm.sf(np.abs(z))), None])
+        assert q[-1] is None
+        small = np.array([value < LEVEL for value in q[:-1]])
+        shares.append(small[:80].sum() / max(1, small.sum()))
+    assert 0.02 < np.mean(shares) < LEVEL
+
+
 def test_a_ratio_that_is_the_one_named_lies_outside_of_its_interval_in_one_of_twenty_cases() -> None:
     rng = np.random.default_rng(0)
     common = rng.normal(size=(TRIALS, 6))
@@ -384,3 +396,11 @@ class TestSeedsThatAreAdded:
         decided = self.decided(draws, decide_at, self.PLAN.level)
         assert 0 < decided < _most(LEVEL, 300)
         assert self.decided(draws, decide_at, lambda _: LEVEL) > decided
+
+    def test_a_difference_of_delta_is_called_equivalent_in_at_most_one_of_twenty_cases(self) -> None:
+        def at_look(margins: np.ndarray, level: float) -> Decision:
+            decision = decide(margins, 1.0, level)
+            return decision if decision.outcome == "equivalent" else decision._replace(outcome="undecided")
+
+        draws = np.random.default_rng(1).normal(1.0, 0.3, size=(300, self.PLAN.looks()[-1]))
+        assert 0 < self.decided(draws, at_look, self.PLAN.level) < _most(LEVEL, 300)
