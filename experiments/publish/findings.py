@@ -77,8 +77,10 @@ def _counts(kind: str, column: str, about: Sequence[Verdict], records: Sequence[
         ON_ACCELERATOR: "tested on an accelerator",
         EXACT: "computed without training",
     }
-    claims = kind if len(about) == 1 else kind.replace("claim", "claims")
-    return f"Of {len(about)} {claims} {places.get(column, f'tested on {column}')}, {_listed(parts)}{_basis(about, records)}."
+    place = places.get(column, f"tested on {column}")
+    if len(about) == 1:
+        return f"The one {kind} {place} {SAID[about[0].outcome][0]}{_basis(about, records)}."
+    return f"Of {len(about)} {kind.replace('claim', 'claims')} {place}, {_listed(parts)}{_basis(about, records)}."
 
 
 def _listed(parts: Sequence[str]) -> str:

@@ -184,7 +184,10 @@ def scale(records: Sequence[Record]) -> str:
     if not trained:
         return "exact" if records else ""
     models = [model for record in trained if isinstance(model := record.config.get("model"), dict)]
-    shapes = sorted({f"{model['layers']} layer{'s' * (model['layers'] != 1)} of width {model['width']}" for model in models})
+    shapes = [
+        f"{layers} layer{'s' * (layers != 1)} of width {_either({model['width'] for model in models if model['layers'] == layers})}"
+        for layers in sorted({model["layers"] for model in models})
+    ]
     sizes = (f"{_span([getattr(record, field) for record in trained], count)} {field}" for field in ("steps", "tokens"))
     parts = (" and ".join(sorted(set(map(_kind, trained)))), " or ".join(shapes), parameters(trained), *sizes)
     return ", ".join(part for part in parts if part)
@@ -194,13 +197,19 @@ def training(records: Sequence[Record]) -> str:
     """How models were trained: `small language model, 2 layers of width 64, …, on windows of 128 bytes of …`."""
     trained = [record for record in records if record.steps > 0]
     data: list[Any] = [record.config["data"] for record in trained]
-    lengths = " or ".join(str(length) for length in sorted({entry["length"] for entry in data if "length" in entry}))
+    lengths = _either({entry["length"] for entry in data if "length" in entry})
     if not any(map(measures_text, trained)):
         return f"{scale(trained)}, on sequences of {lengths} tokens" if lengths else scale(trained)
     unit = "tokens" if any(entry.get("tokenizer") for entry in data) else "bytes"
     corpora = {str(record.data.get("name", "text")) for record in trained}
     named = " and ".join(sorted(CORPORA.get(name, name) for name in corpora))
     return f"{scale(trained)}, on windows of {lengths} {unit} of {named}"
+
+
+def _either(numbers: Iterable[int]) -> str:
+    """`32, 64 or 128`."""
+    *first, last = [*map(str, sorted(numbers))] or [""]
+    return f"{', '.join(first)} or {last}" if first else last
 
 
 def parameters(records: Iterable[Record]) -> str:

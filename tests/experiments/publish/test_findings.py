@@ -50,17 +50,17 @@ def test_margins_that_have_a_unit_or_hold_zero_are_not_told(log: bool, verdicts:
 
 def test_statements_of_our_own_are_counted_apart_and_quoted_where_nothing_published_was_measured() -> None:
     counts, support = said(replace(HOLDS, source=""), judged("e", "not measured"))
-    assert counts.startswith(": Of 1 claim of our own tested on toy tasks, 1 holds, ")
+    assert counts.startswith(": The one claim of our own tested on toy tasks holds, ")
     assert support.startswith("Strongest support: a is said")
     published, own = said(HOLDS, replace(FAILS, source="", interval=None))[:2]
-    assert published.startswith(": Of 1 published claim tested on toy tasks, 1 holds")
-    assert own.startswith(": Of 1 claim of our own tested on toy tasks, 1 fails")
+    assert published.startswith(": The one published claim tested on toy tasks holds")
+    assert own.startswith(": The one claim of our own tested on toy tasks fails")
 
 
 def test_published_models_are_counted_by_themselves() -> None:
     here, there = said(HOLDS, replace(FAILS, interval=None, column="SmolLM2-135M", arms=("b",)))[:2]
-    assert here.startswith(": Of 1 published claim tested on toy tasks, 1 holds, judged on 2 trained models")
-    assert there == ": Of 1 published claim tested on SmolLM2-135M, 1 fails."
+    assert here.startswith(": The one published claim tested on toy tasks holds, judged on 2 trained models")
+    assert there == ": The one published claim tested on SmolLM2-135M fails."
 
 
 def test_nothing_is_said_of_nothing() -> None:

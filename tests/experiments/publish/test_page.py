@@ -108,7 +108,7 @@ def test_a_statement_at_two_scales_is_one_row_and_says_what_was_not_measured(tmp
         for part in parts:
             assert part in row, part
     assert page.count('id="claim-sinks-gate-less"') == 1
-    assert "Of 1 published claim tested on SmolLM2-135M, 1 fails." in page
+    assert "The one published claim tested on SmolLM2-135M fails." in page
     assert (tmp_path / "tables" / "scales.md").is_file()
 
 
