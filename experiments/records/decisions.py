@@ -19,6 +19,7 @@ Outcome = Literal["holds", "fails", "equivalent", "undecided", "not testable her
 OUTCOMES: tuple[Outcome, ...] = get_args(Outcome)
 AGAINST = "against the statement"  # a NaN is, too
 MOST_SEEDS = 1000  # up to which the number that would decide is looked for
+MOST_TIMES = 100  # as many documents, likewise
 
 
 @dataclass(frozen=True)
@@ -144,7 +145,9 @@ def _by_interval(values: Values, rule: _Rule, level: float) -> Decision:
         return decision
     of_documents = mean._replace(variances=mean.variances[-1:], freedoms=mean.freedoms[-1:])
     if group_count(values) and rule.outcome(*of_documents.interval(level)) == "undecided":
-        return decision._replace(reason=f"{reason}; no number of seeds would decide on these documents")
+        times = documents_to_decide(of_documents, rule.outcome, level)
+        more = f"many seeds would on about {times} times as many" if times else f"nor on {MOST_TIMES} times as many"
+        return decision._replace(reason=f"{reason}; no number of seeds would decide on these documents, {more}")
     outlook = f"{_about(seeds_to_decide(values, rule.outcome, level))} would decide at this mean and spread"
     return decision._replace(reason=f"{reason}; {outlook}", more_seeds=True)
 
@@ -181,6 +184,23 @@ def seeds_to_decide(values: Values, outcome: OutcomeOf, level: float = LEVEL) ->
 
     counts = range(len(values) + 1, MOST_SEEDS + 1)
     return counts[first] if (first := bisect.bisect_left(counts, True, key=decided)) < len(counts) else None
+
+
+def documents_to_decide(of_documents: Estimate, outcome: OutcomeOf, level: float = LEVEL) -> int | None:
+    """How many times as many documents would decide at this mean, if seeds added nothing to its error; None above MOST_TIMES.
+
+    Args:
+        of_documents: the mean, with its error over documents alone.
+        outcome: as for `seeds_to_decide`.
+        level: of the interval.
+    """
+
+    def decided(times: int) -> bool:
+        then = of_documents._replace(variances=(of_documents.variances[0] / times,))
+        return outcome(*then.interval(level)) != "undecided"
+
+    factors = range(2, MOST_TIMES + 1)
+    return factors[first] if (first := bisect.bisect_left(factors, True, key=decided)) < len(factors) else None
 
 
 def _about(seeds: int | None) -> str:

@@ -171,6 +171,10 @@ def test_a_policy_or_sampling_out_of_range_is_refused(values: tuple[Any, ...]) -
         Policy(*values) if len(values) == 2 else sampling(*values)
 
 
+def test_a_top_k_beyond_every_vocabulary_is_all() -> None:
+    assert sampling(1.0, 2**40) == sampling(1.0)
+
+
 def test_a_text_in_pieces_is_the_text() -> None:
     """So many tokens at once, and a prompt of several chunks: the same tokens, drawn or not."""
     p, prompt, layers = loud(), jnp.asarray(PROMPT), layers_of(loud(), rope())

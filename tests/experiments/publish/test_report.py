@@ -59,6 +59,9 @@ def test_records_without_study_curves_or_numbers_still_publish(tmp_path: Path) -
     contents = contents_of(tmp_path)
     assert "1 diverged" in str(contents.sections[0].tables[0])
     assert [note for note in contents.notes if note.startswith("strange: its study.json is missing")]
+    packed = export(tmp_path, tmp_path.with_name("published"))
+    assert packed.studies == ("lost",)
+    assert [note for note in packed.notes if note.startswith("strange: study.json is missing, so it is not packed")]
     (tmp_path / "tables").write_text("")
     with pytest.raises(UserError, match="cannot write the page"):
         report(tmp_path)

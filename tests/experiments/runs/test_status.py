@@ -69,6 +69,7 @@ def test_the_command_shows_a_table_or_json(called: Called, tmp_path: Path, monke
     monkeypatch.setattr(console, "START", 0.0)
     assert "leadline show" in called.text("status", tmp_path)
     assert "there is no such results folder" in called.mistake("status", tmp_path / "nowhere")
+    assert "--watch has no effect with --json" in called.mistake("status", tmp_path, "--watch", "--json")
     with _worker(tmp_path, _told("softmax", "finished")):
         (group,) = called.json("status", tmp_path)["groups"]
         assert (group["study"], group["state"], group["loss"]) == ("sinks", "finished", None)
