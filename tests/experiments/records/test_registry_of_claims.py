@@ -5,7 +5,6 @@ from dataclasses import replace
 
 import pytest
 
-from leadline.experiments.config.report import TrainingLength
 from leadline.experiments.measure.kinds.plugin import quantities_of
 from leadline.experiments.records.arms import matches, recorded_arms
 from leadline.experiments.records.record import Record
@@ -16,12 +15,7 @@ from tests.experiments.records.claimed import ROWS, Row, changed, synthetic, tra
 
 RELATIONS = [row for row in ROWS if row.claim.function is None]
 TRAINED = [row for row in RELATIONS if row.study.exact is None]
-OF_MULTIPLES = [
-    row
-    for row in TRAINED
-    if any(isinstance(v, TrainingLength) for side in row.claim.compared() for term in side.parts() for v in term.at.values())
-]
-
+OF_LENGTH = [row for row in TRAINED if "length" in type(row.study.data).model_fields]  # generated tasks may have none
 
 SAID = "said without a source"
 
@@ -62,8 +56,8 @@ def test_another_normalizer_under_the_same_names_is_not_what_a_claim_speaks_of(r
     assert row.verdict(others).outcome == "not measured"
 
 
-@each(OF_MULTIPLES)
-def test_a_longer_training_length_unmeasures_what_speaks_of_multiples(row: Row, held: dict[str, list[Record]]) -> None:
+@each(OF_LENGTH)
+def test_a_claim_does_not_speak_of_models_of_a_longer_training_length(row: Row, held: dict[str, list[Record]]) -> None:
     tables = ("data", "start")
     longer = changed(held[row.claim.id], lambda c: [c[name].update(length=2 * c[name]["length"]) for name in tables if c[name]])
     assert row.verdict(longer).outcome == "not measured"
