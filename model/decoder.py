@@ -180,8 +180,8 @@ def apply_layers(
     """`apply_decoder` up to the residual stream after the last layer, of which `unembed` gives the logits.
 
     Raises:
-        ValueError: for bidirectional attention with a document mask, over several devices, with a causal bias, or with a softmax
-            that is scaled by the position and a table per query.
+        ValueError: for bidirectional attention with a document mask, over several devices, with a causal bias, or with a
+            softmax that is scaled by the position and a table per query.
     """
     T, bias = tokens.shape[1], cfg.block.position_bias
     if context.bidirectional and bias is not None and bias.of_encoder() != bias:

@@ -67,7 +67,9 @@ def export(results: Path, into: Path, text: Path | None = None, page: Path | Non
     studies = read_studies(results)
     recorded = {entry.record.study for entry in records}
     names = sorted(recorded & set(studies))
-    notes += [f"{name}: {STUDY} is missing, so it is not packed; run the study again" for name in sorted(recorded - set(studies))]
+    notes += [
+        f"{name}: {STUDY} is missing, so it is not packed; run the study again" for name in sorted(recorded - set(studies))
+    ]
     for name in names if results.resolve() != into.resolve() else ():
         check_kept(results, name, into)
     for name in names if results.resolve() != into.resolve() else ():

@@ -8,8 +8,8 @@ from leadline.experiments.publish.findings import findings
 from leadline.experiments.publish.run_groups import command_of
 from leadline.experiments.publish.style import Drawing
 from leadline.experiments.publish.table import markdown, markdown_text
-from leadline.experiments.records.references import cite
 from leadline.experiments.records.captions import training
+from leadline.experiments.records.references import cite
 from leadline.experiments.records.verdict import Verdict
 
 INTRODUCTION = """# Findings

@@ -183,11 +183,11 @@ def scale(records: Sequence[Record]) -> str:
         return f"{' and '.join(names)}, {parameters(records)}"
     if not trained:
         return "exact" if records else ""
-    models = [model for record in trained if isinstance(model := record.config.get("model"), dict)]
-    shapes = [
-        f"{layers} layer{'s' * (layers != 1)} of width {_either({model['width'] for model in models if model['layers'] == layers})}"
-        for layers in sorted({model["layers"] for model in models})
-    ]
+    models: list[Any] = [model for record in trained if isinstance(model := record.config.get("model"), dict)]
+    widths: dict[int, set[int]] = {}
+    for model in models:
+        widths.setdefault(model["layers"], set()).add(model["width"])
+    shapes = [f"{layers} layer{'s' * (layers != 1)} of width {_either(widths[layers])}" for layers in sorted(widths)]
     sizes = (f"{_span([getattr(record, field) for record in trained], count)} {field}" for field in ("steps", "tokens"))
     parts = (" and ".join(sorted(set(map(_kind, trained)))), " or ".join(shapes), parameters(trained), *sizes)
     return ", ".join(part for part in parts if part)

@@ -117,7 +117,9 @@ def _intact(path: Path, remedy: str = "") -> Iterator[None]:
     except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile) as error:
         unreadable = isinstance(error, OSError) and (path.name == RECORD or not isinstance(error, FileNotFoundError))
         again = remedy or f"delete {path.parent} and run the study again"
-        raise UserError(f"{path}: {reason(error)}; {'check the folder and its permissions' if unreadable else again}") from error
+        raise UserError(
+            f"{path}: {reason(error)}; {'check the folder and its permissions' if unreadable else again}"
+        ) from error
 
 
 def _checked(path: Path, record: Record) -> bytes:

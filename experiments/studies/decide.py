@@ -25,7 +25,8 @@ def with_plan(study: Study, recorded: Study | None, limit: int | None, *, decide
         decide: whether seeds are added.
 
     Raises:
-        UserError: for a limit, or a number in the file, that differs from what was planned, or a limit below the seeds there are.
+        UserError: for a limit, or a number in the file, that differs from what was planned, and for a limit that is below the
+            number of seeds.
     """
     if study.exact is not None:
         return study

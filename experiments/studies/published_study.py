@@ -75,7 +75,11 @@ def planned_study(wanted: Wanted) -> Planned:
     settings = validated(PublishedStudy, exact, checkpoint.name)
     unfit = _unfit(settings, model, context, checkpoint.name)
     for name, reason in unfit.items():
-        if name in wanted.only or (name == "perplexity" and wanted.lengths) or any(word.startswith(f"measure.{name}.") for word in wanted.words):
+        if (
+            name in wanted.only
+            or (name == "perplexity" and wanted.lengths)
+            or any(word.startswith(f"measure.{name}.") for word in wanted.words)
+        ):
             raise UserError(reason)
     exact["measure"] = {name: table for name, table in exact["measure"].items() if name not in unfit}
     kept = validated(PublishedStudy, exact, checkpoint.name)

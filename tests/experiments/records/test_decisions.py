@@ -274,7 +274,7 @@ def test_of_claims_with_a_small_q_one_in_twenty_is_false() -> None:
         z = rng.normal(size=100) + np.where(np.arange(100) < 80, 0.0, 3.0)
         q = q_values([*(2 * stats.norm.sf(np.abs(z))), None])
         assert q[-1] is None
-        small = np.array([value < LEVEL for value in q[:-1]])
+        small = np.array([value is not None and value < LEVEL for value in q[:-1]])
         shares.append(small[:80].sum() / max(1, small.sum()))
     assert 0.02 < np.mean(shares) < LEVEL
 
@@ -344,7 +344,9 @@ class TestDocuments:
         differing = 0.1 + 0.01 * rng.normal(size=(5, 1)) + rng.normal(size=17)
         differing += 1 - estimate(differing).mean
         reason = decide(differing).reason
-        (times,) = re.findall(r"no number of seeds would decide on these documents, many seeds would on about (\d+) times", reason)
+        (times,) = re.findall(
+            r"no number of seeds would decide on these documents, many seeds would on about (\d+) times", reason
+        )
         mean = estimate(differing)
         error = math.sqrt(mean.variances[1] / int(times))
         assert stats.t.isf(0.025, 15) * error < 1 < stats.t.isf(0.025, 15) * error * math.sqrt(1 + 1 / (int(times) - 1))

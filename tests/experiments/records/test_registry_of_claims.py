@@ -15,7 +15,9 @@ from tests.experiments.records.claimed import ROWS, Row, changed, synthetic, tra
 
 RELATIONS = [row for row in ROWS if row.claim.function is None]
 TRAINED = [row for row in RELATIONS if row.study.exact is None]
-OF_LENGTH = [row for row in TRAINED if "length" in type(row.study.data).model_fields]  # generated tasks may have none
+OF_LENGTH = [
+    row for row in TRAINED if row.study.data and "length" in type(row.study.data).model_fields
+]  # generated tasks may have none
 
 SAID = "said without a source"
 
