@@ -27,8 +27,7 @@ class Evidence:
     """What the records say of one statement."""
 
     measured: str  # the measured figures, for readers
-    margins: Values  # a number or a row per seed, or a case where `exact`; positive where it supports the statement
-    exact: bool = False  # computed without chance, so that the signs alone decide
+    margins: Values  # a number or a row per seed, or a case of an exact study; positive where it supports the statement
     mean: str = "mean margin"  # what the mean of the margins is called
     unmet: str = ""  # what is missing where a precondition is not met; empty where all are
 

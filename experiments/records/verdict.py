@@ -156,8 +156,7 @@ def _decided(
     n = len(evidence.margins)
     if evidence.unmet:
         return evidence.measured, n, Decision("not testable here", evidence.unmet)
-    exact, level = exact or evidence.exact, plan.level(n)
-    return evidence.measured, n, decide(evidence.margins, claim.delta, level, exact=exact, mean=evidence.mean)
+    return evidence.measured, n, decide(evidence.margins, claim.delta, plan.level(n), exact=exact, mean=evidence.mean)
 
 
 def _notes(claim: Claim, decision: Decision, compared: Sequence[RecordedArm], *, exact: bool) -> Iterator[str]:

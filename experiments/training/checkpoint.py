@@ -6,6 +6,7 @@ is passed over for the one before it.
 """
 
 import errno
+import os
 import shutil
 from collections.abc import Callable
 from contextlib import suppress
@@ -46,9 +47,9 @@ def save(folder: Path, step: int, state: Any, extra: dict[str, Any], check: Call
             manager.save(step, args=ocp.args.StandardSave(state))
         content = {"files": _sums(folder / str(step)), "arrays": _described(state), "extra": extra}
         write_claimed({_manifest(folder, step): seal(content)}, check)
-    except (OSError, ValueError) as error:  # Orbax says ValueError of a full disk
+    except (OSError, ValueError) as error:  # Orbax says ValueError where a write of TensorStore fails
         check()  # whoever has taken over may have removed the folder meanwhile
-        full = isinstance(error, ValueError) or error.errno in (errno.ENOSPC, errno.EDQUOT)
+        full = any(os.strerror(number) in str(error) for number in (errno.ENOSPC, errno.EDQUOT))
         remedy, reason = "free the disk" if full else "check the folder and its permissions", str(error).split("\n")[0]
         raise UserError(f"{folder}: the checkpoint of step {step} cannot be written ({reason}); {remedy}") from error
     for stale in folder.glob("manifest-*.json"):

@@ -17,6 +17,7 @@ from leadline.experiments.runtime.worker import Lost
 from leadline.experiments.training import checkpoint
 from tests.experiments.synthetic_records import flipped
 
+SAVER = checkpoint.ocp.CheckpointManager
 EXTRA = {"curve": [{"step": 0, "loss": 1.5}, {"step": 2, "loss": None}], "seconds": 0.25}
 
 
@@ -153,15 +154,16 @@ def test_a_disk_without_room_is_asked_before_anything_is_written(folder: Path, m
 
 
 @pytest.mark.parametrize(
-    ("place", "name", "error"),
+    ("place", "name", "error", "told"),
     [
-        (Path, "replace", OSError(28, "No space left on device")),
-        (checkpoint.ocp.CheckpointManager, "save", ValueError('RESOURCE_EXHAUSTED: "a/0": No space left on device\nmore')),
+        (Path, "replace", OSError(28, "No space left on device"), r"No space left on device.*\); free the disk$"),
+        (SAVER, "save", ValueError('"a/0": No space left on device\nmore'), r"No space left on device\); free the disk$"),
+        (SAVER, "save", ValueError('"a/0": Input/output error'), r"Input/output error\); check the folder"),
     ],
-    ids=["manifest", "arrays"],
+    ids=["manifest", "arrays", "input and output"],
 )
-def test_a_full_disk_is_one_line_and_leaves_the_checkpoint_before(
-    folder: Path, monkeypatch: pytest.MonkeyPatch, place: type, name: str, error: Exception
+def test_a_disk_that_refuses_is_one_line_and_leaves_the_checkpoint_before(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, place: type, name: str, error: Exception, told: str
 ) -> None:
     write = getattr(place, name)
 
@@ -173,7 +175,7 @@ def test_a_full_disk_is_one_line_and_leaves_the_checkpoint_before(
     with monkeypatch.context() as patch, pytest.raises(UserError) as raised:
         patch.setattr(place, name, refuse)
         checkpoint.save(folder, 6, _state(6), EXTRA)
-    assert raised.match(r"step 6 cannot be written \(.*No space left on device.*\); free the disk$")
+    assert raised.match(rf"step 6 cannot be written \(.*{told}")
     assert "\n" not in str(raised.value)
     assert checkpoint.latest(folder)[0] == 4
     _assert_restored(folder, 4, 4)

@@ -1,0 +1,53 @@
+"""Claims about several arms."""
+
+from collections.abc import Sequence
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from leadline.experiments.config.claim import Claim
+from leadline.experiments.records.comparison import TermValues, decide_cases
+from leadline.experiments.records.decisions import Decision, decide
+from leadline.experiments.records.sequential import LEVEL, SeedPlan
+from tests.experiments.records.simulation import highest_share
+
+
+def _of_arms(draws: Sequence[np.ndarray], *, exact: bool = False, **settings: object) -> Decision:
+    """The decision on a claim that a loss is above 0 in each of several arms."""
+    of: dict[str, object] = {"quantity": "loss", "arm": "any"}
+    given = {"id": "c", "statement": "s", "left": of, "relation": "above", "right": 0.0, "cases": "arms"}
+    claim = Claim.model_validate(given | settings)
+    return decide_cases(claim, [TermValues({}, (values,)) for values in draws], SeedPlan(len(draws[0])), exact=exact)
+
+
+@pytest.mark.parametrize(
+    ("means", "spreads", "outcome"), [((0.1, 1.0), (1e-4, 0.5), "holds"), ((0.0, -0.6), (1.0, 1.0), "undecided")]
+)
+def test_the_least_supported_of_several_arms_is_shown(
+    means: tuple[float, float], spreads: tuple[float, float], outcome: str
+) -> None:
+    """The second one: its spread is larger, though its margin is, too; it nearly fails."""
+    noise = stats.norm.ppf(np.arange(1, 9) / 9)[:, None]
+    first, second = (mean + spread * noise for mean, spread in zip(means, spreads, strict=True))
+    decision = _of_arms((first, second))
+    assert (decision.outcome, decision.p) == (outcome, pytest.approx(decide(second).p))
+
+
+def test_exact_arms_of_which_one_shows_no_difference_are_equivalent() -> None:
+    decision = _of_arms([np.array([[margin]]) for margin in (0.5, -0.01)], exact=True, delta=0.1)
+    assert decision[:2] == ("equivalent", "within ±0.1 in 1 of 2 cases")
+
+
+def test_a_claim_about_six_arms_without_any_effect_fails_in_one_of_forty_cases() -> None:
+    """It fails where one arm does. It holds where all do, which is rarer still."""
+    trials = 300
+    outcomes = [_of_arms(draw).outcome for draw in np.random.default_rng(6).standard_normal((trials, 6, 5, 1))]
+    assert 0 < outcomes.count("fails") / trials < highest_share(LEVEL / 2, trials)
+    assert "holds" not in outcomes
+
+
+def test_of_six_arms_whose_difference_is_delta_one_is_called_equivalent_in_one_of_forty_cases() -> None:
+    draws = np.random.default_rng(7).normal(0.5, 0.1, size=(300, 6, 8, 1))
+    outcomes = [_of_arms(draw, delta=0.5).outcome for draw in draws]
+    assert 0 < outcomes.count("equivalent") / 300 < highest_share(LEVEL / 2, 300)
