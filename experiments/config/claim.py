@@ -55,7 +55,7 @@ class Claim(Frozen):
         below        left < factor · right
         above        left > factor · right
         within       bounds[0] <= left <= bounds[1]
-        equivalent   |left - factor · right| < delta
+        equivalent   |left - factor · right| <= delta
 
     With `log`, `delta` is a difference of logarithms. A difference within `delta` of 0 counts as none: a claim whose interval
     lies within ±`delta` is called equivalent. A `function` takes the place of left and relation: it gets the records of all
@@ -149,3 +149,6 @@ class Claim(Frozen):
                 )
         if self.bounds is not None and self.bounds[0] > self.bounds[1]:
             yield f"claim {self.id}: bounds = {list(self.bounds)}: the first is the lower one"
+        numbers = self.bounds or ((self.right,) if isinstance(self.right, float) else ())
+        if self.log and any(number <= 0 for number in numbers):
+            yield f"claim {self.id}: log = true compares logarithms: give numbers above 0, not {min(numbers):g}"

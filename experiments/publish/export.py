@@ -141,11 +141,14 @@ def pack(results: Path, study: str, into: Path, quantities: Collection[str], rea
     if not records:
         raise UserError(f"{results / study}: there are no records to pack")
     check_kept(results, study, into)
-    first = min(entry.record.seed for entry in records)
+    finished = sorted((entry.record for entry in records if entry.record.status == "finished"), key=lambda record: -record.seed)
+    first = {record.arm: record.seed for record in finished}  # the lowest seed
     records = [_with_left_out_of(entry, read) for entry in records]
     try:
         write_packed(
-            into / study, [entry if entry.record.seed == first else _without_maps(entry) for entry in records], quantities
+            into / study,
+            [entry if first.get(entry.record.arm) == entry.record.seed else _without_maps(entry) for entry in records],
+            quantities,
         )
         if (results / study / STUDY).exists():
             write_whole(into / study / STUDY, seal(portable(unseal((results / study / STUDY).read_bytes()))))
@@ -184,7 +187,7 @@ def _by_any_protocol(dims: Mapping[str, Dim]) -> dict[str, Dim]:
 
 
 def _without_maps(stored: StoredRecord) -> StoredRecord:
-    """The record without its attention maps, which figures show of the first seed alone."""
+    """The record without its attention maps, which figures show of the first finished seed of an arm alone."""
     return replace(stored, arrays=lambda: {key: array for key, array in stored.arrays().items() if key.quantity != MAP})
 
 

@@ -26,7 +26,7 @@ def matched(spec: FigureSpec, chosen: Shown, keys: Sequence[str]) -> Iterator[tu
                 if free_dims(dims, fixed, free) is None:
                     continue
                 if reference is None:
-                    yield index, entry, dims, values if column.above is None else reached(values, column.above)
+                    yield index, entry, dims, values if column.above is None else _above(spec, values, column.above)
                 elif base is not None and dims != reference:
                     yield index, entry, dims, {x: value - base[x] for x, value in values.items() if x in base}
 
@@ -70,6 +70,11 @@ def _coordinates(arrays: Point, name: str | None, dims: Dimensions, count: int) 
         return [float("nan")] * count
     places = arrays[max(candidates, key=lambda key: len(key.dims))].astype(np.float64)
     return (np.sqrt((places[:-1] + 1.0) * places[1:]) if len(places) == count + 1 else places).tolist()
+
+
+def _above(spec: FigureSpec, values: Values, above: float) -> Values:
+    """1 where the value is above the threshold, along training also after that, and 0 elsewhere."""
+    return reached(values, above) if spec.kind == "step" else {x: float(value > above) for x, value in values.items()}
 
 
 def reached(values: Values, above: float) -> Values:

@@ -96,7 +96,7 @@ def matches(selector: Selector, arm: RecordedArm) -> bool:
     """Whether an arm has the values of a selector and, elsewhere, the settings that the arms of its study share.
 
     A text stands for the `kind` of a table, true and false for a table that is there and one that is not, "none" also for a
-    setting that is absent, and "any" for every value. A table is compared with its defaults and as a whole, a list names
+    setting whose value is null, and "any" for every value. A table is compared with its defaults and as a whole, a list names
     alternatives, `{ multiple = 4 }` is a multiple of the training length. A selector with an unknown key matches no arm. What
     is measured is compared only where a key names it. An arm that goes on from another one (`start = true`) trains by a recipe
     of its own, so its [train] may differ.

@@ -31,32 +31,49 @@ class TermValues:
     # of each term that is compared, a row a seed: the value, then without each group of documents if all seeds have that
     values: tuple[Float[np.ndarray, "n G_and_1"], ...]
 
+    @property
+    def on_documents(self) -> bool:
+        """Whether the values are known without groups of documents, so that they have an interval also of one model."""
+        return any(map(group_count, self.values))
+
 
 def related(claim: Claim, choices: Sequence[Choice], plan: SeedPlan, *, exact: bool) -> tuple[str, int, Decision]:
     """The measured figures of both sides, the number of seeds or cases, and the decision."""
-    comparisons, notes = [], []
-    for choice in choices:
-        columns = [term_values(term, choice) for term in claim.compared()]
-        measured_seeds = set.intersection(*(set(column) for column in columns))
-        unmet = _seeds_unmet(claim, choice, measured_seeds)
-        if unmet:
-            name = names_of([choice])[claim.compared()[0].arm]
-            notes.append(f"{len(unmet)} of {len(measured_seeds)} seeds of {name} left out: {unmet[min(unmet)]}")
-        seeds = sorted(measured_seeds - unmet.keys())
-        if seeds:
-            rows = _of_one_width([column[seed] for column in columns for seed in seeds])
-            if len(seeds) == 1 and not exact:  # documents say nothing of other seeds
-                rows = [row[:1] for row in rows]
-            comparisons.append(TermValues(choice, tuple(np.split(np.stack(rows), len(columns)))))
-    exact = exact and not any(group_count(column) for comparison in comparisons for column in comparison.values)
+    read = [(choice, *_case(claim, choice, exact=exact)) for choice in choices]
+    comparisons, notes = [case for _, case, _ in read if case is not None], [note for *_, told in read for note in told]
     if not comparisons:
         lacking = [term for term in claim.compared() if not any(term_values(term, choice) for choice in choices)]
         why = stated(lacking[0], (), names_of(choices)) if lacking else "; ".join(notes) or "no seed has both sides"
         return "", 0, Decision("not measured", why)
+    if claim.cases == "arms" and len(comparisons) < len(read):
+        selector = claim.compared()[0].arm
+        arms = [choice[selector].members[0] for choice, case, _ in read if case is None]
+        why = f"{arms[0].label or arms[0].arm}, which is one of {selector.replace('_', ' ')}: no finite value is on record"
+        return "", 0, Decision("not measured", why)
     cases = [len(comparison.values[0]) for comparison in comparisons]
-    n = sum(cases) if exact else min(cases)
+    n = min(cases) if not exact or any(comparison.on_documents for comparison in comparisons) else sum(cases)
     decision = decide_cases(claim, comparisons, plan, exact=exact)
     return _figures(claim, comparisons), n, decision._replace(reason="; ".join((decision.reason, *notes)))
+
+
+def _case(claim: Claim, choice: Choice, *, exact: bool) -> tuple[TermValues | None, list[str]]:
+    """The values of both sides of one choice of arms, None where no seed has them, and why seeds are left out."""
+    columns = [term_values(term, choice) for term in claim.compared()]
+    measured = set.intersection(*(set(column) for column in columns))
+    finished = set.intersection(*({record.seed for record in choice[term.arm].records} for term in claim.compared()))
+    unmet, name = _seeds_unmet(claim, choice, measured), names_of([choice])[claim.compared()[0].arm]
+    notes = []
+    if measured < finished and not exact:
+        notes.append(f"{len(finished - measured)} of {len(finished)} seeds of {name} left out: no finite value")
+    if unmet:
+        notes.append(f"{len(unmet)} of {len(measured)} seeds of {name} left out: {unmet[min(unmet)]}")
+    seeds = sorted(measured - unmet.keys())
+    if not seeds:
+        return None, notes
+    rows = _of_one_width([column[seed] for column in columns for seed in seeds])
+    if len(seeds) == 1 and not exact:  # documents say nothing of other seeds
+        rows = [row[:1] for row in rows]
+    return TermValues(choice, tuple(np.split(np.stack(rows), len(columns)))), notes
 
 
 def _seeds_unmet(claim: Claim, choice: Choice, seeds: Collection[int]) -> dict[int, str]:
@@ -96,7 +113,7 @@ def decide_cases(claim: Claim, comparisons: Sequence[TermValues], plan: SeedPlan
     A claim holds where each of k cases holds, which takes no correction. One case is enough for it to fail, or to be equivalent
     where no other fails or is undecided, so that each may do so with a k-th of the chance of an error (Bonferroni).
     """
-    if exact:
+    if exact and not any(case.on_documents for case in comparisons):
         values = [np.concatenate([whole(case.values[side]) for case in comparisons]) for side, _ in enumerate(claim.compared())]
         decision = _decided(claim, values, plan, exact=True)
         if decision.outcome != "fails" or len(comparisons) == 1:
@@ -106,7 +123,7 @@ def decide_cases(claim: Claim, comparisons: Sequence[TermValues], plan: SeedPlan
         labels = [setting or arm.members[0].label or arm.name for setting, arm in settings]
         fails = [_decided(claim, case.values, plan, exact=True).outcome == "fails" for case in comparisons]
         return decision._replace(reason=f"{decision.reason} ({'; '.join(itertools.compress(labels, fails))})")
-    decisions = [_one_of(len(comparisons), claim, case.values, plan) for case in comparisons]
+    decisions = [_one_of(len(comparisons), claim, case, plan, exact=exact and not case.on_documents) for case in comparisons]
     worst = min(decisions, key=_favour)
     if len(decisions) == 1:
         return worst
@@ -121,11 +138,18 @@ def _favour(decision: Decision) -> tuple[int, float, float]:
     return order, surest, -math.inf if decision.interval is None else decision.interval[0]
 
 
-def _one_of(k: int, claim: Claim, values: Sequence[Values], plan: SeedPlan) -> Decision:
-    """The decision on one of k cases: what one case is enough for is decided again, at a k-th of the level (Bonferroni)."""
-    decision = _decided(claim, values, plan, exact=False)
-    enough = decision.outcome in ("fails", "equivalent")
-    return _decided(claim, values, plan, exact=False, cases=k) if enough else decision
+def _one_of(k: int, claim: Claim, case: TermValues, plan: SeedPlan, *, exact: bool) -> Decision:
+    """The decision on one of k cases: what one case is enough for is decided again, at a k-th of the level (Bonferroni).
+
+    A difference that is equivalent to none at the level alone is undecided, also where the wider interval excludes 0.
+    """
+    decision = _decided(claim, case.values, plan, exact=exact)
+    if exact or decision.outcome not in ("fails", "equivalent"):
+        return decision
+    again = _decided(claim, case.values, plan, exact=False, cases=k)
+    if (decision.outcome, again.outcome) != ("equivalent", "holds") or decision.p is None:
+        return again
+    return again._replace(outcome="undecided", p=min(1.0, k * decision.p), more_seeds=True)
 
 
 def _figures(claim: Claim, comparisons: Sequence[TermValues]) -> str:

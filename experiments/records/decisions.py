@@ -18,6 +18,7 @@ from leadline.experiments.records.sequential import LEVEL
 Outcome = Literal["holds", "fails", "equivalent", "undecided", "not testable here", "not measured"]
 OUTCOMES: tuple[Outcome, ...] = get_args(Outcome)
 AGAINST = "against the statement"  # a NaN is, too
+ROUNDING = 1e-9  # margins whose relative differences are below this are equal
 MOST_SEEDS = 1000  # up to which the number that would decide is looked for
 MOST_TIMES = 100  # as many documents, likewise
 
@@ -132,16 +133,18 @@ def _by_interval(values: Values, rule: _Rule, level: float) -> Decision:
     if undecidable := _undecidable(values):
         return undecidable
     mean, seeds = estimate(values), whole(values)
-    agree = len(seeds) > 1 and np.ptp(seeds) == 0
-    interval = (float(seeds[0]) + 0.0, float(seeds[0]) + 0.0) if agree else mean.interval(level)  # 0.0 for -0.0
+    agree = len(seeds) > 1 and np.ptp(seeds) <= ROUNDING * np.max(np.abs(seeds))
+    if agree:
+        mean = mean._replace(mean=float(seeds[0]) + 0.0, variances=(0.0, *mean.variances[1:]))  # 0.0 for -0.0
+    interval = mean.interval(level)
     outcome = rule.outcome(*interval)
     reason = f"{rule.mean} {mean.mean:.4g}, {interval_text(interval, level)}{rule.note}"
     decision = Decision(outcome, reason, interval, level, rule.null, interval_of=rule.mean)
-    if agree:
-        return _by_signs(decision, len(seeds))
+    if agree and not any(mean.variances) and outcome == "undecided":
+        return decision._replace(reason=f"{reason}; no difference in any seed")
     decision = decision._replace(p=_two_sided(rule.p(mean, outcome), level), unsupported=rule.p(mean, "holds"))
     if outcome != "undecided":
-        return decision
+        return _by_signs(decision, len(seeds)) if agree else decision
     of_documents = mean._replace(variances=mean.variances[-1:], freedoms=mean.freedoms[-1:])
     if group_count(values) and rule.outcome(*of_documents.interval(level)) == "undecided":
         times = documents_to_decide(of_documents, rule.outcome, level)
@@ -152,13 +155,11 @@ def _by_interval(values: Values, rule: _Rule, level: float) -> Decision:
 
 
 def _by_signs(decision: Decision, seeds: int) -> Decision:
-    """The decision where all seeds agree to the last digit, as counts may: without a spread the sign test decides."""
-    if decision.outcome == "undecided":
-        return decision._replace(reason=f"{decision.reason}; no difference in any seed")
+    """A decided case where all seeds agree, as counts may: without a spread over seeds the sign test has to decide it, too."""
     sided = 0.5**seeds
     reason = f"{decision.reason}; all {seeds} seeds agree, p = {2 * sided:.2g} by a sign test"
-    unsupported = sided if decision.outcome == "holds" else 1.0
-    decided = decision._replace(reason=reason, p=_two_sided(sided, decision.level), unsupported=unsupported)
+    p = max(_two_sided(sided, decision.level), decision.p or 0.0)
+    decided = decision._replace(reason=reason, p=p, unsupported=max(sided, decision.unsupported))
     if 2 * sided < decision.level:
         return decided
     enough = math.floor(math.log2(2 / decision.level)) + 1
@@ -208,9 +209,10 @@ def _about(seeds: int | None) -> str:
 
 def decide_share(margins: Values, share: float, level: float = LEVEL) -> Decision:
     """Whether the margin is positive in more than a share of all seeds, by the exact interval of Clopper and Pearson (1934)."""
-    if undecidable := _undecidable(margins):
+    seeds = whole(margins)
+    if undecidable := _undecidable(seeds):
         return undecidable
-    count, n = int(np.sum(whole(margins) > 0)), len(margins)
+    count, n = int(np.sum(seeds > 0)), len(seeds)
     low, high = interval = share_interval(count, n, level)
     outcome = "holds" if low > share else "fails" if high < share else "undecided"
     more, fewer = (float(stats.binomtest(count, n, share, alternative=side).pvalue) for side in ("greater", "less"))
@@ -243,7 +245,9 @@ def _two_sided(p: float, level: float) -> float:
 def _exactly(against: Sequence[bool], how: str) -> Decision:
     """The decision where nothing is random: every case counts."""
     cases = _cases(len(against))
-    return Decision("fails", f"{how} in {sum(against)} of {cases}") if any(against) else Decision("holds", cases)
+    return (
+        Decision("fails", f"{how} in {sum(against)} of {cases}") if any(against) else Decision("holds", cases, unsupported=0.0)
+    )
 
 
 def _cases(count: int) -> str:

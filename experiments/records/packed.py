@@ -50,7 +50,8 @@ def write_packed(folder: Path, records: Sequence[StoredRecord], quantities: Coll
                 name = f"{entry.quantity}-{array.dtype}"
                 places[entry.key] = (name, sum(part.size for part in parts[name]), array.shape)
                 parts[name].append(array.ravel())
-        published = portable_record(stored.record).model_copy(update={"workers": ()})  # no names of hosts
+        nameless = tuple(worker.model_copy(update={"host": "", "pid": 0}) for worker in stored.record.workers)
+        published = portable_record(stored.record).model_copy(update={"workers": nameless})
         record = published.model_dump(mode="json", exclude={SUM})  # the header has the sum of all lines
         lines.append(f"{line({'record': record, 'curve': stored.curve().rows(), 'arrays': places})}\n")
     archive = io.BytesIO()

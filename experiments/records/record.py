@@ -81,7 +81,9 @@ class Record(Frozen):
     created: str = Field(pattern=_UTC, description="ISO 8601, UTC")
     versions: dict[str, str]
     device: Device
-    workers: tuple[Worked, ...] = Field(default=(), description="the processes that trained it; none in published records")
+    workers: tuple[Worked, ...] = Field(
+        default=(), description="the processes that trained it; without names in published records"
+    )
     steps: int = Field(ge=0)
     tokens: int = Field(ge=0)
     seconds: NonNegative

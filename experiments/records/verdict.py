@@ -3,12 +3,14 @@
 import importlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 
 import numpy as np
 
 from leadline.experiments.config.claim import Claim, Needs, Term
+from leadline.experiments.config.load import arms_of
 from leadline.experiments.config.study import Study
-from leadline.experiments.records.arms import RecordedArm, combinations, recorded_arms
+from leadline.experiments.records.arms import RecordedArm, combinations, matches, planned_arm, recorded_arms
 from leadline.experiments.records.captions import (
     NOT_RUN,
     count,
@@ -188,10 +190,23 @@ def _missing(claim: Claim, study: Study, choices: Sequence[Choice], matching: Ma
             return f"no recorded arm is {title}, with {settings or 'nothing else'}{rest}"
         if not any(arm.records for arm in arms):
             return f"every seed of {title} diverged"
+        if claim.cases == "arms" and (lacking := _lacking(study, name, arms)):
+            return f"no record is of {lacking}, which is one of {title}"
         chosen = dict.fromkeys(choice[name].name for choice in choices)
         if len(chosen) > 1 and claim.cases == "seeds" and name != claim.arms:
             return f"ambiguous: {title} may be {' or '.join(chosen)}"
     return "" if choices else f"the arms that are {' and '.join(matching)} differ in other settings"
+
+
+def _lacking(study: Study, selector: str, recorded: Sequence[RecordedArm]) -> str:
+    """An arm of a trained study that a selector matches and that has no record; empty where all have one."""
+    known = [(arm.leaves, arm.started) for arm in recorded]
+    for arm in arms_of(study.model_copy(update={"only": ()}), Path()) if study.exact is None else ():
+        planned = planned_arm(study, arm)
+        matched = planned is not None and matches(study.selectors[selector], planned)
+        if planned and matched and (planned.leaves, planned.started) not in known:
+            return arm.label or arm.name
+    return ""
 
 
 def _too_small(claim: Claim, needs: Needs, choices: Sequence[Choice]) -> str:

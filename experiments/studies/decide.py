@@ -50,14 +50,16 @@ def looks(
 
     Args:
         study: with a plan (`with_plan`).
-        arms: of the study.
+        arms: of the study, those of the claims that may get seeds.
         recorded: reads the records, anew for each look, for which the caller trains what the one before asked for.
         tell: hears what is undecided, and what a look costs.
     """
     plan, described = SeedPlan(len(study.seeds), study.most_seeds), portable_study(study)
+    names = {arm.name for arm in arms}
     for number in plan.looks()[1:]:
         records = recorded()
-        undecided = [verdict for verdict in verdicts({study.study: described}, records) if verdict.more_seeds]
+        open_claims = [verdict for verdict in verdicts({study.study: described}, records) if verdict.more_seeds]
+        undecided = [verdict for verdict in open_claims if names.issuperset(verdict.arms)]
         if not undecided:
             return
         chosen = _with_starts(arms, {name for verdict in undecided for name in verdict.arms})

@@ -218,6 +218,7 @@ MISTAKES_OF_TEXT = [
         (*NAMES, CLAIM.replace("'below', right = 1.0", "'within', bounds = [0.0, 1.0], factor = 2.0")),
         'claim a: relation = "within" has bounds, and takes no factor',
     ),
+    ((*NAMES, CLAIM.replace("1.0", "0.0, log = true")), "claim a: log = true compares logarithms: give numbers above 0, not 0"),
     ((*NAMES, "tables=[{ title = 'T', columns = ['loss'], labels = ['B', 'C'] }]"), "labels: no arm is called 'C'; valid"),
     (
         (*NAMES, f"figures=[{{ {FIGURE}, key = 'data.length' }}]"),

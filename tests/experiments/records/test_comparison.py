@@ -39,6 +39,25 @@ def test_exact_arms_of_which_one_shows_no_difference_are_equivalent() -> None:
     assert decision[:2] == ("equivalent", "within ±0.1 in 1 of 2 cases")
 
 
+def test_of_exact_arms_those_that_are_measured_on_documents_alone_have_an_interval() -> None:
+    without = np.linspace(0.45, 0.55, 16)
+    on_documents = np.array([[0.5, *without]])
+    half = stats.t.isf(0.025, 15) * np.sqrt(15 * np.var(without))
+    decision = _of_arms([on_documents, np.array([[0.3]])], exact=True)
+    assert (decision.outcome, decision.interval) == ("holds", pytest.approx((0.5 - half, 0.5 + half)))
+    assert _of_arms([on_documents, np.array([[-0.3]])], exact=True).outcome == "fails"
+
+
+def test_an_arm_that_is_equivalent_at_the_level_of_one_alone_is_undecided_among_several() -> None:
+    noise = stats.norm.ppf(np.arange(1, 9) / 9)[:, None]
+    margins = 0.012 + 0.0088 * noise / noise.std(ddof=1)
+    assert _of_arms([margins], delta=0.02).outcome == "equivalent"
+    decision = _of_arms([margins] * 3, delta=0.02)
+    assert decision.outcome == "undecided"
+    assert decision.interval is not None and decision.p is not None
+    assert decision.interval[0] > 0 and decision.interval[1] > 0.02 and decision.p > LEVEL
+
+
 def test_a_claim_about_six_arms_without_any_effect_fails_in_one_of_forty_cases() -> None:
     """It fails where one arm does. It holds where all do, which is rarer still."""
     trials = 300

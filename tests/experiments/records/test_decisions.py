@@ -143,6 +143,18 @@ def test_seeds_without_spread_are_decided_by_their_signs(seeds: int, level: floa
     assert decide_within((0.2,) * seeds, (-0.1, 0.1), level).outcome == outcome.replace("holds", "fails")
 
 
+def test_seeds_that_differ_by_rounding_alone_have_no_spread() -> None:
+    margins = np.array([0.3, 0.4]) - np.array([0.1, 0.2])
+    assert np.ptp(margins) > 0
+    assert decide(margins).outcome == "undecided"
+    assert decide(margins).reason.endswith("all 2 seeds agree, p = 0.5 by a sign test; 6 seeds that agree would decide")
+
+
+def test_a_share_does_not_depend_on_groups_of_documents() -> None:
+    margins = np.array([[1.0, np.inf, 1.0]] * 6)
+    assert decide_share(margins, 0.5) == decide_share(margins[:, 0], 0.5)
+
+
 def test_seeds_without_any_difference_decide_nothing_however_many() -> None:
     decision = decide((0.0,) * 20)
     assert (decision.outcome, decision.more_seeds) == ("undecided", False)

@@ -83,6 +83,14 @@ def test_where_documents_leave_it_open_no_seed_is_asked_for() -> None:
     assert "about 6 seeds" in decide(np.array([0.5, -0.1, 0.6, 0.3])[:, None] + np.zeros(17)).reason
 
 
+def test_seeds_that_agree_are_judged_over_documents_and_by_their_number() -> None:
+    groups = 0.1 * np.random.default_rng(0).normal(size=16)
+    assert decide(np.tile([0.01, *(0.01 + groups)], (6, 1))).outcome == "undecided"
+    sure = np.tile([0.01, *(0.01 + 1e-6 * groups)], (6, 1))
+    assert decide(sure).outcome == "holds"
+    assert decide(sure[:5]).outcome == "undecided"
+
+
 def test_one_model_is_judged_over_documents() -> None:
     draws = margins_without(1, 300, 50.0)  # whose own effect is small beside that of documents
     assert 0.01 < share_decided(lambda draw: decide(draw).outcome, draws) < highest_share(LEVEL, 300)

@@ -15,6 +15,7 @@ from leadline.experiments.records.json_file import sha256
 from leadline.experiments.records.left_out import left_out_of, values_without, without
 from leadline.experiments.records.measurement import measurements_of, reading
 from leadline.experiments.records.packed import PACKED
+from leadline.experiments.records.record import Worked, begun_at
 from leadline.experiments.records.store import read_records, read_studies, record_folder, write_record, write_study
 from leadline.experiments.runtime.errors import UserError
 from tests.experiments.records.test_store import STUDY, content_of, curve_bits, record, written
@@ -39,6 +40,27 @@ def test_it_keeps_records_curves_and_the_arrays_that_figures_read(results: Path,
         assert curve_bits(ours.curve()) == curve_bits(theirs.curve())
         assert bits(ours.arrays()) == bits({k: a for k, a in theirs.arrays().items() if k.quantity == "loss_by_position"})
     assert read_studies(tmp_path / "docs") == read_studies(results)
+
+
+def test_it_keeps_when_a_run_began_and_not_where(tmp_path: Path) -> None:
+    worked = Worked(host="node", pid=7, began="2026-01-02T03:04:05+00:00", first_step=0)
+    folder = record_folder(tmp_path / "results", "sinks", "softmax", "0123456789ab", 0)
+    write_record(folder, record(arm_hash="0123456789ab", workers=(worked,)), None, {})
+    pack(tmp_path / "results", "sinks", tmp_path / "docs", ())
+    (stored,), _ = read_records(tmp_path / "docs")
+    assert [(worker.host, worker.pid) for worker in stored.record.workers] == [("", 0)]
+    assert begun_at(stored.record).isoformat() == worked.began
+
+
+def test_it_keeps_the_attention_map_of_the_first_finished_seed_of_each_arm(tmp_path: Path) -> None:
+    attention = {reading("attention_map"): np.zeros((1, 1, 2, 2))}
+    for arm, seed, status in (("a", 0, "finished"), ("a", 1, "finished"), ("b", 0, "diverged"), ("b", 1, "finished")):
+        of_seed = record(arm=arm, arm_hash="0123456789ab", seed=seed, status=status)
+        folder = record_folder(tmp_path / "results", "sinks", arm, "0123456789ab", seed)
+        write_record(folder, of_seed, None, {} if status == "diverged" else attention)
+    pack(tmp_path / "results", "sinks", tmp_path / "docs", {"attention_map"})
+    packed, _ = read_records(tmp_path / "docs")
+    assert [(stored.record.arm, stored.record.seed) for stored in packed if stored.arrays()] == [("a", 0), ("b", 1)]
 
 
 def test_it_keeps_what_claims_read_of_the_measurements_without_documents(tmp_path: Path) -> None:

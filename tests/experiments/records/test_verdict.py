@@ -79,6 +79,30 @@ def test_of_cases_with_one_outcome_the_nearest_to_failing_is_shown(tmp_path: Pat
     assert verdict.reason.startswith("holds in 2 of 2 comparisons; least favourable: mean margin 0.1467, ")
 
 
+@pytest.mark.parametrize(
+    ("change", "reason"),
+    [
+        (updated(status="diverged"), "biased, which is one of either: no finite value is on record"),
+        (updated(measurements=()), "biased, which is one of either: no finite value is on record"),
+        (lambda _: [], "no record is of biased, which is one of either"),
+    ],
+)
+def test_a_claim_about_several_arms_needs_every_one_of_them(tmp_path: Path, change: Change, reason: str) -> None:
+    head = HEAD.replace("[[claims]]", 'either = { "model.normalizer" = "softmax", "model.sink" = "any" }\n[[claims]]')
+    claim = 'left = { quantity = "sink_rate", arm = "either" }\nrelation = "above"\nright = 0.0\ncases = "arms"\n'
+    (study,) = studies_of(tmp_path, head + claim)
+    records = records_of(study)
+    verdict = judged(study, [*records[:3], *change(records[3:])])
+    assert (verdict.outcome, verdict.reason) == ("not measured", reason)
+
+
+def test_seeds_without_a_finite_value_are_counted(study: Study) -> None:
+    records = records_of(study)
+    verdict = judged(study, [*updated(measurements=(Measurement("sink_rate", None, "share"),))(records[:1]), *records[1:]])
+    assert verdict.n == 2
+    assert "1 of 3 seeds of key bias left out: no finite value" in verdict.reason
+
+
 @pytest.mark.parametrize("line", ["", "factor = 1.5\n", "log = true\n"])
 def test_documents_count_where_both_sides_were_measured_without_groups_of_them(line: str, tmp_path: Path) -> None:
     (study,) = studies_of(tmp_path, f"{CLAIM}{line}")

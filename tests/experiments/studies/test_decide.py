@@ -106,6 +106,12 @@ def test_arms_of_undecided_claims_and_those_that_they_start_from_alone_get_more_
     assert said[0] == (f"{study.study}: undecided: small; 4 arms with 5 seeds: 8 models to train, about 0:16:00")
 
 
+def test_claims_on_arms_that_do_not_run_get_no_seeds(study: Study) -> None:
+    arms = arms_of(study, Path())
+    records = [_record(study, arm, number, seed) for number, arm in enumerate(arms) for seed in study.seeds]
+    assert list(looks(study, [arm for arm in arms if arm.name in ("plain", "other")], lambda: records, print)) == []
+
+
 def test_nothing_is_trained_where_every_claim_is_decided(study: Study) -> None:
     arms = arms_of(study, Path())
     one = study.model_copy(update={"claims": study.claims[1:]})
