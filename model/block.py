@@ -105,7 +105,7 @@ class BlockConfig:
     cross: bool = False
 
     def __post_init__(self) -> None:
-        if self.heads % self.kv_heads:
+        if self.kv_heads < 1 or self.heads % self.kv_heads:
             raise ValueError(f"{self.heads} query heads cannot share {self.kv_heads} key/value heads: it must divide them")
         if self.head_dim % 2:
             raise ValueError(f"RoPE rotates pairs of channels: the head dimension {self.head_dim} must be even")
@@ -124,8 +124,16 @@ class BlockConfig:
             raise ValueError("joint_qk_norm says how queries and keys are normalised: set qk_norm too")
         if self.key_bias and self.normalizer not in WITH_SINK_LOGIT:
             raise ValueError(f"{self.normalizer!r} has no sink logit, so that a key bias would be dead: take softmax")
-        if self.key_bias_dims is not None and not 0 < self.key_bias_dims <= self.head_dim:
-            raise ValueError(f"key_bias_dims = {self.key_bias_dims}: a key has {self.head_dim} channels")
+        if self.key_bias_dims is not None and not (self.key_bias and 0 < self.key_bias_dims <= self.head_dim):
+            raise ValueError(
+                f"key_bias_dims = {self.key_bias_dims}: a key has {self.head_dim} channels, and key_bias must be set"
+            )
+        if self.clip is not None and self.clip <= 0:
+            raise ValueError(
+                f"clip = {self.clip}: queries, keys and values are clipped to a range around 0; give a number above 0"
+            )
+        if self.polar and self.interleaved:
+            raise ValueError("PoPE rotates single channels: interleaved says which pairs RoPE rotates, leave it out")
         if self.experts and not 1 <= self.active_experts <= self.experts:
             raise ValueError(f"{self.active_experts} active experts of {self.experts}: take between 1 and all of them")
         if self.value_bias and not self.key_bias:

@@ -24,11 +24,11 @@ class Context:
 
     Attributes:
         positions: maps indices i [T] of tokens to their positions [T, coordinates]; None is i in every coordinate. Under jit, a
-            jax.tree_util.Partial.
+            jax.tree_util.Partial. The decay of xPos and the temperatures of queries go by the index.
         padding: [B, T], True for real tokens.
         documents: [B, T], the number of each token's document, outside which it attends to nothing; None for one document.
         cache: one layer's cache; the tokens follow those that it holds.
-        intervention: one layer's row.
+        intervention: one layer's row; of texts of one document, on one device.
         rotations: those of the tokens, where they are computed already (model.positions.rotation.layer_rotations).
         starts: [B], place in its row of each text's first token, after padding on the left; None is 0. Learned
             positions alone read it: RoPE, ALiBi and windows depend on distances.

@@ -41,16 +41,11 @@ def apply_context_parallel(
         measure: what is measured of each layer: a function of the trace of whole texts, and of their tokens.
 
     Raises:
-        ValueError: if n does not divide S, for a text longer than learned positions, and for a model whose every query rotates
-            all keys.
+        ValueError: if n does not divide S, and as `apply_layers`.
     """
     parts = jax.sharding.get_abstract_mesh().shape[TEXT]
     if tokens.shape[1] % parts:
         raise ValueError(f"{tokens.shape[1]} tokens cannot be divided evenly among {parts} devices: shorten the text")
-    if p.positions is not None and tokens.shape[1] > p.positions.shape[0]:
-        raise ValueError(f"learned positions end at {p.positions.shape[0]}, the text has {tokens.shape[1]} tokens")
-    if cfg.block.table_per == "query":
-        raise ValueError("each query of this model rotates all keys: its texts cannot be divided among devices")
 
     def part(p: Decoder, tokens: Array, tables: PositionTables, padding: Array | None) -> tuple[Array, Any]:
         whole = gather_tokens(tokens, 1)

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, Literal, no_type_check
+from typing import Any, Literal, get_args, no_type_check
 
 import jax
 import jax.numpy as jnp
@@ -18,7 +18,7 @@ from leadline.model.context import Context, Positions, document_numbers, grid_po
 from leadline.model.embedding import embed, logits
 from leadline.model.layer import apply_block
 from leadline.model.linear import draw, matrix, plus_bias, zeros
-from leadline.model.mesh import first_position, gather_tokens
+from leadline.model.mesh import TEXT, axis_size, first_position, gather_tokens
 from leadline.model.norm import Norm, init_norm, normalise
 from leadline.model.positions.absolute import add_positions, sinusoidal
 from leadline.model.positions.rotation import layer_rotations
@@ -31,6 +31,8 @@ UNROLLED = 8
 SAVED = jax.checkpoint_policies.save_from_both_policies(
     jax.checkpoint_policies.dots_with_no_batch_dims_saveable, jax.checkpoint_policies.save_only_these_names(attention.SAVED)
 )
+
+Compute = Literal["float32", "bfloat16"]
 
 
 @dataclass(frozen=True)
@@ -60,6 +62,9 @@ class DecoderConfig:
             go on through the row.
         shared_bias: whether all layers have one position bias.
         compute: type of activations.
+
+    Raises:
+        ValueError: for numbers out of range, an unknown type, and a shared bias where there is none.
     """
 
     vocabulary: int
@@ -79,7 +84,19 @@ class DecoderConfig:
     unembedding_bias: bool = False
     document_end: int | None = None
     shared_bias: bool = False
-    compute: Literal["float32", "bfloat16"] = "float32"
+    compute: Compute = "float32"
+
+    def __post_init__(self) -> None:
+        if self.final_cap is not None and self.final_cap <= 0:
+            raise ValueError(f"final_cap = {self.final_cap}: logits are capped at a number above 0")
+        if self.zero_id is not None and not 0 <= self.zero_id < self.vocabulary:
+            raise ValueError(f"zero_id = {self.zero_id}: ids are from 0 to {self.vocabulary - 1}")
+        if self.learned_positions < 0:
+            raise ValueError(f"learned_positions = {self.learned_positions}: give a length, or 0 for none")
+        if self.shared_bias and self.block.position_bias is None:
+            raise ValueError("shared_bias says that all layers have one position bias: set position_bias too")
+        if self.compute not in get_args(Compute):
+            raise ValueError(f"unknown compute {self.compute!r}: choose one of {', '.join(get_args(Compute))}")
 
 
 @no_type_check  # JAX also builds these trees of shapes and numpy arrays, so fields are not checked
@@ -181,12 +198,24 @@ def apply_layers(
 
     Raises:
         ValueError: for bidirectional attention with a document mask, over several devices, with a causal bias, or with a
-            softmax that is scaled by the position and a table per query.
+            softmax that is scaled by the position and a table per query; for a text that is longer than learned positions or
+            tables; for interventions in texts of several documents or devices, and queries that rotate all keys over several
+            devices; for documents beside a document mask.
     """
     T, bias = tokens.shape[1], cfg.block.position_bias
+    if not T:
+        raise ValueError("a text without tokens: give at least one")
+    check_length(p, tables, cfg, T * (axis_size(TEXT) if context.context_parallel else 1))
+    documents = cfg.document_end is not None or context.documents is not None
+    if context.intervention is not None and (context.context_parallel or documents):
+        raise ValueError("an intervention has one first token: take texts of one document on one device")
+    if context.context_parallel and cfg.block.table_per == "query":
+        raise ValueError("each query of this model rotates all keys: its texts cannot be divided among devices")
+    if cfg.document_end is not None and context.documents is not None:
+        raise ValueError("documents are those that cfg.document_end ends: leave context.documents out")
     if context.bidirectional and bias is not None and bias.of_encoder() != bias:
         raise ValueError(f"{bias} is causal, and the text is read both ways: take the bias that of_encoder() gives")
-    if context.bidirectional and (context.context_parallel or cfg.document_end is not None or context.documents is not None):
+    if context.bidirectional and (context.context_parallel or documents):
         raise ValueError("a text that is read both ways is one document on one device: take causal attention")
     if context.bidirectional and cfg.block.table_per == "query" and p.blocks.length_scale is not None:
         raise ValueError("a softmax scaled by the number of keys, read both ways, needs one table per sequence or per token")
@@ -208,6 +237,14 @@ def apply_layers(
     layer = jax.checkpoint(layer, policy=SAVED, prevent_cse=False)
     rows = (blocks_of(p), tables, context.intervention, rotations, context.memory)
     return jax.lax.scan(layer, x, rows, unroll=cfg.layers <= UNROLLED)
+
+
+def check_length(p: Decoder, tables: PositionTables, cfg: DecoderConfig, tokens: int) -> None:
+    """Raises ValueError where learned positions, or tables of one row a token, end before a text of so many tokens does."""
+    if p.positions is not None and tokens > p.positions.shape[0]:
+        raise ValueError(f"learned positions end at {p.positions.shape[0]}: {tokens} tokens are too many")
+    if cfg.block.table_per != "sequence" and tokens > tables.attention_factor.shape[1]:
+        raise ValueError(f"the tables end at {tables.attention_factor.shape[1]} positions: {tokens} tokens are too many")
 
 
 def _documents(tokens: Int[Array, "B T"], end: int, context: Context) -> Int[Array, "B T"]:

@@ -96,7 +96,7 @@ def _forward(function: Summed, shared: Any, x: Array, given: Any) -> tuple[Float
 
 
 def _backward(function: Summed, saved: tuple[Any, Array], cotangent: Float[Array, ""]) -> tuple[Any, Array, None]:  # noqa: ARG001
-    gradient, of_x = jax.tree.map(lambda leaf: leaf * cotangent.astype(leaf.dtype), saved)
+    gradient, of_x = jax.tree.map(lambda leaf: (leaf.astype(jnp.float32) * cotangent).astype(leaf.dtype), saved)
     return gradient, of_x, None
 
 

@@ -26,7 +26,7 @@ def embed(
 
 def logits(x: Float[Array, "B T D"], unembedding: Float[Array, "V D"]) -> Float[Array, "B T V"]:
     """x · unembeddingᵀ in float32; a tied model passes its embedding table."""
-    return project(x, unembedding.T, out_sharding=RESIDUAL).astype(jnp.float32)
+    return project(x, unembedding.T, out_sharding=RESIDUAL, dtype="float32")
 
 
 def token_losses(scores: Float[Array, "B T V"], targets: Int[Array, "B T"], smoothing: float = 0.0) -> Float[Array, "B T"]:

@@ -40,6 +40,7 @@ class EncoderDecoderConfig(DecoderConfig):
     padding_id: int = 0
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         if not self.block.cross:
             raise ValueError("the decoder of an encoder–decoder sees its source by cross-attention: set block.cross")
         if self.document_end is not None:
@@ -128,7 +129,8 @@ def model_layers(
     S, L = tokens.shape[1] // 2, cfg.encoder_layers
     source, target = tokens[:, :S], tokens[:, S:]
     memory = encode(p, source, rows_of(tables, 0, L), cfg)  # pyright: ignore[reportArgumentType]  # as cfg says
-    context = Context(padding=target != cfg.padding_id, memory=memory)
+    real = (target != cfg.padding_id) | (jnp.arange(target.shape[1]) == 0)[None]  # T5 begins targets with padding
+    context = Context(padding=real, memory=memory)
     x, measured = apply_layers(p, target, rows_of(tables, L, L + cfg.layers), cfg, context=context, measure=measure)
     return jnp.pad(x, [(0, 0), (S, 0), (0, 0)]), measured
 

@@ -9,7 +9,7 @@ from jaxtyping import Array, Float, Int
 from leadline.model.cache.protocol import Cache
 from leadline.model.context import Context
 from leadline.model.cross_attention import Memory
-from leadline.model.decoder import Decoder, DecoderConfig, blocks_of, embed_tokens, positions_of, unembed
+from leadline.model.decoder import Decoder, DecoderConfig, blocks_of, check_length, embed_tokens, positions_of, unembed
 from leadline.model.layer import apply_block
 from leadline.model.positions.tables import PositionTables
 
@@ -41,7 +41,8 @@ def extend(
         Logits, float32, and the cache with the tokens.
 
     Raises:
-        ValueError: if learned positions end before the room of the cache, or a cache that forgets cannot serve the model.
+        ValueError: if learned positions or tables end before the room of the cache, for more tokens at once than it has room
+            for, or if a cache that forgets cannot serve the model.
     """
     x, cache = extend_layers(p, cache, tokens, tables, cfg, memory=memory)
     return unembed(p, x, cfg), cache
@@ -57,7 +58,9 @@ def extend_layers(
     memory: Memory | None = None,
 ) -> tuple[Float[Array, "B T D"], AnyCache]:
     """`extend` up to the residual stream after the last layer, of which `unembed` gives the logits."""
-    check_cache(p, cfg, cache.room)
+    check_cache(p, tables, cfg, cache.room)
+    if cache.room is not None and tokens.shape[1] > cache.room:
+        raise ValueError(f"{tokens.shape[1]} tokens at once do not fit into a cache with room for {cache.room}")
     positions = positions_of(tables, cfg)
 
     def layer(x: Float[Array, "B T D"], row: Any) -> tuple[Float[Array, "B T D"], Any]:
@@ -70,7 +73,7 @@ def extend_layers(
     return jax.lax.scan(layer, x, (blocks_of(p), tables, cache, memory))
 
 
-def check_cache(p: Decoder, cfg: DecoderConfig, room: int | None) -> None:
+def check_cache(p: Decoder, tables: PositionTables, cfg: DecoderConfig, room: int | None) -> None:
     """Raises ValueError for a model that a cache with so much room cannot serve.
 
     A cache that forgets (`room` None) re-indexes positions. That needs positions which are rotations by the position in a text,
@@ -78,8 +81,7 @@ def check_cache(p: Decoder, cfg: DecoderConfig, room: int | None) -> None:
     of the text. xPos cannot either, but its decay is a value and not seen here.
     """
     if room is not None:
-        if p.positions is not None and room > p.positions.shape[0]:
-            raise ValueError(f"learned positions end at {p.positions.shape[0]}, the cache has room for {room} tokens")
+        check_length(p, tables, cfg, room)
         return
     b = cfg.block
     needs_text = {

@@ -27,6 +27,7 @@ from leadline.model.layer import apply_block
 from leadline.model.mesh import RESIDUAL, on_mesh, place
 from leadline.model.positions.fire import Fire
 from leadline.model.positions.tables import PositionTables
+from leadline.model.positions.xpos import longest_with
 from leadline.model.sampling import Sampling, draw_token
 
 # Tokens of a prompt that are read at once.
@@ -132,21 +133,24 @@ def begin(
 
     Raises:
         ValueError: for an empty prompt or one without room, for a model whose every query rotates all keys, for learned
-            positions or tables that end before the room does, where tokens are forgotten for a model that cannot be streamed,
-            and with `starts` for what depends on the place in a row.
+            positions, tables or xPos that end before the room does, where tokens are forgotten for a model that cannot be
+            streamed, and for `starts` outside of the rows or of a model that depends on the place in a row.
     """
     if not prompt.shape[1]:
         raise ValueError("an empty prompt: there is no token to begin with")
-    check_cache(p, cfg, room if policy.window is None else None)
+    if cfg.block.table_per == "query" and policy.window is None:
+        raise ValueError("a table per query rotates all keys anew for each query: decode with one per sequence or per token")
+    check_cache(p, tables, cfg, room if policy.window is None else None)
     if policy.window is not None and np.any(np.asarray(tables.decay)):
         raise ValueError("a model with xPos cannot be streamed: its keys grow without end; take rope, alibi or nope")
     if policy.window is None and prompt.shape[1] > room:
         raise ValueError(f"a prompt of {prompt.shape[1]} tokens does not fit into room for {room}")
-    if cfg.block.table_per == "query":
-        raise ValueError("a table per query rotates all keys anew for each query: decode with one per sequence or per token")
-    if cfg.block.table_per == "token" and policy.window is None and room > tables.attention_factor.shape[1]:
-        raise ValueError(f"the tables have {tables.attention_factor.shape[1]} positions, the cache has room for {room} tokens")
+    if room > (longest := longest_with(np.asarray(tables.decay))):
+        raise ValueError(f"xPos reaches {longest} tokens in float32: {room} tokens are too many")
     if starts is not None:
+        places = np.asarray(starts)
+        if places.shape != prompt.shape[:1] or places.min() < 0 or places.max() >= prompt.shape[1]:
+            raise ValueError(f"starts = {places}: give each of the prompts a place from 0 to {prompt.shape[1] - 1}")
         _check_padding(p, cfg, tables, policy)
     return _read(p, prompt, starts, tables, cfg, policy, room, chunk)
 

@@ -214,7 +214,7 @@ def _rotated(
             y = rotate(x, table_rotation(rows, at, positions, side), interleaved=cfg.interleaved)
     if side == "key":
         return y
-    return y * _score_factor(p, tables, at, bidirectional=context.bidirectional).astype(y.dtype)
+    return (y.astype(jnp.float32) * _score_factor(p, tables, at, bidirectional=context.bidirectional)).astype(y.dtype)
 
 
 def _score_factor(p: Block, tables: PositionTables, i: Int[Array, " T"], *, bidirectional: bool) -> Float[Array, "1 #T #N 1"]:

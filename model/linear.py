@@ -16,7 +16,9 @@ from leadline.model.layout import row_major
 from leadline.model.mesh import axis_size, on_mesh, place
 
 
-def project(x: Float[Array, "..."], w: Float[Array, "..."], *, contract: int = 1, out_sharding: P) -> Float[Array, "..."]:
+def project(
+    x: Float[Array, "..."], w: Float[Array, "..."], *, contract: int = 1, out_sharding: P, dtype: str | None = None
+) -> Float[Array, "..."]:
     """Contracts the last axes of x with the first of w: [B, T, *in] × [*in, *out] → [B, T, *out].
 
     Both operands are flattened to matrices first: the weight gradient of a three-axis product is two to five times slower on
@@ -27,12 +29,18 @@ def project(x: Float[Array, "..."], w: Float[Array, "..."], *, contract: int = 1
         w: weights, which are cast to x's type.
         contract: number of axes.
         out_sharding: spec of the result, of which only the first axis and the first output axis may be sharded.
+        dtype: of the result; None is x's.
     """
-    return project_each(x, (w,), contract=contract, out_sharding=out_sharding)[0]
+    return project_each(x, (w,), contract=contract, out_sharding=out_sharding, dtype=dtype)[0]
 
 
 def project_each(
-    x: Float[Array, "..."], ws: Sequence[Float[Array, "..."]], *, contract: int = 1, out_sharding: P
+    x: Float[Array, "..."],
+    ws: Sequence[Float[Array, "..."]],
+    *,
+    contract: int = 1,
+    out_sharding: P,
+    dtype: str | None = None,
 ) -> tuple[Float[Array, "..."], ...]:
     """`project` by each of several weights.
 
@@ -40,32 +48,38 @@ def project_each(
     """
     rows = x.ndim - contract
     matrices = tuple(_as_matrix(w, contract) for w in ws)
-    products: Any = _products(_as_matrix(x, rows), matrices, P(out_sharding[0], out_sharding[rows]))
+    products: Any = _products(_as_matrix(x, rows), matrices, P(out_sharding[0], out_sharding[rows]), dtype or x.dtype.name)
     shape = x.shape[:rows]
     return tuple(
         y.reshape(*shape, *w.shape[contract:], out_sharding=on_mesh(out_sharding)) for y, w in zip(products, ws, strict=True)
     )
 
 
-@partial(jax.custom_vjp, nondiff_argnums=(2,))
+@partial(jax.custom_vjp, nondiff_argnums=(2, 3))
 def _products(
-    x: Float[Array, "rows inner"], ws: tuple[Float[Array, "inner _"], ...], spec: P
+    x: Float[Array, "rows inner"], ws: tuple[Float[Array, "inner _"], ...], spec: P, dtype: str
 ) -> tuple[Float[Array, "rows _"], ...]:
     """x · w, whose gradient multiplies cotangents in x's type.
 
     JAX's own gradient would multiply float32 matrices, because the sum is float32, which takes a CPU twice as long in bfloat16.
     """
-    return _products_forward(x, ws, spec)[0]
+    return _products_forward(x, ws, spec, dtype)[0]
 
 
-def _products_forward(x: Array, ws: tuple[Array, ...], spec: P) -> tuple[tuple[Array, ...], tuple[Array, tuple[Array, ...]]]:
-    return tuple(_dot(x, w.astype(x.dtype), (1, 0), spec).astype(x.dtype) for w in ws), (x, ws)
+def _products_forward(
+    x: Array, ws: tuple[Array, ...], spec: P, dtype: str
+) -> tuple[tuple[Array, ...], tuple[Array, tuple[Array, ...]]]:
+    return tuple(_dot(x, w.astype(x.dtype), (1, 0), spec).astype(dtype) for w in ws), (x, ws)
 
 
 def _products_backward(
-    spec: P, saved: tuple[Array, tuple[Array, ...]], cotangents: tuple[Array, ...]
+    spec: P,
+    dtype: str,  # noqa: ARG001
+    saved: tuple[Array, tuple[Array, ...]],
+    cotangents: tuple[Array, ...],
 ) -> tuple[Array, tuple[Array, ...]]:
     x, ws = saved
+    cotangents = tuple(cotangent.astype(x.dtype) for cotangent in cotangents)
     dx = _summed(cotangents, [w.astype(x.dtype) for w in ws], spec[1], jax.typeof(x).sharding.spec)
     # The outer row_major keeps XLA from folding a transposition of dw, as of a tied embedding, back into the factors.
     dws = (row_major(_dot(row_major(x.T), c, (1, 0), jax.typeof(w).sharding.spec)) for c, w in zip(cotangents, ws, strict=True))

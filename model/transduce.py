@@ -72,7 +72,12 @@ def beam_search(
         search: ids that begin and end a target, and its most tokens.
         width: W.
         alpha: α of `penalised`; 0 compares log-probabilities.
+
+    Raises:
+        ValueError: where targets end with padding.
     """
+    if search.end == cfg.padding_id:
+        raise ValueError(f"targets end with {search.end}, which is padding: no target could end")
     B, L = source.shape[0], cfg.encoder_layers
     memory = encode(p, source, rows_of(tables, 0, L), cfg)
     memory = _taken(memory, jnp.repeat(jnp.arange(B), width))

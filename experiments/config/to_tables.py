@@ -77,7 +77,7 @@ def _without(tables: PositionTables, position: Rope, trained: float) -> Position
     none = jax.tree.map(jnp.zeros_like, tables.frequencies)
     nope = dataclasses.replace(tables, frequencies=none, attention_factor=jnp.ones_like(tables.attention_factor))
     if position.drop_after is not None and trained >= position.drop_after:
-        return nope
+        tables = nope
     if position.nope_every is None:
         return tables
     if position.temperature is not None:

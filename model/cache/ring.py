@@ -129,7 +129,13 @@ def ring_cache(
         reindexed: whether positions are those inside the cache, or those of the text.
         room: F and R, the most initial tokens and the widest window of all policies; None for those of this policy.
         dtype: of keys and values.
+
+    Raises:
+        ValueError: for a policy of numbers that the room is too small for.
     """
+    numbers = isinstance(initial_tokens, int) and isinstance(window, int)  # and not traced
+    if room is not None and numbers and (initial_tokens > room[0] or window > room[1] + 1):
+        raise ValueError(f"{initial_tokens} initial tokens and a window of {window} do not fit into room for {room}")
     spec = on_mesh(P(None, *heads_first(4)))
     F, R = room or (int(initial_tokens), int(window))
     first, newest = ((layers, batch, kv_heads, tokens, head_dim) for tokens in (F, R))

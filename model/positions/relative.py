@@ -44,7 +44,10 @@ def bias_of_offset(bias: Float[Array, "N offsets"]) -> ScoreBias:
     return Partial(_of_offset, bias)
 
 
-def _of_offset(bias: Float[Array, "N offsets"], q: Array, scores: Array, i: Array, _j: Array | None, _visible: Array) -> Array:
+def _of_offset(bias: Float[Array, "N offsets"], q: Array, scores: Array, i: Array, j: Array | None, _visible: Array) -> Array:
+    if j is not None:
+        offset = i[:, None] - j[None, :] + bias.shape[1] // 2
+        return grouped(bias[:, jnp.clip(offset, 0, bias.shape[1] - 1)], q)
     return grouped(by_distance(bias, i + bias.shape[1] // 2)[..., : scores.shape[-1]], q)
 
 

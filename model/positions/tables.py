@@ -62,7 +62,16 @@ def position_tables(
         window: newest keys that a query sees, itself included.
         initial_tokens: first keys that it sees besides.
         chunk: tokens of a chunk, beyond which it sees no other keys.
+
+    Raises:
+        ValueError: for a window or chunk below 1, initial tokens below 0, and slopes that are not one a head.
     """
+    if min(window, chunk) < 1 or initial_tokens < 0:
+        raise ValueError(
+            f"window = {window} and chunk = {chunk} must be at least 1, initial_tokens = {initial_tokens} at least 0"
+        )
+    if slopes is not None and np.shape(slopes) != (heads,):
+        raise ValueError(f"slopes of shape {np.shape(slopes)}: {heads} heads have one each")
     table = np.zeros(head_dim // 2) if inverse_frequencies is None else np.asarray(inverse_frequencies, np.float64)
     table = table[None] if table.ndim == 1 else table
     factors = np.broadcast_to(np.asarray(attention_factor, np.float64), (*table.shape[:-2], table.shape[-1]))

@@ -3,7 +3,10 @@
 import math
 
 import numpy as np
+from jaxtyping import Float
 from numpy.typing import NDArray
+
+from leadline.model.attention.mask import NO_WINDOW
 
 # Powers of two of float32's normal range, 2^-126 … 2^128, that are left to the numbers of the queries and keys themselves.
 HEADROOM = 16
@@ -29,9 +32,15 @@ def xpos_decay(head_dim: int, *, gamma: float = 0.4, scale_base: float = 512.0) 
 
 
 def xpos_longest(head_dim: int, *, gamma: float = 0.4, scale_base: float = 512.0) -> int:
+    """Tokens that a text may have, by `longest_with`. ValueError as `xpos_decay`."""
+    return longest_with(xpos_decay(head_dim, gamma=gamma, scale_base=scale_base))
+
+
+def longest_with(decay: Float[np.ndarray, "*shape"]) -> int:
     """Tokens that a text may have: both factors stay within float32's normal range, 2^`HEADROOM` from either end.
 
-    Beyond it a scaled query falls to zero and a scaled key to infinity, and their product is a NaN. ValueError as `xpos_decay`.
+    Beyond it a scaled query falls to zero and a scaled key to infinity, and their product is a NaN. Without a decay there is
+    no end, and the result is `NO_WINDOW`.
     """
-    fastest = -xpos_decay(head_dim, gamma=gamma, scale_base=scale_base)[0]
-    return math.floor((126 - HEADROOM) * math.log(2) / fastest) + 1
+    fastest = float(np.max(np.abs(decay)))
+    return math.floor((126 - HEADROOM) * math.log(2) / fastest) + 1 if fastest else NO_WINDOW

@@ -161,7 +161,7 @@ def test_what_cannot_be_divided_says_so() -> None:
         with pytest.raises(ValueError, match="42 tokens cannot be divided evenly among 4 devices"):
             apply_context_parallel(params, jnp.zeros((1, 42), jnp.int32), rope(), CONFIG)
         short = replace(CONFIG, learned_positions=20)
-        with pytest.raises(ValueError, match="learned positions end at 20, the text has 40 tokens"):
+        with pytest.raises(ValueError, match="learned positions end at 20: 40 tokens are too many"):
             apply_context_parallel(weights(short), jnp.zeros((1, 40), jnp.int32), rope(), short)
         by_query = replace(CONFIG, block=replace(BLOCK, table_per="query"))
         with pytest.raises(ValueError, match="rotates all keys"):

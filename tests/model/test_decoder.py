@@ -334,6 +334,56 @@ def test_a_text_that_is_read_both_ways_is_one_document_on_one_device(given: dict
         apply_decoder(weights(), jnp.zeros((2, 5), jnp.int32), rope(), CONFIG, context=Context(bidirectional=True, **given))
 
 
+TWO = {"documents": jnp.zeros((2, 5), jnp.int32)}
+
+
+@pytest.mark.parametrize(
+    ("changes", "given", "message"),
+    [
+        ({}, {"intervention": no_intervention(2, 4, 2), **TWO}, "an intervention has one first token"),
+        ({"document_end": 3}, {"intervention": no_intervention(2, 4, 2)}, "an intervention has one first token"),
+        ({"document_end": 3}, TWO, r"leave context\.documents out"),
+        ({"learned_positions": 4}, {}, "learned positions end at 4: 5 tokens are too many"),
+        ({"block": replace(BLOCK, table_per="token")}, {}, "the tables end at 4 positions: 5 tokens are too many"),
+    ],
+)
+def test_what_a_text_cannot_have_is_refused(changes: dict[str, Any], given: dict[str, Any], message: str) -> None:
+    cfg = replace(CONFIG, **changes)
+    with pytest.raises(ValueError, match=message):
+        apply_decoder(weights(cfg), jnp.zeros((2, 5), jnp.int32), rope(), cfg, context=Context(**given))
+
+
+def test_a_text_has_a_token() -> None:
+    with pytest.raises(ValueError, match="a text without tokens"):
+        apply_decoder(weights(), jnp.zeros((2, 0), jnp.int32), rope(), CONFIG)
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"final_cap": 0.0}, "final_cap = 0.0"),
+        ({"zero_id": 29}, "ids are from 0 to 28"),
+        ({"learned_positions": -1}, "learned_positions = -1"),
+        ({"shared_bias": True}, "set position_bias too"),
+    ],
+)
+def test_a_structure_that_cannot_be_is_refused(changes: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        replace(CONFIG, **changes)
+
+
+def test_a_factor_of_the_scores_is_not_rounded_to_bfloat16() -> None:
+    """1.003 would be 1 in bfloat16."""
+    cfg, tokens = replace(CONFIG, compute="bfloat16"), jnp.asarray([[3, 1, 4, 1, 5, 9]])
+
+    def queries(scale: float) -> np.ndarray:
+        tables = replace(rope(), attention=hyperparameters(2, scale=scale, cap=3.0))
+        return np.asarray(apply_decoder(weights(cfg), tokens, tables, cfg, measure=lambda trace: trace.query)[1][0], np.float64)
+
+    plain, scaled = queries(1.0), queries(1.003)
+    assert np.vdot(scaled, plain) / np.vdot(plain, plain) == pytest.approx(1.003, abs=1e-3)
+
+
 def test_a_text_that_is_read_both_ways_has_a_bias_for_both() -> None:
     cfg = replace(CONFIG, block=replace(CONFIG.block, position_bias=T5()))
     with pytest.raises(ValueError, match=r"T5\(.*both_ways=False\) is causal"):

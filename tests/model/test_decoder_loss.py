@@ -54,11 +54,13 @@ def test_value_and_gradients_are_those_of_all_logits(head: str, weighted: jax.Ar
 
 def test_gradients_of_chunks_have_the_types_of_weights_and_residual_stream() -> None:
     p, x = weights(), numbers(3, B, T, CONFIG.block.width).astype(jnp.bfloat16)
-    (value, gradients), (expected, _) = (
+    (value, gradients), (expected, of_all) = (
         value_and_gradients(lambda p, x, chunk=chunk: decoder_loss(p, x, TARGETS, None, CONFIG, chunk=chunk), p, x)
         for chunk in (4, T)
     )
     np.testing.assert_allclose(value, expected, rtol=1e-3)
+    ratio = [np.asarray(of_x, np.float64) for _, of_x in (gradients, of_all)]
+    assert np.vdot(ratio[0], ratio[1]) / np.vdot(ratio[1], ratio[1]) == pytest.approx(1, abs=5e-4)
     jax.tree.map(lambda leaf, given: np.testing.assert_equal(leaf.dtype, given.dtype), gradients, (p, x))
 
 

@@ -21,7 +21,7 @@ from leadline.model.positions.frequencies import inverse_frequencies
 from leadline.model.positions.relative import PositionBias
 from leadline.model.positions.t5 import T5
 from leadline.model.positions.tables import PositionTables, position_tables
-from leadline.model.positions.xpos import xpos_decay
+from leadline.model.positions.xpos import longest_with, xpos_decay
 from leadline.model.sampling import Sampling, draw_token, sampling
 from tests.model.weights import BLOCK, CONFIG, FREQUENCIES, VARIANTS, alibi, nope, rope, weights
 
@@ -151,7 +151,7 @@ def test_a_cache_is_of_the_type_that_the_model_computes_in(policy: Policy) -> No
         ({"block": replace(BLOCK, table_per="query")}, 9, Policy(6, 2), "one table per query cannot be streamed"),
         ({"block": replace(BLOCK, table_per="query")}, 9, Policy(), "rotates all keys anew"),
         ({"learned_positions": 12}, 9, Policy(), "learned positions end at 12"),
-        ({"block": replace(BLOCK, table_per="token")}, 9, Policy(), "have 4 positions, the cache has room for 20 tokens"),
+        ({"block": replace(BLOCK, table_per="token")}, 9, Policy(), "the tables end at 4 positions: 20 tokens are too many"),
         ({}, 0, Policy(), "empty prompt"),
         ({}, 21, Policy(), "21 tokens does not fit into room for 20"),
     ],
@@ -160,6 +160,28 @@ def test_what_cannot_be_decoded_says_so(changes: dict[str, Any], tokens: int, po
     cfg = replace(CONFIG, **changes)
     with pytest.raises(ValueError, match=message):
         begin(loud(cfg), jnp.zeros((2, tokens), jnp.int32), XPOS, cfg, policy, 20)
+
+
+def test_xpos_ends_before_its_factors_leave_float32() -> None:
+    longest = longest_with(np.asarray(XPOS.decay))
+    with pytest.raises(ValueError, match=rf"xPos reaches {longest} tokens in float32: {longest + 1} tokens are too many"):
+        begin(loud(), jnp.zeros((2, 9), jnp.int32), XPOS, CONFIG, Policy(), longest + 1)
+
+
+@pytest.mark.parametrize("starts", [[0, 9], [-1, 0]])
+def test_a_prompt_begins_in_its_row(starts: list[int]) -> None:
+    with pytest.raises(ValueError, match="give each of the prompts a place from 0 to 8"):
+        begin(loud(), jnp.zeros((2, 9), jnp.int32), rope(), CONFIG, Policy(), 20, starts=jnp.asarray(starts))
+
+
+def test_more_tokens_at_once_than_a_cache_has_room_for_are_refused() -> None:
+    with pytest.raises(ValueError, match="7 tokens at once do not fit into a cache with room for 6"):
+        extend(loud(), empty_cache(CONFIG, Policy(), 2, 6), jnp.zeros((2, 7), jnp.int32), rope(), CONFIG)
+
+
+def test_a_top_p_of_nearly_nothing_is_the_likeliest_token() -> None:
+    logits = jnp.asarray([[0.0, 3.0, 1.0, 2.0]])
+    assert draw_token(logits, sampling(1.0, None, 1e-50), KEY).tolist() == [1]
 
 
 OUT_OF_RANGE = [(0, 0), (None, 1), (4, -1), (-1.0, None, 1.0), (1.0, 0, 1.0), (1.0, None, 0.0), (np.nan, 1, 1.0)]

@@ -160,7 +160,16 @@ def test_the_look_up_of_an_id_without_embedding_is_zero_and_trains_nothing():
 def test_logits_are_float32_inner_products():
     x, table = numbers(4, 2, 3, 8), numbers(5, 11, 8)
     np.testing.assert_allclose(logits(x, table), np.asarray(x) @ np.asarray(table).T, atol=1e-5)
-    assert logits(x.astype(jnp.bfloat16), table).dtype == jnp.float32
+
+
+def test_logits_of_bfloat16_are_float32_sums():
+    x, table = (numbers(seed, *shape).astype(jnp.bfloat16) for seed, shape in ((4, (2, 3, 8)), (5, (11, 8))))
+    exact = np.asarray(x, np.float64) @ np.asarray(table, np.float64).T
+    np.testing.assert_allclose(logits(x, table), exact, rtol=1e-5, atol=1e-6)
+    of_x = jax.grad(lambda x: jnp.sum(jnp.sin(logits(x, table))))(x)
+    assert of_x.dtype == jnp.bfloat16
+    expected = np.cos(exact) @ np.asarray(table, np.float64)
+    np.testing.assert_allclose(np.asarray(of_x, np.float64), expected, rtol=0.02, atol=0.05)
 
 
 def test_losses_are_negative_log_probabilities():

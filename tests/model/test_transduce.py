@@ -27,9 +27,9 @@ def p() -> EncoderDecoder:
     return replace(p, embedding=p.embedding.at[END].multiply(0.3))
 
 
-def forced(p: EncoderDecoder, source: Any, targets: np.ndarray) -> np.ndarray:
-    """Log-probabilities [B, T, V] of what follows BEGIN and each token of the targets but the last, in one pass."""
-    inputs = np.concatenate([np.full_like(targets[:, :1], BEGIN), targets[:, :-1]], axis=1)
+def forced(p: EncoderDecoder, source: Any, targets: np.ndarray, begin: int = BEGIN) -> np.ndarray:
+    """Log-probabilities [B, T, V] of what follows `begin` and each token of the targets but the last, in one pass."""
+    inputs = np.concatenate([np.full_like(targets[:, :1], begin), targets[:, :-1]], axis=1)
     rows = np.pad(np.concatenate([source, inputs], axis=1), [(0, 0), (0, S - inputs.shape[1])])
     logits, _ = jax.jit(apply_model, static_argnames="cfg")(p, jnp.asarray(rows), TABLES, CONFIG)
     return np.asarray(jax.nn.log_softmax(logits[:, S : S + inputs.shape[1]]))
@@ -43,11 +43,12 @@ def test_greedy_search_takes_the_most_likely_token_of_teacher_forcing(p: Encoder
     assert before_end.sum() > len(targets)
 
 
-def test_a_beam_gives_the_log_probabilities_of_teacher_forcing(p: EncoderDecoder) -> None:
-    beams = beam_search(p, SOURCE, TABLES, CONFIG, SEARCH, width=3)
+@pytest.mark.parametrize("begin", [BEGIN, PADDING])  # T5 begins targets with padding
+def test_a_beam_gives_the_log_probabilities_of_teacher_forcing(p: EncoderDecoder, begin: int) -> None:
+    beams = beam_search(p, SOURCE, TABLES, CONFIG, Search(begin, END, S), width=3)
     for n in range(3):
         targets = np.asarray(beams.tokens[:, n])
-        each = np.take_along_axis(forced(p, SOURCE, targets), targets[..., None], axis=2)[..., 0]
+        each = np.take_along_axis(forced(p, SOURCE, targets, begin), targets[..., None], axis=2)[..., 0]
         real = targets != PADDING
         np.testing.assert_allclose(beams.log_probability[:, n], np.where(real, each, 0).sum(axis=1), rtol=1e-4)
         np.testing.assert_array_equal(beams.length[:, n], real.sum(axis=1))
@@ -69,6 +70,11 @@ def test_a_beam_that_holds_all_hypotheses_finds_the_best_targets(p: EncoderDecod
     width = len(others) ** 2 * 2
     beams: Beams = beam_search(p, SOURCE[:1], TABLES, CONFIG, Search(BEGIN, END, tokens), width=width, alpha=alpha)
     np.testing.assert_array_equal(beams.tokens[0, :5], padded[best])
+
+
+def test_targets_that_end_with_padding_are_refused() -> None:
+    with pytest.raises(ValueError, match="targets end with 0, which is padding"):
+        beam_search(weights(), SOURCE, TABLES, CONFIG, Search(BEGIN, PADDING, 3), width=2)
 
 
 def test_a_beam_decodes_keys_of_twice_the_channels() -> None:

@@ -230,6 +230,14 @@ def test_positions_are_dropped_in_training(trained: float, rotated: bool) -> Non
     assert np.any(tables(model, TRAINED, trained=trained).frequencies.units) == rotated
 
 
+def test_layers_of_irope_keep_their_temperature_where_positions_are_dropped() -> None:
+    model = configured(layers=2, position=rope(drop_after=0.9, nope_every=2, temperature={"span": 3}))
+    before, after = (tables(model, TRAINED, trained=trained) for trained in (0.8, 0.9))
+    assert np.any(before.temperature)
+    np.testing.assert_array_equal(after.temperature, before.temperature)
+    assert not np.any(after.frequencies.units)
+
+
 def test_a_text_that_xpos_cannot_take_is_refused() -> None:
     with pytest.raises(UserError, match=r"xPos leaves the range of float32 at \d+ tokens, this text has 10000000"):
         tables(configured(position=ENCODINGS["xpos"]), TRAINED, 10_000_000)

@@ -18,7 +18,7 @@ from leadline.model.positions.alibi import alibi_slopes
 from leadline.model.positions.cope import Cope, CopeBias, cope_bias
 from leadline.model.positions.fire import Fire, fire_bias
 from leadline.model.positions.kerple import Kerple, KerpleBias, kerple_logarithmic, kerple_power
-from leadline.model.positions.relative import PositionBias, by_distance
+from leadline.model.positions.relative import PositionBias, bias_of_offset, by_distance
 from leadline.model.positions.t5 import T5, t5_buckets
 from tests.model.naive import numbers, random_heads, tiling, whole_attention
 from tests.model.weights import drawn
@@ -228,3 +228,11 @@ def test_alibi_slopes(heads: int) -> None:
     power = 2 ** int(math.log2(heads))
     series, between = ([2 ** (-8 * n / count) for n in range(1, count + 1)] for count in (power, 2 * power))
     np.testing.assert_allclose(alibi_slopes(heads), [*series, *between[::2]][:heads])
+
+
+def test_a_bias_of_offsets_is_the_same_where_keys_have_places() -> None:
+    """As those of a cache do."""
+    bias, q, i = numbers(0, 4, 11), jnp.zeros((1, 2, 6, 8)), jnp.asarray([2, 3, 4])
+    scores = jnp.zeros((1, 2, 6, 6))
+    whole, by_places = (bias_of_offset(bias)(q, scores, i, j, scores > 0) for j in (None, jnp.arange(6)))
+    np.testing.assert_array_equal(by_places, whole)

@@ -16,6 +16,7 @@ from leadline.model.positions.rotation import Side, init_polar_phase, polar, rot
 from leadline.model.positions.tables import PositionTables, position_tables
 from leadline.model.positions.xpos import xpos_decay, xpos_longest
 from tests.model.naive import numbers
+from tests.refused import refused
 
 SIZE, HEADS, BASE = 8, 3, 100.0
 SIDES: tuple[Side, Side] = ("query", "key")
@@ -137,6 +138,14 @@ def test_the_longest_text_of_xpos_stays_within_float32_and_one_twice_as_long_doe
     assert within[1].max() <= normal.max / 2**16
     assert np.isinf(beyond).any()
     assert xpos_longest(64, scale_base=1024.0) == pytest.approx(2 * longest, abs=2)
+
+
+test_impossible_tables_are_refused = refused(
+    (lambda: position_tables(2, 4, 8, window=0), "window = 0"),
+    (lambda: position_tables(2, 4, 8, chunk=0), "chunk = 0"),
+    (lambda: position_tables(2, 4, 8, initial_tokens=-1), "initial_tokens = -1"),
+    (lambda: position_tables(2, 4, 8, slopes=np.ones(1)), "4 heads have one each"),
+)
 
 
 @pytest.mark.parametrize(("bad", "why"), [({"head_dim": 5}, "5 must be even"), ({"head_dim": 4, "gamma": 0.0}, "gamma > 0")])
