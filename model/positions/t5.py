@@ -30,6 +30,9 @@ class T5(PositionBias):
         buckets: their number.
         furthest: the distance from which on they share the last one.
         both_ways: whether half of the buckets are those of keys after the query, as in an encoder.
+
+    Raises:
+        ValueError: for fewer than two buckets, of those of keys before the query where there are two halves.
     """
 
     buckets: int = 32
@@ -37,8 +40,9 @@ class T5(PositionBias):
     both_ways: bool = False
 
     def __post_init__(self) -> None:
-        if self.buckets < 2:
-            raise ValueError(f"T5 needs at least 2 buckets, got {self.buckets}")
+        least = 4 if self.both_ways else 2
+        if self.buckets < least:
+            raise ValueError(f"T5 needs at least {least} buckets{' in an encoder' * self.both_ways}, got {self.buckets}")
 
     def init(self, key: Array, width: int, heads: int, head_dim: int) -> T5Bias:  # noqa: ARG002
         """A table drawn at 1/sqrt(D), as in T5."""

@@ -113,7 +113,7 @@ def measured_reach(shares: Float[np.ndarray, " bins"], chance: float, length: in
         length: of the text.
 
     Returns:
-        The upper edge of the last bin before accuracy above chance first falls, after its best bin, below half of its best;
+        The upper edge of the last measured bin before accuracy above chance first falls, after its best bin, below half of its best;
         `length` where it never does, 0 where no bin is more than LEARNED above chance.
     """
     above = shares - chance
@@ -123,4 +123,5 @@ def measured_reach(shares: Float[np.ndarray, " bins"], chance: float, length: in
     lost = np.flatnonzero(above[best:] < above[best] / 2)
     if not len(lost):
         return length
-    return min(distance_edges(length)[best + int(lost[0]) - 1], length)
+    before = np.flatnonzero(np.isfinite(above[best : best + int(lost[0])]))[-1]  # the best bin itself is one
+    return min(distance_edges(length)[best + int(before)], length)

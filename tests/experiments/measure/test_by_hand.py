@@ -119,6 +119,7 @@ BY_HAND: dict[str, tuple[Callable[[], Any], Any]] = {
     "recall that falls for a while": (lambda: reach(1.0, 1.0, 0.6, 1.0, 1.0), 4),
     "recall that is worse where it is nearer": (lambda: reach(0.3, 0.5, 0.9, 0.9, 0.3), 8),
     "recall of a distance without answers": (lambda: reach(1.0, NAN, 0.9, 0.3, 0.3), 5),
+    "recall that falls behind a distance without answers": (lambda: reach(1.0, NAN, 0.3, 0.3, 0.3), 2),
     "recall that was not learned": (lambda: reach(0.26, 0.3, 0.2, 0.25, 0.3), 0),
     "equal costs": (lambda: gini({"a": 2.0, "b": 2.0}), 0),
     "unequal costs": (lambda: gini({"a": 1.0, "b": 3.0}), 0.25),  # |1 - 3| twice, over 2 * 2 * 4

@@ -216,6 +216,7 @@ def test_initial_numbers() -> None:
 
 test_wrong_arguments_are_named = refused(
     (lambda: T5(buckets=1), "at least 2 buckets, got 1"),
+    (lambda: T5(buckets=3).of_encoder(), "at least 4 buckets in an encoder, got 3"),
     (lambda: t5_buckets(jnp.arange(3), buckets=32, furthest=16), "at least 2 buckets and furthest >"),
     (lambda: Cope(positions=1), "at least 2, got 1"),
     (lambda: alibi_slopes(0), "at least one head, got 0"),
