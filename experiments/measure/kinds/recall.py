@@ -113,8 +113,8 @@ def measured_reach(shares: Float[np.ndarray, " bins"], chance: float, length: in
         length: of the text.
 
     Returns:
-        The upper edge of the last measured bin before accuracy above chance first falls, after its best bin, below half of its best;
-        `length` where it never does, 0 where no bin is more than LEARNED above chance.
+        The upper edge of the last measured bin before accuracy above chance first falls, after its best bin, below half of its
+        best; `length` where it never does, 0 where no bin is more than LEARNED above chance.
     """
     above = shares - chance
     if not np.any(above > LEARNED):
