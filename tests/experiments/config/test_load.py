@@ -33,6 +33,10 @@ FILES = {
     "deep_tables": f"a = {'{a = ' * 40}1{'}' * 40}",
     "date": "a = 2024-99-99",
     "large": f"seeds = [{2**63}]",
+    "twice": 'studies = ["sinks.toml", "other.toml"]',
+    "other": SINKS,
+    "versions": 'studies = ["sinks.toml", "version.toml"]',
+    "version": SINKS.replace('"sinks"', '"sinks.v2"'),
     "latin": 'study = "caf\xe9"',
     "here": 'extends = "there.toml"',
     "there": 'extends = "here.toml"',
@@ -70,6 +74,7 @@ def folder(tmp_path: Path) -> Path:
             for word in ("train.steps=3", "sinks", "sinks=3", "rope.lengths=[1]")
         ),
         ("suite.toml", ["rope_base.exact.lengths=[]"], r"bases\.toml: exact\.lengths"),
+        ("twice.toml", [], r"sinks\.toml and .*other\.toml are both called 'sinks': give each a name of its own$"),
     ],
 )
 def test_what_cannot_be_read_is_named(folder: Path, name: str, words: list[str], message: str) -> None:
@@ -81,6 +86,11 @@ def test_words_of_a_suite_begin_with_their_study(folder: Path) -> None:
     sinks, base = load_studies(folder / "suite.toml", ["sinks.train.steps=3", "rope_base.exact.head_dims=[8]"])
     assert sinks.train is not None and sinks.train.steps == 3
     assert base.exact == BaseBound(head_dims=(8,), lengths=(64,))
+
+
+def test_a_study_of_a_suite_may_have_a_dot_in_its_name(folder: Path) -> None:
+    studies = load_studies(folder / "versions.toml", ["sinks.train.steps=3", "sinks.v2.train.steps=4"])
+    assert [study.train and study.train.steps for study in studies] == [3, 4]
 
 
 def test_what_is_not_written_has_its_default(tmp_path: Path) -> None:
