@@ -9,8 +9,10 @@ from typing import Annotated, Any
 
 import typer
 
-from leadline.experiments.cli.console import AsJson, begin_jax, complain, print_json, show_rows
+from leadline.experiments.cli.console import AsJson, begin_jax, complain, print_json, refuse_idle, show_rows
 from leadline.experiments.runtime.cpu import restart_with_huge_pages
+
+ROUNDS, OUTCOMES = 5, Path("results/bench")
 
 
 def bound(
@@ -56,15 +58,27 @@ def bench(
     cases: Annotated[
         list[str] | None, typer.Option("--case", metavar="TEXT", help="Only cases whose title has it; repeatable.")
     ] = None,
-    rounds: Annotated[int, typer.Option("--rounds", min=1, help="Rounds. Each times every contestant once.")] = 5,
-    results: Annotated[Path, typer.Option("--results", metavar="DIR", help="Where outcomes and their page are kept.")] = Path(
-        "results/bench"
-    ),
+    rounds: Annotated[
+        int | None,
+        typer.Option("--rounds", min=1, help=f"Rounds. Each times every contestant once. Default: {ROUNDS}."),
+    ] = None,
+    results: Annotated[
+        Path | None,
+        typer.Option("--results", metavar="DIR", help=f"Where outcomes and their page are kept; default: {OUTCOMES}."),
+    ] = None,
     listing: Annotated[bool, typer.Option("--list", help="Print the benchmarks and what each asks.")] = False,
     hides_avx512: Annotated[bool, typer.Option("--without-avx512", help="Hide AVX-512 from JAX, oneDNN and MKL.")] = False,
     as_json: AsJson = False,
 ) -> None:
     """Time leadline beside named peers."""
+    timing = "the command without --list"
+    refuse_idle(
+        ("NAME", names, timing, not listing),
+        ("--case", cases, timing, not listing),
+        ("--rounds", rounds, timing, not listing),
+        ("--results", results, timing, not listing),
+        ("--without-avx512", hides_avx512 or None, timing, not listing),
+    )
     restart_with_huge_pages()  # for the contestants, all alike
     from rich.console import Console
 
@@ -89,12 +103,12 @@ def bench(
             variables = without_avx512(Path(stack.enter_context(TemporaryDirectory(prefix="leadline-bench-"))))
         for benchmark in chosen_benchmarks:
             try:
-                outcomes.append(measured(benchmark, rounds, about, variables, tell, show))
+                outcomes.append(measured(benchmark, rounds or ROUNDS, about, variables, tell, show))
             except ContestError as error:
                 complain(f"benchmark {benchmark.name}: {error}")
                 failed = True
                 continue
-            keep(results, outcomes[-1])
+            keep(results or OUTCOMES, outcomes[-1])
             if not as_json:
                 typer.echo("".join(f"{note}\n" for note in benchmark.notes))
     if as_json:

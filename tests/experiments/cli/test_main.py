@@ -103,6 +103,12 @@ def test_what_a_command_of_tokenizers_would_ignore_is_refused(called: Called, wo
     assert called.mistake(*words.split()) == f"leadline: {idle}\n"
 
 
+@pytest.mark.parametrize("words", ["rope", "--case long", "--rounds 3", "--results bench", "--without-avx512"])
+def test_a_list_of_benchmarks_refuses_what_is_of_timing(called: Called, words: str) -> None:
+    name = words.split()[0] if words.startswith("--") else "NAME"
+    assert called.mistake("bench", "--list", *words.split()) == f"leadline: {name} needs the command without --list\n"
+
+
 def test_what_the_memory_does_not_hold_is_one_line(called: Called, monkeypatch: pytest.MonkeyPatch) -> None:
     def large(*_: object, **__: object) -> int:
         raise MemoryError("Unable to allocate 61.0 TiB")

@@ -11,6 +11,7 @@ from leadline.experiments.config.data import BackcopyData, Mixture, TextData
 from leadline.experiments.config.exact import BaseBound
 from leadline.experiments.config.load import arms_of, load_studies, named_arms
 from leadline.experiments.config.model import ModelConfig
+from leadline.experiments.config.paths import with_paths
 from leadline.experiments.config.position import Rope
 from leadline.experiments.config.position_bias import Alibi
 from leadline.experiments.config.scaling import Yarn
@@ -99,6 +100,10 @@ def test_what_is_not_written_has_its_default(tmp_path: Path) -> None:
     assert isinstance(study.data, BackcopyData) and study.train is not None and study.model is not None
     assert (study.data.zipf, study.train.clip, study.model.sink.kind) == (0.9, 1.0, "none")
     assert [arm.name for arm in configured_arms(tmp_path, SINKS)] == ["base"]
+
+
+def test_a_file_may_begin_with_a_byte_order_mark(tmp_path: Path) -> None:
+    assert [study.study for study in studies_of(tmp_path, f"\ufeff{SINKS}")] == ["sinks"]
 
 
 def test_words_override_the_file(tmp_path: Path) -> None:
@@ -209,10 +214,12 @@ def test_a_file_leaves_out_claims_of_the_one_it_extends(tmp_path: Path) -> None:
         ('extends = "base.toml"\nwithout_claims = ["second"]\n', "no claim of the extended file is 'second'; did you mean"),
         ('extends = "base.toml"\nwithout_claims = "first-claim"\n', "give a list of ids"),
         (SINKS.replace("study", 'without_claims = ["first-claim"]\nstudy', 1), "give extends"),
+        ('extends = "words.toml"\nwithout_claims = ["first-claim"]\n', "claims.0 = 'a word': "),
     ],
 )
 def test_claims_that_cannot_be_left_out_are_named(text: str, message: str, tmp_path: Path) -> None:
     write_config(tmp_path, SINKS + "[selectors]\nall = {}\n" + CLAIMS, "base.toml")
+    write_config(tmp_path, 'claims = ["a word", { id = "first-claim" }]' + SINKS, "words.toml")
     with pytest.raises(UserError, match=message):
         load_studies(write_config(tmp_path, text))
 
@@ -243,6 +250,14 @@ def test_paths_are_relative_to_the_file_that_names_them(tmp_path: Path) -> None:
     assert study.model_dump()["data"]["corpus"] == (str(tmp_path / "below" / "a.txt"), "hub:b", "/c")
     assert mixed.model_dump()["corpus"]["parts"][0]["corpus"] == (str(tmp_path / "d"),)
     assert word.model_dump()["corpus"] == ("e",)
+
+
+@pytest.mark.parametrize("table", ["arms", "selectors"])
+def test_the_table_of_tokenizers_is_that_of_exact_studies(tmp_path: Path, table: str) -> None:
+    """And not an arm or a selector of this name."""
+    tree = {table: {"tokenizers": {"label": "softmax"}}, "exact": {"tokenizers": {"byte": "byte", "mine": "tokenizer.json"}}}
+    placed = with_paths(tree, tmp_path)
+    assert placed == tree | {"exact": {"tokenizers": {"byte": "byte", "mine": str(tmp_path / "tokenizer.json")}}}
 
 
 @pytest.mark.parametrize(
