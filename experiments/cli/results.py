@@ -88,9 +88,11 @@ def report(
     as_json: AsJson = False,
 ) -> None:
     """Rebuild tables, figures and the page from the records."""
-    from leadline.experiments.publish.export import rewrite
+    from leadline.experiments.publish.export import rewrite, text_with_blocks
     from leadline.experiments.publish.report import report as rebuild
 
+    if into is not None:
+        text_with_blocks(into)  # what cannot be filled is said before anything is rebuilt
     published = rebuild(_existing(folder), inline=inline)
     for note in published.notes:
         complain(note)

@@ -11,6 +11,7 @@ import typer
 
 from leadline.experiments.cli.console import AsJson, begin_jax, complain, print_json, refuse_idle, show_rows
 from leadline.experiments.runtime.cpu import restart_with_huge_pages
+from leadline.experiments.runtime.errors import UserError
 
 ROUNDS, OUTCOMES = 5, Path("results/bench")
 
@@ -35,13 +36,16 @@ def bound(
     console = Console(stderr=True)
     with Progress(console=console, disable=not console.is_terminal, transient=True) as progress:
         task = progress.add_task(f"head dim {head_dim}, distances below {length}", total=length)
-        report = bound_report(
-            head_dim, length, inclusive=inclusive, every=every, tell=lambda tested: progress.update(task, completed=tested)
-        )
+        try:
+            report = bound_report(
+                head_dim, length, inclusive=inclusive, every=every, tell=lambda tested: progress.update(task, completed=tested)
+            )
+        except MemoryError as error:
+            raise UserError(f"--length {length}: {str(error) or 'out of memory'}; lower it, or raise --every") from error
     if as_json:
         print_json(report)
         return
-    typer.echo(f"smallest base      {_base(report['infimum'])}\nlargest that fails {_base(report['largest_infeasible'])}")
+    typer.echo(f"smallest base      {_base(report['infimum'])}\nlargest that fails {_largest(report['largest_infeasible'])}")
     for low, high in report["islands"]:
         typer.echo(f"island             {low:.8g} to {high:.8g}")
     for source, entry in report["published"].items():
@@ -51,6 +55,10 @@ def bound(
 
 def _base(base: float | None) -> str:
     return "none: every base fails" if base is None else f"{base:.8g}"
+
+
+def _largest(base: float | None) -> str:
+    return "none: every base from 1 on holds" if base == 1 else _base(base)  # the search begins at 1
 
 
 def bench(
@@ -147,9 +155,12 @@ def schema(
     if into is None:
         typer.echo(files["config.schema.json"], nl=False)
         return
-    into.mkdir(parents=True, exist_ok=True)
-    for name, text in files.items():
-        (into / name).write_text(text, encoding="utf-8")
+    try:
+        into.mkdir(parents=True, exist_ok=True)
+        for name, text in files.items():
+            (into / name).write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise UserError(f"{into}: cannot be written ({error.strerror}); choose another folder") from error
     written = [str(into / name) for name in files]
     print_json({"files": written}) if as_json else typer.echo("\n".join(written))
 

@@ -15,6 +15,22 @@ def test_studies_of_one_name_are_not_locked_over_each_other(called: Called, tmp_
     assert not (tmp_path / "ledger.lock").exists()
 
 
+def test_a_text_that_cannot_be_filled_is_said_before_the_page_is_made(called: Called, tmp_path: Path) -> None:
+    write_study(tmp_path, study("mine", {"softmax": {}}))
+    write_records(tmp_path, entry("mine", "softmax", 0, measured("loss", 2.0)))
+    text = tmp_path / "latin.md"
+    text.write_bytes("caf\xe9".encode("latin-1"))
+    for words in (("report", tmp_path, "--into", text), ("publish", tmp_path, "--into", tmp_path / "into", "--text", text)):
+        assert f"{text}: not UTF-8 at byte 3; convert it to UTF-8" in called.mistake(*words)
+    assert not (tmp_path / "index.html").exists() and not (tmp_path / "into").exists()
+
+
+def test_what_has_no_description_is_not_published(called: Called, tmp_path: Path) -> None:
+    write_records(tmp_path, entry("mine", "softmax", 0, measured("loss", 2.0)))
+    line = called.mistake("publish", tmp_path, "--into", tmp_path / "into")
+    assert line == "leadline: mine: study.json is missing, so it is not packed; run the study again\n"
+
+
 def test_a_folder_without_records_is_not_as_it_was_locked(called: Called, tmp_path: Path) -> None:
     assert "there are no records" in called.mistake("claims", tmp_path, "--check-lock")
 
