@@ -1,6 +1,7 @@
 """What commands share: JSON for programs, tables for people."""
 
 import json
+import math
 import os
 import sys
 import time
@@ -37,6 +38,13 @@ def refuse_idle(*options: tuple[str, Any, str, bool]) -> None:
     for name, value, other, given in options:
         if value is not None and not given:
             raise UserError(f"{name} needs {other}")
+
+
+def finite(value: float | None) -> float | None:
+    """The value of an option, for its callback. BadParameter where it is infinite or no number."""
+    if value is not None and not math.isfinite(value):
+        raise typer.BadParameter(f"{value} is not finite.")
+    return value
 
 
 def show_rows(rows: Sequence[Mapping[str, Any]]) -> None:

@@ -1,6 +1,7 @@
 """The command line: arguments in, one table or one JSON object out. What needs JAX is imported by the command that needs it."""
 
 import importlib.metadata
+import io
 import logging
 import os
 import sys
@@ -73,6 +74,8 @@ def _tell_unraisable(error: Any) -> None:
 
 def main() -> None:
     """Errors are lines on standard error: exit 2 for the user's mistakes, 1 for failures, 130 when stopped."""
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(errors="backslashreplace")  # as standard error: the name of a file may be no text
     logging.getLogger("absl").setLevel(logging.CRITICAL)  # what Orbax logs as an error it raises too
     sys.unraisablehook = _tell_unraisable
     try:
@@ -100,7 +103,7 @@ def main() -> None:
         )
         sys.exit(MISTAKE)
     except OSError as error:
-        complain(f"{error.filename or 'a file'}: {error.strerror or error}")
+        complain(f"{error.filename or 'standard output or a file'}: {error.strerror or error}")
         sys.exit(FAILURE)
     except Exception as error:  # the last one who can say it in one line
         with tempfile.NamedTemporaryFile("w", prefix="leadline-", suffix=".log", encoding="utf-8", delete=False) as file:

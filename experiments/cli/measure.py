@@ -18,6 +18,7 @@ TABLES = "inputs, context, streaming, interventions, perplexity, prompts, langua
 MODEL = "A run, RESULTS/STUDY/ARM-HASH/sSEED; a folder or GGUF file; hub:NAME; package:NAME."
 SETTINGS = "Settings to change, such as measure.windows=512; for a published model also bos=fixed."
 LENGTHS = "Evaluation lengths in tokens: of perplexity; for a run also of retrieval and recall."
+MOST = 2**31 - 1  # tokens; positions are int32
 Model = Annotated[str, typer.Argument(metavar="MODEL", help=MODEL)]
 Settings = Annotated[list[str] | None, typer.Argument(metavar="[KEY=VALUE]...", help=SETTINGS)]
 Only = Annotated[
@@ -77,8 +78,8 @@ def measure(
 def positive_numbers(option: str, text: str) -> list[int]:
     """The numbers of an option, each once. UserError for what is no number of tokens."""
     parts = [part.strip() for part in text.split(",")] if text else []
-    if not all(part.isdecimal() and int(part) for part in parts):
-        raise UserError(f"{option} {text}: numbers of tokens above 0 with commas between them, as in 256,512")
+    if not all(part.isdecimal() and len(part) <= len(str(MOST)) and 0 < int(part) <= MOST for part in parts):
+        raise UserError(f"{option} {text}: numbers of tokens above 0, at most {MOST}, with commas between them, as in 256,512")
     return list(dict.fromkeys(map(int, parts)))
 
 

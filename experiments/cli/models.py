@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from leadline.experiments.cli.console import AsJson, begin_jax, complain, print_json
+from leadline.experiments.cli.console import AsJson, begin_jax, complain, finite, print_json
 from leadline.experiments.runtime.errors import UserError
 
 if TYPE_CHECKING:
@@ -46,7 +46,8 @@ Tokens = Annotated[
     ),
 ]
 Temperature = Annotated[
-    float, typer.Option("--temperature", min=0, help="Sampling temperature; 0 always takes the most likely token.")
+    float,
+    typer.Option("--temperature", min=0, callback=finite, help="Sampling temperature; 0 always takes the most likely token."),
 ]
 TopK = Annotated[int | None, typer.Option("--top-k", min=1, help="Draw from the K likeliest tokens alone.")]
 TopP = Annotated[
@@ -66,7 +67,9 @@ Beams = Annotated[int, typer.Option("--beams", min=1, help="Encoder–decoder on
 LengthPenalty = Annotated[
     float,
     typer.Option(
-        "--length-penalty", help="Encoder–decoder only: α in the score log P / ((5 + tokens) / 6)^α (Wu et al. 2016)."
+        "--length-penalty",
+        callback=finite,
+        help="Encoder–decoder only: α in the score log P / ((5 + tokens) / 6)^α (Wu et al. 2016).",
     ),
 ]
 

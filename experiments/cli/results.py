@@ -88,9 +88,11 @@ def report(
     as_json: AsJson = False,
 ) -> None:
     """Rebuild tables, figures and the page from the records."""
-    from leadline.experiments.publish.export import rewrite
+    from leadline.experiments.publish.export import rewrite, text_with_blocks
     from leadline.experiments.publish.report import report as rebuild
 
+    if into is not None:
+        text_with_blocks(into)  # what cannot be filled is said before anything is rebuilt
     published = rebuild(_existing(folder), inline=inline)
     for note in published.notes:
         complain(note)
@@ -130,13 +132,15 @@ def claims(
 
 
 def _check_lock(folder: Path, path: Path) -> None:
-    from leadline.experiments.records.store import read_records, read_studies
+    from leadline.experiments.records.store import existing_records, read_studies
     from leadline.experiments.studies.lock import locked_since, problems, read_lock
 
-    studies, (stored, notes) = read_studies(folder), read_records(folder)
+    studies, (stored, notes) = read_studies(folder), existing_records(folder)
     locked = read_lock(path)
     records = [entry.record for entry in stored]
-    mistakes = [*notes, *problems(locked, studies.values(), records, partial(locked_since, path))]
+    lost = sorted({record.study for record in records} - set(studies))
+    mistakes = [*notes, *(f"{name}: its study.json is missing, so its claims are not known; run it again" for name in lost)]
+    mistakes += problems(locked, studies.values(), records, partial(locked_since, path))
     for mistake in mistakes:
         complain(mistake)
     if mistakes:
@@ -154,11 +158,13 @@ def lock(
     Thresholds and arms are frozen too. Claims of other studies keep their digest. Models that another published study has
     trained with the same seeds are named, since they cannot confirm what was seen there.
     """
-    from leadline.experiments.config.load import load_studies
+    from leadline.experiments.config.load import check_distinct, load_studies
     from leadline.experiments.records.store import read_records
     from leadline.experiments.studies.lock import digests, read_lock, repeated, write_lock
 
-    studies = [study for config in configs for study in load_studies(config)]
+    loaded = [(study, config) for config in configs for study in load_studies(config)]
+    check_distinct((study.study, config) for study, config in loaded)
+    studies = [study for study, _ in loaded]
     names = {study.study for study in studies}
     before = read_lock(into) if into.exists() else {}
     kept = {key: digest for key, digest in before.items() if key.partition("/")[0] not in names}

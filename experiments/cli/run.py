@@ -8,7 +8,16 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from leadline.experiments.cli.console import AsJson, begin_jax, complain, print_json, refuse_idle, show_rows, show_verdicts
+from leadline.experiments.cli.console import (
+    AsJson,
+    begin_jax,
+    complain,
+    finite,
+    print_json,
+    refuse_idle,
+    show_rows,
+    show_verdicts,
+)
 from leadline.experiments.runtime.worker_files import EXPIRY
 
 if TYPE_CHECKING:
@@ -39,7 +48,7 @@ Address = Annotated[
 Cpus = Annotated[
     int | None, typer.Option("--cpus", min=1, metavar="N", help="CPU cores per group; default: all of this machine.")
 ]
-Gpus = Annotated[float, typer.Option("--gpus", min=0, metavar="N", help="Accelerators per group.")]
+Gpus = Annotated[float, typer.Option("--gpus", min=0, callback=finite, metavar="N", help="Accelerators per group.")]
 Models = Annotated[int | None, typer.Option("--models", min=1, metavar="N", help="Maximum number of models in one group.")]
 Device = Annotated[
     str | None,
@@ -57,7 +66,13 @@ Slurm = Annotated[
 ]
 Expiry = Annotated[
     float,
-    typer.Option("--expiry", min=0.1, metavar="SECONDS", help="Seconds without a heartbeat until a process counts as dead."),
+    typer.Option(
+        "--expiry",
+        min=0.1,
+        callback=finite,
+        metavar="SECONDS",
+        help="Seconds without a heartbeat until a process counts as dead.",
+    ),
 ]
 Coordinator = Annotated[
     str | None,

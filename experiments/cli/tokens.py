@@ -5,9 +5,9 @@ from typing import Annotated
 
 import typer
 
-from leadline.experiments.cli.console import AsJson, print_json, refuse_idle, show_rows
+from leadline.experiments.cli.console import AsJson, finite, print_json, refuse_idle, show_rows
 
-app = typer.Typer(help="Train tokenizers, and show each step.", no_args_is_help=True, rich_markup_mode=None)
+app = typer.Typer(rich_markup_mode=None)
 
 Texts = Annotated[list[Path] | None, typer.Argument(metavar="[TEXT]...", help="Files and folders.")]
 REFERENCE, WINDOW = "eng", 8192
@@ -30,7 +30,8 @@ def tokens(
     ] = None,
     window: Annotated[int | None, typer.Option("--window", min=1, help=f"Context length in tokens; default: {WINDOW}.")] = None,
     price: Annotated[
-        float | None, typer.Option("--price", min=0, help="Price of a million tokens; adds a column of costs.")
+        float | None,
+        typer.Option("--price", min=0, callback=finite, help="Price of a million tokens; adds a column of costs."),
     ] = None,
     ranks: Annotated[
         Path | None,
@@ -60,6 +61,13 @@ def tokens(
     reference = reference or REFERENCE
     rows = report(opened, texts_of(texts or "embedded", reference), reference, window or WINDOW, price)
     print_json({"texts": rows}) if as_json else show_rows(rows)
+
+
+@app.callback(invoke_without_command=True)
+def tokenizer(ctx: typer.Context) -> None:
+    """Train tokenizers, and show each step."""
+    if ctx.invoked_subcommand is None:
+        typer.echo(ctx.get_help())
 
 
 @app.command()

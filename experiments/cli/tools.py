@@ -9,8 +9,11 @@ from typing import Annotated, Any
 
 import typer
 
-from leadline.experiments.cli.console import AsJson, begin_jax, complain, print_json, show_rows
+from leadline.experiments.cli.console import AsJson, begin_jax, complain, print_json, refuse_idle, show_rows
 from leadline.experiments.runtime.cpu import restart_with_huge_pages
+from leadline.experiments.runtime.errors import UserError
+
+ROUNDS, OUTCOMES = 5, Path("results/bench")
 
 
 def bound(
@@ -33,13 +36,16 @@ def bound(
     console = Console(stderr=True)
     with Progress(console=console, disable=not console.is_terminal, transient=True) as progress:
         task = progress.add_task(f"head dim {head_dim}, distances below {length}", total=length)
-        report = bound_report(
-            head_dim, length, inclusive=inclusive, every=every, tell=lambda tested: progress.update(task, completed=tested)
-        )
+        try:
+            report = bound_report(
+                head_dim, length, inclusive=inclusive, every=every, tell=lambda tested: progress.update(task, completed=tested)
+            )
+        except MemoryError as error:
+            raise UserError(f"--length {length}: {str(error) or 'out of memory'}; lower it, or raise --every") from error
     if as_json:
         print_json(report)
         return
-    typer.echo(f"smallest base      {_base(report['infimum'])}\nlargest that fails {_base(report['largest_infeasible'])}")
+    typer.echo(f"smallest base      {_base(report['infimum'])}\nlargest that fails {_largest(report['largest_infeasible'])}")
     for low, high in report["islands"]:
         typer.echo(f"island             {low:.8g} to {high:.8g}")
     for source, entry in report["published"].items():
@@ -51,20 +57,36 @@ def _base(base: float | None) -> str:
     return "none: every base fails" if base is None else f"{base:.8g}"
 
 
+def _largest(base: float | None) -> str:
+    return "none: every base from 1 on holds" if base == 1 else _base(base)  # the search begins at 1
+
+
 def bench(
     names: Annotated[list[str] | None, typer.Argument(metavar="[NAME]...", help="Without any, all; --list names them.")] = None,
     cases: Annotated[
         list[str] | None, typer.Option("--case", metavar="TEXT", help="Only cases whose title has it; repeatable.")
     ] = None,
-    rounds: Annotated[int, typer.Option("--rounds", min=1, help="Rounds. Each times every contestant once.")] = 5,
-    results: Annotated[Path, typer.Option("--results", metavar="DIR", help="Where outcomes and their page are kept.")] = Path(
-        "results/bench"
-    ),
+    rounds: Annotated[
+        int | None,
+        typer.Option("--rounds", min=1, help=f"Rounds. Each times every contestant once. Default: {ROUNDS}."),
+    ] = None,
+    results: Annotated[
+        Path | None,
+        typer.Option("--results", metavar="DIR", help=f"Where outcomes and their page are kept; default: {OUTCOMES}."),
+    ] = None,
     listing: Annotated[bool, typer.Option("--list", help="Print the benchmarks and what each asks.")] = False,
     hides_avx512: Annotated[bool, typer.Option("--without-avx512", help="Hide AVX-512 from JAX, oneDNN and MKL.")] = False,
     as_json: AsJson = False,
 ) -> None:
     """Time leadline beside named peers."""
+    timing = "the command without --list"
+    refuse_idle(
+        ("NAME", names, timing, not listing),
+        ("--case", cases, timing, not listing),
+        ("--rounds", rounds, timing, not listing),
+        ("--results", results, timing, not listing),
+        ("--without-avx512", hides_avx512 or None, timing, not listing),
+    )
     restart_with_huge_pages()  # for the contestants, all alike
     from rich.console import Console
 
@@ -89,12 +111,12 @@ def bench(
             variables = without_avx512(Path(stack.enter_context(TemporaryDirectory(prefix="leadline-bench-"))))
         for benchmark in chosen_benchmarks:
             try:
-                outcomes.append(measured(benchmark, rounds, about, variables, tell, show))
+                outcomes.append(measured(benchmark, rounds or ROUNDS, about, variables, tell, show))
             except ContestError as error:
                 complain(f"benchmark {benchmark.name}: {error}")
                 failed = True
                 continue
-            keep(results, outcomes[-1])
+            keep(results or OUTCOMES, outcomes[-1])
             if not as_json:
                 typer.echo("".join(f"{note}\n" for note in benchmark.notes))
     if as_json:
@@ -133,9 +155,12 @@ def schema(
     if into is None:
         typer.echo(files["config.schema.json"], nl=False)
         return
-    into.mkdir(parents=True, exist_ok=True)
-    for name, text in files.items():
-        (into / name).write_text(text, encoding="utf-8")
+    try:
+        into.mkdir(parents=True, exist_ok=True)
+        for name, text in files.items():
+            (into / name).write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise UserError(f"{into}: cannot be written ({error.strerror}); choose another folder") from error
     written = [str(into / name) for name in files]
     print_json({"files": written}) if as_json else typer.echo("\n".join(written))
 

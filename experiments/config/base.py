@@ -79,8 +79,14 @@ def validated(kind: type[Model], tree: Tree, where: str) -> Model:
     try:
         return kind.model_validate(tree)
     except ValidationError as error:
-        lines = [line for mistake in error.errors() for line in _explain(mistake, kind).splitlines()]
+        lines = [line for mistake in _without_lengths(error.errors()) for line in _explain(mistake, kind).splitlines()]
         raise UserError("\n".join(f"{where}: {line}" for line in dict.fromkeys(lines))) from None
+
+
+def _without_lengths(mistakes: Sequence[Any]) -> list[Any]:
+    """The mistakes without those of lists that are too short because pydantic left out wrong elements, which it names too."""
+    above = {mistake["loc"][:depth] for mistake in mistakes for depth in range(len(mistake["loc"]))}
+    return [mistake for mistake in mistakes if mistake["type"] != "too_short" or mistake["loc"] not in above]
 
 
 def _explain(error: Any, kind: type[BaseModel]) -> str:

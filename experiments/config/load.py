@@ -23,7 +23,7 @@ def load_studies(path: Path, words: Sequence[str] = ()) -> list[Study]:
     """The study of a file, or the studies of a suite (`studies = ["a.toml", …]`, relative to it), each with `words` applied.
 
     A word is `key=value`; in a suite it begins with the study it is for: `sinks.train.steps=100`. UserError for whatever
-    cannot be read, named with its file.
+    cannot be read, named with its file, and for two studies of one name.
     """
     tree = _tree(path)
     if "studies" not in tree:
@@ -38,10 +38,26 @@ def load_studies(path: Path, words: Sequence[str] = ()) -> list[Study]:
     trees = together(_tree, [(member,) for member in members])
     names = [str(tree.get("study")) for tree in trees]
     for word in words:
-        if word.partition(".")[0] not in names or "." not in word:
+        if _addressed(word, names) is None:
             raise UserError(f"{word!r}: in a suite a key begins with its study, {' or '.join(names)}: {names[0]}.{word}")
-    words_of = [[w.partition(".")[2] for w in words if w.partition(".")[0] == name] for name in names]
-    return together(_study, zip(trees, words_of, members, strict=True))
+    words_of = [[w.removeprefix(f"{name}.") for w in words if _addressed(w, names) == name] for name in names]
+    studies = together(_study, zip(trees, words_of, members, strict=True))
+    check_distinct((study.study, member) for study, member in zip(studies, members, strict=True))
+    return studies
+
+
+def _addressed(word: str, names: Sequence[str]) -> str | None:
+    """The study that a word of a suite is for; None where it begins with none. A name may have dots, and begin another one."""
+    return max((name for name in names if word.startswith(f"{name}.")), key=len, default=None)
+
+
+def check_distinct(studies: Iterable[tuple[str, Path]]) -> None:
+    """Raises UserError for two studies of one name, which would overwrite each other, given the name and file of each."""
+    files: dict[str, Path] = {}
+    for name, file in studies:
+        if name in files:
+            raise UserError(f"the studies of {files[name]} and {file} are both called {name!r}: give each a name of its own")
+        files[name] = file
 
 
 def together(function: Callable[..., Result], calls: Iterable[tuple[Any, ...]]) -> list[Result]:

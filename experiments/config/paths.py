@@ -6,8 +6,9 @@ from typing import Any
 
 from leadline.experiments.config.base import Tree
 
+TOKENIZERS = "exact.tokenizers"  # a table by name
 # Keys of files and folders, as texts, lists or tables of them, and what stands there that is no path.
-KEYS = ("corpus", "texts", "files", "ranks", "tokenizers", "published_in", "tokenizer.source", "exact.model")
+KEYS = ("corpus", "texts", "files", "ranks", "published_in", "tokenizer.source", "exact.model", TOKENIZERS)
 NO_PATHS = re.compile(r"(stdlib|docstrings|embedded|byte)$|(hub|tiktoken|package):")
 
 
@@ -35,7 +36,7 @@ def with_paths(tree: Tree, folder: Path, table: str = "") -> Tree:
         if isinstance(value, list) and value and all(isinstance(entry, dict) for entry in value):  # parts, [[tables]]
             result[key] = [with_paths(entry, folder, key) for entry in value]
         elif isinstance(value, dict):
-            paths = key == "tokenizers"
+            paths = f"{table}.{key}" == TOKENIZERS
             result[key] = {k: _placed(v, folder) for k, v in value.items()} if paths else with_paths(value, folder, key)
         else:
             result[key] = _placed(value, folder) if names_files(table, key) else value

@@ -33,8 +33,8 @@ def _distinct(seeds: tuple[int, ...]) -> tuple[int, ...]:
 Seed = Annotated[int, Field(ge=0, lt=2**32 - 1)]  # uint32 on the device; the last one draws what is held out
 Seeds = Annotated[tuple[Seed, ...], Field(min_length=1), AfterValidator(_distinct)]
 LONGEST_NAME = 100  # characters; a file system takes 255 bytes, of which a hash and an ending take some
-# What lies beside the folders of studies.
-IN_RESULTS = ("figures", "index.html", "leadline.log", "references.bib", "tables")
+# What lies beside the folders of studies: of reports, of the log, of benchmarks and of trackers.
+IN_RESULTS = ("figures", "index.html", "leadline.log", "references.bib", "tables", "bench", "tensorboard", "wandb")
 FOLDER = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.=+-]*")
 
 
@@ -53,7 +53,7 @@ def _dotted(sweep: object) -> object:
     flat: dict[str, object] = {}
     for key, value in sweep.items():
         below = _dotted(value)
-        flat |= {f"{key}.{rest}": entry for rest, entry in below.items()} if isinstance(below, dict) else {key: below}
+        flat |= {f"{key}.{rest}": entry for rest, entry in below.items()} if isinstance(below, dict) and below else {key: below}
     return flat
 
 
@@ -118,6 +118,7 @@ class Study(Frozen):
         if arms > MOST_ARMS:
             yield f"sweep: it makes {arms} arms, and a study has at most {MOST_ARMS}; divide it"
         for table, names in (
+            *((f"sweep.{key}", [str(value) for value in values]) for key, values in self.sweep.items()),
             ("tables", [spec.name for spec in self.tables]),
             ("figures", [spec.name for spec in self.figures]),
             ("claims", [claim.id for claim in self.claims]),
@@ -131,7 +132,7 @@ class Study(Frozen):
         if self.study in RESERVED:
             yield f"study = {self.study!r}: the tables of the ledger have this name; take another"
         if self.study in IN_RESULTS:
-            yield f"study = {self.study!r}: every results folder has a file or folder of this name; take another"
+            yield f"study = {self.study!r}: results folders have a file or folder of this name; take another"
         for claim in self.claims:
             for name in claim.selectors():
                 if name not in self.selectors:

@@ -37,15 +37,16 @@ def parse_toml(text: str) -> Tree:
 def value_of(text: str) -> object:
     """The value of `key=text`, in TOML or as a bare word."""
     try:
-        return parse_toml(f"value = {text}")["value"]
+        tree = parse_toml(f"value = {text}")
     except ValueError:
         return text
+    return tree["value"] if len(tree) == 1 else text  # a text of several lines may go on with other keys
 
 
 def read_toml(path: Path) -> Tree:
     """The content of a TOML file. UserError where it cannot be read."""
     try:
-        return parse_toml(path.read_text(encoding="utf-8"))
+        return parse_toml(path.read_text(encoding="utf-8-sig"))
     except FileNotFoundError:
         raise UserError(f"{path}: there is no such file") from None
     except IsADirectoryError:
@@ -90,7 +91,12 @@ def without_claims(tree: Tree, ids: Any, path: Path) -> Tree:
     for name in ids:
         if name not in given:
             raise UserError(f"{path}: without_claims: no claim of the extended file is {name!r}{nearest(str(name), given)}")
-    return {**tree, "claims": [claim for claim in tree["claims"] if claim.get("id") not in ids]} if ids else tree
+    return {**tree, "claims": [claim for claim in tree["claims"] if not _has_id(claim, ids)]} if ids else tree
+
+
+def _has_id(claim: Any, ids: list[Any]) -> bool:
+    """Whether a claim, which may be no table yet, has one of these ids."""
+    return isinstance(claim, dict) and claim.get("id") in ids
 
 
 def _claims(tree: Tree) -> list[Tree]:

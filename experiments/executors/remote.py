@@ -7,6 +7,7 @@ from contextlib import redirect_stdout
 from typing import NamedTuple, Protocol, runtime_checkable
 
 from leadline.experiments.executors.task import Task, task_of
+from leadline.experiments.runs.status import groups_of
 from leadline.experiments.runtime.errors import UserError
 from leadline.experiments.runtime.progress import Work
 from leadline.experiments.runtime.signals import Interrupted
@@ -99,7 +100,7 @@ class Remote:
 def _running(session: Session) -> int:
     workers = workers_of(session.results).items()
     alive = (content for owner, content in workers if not seems_dead(session.results, owner, content))
-    return sum(row["state"] == "running" for content in alive for row in content["groups"])
+    return sum(group["state"] == "running" for content in alive for group in groups_of(content))
 
 
 def last_lines(text: str) -> str:

@@ -24,9 +24,8 @@ from leadline.experiments.records.over_seeds import current
 from leadline.experiments.records.quantities import QUANTITIES
 from leadline.experiments.records.record import Record, StoredRecord
 from leadline.experiments.records.references import bibtex
-from leadline.experiments.records.store import read_records, read_studies
+from leadline.experiments.records.store import existing_records, read_records, read_studies
 from leadline.experiments.records.verdict import Verdict, verdicts
-from leadline.experiments.runtime.errors import UserError
 
 # These say how much was measured, and are no results.
 COUNTS = ("windows", "documents", "answers", "train_loss")
@@ -99,11 +98,7 @@ def contents_of(
     Raises:
         UserError: if there is no record, or a file of the folder is damaged.
     """
-    every, left_out = read_records(results)
-    if not every:
-        more = f" (and {len(left_out) - 1} more)" if len(left_out) > 1 else ""
-        remedy = f"{left_out[0]}{more}" if left_out else "run a study first, as in leadline run configs/sinks.toml"
-        raise UserError(f"{results}: there are no records; {remedy}")
+    every, left_out = existing_records(results)
     stored, others = current(every, digests)
     described = read_studies(results)
     names = sorted({entry.record.study for entry in stored})

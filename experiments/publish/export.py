@@ -60,7 +60,7 @@ def export(results: Path, into: Path, text: Path | None = None, page: Path | Non
     Raises:
         UserError: if there are no records, or a file cannot be read or written.
     """
-    filled = "" if text is None else _with_blocks(text)
+    filled = "" if text is None else text_with_blocks(text)
     records, notes = read_records(results)
     if not records:
         raise UserError(f"{results}: there are no records to publish")
@@ -70,6 +70,8 @@ def export(results: Path, into: Path, text: Path | None = None, page: Path | Non
     notes += [
         f"{name}: {STUDY} is missing, so it is not packed; run the study again" for name in sorted(recorded - set(studies))
     ]
+    if not names:
+        raise UserError("\n".join(notes))
     for name in names if results.resolve() != into.resolve() else ():
         check_kept(results, name, into)
     for name in names if results.resolve() != into.resolve() else ():
@@ -204,15 +206,17 @@ def with_tables(text: str, tables: Mapping[str, str], where: str = "the text") -
 
 def rewrite(path: Path, tables: Mapping[str, str]) -> None:
     """`with_tables` on a file, replaced whole or not at all."""
-    write_whole(path, with_tables(_with_blocks(path), tables, str(path)).encode())
+    write_whole(path, with_tables(text_with_blocks(path), tables, str(path)).encode())
 
 
-def _with_blocks(path: Path) -> str:
+def text_with_blocks(path: Path) -> str:
     """The text of a file that has a block to fill. UserError where it has none, or cannot be read."""
     try:
         text = path.read_text(encoding="utf-8")
     except OSError as error:
         raise UserError(f"{path}: cannot be read ({error.strerror})") from error
+    except UnicodeDecodeError as error:
+        raise UserError(f"{path}: not UTF-8 at byte {error.start}; convert it to UTF-8") from error
     if BLOCK.search(text) is None:
         raise UserError(f"{path}: no block '<!-- leadline table NAME -->' … '<!-- leadline end -->' to fill")
     return text

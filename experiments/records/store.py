@@ -181,6 +181,16 @@ def read_records(results: Path, study: str | None = None) -> tuple[list[StoredRe
     return [distinct[key] for key in sorted(distinct)], notes
 
 
+def existing_records(results: Path) -> tuple[list[StoredRecord], list[str]]:
+    """`read_records` of a results folder. UserError if it has none, with what was left out."""
+    records, left_out = read_records(results)
+    if not records:
+        more = f" (and {len(left_out) - 1} more)" if len(left_out) > 1 else ""
+        remedy = f"{left_out[0]}{more}" if left_out else "run a study first, as in leadline run configs/sinks.toml"
+        raise UserError(f"{results}: there are no records; {remedy}")
+    return records, left_out
+
+
 def packed_runs(results: Path, study: str) -> set[tuple[str, str, int]]:
     """Arm, hash and seed of each record that is packed for a study; of a damaged file those that can be read."""
     if not (results / study / PACKED).exists():

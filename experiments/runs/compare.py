@@ -146,8 +146,16 @@ def difference(first: Mapping[int, float], second: Mapping[int, float]) -> tuple
     """The 95 % interval of the mean of B - A, and the p-value of no difference.
 
     Of two or more common seeds by Student's t of their differences, else by Welch's t. None where a side has one seed
-    only or the seeds do not differ, which says nothing of other seeds; values that are all equal have p = 1.
+    only or the seeds do not differ, which says nothing of other seeds, and where squares are beyond floats; values that are
+    all equal have p = 1.
     """
+    with np.errstate(over="ignore", invalid="ignore"):
+        interval, p = _tested(first, second)
+    return (interval, p) if np.isfinite(interval or ()).all() else (None, None)
+
+
+def _tested(first: Mapping[int, float], second: Mapping[int, float]) -> tuple[tuple[float, float] | None, float | None]:
+    """The same, with an interval that is not finite where squares are beyond floats."""
     common = sorted(first.keys() & second.keys())
     if len(common) > 1:
         margins = [second[seed] - first[seed] for seed in common]

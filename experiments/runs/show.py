@@ -121,7 +121,8 @@ def _unfinished(group: Unfinished) -> Iterator[Listed]:
     losses_of: dict[str, list[float]] = {}
     for member, rows in zip(members, group.extra["curves"], strict=True):
         if not is_recorded(study / member):
-            losses_of.setdefault(Path(member).parent.name, []).append(Curve.of_rows(rows).values[reading("loss")][-1])
+            last = [math.nan, *Curve.of_rows(rows).values.get(reading("loss"), ())][-1]
+            losses_of.setdefault(Path(member).parent.name, []).append(last)
     for arm, losses in losses_of.items():
         finite = [loss for loss in losses if math.isfinite(loss)]
         label, seeds = arm.rpartition("-")[0], {state: len(losses)}

@@ -1,15 +1,38 @@
 """The groups of models that runs of a results folder are at work on, as the file of each process says."""
 
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from datetime import timedelta
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, Literal, get_args
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from leadline.experiments.runtime.worker_files import seems_dead, workers_of
 
 # Of a group that several processes tell of, the first state counts: a run lists as waiting what another one trains, and what a
 # worker left that has died a later one may have finished.
-STATES = ("finished", "running", "failed", "waiting", "stopped", "stale")
+State = Literal["finished", "running", "failed", "waiting", "stopped", "stale"]
+STATES: tuple[State, ...] = get_args(State)
 ARMS = 3  # that a row names
+
+
+class Told(BaseModel):
+    """A group, as the file of a process tells of it."""
+
+    model_config = ConfigDict(strict=True, allow_inf_nan=False, extra="allow")
+
+    id: str
+    study: str
+    arms: list[str]
+    models: int
+    state: State
+    step: int
+    steps: int
+    loss: float | None = None
+    tokens_per_second: float | None = None
+    seconds_left: Annotated[float, Field(lt=timedelta.max.total_seconds())] | None = None
+    error: str = ""
 
 
 def groups_at(results: Path) -> list[dict[str, Any]]:
@@ -21,16 +44,22 @@ def groups_at(results: Path) -> list[dict[str, Any]]:
         before it was recorded: the next run goes on with both.
     """
     groups: dict[str, dict[str, Any]] = {}
-    unknown = {"loss": None, "tokens_per_second": None, "seconds_left": None, "error": ""}
     for name, content in workers_of(results).items():
         dead = seems_dead(results, name, content)
-        for told in content["groups"]:
+        for told in groups_of(content):
             state = "stale" if dead and told["state"] in ("running", "waiting") else told["state"]
-            group = unknown | told | {"state": state, "host": content["host"], "pid": content["pid"]}
+            group = told | {"state": state, "host": content["host"], "pid": content["pid"]}
             before = groups.setdefault(group.pop("id"), group)
             if STATES.index(state) < STATES.index(before["state"]):
                 groups[told["id"]] = group
     return list(groups.values())
+
+
+def groups_of(content: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+    """Yields the groups that the file of a process tells of, without those that are damaged."""
+    for group in content["groups"]:
+        with suppress(ValidationError):
+            yield Told.model_validate(group).model_dump()
 
 
 def row(group: dict[str, Any]) -> dict[str, str]:

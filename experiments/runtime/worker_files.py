@@ -58,9 +58,10 @@ def parsed(data: bytes) -> dict[str, Any] | None:
     """The object in the bytes of a file; None where it is damaged."""
     try:
         content = json.loads(data)
-        return {key: content[key] for key in CONTENT}
+        known = {key: content[key] for key in CONTENT}
     except (ValueError, KeyError, TypeError):
         return None
+    return known if isinstance(known["groups"], list) else None
 
 
 def file_of(results: Path, owner: str) -> Path:

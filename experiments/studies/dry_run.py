@@ -1,5 +1,6 @@
 """What a run would do, without training anything: models, tokens, FLOPs, programs, memory and minutes."""
 
+import os
 import tempfile
 from collections import Counter
 from collections.abc import Iterator
@@ -7,6 +8,7 @@ from contextlib import nullcontext
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from leadline.experiments.data.source import CACHE
 from leadline.experiments.measure.exact.registry import jobs_of
 from leadline.experiments.records.provenance import arm_digest
 from leadline.experiments.runtime.matmul import matmul_peak
@@ -51,7 +53,7 @@ def estimated(plan: Plan, results: Path, progress: Progress, room: Room) -> Cost
 
     Args:
         plan: studies and their arms, as `planned` gives them.
-        results: the folder of the records; it need not exist, and nothing is recorded in it.
+        results: the folder of the records; it need not exist. What is encoded is kept in its cache if that is there.
         progress: hears of corpora that are encoded.
         room: for a group.
 
@@ -60,11 +62,12 @@ def estimated(plan: Plan, results: Path, progress: Progress, room: Room) -> Cost
     """
     rows: list[dict[str, Any]] = []
     groups: list[RunGroup] = []
-    with nullcontext(results) if results.is_dir() else tempfile.TemporaryDirectory(prefix="leadline-") as folder:
+    cache = results / CACHE
+    with nullcontext(cache) if os.access(cache, os.W_OK) else tempfile.TemporaryDirectory(prefix="leadline-") as kept:
         for study, arms in plan:
             for job in jobs_of(study.exact) if study.exact is not None else ():
                 rows.append({"study": study.study, "arm": job.name, "models": 0, "of": 1})
-            groups += grouped(study.study, arms, study.seeds, Path(folder), progress, room)[1] if arms else []
+            groups += grouped(study.study, arms, study.seeds, results, progress, room, Path(kept))[1] if arms else []
             rows += [{"study": study.study, "arm": arm.name, "models": 0, "of": len(study.seeds)} for arm in arms]
         memory = _memory(groups, room)
     by_arm = {(row["study"], row["arm"]): row for row in rows}

@@ -97,7 +97,7 @@ def repeated(study: Study, records: Iterable[Record]) -> Iterator[str]:
 
 def _parsed(content: bytes) -> Digests:
     locked = json.loads(content)
-    if not isinstance(locked, dict):
+    if not isinstance(locked, dict) or not all(isinstance(digest, str) for digest in locked.values()):
         raise ValueError("no table of digests")  # of the file, not of an argument
     return locked
 

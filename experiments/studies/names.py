@@ -5,7 +5,7 @@ They are those of quantities, of references, of functions and of the keys of con
 
 from collections.abc import Iterator, Sequence
 
-from leadline.experiments.config.base import nearest, unknown_key, validated
+from leadline.experiments.config.base import Frozen, nearest, unknown_key, validated
 from leadline.experiments.config.report import Published
 from leadline.experiments.config.study import Arm, Settings, Study
 from leadline.experiments.measure.exact.registry import settings_of
@@ -15,6 +15,12 @@ from leadline.experiments.records.arms import START
 from leadline.experiments.records.references import references
 from leadline.experiments.records.verdict import predicate
 from leadline.experiments.runtime.errors import UserError
+
+
+class _Figures(Frozen):
+    """What is published of an arm, which need not run."""
+
+    published: tuple[Published, ...] = ()
 
 
 def check_names(study: Study, arms: Sequence[Arm]) -> None:
@@ -62,9 +68,8 @@ def _sources(study: Study) -> Iterator[tuple[str, str]]:
         published = table.published if isinstance(table.published, tuple) else ()
         yield from ((f"tables.{number}.published", figure.source) for figure in published)
     for name, written in study.arms.items():
-        where = f"arms.{name}.published"
-        for figure in written.get("published", ()):
-            yield where, validated(Published, figure, f"{study.study}: {where}").source
+        figures = validated(_Figures, {"published": written.get("published", ())}, f"{study.study}: arms.{name}").published
+        yield from ((f"arms.{name}.published", figure.source) for figure in figures)
 
 
 def _wrong_functions(study: Study) -> Iterator[str]:

@@ -67,7 +67,13 @@ def run_arms(study: str, arms: Sequence[Arm], seeds: Sequence[int], session: Ses
 
 
 def grouped(
-    study: str, arms: Sequence[Arm], seeds: Sequence[int], results: Path, progress: Progress, room: Room
+    study: str,
+    arms: Sequence[Arm],
+    seeds: Sequence[int],
+    results: Path,
+    progress: Progress,
+    room: Room,
+    kept: Path | None = None,
 ) -> tuple[list[Member], list[RunGroup]]:
     """Every arm and seed of a study, and the groups in which those without a record will train.
 
@@ -78,20 +84,29 @@ def grouped(
         results: the folder of the records.
         progress: hears of corpora that are encoded.
         room: for a new group.
+        kept: where tokens and tokenizers are kept; None: in the cache of `results`.
 
     Raises:
         UserError: if data, memory or weights to start from do not suffice.
     """
-    members = members_of(study, arms, seeds, results, progress)
+    members = members_of(study, arms, seeds, results, progress, kept)
     waiting = {member.id: member for member in members if not member.recorded}
     groups = _groups(study, members, dict(waiting), unfinished_groups(results / study, progress.note), room)
     _check(waiting, groups, room)
     return members, groups
 
 
-def members_of(study: str, arms: Sequence[Arm], seeds: Sequence[int], results: Path, progress: Progress) -> list[Member]:
-    """Every arm and seed, each arm after the one that it starts from."""
-    sources = {data: open_source(data, results / CACHE, progress.encoded) for data in dict.fromkeys(arm.data for arm in arms)}
+def members_of(
+    study: str,
+    arms: Sequence[Arm],
+    seeds: Sequence[int],
+    results: Path,
+    progress: Progress,
+    kept: Path | None = None,
+) -> list[Member]:
+    """Every arm and seed, each arm after the one that it starts from. `kept` is as in `grouped`."""
+    cached = kept or results / CACHE
+    sources = {data: open_source(data, cached, progress.encoded) for data in dict.fromkeys(arm.data for arm in arms)}
     by_name = {arm.name: arm for arm in arms}
     packed = packed_runs(results, study)
 

@@ -118,10 +118,29 @@ def unfinished(folder: Path, tell: Callable[[str], None]) -> Unfinished | None:
     step, notes = checkpoint.latest(folder)
     for note in notes:
         tell(note)
+    if step is None:
+        return None
     try:
-        return None if step is None else Unfinished(folder, step, checkpoint.extra_of(folder, step))
+        extra = checkpoint.extra_of(folder, step)
     except FileNotFoundError:  # a run that is at work here has removed it meanwhile
         return None
+    if not _is_of_group(extra):
+        tell(f"{folder / str(step)}: its manifest has no members with their curves; the checkpoint is passed over")
+        return None
+    return Unfinished(folder, step, extra)
+
+
+def _is_of_group(extra: Any) -> bool:
+    """Whether the extra of a checkpoint has members and a curve of each, as `save_group` writes them."""
+    match extra:
+        case {"members": [*members], "curves": [*curves]} if len(members) == len(curves):
+            try:
+                for rows in curves:
+                    Curve.of_rows(rows)
+            except ValueError:
+                return False
+            return all(isinstance(member, str) for member in members)
+    return False
 
 
 def resumed(group: RunGroup, state: TrainState) -> tuple[TrainState, History]:

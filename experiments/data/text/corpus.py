@@ -163,19 +163,22 @@ def _sources(entry: str | Path, hub_documents: int | None) -> list[Source]:
         if hub_documents is None:
             raise UserError(f"{entry}: the stream of a data set may have no end: say in data.hub_documents how many to read")
         return [_kept(hub_texts(str(entry), hub_documents))]
-    path = Path(entry)
+    try:
+        return _files_at(Path(entry))
+    except OSError as error:
+        _refuse(error)
+
+
+def _files_at(path: Path) -> list[Source]:
+    """A source for each file of a path. OSError for what the system refuses."""
     if path.is_file():
         return [partial(formats.file_texts, path)]
     if not path.exists():
         raise UserError(f"{path}: no such file or folder; check the path")
     if not path.is_dir():
         return [_kept(formats.file_texts(path))]
-    texts = [file for file in _files(path, HIDDEN) if formats.is_text(file)]
-    try:
-        full = [file for file in texts if file.stat().st_size > 0]
-    except OSError as error:
-        _refuse(error)
-    files = sorted(full, key=lambda file: file.relative_to(path).as_posix())
+    texts = [file for file in _files(path, HIDDEN) if formats.is_text(file) and file.stat().st_size > 0]
+    files = sorted(texts, key=lambda file: file.relative_to(path).as_posix())
     if not files:
         packed = " or ".join(sorted(formats.COMPRESSED))
         suffixes = f"{', '.join([*sorted(formats.TEXT_SUFFIXES), formats.PARQUET])} (and, but for the last, {packed} after it)"

@@ -8,8 +8,8 @@ from pathlib import Path
 
 from pydantic import TypeAdapter, ValidationError
 
+from leadline.experiments.config.load import overridden
 from leadline.experiments.config.tokenizer import Bpe, Characters, PublishedSource, TrainedConfig, Unigram, WordPiece, Words
-from leadline.experiments.config.toml_file import value_of
 from leadline.experiments.data.text.corpus import Document, stdlib_documents, text_documents
 from leadline.experiments.data.text.split import corpus_digest
 from leadline.experiments.runtime.errors import UserError
@@ -19,7 +19,7 @@ from leadline.tokenization.character import train_characters
 from leadline.tokenization.formats.fast import accelerate
 from leadline.tokenization.formats.published import FILE, load_published
 from leadline.tokenization.formats.rank_files import load_ranks, named_ranks
-from leadline.tokenization.formats.saving import load, save
+from leadline.tokenization.formats.saving import DEFINITION, MANIFEST, load, save
 from leadline.tokenization.formats.sentencepiece import SentencePieceTokenizer
 from leadline.tokenization.tokenizer import Tokenizer
 from leadline.tokenization.unigram.training import train_unigram
@@ -76,11 +76,13 @@ def open_tokenizer(spec: str, ranks: Path | None = None) -> Tokenizer:
 
 
 def configured(kind: str, vocabulary: int, settings: Mapping[str, object]) -> TrainedConfig:
-    """The configuration of a kind and its settings.
+    """The configuration of a kind and its settings, for training alone.
 
     Raises:
-        UserError: naming the setting that is wrong.
+        UserError: naming the setting that is wrong, or that training does not read.
     """
+    if idle := sorted(SAMPLING.intersection(settings)):
+        raise UserError(f"{', '.join(idle)}: says how a study encodes text, which training does not read: leave it out")
     try:
         return TypeAdapter(TrainedConfig).validate_python({"kind": kind, "vocabulary": vocabulary, **settings})
     except ValidationError as error:
@@ -91,8 +93,16 @@ def configured(kind: str, vocabulary: int, settings: Mapping[str, object]) -> Tr
 
 
 def settings_of(words: Sequence[str]) -> dict[str, object]:
-    """The settings of KEY=VALUE words."""
-    return {key: value_of(text) for key, _, text in (word.partition("=") for word in words)}
+    """The settings of KEY=VALUE words.
+
+    Raises:
+        UserError: for a word of another form, and for what an option of its own gives.
+    """
+    settings = overridden({}, words)
+    for name in ("kind", "vocabulary"):
+        if name in settings:
+            raise UserError(f"--set {name}: give --{name} instead")
+    return settings
 
 
 def published_tokenizer(cfg: PublishedSource) -> Tokenizer:
@@ -167,10 +177,12 @@ def train_and_save(
     """Trains on files, or on the standard library's sources, saves into the folder, and describes the tokenizer.
 
     Raises:
-        UserError: for settings, files or a folder that cannot be used.
+        UserError: for settings, files or a folder that cannot be used, and a folder that holds a tokenizer.
     """
     cfg = configured(kind, vocabulary, settings_of(settings))
     try:
+        if any((folder / name).exists() for name in (DEFINITION, MANIFEST, FILE)):
+            raise UserError(f"{folder}: this folder holds a tokenizer; choose another folder, or remove this one")
         tokenizer = train_tokenizer(cfg, texts_of_files(paths))
         save(tokenizer, folder)
     except ValueError as error:

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from leadline.experiments.cli import main as cli
+from leadline.experiments.measure import bound
 from tests.experiments.called import Called
 from tests.experiments.suite import suite
 
@@ -47,6 +48,7 @@ def test_the_bare_command_shows_its_verbs_in_the_order_of_use(called: Called) ->
     assert verbs[:4] == ["run", "status", "show", "measure"]
     assert verbs.index("tokenizer") == verbs.index("tokens") + 1
     assert called.text("--version").startswith("leadline ")
+    assert called.text("tokenizer") == called.text("tokenizer", "--help")
 
 
 def test_all_mistakes_of_a_file_are_said_at_once(called: Called, tmp_path: Path) -> None:
@@ -103,12 +105,41 @@ def test_what_a_command_of_tokenizers_would_ignore_is_refused(called: Called, wo
     assert called.mistake(*words.split()) == f"leadline: {idle}\n"
 
 
+@pytest.mark.parametrize(
+    "words",
+    [
+        "tokens --price inf",
+        "run a.toml --gpus inf",
+        "run a.toml --expiry inf",
+        "generate a --temperature inf",
+        "generate a --length-penalty nan",
+    ],
+)
+def test_numbers_of_options_are_finite(called: Called, words: str) -> None:
+    assert called.mistake(*words.split()).endswith(f"'{words.split()[-2]}': {words.split()[-1]} is not finite.\n")
+
+
+@pytest.mark.parametrize("words", ["rope", "--case long", "--rounds 3", "--results bench", "--without-avx512"])
+def test_a_list_of_benchmarks_refuses_what_is_of_timing(called: Called, words: str) -> None:
+    name = words.split()[0] if words.startswith("--") else "NAME"
+    assert called.mistake("bench", "--list", *words.split()) == f"leadline: {name} needs the command without --list\n"
+
+
 def test_what_the_memory_does_not_hold_is_one_line(called: Called, monkeypatch: pytest.MonkeyPatch) -> None:
     def large(*_: object, **__: object) -> int:
         raise MemoryError("Unable to allocate 61.0 TiB")
 
     monkeypatch.setattr(cli, "app", large)
     assert called.mistake().startswith("leadline: Unable to allocate 61.0 TiB; lower train.batch")
+
+
+def test_a_bound_that_the_memory_does_not_hold_names_its_length(called: Called, monkeypatch: pytest.MonkeyPatch) -> None:
+    def large(*_: object, **__: object) -> int:
+        raise MemoryError
+
+    monkeypatch.setattr(bound, "bound_report", large)
+    line = called.mistake("bound", "--head-dim", "4", "--length", "64")
+    assert line == "leadline: --length 64: out of memory; lower it, or raise --every\n"
 
 
 def test_a_line_repeats_little_of_a_long_value(called: Called, tmp_path: Path) -> None:
@@ -127,6 +158,7 @@ def test_the_bound_is_an_infimum_between_islands(called: Called) -> None:
     # What holds at every distance up to N holds below N, and what holds there holds at every eighth distance.
     inclusive, eighth = (called.json(*words, *more)["infimum"] for more in (("--inclusive",), ("--every", "8")))
     assert inclusive >= report["infimum"] > eighth
+    assert "largest that fails none: every base from 1 on holds" in called.text("bound", "--head-dim", "64", "--length", "1")
     for dim, every, message in (("3", "1", "head dim must be even"), ("4", "0", "every must be at least 1")):
         assert message in called.mistake("bound", "--head-dim", dim, "--length", "8", "--every", every)
 

@@ -69,6 +69,6 @@ def test_what_is_no_model_is_said_as_generate_says_it(called: Called, tmp_path: 
     assert said == called.mistake("generate", tmp_path / name, "--prompt", "a")
 
 
-@pytest.mark.parametrize("lengths", ["0", "16,", "x", "-4", "16,0"])
+@pytest.mark.parametrize("lengths", ["0", "16,", "x", "-4", "16,0", "2147483648", "9" * 26, "9" * 5000])
 def test_lengths_are_numbers_above_0(called: Called, model: Path, lengths: str) -> None:
-    assert f"--lengths {lengths}: numbers of tokens above 0" in called.mistake("measure", model, f"--lengths={lengths}")
+    assert "numbers of tokens above 0, at most 2147483647, with" in called.mistake("measure", model, f"--lengths={lengths}")

@@ -45,6 +45,22 @@ def test_help_is_light() -> None:
     assert process(*LEADLINE, "--help").stdout == done.stdout.replace("Usage: leadline", "Usage: python -m leadline")
 
 
+def test_a_name_that_is_no_text_is_shown_by_its_bytes(tmp_path: Path) -> None:
+    folder = Path(os.fsdecode(bytes(tmp_path) + b"/caf\xe9"))
+    folder.mkdir()
+    done = process(*LEADLINE, "status", str(folder))
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "caf\\udce9; leadline show" in done.stdout
+
+
+def test_a_full_disk_below_standard_output_is_named() -> None:
+    with Path("/dev/full").open("w") as full:
+        done = subprocess.run(
+            (*LEADLINE, "status", "."), cwd=ROOT, env=quick(), stdout=full, stderr=subprocess.PIPE, timeout=TIMEOUT, check=False
+        )
+    assert (done.returncode, done.stderr) == (1, b"leadline: standard output or a file: No space left on device\n")
+
+
 def test_reading_a_configuration_imports_no_jax() -> None:
     script = "import sys, leadline.experiments.config.load; sys.exit('jax' in sys.modules)"
     assert process(sys.executable, "-c", script).returncode == 0

@@ -15,4 +15,9 @@ def test_the_schema_is_printed_and_written_with_its_page(called: Called, tmp_pat
     written = called.json("schema", "--into", tmp_path / "docs")["files"]
     pages = documents() | {"quantities.md": quantities_page()}
     assert {Path(path).name: Path(path).read_text(encoding="utf-8") for path in written} == pages
+    file = tmp_path / "docs" / "config.md"
+    assert (
+        called.mistake("schema", "--into", file)
+        == f"leadline: {file}: cannot be written (File exists); choose another folder\n"
+    )
     assert (ROOT / "docs" / "quantities.md").read_text(encoding="utf-8") == pages["quantities.md"], "run make schema"

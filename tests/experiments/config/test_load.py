@@ -11,6 +11,7 @@ from leadline.experiments.config.data import BackcopyData, Mixture, TextData
 from leadline.experiments.config.exact import BaseBound
 from leadline.experiments.config.load import arms_of, load_studies, named_arms
 from leadline.experiments.config.model import ModelConfig
+from leadline.experiments.config.paths import with_paths
 from leadline.experiments.config.position import Rope
 from leadline.experiments.config.position_bias import Alibi
 from leadline.experiments.config.scaling import Yarn
@@ -33,6 +34,10 @@ FILES = {
     "deep_tables": f"a = {'{a = ' * 40}1{'}' * 40}",
     "date": "a = 2024-99-99",
     "large": f"seeds = [{2**63}]",
+    "twice": 'studies = ["sinks.toml", "other.toml"]',
+    "other": SINKS,
+    "versions": 'studies = ["sinks.toml", "version.toml"]',
+    "version": SINKS.replace('"sinks"', '"sinks.v2"'),
     "latin": 'study = "caf\xe9"',
     "here": 'extends = "there.toml"',
     "there": 'extends = "here.toml"',
@@ -70,6 +75,7 @@ def folder(tmp_path: Path) -> Path:
             for word in ("train.steps=3", "sinks", "sinks=3", "rope.lengths=[1]")
         ),
         ("suite.toml", ["rope_base.exact.lengths=[]"], r"bases\.toml: exact\.lengths"),
+        ("twice.toml", [], r"sinks\.toml and .*other\.toml are both called 'sinks': give each a name of its own$"),
     ],
 )
 def test_what_cannot_be_read_is_named(folder: Path, name: str, words: list[str], message: str) -> None:
@@ -83,12 +89,21 @@ def test_words_of_a_suite_begin_with_their_study(folder: Path) -> None:
     assert base.exact == BaseBound(head_dims=(8,), lengths=(64,))
 
 
+def test_a_study_of_a_suite_may_have_a_dot_in_its_name(folder: Path) -> None:
+    studies = load_studies(folder / "versions.toml", ["sinks.train.steps=3", "sinks.v2.train.steps=4"])
+    assert [study.train and study.train.steps for study in studies] == [3, 4]
+
+
 def test_what_is_not_written_has_its_default(tmp_path: Path) -> None:
     (study,) = load_studies(write_config(tmp_path, SINKS))
     assert study.seeds == (0, 1)
     assert isinstance(study.data, BackcopyData) and study.train is not None and study.model is not None
     assert (study.data.zipf, study.train.clip, study.model.sink.kind) == (0.9, 1.0, "none")
     assert [arm.name for arm in configured_arms(tmp_path, SINKS)] == ["base"]
+
+
+def test_a_file_may_begin_with_a_byte_order_mark(tmp_path: Path) -> None:
+    assert [study.study for study in studies_of(tmp_path, f"\ufeff{SINKS}")] == ["sinks"]
 
 
 def test_words_override_the_file(tmp_path: Path) -> None:
@@ -199,10 +214,12 @@ def test_a_file_leaves_out_claims_of_the_one_it_extends(tmp_path: Path) -> None:
         ('extends = "base.toml"\nwithout_claims = ["second"]\n', "no claim of the extended file is 'second'; did you mean"),
         ('extends = "base.toml"\nwithout_claims = "first-claim"\n', "give a list of ids"),
         (SINKS.replace("study", 'without_claims = ["first-claim"]\nstudy', 1), "give extends"),
+        ('extends = "words.toml"\nwithout_claims = ["first-claim"]\n', "claims.0 = 'a word': "),
     ],
 )
 def test_claims_that_cannot_be_left_out_are_named(text: str, message: str, tmp_path: Path) -> None:
     write_config(tmp_path, SINKS + "[selectors]\nall = {}\n" + CLAIMS, "base.toml")
+    write_config(tmp_path, 'claims = ["a word", { id = "first-claim" }]' + SINKS, "words.toml")
     with pytest.raises(UserError, match=message):
         load_studies(write_config(tmp_path, text))
 
@@ -233,6 +250,14 @@ def test_paths_are_relative_to_the_file_that_names_them(tmp_path: Path) -> None:
     assert study.model_dump()["data"]["corpus"] == (str(tmp_path / "below" / "a.txt"), "hub:b", "/c")
     assert mixed.model_dump()["corpus"]["parts"][0]["corpus"] == (str(tmp_path / "d"),)
     assert word.model_dump()["corpus"] == ("e",)
+
+
+@pytest.mark.parametrize("table", ["arms", "selectors"])
+def test_the_table_of_tokenizers_is_that_of_exact_studies(tmp_path: Path, table: str) -> None:
+    """And not an arm or a selector of this name."""
+    tree = {table: {"tokenizers": {"label": "softmax"}}, "exact": {"tokenizers": {"byte": "byte", "mine": "tokenizer.json"}}}
+    placed = with_paths(tree, tmp_path)
+    assert placed == tree | {"exact": {"tokenizers": {"byte": "byte", "mine": str(tmp_path / "tokenizer.json")}}}
 
 
 @pytest.mark.parametrize(

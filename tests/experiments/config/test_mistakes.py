@@ -24,6 +24,7 @@ MISTAKES = [
     ("train.steps=60.0", "train.steps = 60.0: should be a valid integer"),
     (f"train.steps={2**63}", f"train.steps = '{2**63}': should be a valid integer"),
     ("train.learning_rate='0.1'", "train.learning_rate = '0.1': should be a valid number"),
+    ("train.steps=3\nseeds=[4]", r"train.steps = '3\nseeds=[4]': should be a valid integer"),
     (f"train.steps={'[' * 5000}1{']' * 5000}", "train.steps = '[[[["),
     (
         f"sweep={{ 'train.batch' = {list(range(1, 200))}, 'train.steps' = {list(range(1, 200))} }}",
@@ -40,7 +41,10 @@ MISTAKES = [
     ("seeds=[1, 0, 1]", "seeds", "1 is there twice"),
     ("study=a/b", "study", "'a/b' names a folder"),
     (f"study={'x' * 101}", "study", "has 101 characters; 100 are the most"),
-    ("study=index.html", "study = 'index.html': every results folder has a file or folder of this name"),
+    *(
+        (f"study={name}", f"study = '{name}': results folders have a file or folder of this name")
+        for name in ("index.html", "bench", "tensorboard", "wandb")
+    ),
     ("study=claims", "study = 'claims': the tables of the ledger have this name"),
     ("tables=[{title='T', name='../T', columns=['loss']}]", "tables.0.name = '../T'", "pattern"),
     ("figures=[{kind='step', name='a/b', caption='C', quantities=['loss']}]", "figures.0.name = 'a/b'", "pattern"),
@@ -159,6 +163,8 @@ MISTAKES = [
     ("arms={ '.hidden' = {} }", "'.hidden' names a folder"),
     ("sweep={ 'model.head_dim' = [4, 5] }", "arms.base_head_dim=5: model: the head dimension 5 is odd"),
     ("sweep={ 'train.steps' = [] }", "sweep.train.steps"),
+    ("sweep.train={}", "sweep.train = {}: should be a list"),
+    ("sweep={ 'train.steps' = [3, 5, 3] }", "sweep.train.steps: '3' is there twice"),
     ("arms.a=3", "arms.a = 3"),
     (("arms.rope={}", "arms.b.start=rop"), "arms.b.start = 'rop': no arm of this study; did you mean 'rope'?"),
     ("arms.b.start=3", "arms.b.start = 3: no arm of this study"),
@@ -249,6 +255,11 @@ def test_a_mistake_names_its_file_its_key_and_what_is_right(
     message = complaint_of(tmp_path, text, *([words] if isinstance(words, str) else words))
     assert all(line.startswith(str(tmp_path / "study.toml")) for line in message.splitlines())
     assert [part for part in parts if part not in message] == []
+
+
+def test_a_list_is_not_called_short_for_its_wrong_elements(tmp_path: Path) -> None:
+    assert len(complaint_of(tmp_path, SINKS, "seeds=[-1]").splitlines()) == 1
+    assert len(complaint_of(tmp_path, SINKS, "seeds=[]").splitlines()) == 1
 
 
 TABLES = "tables=[{ title = 'T', columns = ['loss'], labels = ['B', 'a b, batch 4'] }]"

@@ -95,6 +95,11 @@ def test_values_without_spread_are_the_same_or_say_nothing_of_other_seeds(values
         assert difference({0: 1.0, 1: 1.0}, dict(enumerate(values, start))) == (None, p)
 
 
+@pytest.mark.parametrize("start", [0, 2], ids=["common", "others"])
+def test_values_whose_squares_are_beyond_floats_are_not_judged(start: int) -> None:
+    assert difference({0: 1.0, 1: 2.0}, {start: 1e200, start + 1: 3e200}) == (None, None)
+
+
 def test_a_constant_difference_that_is_rounded_says_nothing_of_other_seeds() -> None:
     first = dict(enumerate(np.random.default_rng(2).uniform(10, 60, size=8).tolist()))
     assert difference(first, {seed: value + 1e-4 for seed, value in first.items()}) == (None, None)

@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -67,6 +68,33 @@ def test_a_group_without_records_is_interrupted_or_running(tmp_path: Path) -> No
     with Worker(tmp_path) as worker, worker.claim([claim_of(tmp_path / "mine", "gate-cccccccccccc/s1")]) or pytest.fail():
         assert listed(tmp_path) == ([replace(begun, seeds={"running": 2})], [])
     assert listed(tmp_path) == ([begun], [])
+
+
+def test_a_group_that_has_no_curve_yet_has_no_loss(tmp_path: Path) -> None:
+    extra = {"members": ["gate-cccccccccccc/s0"], "curves": [NO_CURVE.rows()]}
+    checkpoint.save(tmp_path / "mine" / ".group-0", 5, {"w": np.zeros(1)}, extra)
+    ((begun,), notes) = listed(tmp_path)
+    assert (begun.step, begun.loss, notes) == (5, None, [])
+
+
+@pytest.mark.parametrize(
+    "extra",
+    [
+        {},
+        {"members": ["gate-cccccccccccc/s0"]},
+        {"members": ["gate-cccccccccccc/s0"], "curves": []},
+        {"members": ["gate-cccccccccccc/s0"], "curves": [[]]},
+        {"members": [3], "curves": [NO_CURVE.rows()]},
+    ],
+)
+def test_a_checkpoint_without_members_and_curves_is_passed_over(tmp_path: Path, extra: dict[str, Any]) -> None:
+    write_records(tmp_path, entry("mine", "gate", 0, measured("loss", 2.0)))
+    checkpoint.save(tmp_path / "mine" / ".group-0", 5, {"w": np.zeros(1)}, extra)
+    arms, notes = listed(tmp_path)
+    assert len(arms) == 1
+    assert notes == [
+        f"{tmp_path / 'mine' / '.group-0' / '5'}: its manifest has no members with their curves; the checkpoint is passed over"
+    ]
 
 
 def test_members_of_a_group_that_are_recorded_are_not_unfinished(tmp_path: Path) -> None:

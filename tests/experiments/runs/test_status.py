@@ -87,6 +87,29 @@ def test_a_watch_waits_for_a_run_to_begin(called: Called, tmp_path: Path, monkey
     assert next(states, None) is None
 
 
+@pytest.mark.parametrize(
+    "damaged",
+    [
+        {},
+        "a text",
+        _told("gate", "paused"),
+        _told("gate", "running", step="1"),
+        _told("gate", "running", seconds_left=1e300),
+        _told("gate", "running", seconds_left=float("inf")),
+    ],
+)
+def test_a_group_that_is_told_of_in_another_form_is_left_out(tmp_path: Path, damaged: Any) -> None:
+    with _worker(tmp_path, damaged, _told("softmax", "running")):
+        assert [row(group)["arms"] for group in groups_at(tmp_path)] == ["softmax"]
+
+
+def test_a_file_without_a_list_of_groups_is_left_out(tmp_path: Path) -> None:
+    worker = Worker(tmp_path)
+    worker.groups = lambda: None  # pyright: ignore[reportAttributeAccessIssue]
+    with worker:
+        assert groups_at(tmp_path) == []
+
+
 @pytest.mark.parametrize("content", ["", "{", '{"groups": []}'])
 def test_a_file_that_is_no_workers_is_no_group(tmp_path: Path, content: str) -> None:
     with _worker(tmp_path):

@@ -123,7 +123,10 @@ def test_a_lock_that_is_not_committed_freezes_nothing(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("content", "remedy"),
-    [(None, "there is .*; write one with"), ("[]", "this is .*; restore it"), ("no JSON", "this is .*; restore it")],
+    [
+        (None, "there is .*; write one with"),
+        *((content, "this is .*; restore it") for content in ("[]", "no JSON", '{"sinks/guo-sink": 3}')),
+    ],
 )
 def test_a_file_that_is_no_lock_is_named(tmp_path: Path, content: str | None, remedy: str) -> None:
     path = tmp_path / "ledger.lock"

@@ -1,5 +1,6 @@
 """The names in tables, figures and claims, and what is said of those that there are not."""
 
+import re
 from pathlib import Path
 
 import pytest
@@ -66,6 +67,15 @@ MISTAKES_OF_EXACT = [
     (table("rows = ['config.lenght']"), "tables.0.rows: 'lenght' is no key of a configuration; did you mean 'length'?"),
 ]
 NAMES = ("arms={ a = {} }", "selectors={ a = {} }")
+
+
+@pytest.mark.parametrize(
+    ("published", "said"),
+    [("3", "published = 3: should be a list, as in published = [3]"), ("[3]", "published.0 = 3: should be a valid dictionary")],
+)
+def test_what_is_published_of_an_arm_that_does_not_run_is_checked_too(tmp_path: Path, published: str, said: str) -> None:
+    with pytest.raises(UserError, match=re.escape(f"sinks: arms.b: {said}")):
+        check(tmp_path, SINKS, "arms={ a = {} }", f"arms.b.published={published}", "only=['a']")
 
 
 def check(folder: Path, text: str, *words: str) -> None:

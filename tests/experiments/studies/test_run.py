@@ -12,6 +12,7 @@ import jax
 import pytest
 from rich.console import Console
 
+from leadline.experiments.data.source import CACHE
 from leadline.experiments.publish.export import pack
 from leadline.experiments.records.measurement import value_of
 from leadline.experiments.records.record import Record
@@ -196,6 +197,9 @@ def test_a_dry_run_says_what_a_run_will_cost(recorded: Run, results: Path, tmp_p
     shutil.rmtree(next(results.glob("mine/softmax-*/s0")))
     rows = estimated(plan, results, Progress(Console(quiet=True)), Room()).arms
     assert [(row["models"], row["of"]) for row in rows] == [(1, 2), (0, 2), (0, 1), (0, 1)]
+    shutil.rmtree(results / CACHE)
+    assert estimated(plan, results, Progress(Console(quiet=True)), Room()).arms == rows
+    assert not (results / CACHE).exists()
 
 
 def test_a_dry_run_takes_the_groups_and_the_device_of_the_workers(called: Called, recorded: Run, tmp_path: Path) -> None:

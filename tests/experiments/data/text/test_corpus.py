@@ -77,6 +77,7 @@ def test_files_and_folders(tmp_path: Path) -> None:
     [
         ([""], 3, "no text in this folder"),
         (["nowhere.txt"], 3, r"nowhere\.txt: no such file or folder"),
+        (["a" * 5000], 3, r"aaa: cannot be read \(File name too long\); mend or remove it"),
         ([], 3, "no text was named"),
         *(([entry], 3, f"'{entry}': a data set is hub:NAME, hub:NAME:CON") for entry in ("hub:", "hub::train", "hub:a:b:c:d")),
         (["hub:name"], 3, r"hub:name needs the package datasets .*pip install -e '\.\[corpora\]'"),

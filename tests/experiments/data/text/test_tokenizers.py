@@ -11,7 +11,14 @@ from leadline.experiments.config.tokenizer import Bpe, Characters, TrainedConfig
 from leadline.experiments.data.source import document_end
 from leadline.experiments.data.text import tokenizers
 from leadline.experiments.data.text.corpus import Document
-from leadline.experiments.data.text.tokenizers import open_tokenizer, train_tokenizer, trained_tokenizer
+from leadline.experiments.data.text.tokenizers import (
+    configured,
+    open_tokenizer,
+    settings_of,
+    train_and_save,
+    train_tokenizer,
+    trained_tokenizer,
+)
 from leadline.experiments.runtime.errors import UserError
 from leadline.tokenization.formats.fast import FastTokenizer
 from leadline.tokenization.formats.huggingface import to_huggingface
@@ -82,6 +89,43 @@ def test_what_a_killed_process_left_of_a_tokenizer_is_removed(age: float, left: 
     os.utime(temporary, (written, written))
     save(train_tokenizer(Bpe(vocabulary=270), [TEXT]), tmp_path)
     assert sorted(path.name for path in tmp_path.iterdir()) == [*left, DEFINITION, MANIFEST]
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["kind=word"], "--set kind: give --kind instead"),
+        (["pattern=gpt2", "vocabulary=300"], "--set vocabulary: give --vocabulary instead"),
+        (["pattern"], "'pattern': an override is key=value"),
+        (["=3"], "'=3': an override is key=value"),
+    ],
+)
+def test_words_that_are_no_settings_are_refused(words: list[str], message: str) -> None:
+    with pytest.raises(UserError, match=message):
+        settings_of(words)
+
+
+@pytest.mark.parametrize(
+    ("kind", "settings", "said"),
+    [
+        ("bpe", {"encodings": 3, "dropout": 0.5}, "dropout, encodings: says how a study encodes text"),
+        ("unigram", {"sampling": 0.5}, "sampling: says how a study encodes text"),
+    ],
+)
+def test_what_training_does_not_read_is_refused(kind: str, settings: dict[str, object], said: str) -> None:
+    with pytest.raises(UserError, match=said):
+        configured(kind, 300, settings)
+
+
+@pytest.mark.parametrize("name", [DEFINITION, MANIFEST, "tokenizer.json"])
+def test_a_tokenizer_is_not_trained_over_another(name: str, tmp_path: Path) -> None:
+    text, folder = tmp_path / "text.txt", tmp_path / "folder"
+    text.write_text(TEXT, encoding="utf-8")
+    folder.mkdir()
+    (folder / name).write_text("{}")
+    with pytest.raises(UserError, match=f"{folder}: this folder holds a tokenizer; choose another folder"):
+        train_and_save(folder, [text], "bpe", 270, [])
+    assert [(path.name, path.read_text()) for path in folder.iterdir()] == [(name, "{}")]
 
 
 def test_a_tokenizer_that_another_process_has_kept_meanwhile_is_used(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
