@@ -198,7 +198,8 @@ def test_a_dry_run_says_what_a_run_will_cost(recorded: Run, results: Path, tmp_p
     rows = estimated(plan, results, Progress(Console(quiet=True)), Room()).arms
     assert [(row["models"], row["of"]) for row in rows] == [(1, 2), (0, 2), (0, 1), (0, 1)]
     shutil.rmtree(results / CACHE)
-    assert estimated(plan, results, Progress(Console(quiet=True)), Room()).arms == rows
+    without = estimated(plan, results, Progress(Console(quiet=True)), Room()).arms
+    assert [row["models"] for row in without] == [row["models"] for row in rows]
     assert not (results / CACHE).exists()
 
 
