@@ -205,12 +205,12 @@ def apply_layers(
     T, bias = tokens.shape[1], cfg.block.position_bias
     if not T:
         raise ValueError("a text without tokens: give at least one")
-    check_length(p, tables, cfg, T * (axis_size(TEXT) if context.context_parallel else 1))
     documents = cfg.document_end is not None or context.documents is not None
     if context.intervention is not None and (context.context_parallel or documents):
         raise ValueError("an intervention has one first token: take texts of one document on one device")
     if context.context_parallel and cfg.block.table_per == "query":
         raise ValueError("each query of this model rotates all keys: its texts cannot be divided among devices")
+    check_length(p, tables, cfg, T * (axis_size(TEXT) if context.context_parallel else 1))
     if cfg.document_end is not None and context.documents is not None:
         raise ValueError("documents are those that cfg.document_end ends: leave context.documents out")
     if context.bidirectional and bias is not None and bias.of_encoder() != bias:

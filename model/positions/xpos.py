@@ -1,12 +1,11 @@
 """xPos: RoPE whose pairs decay with distance, the fast ones sooner."""
 
 import math
+import sys
 
 import numpy as np
 from jaxtyping import Float
 from numpy.typing import NDArray
-
-from leadline.model.attention.mask import NO_WINDOW
 
 # Powers of two of float32's normal range, 2^-126 … 2^128, that are left to the numbers of the queries and keys themselves.
 HEADROOM = 16
@@ -40,7 +39,7 @@ def longest_with(decay: Float[np.ndarray, "*shape"]) -> int:
     """Tokens that a text may have: both factors stay within float32's normal range, 2^`HEADROOM` from either end.
 
     Beyond it a scaled query falls to zero and a scaled key to infinity, and their product is a NaN. Without a decay there is
-    no end, and the result is `NO_WINDOW`.
+    no end, and the result is `sys.maxsize`.
     """
     fastest = float(np.max(np.abs(decay)))
-    return math.floor((126 - HEADROOM) * math.log(2) / fastest) + 1 if fastest else NO_WINDOW
+    return math.floor((126 - HEADROOM) * math.log(2) / fastest) + 1 if fastest else sys.maxsize
