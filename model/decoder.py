@@ -240,7 +240,7 @@ def apply_layers(
 
 
 def check_length(p: Decoder, tables: PositionTables, cfg: DecoderConfig, tokens: int) -> None:
-    """Raises ValueError where learned positions, or tables of one row a token, end before a text of so many tokens does."""
+    """Raises ValueError for a text that is longer than learned positions, or than tables that have a row for each token."""
     if p.positions is not None and tokens > p.positions.shape[0]:
         raise ValueError(f"learned positions end at {p.positions.shape[0]}: {tokens} tokens are too many")
     if cfg.block.table_per != "sequence" and tokens > tables.attention_factor.shape[1]:

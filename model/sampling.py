@@ -61,8 +61,7 @@ def _sampled(logits: Float[Array, "B V"], sampling: Sampling, key: Key[Array, ""
     rank = jnp.arange(logits.shape[1])[None]
     shares = jax.nn.softmax(jnp.where(rank < sampling.top_k, ranked, -jnp.inf), axis=1)
     before = jnp.cumsum(shares, axis=1) - shares
-    kept = (
-        (before < sampling.top_p) | (rank == 0) | (sampling.top_p >= 1)
-    )  # the first always; the sum of all shares may round to less or more than 1
+    # The first one always; and the sum of all shares may round to less or more than 1.
+    kept = (before < sampling.top_p) | (rank == 0) | (sampling.top_p >= 1)
     least = jnp.min(jnp.where((rank < sampling.top_k) & kept, ranked, jnp.inf), axis=1, keepdims=True)
     return jax.random.categorical(key, jnp.where(logits >= least, logits, -jnp.inf), axis=1).astype(jnp.int32)

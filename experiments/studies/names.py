@@ -18,7 +18,7 @@ from leadline.experiments.runtime.errors import UserError
 
 
 class _Figures(Frozen):
-    """What is published of an arm, which need not run."""
+    """The published figures of an arm, also of one that does not run."""
 
     published: tuple[Published, ...] = ()
 
