@@ -26,7 +26,7 @@ from leadline.experiments.records.packed import PACKED, PACKED_ARRAYS, read_pack
 from leadline.experiments.records.portable import portable
 from leadline.experiments.records.protocols import PROTOCOL_DIMS
 from leadline.experiments.records.record import StoredRecord
-from leadline.experiments.records.store import STUDY, read_records, read_studies
+from leadline.experiments.records.store import STUDY, existing_records, read_records, read_studies
 from leadline.experiments.runtime.errors import UserError
 
 MAP = "attention_map"  # the largest of all arrays
@@ -61,9 +61,7 @@ def export(results: Path, into: Path, text: Path | None = None, page: Path | Non
         UserError: if there are no records, or a file cannot be read or written.
     """
     filled = "" if text is None else text_with_blocks(text)
-    records, notes = read_records(results)
-    if not records:
-        raise UserError(f"{results}: there are no records to publish")
+    records, notes = existing_records(results)
     studies = read_studies(results)
     recorded = {entry.record.study for entry in records}
     names = sorted(recorded & set(studies))
@@ -143,13 +141,15 @@ def pack(results: Path, study: str, into: Path, quantities: Collection[str], rea
     if not records:
         raise UserError(f"{results / study}: there are no records to pack")
     check_kept(results, study, into)
-    finished = sorted((entry.record for entry in records if entry.record.status == "finished"), key=lambda record: -record.seed)
-    first = {record.arm: record.seed for record in finished}  # the lowest seed
+    first: dict[tuple[str, str], int] = {}  # of each arm the lowest seed that did not diverge
+    for record in sorted((entry.record for entry in records if entry.record.status == "finished"), key=lambda r: r.seed):
+        first.setdefault((record.arm, record.arm_hash), record.seed)
+    mapped = {(*arm, seed) for arm, seed in first.items()}
     records = [_with_left_out_of(entry, read) for entry in records]
     try:
         write_packed(
             into / study,
-            [entry if first.get(entry.record.arm) == entry.record.seed else _without_maps(entry) for entry in records],
+            [entry if _run_of(entry) in mapped else _without_maps(entry) for entry in records],
             quantities,
         )
         if (results / study / STUDY).exists():
@@ -186,6 +186,10 @@ def _with_left_out_of(stored: StoredRecord, read: Sequence[Term]) -> StoredRecor
 
 def _by_any_protocol(dims: Mapping[str, Dim]) -> dict[str, Dim]:
     return {name: value for name, value in dims.items() if name not in PROTOCOL_DIMS}
+
+
+def _run_of(stored: StoredRecord) -> tuple[str, str, int]:
+    return stored.record.arm, stored.record.arm_hash, stored.record.seed
 
 
 def _without_maps(stored: StoredRecord) -> StoredRecord:

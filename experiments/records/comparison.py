@@ -14,7 +14,7 @@ from leadline.experiments.records.arms import RecordedArm, distinguishing_settin
 from leadline.experiments.records.decisions import Decision, decide, decide_share, decide_within
 from leadline.experiments.records.estimates import Values, group_count, whole
 from leadline.experiments.records.left_out import values_without
-from leadline.experiments.records.margins import margins_of, scaled
+from leadline.experiments.records.margins import margins_of, rounding_of, scaled
 from leadline.experiments.records.over_seeds import statistic
 from leadline.experiments.records.quantities import QUANTITIES
 from leadline.experiments.records.sequential import SeedPlan
@@ -34,26 +34,30 @@ class TermValues:
     @property
     def on_documents(self) -> bool:
         """Whether the values are known without groups of documents, so that they have an interval also of one model."""
-        return any(map(group_count, self.values))
+        return group_count(self.values[0]) > 0
 
 
 def related(claim: Claim, choices: Sequence[Choice], plan: SeedPlan, *, exact: bool) -> tuple[str, int, Decision]:
     """The measured figures of both sides, the number of seeds or cases, and the decision."""
     read = [(choice, *_case(claim, choice, exact=exact)) for choice in choices]
     comparisons, notes = [case for _, case, _ in read if case is not None], [note for *_, told in read for note in told]
-    if not comparisons:
-        lacking = [term for term in claim.compared() if not any(term_values(term, choice) for choice in choices)]
-        why = stated(lacking[0], (), names_of(choices)) if lacking else "; ".join(notes) or "no seed has both sides"
-        return "", 0, Decision("not measured", why)
-    if claim.cases == "arms" and len(comparisons) < len(read):
-        selector = claim.compared()[0].arm
-        arms = [choice[selector].members[0] for choice, case, _ in read if case is None]
-        why = f"{arms[0].label or arms[0].arm}, which is one of {selector.replace('_', ' ')}: no finite value is on record"
-        return "", 0, Decision("not measured", why)
+    lacking = [(choice, told) for choice, case, told in read if case is None]
+    if lacking and (claim.cases == "arms" or not comparisons):
+        return "", 0, Decision("not measured", _unmeasured(claim, choices, *lacking[0]))
     cases = [len(comparison.values[0]) for comparison in comparisons]
     n = min(cases) if not exact or any(comparison.on_documents for comparison in comparisons) else sum(cases)
     decision = decide_cases(claim, comparisons, plan, exact=exact)
     return _figures(claim, comparisons), n, decision._replace(reason="; ".join((decision.reason, *notes)))
+
+
+def _unmeasured(claim: Claim, choices: Sequence[Choice], lacking: Choice, notes: Sequence[str]) -> str:
+    """Why no seed of a choice of arms has all that is compared."""
+    nowhere = [term for term in claim.compared() if not any(term_values(term, choice) for choice in choices)]
+    if nowhere:
+        return stated(nowhere[0], (), names_of(choices))
+    compared = [lacking[term.arm].members[0] for term in claim.compared()]
+    arms = " and ".join(dict.fromkeys(record.label or record.arm for record in compared))
+    return f"{arms}: {'; '.join(notes) or 'no seed has all that is compared'}"
 
 
 def _case(claim: Claim, choice: Choice, *, exact: bool) -> tuple[TermValues | None, list[str]]:
@@ -61,11 +65,11 @@ def _case(claim: Claim, choice: Choice, *, exact: bool) -> tuple[TermValues | No
     columns = [term_values(term, choice) for term in claim.compared()]
     measured = set.intersection(*(set(column) for column in columns))
     finished = set.intersection(*({record.seed for record in choice[term.arm].records} for term in claim.compared()))
-    unmet, name = _seeds_unmet(claim, choice, measured), names_of([choice])[claim.compared()[0].arm]
-    notes = []
+    unmet, notes = _seeds_unmet(claim, choice, measured), []
     if measured < finished and not exact:
-        notes.append(f"{len(finished - measured)} of {len(finished)} seeds of {name} left out: no finite value")
+        notes.append(f"{len(finished - measured)} of {len(finished)} seeds left out: a compared value is missing or not finite")
     if unmet:
+        name = names_of([choice])[claim.compared()[0].arm]
         notes.append(f"{len(unmet)} of {len(measured)} seeds of {name} left out: {unmet[min(unmet)]}")
     seeds = sorted(measured - unmet.keys())
     if not seeds:
@@ -141,15 +145,17 @@ def _favour(decision: Decision) -> tuple[int, float, float]:
 def _one_of(k: int, claim: Claim, case: TermValues, plan: SeedPlan, *, exact: bool) -> Decision:
     """The decision on one of k cases: what one case is enough for is decided again, at a k-th of the level (Bonferroni).
 
-    A difference that is equivalent to none at the level alone is undecided, also where the wider interval excludes 0.
+    A difference that is equivalent to none at the level of one case alone is at most undecided, also where the wider interval
+    excludes 0.
     """
     decision = _decided(claim, case.values, plan, exact=exact)
     if exact or decision.outcome not in ("fails", "equivalent"):
         return decision
-    again = _decided(claim, case.values, plan, exact=False, cases=k)
-    if (decision.outcome, again.outcome) != ("equivalent", "holds") or decision.p is None:
+    again = _decided(claim, case.values, plan, exact=exact, cases=k)
+    if decision.outcome != "equivalent" or again.outcome not in ("holds", "fails"):
         return again
-    return again._replace(outcome="undecided", p=min(1.0, k * decision.p), more_seeds=True)
+    reason = f"{again.reason}; not equivalent at the level of {k} cases"
+    return again._replace(outcome="undecided", reason=reason, p=min(1.0, k * (decision.p or 0.0)), more_seeds=True)
 
 
 def _figures(claim: Claim, comparisons: Sequence[TermValues]) -> str:
@@ -204,10 +210,11 @@ def _decided(claim: Claim, values: Sequence[Values], plan: SeedPlan, *, exact: b
 
 
 def _compared(claim: Claim, values: Sequence[Values], level: float, *, exact: bool) -> Decision:
+    rounding = rounding_of(claim, values)
     if claim.bounds is not None:
         left, (low, high) = scaled(claim, values[0]), scaled(claim, claim.bounds).tolist()
         if claim.share is None:
-            return decide_within(left, (low, high), level, exact=exact)
+            return decide_within(left, (low, high), level, exact=exact, rounding=rounding)
         inside = np.where((low <= left) & (left <= high), 1.0, -1.0)
         return decide_share(np.where(np.isfinite(left), inside, left), claim.share, level)
     margins = margins_of(claim, values)
@@ -216,5 +223,5 @@ def _compared(claim: Claim, values: Sequence[Values], level: float, *, exact: bo
     mean = "mean log margin" if claim.log else "mean margin"
     if claim.relation == "equivalent":
         delta = claim.delta or 0.0
-        return decide_within(margins, (-delta, delta), level, exact=exact, mean=mean)
-    return decide(margins, claim.delta, level, exact=exact, mean=mean)
+        return decide_within(margins, (-delta, delta), level, exact=exact, mean=mean, rounding=rounding)
+    return decide(margins, claim.delta, level, exact=exact, mean=mean, rounding=rounding)

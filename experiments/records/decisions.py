@@ -18,7 +18,7 @@ from leadline.experiments.records.sequential import LEVEL
 Outcome = Literal["holds", "fails", "equivalent", "undecided", "not testable here", "not measured"]
 OUTCOMES: tuple[Outcome, ...] = get_args(Outcome)
 AGAINST = "against the statement"  # a NaN is, too
-ROUNDING = 1e-9  # margins whose relative differences are below this are equal
+ROUNDING = 1e-12  # differences that are below this, relative to what is compared, are none
 MOST_SEEDS = 1000  # up to which the number that would decide is looked for
 MOST_TIMES = 100  # as many documents, likewise
 
@@ -73,7 +73,13 @@ class _Rule(NamedTuple):
 
 
 def decide(
-    margins: Values, delta: float | None = None, level: float = LEVEL, *, exact: bool = False, mean: str = "mean margin"
+    margins: Values,
+    delta: float | None = None,
+    level: float = LEVEL,
+    *,
+    exact: bool = False,
+    mean: str = "mean margin",
+    rounding: float = 0.0,
 ) -> Decision:
     """Whether the mean margin is positive, by its interval over seeds; by the signs where nothing is random.
 
@@ -83,6 +89,7 @@ def decide(
         level: the chance of a false decision, where the mean margin is 0.
         exact: whether nothing is random.
         mean: what readers see for the mean of the margins.
+        rounding: seeds whose margins differ by no more agree.
     """
     none = 0.0 if delta is None else delta
     if exact:
@@ -104,15 +111,22 @@ def decide(
         return above if outcome == "holds" else below if outcome == "fails" else min(above, below)
 
     note = "" if delta is None else f"; an interval within ±{delta:.4g} counts as no difference"
-    return _by_interval(margins, _Rule(mean, outcome, p, note, 0.0), level)
+    return _by_interval(margins, _Rule(mean, outcome, p, note, 0.0), level, rounding)
 
 
 def decide_within(
-    values: Values, bounds: tuple[float, float], level: float = LEVEL, *, exact: bool = False, mean: str = "mean"
+    values: Values,
+    bounds: tuple[float, float],
+    level: float = LEVEL,
+    *,
+    exact: bool = False,
+    mean: str = "mean",
+    rounding: float = 0.0,
 ) -> Decision:
     """Whether the mean lies between the bounds: its interval lies inside them (holds), outside (fails) or across.
 
-    Two one-sided tests at half of `level` each. Exact values decide by themselves; a value on a bound is inside.
+    Two one-sided tests at half of `level` each. Exact values decide by themselves; a value on a bound is inside. Seeds whose
+    values differ by no more than `rounding` agree.
     """
     low, high = bounds
     if exact:
@@ -125,17 +139,18 @@ def decide_within(
         inside, outside = max(mean.above(low), mean.below(high)), min(mean.above(high), mean.below(low))
         return inside if outcome == "holds" else outside if outcome == "fails" else min(inside, outside)
 
-    return _by_interval(values, _Rule(mean, outcome, p, f"; bounds {low:.4g} to {high:.4g}", None), level)
+    return _by_interval(values, _Rule(mean, outcome, p, f"; bounds {low:.4g} to {high:.4g}", None), level, rounding)
 
 
-def _by_interval(values: Values, rule: _Rule, level: float) -> Decision:
+def _by_interval(values: Values, rule: _Rule, level: float, rounding: float) -> Decision:
     """The decision by the interval of the mean."""
     if undecidable := _undecidable(values):
         return undecidable
     mean, seeds = estimate(values), whole(values)
-    agree = len(seeds) > 1 and np.ptp(seeds) <= ROUNDING * np.max(np.abs(seeds))
+    agree = len(seeds) > 1 and np.ptp(seeds) <= rounding
     if agree:
-        mean = mean._replace(mean=float(seeds[0]) + 0.0, variances=(0.0, *mean.variances[1:]))  # 0.0 for -0.0
+        of_all = 0.0 if abs(seeds[0]) <= rounding else float(seeds[0])
+        mean = mean._replace(mean=of_all, variances=(0.0, *mean.variances[1:]))
     interval = mean.interval(level)
     outcome = rule.outcome(*interval)
     reason = f"{rule.mean} {mean.mean:.4g}, {interval_text(interval, level)}{rule.note}"
@@ -245,9 +260,9 @@ def _two_sided(p: float, level: float) -> float:
 def _exactly(against: Sequence[bool], how: str) -> Decision:
     """The decision where nothing is random: every case counts."""
     cases = _cases(len(against))
-    return (
-        Decision("fails", f"{how} in {sum(against)} of {cases}") if any(against) else Decision("holds", cases, unsupported=0.0)
-    )
+    if any(against):
+        return Decision("fails", f"{how} in {sum(against)} of {cases}")
+    return Decision("holds", cases, unsupported=0.0)
 
 
 def _cases(count: int) -> str:

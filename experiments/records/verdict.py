@@ -9,7 +9,7 @@ import numpy as np
 
 from leadline.experiments.config.claim import Claim, Needs, Term
 from leadline.experiments.config.load import arms_of
-from leadline.experiments.config.study import Study
+from leadline.experiments.config.study import Arm, Study
 from leadline.experiments.records.arms import RecordedArm, combinations, matches, planned_arm, recorded_arms
 from leadline.experiments.records.captions import (
     NOT_RUN,
@@ -182,6 +182,12 @@ def _notes(claim: Claim, decision: Decision, compared: Sequence[RecordedArm], *,
 
 def _missing(claim: Claim, study: Study, choices: Sequence[Choice], matching: Mapping[str, Sequence[RecordedArm]]) -> str:
     """Why there are no arms to compare, or no definite ones; empty where there are."""
+    planned: Sequence[Arm] = ()
+    if claim.cases == "arms" and study.exact is None:
+        try:
+            planned = arms_of(study.model_copy(update={"only": ()}), Path(study.study))
+        except UserError as error:  # of an earlier version, whose other arms are read all the same
+            return f"the arms of the study cannot be read: {error}"
     for name, arms in matching.items():
         title = name.replace("_", " ")
         if not arms:
@@ -190,7 +196,7 @@ def _missing(claim: Claim, study: Study, choices: Sequence[Choice], matching: Ma
             return f"no recorded arm is {title}, with {settings or 'nothing else'}{rest}"
         if not any(arm.records for arm in arms):
             return f"every seed of {title} diverged"
-        if claim.cases == "arms" and (lacking := _lacking(study, name, arms)):
+        if lacking := _lacking(study, name, planned, arms):
             return f"no record is of {lacking}, which is one of {title}"
         chosen = dict.fromkeys(choice[name].name for choice in choices)
         if len(chosen) > 1 and claim.cases == "seeds" and name != claim.arms:
@@ -198,13 +204,14 @@ def _missing(claim: Claim, study: Study, choices: Sequence[Choice], matching: Ma
     return "" if choices else f"the arms that are {' and '.join(matching)} differ in other settings"
 
 
-def _lacking(study: Study, selector: str, recorded: Sequence[RecordedArm]) -> str:
-    """An arm of a trained study that a selector matches and that has no record; empty where all have one."""
+def _lacking(study: Study, selector: str, planned: Sequence[Arm], recorded: Sequence[RecordedArm]) -> str:
+    """An arm of those planned that a selector matches and that has no record; empty where all have one."""
     known = [(arm.leaves, arm.started) for arm in recorded]
-    for arm in arms_of(study.model_copy(update={"only": ()}), Path()) if study.exact is None else ():
-        planned = planned_arm(study, arm)
-        matched = planned is not None and matches(study.selectors[selector], planned)
-        if planned and matched and (planned.leaves, planned.started) not in known:
+    for arm in planned:
+        expected = planned_arm(study, arm)
+        if expected is None or not matches(study.selectors[selector], expected):
+            continue
+        if (expected.leaves, expected.started) not in known:
             return arm.label or arm.name
     return ""
 

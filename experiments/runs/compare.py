@@ -10,7 +10,7 @@ import numpy as np
 from scipy import stats
 
 from leadline.experiments.records.arms import leaves_of, with_defaults
-from leadline.experiments.records.decisions import q_values
+from leadline.experiments.records.decisions import ROUNDING, q_values
 from leadline.experiments.records.estimates import mean_interval
 from leadline.experiments.records.measurement import Reading
 from leadline.experiments.records.over_seeds import current, statistic
@@ -21,7 +21,6 @@ from leadline.experiments.runs.stored import heading, records_at
 
 Sides = tuple[Sequence[Record], Sequence[Record]]
 ABSENT = "absent"
-ROUNDING = 1e-12  # a spread that is smaller than this, relative to the values, is none
 
 
 @dataclass(frozen=True)
@@ -155,7 +154,7 @@ def difference(first: Mapping[int, float], second: Mapping[int, float]) -> tuple
 
 
 def _tested(first: Mapping[int, float], second: Mapping[int, float]) -> tuple[tuple[float, float] | None, float | None]:
-    """The same, with an interval that is not finite where squares are beyond floats."""
+    """`difference` before overflow is checked: the interval is infinite or NaN where squares exceed float64."""
     common = sorted(first.keys() & second.keys())
     if len(common) > 1:
         margins = [second[seed] - first[seed] for seed in common]

@@ -50,7 +50,7 @@ def looks(
 
     Args:
         study: with a plan (`with_plan`).
-        arms: of the study, those of the claims that may get seeds.
+        arms: that run. A claim gets seeds if all of its arms are among them.
         recorded: reads the records, anew for each look, for which the caller trains what the one before asked for.
         tell: hears what is undecided, and what a look costs.
     """
@@ -61,6 +61,9 @@ def looks(
         open_claims = [verdict for verdict in verdicts({study.study: described}, records) if verdict.more_seeds]
         undecided = [verdict for verdict in open_claims if names.issuperset(verdict.arms)]
         if not undecided:
+            if open_claims:
+                ids = ", ".join(verdict.id for verdict in open_claims)
+                tell(f"{study.study}: undecided, and not all of their arms run: {ids}")
             return
         chosen = _with_starts(arms, {name for verdict in undecided for name in verdict.arms})
         seeds = seeds_of_look(study.seeds, study.explored, number)

@@ -85,5 +85,5 @@ def test_the_published_form_has_packed_records_shown_figures_and_filled_tables(p
     records, notes = read_records(into)
     assert {key.quantity for stored in records for key in stored.arrays()} == {"attention_map"}
     assert notes == []
-    with pytest.raises(UserError, match="no records to publish"):
+    with pytest.raises(UserError, match="none: there are no records; run a study first"):
         export(tmp_path / "none", into, text, tmp_path / "findings.md")

@@ -21,6 +21,18 @@ def _of_arms(draws: Sequence[np.ndarray], *, exact: bool = False, **settings: ob
     return decide_cases(claim, [TermValues({}, (values,)) for values in draws], SeedPlan(len(draws[0])), exact=exact)
 
 
+@pytest.mark.parametrize("rounding", [1e-14, 1e-12])
+def test_rounding_is_relative_to_what_is_compared(rounding: float) -> None:
+    """Differences of 1e-6 between numbers near 50, whose floats lie 7e-15 apart, agree however their last digits differ."""
+    given = {"id": "c", "statement": "s", "left": {"quantity": "loss", "arm": "a"}, "right": {"quantity": "loss", "arm": "b"}}
+    claim = Claim.model_validate({**given, "relation": "above"})
+    right = np.array([[50.0], [51.0], [52.0]])
+    left = right + 1e-6 + rounding * np.array([[0.0], [1.0], [-1.0]])
+    assert np.ptp(left - right) > 0
+    decision = decide_cases(claim, [TermValues({}, (left, right))], SeedPlan(3), exact=False)
+    assert decision.outcome == "undecided" and "all 3 seeds agree" in decision.reason
+
+
 @pytest.mark.parametrize(
     ("means", "spreads", "outcome"), [((0.1, 1.0), (1e-4, 0.5), "holds"), ((0.0, -0.6), (1.0, 1.0), "undecided")]
 )
@@ -48,14 +60,17 @@ def test_of_exact_arms_those_that_are_measured_on_documents_alone_have_an_interv
     assert _of_arms([on_documents, np.array([[-0.3]])], exact=True).outcome == "fails"
 
 
-def test_an_arm_that_is_equivalent_at_the_level_of_one_alone_is_undecided_among_several() -> None:
+@pytest.mark.parametrize("sign", [1, -1])
+def test_an_arm_that_is_equivalent_at_the_level_of_one_alone_is_undecided_among_several(sign: int) -> None:
     noise = stats.norm.ppf(np.arange(1, 9) / 9)[:, None]
-    margins = 0.012 + 0.0088 * noise / noise.std(ddof=1)
+    margins = sign * (0.012 + 0.0088 * noise / noise.std(ddof=1))
     assert _of_arms([margins], delta=0.02).outcome == "equivalent"
     decision = _of_arms([margins] * 3, delta=0.02)
     assert decision.outcome == "undecided"
     assert decision.interval is not None and decision.p is not None
-    assert decision.interval[0] > 0 and decision.interval[1] > 0.02 and decision.p > LEVEL
+    nearest, furthest = sorted(map(abs, decision.interval))
+    assert np.prod(decision.interval) > 0 and nearest < 0.02 < furthest and decision.p > LEVEL
+    assert decision.reason.endswith("not equivalent at the level of 3 cases")
 
 
 def test_a_claim_about_six_arms_without_any_effect_fails_in_one_of_forty_cases() -> None:

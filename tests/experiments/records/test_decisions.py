@@ -146,8 +146,15 @@ def test_seeds_without_spread_are_decided_by_their_signs(seeds: int, level: floa
 def test_seeds_that_differ_by_rounding_alone_have_no_spread() -> None:
     margins = np.array([0.3, 0.4]) - np.array([0.1, 0.2])
     assert np.ptp(margins) > 0
-    assert decide(margins).outcome == "undecided"
-    assert decide(margins).reason.endswith("all 2 seeds agree, p = 0.5 by a sign test; 6 seeds that agree would decide")
+    decision = decide(margins, rounding=1e-15)
+    assert decision.outcome == "undecided"
+    assert decision.reason.endswith("all 2 seeds agree, p = 0.5 by a sign test; 6 seeds that agree would decide")
+
+
+def test_seeds_that_differ_from_zero_by_rounding_alone_have_no_difference() -> None:
+    decision = decide((0.1 + 0.2 - 0.3, 0.0, 0.3 - 0.1 - 0.2), rounding=1e-15)
+    assert (decision.outcome, decision.more_seeds) == ("undecided", False)
+    assert decision.reason.endswith("no difference in any seed")
 
 
 def test_a_share_does_not_depend_on_groups_of_documents() -> None:

@@ -37,6 +37,9 @@ CLAIM = f"""{HEAD}left = {{ quantity = "sink_rate", arm = "key_bias" }}
 relation = "below"
 right = {{ quantity = "sink_rate", arm = "softmax" }}
 """
+EITHER = HEAD.replace("[[claims]]", 'either = { "model.normalizer" = "softmax", "model.sink" = "any" }\n[[claims]]') + (
+    'left = { quantity = "sink_rate", arm = "either" }\nrelation = "above"\nright = 0.0\ncases = "arms"\n'
+)
 WHEN = 'when = [{ term = { quantity = "sink_rate", arm = "softmax" }, relation = "above", value = 0.05, reason = "no sink" }]'
 RATES = ((0.5, 0.1), (0.6, 0.2), (0.55, 0.14))
 Change = Callable[[list[Record]], Sequence[Record]]
@@ -72,9 +75,7 @@ def configured(section: str, **settings: Any) -> Change:
 
 
 def test_of_cases_with_one_outcome_the_nearest_to_failing_is_shown(tmp_path: Path) -> None:
-    head = HEAD.replace("[[claims]]", 'either = { "model.normalizer" = "softmax", "model.sink" = "any" }\n[[claims]]')
-    claim = 'left = { quantity = "sink_rate", arm = "either" }\nrelation = "above"\nright = 0.0\ncases = "arms"\n'
-    (study,) = studies_of(tmp_path, head + claim)
+    (study,) = studies_of(tmp_path, EITHER)
     verdict = judged(study, records_of(study))
     assert verdict.reason.startswith("holds in 2 of 2 comparisons; least favourable: mean margin 0.1467, ")
 
@@ -82,25 +83,39 @@ def test_of_cases_with_one_outcome_the_nearest_to_failing_is_shown(tmp_path: Pat
 @pytest.mark.parametrize(
     ("change", "reason"),
     [
-        (updated(status="diverged"), "biased, which is one of either: no finite value is on record"),
-        (updated(measurements=()), "biased, which is one of either: no finite value is on record"),
+        (updated(status="diverged"), "biased: no seed has all that is compared"),
+        (updated(measurements=()), "biased: 3 of 3 seeds left out: a compared value is missing or not finite"),
         (lambda _: [], "no record is of biased, which is one of either"),
     ],
 )
 def test_a_claim_about_several_arms_needs_every_one_of_them(tmp_path: Path, change: Change, reason: str) -> None:
-    head = HEAD.replace("[[claims]]", 'either = { "model.normalizer" = "softmax", "model.sink" = "any" }\n[[claims]]')
-    claim = 'left = { quantity = "sink_rate", arm = "either" }\nrelation = "above"\nright = 0.0\ncases = "arms"\n'
-    (study,) = studies_of(tmp_path, head + claim)
+    (study,) = studies_of(tmp_path, EITHER)
     records = records_of(study)
     verdict = judged(study, [*records[:3], *change(records[3:])])
     assert (verdict.outcome, verdict.reason) == ("not measured", reason)
+
+
+def test_an_arm_that_shares_no_seed_with_the_other_side_is_named(study: Study) -> None:
+    biased = [entry.model_copy(update={"seed": entry.seed + 10}) for entry in records_of(study)[3:]]
+    seeds = study.model_copy(update={"seeds": tuple(range(20))})
+    verdict = judged(seeds, [*records_of(study)[:3], *biased])
+    assert (verdict.outcome, verdict.reason) == ("not measured", "biased and plain: no seed has all that is compared")
+
+
+def test_a_claim_about_several_arms_is_not_measured_where_today_refuses_one_of_them(tmp_path: Path) -> None:
+    (study,) = studies_of(tmp_path, EITHER)
+    records = records_of(study)
+    older = study.model_copy(update={"arms": {**study.arms, "old": {"model": {"gone": 3}}}})
+    verdict = judged(older, records)
+    assert verdict.outcome == "not measured"
+    assert verdict.reason.startswith("the arms of the study cannot be read: extrapolation: arms.old: model.gone: unknown key")
 
 
 def test_seeds_without_a_finite_value_are_counted(study: Study) -> None:
     records = records_of(study)
     verdict = judged(study, [*updated(measurements=(Measurement("sink_rate", None, "share"),))(records[:1]), *records[1:]])
     assert verdict.n == 2
-    assert "1 of 3 seeds of key bias left out: no finite value" in verdict.reason
+    assert "1 of 3 seeds left out: a compared value is missing or not finite" in verdict.reason
 
 
 @pytest.mark.parametrize("line", ["", "factor = 1.5\n", "log = true\n"])

@@ -109,7 +109,9 @@ def test_arms_of_undecided_claims_and_those_that_they_start_from_alone_get_more_
 def test_claims_on_arms_that_do_not_run_get_no_seeds(study: Study) -> None:
     arms = arms_of(study, Path())
     records = [_record(study, arm, number, seed) for number, arm in enumerate(arms) for seed in study.seeds]
-    assert list(looks(study, [arm for arm in arms if arm.name in ("plain", "other")], lambda: records, print)) == []
+    said: list[str] = []
+    assert list(looks(study, [arm for arm in arms if arm.name in ("plain", "other")], lambda: records, said.append)) == []
+    assert said == [f"{study.study}: undecided, and not all of their arms run: small"]
 
 
 def test_nothing_is_trained_where_every_claim_is_decided(study: Study) -> None:
