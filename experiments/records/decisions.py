@@ -3,7 +3,6 @@
 The intervals are those of leadline.experiments.records.estimates.
 """
 
-import bisect
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -12,6 +11,7 @@ from typing import Literal, NamedTuple, get_args
 import numpy as np
 from scipy import stats
 
+from leadline.experiments.records.enough import MOST_TIMES, about, documents_to_decide, seeds_to_decide, seeds_to_decide_share
 from leadline.experiments.records.estimates import Estimate, Values, estimate, group_count, share_interval, whole
 from leadline.experiments.records.sequential import LEVEL
 
@@ -19,8 +19,6 @@ Outcome = Literal["holds", "fails", "equivalent", "undecided", "not testable her
 OUTCOMES: tuple[Outcome, ...] = get_args(Outcome)
 AGAINST = "against the statement"  # a NaN is, too
 ROUNDING = 1e-12  # differences that are below this, relative to what is compared, are none
-MOST_SEEDS = 1000  # up to which the number that would decide is looked for
-MOST_TIMES = 100  # as many documents, likewise
 
 
 @dataclass(frozen=True)
@@ -59,14 +57,11 @@ class Decision(NamedTuple):
     interval_of: str = ""  # what the interval is of, for readers
 
 
-OutcomeOf = Callable[[float, float], Outcome]  # of the ends of an interval
-
-
 class _Rule(NamedTuple):
     """How the interval of a mean decides."""
 
     mean: str  # its name, for readers
-    outcome: OutcomeOf
+    outcome: Callable[[float, float], Outcome]  # of the ends of an interval
     p: Callable[[Estimate, Outcome], float]  # one-sided, of the hypothesis that this outcome rules out
     note: str  # for readers
     null: float | None
@@ -165,7 +160,7 @@ def _by_interval(values: Values, rule: _Rule, level: float, rounding: float) -> 
         times = documents_to_decide(of_documents, rule.outcome, level)
         more = f"many seeds would on about {times} times as many" if times else f"nor on {MOST_TIMES} times as many"
         return decision._replace(reason=f"{reason}; no number of seeds would decide on these documents, {more}")
-    outlook = f"{_about(seeds_to_decide(values, rule.outcome, level))} would decide at this mean and spread"
+    outlook = f"{about(seeds_to_decide(values, rule.outcome, level))} would decide at this mean and spread"
     return decision._replace(reason=f"{reason}; {outlook}", more_seeds=True)
 
 
@@ -179,47 +174,6 @@ def _by_signs(decision: Decision, seeds: int) -> Decision:
         return decided
     enough = math.floor(math.log2(2 / decision.level)) + 1
     return decided._replace(outcome="undecided", reason=f"{reason}; {enough} seeds that agree would decide", more_seeds=True)
-
-
-def seeds_to_decide(values: Values, outcome: OutcomeOf, level: float = LEVEL) -> int | None:
-    """The number of seeds whose interval would decide at this mean and spread, on these documents; None above MOST_SEEDS.
-
-    Args:
-        values: a number or a row a seed.
-        outcome: of the ends of an interval. One that lies inside a decided one has to be decided, too.
-        level: of the interval.
-    """
-    now = estimate(values)
-
-    def decided(count: int) -> bool:
-        then = now._replace(
-            variances=(now.variances[0] * len(values) / count, *now.variances[1:]), freedoms=(count - 1, *now.freedoms[1:])
-        )
-        return outcome(*then.interval(level)) != "undecided"
-
-    counts = range(len(values) + 1, MOST_SEEDS + 1)
-    return counts[first] if (first := bisect.bisect_left(counts, True, key=decided)) < len(counts) else None
-
-
-def documents_to_decide(of_documents: Estimate, outcome: OutcomeOf, level: float = LEVEL) -> int | None:
-    """How many times as many documents would decide at this mean, if seeds added nothing to its error; None above MOST_TIMES.
-
-    Args:
-        of_documents: the mean, with its error over documents alone.
-        outcome: as for `seeds_to_decide`.
-        level: of the interval.
-    """
-
-    def decided(times: int) -> bool:
-        then = of_documents._replace(variances=(of_documents.variances[0] / times,))
-        return outcome(*then.interval(level)) != "undecided"
-
-    factors = range(2, MOST_TIMES + 1)
-    return factors[first] if (first := bisect.bisect_left(factors, True, key=decided)) < len(factors) else None
-
-
-def _about(seeds: int | None) -> str:
-    return f"about {seeds} seeds" if seeds else f"more than {MOST_SEEDS} seeds"
 
 
 def decide_share(margins: Values, share: float, level: float = LEVEL) -> Decision:
@@ -236,20 +190,8 @@ def decide_share(margins: Values, share: float, level: float = LEVEL) -> Decisio
     decided = Decision(outcome, reason, interval, level, share, p, more, interval_of="share of seeds")
     if outcome != "undecided":
         return decided
-    number = "no number of seeds" if count == share * n else _about(seeds_to_decide_share(count, n, share, level))
+    number = "no number of seeds" if count == share * n else about(seeds_to_decide_share(count, n, share, level))
     return decided._replace(reason=f"{reason}; {number} would decide at this share", more_seeds=True)
-
-
-def seeds_to_decide_share(count: int, n: int, share: float, level: float = LEVEL) -> int | None:
-    """The number of seeds from which on the exact interval around count / n would not hold `share`; None above MOST_SEEDS.
-
-    The interval excludes the share where one of the binomial tails beyond the count is below half of `level`.
-    """
-    seeds = np.arange(n + 1, MOST_SEEDS + 1)
-    counts = np.round(seeds * count / n)
-    tails = np.minimum(stats.binom.sf(counts - 1, seeds, share), stats.binom.cdf(counts, seeds, share))
-    last_undecided = seeds[tails >= level / 2].max(initial=n)
-    return int(last_undecided) + 1 if last_undecided < MOST_SEEDS else None
 
 
 def _two_sided(p: float, level: float) -> float:

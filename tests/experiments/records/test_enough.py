@@ -1,0 +1,45 @@
+"""How many seeds would decide, as the reasons of undecided claims say, against the intervals of so many."""
+
+import math
+import re
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from leadline.experiments.records.decisions import Decision, decide, decide_share, decide_within
+
+
+def _named(decision: Decision) -> int:
+    """The number of seeds that would decide, as the reason says."""
+    (number,) = re.findall(r"about (\d+) seeds would decide", decision.reason)
+    return int(number)
+
+
+@pytest.mark.parametrize(
+    ("margins", "delta", "edge"), [((0.5, -0.2, 0.4), None, 0.0), ((0.1, -0.2, 0.13), 0.3, 0.3), ((0.5, -0.2, 0.4), 0.25, 0.0)]
+)
+def test_as_many_seeds_as_are_named_would_decide(margins: tuple[float, ...], delta: float | None, edge: float) -> None:
+    """The interval of the mean would leave 0, or lie inside of ±delta, whichever comes first."""
+    n, mean, spread = _named(decide(margins, delta)), np.mean(margins), np.std(margins, ddof=1)
+    halves = [stats.t.ppf(0.975, count - 1) * spread / math.sqrt(count) for count in (n - 1, n)]
+    assert halves[1] < abs(mean - edge) <= halves[0]
+
+
+def test_as_many_seeds_as_are_named_would_place_a_mean_within_its_bounds() -> None:
+    values = (0.5, -0.2, 0.4)
+    n, mean, spread = _named(decide_within(values, (-1.0, 1.0))), np.mean(values), np.std(values, ddof=1)
+    uppers = [mean + stats.t.ppf(0.975, count - 1) * spread / math.sqrt(count) for count in (n - 1, n)]
+    assert uppers[1] < 1.0 <= uppers[0]
+
+
+def test_without_a_mean_no_number_of_seeds_is_named() -> None:
+    assert "more than 1000 seeds would decide" in decide((1.0, -1.0)).reason
+
+
+def test_as_many_seeds_as_are_named_would_decide_a_share() -> None:
+    # 3 of 3 seeds: the exact interval begins at 0.025^(1/n), which is above 0.5 from 6 seeds on.
+    decision = decide_share([1.0] * 3, 0.5)
+    assert decision.outcome == "undecided"
+    assert "about 6 seeds would decide at this share" in decision.reason
+    assert "no number of seeds would decide" in decide_share([1.0, 1.0, -1.0, -1.0], 0.5).reason
