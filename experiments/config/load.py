@@ -90,7 +90,7 @@ def together(function: Callable[..., Result], calls: Iterable[tuple[Any, ...]]) 
 
 def _study(tree: Tree, words: Sequence[str], path: Path) -> Study:
     """A study with its words. UserError also where two arms have one label, and where a table or figure is to show no arm."""
-    study = validated(Study, overridden(tree, words), str(path))
+    study = validated(Study, overridden(tree, words, "train.steps=100"), str(path))
     called: dict[str, str] = {}
     for name, (_, label) in named_arms(study).items():
         if (other := called.setdefault(str(label), name)) != name:
@@ -208,12 +208,16 @@ def _tree(path: Path, extending: tuple[Path, ...] = ()) -> Tree:
     return _merged(without_claims(_tree(path.parent / base, (*extending, path.resolve())), ids, path), tree)
 
 
-def overridden(tree: Tree, words: Sequence[str]) -> Tree:
-    """The tree with the value of each `key=value`, in TOML or as a bare word. UserError for a word of another form."""
+def overridden(tree: Tree, words: Sequence[str], example: str) -> Tree:
+    """The tree with the value of each `key=value`, in TOML or as a bare word.
+
+    Raises:
+        UserError: for a word of another form, with an `example` of one for this tree.
+    """
     for word in words:
         key, equals, text = word.partition("=")
         if not equals or not key:
-            raise UserError(f"{word!r}: an override is key=value, as in train.steps=100")
+            raise UserError(f"{word!r}: an override is key=value, as in {example}")
         if key.count(".") >= DEEPEST:
             raise UserError(f"{word!r}: the key has more than {DEEPEST} parts")
         tree = _merged(tree, _nested(key, value_of(text)))
