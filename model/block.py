@@ -124,10 +124,10 @@ class BlockConfig:
             raise ValueError("joint_qk_norm says how queries and keys are normalised: set qk_norm too")
         if self.key_bias and self.normalizer not in WITH_SINK_LOGIT:
             raise ValueError(f"{self.normalizer!r} has no sink logit, so that a key bias would be dead: take softmax")
-        if self.key_bias_dims is not None and not (self.key_bias and 0 < self.key_bias_dims <= self.head_dim):
-            raise ValueError(
-                f"key_bias_dims = {self.key_bias_dims}: a key has {self.head_dim} channels, and key_bias must be set"
-            )
+        if self.key_bias_dims is not None and not self.key_bias:
+            raise ValueError("key_bias_dims are channels of a key bias: set key_bias too")
+        if self.key_bias_dims is not None and not 0 < self.key_bias_dims <= self.head_dim:
+            raise ValueError(f"key_bias_dims = {self.key_bias_dims}: give a number from 1 to the {self.head_dim} of a key")
         if self.clip is not None and self.clip <= 0:
             raise ValueError(
                 f"clip = {self.clip}: queries, keys and values are clipped to a range around 0; give a number above 0"

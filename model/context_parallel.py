@@ -9,8 +9,9 @@ from jax.sharding import PartitionSpec as P
 from jaxtyping import Array, Bool, Float, Int
 
 from leadline.model.block import LayerTrace
+from leadline.model.checks import check_length
 from leadline.model.context import Context
-from leadline.model.decoder import Decoder, DecoderConfig, apply_decoder, check_length
+from leadline.model.decoder import Decoder, DecoderConfig, apply_decoder
 from leadline.model.mesh import TEXT, gather_tokens, place
 from leadline.model.positions.tables import PositionTables
 
@@ -46,9 +47,7 @@ def apply_context_parallel(
     parts = jax.sharding.get_abstract_mesh().shape[TEXT]
     if tokens.shape[1] % parts:
         raise ValueError(f"{tokens.shape[1]} tokens cannot be divided evenly among {parts} devices: shorten the text")
-    if cfg.block.table_per == "query":
-        raise ValueError("each query of this model rotates all keys: its texts cannot be divided among devices")
-    check_length(p, tables, cfg, tokens.shape[1])
+    check_length(tokens.shape[1], tables, cfg.block, cfg.learned_positions, parts=parts)
 
     def part(p: Decoder, tokens: Array, tables: PositionTables, padding: Array | None) -> tuple[Array, Any]:
         whole = gather_tokens(tokens, 1)

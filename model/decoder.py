@@ -14,6 +14,7 @@ from jaxtyping import Array, Float, Int
 from leadline.model.attention import attention
 from leadline.model.attention.scores import capped
 from leadline.model.block import Block, BlockConfig, LayerTrace, init_block, initial_sink_logit
+from leadline.model.checks import check_context, check_length
 from leadline.model.context import Context, Positions, document_numbers, grid_positions, text_positions
 from leadline.model.embedding import embed, logits
 from leadline.model.layer import apply_block
@@ -197,28 +198,11 @@ def apply_layers(
     """`apply_decoder` up to the residual stream after the last layer, of which `unembed` gives the logits.
 
     Raises:
-        ValueError: for bidirectional attention with a document mask, over several devices, with a causal bias, or with a
-            softmax that is scaled by the position and a table per query; for a text that is longer than learned positions or
-            tables; for interventions in texts of several documents or devices, and queries that rotate all keys over several
-            devices; for documents beside a document mask.
+        ValueError: as `check_length` and `check_context` (model.checks).
     """
-    T, bias = tokens.shape[1], cfg.block.position_bias
-    if not T:
-        raise ValueError("a text without tokens: give at least one")
-    documents = cfg.document_end is not None or context.documents is not None
-    if context.intervention is not None and (context.context_parallel or documents):
-        raise ValueError("an intervention has one first token: take texts of one document on one device")
-    if context.context_parallel and cfg.block.table_per == "query":
-        raise ValueError("each query of this model rotates all keys: its texts cannot be divided among devices")
-    check_length(p, tables, cfg, T * (axis_size(TEXT) if context.context_parallel else 1))
-    if cfg.document_end is not None and context.documents is not None:
-        raise ValueError("documents are those that cfg.document_end ends: leave context.documents out")
-    if context.bidirectional and bias is not None and bias.of_encoder() != bias:
-        raise ValueError(f"{bias} is causal, and the text is read both ways: take the bias that of_encoder() gives")
-    if context.bidirectional and (context.context_parallel or documents):
-        raise ValueError("a text that is read both ways is one document on one device: take causal attention")
-    if context.bidirectional and cfg.block.table_per == "query" and p.blocks.length_scale is not None:
-        raise ValueError("a softmax scaled by the number of keys, read both ways, needs one table per sequence or per token")
+    T, parts = tokens.shape[1], axis_size(TEXT) if context.context_parallel else 1
+    check_length(T * parts, tables, cfg.block, cfg.learned_positions, parts=parts)
+    check_context(context, cfg.block, cfg.document_end)
     if cfg.document_end is not None:
         context = replace(context, documents=_documents(tokens, cfg.document_end, context))
     i = jnp.arange(T) + (first_position(T) if context.context_parallel else 0)
@@ -237,14 +221,6 @@ def apply_layers(
     layer = jax.checkpoint(layer, policy=SAVED, prevent_cse=False)
     rows = (blocks_of(p), tables, context.intervention, rotations, context.memory)
     return jax.lax.scan(layer, x, rows, unroll=cfg.layers <= UNROLLED)
-
-
-def check_length(p: Decoder, tables: PositionTables, cfg: DecoderConfig, tokens: int) -> None:
-    """Raises ValueError for a text that is longer than learned positions, or than tables that have a row for each token."""
-    if p.positions is not None and tokens > p.positions.shape[0]:
-        raise ValueError(f"learned positions end at {p.positions.shape[0]}: {tokens} tokens are too many")
-    if cfg.block.table_per != "sequence" and tokens > tables.attention_factor.shape[1]:
-        raise ValueError(f"the tables end at {tables.attention_factor.shape[1]} positions: {tokens} tokens are too many")
 
 
 def _documents(tokens: Int[Array, "B T"], end: int, context: Context) -> Int[Array, "B T"]:

@@ -7,9 +7,10 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, Int
 
 from leadline.model.cache.protocol import Cache
+from leadline.model.checks import check_length
 from leadline.model.context import Context
 from leadline.model.cross_attention import Memory
-from leadline.model.decoder import Decoder, DecoderConfig, blocks_of, check_length, embed_tokens, positions_of, unembed
+from leadline.model.decoder import Decoder, DecoderConfig, blocks_of, embed_tokens, positions_of, unembed
 from leadline.model.layer import apply_block
 from leadline.model.positions.tables import PositionTables
 
@@ -81,7 +82,7 @@ def check_cache(p: Decoder, tables: PositionTables, cfg: DecoderConfig, room: in
     of the text. xPos cannot either, but its decay is a value and not seen here.
     """
     if room is not None:
-        check_length(p, tables, cfg, room)
+        check_length(room, tables, cfg.block, cfg.learned_positions)
         return
     b = cfg.block
     needs_text = {

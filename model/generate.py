@@ -136,27 +136,42 @@ def begin(
             positions, tables or xPos that end before the room does, where tokens are forgotten for a model that cannot be
             streamed, and for `starts` outside of the rows or of a model that depends on the place in a row.
     """
-    if not prompt.shape[1]:
-        raise ValueError("an empty prompt: there is no token to begin with")
-    if cfg.block.table_per == "query" and policy.window is None:
-        raise ValueError("a table per query rotates all keys anew for each query: decode with one per sequence or per token")
-    check_cache(p, tables, cfg, room if policy.window is None else None)
-    if policy.window is not None and np.any(np.asarray(tables.decay)):
-        raise ValueError("a model with xPos cannot be streamed: its keys grow without end; take rope, alibi or nope")
-    if policy.window is None and prompt.shape[1] > room:
-        raise ValueError(f"a prompt of {prompt.shape[1]} tokens does not fit into room for {room}")
-    if room > (longest := longest_with(np.asarray(tables.decay))):
-        raise ValueError(f"xPos reaches {longest} tokens in float32: {room} tokens are too many")
+    _check_prompt(p, prompt, tables, cfg, policy, room)
     if starts is not None:
-        places = np.asarray(starts)
-        if places.shape != prompt.shape[:1] or places.min() < 0 or places.max() >= prompt.shape[1]:
-            raise ValueError(f"starts = {places}: give each of the prompts a place from 0 to {prompt.shape[1] - 1}")
-        _check_padding(p, cfg, tables, policy)
+        _check_padding(p, prompt, starts, tables, cfg, policy)
     return _read(p, prompt, starts, tables, cfg, policy, room, chunk)
 
 
-def _check_padding(p: Decoder, cfg: DecoderConfig, tables: PositionTables, policy: Policy) -> None:
-    """Raises ValueError for what depends on the place of a token in its row, where padding counts."""
+def _check_prompt(
+    p: Decoder, prompt: Int[Array, "B T"], tables: PositionTables, cfg: DecoderConfig, policy: Policy, room: int
+) -> None:
+    """Raises ValueError for a prompt or room that the model, or what decoding remembers, cannot have."""
+    T, decay, forgets = prompt.shape[1], np.asarray(tables.decay), policy.window is not None
+    if not T:
+        raise ValueError("an empty prompt: there is no token to begin with")
+    if cfg.block.table_per == "query" and not forgets:
+        raise ValueError("a table per query rotates all keys anew for each query: decode with one per sequence or per token")
+    check_cache(p, tables, cfg, None if forgets else room)
+    if forgets and np.any(decay):
+        raise ValueError("a model with xPos cannot be streamed: its keys grow without end; take rope, alibi or nope")
+    if not forgets and room < T:
+        raise ValueError(f"a prompt of {T} tokens does not fit into room for {room}")
+    if room > (longest := longest_with(decay)):
+        raise ValueError(f"xPos reaches {longest} tokens in float32: {room} tokens are too many")
+
+
+def _check_padding(
+    p: Decoder,
+    prompt: Int[Array, "B T"],
+    starts: Int[Array, " B"],
+    tables: PositionTables,
+    cfg: DecoderConfig,
+    policy: Policy,
+) -> None:
+    """Raises ValueError for starts outside of the rows, and for what depends on the place of a token in its row."""
+    places = np.asarray(starts)
+    if places.shape != prompt.shape[:1] or places.min() < 0 or places.max() >= prompt.shape[1]:
+        raise ValueError(f"starts = {places}: give each of the prompts a place from 0 to {prompt.shape[1] - 1}")
     b = cfg.block
     by_place = {
         "initial tokens": policy.initial_tokens or np.any(np.asarray(tables.initial_tokens)),

@@ -82,30 +82,36 @@ def beam_search(
     memory = encode(p, source, rows_of(tables, 0, L), cfg)
     memory = _taken(memory, jnp.repeat(jnp.arange(B), width))
     cache = empty_cache(cfg, Policy(), B * width, search.tokens)
-    first = Beams(
-        tokens=jnp.full((B, width, search.tokens), cfg.padding_id),
-        # The W beginnings are equal: one of them counts.
-        log_probability=jnp.broadcast_to(jnp.where(jnp.arange(width) == 0, 0.0, -jnp.inf)[None], (B, width)),
-        length=jnp.zeros((B, width), jnp.int32),
-        ended=jnp.zeros((B, width), bool),
-    )
 
     def step(state: tuple[Beams, FullCache], at: Int[Array, ""]) -> tuple[tuple[Beams, FullCache], None]:
         beams, cache = state
         before = jnp.where(at == 0, search.begin, beams.tokens[:, :, at - 1]).reshape(-1, 1)
         logits, cache = extend(p, cache, place(before, TEXTS), rows_of(tables, L, L + cfg.layers), cfg, memory=memory)
-        scores = jax.nn.log_softmax(place(logits[:, 0], P(None, None))).reshape(B, width, -1)
-        # What has ended goes on with padding, at no cost; nothing else does.
-        is_padding = jnp.arange(cfg.vocabulary) == cfg.padding_id
-        ended = beams.ended[..., None]
-        scores = jnp.where(ended == is_padding[None, None], jnp.where(ended, 0.0, scores), -jnp.inf)
-        beams, hypothesis = _best(beams, scores, at, alpha)
+        beams, hypothesis = _best(beams, _scores(logits[:, 0], beams.ended, cfg.padding_id), at, alpha)
         beams = beams._replace(ended=beams.ended | (beams.tokens[:, :, at] == search.end))
         rows = (jnp.arange(B)[:, None] * width + hypothesis).reshape(-1)
         return (beams, replace(cache, key=_taken(cache.key, rows), value=_taken(cache.value, rows))), None
 
-    (beams, _), _ = jax.lax.scan(step, (first, cache), jnp.arange(search.tokens))
+    (beams, _), _ = jax.lax.scan(step, (_beginnings(B, width, search.tokens, cfg.padding_id), cache), jnp.arange(search.tokens))
     return beams
+
+
+def _beginnings(sources: int, width: int, tokens: int, padding_id: int) -> Beams:
+    """W equal hypotheses without tokens for each source, of which one counts."""
+    return Beams(
+        tokens=jnp.full((sources, width, tokens), padding_id),
+        log_probability=jnp.broadcast_to(jnp.where(jnp.arange(width) == 0, 0.0, -jnp.inf)[None], (sources, width)),
+        length=jnp.zeros((sources, width), jnp.int32),
+        ended=jnp.zeros((sources, width), bool),
+    )
+
+
+def _scores(logits: Float[Array, "BW V"], ended: Bool[Array, "B W"], padding_id: int) -> Float[Array, "B W V"]:
+    """Log-probabilities of the next token. What has ended goes on with padding, at no cost; nothing else does."""
+    scores = jax.nn.log_softmax(place(logits, P(None, None))).reshape(*ended.shape, -1)
+    is_padding = jnp.arange(scores.shape[-1]) == padding_id
+    ended = ended[..., None]
+    return jnp.where(ended == is_padding[None, None], jnp.where(ended, 0.0, scores), -jnp.inf)
 
 
 def _best(

@@ -43,6 +43,7 @@ FOLDERS = (
     "leadline.model.extend",
     "leadline.model.decoder_loss",
     "leadline.model.decoder",
+    "leadline.model.checks",
     "leadline.model.layer",
     "leadline.model.block",
     "leadline.model.context",

@@ -1,5 +1,6 @@
 """The command line: arguments in, one table or one JSON object out. What needs JAX is imported by the command that needs it."""
 
+import errno
 import importlib.metadata
 import io
 import logging
@@ -72,6 +73,13 @@ def _tell_unraisable(error: Any) -> None:
         sys.__unraisablehook__(error)
 
 
+def _of_file(error: OSError) -> str:
+    """What an error of the system is, after the name of its file if it has one. A full disk has none."""
+    name = error.filename or ("standard output or a file" if error.errno == errno.ENOSPC else None)
+    where = os.fsdecode(name) if isinstance(name, bytes) else name
+    return ": ".join(str(part) for part in (where, error.strerror or error) if part)
+
+
 def main() -> None:
     """Errors are lines on standard error: exit 2 for the user's mistakes, 1 for failures, 130 when stopped."""
     if isinstance(sys.stdout, io.TextIOWrapper):
@@ -103,7 +111,7 @@ def main() -> None:
         )
         sys.exit(MISTAKE)
     except OSError as error:
-        complain(f"{error.filename or 'standard output or a file'}: {error.strerror or error}")
+        complain(_of_file(error))
         sys.exit(FAILURE)
     except Exception as error:  # the last one who can say it in one line
         with tempfile.NamedTemporaryFile("w", prefix="leadline-", suffix=".log", encoding="utf-8", delete=False) as file:

@@ -158,13 +158,11 @@ def lock(
     Thresholds and arms are frozen too. Claims of other studies keep their digest. Models that another published study has
     trained with the same seeds are named, since they cannot confirm what was seen there.
     """
-    from leadline.experiments.config.load import check_distinct, load_studies
+    from leadline.experiments.config.load import load_all
     from leadline.experiments.records.store import read_records
     from leadline.experiments.studies.lock import digests, read_lock, repeated, write_lock
 
-    loaded = [(study, config) for config in configs for study in load_studies(config)]
-    check_distinct((study.study, config) for study, config in loaded)
-    studies = [study for study, _ in loaded]
+    studies = load_all(configs)
     names = {study.study for study in studies}
     before = read_lock(into) if into.exists() else {}
     kept = {key: digest for key, digest in before.items() if key.partition("/")[0] not in names}

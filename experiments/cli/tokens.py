@@ -64,8 +64,9 @@ def tokens(
 
 
 @app.callback(invoke_without_command=True)
-def tokenizer(ctx: typer.Context) -> None:
+def show_help(ctx: typer.Context) -> None:
     """Train tokenizers, and show each step."""
+    # Not no_args_is_help, which exits with 2.
     if ctx.invoked_subcommand is None:
         typer.echo(ctx.get_help())
 

@@ -2,7 +2,9 @@
 
 import itertools
 import sys
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack
+from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Annotated, Any
@@ -79,28 +81,27 @@ def bench(
     as_json: AsJson = False,
 ) -> None:
     """Time leadline beside named peers."""
-    timing = "the command without --list"
-    refuse_idle(
-        ("NAME", names, timing, not listing),
-        ("--case", cases, timing, not listing),
-        ("--rounds", rounds, timing, not listing),
-        ("--results", results, timing, not listing),
-        ("--without-avx512", hides_avx512 or None, timing, not listing),
-    )
+    options = {
+        "NAME": names,
+        "--case": cases,
+        "--rounds": rounds,
+        "--results": results,
+        "--without-avx512": hides_avx512 or None,
+    }
+    refuse_idle(*((name, value, "the command without --list", not listing) for name, value in options.items()))
     restart_with_huge_pages()  # for the contestants, all alike
     from rich.console import Console
 
-    from leadline.experiments.bench.contest import ContestError
     from leadline.experiments.bench.isa import without_avx512
     from leadline.experiments.bench.machine import surroundings
-    from leadline.experiments.bench.run import chosen, keep, measured
+    from leadline.experiments.bench.run import chosen, measured
 
     if listing:
         _list_benchmarks(as_json=as_json)
         return
     about = surroundings()
     show = (lambda _: None) if as_json else _show
-    chosen_benchmarks, outcomes, failed = chosen(names or [], cases or [], about), [], False
+    planned = chosen(names or [], cases or [], about)
     with ExitStack() as stack:
         # What is going on, in a line on standard error, on a terminal.
         status = stack.enter_context(Console(stderr=True).status("")) if sys.stderr.isatty() else None
@@ -109,20 +110,32 @@ def bench(
         if hides_avx512:
             about["machine"]["without"] = "AVX-512"
             variables = without_avx512(Path(stack.enter_context(TemporaryDirectory(prefix="leadline-bench-"))))
-        for benchmark in chosen_benchmarks:
-            try:
-                outcomes.append(measured(benchmark, rounds or ROUNDS, about, variables, tell, show))
-            except ContestError as error:
-                complain(f"benchmark {benchmark.name}: {error}")
-                failed = True
-                continue
-            keep(results or OUTCOMES, outcomes[-1])
-            if not as_json:
-                typer.echo("".join(f"{note}\n" for note in benchmark.notes))
+        time = partial(measured, rounds=rounds or ROUNDS, about=about, variables=variables, tell=tell, show=show)
+        outcomes = _timed(planned, time, results or OUTCOMES, with_notes=not as_json)
     if as_json:
         print_json({"benchmarks": outcomes})
-    if failed:
+    if len(outcomes) < len(planned):
         raise typer.Exit(1)
+
+
+def _timed(
+    benchmarks: Sequence[Any], time: Callable[[Any], dict[str, Any]], results: Path, *, with_notes: bool
+) -> list[dict[str, Any]]:
+    """The outcomes of benchmarks, each kept as soon as it is there. One that fails is told and has none."""
+    from leadline.experiments.bench.contest import ContestError
+    from leadline.experiments.bench.run import keep
+
+    outcomes = []
+    for benchmark in benchmarks:
+        try:
+            outcomes.append(time(benchmark))
+        except ContestError as error:
+            complain(f"benchmark {benchmark.name}: {error}")
+            continue
+        keep(results, outcomes[-1])
+        if with_notes:
+            typer.echo("".join(f"{note}\n" for note in benchmark.notes))
+    return outcomes
 
 
 def _list_benchmarks(*, as_json: bool) -> None:

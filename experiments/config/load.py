@@ -25,9 +25,19 @@ def load_studies(path: Path, words: Sequence[str] = ()) -> list[Study]:
     A word is `key=value`; in a suite it begins with the study it is for: `sinks.train.steps=100`. UserError for whatever
     cannot be read, named with its file, and for two studies of one name.
     """
+    return _distinct(_loaded(path, words))
+
+
+def load_all(paths: Iterable[Path]) -> list[Study]:
+    """The studies of several files. UserError as `load_studies`."""
+    return _distinct(itertools.chain.from_iterable(_loaded(path, ()) for path in paths))
+
+
+def _loaded(path: Path, words: Sequence[str]) -> list[tuple[Study, Path]]:
+    """The studies of a file, each with the file that it is in."""
     tree = _tree(path)
     if "studies" not in tree:
-        return [_study(tree, words, path)]
+        return [(_study(tree, words, path), path)]
     unknown = sorted(set(tree) - {"studies"})
     if unknown:
         raise UserError(f"{path}: a suite has the key 'studies' only, not {', '.join(map(repr, unknown))}")
@@ -41,9 +51,7 @@ def load_studies(path: Path, words: Sequence[str] = ()) -> list[Study]:
         if _addressed(word, names) is None:
             raise UserError(f"{word!r}: in a suite a key begins with its study, {' or '.join(names)}: {names[0]}.{word}")
     words_of = [[w.removeprefix(f"{name}.") for w in words if _addressed(w, names) == name] for name in names]
-    studies = together(_study, zip(trees, words_of, members, strict=True))
-    check_distinct((study.study, member) for study, member in zip(studies, members, strict=True))
-    return studies
+    return list(zip(together(_study, zip(trees, words_of, members, strict=True)), members, strict=True))
 
 
 def _addressed(word: str, names: Sequence[str]) -> str | None:
@@ -51,13 +59,16 @@ def _addressed(word: str, names: Sequence[str]) -> str | None:
     return max((name for name in names if word.startswith(f"{name}.")), key=len, default=None)
 
 
-def check_distinct(studies: Iterable[tuple[str, Path]]) -> None:
-    """Raises UserError for two studies of one name, which would overwrite each other, given the name and file of each."""
-    files: dict[str, Path] = {}
-    for name, file in studies:
-        if name in files:
-            raise UserError(f"the studies of {files[name]} and {file} are both called {name!r}: give each a name of its own")
-        files[name] = file
+def _distinct(studies: Iterable[tuple[Study, Path]]) -> list[Study]:
+    """Studies without their files. UserError for two of one name, which would overwrite each other."""
+    by_name: dict[str, tuple[Study, Path]] = {}
+    for study, file in studies:
+        if (name := study.study) in by_name:
+            raise UserError(
+                f"the studies of {by_name[name][1]} and {file} are both called {name!r}: give each a name of its own"
+            )
+        by_name[name] = study, file
+    return [study for study, _ in by_name.values()]
 
 
 def together(function: Callable[..., Result], calls: Iterable[tuple[Any, ...]]) -> list[Result]:
@@ -79,7 +90,7 @@ def together(function: Callable[..., Result], calls: Iterable[tuple[Any, ...]]) 
 
 def _study(tree: Tree, words: Sequence[str], path: Path) -> Study:
     """A study with its words. UserError also where two arms have one label, and where a table or figure is to show no arm."""
-    study = validated(Study, overridden(tree, words), str(path))
+    study = validated(Study, overridden(tree, words, "train.steps=100"), str(path))
     called: dict[str, str] = {}
     for name, (_, label) in named_arms(study).items():
         if (other := called.setdefault(str(label), name)) != name:
@@ -197,12 +208,16 @@ def _tree(path: Path, extending: tuple[Path, ...] = ()) -> Tree:
     return _merged(without_claims(_tree(path.parent / base, (*extending, path.resolve())), ids, path), tree)
 
 
-def overridden(tree: Tree, words: Sequence[str]) -> Tree:
-    """The tree with the value of each `key=value`, in TOML or as a bare word. UserError for a word of another form."""
+def overridden(tree: Tree, words: Sequence[str], example: str) -> Tree:
+    """The tree with the value of each `key=value`, in TOML or as a bare word.
+
+    Raises:
+        UserError: for a word of another form, with an `example` of one for this tree.
+    """
     for word in words:
         key, equals, text = word.partition("=")
         if not equals or not key:
-            raise UserError(f"{word!r}: an override is key=value, as in train.steps=100")
+            raise UserError(f"{word!r}: an override is key=value, as in {example}")
         if key.count(".") >= DEEPEST:
             raise UserError(f"{word!r}: the key has more than {DEEPEST} parts")
         tree = _merged(tree, _nested(key, value_of(text)))

@@ -99,10 +99,19 @@ class Measured(Frozen):
             yield from _recall_problems(self.model.position, measure.recall, data)
         if measure.streaming is not None and isinstance(data, TextData):
             yield from _streaming_problems(self.model, data, measure.streaming)
-        if self.model.document_mask and not isinstance(data, TextData):
-            yield f"model.document_mask: data.kind = {data.kind!r} has no documents; leave it out"
-        if self.model.document_mask and measure.streaming is not None:
-            yield "model.document_mask: a stream runs across documents; leave out [measure.streaming]"
+        if self.model.document_mask:
+            yield from _document_problems(self)
+
+
+def _document_problems(settings: Measured) -> Iterator[str]:
+    """Says so where a model with a document mask meets data without documents, or a table that needs a row to be one text."""
+    if not isinstance(settings.data, TextData):
+        yield f"model.document_mask: data.kind = {settings.data.kind!r} has no documents; leave it out"
+    intervention = "an intervention has one first token, and a row has several documents"
+    why = {"streaming": "a stream runs across documents", "ablation": intervention, "interventions": intervention}
+    for table, reason in why.items():
+        if getattr(settings.measure, table) is not None:
+            yield f"model.document_mask: {reason}; leave out [measure.{table}]"
 
 
 def _lengths(measure: Measure) -> dict[str, int]:

@@ -47,7 +47,8 @@ class Column(Frozen):
     heading: str | None = None  # absent: that of the quantity, and its dimensions
     digits: Annotated[int, Field(ge=0)] | None = None  # absent: those of the quantity
     scientific: bool = False  # as in 1.2e-07
-    # the share of seeds whose value is above this number, with its exact interval; of lines, that has been above it so far
+    # the share of seeds whose value is above this number, with its exact interval; of lines along training, that has been
+    # above it so far
     above: float | None = None
 
 

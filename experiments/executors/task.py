@@ -8,6 +8,7 @@ from rich.console import Console
 from typing_extensions import TypedDict
 
 from leadline.experiments.config.study import Arm
+from leadline.experiments.data.source import CACHE
 from leadline.experiments.executors.local import Local
 from leadline.experiments.records.json_file import strict_json
 from leadline.experiments.runtime.log import LOG
@@ -104,7 +105,8 @@ def work(task: Task, interruption: Interruption) -> int:
 def group_of(task: Task, progress: Progress) -> RunGroup:
     """The group of a task, with its data; the checkpoint that it goes on from is not looked up yet."""
     arms = [Arm.model_validate(arm) for arm in task["arms"]]
-    members = members_of(task["study"], arms, task["seeds"], Path(task["results"]), progress)
+    results = Path(task["results"])
+    members = members_of(task["study"], arms, task["seeds"], results, results / CACHE, progress)
     by_id = {member.id: member for member in members}
     begun = None if task["begun"] is None else Unfinished(Path(task["begun"]), 0, {})
     return run_group(task["study"], [by_id[name] for name in task["members"]], begun)

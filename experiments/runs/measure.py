@@ -78,7 +78,7 @@ def _changed(arm: Arm, words: Sequence[str], lengths: Sequence[int]) -> Arm:
         tree["measure"][table] = {**tree["measure"].get(table, {}), "lengths": list(lengths)}
         if table == "perplexity":
             tree["measure"][table]["last"] = min(tree["measure"][table].get("last", 64), *lengths)
-    return validated(Arm, overridden(tree, words), arm.name)
+    return validated(Arm, overridden(tree, words, "measure.windows=512"), arm.name)
 
 
 def _check_kept(saved: Saved, arm: Arm, words: Sequence[str]) -> None:

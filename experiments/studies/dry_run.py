@@ -67,7 +67,7 @@ def estimated(plan: Plan, results: Path, progress: Progress, room: Room) -> Cost
         for study, arms in plan:
             for job in jobs_of(study.exact) if study.exact is not None else ():
                 rows.append({"study": study.study, "arm": job.name, "models": 0, "of": 1})
-            groups += grouped(study.study, arms, study.seeds, results, progress, room, Path(kept))[1] if arms else []
+            groups += grouped(study.study, arms, study.seeds, results, Path(kept), progress, room)[1] if arms else []
             rows += [{"study": study.study, "arm": arm.name, "models": 0, "of": len(study.seeds)} for arm in arms]
         memory = _memory(groups, room)
     by_arm = {(row["study"], row["arm"]): row for row in rows}

@@ -71,7 +71,7 @@ def planned_study(wanted: Wanted) -> Planned:
     exact["measure"] = {name: table for name, table in defaults.items() if name in names}
     if context < SinkRate().length:
         exact["measure"]["sink"] = {"length": context}
-    exact = overridden({**exact, **({"corpus": corpus} if corpus else {})}, wanted.words)
+    exact = overridden({**exact, **({"corpus": corpus} if corpus else {})}, wanted.words, "measure.windows=512")
     settings = validated(PublishedStudy, exact, checkpoint.name)
     unfit = _unfit(settings, model, context, checkpoint.name)
     for name, reason in unfit.items():

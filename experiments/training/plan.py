@@ -1,8 +1,8 @@
 """A study's arms × seeds, in groups that share compiled programs: what has no record yet is handed to whoever trains."""
 
+import functools
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -49,7 +49,8 @@ def run_arms(study: str, arms: Sequence[Arm], seeds: Sequence[int], session: Ses
     """
     progress = session.progress
     remove_recorded(session.results / study, session.worker)
-    members, groups = grouped(study, arms, seeds, session.results, progress, session.room)
+    cache = session.results / CACHE
+    members, groups = grouped(study, arms, seeds, session.results, cache, progress, session.room)
     waiting = [member for member in members if not member.recorded]
     session.board.plan(study, groups)
     trained, left = 0, []
@@ -71,9 +72,9 @@ def grouped(
     arms: Sequence[Arm],
     seeds: Sequence[int],
     results: Path,
+    cache: Path,
     progress: Progress,
     room: Room,
-    kept: Path | None = None,
 ) -> tuple[list[Member], list[RunGroup]]:
     """Every arm and seed of a study, and the groups in which those without a record will train.
 
@@ -82,14 +83,14 @@ def grouped(
         arms: of the study, each with the one that it starts from.
         seeds: of every arm.
         results: the folder of the records.
+        cache: the folder of tokens and tokenizers.
         progress: hears of corpora that are encoded.
         room: for a new group.
-        kept: where tokens and tokenizers are kept; None: in the cache of `results`.
 
     Raises:
         UserError: if data, memory or weights to start from do not suffice.
     """
-    members = members_of(study, arms, seeds, results, progress, kept)
+    members = members_of(study, arms, seeds, results, cache, progress)
     waiting = {member.id: member for member in members if not member.recorded}
     groups = _groups(study, members, dict(waiting), unfinished_groups(results / study, progress.note), room)
     _check(waiting, groups, room)
@@ -101,16 +102,15 @@ def members_of(
     arms: Sequence[Arm],
     seeds: Sequence[int],
     results: Path,
+    cache: Path,
     progress: Progress,
-    kept: Path | None = None,
 ) -> list[Member]:
-    """Every arm and seed, each arm after the one that it starts from. `kept` is as in `grouped`."""
-    cached = kept or results / CACHE
-    sources = {data: open_source(data, cached, progress.encoded) for data in dict.fromkeys(arm.data for arm in arms)}
+    """Every arm and seed, each arm after the one that it starts from. Arguments are those of `grouped`."""
+    sources = {data: open_source(data, cache, progress.encoded) for data in dict.fromkeys(arm.data for arm in arms)}
     by_name = {arm.name: arm for arm in arms}
     packed = packed_runs(results, study)
 
-    @cache
+    @functools.cache
     def member(name: str, seed: int) -> Member:
         arm = by_name[name]
         before = None if arm.start is None else member(arm.start.arm, seed)

@@ -11,10 +11,11 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from secrets import token_hex
-from typing import Any
+from typing import Annotated, Any
 
 import jax
 import numpy as np
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from leadline.experiments.records.json_file import line, sha256
 from leadline.experiments.records.measurement import Point, measurements_of, reading
@@ -76,6 +77,27 @@ class History:
 Trained = tuple[list[Decoder], list[Point], History]
 
 
+class Kept(BaseModel):
+    """What `save_group` keeps of a group beside its weights. The lists but `workers` have an entry for each member."""
+
+    model_config = ConfigDict(strict=True, allow_inf_nan=False)
+
+    members: list[str]
+    tokenizers: list[str | None]
+    curves: list[list[dict[str, Any]]]
+    diverged: list[Annotated[tuple[int, str], Field(strict=False)] | None]  # JSON has no tuples
+    seconds: float
+    workers: list[dict[str, Any]] = []
+
+    @model_validator(mode="after")
+    def _check(self) -> "Kept":
+        for rows in self.curves:
+            Curve.of_rows(rows)
+        if {len(self.tokenizers), len(self.curves), len(self.diverged)} != {len(self.members)}:
+            raise ValueError("not an entry for each member")
+        return self
+
+
 def group_folder(group: RunGroup) -> Path:
     """Named by the members in their order."""
     ids = [member.id for member in group.members]
@@ -124,23 +146,12 @@ def unfinished(folder: Path, tell: Callable[[str], None]) -> Unfinished | None:
         extra = checkpoint.extra_of(folder, step)
     except FileNotFoundError:  # a run that is at work here has removed it meanwhile
         return None
-    if not _is_of_group(extra):
-        tell(f"{folder / str(step)}: its manifest has no members with their curves; the checkpoint is passed over")
+    try:
+        Kept.model_validate(extra)
+    except ValidationError:
+        tell(f"{folder / str(step)}: its manifest is not that of a group of models; the checkpoint is passed over")
         return None
     return Unfinished(folder, step, extra)
-
-
-def _is_of_group(extra: Any) -> bool:
-    """Whether the extra of a checkpoint has members and a curve of each, as `save_group` writes them."""
-    match extra:
-        case {"members": [*members], "curves": [*curves]} if len(members) == len(curves):
-            try:
-                for rows in curves:
-                    Curve.of_rows(rows)
-            except ValueError:
-                return False
-            return all(isinstance(member, str) for member in members)
-    return False
 
 
 def resumed(group: RunGroup, state: TrainState) -> tuple[TrainState, History]:

@@ -6,6 +6,7 @@ from typing import Any, no_type_check
 import jax
 import jax.numpy as jnp
 from flax import struct
+from jax.core import Tracer
 from jax.sharding import PartitionSpec as P
 from jaxtyping import Array, Bool, Float, Int
 
@@ -127,14 +128,15 @@ def ring_cache(
         initial_tokens: first tokens that are never forgotten.
         window: newest keys that a query sees, itself included.
         reindexed: whether positions are those inside the cache, or those of the text.
-        room: F and R, the most initial tokens and the widest window of all policies; None for those of this policy.
+        room: F and R, the most initial tokens and the widest window less the query's own key, of all policies; None for F and
+            R of this policy.
         dtype: of keys and values.
 
     Raises:
-        ValueError: for a policy of numbers that the room is too small for.
+        ValueError: for a policy that the room is too small for; one that is traced is not checked.
     """
-    numbers = isinstance(initial_tokens, int) and isinstance(window, int)  # and not traced
-    if room is not None and numbers and (initial_tokens > room[0] or window > room[1] + 1):
+    traced = any(isinstance(number, Tracer) for number in (initial_tokens, window))
+    if room is not None and not traced and (int(initial_tokens) > room[0] or int(window) > room[1] + 1):
         raise ValueError(f"{initial_tokens} initial tokens and a window of {window} do not fit into room for {room}")
     spec = on_mesh(P(None, *heads_first(4)))
     F, R = room or (int(initial_tokens), int(window))

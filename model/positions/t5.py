@@ -32,7 +32,7 @@ class T5(PositionBias):
         both_ways: whether half of the buckets are those of keys after the query, as in an encoder.
 
     Raises:
-        ValueError: for fewer than two buckets, of those of keys before the query where there are two halves.
+        ValueError: for fewer than 2 buckets, or with `both_ways` fewer than 4 or an odd number.
     """
 
     buckets: int = 32
@@ -40,9 +40,10 @@ class T5(PositionBias):
     both_ways: bool = False
 
     def __post_init__(self) -> None:
-        least = 4 if self.both_ways else 2
-        if self.buckets < least:
-            raise ValueError(f"T5 needs at least {least} buckets{' in an encoder' * self.both_ways}, got {self.buckets}")
+        if self.buckets < 2:
+            raise ValueError(f"buckets = {self.buckets}: T5 needs at least 2")
+        if self.both_ways and (self.buckets < 4 or self.buckets % 2):
+            raise ValueError(f"buckets = {self.buckets}: T5 divides them into two halves of at least 2; give an even number")
 
     def init(self, key: Array, width: int, heads: int, head_dim: int) -> T5Bias:  # noqa: ARG002
         """A table drawn at 1/sqrt(D), as in T5."""

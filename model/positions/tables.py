@@ -66,10 +66,9 @@ def position_tables(
     Raises:
         ValueError: for a window or chunk below 1, initial tokens below 0, and slopes that are not one a head.
     """
-    if min(window, chunk) < 1 or initial_tokens < 0:
-        raise ValueError(
-            f"window = {window} and chunk = {chunk} must be at least 1, initial_tokens = {initial_tokens} at least 0"
-        )
+    for name, value, least in (("window", window, 1), ("chunk", chunk, 1), ("initial_tokens", initial_tokens, 0)):
+        if value < least:
+            raise ValueError(f"{name} = {value}: give at least {least}")
     if slopes is not None and np.shape(slopes) != (heads,):
         raise ValueError(f"slopes of shape {np.shape(slopes)}: {heads} heads have one each")
     table = np.zeros(head_dim // 2) if inverse_frequencies is None else np.asarray(inverse_frequencies, np.float64)

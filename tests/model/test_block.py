@@ -278,11 +278,11 @@ test_impossible_shapes_and_gates_are_named = refused(
     (lambda: replace(PLAIN, kv_heads=3), "4 query heads cannot share 3"),
     (lambda: replace(PLAIN, kv_heads=0), "4 query heads cannot share 0"),
     (lambda: replace(PLAIN, head_dim=7), "head dimension 7 must be even"),
-    (lambda: replace(PLAIN, key_bias_dims=2), "key_bias must be set"),
+    (lambda: replace(PLAIN, key_bias_dims=2), "set key_bias too"),
     (lambda: replace(PLAIN, clip=0.0), "clip = 0.0"),
     (lambda: replace(PLAIN, polar=True, interleaved=True), "PoPE rotates single channels"),
     *(
-        (lambda dims=dims: replace(PLAIN, key_bias=True, key_bias_dims=dims), f"key_bias_dims = {dims}: a key has 4 channels")
+        (lambda dims=dims: replace(PLAIN, key_bias=True, key_bias_dims=dims), f"key_bias_dims = {dims}: give .* the 4 of a key")
         for dims in (0, 9)
     ),
     (lambda: replace(PLAIN, key_bias=True, normalizer="relu"), "'relu' has no sink logit"),

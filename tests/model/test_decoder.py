@@ -254,34 +254,18 @@ def test_initial_logits_of_a_tied_model_have_about_unit_scale_and_layers_start_d
     np.testing.assert_array_equal(p.blocks.sink_logit, np.full((2, 4), 0.25))
 
 
-@pytest.mark.parametrize("given", [{"documents": jnp.zeros((2, 5), jnp.int32)}, {"context_parallel": True}])
-def test_a_text_that_is_read_both_ways_is_one_document_on_one_device(given: dict[str, Any]) -> None:
-    with pytest.raises(ValueError, match="one document on one device"):
-        apply_decoder(weights(), jnp.zeros((2, 5), jnp.int32), rope(), CONFIG, context=Context(bidirectional=True, **given))
-
-
-TWO = {"documents": jnp.zeros((2, 5), jnp.int32)}
-
-
 @pytest.mark.parametrize(
-    ("changes", "given", "message"),
+    ("changes", "tokens", "given", "message"),
     [
-        ({}, {"intervention": no_intervention(2, 4, 2), **TWO}, "an intervention has one first token"),
-        ({"document_end": 3}, {"intervention": no_intervention(2, 4, 2)}, "an intervention has one first token"),
-        ({"document_end": 3}, TWO, r"leave context\.documents out"),
-        ({"learned_positions": 4}, {}, "learned positions end at 4: 5 tokens are too many"),
-        ({"block": replace(BLOCK, table_per="token")}, {}, "the tables end at 4 positions: 5 tokens are too many"),
+        ({}, 0, {}, "a text without tokens"),
+        ({"learned_positions": 4}, 5, {}, "learned positions end at 4: 5 tokens are too many"),
+        ({"document_end": 3}, 5, {"intervention": no_intervention(2, 4, 2)}, "an intervention has one first token"),
     ],
 )
-def test_what_a_text_cannot_have_is_refused(changes: dict[str, Any], given: dict[str, Any], message: str) -> None:
+def test_what_a_text_cannot_have_is_refused(changes: dict[str, Any], tokens: int, given: dict[str, Any], message: str) -> None:
     cfg = replace(CONFIG, **changes)
     with pytest.raises(ValueError, match=message):
-        apply_decoder(weights(cfg), jnp.zeros((2, 5), jnp.int32), rope(), cfg, context=Context(**given))
-
-
-def test_a_text_has_a_token() -> None:
-    with pytest.raises(ValueError, match="a text without tokens"):
-        apply_decoder(weights(), jnp.zeros((2, 0), jnp.int32), rope(), CONFIG)
+        apply_decoder(weights(cfg), jnp.zeros((2, tokens), jnp.int32), rope(), cfg, context=Context(**given))
 
 
 @pytest.mark.parametrize(
@@ -308,12 +292,6 @@ def test_a_factor_of_the_scores_is_not_rounded_to_bfloat16() -> None:
 
     plain, scaled = queries(1.0), queries(1.003)
     assert np.vdot(scaled, plain) / np.vdot(plain, plain) == pytest.approx(1.003, abs=1e-3)
-
-
-def test_a_text_that_is_read_both_ways_has_a_bias_for_both() -> None:
-    cfg = replace(CONFIG, block=replace(CONFIG.block, position_bias=T5()))
-    with pytest.raises(ValueError, match=r"T5\(.*both_ways=False\) is causal"):
-        apply_decoder(weights(cfg), jnp.zeros((2, 5), jnp.int32), rope(), cfg, context=Context(bidirectional=True))
 
 
 @pytest.mark.parametrize(

@@ -14,6 +14,7 @@ from leadline.experiments.config.data import BackcopyData
 from leadline.experiments.config.measure import Measure, SinkRate
 from leadline.experiments.config.study import Arm
 from leadline.experiments.config.train import TrainConfig
+from leadline.experiments.data.source import CACHE
 from leadline.experiments.runtime.cpu import cores
 from leadline.experiments.runtime.progress import Progress
 from leadline.experiments.training.group import RunGroup, run_group
@@ -34,7 +35,8 @@ def _group(size: Size) -> RunGroup:
         train=TrainConfig(steps=STEPS, batch=size.batch, learning_rate=LEARNING_RATE),
         measure=Measure(every=STEPS, windows=2, sink=SinkRate(length=size.length)),
     )
-    return run_group("bench", members_of("bench", [arm], [0], scratch(), Progress(Console(quiet=True))))
+    results, quiet = scratch(), Progress(Console(quiet=True))
+    return run_group("bench", members_of("bench", [arm], [0], results, results / CACHE, quiet))
 
 
 def metrics(size: Size) -> Prepared:

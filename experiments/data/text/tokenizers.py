@@ -82,7 +82,7 @@ def configured(kind: str, vocabulary: int, settings: Mapping[str, object]) -> Tr
         UserError: naming the setting that is wrong, or that training does not read.
     """
     if idle := sorted(SAMPLING.intersection(settings)):
-        raise UserError(f"{', '.join(idle)}: says how a study encodes text, which training does not read: leave it out")
+        raise UserError(f"settings of encoding, which training does not read: leave out {', '.join(idle)}")
     try:
         return TypeAdapter(TrainedConfig).validate_python({"kind": kind, "vocabulary": vocabulary, **settings})
     except ValidationError as error:
@@ -98,7 +98,7 @@ def settings_of(words: Sequence[str]) -> dict[str, object]:
     Raises:
         UserError: for a word of another form, and for what an option of its own gives.
     """
-    settings = overridden({}, words)
+    settings = overridden({}, words, "pattern=gpt2")
     for name in ("kind", "vocabulary"):
         if name in settings:
             raise UserError(f"--set {name}: give --{name} instead")

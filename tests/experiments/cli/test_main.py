@@ -1,5 +1,6 @@
 """The command line: exit codes, one line an error, one JSON object, nothing written by mistake."""
 
+import errno
 import json
 import tempfile
 from pathlib import Path
@@ -131,6 +132,28 @@ def test_what_the_memory_does_not_hold_is_one_line(called: Called, monkeypatch: 
 
     monkeypatch.setattr(cli, "app", large)
     assert called.mistake().startswith("leadline: Unable to allocate 61.0 TiB; lower train.batch")
+
+
+@pytest.mark.parametrize(
+    ("error", "line"),
+    [
+        (OSError(errno.ENOSPC, "No space left on device"), "standard output or a file: No space left on device"),
+        (OSError(errno.ENOSPC, "No space left on device", "a.json"), "a.json: No space left on device"),
+        (ConnectionRefusedError(errno.ECONNREFUSED, "Connection refused"), "Connection refused"),
+        (OSError("no such socket"), "no such socket"),
+        (FileNotFoundError(errno.ENOENT, "No such file", b"a.json"), "a.json: No such file"),
+        (OSError(errno.EIO, "Input/output error", 3), "3: Input/output error"),
+    ],
+)
+def test_an_error_of_the_system_names_its_file_if_it_has_one(
+    called: Called, monkeypatch: pytest.MonkeyPatch, error: OSError, line: str
+) -> None:
+    def failing(*_: object, **__: object) -> int:
+        raise error
+
+    monkeypatch.setattr(cli, "app", failing)
+    code, _, err = called()
+    assert (code, err) == (1, f"leadline: {line}\n")
 
 
 def test_a_bound_that_the_memory_does_not_hold_names_its_length(called: Called, monkeypatch: pytest.MonkeyPatch) -> None:

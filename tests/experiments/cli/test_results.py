@@ -10,8 +10,10 @@ from tests.experiments.synthetic_records import entry, measured, study, write_re
 
 def test_studies_of_one_name_are_not_locked_over_each_other(called: Called, tmp_path: Path) -> None:
     first, second = (write_config(tmp_path, SINKS, name) for name in ("a.toml", "b.toml"))
-    line = called.mistake("lock", first, second, "--lock", tmp_path / "ledger.lock")
-    assert line.endswith(f"{first} and {second} are both called 'sinks': give each a name of its own\n")
+    suite = write_config(tmp_path, 'studies = ["b.toml"]', "suite.toml")
+    for other in (second, suite):
+        line = called.mistake("lock", first, other, "--lock", tmp_path / "ledger.lock")
+        assert line.endswith(f"{first} and {second} are both called 'sinks': give each a name of its own\n")
     assert not (tmp_path / "ledger.lock").exists()
 
 

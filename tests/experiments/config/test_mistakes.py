@@ -191,6 +191,12 @@ MISTAKES_OF_TEXT = [
         (f"{POSITION}={{kind='learned', capacity=40}}", "measure.prompts={lengths = [33]}"),
         "measure.prompts.lengths, with 8 tokens for an answer: learned positions end at 40 tokens: nothing is measured at 41",
     ),
+    (("model.document_mask=true", STREAMING), "a stream runs across documents; leave out [measure.streaming]"),
+    (
+        ("model.document_mask=true", "measure={ ablation = {}, interventions = { length = 16 } }"),
+        "model.document_mask: an intervention has one first token, and a row has several documents; leave out [measure.abl",
+        "leave out [measure.interventions]",
+    ),
     ("measure.perplexity.last=17", "measure.perplexity.last = 17 is more than the 16 tokens of a window"),
     ("measure.perplexity.stride=16", "stride = 16 is not below the 16 tokens of a window: leave it out for windows that"),
     (("measure.perplexity.extensions=['yarn']", f"{POSITION}.base=1.0"), "YaRN"),

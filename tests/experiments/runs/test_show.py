@@ -10,7 +10,7 @@ import pytest
 from leadline.experiments.publish.export import pack
 from leadline.experiments.records.measurement import reading
 from leadline.experiments.records.over_seeds import Statistic
-from leadline.experiments.records.record import NO_CURVE
+from leadline.experiments.records.record import NO_CURVE, Curve
 from leadline.experiments.records.store import write_study
 from leadline.experiments.runs.show import Listed, listed, row
 from leadline.experiments.runtime.errors import UserError
@@ -59,9 +59,15 @@ def test_packed_records_are_listed_as_they_were(tmp_path: Path) -> None:
     assert listed(tmp_path / "packed" / "mine" / f"softmax-{'a' * 12}")[0] == [replace(arms[0], label="Softmax")]
 
 
+def kept(members: list[str], curve: Curve) -> dict[str, Any]:
+    """What a run keeps of a group after 9.5 seconds."""
+    each = {"tokenizers": None, "curves": curve.rows(), "diverged": None}
+    return {"members": members, **{name: [value] * len(members) for name, value in each.items()}, "seconds": 9.5}
+
+
 def test_a_group_without_records_is_interrupted_or_running(tmp_path: Path) -> None:
     curve = NO_CURVE.extended(5, {reading("loss"): 3.25, reading("sink_rate"): 0.5})
-    extra = {"members": ["gate-cccccccccccc/s0", "gate-cccccccccccc/s1"], "curves": [curve.rows()] * 2}
+    extra = kept(["gate-cccccccccccc/s0", "gate-cccccccccccc/s1"], curve)
     checkpoint.save(tmp_path / "mine" / ".group-0", 5, {"w": np.zeros(1)}, extra)
     begun = Listed("mine", "gate-cccccccccccc", "gate", {"interrupted": 2}, 5, Statistic(3.25, 0.0, 2, digits=4))
     assert listed(tmp_path) == ([begun], [])
@@ -71,35 +77,42 @@ def test_a_group_without_records_is_interrupted_or_running(tmp_path: Path) -> No
 
 
 def test_a_group_that_has_no_curve_yet_has_no_loss(tmp_path: Path) -> None:
-    extra = {"members": ["gate-cccccccccccc/s0"], "curves": [NO_CURVE.rows()]}
+    extra = kept(["gate-cccccccccccc/s0"], NO_CURVE)
     checkpoint.save(tmp_path / "mine" / ".group-0", 5, {"w": np.zeros(1)}, extra)
     ((begun,), notes) = listed(tmp_path)
     assert (begun.step, begun.loss, notes) == (5, None, [])
 
 
 @pytest.mark.parametrize(
-    "extra",
+    "change",
     [
-        {},
-        {"members": ["gate-cccccccccccc/s0"]},
-        {"members": ["gate-cccccccccccc/s0"], "curves": []},
-        {"members": ["gate-cccccccccccc/s0"], "curves": [[]]},
-        {"members": [3], "curves": [NO_CURVE.rows()]},
+        dict.fromkeys(("members", "tokenizers", "curves", "diverged", "seconds")),
+        dict.fromkeys(("tokenizers", "diverged", "seconds")),
+        {"seconds": None},
+        {"seconds": "9.5"},
+        {"tokenizers": []},
+        {"diverged": [5]},
+        {"diverged": [["5", "the loss was 99"]]},
+        {"curves": []},
+        {"curves": [[]]},
+        {"members": [3]},
     ],
 )
-def test_a_checkpoint_without_members_and_curves_is_passed_over(tmp_path: Path, extra: dict[str, Any]) -> None:
+def test_a_checkpoint_that_is_not_of_a_group_is_passed_over(tmp_path: Path, change: dict[str, Any]) -> None:
+    """`change` says what is written instead; None is nothing."""
     write_records(tmp_path, entry("mine", "gate", 0, measured("loss", 2.0)))
+    extra = {key: value for key, value in (kept(["gate-cccccccccccc/s0"], NO_CURVE) | change).items() if value is not None}
     checkpoint.save(tmp_path / "mine" / ".group-0", 5, {"w": np.zeros(1)}, extra)
     arms, notes = listed(tmp_path)
     assert len(arms) == 1
     assert notes == [
-        f"{tmp_path / 'mine' / '.group-0' / '5'}: its manifest has no members with their curves; the checkpoint is passed over"
+        f"{tmp_path / 'mine' / '.group-0' / '5'}: its manifest is not that of a group of models; the checkpoint is passed over"
     ]
 
 
 def test_members_of_a_group_that_are_recorded_are_not_unfinished(tmp_path: Path) -> None:
     curve, gate = NO_CURVE.extended(5, {reading("loss"): 3.25}), "gate-cccccccccccc"
-    extra = {"members": [f"{gate}/s0", f"{gate}/s1"], "curves": [curve.rows()] * 2}
+    extra = kept([f"{gate}/s0", f"{gate}/s1"], curve)
     checkpoint.save(tmp_path / "mine" / ".group-0", 5, {"w": np.zeros(1)}, extra)
     write_records(tmp_path, entry("mine", "gate", 0, measured("loss", 2.0), arm_hash="c" * 12))
     assert [(arm.arm, arm.seeds) for arm in listed(tmp_path)[0]] == [

@@ -10,6 +10,7 @@ from leadline.experiments.config.data import TextData
 from leadline.experiments.config.measure import SinkRate
 from leadline.experiments.config.position import Rope
 from leadline.experiments.config.scaling import DynamicNtk, NtkAware
+from leadline.experiments.data.source import CACHE
 from leadline.experiments.records.measurement import reading
 from leadline.experiments.records.record import NO_CURVE
 from leadline.experiments.training.group import run_group
@@ -38,7 +39,7 @@ def test_each_text_of_a_point_has_the_table_of_its_length(corpus: Path, tmp_path
 
 def test_a_loss_diverges_above_a_multiple_of_the_loss_of_guessing(tmp_path: Path) -> None:
     arm, watched = changed("wild", train={"diverged": 2.0}), Watched()
-    group = run_group("sinks", members_of("sinks", [arm], (0, 1), tmp_path, watched))
+    group = run_group("sinks", members_of("sinks", [arm], (0, 1), tmp_path, tmp_path / CACHE, watched))
     limit = 2 * math.log(group.sources[0].vocabulary)
     metrics = {
         "loss": np.array([limit - 0.1, limit + 0.1]),

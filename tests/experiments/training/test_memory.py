@@ -8,6 +8,7 @@ from unittest import mock
 import pytest
 from rich.console import Console
 
+from leadline.experiments.data.source import CACHE
 from leadline.experiments.runtime.devices import Accelerator
 from leadline.experiments.runtime.errors import UserError
 from leadline.experiments.runtime.progress import Progress
@@ -24,7 +25,7 @@ SIX = range(6)
 
 @pytest.fixture
 def members(tmp_path: Path) -> list[Member]:
-    return members_of("sinks", [SOFTMAX], SIX, tmp_path, Progress(Console(quiet=True)))
+    return members_of("sinks", [SOFTMAX], SIX, tmp_path, tmp_path / CACHE, Progress(Console(quiet=True)))
 
 
 def _with(available: float) -> AbstractContextManager[object]:
@@ -96,7 +97,7 @@ def stopped(tmp_path: Path) -> Iterator[Path]:
 
 def test_a_group_that_has_begun_keeps_its_members_where_a_new_one_would_be_cut(stopped: Path, tmp_path: Path) -> None:
     progress = Progress(Console(quiet=True))
-    _, groups = grouped("sinks", [SOFTMAX], range(4), stopped, progress, Room(models=1))
+    _, groups = grouped("sinks", [SOFTMAX], range(4), stopped, stopped / CACHE, progress, Room(models=1))
     assert [[member.seed for member in group.members] for group in groups] == [[0, 1], [2], [3]]
     watched = Watched()
     run(stopped, [SOFTMAX], progress=watched)
@@ -107,10 +108,10 @@ def test_a_group_that_has_begun_keeps_its_members_where_a_new_one_would_be_cut(s
 
 def test_a_group_that_has_begun_and_does_not_fit_says_how_to_begin_anew(stopped: Path) -> None:
     with _with(10.0), pytest.raises(UserError, match=r"go on where there is more, or delete .*\.group-\w+ to begin anew"):
-        grouped("sinks", [SOFTMAX], (0, 1), stopped, Progress(Console(quiet=True)), Room())
+        grouped("sinks", [SOFTMAX], (0, 1), stopped, stopped / CACHE, Progress(Console(quiet=True)), Room())
 
 
 def test_another_structure_is_another_group(tmp_path: Path) -> None:
     arms = [SOFTMAX, changed("wide", model={"width": 16})]
-    _, groups = grouped("sinks", arms, (0, 1), tmp_path, Progress(Console(quiet=True)), Room())
+    _, groups = grouped("sinks", arms, (0, 1), tmp_path, tmp_path / CACHE, Progress(Console(quiet=True)), Room())
     assert _sizes(groups) == [2, 2]

@@ -21,6 +21,7 @@ from leadline.experiments.config.attention import Gate, LearnedSink
 from leadline.experiments.config.measure import AblationMeasure
 from leadline.experiments.config.position import Rope
 from leadline.experiments.config.study import Arm, Start
+from leadline.experiments.data.source import CACHE
 from leadline.experiments.publish.export import pack
 from leadline.experiments.records.measurement import reading, value_of
 from leadline.experiments.records.store import read_records
@@ -179,7 +180,7 @@ def test_the_last_checkpoint_counts_whichever_folder_it_is_in(tmp_path: Path) ->
         run(tmp_path, arms, progress=Watched(stop_at=1))
     cut, rest = Watched(fail_at=5), Watched()
     with opened(tmp_path, rest, rest.interruption) as session:
-        _, (planned,) = grouped("sinks", arms[:1], (1,), tmp_path, rest, session.room)
+        _, (planned,) = grouped("sinks", arms[:1], (1,), tmp_path, tmp_path / CACHE, rest, session.room)
         with pytest.raises(PowerCut):
             train_claimed(planned, "", replace(session, progress=cut))
         assert train_claimed(planned, "", session) == 1
@@ -259,7 +260,7 @@ def test_the_data_of_an_arm_are_checked_once_for_all_seeds(tmp_path: Path) -> No
         opened(tmp_path, watched, watched.interruption) as session,
         mock.patch.object(plan, "check_data", wraps=plan.check_data) as checked,
     ):
-        grouped("sinks", [SOFTMAX, LEARNED], (0, 1), tmp_path, watched, session.room)
+        grouped("sinks", [SOFTMAX, LEARNED], (0, 1), tmp_path, tmp_path / CACHE, watched, session.room)
     assert [arm.name for (_, arm), _ in checked.call_args_list] == ["softmax", "learned"]
 
 

@@ -99,8 +99,8 @@ def read(p: Decoder, tables: PositionTables, cache: RingCache, chunks: list[int]
     return np.concatenate(logits)
 
 
-@pytest.mark.parametrize(("initial", "window"), [(ROOM + 1, 2), (1, WIDEST + 2)])
-def test_a_policy_that_its_room_is_too_small_for_is_refused(initial: int, window: int) -> None:
+@pytest.mark.parametrize(("initial", "window"), [(ROOM + 1, 2), (1, WIDEST + 2), (jnp.int32(1), jnp.int32(WIDEST + 2))])
+def test_a_policy_that_its_room_is_too_small_for_is_refused(initial: Any, window: Any) -> None:
     with pytest.raises(ValueError, match="do not fit into room for"):
         empty(CONFIG, initial, window)
 

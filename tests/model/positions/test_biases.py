@@ -215,8 +215,8 @@ def test_initial_numbers() -> None:
 
 
 test_wrong_arguments_are_named = refused(
-    (lambda: T5(buckets=1), "at least 2 buckets, got 1"),
-    (lambda: T5(buckets=3).of_encoder(), "at least 4 buckets in an encoder, got 3"),
+    (lambda: T5(buckets=1), "buckets = 1: T5 needs at least 2"),
+    *((lambda n=n: T5(buckets=n).of_encoder(), f"buckets = {n}: T5 divides them into two halves") for n in (2, 3, 5)),
     (lambda: t5_buckets(jnp.arange(3), buckets=32, furthest=16), "at least 2 buckets and furthest >"),
     (lambda: Cope(positions=1), "at least 2, got 1"),
     (lambda: alibi_slopes(0), "at least one head, got 0"),

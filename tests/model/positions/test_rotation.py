@@ -141,9 +141,9 @@ def test_the_longest_text_of_xpos_stays_within_float32_and_one_twice_as_long_doe
 
 
 test_impossible_tables_are_refused = refused(
-    (lambda: position_tables(2, 4, 8, window=0), "window = 0"),
-    (lambda: position_tables(2, 4, 8, chunk=0), "chunk = 0"),
-    (lambda: position_tables(2, 4, 8, initial_tokens=-1), "initial_tokens = -1"),
+    (lambda: position_tables(2, 4, 8, window=0), "^window = 0: give at least 1$"),
+    (lambda: position_tables(2, 4, 8, chunk=0), "^chunk = 0: give at least 1$"),
+    (lambda: position_tables(2, 4, 8, initial_tokens=-1), "^initial_tokens = -1: give at least 0$"),
     (lambda: position_tables(2, 4, 8, slopes=np.ones(1)), "4 heads have one each"),
 )
 
