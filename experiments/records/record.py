@@ -136,7 +136,7 @@ class Curve:
             readings = [reading(entry["quantity"], **entry["dims"]) for entry in header["readings"]]
             table = np.array([point["values"] for point in points], np.float64).reshape(len(points), len(readings))
             steps = np.array([point["step"] for point in points], np.int64)
-        except (KeyError, TypeError) as error:
+        except (KeyError, OverflowError, TypeError) as error:
             raise ValueError(f"not the rows of a curve ({error})") from error
         return cls(steps, {key: table[:, i] for i, key in enumerate(readings)})
 

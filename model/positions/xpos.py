@@ -31,7 +31,11 @@ def xpos_decay(head_dim: int, *, gamma: float = 0.4, scale_base: float = 512.0) 
 
 
 def xpos_longest(head_dim: int, *, gamma: float = 0.4, scale_base: float = 512.0) -> int:
-    """`longest_with` of `xpos_decay`. ValueError for an odd head dimension, or gamma or scale_base that is not positive."""
+    """Tokens that a text may have: `longest_with` of `xpos_decay`.
+
+    Raises:
+        ValueError: for an odd head dimension, or gamma or scale_base that is not positive.
+    """
     return longest_with(xpos_decay(head_dim, gamma=gamma, scale_base=scale_base))
 
 

@@ -95,6 +95,7 @@ def test_a_group_that_has_no_curve_yet_has_no_loss(tmp_path: Path) -> None:
         {"diverged": [["5", "the loss was 99"]]},
         {"curves": []},
         {"curves": [[]]},
+        {"curves": [[{"readings": []}, {"step": 2**70, "values": []}]]},
         {"members": [3]},
     ],
 )
