@@ -147,7 +147,7 @@ def run(
         together=together,
     )
     if dry_run:
-        _show_plan(plan, results, options, as_json)
+        _show_plan(plan, results, options, decide=decide, as_json=as_json)
     else:
         _run(plan, results, options, trackers, decide=decide, as_json=as_json)
 
@@ -182,7 +182,7 @@ def _run(plan: Any, results: Path, options: "Options", trackers: Any, *, decide:
     )
 
 
-def _show_plan(plan: Any, results: Path, options: "Options", as_json: bool) -> None:
+def _show_plan(plan: Any, results: Path, options: "Options", *, decide: bool, as_json: bool) -> None:
     """Prints what would run; of several processes the one that leads does."""
     from rich.console import Console
 
@@ -190,7 +190,7 @@ def _show_plan(plan: Any, results: Path, options: "Options", as_json: bool) -> N
     from leadline.experiments.records.captions import count
     from leadline.experiments.runtime.hosts import leads
     from leadline.experiments.runtime.progress import Progress
-    from leadline.experiments.studies.dry_run import estimated, remarks
+    from leadline.experiments.studies.dry_run import estimated, planned_looks, remarks
 
     if not leads():
         return
@@ -199,8 +199,9 @@ def _show_plan(plan: Any, results: Path, options: "Options", as_json: bool) -> N
         complain(line)
     with Progress(Console(stderr=True)) as progress:
         estimate = estimated(plan, results, progress, room)
+    more = list(planned_looks(plan, results)) if decide else []
     if as_json:
-        print_json(estimate._asdict())
+        print_json(estimate._asdict() | ({"looks": more} if decide else {}))
         return
     forms = {"parameters": count, "tokens": count, "flops": count, "minutes": "{:.1f}".format}
     columns = list(dict.fromkeys(key for row in estimate.arms for key in row if key != "programs"))
@@ -217,6 +218,8 @@ def _show_plan(plan: Any, results: Path, options: "Options", as_json: bool) -> N
         f"min {where}, {max(minutes, default=0.0):.0f} with a worker for each; memory of a device: {estimate.available:.1f} GB"
         f"\n{estimate.assumptions}"
     )
+    if more:
+        typer.echo("\n" + "\n".join(more))
 
 
 def _of_group(group: Any) -> dict[str, str]:

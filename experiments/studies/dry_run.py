@@ -11,8 +11,10 @@ from typing import Any, NamedTuple
 from leadline.experiments.data.source import CACHE
 from leadline.experiments.measure.exact.registry import jobs_of
 from leadline.experiments.records.provenance import arm_digest
+from leadline.experiments.records.store import read_records
 from leadline.experiments.runtime.matmul import matmul_peak
 from leadline.experiments.runtime.progress import Progress
+from leadline.experiments.studies.decide import looks
 from leadline.experiments.studies.run import Plan
 from leadline.experiments.training.group import Member, RunGroup
 from leadline.experiments.training.memory import GB, Room, available_memory, parts_of, program_memory, traced_memory
@@ -43,6 +45,21 @@ class CostEstimate(NamedTuple):
     groups: list[dict[str, Any]]
     available: float
     assumptions: str
+
+
+def planned_looks(plan: Plan, results: Path) -> Iterator[str]:
+    """What adding seeds would cost: a line for each look that is left, if its claims stay undecided on the records there are.
+
+    Args:
+        plan: studies with a plan for their seeds (`leadline.experiments.studies.decide.with_plan`), and their arms.
+        results: the folder of the records.
+    """
+    for study, arms in plan:
+        records = [stored.record for stored in read_records(results, study.study)[0]]
+        told: list[str] = []
+        for _ in looks(study, arms, lambda records=records: records, told.append) if study.exact is None else ():
+            pass
+        yield from told or [f"{study.study}: no claim on record is undecided for want of seeds"]
 
 
 def estimated(plan: Plan, results: Path, progress: Progress, room: Room) -> CostEstimate:

@@ -21,7 +21,7 @@ from leadline.experiments.runtime.errors import UserError
 from leadline.experiments.runtime.log import LOG
 from leadline.experiments.runtime.progress import Progress
 from leadline.experiments.runtime.signals import Interrupted
-from leadline.experiments.studies.dry_run import estimated, remarks
+from leadline.experiments.studies.dry_run import estimated, planned_looks, remarks
 from leadline.experiments.studies.run import Ran, planned, run
 from leadline.experiments.training.memory import Room
 from tests.experiments.called import Called
@@ -201,6 +201,18 @@ def test_a_dry_run_says_what_a_run_will_cost(recorded: Run, results: Path, tmp_p
     without = estimated(plan, results, Progress(Console(quiet=True)), Room()).arms
     assert [row["models"] for row in without] == [row["models"] for row in rows]
     assert not (results / CACHE).exists()
+
+
+def test_a_dry_run_says_what_more_seeds_will_cost(called: Called, recorded: Run, results: Path) -> None:
+    """The looks at two seeds are three and four: each line counts the models that are not on record."""
+    mine = recorded.config.with_name("mine.toml")
+    _, out, _ = called("run", mine, "--results", results, "--dry-run", "--decide", "--limit", "4")
+    assert [line.partition(", about")[0] for line in out.splitlines()[-2:]] == [
+        f"mine: undecided: mine-loss; 1 arms with {seeds} seeds: {seeds - 2} models to train" for seeds in (3, 4)
+    ]
+    ((study, arms),) = planned(mine, ())
+    nothing = study.model_copy(update={"claims": (), "most_seeds": 4})
+    assert list(planned_looks([(nothing, arms)], results)) == ["mine: no claim on record is undecided for want of seeds"]
 
 
 def test_a_dry_run_takes_the_groups_and_the_device_of_the_workers(called: Called, recorded: Run, tmp_path: Path) -> None:
