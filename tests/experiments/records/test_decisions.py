@@ -169,6 +169,13 @@ def test_a_share_that_is_the_one_named_is_decided_in_at_most_one_of_twenty_cases
     assert share_decided(lambda draw: decide_share(tuple(draw), share).outcome, draws) < highest_share(LEVEL)
 
 
+@pytest.mark.parametrize("seeds", [3, 5, 6, 10])
+def test_counts_that_are_as_often_against_a_claim_are_decided_in_at_most_one_of_twenty_cases(seeds: int) -> None:
+    """A quarter of the cases of three seeds have no spread: without the sign test they would be decided."""
+    draws = np.where(np.random.default_rng(seeds).random((TRIALS, seeds)) < 0.5, 1.0, -1.0)
+    assert share_decided(lambda draw: decide(tuple(draw)).outcome, draws) < highest_share(LEVEL)
+
+
 def test_of_claims_with_a_small_q_one_in_twenty_is_without_an_effect() -> None:
     """Four fifths of 100 claims are without an effect, and some have no p-value; in the mean of 200 ledgers."""
     rng, shares = np.random.default_rng(8), []
