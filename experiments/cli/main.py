@@ -74,7 +74,7 @@ def _tell_unraisable(error: Any) -> None:
 
 
 def _of_file(error: OSError) -> str:
-    """What an error of the system is, after the name of its file if it has one. A full disk has none."""
+    """The reason of a system error, after the file that it names. The error of a full disk may name none."""
     name = error.filename or ("standard output or a file" if error.errno == errno.ENOSPC else None)
     where = os.fsdecode(name) if isinstance(name, bytes) else name
     return ": ".join(str(part) for part in (where, error.strerror or error) if part)

@@ -48,7 +48,7 @@ class CostEstimate(NamedTuple):
 
 
 def planned_looks(plan: Plan, results: Path) -> Iterator[str]:
-    """What adding seeds would cost: a line for each look that is left, if its claims stay undecided on the records there are.
+    """Lines on what more seeds would cost: one for each look, if no claim is decided before it.
 
     Args:
         plan: studies with a plan for their seeds (`leadline.experiments.studies.decide.with_plan`), and their arms.

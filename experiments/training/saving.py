@@ -78,7 +78,7 @@ Trained = tuple[list[Decoder], list[Point], History]
 
 
 class Kept(BaseModel):
-    """What `save_group` keeps of a group beside its weights. The lists but `workers` have an entry for each member."""
+    """What `save_group` keeps of a group beside its weights. Each list except `workers` has one entry for each member."""
 
     model_config = ConfigDict(strict=True, allow_inf_nan=False)
 
