@@ -60,7 +60,7 @@ def _dotted(sweep: object) -> object:
 Swept = Annotated[tuple[object, ...], Field(min_length=1)]
 Name = Annotated[str, AfterValidator(_folder_name)]
 # Keys of studies that train.
-OF_TRAINING = ("seeds", "most_seeds", "explored", "model", "data", "train", "measure", "arms", "only", "sweep")
+OF_TRAINING = ("seeds", "most_seeds", "explored", "sink_recipe", "model", "data", "train", "measure", "arms", "only", "sweep")
 RESERVED = ("claims", "ledger", "protocols", "scales", "totals")
 
 
@@ -86,6 +86,9 @@ class Study(Frozen):
     # seeds are added up to this number where claims are undecided; absent: 30 with `leadline run --decide`, else never
     most_seeds: Annotated[int, Field(gt=1)] | None = None
     explored: Annotated[tuple[int, ...], AfterValidator(_distinct)] = ()  # seeds that the recipe was chosen on: none of `seeds`
+    sink_recipe: bool = (
+        False  # whether the recipe was chosen for a sink, and not for its loss: the ledger counts such claims apart
+    )
     model: ModelConfig | None = None  # the model of every arm
     data: Data | None = None  # what every arm is trained on
     train: TrainConfig | None = None  # how every arm is trained
@@ -106,6 +109,11 @@ class Study(Frozen):
     @property
     def heading(self) -> str:
         return self.title or self.study.replace("_", " ")
+
+    @property
+    def runs_with(self) -> str:
+        """The command that runs the study. Records of times that kept no command are of files of configs/."""
+        return self.command or f"leadline run configs/{self.study}.toml"
 
     def problems(self) -> Iterator[str]:
         given = [name for name in OF_TRAINING if name in self.model_fields_set]

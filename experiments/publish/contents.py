@@ -7,7 +7,7 @@ from pathlib import Path
 from leadline.experiments.config.report import Column, FigureSpec, TableSpec
 from leadline.experiments.config.study import Study
 from leadline.experiments.publish.figures import figure
-from leadline.experiments.publish.forest import FOREST, forest
+from leadline.experiments.publish.forest import FOREST, forests
 from leadline.experiments.publish.ledger import (
     claims_table,
     ledger_table,
@@ -127,9 +127,10 @@ def first_table(results: Path, name: str, digests: Mapping[tuple[str, str], str]
 
 
 def _pictures(judged: Sequence[Verdict], drawn: Collection[str] | None) -> Iterator[Drawing]:
-    for name, draw in ((FOREST, forest), (MULTIVERSE, multiverse)):
-        if (drawn is None or name in drawn) and (drawing := draw(judged)) is not None:
-            yield drawing
+    if drawn is None or FOREST in drawn:
+        yield from forests(judged)
+    if (drawn is None or MULTIVERSE in drawn) and (drawing := multiverse(judged)) is not None:
+        yield drawing
 
 
 def _ledger(judged: Sequence[Verdict]) -> tuple[Table, ...]:

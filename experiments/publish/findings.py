@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from leadline.experiments.config.claim import Claim
 from leadline.experiments.publish.ledger import columns_of
-from leadline.experiments.records.captions import EXACT, ON_ACCELERATOR, SMALL_LM, TOY, count
+from leadline.experiments.records.captions import EXACT, FOR_SINK, ON_ACCELERATOR, SMALL_LM, TOY, count
 from leadline.experiments.records.decisions import OUTCOMES
 from leadline.experiments.records.record import Record
 from leadline.experiments.records.references import cite
@@ -74,6 +74,7 @@ def _counts(kind: str, column: str, about: Sequence[Verdict], records: Sequence[
     places = {
         TOY: "tested on toy tasks",
         SMALL_LM: "tested on small language models",
+        FOR_SINK: "tested with a recipe chosen for a sink",
         ON_ACCELERATOR: "tested on an accelerator",
         EXACT: "computed without training",
     }

@@ -1,6 +1,7 @@
-"""The forest plot of a ledger: every claim that seeds decide, by how far its interval lies from what would decide nothing."""
+"""The forest plots of a ledger: every claim that seeds decide, by how far its interval lies from what would decide nothing."""
 
-from collections.abc import Sequence
+import re
+from collections.abc import Iterator, Sequence
 
 import matplotlib as mpl
 import numpy as np
@@ -8,6 +9,7 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.ticker import NullLocator
 
+from leadline.experiments.publish.ledger import columns_of
 from leadline.experiments.publish.style import GREY, INK, PALETTE, STYLE, Drawing, encode, legend
 from leadline.experiments.records.decisions import Outcome
 from leadline.experiments.records.verdict import Verdict
@@ -24,16 +26,20 @@ CAPTION = (
 )
 
 
-def forest(judged: Sequence[Verdict]) -> Drawing | None:
-    """The figure; None where seeds decide no claim."""
-    placed = sorted(((standardised(v), v) for v in judged if _has_margin(v)), key=lambda pair: pair[0][1])
-    if not placed:
-        return None
+def forests(judged: Sequence[Verdict]) -> Iterator[Drawing]:
+    """A figure for each column of the ledger in which seeds or documents decide a claim."""
     with mpl.rc_context(STYLE):
-        return _drawn(placed)
+        for column in columns_of(judged):
+            placed = sorted(((standardised(v), v) for v in judged if v.column == column and _has_margin(v)), key=_middle)
+            if placed:
+                yield _drawn(column, placed)
 
 
-def _drawn(placed: Sequence[tuple[Interval, Verdict]]) -> Drawing:
+def _middle(placed: tuple[Interval, Verdict]) -> float:
+    return placed[0][1]
+
+
+def _drawn(column: str, placed: Sequence[tuple[Interval, Verdict]]) -> Drawing:
     figure = Figure(figsize=(7.6, 1.0 + 0.19 * len(placed)), layout="constrained")
     axes = figure.subplots()
     axes.axvline(0, color=INK, linewidth=0.8)
@@ -50,7 +56,8 @@ def _drawn(placed: Sequence[tuple[Interval, Verdict]]) -> Drawing:
     axes.set_xlabel("margin in half-widths of its interval; to the right for the claim")
     there: list[Outcome] = [outcome for outcome in COLOURS if any(v.outcome == outcome for _, v in placed)]
     legend(figure, [Line2D([], [], color=COLOURS[outcome], marker="o", label=outcome) for outcome in there])
-    return encode(FOREST, "How clearly do the records decide each claim?", CAPTION, figure)
+    title = f"How clearly do the records decide each claim? {column[0].upper()}{column[1:]}"
+    return encode(f"{FOREST}_{re.sub(r'[^a-z0-9]+', '_', column.lower())}", title, CAPTION, figure)
 
 
 def _has_margin(verdict: Verdict) -> bool:

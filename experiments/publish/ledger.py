@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 
 from leadline.experiments.publish.table import MISSING, Table
-from leadline.experiments.records.captions import COLUMNS, EXACT, SMALL_LM, TOY
+from leadline.experiments.records.captions import COLUMNS, EXACT, FOR_SINK, SMALL_LM, TOY
 from leadline.experiments.records.decisions import OUTCOMES, interval_text
 from leadline.experiments.records.references import cite
 from leadline.experiments.records.verdict import Verdict
@@ -38,11 +38,14 @@ def claims_table(judged: Sequence[Verdict]) -> Table:
     rows = tuple(
         (
             *(v.study, v.id, v.statement, published(v), v.measured or MISSING, v.outcome, v.reason, str(v.n)),
-            *(text or MISSING for text in (_q(v), sensitivity(v), _scale(v))),
+            *(text or MISSING for text in (_q(v), sensitivity(v), _scale(v), ", ".join(v.arms), v.command)),
         )
         for v in verdicts
     )
-    columns = ("study", "claim", "statement", "published", "measured", "verdict", "why", "n", "q", "threshold", "scale")
+    columns = (
+        *("study", "claim", "statement", "published", "measured", "verdict", "why", "n"),
+        *("q", "threshold", "scale", "arms", "command"),
+    )
     return Table("Claims and their verdicts", "claims", columns, rows, (RULE, SENSITIVITY))
 
 
@@ -130,7 +133,7 @@ def statements(judged: Sequence[Verdict]) -> list[list[Verdict]]:
     rows: dict[str, list[Verdict]] = {}
     for verdict in judged:
         rows.setdefault(verdict.statement, []).append(verdict)
-    ordered = [sorted(row, key=lambda verdict: verdict.column not in (TOY, SMALL_LM)) for row in rows.values()]
+    ordered = [sorted(row, key=lambda verdict: verdict.column not in (TOY, SMALL_LM, FOR_SINK)) for row in rows.values()]
     studies = list(dict.fromkeys(verdict.study for verdict in judged))
     return sorted(ordered, key=lambda row: (studies.index(row[0].study), row[0].own))
 

@@ -57,8 +57,7 @@ def run_id(study: str, arm: str) -> str:
 
 def command_of(study: Study, family: str | None = None) -> str:
     """What runs a study, or one arm of it as its file names the arm."""
-    whole = study.command or f"leadline run configs/{study.study}.toml"  # records of other times name no command
-    return whole if family is None or study.exact is not None else f"{whole} 'only=[\"{family}\"]'"
+    return study.runs_with if family is None or study.exact is not None else f"{study.runs_with} 'only=[\"{family}\"]'"
 
 
 def run_groups(section: Section, results: Path) -> list[ArmRuns]:

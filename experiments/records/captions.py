@@ -9,8 +9,8 @@ from leadline.experiments.records.record import Record, created_at
 
 # The columns of the ledger, beside one for each published model.
 TOY, SMALL_LM, ON_ACCELERATOR = "toy task", "small language model", "trained on an accelerator"
-EXACT, NOT_RUN = "without training", "not run"
-COLUMNS = (TOY, SMALL_LM, ON_ACCELERATOR, EXACT, NOT_RUN)
+FOR_SINK, EXACT, NOT_RUN = "recipe chosen for a sink", "without training", "not run"
+COLUMNS = (TOY, SMALL_LM, FOR_SINK, ON_ACCELERATOR, EXACT, NOT_RUN)
 LANGUAGE = ("text", "mixed")  # kinds of data of which all or half is text
 CORPORA = {"stdlib": "Python's standard library", "docstrings": "docstrings of Python's standard library"}
 # Dimensions of what is measured on windows of its own, and the `of` of their counts.
@@ -162,8 +162,13 @@ def published_model(record: Record) -> str:
     return model if isinstance(model, str) else ""
 
 
-def ledger_column(records: Sequence[Record]) -> str:
-    """The column of the ledger that records are in: the name of a published model, or one of COLUMNS."""
+def ledger_column(records: Sequence[Record], *, sink_recipe: bool = False) -> str:
+    """The column of the ledger that records are in: the name of a published model, or one of COLUMNS.
+
+    Args:
+        records: of one study.
+        sink_recipe: whether its recipe was chosen for a sink, and not for its loss.
+    """
     if not records:
         return NOT_RUN
     if names := {published_model(record) for record in records} - {""}:
@@ -171,6 +176,8 @@ def ledger_column(records: Sequence[Record]) -> str:
     trained = [record for record in records if record.steps]
     if not trained:
         return EXACT
+    if sink_recipe:
+        return FOR_SINK
     if all(record.device["platform"] != "cpu" for record in trained):
         return ON_ACCELERATOR
     return SMALL_LM if any(map(measures_text, trained)) else TOY

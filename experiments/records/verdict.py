@@ -61,6 +61,7 @@ class Verdict:
     more_seeds: bool = False  # whether it is undecided and more seeds may decide it
     protocols: Mapping[str, Outcome] = field(default_factory=dict)  # of perplexity, and the outcome by each
     interval_of: str = ""  # the mean margin or a share, for readers
+    command: str = ""  # runs the study
 
     @property
     def own(self) -> bool:
@@ -118,8 +119,9 @@ def judge(claim: Claim, study: Study, arms: Sequence[RecordedArm]) -> Verdict:
         protocols=by_protocol(claim, choices, plan, exact=exact) if decision.turns is not None else {},
         scale=scale(records),
         arms=tuple(sorted({record.arm for arm in compared for record in arm.members})),
-        column=ledger_column(records or [record for arm in arms for record in arm.members]),
+        column=ledger_column(records or [r for arm in arms for r in arm.members], sink_recipe=study.sink_recipe),
         windows=_text(claim, choices, records) if n else "",
+        command=study.runs_with,
     )
 
 

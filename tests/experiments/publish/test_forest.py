@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from leadline.experiments.publish.forest import forest, standardised
+from leadline.experiments.publish.forest import forests, standardised
 from tests.experiments.publish.test_ledger import PUBLISHED
 
 HOLDS = replace(PUBLISHED, interval=(0.1, 0.3))
@@ -27,10 +27,15 @@ def test_claims_with_a_margin_are_drawn_by_name_and_no_others() -> None:
         replace(HOLDS, id="point", interval=(0.1, 0.1)),
         replace(HOLDS, id="untestable", outcome="not testable here"),
     ]
-    assert forest(none) is None
-    drawn = forest([HOLDS, replace(HOLDS, id="other", outcome="undecided", interval=(-0.1, 0.2)), *none])
-    assert drawn is not None
+    assert not list(forests(none))
+    (drawn,) = forests([HOLDS, replace(HOLDS, id="other", outcome="undecided", interval=(-0.1, 0.2)), *none])
     text = drawn.svg.decode()
     assert [name for name in ("sinks: a", "sinks: other") if name in text] == ["sinks: a", "sinks: other"]
     assert "holds" in text and "undecided" in text and "fails" not in text
     assert not any(f"sinks: {verdict.id}" in text for verdict in none)
+
+
+def test_each_column_of_the_ledger_has_a_figure_of_its_own() -> None:
+    drawn = list(forests([replace(HOLDS, column="SmolLM2-135M"), HOLDS]))
+    assert [drawing.name for drawing in drawn] == ["ledger_forest_toy_task", "ledger_forest_smollm2_135m"]
+    assert [drawing.title.split("? ")[1] for drawing in drawn] == ["Toy task", "SmolLM2-135M"]

@@ -1,8 +1,11 @@
 """Preconditions of claims: the scale of models, a median over seeds, and those asked of each seed."""
 
+from collections import Counter
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from leadline.experiments.config.study import Study
@@ -11,6 +14,7 @@ from leadline.experiments.records.record import Record
 from leadline.experiments.runtime.errors import UserError
 from tests.experiments.configured import studies_of
 from tests.experiments.records.key_bias import CLAIM, HEAD, RATES, WHEN, judged, records_of
+from tests.experiments.records.simulation import TRIALS, highest_share
 
 
 @pytest.mark.parametrize(
@@ -37,9 +41,8 @@ right = 2.0
 EACH = WHEN.replace("reason", "each = true, reason")
 
 
-def of_one_arm(study: Study, rates: tuple[float | None, ...], losses: tuple[float, ...]) -> list[Record]:
-    """Records of softmax alone, of which some lack the sink rate."""
-    plain = records_of(study)[: len(rates)]
+def of_one_arm(plain: Sequence[Record], rates: Sequence[float | None], losses: Sequence[float]) -> list[Record]:
+    """The records of softmax alone, with these sink rates and losses. Some lack the sink rate."""
     numbers = [
         [Measurement("loss", loss, "nats"), *([] if rate is None else [Measurement("sink_rate", rate, "share")])]
         for rate, loss in zip(rates, losses, strict=True)
@@ -61,9 +64,20 @@ def test_a_precondition_of_each_seed_leaves_out_the_seeds_that_do_not_meet_it(
 ) -> None:
     """The loss is 9 in the second seed, and below 2 in the others."""
     (study,) = studies_of(tmp_path, OF_ONE_ARM + condition)
-    verdict = judged(study, of_one_arm(study, rates, (1.0, 9.0, 1.01)))
+    verdict = judged(study, of_one_arm(records_of(study)[:3], rates, (1.0, 9.0, 1.01)))
     assert (verdict.outcome, verdict.n) == (outcome, n)
     assert reason in verdict.reason
+
+
+def test_leaving_out_seeds_decides_no_more_often_where_there_is_no_effect(tmp_path: Path) -> None:
+    """A sink forms in a seed or not, whatever its loss, whose mean is the threshold."""
+    (study,) = studies_of(tmp_path, OF_ONE_ARM + EACH)
+    plain, rng, outcomes = records_of(study, [(0.0, 0.0)] * 10)[:10], np.random.default_rng(0), Counter[str]()
+    for _ in range(TRIALS):
+        rates, losses = rng.choice([0.01, 0.4], size=10, p=[0.3, 0.7]), rng.normal(2.0, 0.1, size=10)
+        outcomes[judged(study, of_one_arm(plain, rates.tolist(), losses.tolist())).outcome] += 1
+    asked = TRIALS - outcomes["not testable here"]
+    assert 0.01 < (outcomes["holds"] + outcomes["fails"]) / asked < highest_share(0.05, asked)
 
 
 @pytest.mark.parametrize(

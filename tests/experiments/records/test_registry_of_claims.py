@@ -107,5 +107,13 @@ def test_sources_quantities_and_functions_exist_and_identifiers_are_unique() -> 
         assert claim.function is None or callable(predicate(claim.function)), claim.id
 
 
+def test_studies_with_the_recipe_that_was_chosen_for_a_sink_are_counted_apart() -> None:
+    text = [study for path, study in COMMITTED if path.parent == CONFIGS and study.data and study.data.kind == "text"]
+    recipe = {
+        study.study for study in text if study.train and (study.train.learning_rate, study.train.weight_decay) == (1e-2, 0.5)
+    }
+    assert recipe == {study.study for study in text if study.sink_recipe} and recipe
+
+
 def test_a_smoke_run_judges_nothing() -> None:
     assert [path for path, study in COMMITTED if path.parent.name == "smoke" and study.claims] == []

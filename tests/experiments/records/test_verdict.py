@@ -67,6 +67,14 @@ def test_records_say_the_kind_of_models_and_where_they_were_trained(
     assert ledger_column(records) == column
 
 
+def test_models_whose_recipe_was_chosen_for_a_sink_have_a_column_of_their_own(study: Study) -> None:
+    records = records_of(study)
+    assert ledger_column(records, sink_recipe=True) == "recipe chosen for a sink"
+    assert {verdict.column for verdict in verdicts({"a": study.model_copy(update={"sink_recipe": True})}, records)} == {
+        "recipe chosen for a sink"
+    }
+
+
 def test_a_statement_that_was_shown_at_a_larger_scale_is_not_shown_here(tmp_path: Path) -> None:
     (study,) = studies_of(tmp_path, CLAIM + 'source = "gu2025"\nshown_at = "7B parameters"\n')
     verdict = judged(study, records_of(study, [(high, low) for low, high in RATES], parameters=116_000))

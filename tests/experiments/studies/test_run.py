@@ -82,7 +82,7 @@ def test_a_run_trains_records_and_publishes(recorded: Run) -> None:
     assert outcome.programs.count("train") == 1  # the arms of a study are of one structure
     assert published.page == recorded.results / "index.html"
     drawn = re.findall('<figure class="drawing" id="([^"]*)"', published.page.read_text(encoding="utf-8"))
-    assert drawn == ["figure-ledger_forest", "figure-mine_over_training"]
+    assert drawn == ["figure-ledger_forest_small_language_model", "figure-mine_over_training"]
     assert all(path.stat().st_size > 0 for path in (*published.tables, *published.figures))
     assert {path.name for path in published.tables} >= {f"{table}.md" for table in ("mine", "bases", "claims")}
     assert len(recorded.shown) == 2 and "smallest base" in recorded.shown[1].lower()
