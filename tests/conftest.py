@@ -13,7 +13,7 @@ from jax.sharding import Mesh
 from leadline.model.mesh import make_mesh
 
 # Tracing makes millions of objects that live on: Python's collector of cycles takes long to look them over again and again.
-gc.set_threshold(100_000, 20, 100)
+gc.set_threshold(1_000_000, 20, 100)
 # LLVM that optimises nothing takes a tenth off the time of all tests, and programs that are not cut into 32 parts another: all
 # cores are at work anyway. XLA's other way of compiling fusions, which 0.11.2 does not know any more, had halved that before.
 QUICK = [

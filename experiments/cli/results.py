@@ -145,7 +145,7 @@ def _check_lock(folder: Path, path: Path) -> None:
         complain(mistake)
     if mistakes:
         raise typer.Exit(1)
-    typer.echo(f"{len(studies)} studies: every claim is as it was locked, before its runs")
+    typer.echo(f"{len({record.study for record in records})} studies: every claim is as it was locked, before its runs")
 
 
 def lock(
@@ -180,6 +180,9 @@ def publish(
     into: Annotated[Path, typer.Option("--into", metavar="DIR", help="The folder that is published.")] = PUBLISHED,
     text: Annotated[Path | None, typer.Option("--text", metavar="FILE", help="Markdown file whose tables are filled.")] = None,
     page: Annotated[Path | None, typer.Option("--findings", metavar="FILE", help="Markdown page of findings to write.")] = None,
+    planned: Annotated[
+        list[Path] | None, typer.Option("--planned", metavar="CONFIG", help="List the claims of this file as not measured.")
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
     """Pack records, tables and figures for publication.
@@ -188,9 +191,10 @@ def publish(
     """
     from dataclasses import asdict
 
+    from leadline.experiments.config.load import load_all
     from leadline.experiments.publish.export import export
 
-    exported = export(_existing(folder), into, text, page)
+    exported = export(_existing(folder), into, text, page, load_all(planned or ()))
     if as_json:
         print_json(asdict(exported))
         return

@@ -54,7 +54,10 @@ class Frozen(BaseModel):
 
 def _with_tuples(value: Any, annotation: Any) -> Any:
     """A tuple in the place of a list where the type has one: TOML and JSON have lists alone."""
-    origin, parts = get_origin(annotation), get_args(annotation)
+    parts = get_args(annotation)
+    if not parts or not isinstance(value, list | dict):  # as nearly all of the numbers of a record
+        return value
+    origin = get_origin(annotation)
     if origin is tuple and isinstance(value, list):
         types = parts[:1] * len(value) if parts[-1] is Ellipsis else (*parts, *[None] * len(value))
         return tuple(map(_with_tuples, value, types))

@@ -86,9 +86,8 @@ class Study(Frozen):
     # seeds are added up to this number where claims are undecided; absent: 30 with `leadline run --decide`, else never
     most_seeds: Annotated[int, Field(gt=1)] | None = None
     explored: Annotated[tuple[int, ...], AfterValidator(_distinct)] = ()  # seeds that the recipe was chosen on: none of `seeds`
-    sink_recipe: bool = (
-        False  # whether the recipe was chosen for a sink, and not for its loss: the ledger counts such claims apart
-    )
+    # whether the recipe was chosen for a sink, and not for its loss: the ledger counts such claims apart
+    sink_recipe: bool = False
     model: ModelConfig | None = None  # the model of every arm
     data: Data | None = None  # what every arm is trained on
     train: TrainConfig | None = None  # how every arm is trained

@@ -65,7 +65,7 @@ class Contents:
     """What the records of a folder say, before it is written."""
 
     sections: tuple[Section, ...]  # of the page, one a study with records, by name
-    verdicts: tuple[Verdict, ...]  # on every claim of these studies
+    verdicts: tuple[Verdict, ...]  # on every claim of these studies, and of those that were not run
     # tables of all claims: counts by study, statements with sources, statements with verdicts, counts, and where there are any,
     # statements with a column a scale and statements with a column a protocol; empty without claims
     ledger: tuple[Table, ...]
@@ -105,7 +105,7 @@ def contents_of(
     notes = [f"{name}: its study.json is missing, so it is not shown; run it again" for name in names if name not in described]
     studies = {name: described[name] for name in names if name in described}
     records = [entry.record for entry in stored if entry.record.study in studies]
-    judged = verdicts(studies, records)
+    judged = verdicts(described, records)  # claims of a study without records are not measured
     sections = tuple(_section(study, stored, judged, drawn) for study in studies.values())
     notes += [note for section in sections for note in _without_records(section, drawn)]
     return Contents(

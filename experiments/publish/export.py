@@ -23,10 +23,10 @@ from leadline.experiments.publish.table import markdown
 from leadline.experiments.records.json_file import reason, seal, unseal, write_whole
 from leadline.experiments.records.measurement import Dim, resolve
 from leadline.experiments.records.packed import PACKED, PACKED_ARRAYS, read_packed, write_packed
-from leadline.experiments.records.portable import portable
+from leadline.experiments.records.portable import portable, portable_study
 from leadline.experiments.records.protocols import PROTOCOL_DIMS
 from leadline.experiments.records.record import StoredRecord
-from leadline.experiments.records.store import STUDY, existing_records, read_records, read_studies
+from leadline.experiments.records.store import STUDY, existing_records, read_records, read_studies, write_study
 from leadline.experiments.runtime.errors import UserError
 
 MAP = "attention_map"  # the largest of all arrays
@@ -44,7 +44,9 @@ class Exported:
     notes: tuple[str, ...]
 
 
-def export(results: Path, into: Path, text: Path | None = None, page: Path | None = None) -> Exported:
+def export(
+    results: Path, into: Path, text: Path | None = None, page: Path | None = None, planned: Sequence[Study] = ()
+) -> Exported:
     """Packs every study of a results folder into another one, rebuilds tables and figures there, and fills a text and a page.
 
     Records that were published before stay unless their study is packed anew; nothing is packed where both folders are the
@@ -56,6 +58,7 @@ def export(results: Path, into: Path, text: Path | None = None, page: Path | Non
         into: the folder that is published.
         text: a Markdown file, as README.md, whose blocks of tables are filled; None: none.
         page: where what each study found is written, as Markdown; None: nowhere.
+        planned: studies whose claims are listed as not measured, unless they have records.
 
     Raises:
         UserError: if there are no records, or a file cannot be read or written.
@@ -76,6 +79,9 @@ def export(results: Path, into: Path, text: Path | None = None, page: Path | Non
         study = studies[name]
         read = [part for claim in study.claims for part in claim.parts()]
         notes += pack(results, name, into, arrays_read(study), read)
+    for study in planned:
+        if not read_records(into, study.study)[0]:
+            write_study(into, portable_study(study))
     shown = {file_name(study, spec.name) for study in read_studies(into).values() for spec in _shown(study)}
     contents = contents_of(into, drawn=shown | {FOREST, MULTIVERSE} | set(re.findall(rf"{FIGURES}/([\w.=+-]+)\.png", filled)))
     try:

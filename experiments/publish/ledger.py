@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 
 from leadline.experiments.publish.table import MISSING, Table
-from leadline.experiments.records.captions import COLUMNS, EXACT, FOR_SINK, SMALL_LM, TOY
+from leadline.experiments.records.captions import COLUMNS, EXACT, FOR_SINK, NOT_RUN, SMALL_LM, TOY
 from leadline.experiments.records.decisions import OUTCOMES, interval_text
 from leadline.experiments.records.references import cite
 from leadline.experiments.records.verdict import Verdict
@@ -140,7 +140,7 @@ def statements(judged: Sequence[Verdict]) -> list[list[Verdict]]:
 
 def several_scales(judged: Sequence[Verdict]) -> list[list[Verdict]]:
     """The verdicts on each statement that claims test at several scales, and that something was measured for."""
-    rows = (row for row in statements(judged) if len(columns_of(row)) > 1)
+    rows = (row for row in statements(judged) if len({*columns_of(row)} - {NOT_RUN}) > 1)
     return [row for row in rows if any(verdict.outcome != "not measured" for verdict in row)]
 
 

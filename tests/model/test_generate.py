@@ -218,7 +218,9 @@ IN_BATCHES = {
 }
 
 
-@pytest.mark.parametrize("what", IN_BATCHES)
+@pytest.mark.parametrize(
+    "what", [pytest.param(what, marks=[pytest.mark.slow] if "bias" in what else []) for what in IN_BATCHES]
+)
 def test_prompts_of_several_lengths_go_on_as_each_alone(what: str) -> None:
     """Of the shorter prompt the first of three chunks is padding, and part of the second."""
     cfg, tables, policy = IN_BATCHES[what]

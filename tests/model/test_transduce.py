@@ -55,7 +55,7 @@ def test_a_beam_gives_the_log_probabilities_of_teacher_forcing(p: EncoderDecoder
         np.testing.assert_array_equal(beams.ended[:, n], (targets == END).any(axis=1))
 
 
-@pytest.mark.parametrize("alpha", [0.0, 0.6, 5.0])
+@pytest.mark.parametrize("alpha", [0.6, *(pytest.param(alpha, marks=pytest.mark.slow) for alpha in (0.0, 5.0))])
 def test_a_beam_that_holds_all_hypotheses_finds_the_best_targets(p: EncoderDecoder, alpha: float) -> None:
     """Of at most three tokens; `alpha` moves the best from short to long."""
     tokens, others = 3, [token for token in range(1, V) if token != END]

@@ -42,8 +42,8 @@ WORDS = st.dictionaries(st.text("abc", min_size=1, max_size=20), st.integers(1, 
 
 @pytest.fixture(scope="module")
 def documents() -> list[str]:
-    """Every third document of the standard library, 4 MB."""
-    return [document.text.decode() for document in list(stdlib_documents())[::3]]
+    """Every sixth document of the standard library, 2 MB."""
+    return [document.text.decode() for document in list(stdlib_documents())[::6]]
 
 
 @pytest.fixture(scope="module")

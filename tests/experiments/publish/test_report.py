@@ -7,7 +7,7 @@ import pytest
 from leadline.experiments.publish.contents import contents_of
 from leadline.experiments.publish.export import export
 from leadline.experiments.publish.report import Report, report
-from leadline.experiments.records.store import read_records, write_study
+from leadline.experiments.records.store import read_records, read_studies, write_study
 from leadline.experiments.runtime.errors import UserError
 from tests.experiments.publish.page_of_records import publish
 from tests.experiments.synthetic_records import entry, sinks_study, study, write_records
@@ -65,6 +65,17 @@ def test_records_without_study_curves_or_numbers_still_publish(tmp_path: Path) -
     (tmp_path / "tables").write_text("")
     with pytest.raises(UserError, match="cannot write the page"):
         report(tmp_path)
+
+
+def test_claims_of_a_study_that_was_not_run_are_not_measured(published: tuple[Path, Report], tmp_path: Path) -> None:
+    described = read_studies(published[0])["sinks"]
+    later = described.model_copy(update={"study": "later"})
+    export(published[0], tmp_path, planned=[described, later])
+    contents = contents_of(tmp_path, drawn=())
+    outcomes = {(verdict.study, verdict.column, verdict.outcome) for verdict in contents.verdicts if verdict.study == "later"}
+    assert outcomes == {("later", "not run", "not measured")}
+    assert [section.study for section in contents.sections] == ["sinks"]
+    assert [entry.record.study for entry in read_records(tmp_path)[0]] == ["sinks"] * len(read_records(published[0])[0])
 
 
 def test_the_published_form_has_packed_records_shown_figures_and_filled_tables(published, tmp_path: Path) -> None:

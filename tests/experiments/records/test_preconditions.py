@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 import pytest
 
-from leadline.experiments.config.study import Study
 from leadline.experiments.records.measurement import Measurement
 from leadline.experiments.records.record import Record
 from leadline.experiments.runtime.errors import UserError

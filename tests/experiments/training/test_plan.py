@@ -136,7 +136,9 @@ BREAKS: dict[str, tuple[AbstractContextManager[object], dict[str, Any], int, int
 }
 
 
-@pytest.mark.parametrize("how", BREAKS)
+@pytest.mark.parametrize(
+    "how", [pytest.param(how, marks=[pytest.mark.slow] if "of two members" in how else []) for how in BREAKS]
+)
 def test_resumed_equals_uninterrupted(whole: Path, tmp_path: Path, how: str) -> None:
     killed, told, every, first_step = BREAKS[how]
     arms = [changed(arm.name, arm, train={"checkpoint_every": every}) for arm in (SOFTMAX, LEARNED)]
@@ -160,6 +162,7 @@ def test_resumed_equals_uninterrupted(whole: Path, tmp_path: Path, how: str) -> 
     assert not list((tmp_path / "sinks").glob(f"{saving.PREFIX}*"))
 
 
+@pytest.mark.slow
 def test_some_members_of_a_group_go_on_and_the_others_later(whole: Path, tmp_path: Path) -> None:
     with pytest.raises(Interrupted):
         run(tmp_path, [SOFTMAX, LEARNED], progress=Watched(stop_at=2))
@@ -216,7 +219,7 @@ def test_a_kill_while_checkpoints_are_removed_leaves_none(tmp_path: Path, module
     assert not leftovers()
 
 
-@pytest.mark.parametrize("arm", [SOFTMAX, WILD], ids=["whole", "diverged"])
+@pytest.mark.parametrize("arm", [pytest.param(SOFTMAX, id="whole"), pytest.param(WILD, id="diverged", marks=pytest.mark.slow)])
 def test_what_is_stopped_while_it_measures_keeps_its_last_step(tmp_path: Path, arm: Arm) -> None:
     arms = [changed(arm.name, arm, measure={"ablation": AblationMeasure(hidden=(1,), map=8)})]
 

@@ -58,6 +58,7 @@ def test_greedy_targets_are_what_the_model_finds_likeliest(saved: Saved) -> None
         assert target.score == pytest.approx(expected / ((5 + len(following)) / 6) ** 0.6, rel=1e-4)
 
 
+@pytest.mark.slow
 def test_more_beams_find_targets_that_are_no_worse(saved: Saved) -> None:
     ((greedy,),) = transduced(saved, SOURCES[:1], length_penalty=0.0)
     (several,) = transduced(saved, SOURCES[:1], beams=4, length_penalty=0.0)

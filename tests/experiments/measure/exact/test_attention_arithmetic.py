@@ -147,7 +147,7 @@ def test_windows_reach_as_far_as_the_gradient_of_the_whole_stack(points: dict[st
                 x = attention(zero, zero, x, Mask(window=window))[0]
             return x[0, -1, 0, 0]
 
-        gradient = np.asarray(jax.grad(stack)(jnp.ones((1, tokens, 1, 2))))[0, :, 0, 0]
+        gradient = np.asarray(jax.jit(jax.grad(stack))(jnp.ones((1, tokens, 1, 2))))[0, :, 0, 0]
         distance = tokens - 1 - np.flatnonzero(gradient)[0]
         assert points["windows"][reading("attention_span", window=window, layers=layers)] == distance == layers * (window - 1)
 

@@ -198,7 +198,7 @@ def test_languages_are_those_of_the_tokenizer(rope: Models) -> None:
         )
 
 
-@pytest.mark.parametrize("group", [0, GROUPS - 1])
+@pytest.mark.parametrize("group", [0, pytest.param(GROUPS - 1, marks=pytest.mark.slow)])
 def test_the_last_point_is_measured_without_each_group_of_documents(tmp_path: Path, group: int) -> None:
     source = source_of("text", write_corpus(tmp_path / "many", documents=80))
     of_many = MEASURES["text"].model_copy(update={"windows": 500, "vocabulary": None})
@@ -387,6 +387,7 @@ def test_each_text_of_a_curve_has_the_table_of_its_length(folder: Path) -> None:
     assert dynamic[loss] == plain[loss] != fixed[loss]
 
 
+@pytest.mark.slow
 def test_each_text_of_an_ablation_has_the_table_of_its_length(folder: Path) -> None:
     arms = scaled(DynamicNtk(), NtkAware(factor=1.5), NtkAware(factor=1.0))
     models = models_of(arms, source_of("text", folder), (1,) * 3)
