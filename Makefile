@@ -68,8 +68,8 @@ lock: .venv/installed
 	$(BIN)/uv pip compile pyproject.toml $(LOCK) --output-file requirements.lock
 	$(BIN)/uv pip compile pyproject.toml $(LOCK) --extra dev --constraint requirements.lock --output-file requirements-dev.lock
 
-# The records of results/ as the README shows them: packed, without checkpoints, and only the arrays that a figure reads.
 PLANNED := $(addprefix --planned ,$(wildcard configs/accelerator/*.toml))
+# The records of results/ as the README shows them: packed, without checkpoints, and only the arrays that a figure reads.
 publish: install
 	$(BIN)/leadline publish results --into docs/results --text README.md --findings docs/findings.md $(PLANNED)
 # The schema of configurations for editors, the page of their keys, and that of terms and quantities.

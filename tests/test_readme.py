@@ -9,6 +9,7 @@ from leadline.experiments.publish.export import rewrite, with_tables
 from leadline.experiments.publish.table import markdown
 from leadline.experiments.records.packed import PACKED
 from leadline.experiments.runtime.errors import UserError
+from tests.experiments.committed import PLANNED
 
 ROOT = Path(__file__).parents[1]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
@@ -19,7 +20,7 @@ def published() -> Contents:
     results = ROOT / "docs" / "results"
     if not list(results.glob(f"*/{PACKED}")):
         pytest.skip("docs/results holds no packed records yet: run make publish")
-    return contents_of(results, drawn=())
+    return contents_of(results, drawn=(), planned=PLANNED)
 
 
 def test_tables_are_those_of_the_records(published: Contents) -> None:

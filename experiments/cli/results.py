@@ -145,7 +145,7 @@ def _check_lock(folder: Path, path: Path) -> None:
         complain(mistake)
     if mistakes:
         raise typer.Exit(1)
-    typer.echo(f"{len({record.study for record in records})} studies: every claim is as it was locked, before its runs")
+    typer.echo(f"{len(studies)} studies: every claim is as it was locked, before its runs")
 
 
 def lock(

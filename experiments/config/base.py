@@ -55,7 +55,7 @@ class Frozen(BaseModel):
 def _with_tuples(value: Any, annotation: Any) -> Any:
     """A tuple in the place of a list where the type has one: TOML and JSON have lists alone."""
     parts = get_args(annotation)
-    if not parts or not isinstance(value, list | dict):  # as nearly all of the numbers of a record
+    if not parts or not isinstance(value, list | dict):  # most values of a record are numbers
         return value
     origin = get_origin(annotation)
     if origin is tuple and isinstance(value, list):

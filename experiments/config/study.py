@@ -86,7 +86,7 @@ class Study(Frozen):
     # seeds are added up to this number where claims are undecided; absent: 30 with `leadline run --decide`, else never
     most_seeds: Annotated[int, Field(gt=1)] | None = None
     explored: Annotated[tuple[int, ...], AfterValidator(_distinct)] = ()  # seeds that the recipe was chosen on: none of `seeds`
-    # whether the recipe was chosen for a sink, and not for its loss: the ledger counts such claims apart
+    # whether the recipe of a language model was chosen for a sink, not for its loss: the ledger counts such claims apart
     sink_recipe: bool = False
     model: ModelConfig | None = None  # the model of every arm
     data: Data | None = None  # what every arm is trained on
@@ -111,7 +111,7 @@ class Study(Frozen):
 
     @property
     def runs_with(self) -> str:
-        """The command that runs the study. Records of times that kept no command are of files of configs/."""
+        """The command that runs the study. Old records keep none; their files are in configs/."""
         return self.command or f"leadline run configs/{self.study}.toml"
 
     def problems(self) -> Iterator[str]:

@@ -65,7 +65,7 @@ class Contents:
     """What the records of a folder say, before it is written."""
 
     sections: tuple[Section, ...]  # of the page, one a study with records, by name
-    verdicts: tuple[Verdict, ...]  # on every claim of these studies, and of those that were not run
+    verdicts: tuple[Verdict, ...]  # on every claim of these studies, and of those that are planned
     # tables of all claims: counts by study, statements with sources, statements with verdicts, counts, and where there are any,
     # statements with a column a scale and statements with a column a protocol; empty without claims
     ledger: tuple[Table, ...]
@@ -85,7 +85,10 @@ class Contents:
 
 
 def contents_of(
-    results: Path, digests: Mapping[tuple[str, str], str] | None = None, drawn: Collection[str] | None = None
+    results: Path,
+    digests: Mapping[tuple[str, str], str] | None = None,
+    drawn: Collection[str] | None = None,
+    planned: Sequence[Study] = (),
 ) -> Contents:
     """Reads the records and studies of a folder, makes tables and figures of them, and judges their claims.
 
@@ -94,6 +97,7 @@ def contents_of(
         digests: (study, arm) -> digest, where an arm was recorded with more than one configuration and the one that was asked
             for is not the last; without it the last recorded one is shown, and a note names the others.
         drawn: names of the figures that are drawn, which takes longer than all the rest; None for all of them.
+        planned: studies whose claims are listed as not measured, unless they have records.
 
     Raises:
         UserError: if there is no record, or a file of the folder is damaged.
@@ -105,7 +109,8 @@ def contents_of(
     notes = [f"{name}: its study.json is missing, so it is not shown; run it again" for name in names if name not in described]
     studies = {name: described[name] for name in names if name in described}
     records = [entry.record for entry in stored if entry.record.study in studies]
-    judged = verdicts(described, records)  # claims of a study without records are not measured
+    listed = {study.study: study for study in planned} | studies
+    judged = verdicts(listed, records)
     sections = tuple(_section(study, stored, judged, drawn) for study in studies.values())
     notes += [note for section in sections for note in _without_records(section, drawn)]
     return Contents(
@@ -115,7 +120,7 @@ def contents_of(
         tuple(_pictures(judged, drawn)),
         tuple(records),
         (*left_out, *others, *notes),
-        bibtex(sources(studies.values(), records)),
+        bibtex(sources(listed.values(), records)),
     )
 
 

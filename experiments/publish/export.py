@@ -23,10 +23,10 @@ from leadline.experiments.publish.table import markdown
 from leadline.experiments.records.json_file import reason, seal, unseal, write_whole
 from leadline.experiments.records.measurement import Dim, resolve
 from leadline.experiments.records.packed import PACKED, PACKED_ARRAYS, read_packed, write_packed
-from leadline.experiments.records.portable import portable, portable_study
+from leadline.experiments.records.portable import portable
 from leadline.experiments.records.protocols import PROTOCOL_DIMS
 from leadline.experiments.records.record import StoredRecord
-from leadline.experiments.records.store import STUDY, existing_records, read_records, read_studies, write_study
+from leadline.experiments.records.store import STUDY, existing_records, read_records, read_studies
 from leadline.experiments.runtime.errors import UserError
 
 MAP = "attention_map"  # the largest of all arrays
@@ -79,11 +79,9 @@ def export(
         study = studies[name]
         read = [part for claim in study.claims for part in claim.parts()]
         notes += pack(results, name, into, arrays_read(study), read)
-    for study in planned:
-        if not read_records(into, study.study)[0]:
-            write_study(into, portable_study(study))
     shown = {file_name(study, spec.name) for study in read_studies(into).values() for spec in _shown(study)}
-    contents = contents_of(into, drawn=shown | {FOREST, MULTIVERSE} | set(re.findall(rf"{FIGURES}/([\w.=+-]+)\.png", filled)))
+    named = set(re.findall(rf"{FIGURES}/([\w.=+-]+)\.png", filled))
+    contents = contents_of(into, drawn=shown | {FOREST, MULTIVERSE} | named, planned=planned)
     try:
         stale = set(_written_before(into, [study.study for study in read_studies(into).values()]))
         for path in write_contents(contents, into, (), ("png",))[1]:

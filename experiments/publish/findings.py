@@ -74,7 +74,7 @@ def _counts(kind: str, column: str, about: Sequence[Verdict], records: Sequence[
     places = {
         TOY: "tested on toy tasks",
         SMALL_LM: "tested on small language models",
-        FOR_SINK: "tested with a recipe chosen for a sink",
+        FOR_SINK: "tested on small language models with a recipe chosen for a sink",
         ON_ACCELERATOR: "tested on an accelerator",
         EXACT: "computed without training",
     }

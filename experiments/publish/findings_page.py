@@ -5,7 +5,6 @@ from collections.abc import Collection
 from leadline.experiments.config.claim import Claim
 from leadline.experiments.publish.contents import FIGURES, TABLES, Contents, Section
 from leadline.experiments.publish.findings import findings
-from leadline.experiments.publish.run_groups import command_of
 from leadline.experiments.publish.style import Drawing
 from leadline.experiments.publish.table import markdown, markdown_text
 from leadline.experiments.records.captions import training
@@ -41,7 +40,7 @@ def _section(section: Section, shown: Collection[str], results: str) -> str:
     for drawing in (drawing for drawing in section.drawings if drawing.name in shown):
         parts.append(_picture(drawing, results))
     parts.append(markdown(section.tables[0]).strip())
-    run = f"`{command_of(section.described)}` runs it."
+    run = f"`{section.described.runs_with}` runs it."
     parts.append(f"[All tables of this study]({results}/{TABLES}/{section.study}.md). {run}\n")
     return "\n\n".join(parts)
 

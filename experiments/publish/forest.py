@@ -28,11 +28,12 @@ CAPTION = (
 
 def forests(judged: Sequence[Verdict]) -> Iterator[Drawing]:
     """A figure for each column of the ledger in which seeds or documents decide a claim."""
-    with mpl.rc_context(STYLE):
-        for column in columns_of(judged):
-            placed = sorted(((standardised(v), v) for v in judged if v.column == column and _has_margin(v)), key=_middle)
-            if placed:
-                yield _drawn(column, placed)
+    for column in columns_of(judged):
+        placed = sorted(((standardised(v), v) for v in judged if v.column == column and _has_margin(v)), key=_middle)
+        if placed:
+            with mpl.rc_context(STYLE):
+                drawing = _drawn(column, placed)
+            yield drawing
 
 
 def _middle(placed: tuple[Interval, Verdict]) -> float:
@@ -57,7 +58,9 @@ def _drawn(column: str, placed: Sequence[tuple[Interval, Verdict]]) -> Drawing:
     there: list[Outcome] = [outcome for outcome in COLOURS if any(v.outcome == outcome for _, v in placed)]
     legend(figure, [Line2D([], [], color=COLOURS[outcome], marker="o", label=outcome) for outcome in there])
     title = f"How clearly do the records decide each claim? {column[0].upper()}{column[1:]}"
-    return encode(f"{FOREST}_{re.sub(r'[^a-z0-9]+', '_', column.lower())}", title, CAPTION, figure)
+    return encode(
+        f"{FOREST}_{re.sub(r'[^a-z0-9]+', '_', column.lower())}", title, f"Claims of the column “{column}”. {CAPTION}", figure
+    )
 
 
 def _has_margin(verdict: Verdict) -> bool:

@@ -140,7 +140,7 @@ def statements(judged: Sequence[Verdict]) -> list[list[Verdict]]:
 
 def several_scales(judged: Sequence[Verdict]) -> list[list[Verdict]]:
     """The verdicts on each statement that claims test at several scales, and that something was measured for."""
-    rows = (row for row in statements(judged) if len({*columns_of(row)} - {NOT_RUN}) > 1)
+    rows = (row for row in statements([v for v in judged if v.column != NOT_RUN]) if len(columns_of(row)) > 1)
     return [row for row in rows if any(verdict.outcome != "not measured" for verdict in row)]
 
 

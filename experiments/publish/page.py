@@ -15,7 +15,7 @@ from leadline.experiments.config.claim import Claim
 from leadline.experiments.publish.contents import FIGURES, IMAGES, PRINTERS, Contents, Section, figures_of
 from leadline.experiments.publish.findings import findings
 from leadline.experiments.publish.ledger import OWN, RULE, UNNAMED, basis, columns_of, several_scales, strength
-from leadline.experiments.publish.run_groups import HEIGHT, WIDTH, ArmRuns, command_of, run_groups, run_id
+from leadline.experiments.publish.run_groups import HEIGHT, WIDTH, ArmRuns, run_groups, run_id
 from leadline.experiments.publish.shown import file_name
 from leadline.experiments.publish.style import Drawing
 from leadline.experiments.records.captions import provenance
@@ -38,7 +38,6 @@ class ClaimRow:
     link: str  # of the source
     figure: str  # the name of a figure that shows a compared quantity; empty where there is none
     runs: tuple[tuple[str, str], ...]  # identifier and label of the run groups that were compared
-    command: str  # what measures it again
 
     @property
     def id(self) -> str:
@@ -162,7 +161,7 @@ def _part(section: Section, results: Path, cited: Mapping[str, Reference]) -> St
     )
     counts = Counter(row.verdict.outcome for row in rows)
     return StudyPart(
-        section, rows, groups, command_of(section.described), tuple((name, counts[name]) for name in OUTCOMES if counts[name])
+        section, rows, groups, section.described.runs_with, tuple((name, counts[name]) for name in OUTCOMES if counts[name])
     )
 
 
@@ -170,7 +169,7 @@ def _row(verdict: Verdict, reference: Reference | None, figure: str, section: Se
     cited = "" if reference is None else cite(verdict.source, verdict.where)
     runs = tuple((run_id(section.study, arm), labels[run_id(section.study, arm)]) for arm in verdict.arms)
     link = "" if reference is None else reference.link
-    return ClaimRow(verdict, section.title, cited, link, figure, runs, command_of(section.described))
+    return ClaimRow(verdict, section.title, cited, link, figure, runs)
 
 
 def _figure(claim: Claim, section: Section) -> str:

@@ -55,8 +55,8 @@ def run_id(study: str, arm: str) -> str:
     return f"run-{study}-{arm}"
 
 
-def command_of(study: Study, family: str | None = None) -> str:
-    """What runs a study, or one arm of it as its file names the arm."""
+def command_of(study: Study, family: str | None) -> str:
+    """What runs an arm of a study as its file names the arm, or the study where that is None."""
     return study.runs_with if family is None or study.exact is not None else f"{study.runs_with} 'only=[\"{family}\"]'"
 
 

@@ -9,7 +9,7 @@ from leadline.experiments.records.record import Record, created_at
 
 # The columns of the ledger, beside one for each published model.
 TOY, SMALL_LM, ON_ACCELERATOR = "toy task", "small language model", "trained on an accelerator"
-FOR_SINK, EXACT, NOT_RUN = "recipe chosen for a sink", "without training", "not run"
+FOR_SINK, EXACT, NOT_RUN = "small language model, recipe chosen for a sink", "without training", "not run"
 COLUMNS = (TOY, SMALL_LM, FOR_SINK, ON_ACCELERATOR, EXACT, NOT_RUN)
 LANGUAGE = ("text", "mixed")  # kinds of data of which all or half is text
 CORPORA = {"stdlib": "Python's standard library", "docstrings": "docstrings of Python's standard library"}

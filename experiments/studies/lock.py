@@ -109,15 +109,15 @@ def problems(
 
     Args:
         locked: the digests of the lock.
-        studies: as they are recorded. Claims of a study without records may be locked later.
+        studies: as they are recorded.
         records: of these studies.
         since: when a digest was committed; None where it was not.
     """
     for study in studies:
-        of_study = [record for record in records if record.study == study.study]
-        if study.exact is not None or not of_study:
+        if study.exact is not None:
             continue
-        began = min(map(begun_at, of_study))
+        of_study = [record for record in records if record.study == study.study]
+        began = min(map(begun_at, of_study), default=None)
         now = digests([study])
         for key, digest in now.items():
             committed = since(digest)
@@ -125,7 +125,7 @@ def problems(
                 yield f"{key}: {'changed since it was locked' if key in locked else 'not locked'}"
             elif committed is None:
                 yield f"{key}: the lock is not committed"
-            elif began < committed:
+            elif began is not None and began < committed:
                 yield f"{key}: run on {began:%Y-%m-%d %H:%M}, before it was locked on {committed:%Y-%m-%d %H:%M}"
         for key in sorted(locked.keys() - now.keys()):
             if key.startswith(f"{study.study}/"):

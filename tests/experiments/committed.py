@@ -14,3 +14,4 @@ COMMITTED: list[tuple[Path, Study]] = [
     if "studies" not in tomllib.loads(path.read_text(encoding="utf-8"))
     for study in load_studies(path)
 ]
+PLANNED = [study for path, study in COMMITTED if path.parent.name == "accelerator"]  # studies that were not run

@@ -209,18 +209,17 @@ def test_a_text_in_pieces_is_the_text() -> None:
 
 
 # Models, and what is remembered of a text.
+SLOW = ("learned positions and the bias T5", "the bias Cope")
 IN_BATCHES = {
     "rope": (CONFIG, rope(), Policy()),
     "alibi": (CONFIG, alibi(), Policy()),
     "windows": (CONFIG, replace(rope(), window=jnp.asarray([4, 3])), Policy()),
     "a ring": (CONFIG, rope(), Policy(3)),
-    **{what: (WHOLE[what][0], nope(1), Policy()) for what in ("learned positions and the bias T5", "the bias Cope")},
+    **{what: (WHOLE[what][0], nope(1), Policy()) for what in SLOW},
 }
 
 
-@pytest.mark.parametrize(
-    "what", [pytest.param(what, marks=[pytest.mark.slow] if "bias" in what else []) for what in IN_BATCHES]
-)
+@pytest.mark.parametrize("what", [pytest.param(what, marks=[pytest.mark.slow] if what in SLOW else []) for what in IN_BATCHES])
 def test_prompts_of_several_lengths_go_on_as_each_alone(what: str) -> None:
     """Of the shorter prompt the first of three chunks is padding, and part of the second."""
     cfg, tables, policy = IN_BATCHES[what]

@@ -10,7 +10,7 @@ from leadline.experiments.publish.export import export
 from leadline.experiments.publish.findings_page import summary
 from leadline.experiments.records.decisions import Outcome
 from leadline.experiments.records.verdict import Verdict
-from tests.experiments.committed import ROOT
+from tests.experiments.committed import PLANNED, ROOT
 from tests.experiments.synthetic_records import study
 
 DOCS = ROOT / "docs"
@@ -47,7 +47,7 @@ def test_the_committed_page_and_tables_are_those_of_the_records(tmp_path: Path) 
         if path.parent.name not in ("figures", "tables"):
             (results / path.parent.name).mkdir(parents=True, exist_ok=True)
             (results / path.parent.name / path.name).symlink_to(path)
-    export(results, results, text, page)
+    export(results, results, text, page, PLANNED)
     assert page.read_text(encoding="utf-8") == (DOCS / "findings.md").read_text(encoding="utf-8"), "run make publish"
     for path in (results / "tables").iterdir():
         assert path.read_bytes() == (DOCS / "results" / "tables" / path.name).read_bytes(), f"{path.name}: run make publish"

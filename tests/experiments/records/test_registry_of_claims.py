@@ -5,10 +5,12 @@ from dataclasses import replace
 
 import pytest
 
+from leadline.experiments.config.load import arms_of
 from leadline.experiments.measure.kinds.plugin import quantities_of
 from leadline.experiments.records.arms import matches, recorded_arms
 from leadline.experiments.records.record import Record
 from leadline.experiments.records.references import references
+from leadline.experiments.records.store import read_studies
 from leadline.experiments.records.verdict import judge, predicate
 from tests.experiments.committed import COMMITTED, CONFIGS
 from tests.experiments.records.claimed import ROWS, Row, changed, synthetic, trained_arms
@@ -108,11 +110,17 @@ def test_sources_quantities_and_functions_exist_and_identifiers_are_unique() -> 
 
 
 def test_studies_with_the_recipe_that_was_chosen_for_a_sink_are_counted_apart() -> None:
-    text = [study for path, study in COMMITTED if path.parent == CONFIGS and study.data and study.data.kind == "text"]
-    recipe = {
-        study.study for study in text if study.train and (study.train.learning_rate, study.train.weight_decay) == (1e-2, 0.5)
-    }
+    text = [study for _, study in COMMITTED if study.data and study.data.kind == "text" and study.train]
+    recipe = {s.study for s in text if s.train and (s.train.learning_rate, s.train.weight_decay) == (1e-2, 0.5)}
     assert recipe == {study.study for study in text if study.sink_recipe} and recipe
+    published = read_studies(CONFIGS.parent / "docs" / "results").values()
+    assert {study.study for study in published if study.sink_recipe} == recipe & {study.study for study in published}
+
+
+def test_claims_ask_for_no_more_steps_than_their_study_trains() -> None:
+    for path, study in COMMITTED:
+        if study.exact is None and study.claims:
+            assert study.needs.get("steps", 0) <= max(arm.train.steps for arm in arms_of(study, path)), path
 
 
 def test_a_smoke_run_judges_nothing() -> None:

@@ -69,9 +69,9 @@ def test_records_say_the_kind_of_models_and_where_they_were_trained(
 
 def test_models_whose_recipe_was_chosen_for_a_sink_have_a_column_of_their_own(study: Study) -> None:
     records = records_of(study)
-    assert ledger_column(records, sink_recipe=True) == "recipe chosen for a sink"
+    assert ledger_column(records, sink_recipe=True) == "small language model, recipe chosen for a sink"
     assert {verdict.column for verdict in verdicts({"a": study.model_copy(update={"sink_recipe": True})}, records)} == {
-        "recipe chosen for a sink"
+        "small language model, recipe chosen for a sink"
     }
 
 

@@ -118,11 +118,7 @@ def test_a_lock_that_is_not_committed_freezes_nothing(tmp_path: Path) -> None:
     write_lock(path, digests([study]))
     assert read_lock(path) == digests([study])
     assert locked_since(path, digests([study])[CLAIM]) is None
-    assert len(list(problems(read_lock(path), [study], _run(study, START), lambda _: None))) == len(study.claims)
-
-
-def test_what_was_not_run_need_not_be_locked() -> None:
-    assert list(problems({}, [_study()], [], lambda _: None)) == []
+    assert len(list(problems(read_lock(path), [study], [], lambda _: None))) == len(study.claims)
 
 
 @pytest.mark.parametrize(

@@ -64,8 +64,8 @@ def test_margins_are_logarithms_of_ratios_of_tolerated_rates(change: dict[str, A
     plain = stability(PLAIN)
     evidence = tolerates_higher_rates([*plain, *stability(BETTER, **change)])
     assert evidence is not None and evidence.margins == pytest.approx((math.log(2 * 4**0.25), math.log(4)))
-    alike = tolerates_higher_rates([*plain, *stability({**BETTER, 0.16: (2.2, 2.19)}, **change)])
-    assert alike is not None and decide(alike.margins).outcome == "holds"
+    clear = tolerates_higher_rates([*plain, *stability({**BETTER, 0.16: (2.2, 2.19)}, **change)])
+    assert clear is not None and decide(clear.margins).outcome == "holds"
     worse = tolerates_higher_rates([*plain, *stability({**PLAIN, 0.01: (2.0, 1.9), 0.04: (None, None)}, **change)])
     assert worse is not None and decide(worse.margins).outcome == "fails"
 

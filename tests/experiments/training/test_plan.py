@@ -136,9 +136,7 @@ BREAKS: dict[str, tuple[AbstractContextManager[object], dict[str, Any], int, int
 }
 
 
-@pytest.mark.parametrize(
-    "how", [pytest.param(how, marks=[pytest.mark.slow] if "of two members" in how else []) for how in BREAKS]
-)
+@pytest.mark.parametrize("how", BREAKS)
 def test_resumed_equals_uninterrupted(whole: Path, tmp_path: Path, how: str) -> None:
     killed, told, every, first_step = BREAKS[how]
     arms = [changed(arm.name, arm, train={"checkpoint_every": every}) for arm in (SOFTMAX, LEARNED)]

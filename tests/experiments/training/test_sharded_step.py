@@ -92,7 +92,7 @@ def assert_close(tree: Any, expected: Any, atol: float) -> None:
         np.testing.assert_allclose(other, leaf, atol=atol, err_msg=jax.tree_util.keystr(path))
 
 
-@pytest.mark.parametrize("name", [pytest.param(name, marks=[pytest.mark.slow] if "tied" in name else []) for name in MODELS])
+@pytest.mark.parametrize("name", MODELS)
 def test_sharded_equals_unsharded(name):
     cfg = MODELS[name]
     start = drawn_state(cfg)
