@@ -180,9 +180,13 @@ def _kinds(judged: Sequence[Verdict]) -> list[tuple[str, list[Verdict]]]:
 
 
 def totals_table(judged: Sequence[Verdict]) -> Table:
-    """How many claims of all studies have each outcome: published statements, and our own."""
-    rows = tuple((kind, *counts) for kind, study, *counts in ledger_table(judged).rows if study == "all")
-    return Table("Claims", "totals", ("statements", *OUTCOMES), rows)
+    """How many claims of the studies that were run have each outcome: published statements, and our own."""
+    run = [verdict for verdict in judged if verdict.column != NOT_RUN]
+    rows = tuple((kind, *counts) for kind, study, *counts in ledger_table(run).rows if study == "all")
+    failed = [verdict for verdict in run if verdict.outcome == "fails" and not verdict.own]
+    larger = sum(bool(verdict.shown_at) for verdict in failed)
+    note = f"{larger} of {len(failed)} published claims that fail were shown at a larger scale, and are not shown at ours"
+    return Table("Claims", "totals", ("statements", *OUTCOMES), rows, (note,) if larger else ())
 
 
 def published(verdict: Verdict) -> str:

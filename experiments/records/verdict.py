@@ -62,6 +62,7 @@ class Verdict:
     protocols: Mapping[str, Outcome] = field(default_factory=dict)  # of perplexity, and the outcome by each
     interval_of: str = ""  # the mean margin or a share, for readers
     command: str = ""  # runs the study
+    shown_at: str = ""  # the smallest scale at which a published statement was shown
 
     @property
     def own(self) -> bool:
@@ -101,7 +102,7 @@ def judge(claim: Claim, study: Study, arms: Sequence[RecordedArm]) -> Verdict:
         compared = []
     records = [record for arm in compared for record in arm.records]
     return Verdict(
-        **claim.model_dump(include={"id", "source", "where", "published"}),
+        **claim.model_dump(include={"id", "source", "where", "published", "shown_at"}),
         statement=claim.erratum or claim.statement,
         study=study.study,
         measured=measured,

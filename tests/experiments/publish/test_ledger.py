@@ -116,3 +116,11 @@ def test_each_scale_is_counted_by_itself() -> None:
         "published, SmolLM2-135M": ("0", "1"),
         "our own, without training": ("1", "0"),
     }
+
+
+def test_totals_say_which_failures_are_of_smaller_models_than_the_source_had() -> None:
+    failed = replace(PUBLISHED, outcome="fails")
+    smaller, own = replace(failed, shown_at="15B parameters"), replace(OWN, outcome="fails")
+    said = "1 of 2 published claims that fail were shown at a larger scale, and are not shown at ours"
+    assert totals_table([PUBLISHED, failed, smaller, own]).notes == (said,)
+    assert totals_table([PUBLISHED, failed, own]).notes == ()
