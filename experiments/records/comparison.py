@@ -202,26 +202,28 @@ def _text_of(term: Term, names: Mapping[str, str]) -> str:
 
 def _decided(claim: Claim, values: Sequence[Values], plan: SeedPlan, *, exact: bool, cases: int = 1) -> Decision:
     """The decision on one case. Its interval misses the truth with a `cases`-th of the plan's chance."""
-    decision = _compared(claim, values, plan.level(len(values[0])) / cases, exact=exact)
+    levels = (plan.level(len(values[0])) / cases, plan.last_level / cases)
+    decision = _compared(claim, values, levels, exact=exact)
     if not exact and decision.interval is None:  # a single seed, or a value that is not finite
         return decision
     documents = claim.share is None and any(map(group_count, values))
     return decision._replace(turns=turning(claim, values, decision.interval, decision.level), documents=documents)
 
 
-def _compared(claim: Claim, values: Sequence[Values], level: float, *, exact: bool) -> Decision:
-    rounding = rounding_of(claim, values)
+def _compared(claim: Claim, values: Sequence[Values], levels: tuple[float, float], *, exact: bool) -> Decision:
+    """The decision at the first level, which says what would decide at the second."""
+    rounding, (level, last) = rounding_of(claim, values), levels
     if claim.bounds is not None:
         left, (low, high) = scaled(claim, values[0]), scaled(claim, claim.bounds).tolist()
         if claim.share is None:
-            return decide_within(left, (low, high), level, exact=exact, rounding=rounding)
+            return decide_within(left, (low, high), level, exact=exact, rounding=rounding, last=last)
         inside = np.where((low <= left) & (left <= high), 1.0, -1.0)
-        return decide_share(np.where(np.isfinite(left), inside, left), claim.share, level)
+        return decide_share(np.where(np.isfinite(left), inside, left), claim.share, level, last)
     margins = margins_of(claim, values)
     if claim.share is not None:
-        return decide_share(margins, claim.share, level)
+        return decide_share(margins, claim.share, level, last)
     mean = "mean log margin" if claim.log else "mean margin"
     if claim.relation == "equivalent":
         delta = claim.delta or 0.0
-        return decide_within(margins, (-delta, delta), level, exact=exact, mean=mean, rounding=rounding)
-    return decide(margins, claim.delta, level, exact=exact, mean=mean, rounding=rounding)
+        return decide_within(margins, (-delta, delta), level, exact=exact, mean=mean, rounding=rounding, last=last)
+    return decide(margins, claim.delta, level, exact=exact, mean=mean, rounding=rounding, last=last)

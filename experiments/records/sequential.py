@@ -41,6 +41,11 @@ class SeedPlan:
         number = max(1, sum(look <= seeds for look in looks))
         return spent[number] - spent[number - 1]
 
+    @property
+    def last_level(self) -> float:
+        """The error of the last look."""
+        return self.level(self.looks()[-1])
+
     @staticmethod
     def _spent(share: float) -> float:
         return float(2 * special.ndtr(special.ndtri(LEVEL / 2) / math.sqrt(share)))

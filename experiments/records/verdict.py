@@ -161,7 +161,8 @@ def _decided(
     n = len(evidence.margins)
     if evidence.unmet:
         return evidence.measured, n, Decision("not testable here", evidence.unmet)
-    return evidence.measured, n, decide(evidence.margins, claim.delta, plan.level(n), exact=exact, mean=evidence.mean)
+    decision = decide(evidence.margins, claim.delta, plan.level(n), exact=exact, mean=evidence.mean, last=plan.last_level)
+    return evidence.measured, n, decision
 
 
 def _notes(claim: Claim, decision: Decision, compared: Sequence[RecordedArm], *, exact: bool) -> Iterator[str]:
