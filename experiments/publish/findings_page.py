@@ -15,9 +15,9 @@ INTRODUCTION = """# Findings
 
 Each section has the question of one study, the number of its claims by outcome, the first published claim that holds and the
 first that fails (else the first of our own), the first table of the study and, where it has one, a figure or two. All of it is
-computed from the records by `leadline publish`. [How a verdict is made](methods.md) defines the outcomes, and [Terms and
-quantities](quantities.md) defines each number. A verdict speaks of its scale alone. Sections on models that are trained here
-give their size and training text.
+computed from the records by `leadline publish`. Claims of studies that were not run stand in the first table alone. [How a
+verdict is made](methods.md) defines the outcomes, and [Terms and quantities](quantities.md) defines each number. A verdict
+speaks of its scale alone. Sections on models that are trained here give their size and training text.
 """
 
 

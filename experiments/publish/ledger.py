@@ -20,10 +20,10 @@ OWN = "our own statement"
 UNNAMED = (TOY, SMALL_LM, EXACT)  # columns of the ledger that are not named beside a figure
 RULE = (
     "a claim holds (fails) where Student's 95 % interval of the mean margin over seeds lies above (below) 0, and is equivalent "
-    "where it lies within a stated difference of 0; of several arms the intervals are wider, so that a decision errs in at "
-    "most 5 %; shares of seeds have intervals of Clopper and Pearson; an exact claim is decided by its sign; a claim about one "
-    "published model is decided by the interval over documents where at least 30 were measured, and otherwise by its figures; "
-    "a claim whose precondition is not met is not testable here"
+    "where it lies within a stated difference of 0; of several arms or looks the intervals are wider, so that a decision errs "
+    "in at most 5 %; shares of seeds have intervals of Clopper and Pearson; an exact claim is decided by its sign; a claim "
+    "about one published model is decided by the interval over documents where at least 30 were measured, and otherwise by its "
+    "figures; a claim whose precondition is not met is not testable here"
 )
 SENSITIVITY = (
     "q: the p-value after Benjamini and Hochberg over the ledger; threshold: the number in the statement, beside the interval "
