@@ -9,6 +9,7 @@ import pytest
 from leadline.experiments.config.load import arms_of, load_studies
 from leadline.experiments.config.study import Study
 from leadline.experiments.records.record import Record
+from leadline.experiments.records.sequential import seeds_of_look
 from leadline.experiments.records.store import read_records, read_studies
 from leadline.experiments.runtime.errors import UserError
 from leadline.experiments.studies.lock import digests, locked_since, problems, read_lock, repeated, write_lock
@@ -67,7 +68,9 @@ def test_what_is_published_of_a_locked_study_is_as_it_was_locked() -> None:
     assert {"sinks", "extrapolation"} <= {study.study for study in confirmed}
     records = [stored.record for study in confirmed for stored in read_records(results, study.study)[0]]
     assert list(problems(locked, confirmed, records, lambda _: datetime.min.replace(tzinfo=UTC))) == []
-    assert {record.seed for record in records} <= {seed for study in confirmed for seed in study.seeds}
+    assert {record.seed for record in records} <= {
+        seed for study in confirmed for seed in seeds_of_look(study.seeds, study.explored, study.most_seeds or len(study.seeds))
+    }
 
 
 def _run(study: Study, created: datetime, seed: int = 30) -> list[Record]:
