@@ -76,8 +76,8 @@ def test_leaving_out_seeds_decides_no_more_often_where_there_is_no_effect(tmp_pa
         rates, losses = rng.choice([0.01, 0.4], size=10, p=[0.3, 0.7]), rng.normal(size=10)
         losses = 2.0 + 0.1 * losses + 0.5 * (rates < 0.05)
         outcomes[judged(study, of_one_arm(plain, rates.tolist(), losses.tolist())).outcome] += 1
-    asked = TRIALS - outcomes["not testable here"]
-    assert 0.01 < (outcomes["holds"] + outcomes["fails"]) / asked < highest_share(0.05, asked)
+    testable = TRIALS - outcomes["not testable here"]
+    assert 0.01 < (outcomes["holds"] + outcomes["fails"]) / testable < highest_share(0.05, testable)
 
 
 @pytest.mark.parametrize(
