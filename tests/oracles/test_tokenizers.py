@@ -75,8 +75,8 @@ def merges_of(tokenizer: Tokenizer) -> list[tuple[int, int]]:
 
 @pytest.mark.parametrize("pattern", ["gpt2", "gpt4"])
 def test_merges_of_bytes(documents: list[str], pattern: str) -> None:
-    tokenizer = train_bpe(documents, 32000, pattern=pattern)
-    for size in (1000, 32000):
+    tokenizer = train_bpe(documents, 16_000, pattern=pattern)
+    for size in (1000, 16_000):
         assert list(tokenizer.shortened(size).merges) == merges_of(byte_level(documents, size, pattern))
 
 
