@@ -68,8 +68,7 @@ def loss_excess(table: Float[Array, "V D"], unembedding: Unembedding) -> float:
     p = drawn_weights(width, vocabulary, unembedding, TEXT)
     p = dataclasses.replace(p, **{"embedding" if unembedding == "tied" else "unembedding": table})
     ids = jax.random.randint(jax.random.key(SEED + 2), (TEXT + 1,), 0, vocabulary)
-    model = plain_model(width, unembedding)
-    return float(jax.jit(lambda p: mean_loss(p, ids, model, vocabulary))(p)) - math.log(vocabulary)
+    return float(mean_loss(p, ids, plain_model(width, unembedding), vocabulary)) - math.log(vocabulary)
 
 
 def embedded_norm(table: Float[Array, "V D"], *, scaled: bool) -> float:

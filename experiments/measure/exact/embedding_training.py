@@ -1,6 +1,7 @@
 """What training does to the rows of an embedding: gradients of a model, and steps of the optimiser that trains models."""
 
 import dataclasses
+from functools import partial
 from typing import Any, Literal
 
 import jax
@@ -15,7 +16,7 @@ from leadline.experiments.config.to_model import decoder_config
 from leadline.experiments.config.to_optimizer import optimizer
 from leadline.experiments.config.to_tables import tables
 from leadline.experiments.config.train import TrainConfig
-from leadline.model.decoder import Decoder, apply_decoder, init_decoder
+from leadline.model.decoder import Decoder, DecoderConfig, apply_decoder, init_decoder
 from leadline.model.embedding import embed, token_losses
 
 Unembedding = Literal["tied", "own"]
@@ -29,8 +30,12 @@ def plain_model(width: int, unembedding: Unembedding) -> ModelConfig:
 
 def drawn_weights(width: int, vocabulary: int, unembedding: Unembedding, tokens: int) -> Decoder:
     """The weights of `plain_model` at the start of a training."""
-    cfg = decoder_config(plain_model(width, unembedding), vocabulary, tokens)
-    return jax.jit(lambda: init_decoder(jax.random.key(SEED), cfg))()
+    return _drawn(decoder_config(plain_model(width, unembedding), vocabulary, tokens))
+
+
+@partial(jax.jit, static_argnames="cfg")
+def _drawn(cfg: DecoderConfig) -> Decoder:
+    return init_decoder(jax.random.key(SEED), cfg)
 
 
 def half_of_the_ids(vocabulary: int, tokens: int) -> Int[np.ndarray, " tokens"]:
@@ -38,6 +43,7 @@ def half_of_the_ids(vocabulary: int, tokens: int) -> Int[np.ndarray, " tokens"]:
     return 2 * (np.arange(tokens) ** 2 % ((vocabulary + 1) // 2)).astype(np.int32)
 
 
+@partial(jax.jit, static_argnames=("model", "vocabulary"))
 def mean_loss(p: Decoder, ids: Int[Array, " tokens"], model: ModelConfig, vocabulary: int) -> Float[Array, ""]:
     """The loss of predicting each token of a text from those before it [nats]."""
     length = ids.shape[0] - 1
@@ -73,22 +79,25 @@ def trained_rows(
         gradients: of every channel of a row at each step; 0 where no token looks the row up.
         cfg: optimiser, learning rate and decay.
     """
-    width = rows.shape[1]
-    p = drawn_weights(width, len(rows), "own", 1)
+    p = drawn_weights(rows.shape[1], len(rows), "own", 1)
     start: Any = dataclasses.replace(jax.tree.map(jnp.zeros_like, p), embedding=jnp.asarray(rows, jnp.float32))
+    return np.asarray(_after_each(start, jnp.asarray(gradients, jnp.float32), cfg), np.float64)
+
+
+@partial(jax.jit, static_argnames="cfg")
+def _after_each(start: Any, gradients: Float[Array, "steps V"], cfg: TrainConfig) -> Float[Array, "steps V D"]:
     rates = {"weight_decay": jnp.float32(cfg.weight_decay), "clip": jnp.float32(np.inf), "logit_rate": jnp.float32(0)}
     rule = optimizer(cfg, jnp.float32(cfg.learning_rate), **rates)
     zero: Any = jax.tree.map(jnp.zeros_like, start)
 
     def step(state: tuple[Any, Any], gradient: Float[Array, " V"]) -> tuple[tuple[Any, Any], Float[Array, "V D"]]:
         weights, moments = state
-        tree: Any = dataclasses.replace(zero, embedding=jnp.tile(gradient[:, None], (1, width)))
+        tree: Any = dataclasses.replace(zero, embedding=jnp.tile(gradient[:, None], (1, start.embedding.shape[1])))
         updates, moments = rule.update(tree, moments, weights)
         weights: Any = optax.apply_updates(weights, updates)
         return (weights, moments), weights.embedding
 
-    run = jax.jit(lambda start, each: jax.lax.scan(step, (start, rule.init(start)), each)[1])
-    return np.asarray(run(start, jnp.asarray(gradients, jnp.float32)), np.float64)
+    return jax.lax.scan(step, (start, rule.init(start)), gradients)[1]
 
 
 def untouched(width: int, cfg: TrainConfig, start: float) -> float:
