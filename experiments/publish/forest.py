@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 import matplotlib as mpl
 import numpy as np
 from matplotlib.figure import Figure
+from matplotlib.layout_engine import ConstrainedLayoutEngine
 from matplotlib.lines import Line2D
 from matplotlib.ticker import NullLocator
 
@@ -41,7 +42,7 @@ def _middle(placed: tuple[Interval, Verdict]) -> float:
 
 
 def _drawn(column: str, placed: Sequence[tuple[Interval, Verdict]]) -> Drawing:
-    figure = Figure(figsize=(7.6, 1.0 + 0.19 * len(placed)), layout="constrained")
+    figure = Figure(figsize=(7.6, 1.0 + 0.19 * len(placed)), layout=ConstrainedLayoutEngine(w_pad=0.1))
     axes = figure.subplots()
     axes.axvline(0, color=INK, linewidth=0.8)
     for place, ((low, middle, high), verdict) in enumerate(placed):
