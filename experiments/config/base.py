@@ -40,10 +40,8 @@ class Frozen(BaseModel):
     def _kinds(cls, tree: Any) -> Any:
         if not isinstance(tree, dict):
             return tree
-        words = {key for key, value in tree.items() if isinstance(value, str)}
-        tagged = {name for name, field in cls.model_fields.items() if name in words and _is_tagged(field.annotation)}
         types = {name: field.annotation for name, field in cls.model_fields.items()}
-        return {key: {"kind": value} if key in tagged else _with_tuples(value, types.get(key)) for key, value in tree.items()}
+        return {key: _as_in_python(value, types.get(key)) for key, value in tree.items()}
 
     @model_validator(mode="after")
     def _no_problems(self) -> "Frozen":
@@ -52,12 +50,18 @@ class Frozen(BaseModel):
         return self
 
 
+def _as_in_python(value: Any, annotation: Any) -> Any:
+    """A value of a field as its type wants it: a word in the place of a table, and a list in that of a tuple."""
+    if isinstance(value, str):
+        return {"kind": value} if _is_tagged(annotation) else value
+    return _with_tuples(value, annotation)
+
+
 def _with_tuples(value: Any, annotation: Any) -> Any:
     """A tuple in the place of a list where the type has one: TOML and JSON have lists alone."""
-    parts = get_args(annotation)
-    if not parts or not isinstance(value, list | dict):  # most values of a record are numbers
+    if not isinstance(value, list | dict) or isinstance(annotation, type):  # most values of a record are numbers
         return value
-    origin = get_origin(annotation)
+    origin, parts = get_origin(annotation), get_args(annotation)
     if origin is tuple and isinstance(value, list):
         types = parts[:1] * len(value) if parts[-1] is Ellipsis else (*parts, *[None] * len(value))
         return tuple(map(_with_tuples, value, types))
