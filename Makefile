@@ -11,12 +11,14 @@ reproduce: install
 published: .venv/published
 	$(BIN)/leadline run configs/published.toml
 
+# Slow cases are left out of both, and are in test-all.
+SOME := -m "not slow"
 test: .venv/developing
-	$(BIN)/python -m pytest -n 2 --dist loadfile --ignore tests/oracles --ignore tests/cluster -m "not slow"
-test-all: .venv/developing
-	$(BIN)/python -m pytest -n 2 --dist loadfile --ignore tests/oracles --ignore tests/cluster
+	$(BIN)/python -m pytest -n 2 --dist loadfile $(SOME) --ignore tests/oracles --ignore tests/cluster
 oracles: .venv/comparing .venv/libtpu .venv/published
-	JAX_PLATFORMS=cpu PYTHONPATH=.venv/libtpu $(BIN)/python -m pytest -n 2 --dist loadfile tests/oracles
+	JAX_PLATFORMS=cpu PYTHONPATH=.venv/libtpu $(BIN)/python -m pytest -n 2 --dist loadfile $(SOME) tests/oracles
+test-all:
+	$(MAKE) test oracles SOME=
 # Groups on a Ray cluster of two nodes and on Slurm, both of this machine. .ci/slurm installs and starts Slurm, or says what is missing.
 cluster-tests: .venv/clustering
 	eval "$$(.ci/slurm start)" && $(BIN)/python -m pytest tests/cluster; status=$$?; .ci/slurm stop; exit $$status

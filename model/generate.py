@@ -234,6 +234,7 @@ def layers_of(p: Decoder, tables: PositionTables) -> tuple[Layer, ...]:
     return _rows(Layer(blocks_of(p), tables), tables.window.shape[0])
 
 
+@functools.partial(jax.jit, static_argnames="count")  # one program, not one for every shape
 def _rows(stacked: Any, count: int) -> tuple[Any, ...]:
     return tuple(jax.tree.map(lambda leaf, n=n: leaf[n], stacked) for n in range(count))
 

@@ -74,10 +74,12 @@ def _rows(position: Encoding, heads: Heads, lengths: TextLengths) -> dict[str, A
 
 def _without(tables: PositionTables, position: Rope, trained: float) -> PositionTables:
     """iRoPE's layers without positions and their temperature; DroPE's end of training."""
+    dropped = position.drop_after is not None and trained >= position.drop_after
+    if not dropped and position.nope_every is None:
+        return tables
     none = jax.tree.map(jnp.zeros_like, tables.frequencies)
     nope = dataclasses.replace(tables, frequencies=none, attention_factor=jnp.ones_like(tables.attention_factor))
-    if position.drop_after is not None and trained >= position.drop_after:
-        tables = nope
+    tables = nope if dropped else tables
     if position.nope_every is None:
         return tables
     if position.temperature is not None:

@@ -1,8 +1,9 @@
 """Hyperparameters of attention that are traced: changing them never recompiles."""
 
-from typing import no_type_check
+from typing import Any, no_type_check
 
 import jax.numpy as jnp
+import numpy as np
 from flax import struct
 from jaxtyping import Array, Float
 
@@ -27,9 +28,11 @@ def hyperparameters(
     gate: tuple[float, float] = (0.0, 1.0),
 ) -> Hyperparameters:
     """The same row for every layer, float32 [L, …]. The defaults change nothing."""
+    values = {"scale": scale, "cap": cap, "normalizer": normalizer, "gate": gate}
+    return Hyperparameters(**{name: same_rows(value, layers) for name, value in values.items()})
 
-    def rows(value: float | tuple[float, float]) -> Array:
-        row = jnp.asarray(value, jnp.float32)
-        return jnp.broadcast_to(row, (layers, *row.shape))
 
-    return Hyperparameters(scale=rows(scale), cap=rows(cap), normalizer=rows(normalizer), gate=rows(gate))
+def same_rows(row: Any, layers: int, dtype: Any = np.float32) -> Array:
+    """[L, …] of the same row for every layer, made by numpy: JAX would compile a program for every shape."""
+    row = np.asarray(row, dtype)
+    return jnp.asarray(np.broadcast_to(row, (layers, *row.shape)))

@@ -9,7 +9,7 @@ from flax import struct
 from jaxtyping import Array, Bool, Float, Int
 from numpy.typing import NDArray
 
-from leadline.model.attention.hyperparameters import Hyperparameters, hyperparameters
+from leadline.model.attention.hyperparameters import Hyperparameters, hyperparameters, same_rows
 from leadline.model.attention.mask import NO_WINDOW
 from leadline.model.positions.angles import Frequencies, fixed_point
 
@@ -75,15 +75,15 @@ def position_tables(
     table = table[None] if table.ndim == 1 else table
     factors = np.broadcast_to(np.asarray(attention_factor, np.float64), (*table.shape[:-2], table.shape[-1]))
     return PositionTables(
-        frequencies=fixed_point(_stacked(table, layers)),
-        attention_factor=jnp.asarray(_stacked(factors, layers), jnp.float32),
-        decay=jnp.asarray(_stacked(np.zeros(table.shape[-1]) if decay is None else decay, layers), jnp.float32),
-        slopes=jnp.asarray(_stacked(np.zeros(heads) if slopes is None else slopes, layers), jnp.float32),
-        temperature=jnp.zeros(layers, jnp.float32),
-        temperature_span=jnp.ones(layers, jnp.float32),
-        window=jnp.full(layers, window, jnp.int32),
-        initial_tokens=jnp.full(layers, initial_tokens, jnp.int32),
-        chunk=jnp.full(layers, chunk, jnp.int32),
+        frequencies=fixed_point(np.broadcast_to(table, (layers, *table.shape))),
+        attention_factor=same_rows(factors, layers),
+        decay=same_rows(np.zeros(table.shape[-1]) if decay is None else decay, layers),
+        slopes=same_rows(np.zeros(heads) if slopes is None else slopes, layers),
+        temperature=same_rows(0, layers),
+        temperature_span=same_rows(1, layers),
+        window=same_rows(window, layers, np.int32),
+        initial_tokens=same_rows(initial_tokens, layers, np.int32),
+        chunk=same_rows(chunk, layers, np.int32),
         attention=hyperparameters(layers),
     )
 
@@ -99,7 +99,3 @@ def by_layer(first: PositionTables, second: PositionTables, of_second: Bool[np.n
         return jnp.where(of_second.reshape(-1, *[1] * (a.ndim - 1)), b, a)
 
     return jax.tree.map(chosen, first, second)
-
-
-def _stacked(row: NDArray[np.float64], layers: int) -> NDArray[np.float64]:
-    return np.broadcast_to(row, (layers, *np.shape(row)))

@@ -19,14 +19,14 @@ class Naive(NamedTuple):
 
 def numbers(seed: int, *shape: int) -> jax.Array:
     """Standard normal, float32."""
-    return jnp.asarray(np.random.default_rng(seed).standard_normal(shape), jnp.float32)
+    return jnp.asarray(np.random.default_rng(seed).standard_normal(shape).astype(np.float32))
 
 
 def random_heads(seed: int, batch: int, tokens: int, heads: int, groups: int, size: int) -> tuple[jax.Array, ...]:
     """q [B, T, N, H], k and v [B, T, K, H], standard normal, float32."""
     rng = np.random.default_rng(seed)
     shapes = [(batch, tokens, n, size) for n in (heads, groups, groups)]
-    return tuple(jnp.asarray(rng.standard_normal(shape), jnp.float32) for shape in shapes)
+    return tuple(jnp.asarray(rng.standard_normal(shape).astype(np.float32)) for shape in shapes)
 
 
 def arguments(**fields: Any) -> dict[str, Any]:

@@ -148,6 +148,7 @@ def test_no_matrix_starts_with_the_random_numbers_of_another() -> None:
     assert np.abs(correlation).max() < 6 / np.sqrt(V * 16)  # six standard deviations of that of independent numbers
 
 
+@pytest.mark.slow
 def test_devices_change_no_gradient() -> None:
     rows, cfg = np.concatenate([SOURCE, TARGET], axis=1)[[0, 1, 2, 0]], replace(CONFIG, scaled_embedding=True)
 

@@ -49,7 +49,7 @@ def weights(cfg: DecoderConfig = CONFIG, *, sink_logit: float | None = None) -> 
     """Embeddings N(0, 1), the sink logits as `init_decoder` has them, the rest as `drawn`."""
     p = drawn(lambda: init_decoder(jax.random.key(0), cfg), seed=2)
     sink_logit = initial_sink_logit(cfg.block) if sink_logit is None else sink_logit
-    blocks = replace(p.blocks, sink_logit=jnp.full_like(p.blocks.sink_logit, sink_logit))
+    blocks = replace(p.blocks, sink_logit=jnp.asarray(np.full(p.blocks.sink_logit.shape, sink_logit, np.float32)))
     return replace(p, embedding=4 * p.embedding, blocks=blocks)
 
 
@@ -64,6 +64,6 @@ def drawn(init: Callable[[], Tree], seed: int = 0, *, uneven: float = 0.0) -> Tr
     def leaf(path: tuple[Any, ...], shape: jax.ShapeDtypeStruct) -> jax.Array:
         mean, deviation = moments.get(path[-1].name, (0.0, 0.25))
         noise = rng.standard_normal(shape.shape) if deviation else np.zeros(shape.shape)
-        return jnp.asarray(mean + deviation * noise, jnp.float32)
+        return jnp.asarray(np.float32(mean + deviation * noise))
 
     return jax.tree_util.tree_map_with_path(leaf, jax.eval_shape(init))

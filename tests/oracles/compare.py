@@ -40,7 +40,7 @@ def assert_value_and_gradients(
     """Equal outputs, and equal gradients of their sum with `weights` (absent: random ones) in every argument."""
     value = jax.jit(ours)(*arguments)
     rng = np.random.default_rng(7)
-    w = jnp.asarray(rng.standard_normal(value.shape), jnp.float32) if weights is None else weights
+    w = jnp.asarray(rng.standard_normal(value.shape).astype(np.float32)) if weights is None else weights
     gradients = jax.jit(jax.grad(lambda *xs: jnp.sum(w * ours(*xs)), tuple(range(len(arguments)))))(*arguments)
     copies = [to_torch(x, gradient=True) for x in arguments]
     reference = theirs(*copies)

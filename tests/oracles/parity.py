@@ -4,7 +4,7 @@ A module of tests has a table of configurations, a fixture `pair` of them (`pair
 """
 
 import inspect
-from collections.abc import Iterator
+from collections.abc import Container, Iterable, Iterator
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -70,6 +70,11 @@ class Pair:
     checkpoint: Checkpoint
     loaded: PublishedModel
     computed: dict[int, tuple[Computed, Computed]]
+
+
+def cases(names: Iterable[str], slow: Container[str]) -> list[Any]:
+    """Parameters of a fixture. Of the slow ones, quick cases have every mechanism."""
+    return [pytest.param(name, marks=pytest.mark.slow) if name in slow else name for name in names]
 
 
 def paired(config: PreTrainedConfig, folder: Path) -> Iterator[Pair]:
@@ -160,7 +165,7 @@ def of_ours(loaded: PublishedModel, length: int) -> Computed:
     """In one program for all lengths: a shorter text has more padding after it."""
     more = [(0, 0), (0, LENGTHS[-1] - length)]
     tokens, mask = (jnp.asarray(np.pad(x(length), more)) for x in (texts_of, mask_of))
-    weights = jnp.asarray(np.pad(weights_of(length), [*more, (0, 0)]), jnp.float32)
+    weights = jnp.asarray(np.pad(weights_of(length), [*more, (0, 0)]).astype(np.float32))
     context = Context(padding=mask, starts=jnp.asarray([0, 0, PADDED]))
     rows = tables(loaded.model, loaded.context, length)
     logits, attention, gradient = forward_and_backward(

@@ -166,7 +166,7 @@ CASES = {
 
 
 def in_float32(tree: Decoder) -> Decoder:
-    return jax.tree.map(lambda leaf: jnp.asarray(leaf, jnp.float32), tree)
+    return jax.tree.map(lambda leaf: jnp.asarray(np.asarray(leaf, np.float32)), tree)
 
 
 @pytest.mark.parametrize("name", CASES)

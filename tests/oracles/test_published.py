@@ -26,7 +26,7 @@ from leadline.experiments.published.load import load
 from leadline.experiments.published.mxfp4 import values
 from leadline.experiments.published.open import open_checkpoint
 from leadline.model.mesh import make_mesh
-from tests.oracles.parity import LENGTHS, SIZE, SIZES, Pair, Parity, difference, logits, magnified, paired, texts_of
+from tests.oracles.parity import LENGTHS, SIZE, SIZES, Pair, Parity, cases, difference, logits, magnified, paired, texts_of
 
 pytestmark = [pytest.mark.oracle, pytest.mark.usefixtures("quick_to_compile")]
 ROPE = {"rope_parameters": {"rope_type": "default", "rope_theta": 100.0}}
@@ -96,7 +96,7 @@ CASES: dict[str, Callable[[], PreTrainedConfig]] = {
 }
 
 
-@pytest.fixture(scope="module", params=CASES)
+@pytest.fixture(scope="module", params=cases(CASES, slow=("Llama 2", "Qwen2")))
 def pair(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pair]:
     yield from paired(CASES[request.param](), tmp_path_factory.mktemp("model"))
 
@@ -112,7 +112,7 @@ def test_dequantised_experts_of_gpt_oss() -> None:
     np.testing.assert_array_equal(values(blocks, scales).astype(np.float32), theirs.numpy())
 
 
-@pytest.mark.parametrize("name", ["Llama 3", "Gemma 3"])
+@pytest.mark.parametrize("name", ["Llama 3", pytest.param("Gemma 3", marks=pytest.mark.slow)])
 def test_bfloat16_is_near(name: str, tmp_path: Path) -> None:
     """Rounded to 8 bits of mantissa, in every product of layers of large weights."""
     magnified(CASES[name]()).save_pretrained(tmp_path)

@@ -40,6 +40,7 @@ from tests.oracles.parity import (
     WIDTH,
     Pair,
     Parity,
+    cases,
     difference,
     magnified,
     paired,
@@ -128,7 +129,10 @@ def exponent_as_configured(monkeypatch: pytest.MonkeyPatch) -> None:
 REPAIRS = {"Falcon RW": slopes_once, "MPT of another exponent": exponent_as_configured}
 
 
-@pytest.fixture(scope="module", params=CASES)
+SLOW = ("GPT-2 untied", "MPT of another exponent", "Falcon 40B")
+
+
+@pytest.fixture(scope="module", params=cases(CASES, SLOW))
 def pair(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pair]:
     with pytest.MonkeyPatch.context() as monkeypatch:
         REPAIRS.get(request.param, lambda _: None)(monkeypatch)

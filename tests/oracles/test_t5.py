@@ -120,7 +120,7 @@ def of_t5(tensors: dict[str, Any], cfg: EncoderDecoderConfig, *, gradient: bool 
     p: Any = stack(template, "decoder", DECODER)
     p = replace(p, embedding=embedding * tensors["shared.weight"], encoder=stack(template.encoder, "encoder", ENCODER))
     p = p if cfg.tied else replace(p, unembedding=tensors["lm_head.weight"])
-    return jax.tree.map(lambda leaf: jnp.asarray(leaf, jnp.float32), p)
+    return jax.tree.map(lambda leaf: jnp.asarray(np.asarray(leaf, np.float32)), p)
 
 
 def numpy_of(tensors: Any) -> dict[str, np.ndarray]:

@@ -83,6 +83,10 @@ class PublishedTokenizer(TableTokenizer):
     @property
     def lossless(self) -> bool:
         """Whether pieces are of bytes, nothing normalizes, and the pre-tokenizer neither adds nor removes text."""
+        return self._lossless
+
+    @cached_property
+    def _lossless(self) -> bool:
         if not is_byte_level(self.decoder) or not self.library.get_vocab().keys() >= BYTE_OF.keys():
             return False
         strips = any(token["lstrip"] or token["rstrip"] for token in self._content["added_tokens"] if not token["special"])

@@ -5,7 +5,7 @@ from itertools import accumulate, cycle, islice, takewhile
 from typing import NamedTuple
 
 import numpy as np
-from jaxtyping import Bool, Int, Int32
+from jaxtyping import Bool, Int, Int32, UInt64
 
 from leadline.experiments.config.measure import Prompt
 from leadline.experiments.data.permutation import keyed, permute
@@ -52,7 +52,7 @@ class Prompts(NamedTuple):
 
 def passkey(item: int) -> Question:
     """A number among sentences about something else (Mohtashami and Jaggi 2023, arXiv:2305.16300)."""
-    number, start = LEAST + _draw(item) % NUMBERS, item % len(FILLER)
+    (number,), start = _numbers(np.array([item])), item % len(FILLER)
     return Question(
         FILLER[start:] + FILLER[:start],
         f"The pass key is {number}. Remember it: {number} is the pass key.",
@@ -65,7 +65,7 @@ def key_value(item: int) -> Question:
     """One of many numbered things (Liu et al. 2024, arXiv:2307.03172, in words)."""
     things = [f"{adjective} {noun}" for adjective in ADJECTIVES for noun in NOUNS]
     order = permute(np.arange(len(things)), len(things), keyed(HELD_OUT_SEED, np.array([item])))
-    numbers = [LEAST + _draw(item * len(things) + place) % NUMBERS for place in range(len(things))]
+    numbers = _numbers(item * len(things) + np.arange(len(things)))
     needle, *lines = (f"The number of the {things[i]} is {numbers[i]}." for i in order)
     thing, number = things[order[0]], numbers[order[0]]
     return Question(tuple(lines), needle, f"What is the number of the {thing}? The number of the {thing} is", f" {number}")
@@ -127,5 +127,6 @@ def prompt_ids(
     return np.concatenate([ahead[len(ahead) - before :], whole[:shared]]), whole[shared:]
 
 
-def _draw(counter: int) -> int:
-    return int(keyed(HELD_OUT_SEED, np.array([counter]))[0])
+def _numbers(counters: Int[np.ndarray, " N"]) -> UInt64[np.ndarray, " N"]:
+    """A number of five digits for each counter."""
+    return LEAST + keyed(HELD_OUT_SEED, counters) % NUMBERS

@@ -41,7 +41,7 @@ def tree(seed: int, cfg: DecoderConfig = MODEL) -> Decoder:
     """A decoder whose every weight is a standard normal number."""
     p = drawn(lambda: init_decoder(jax.random.key(0), cfg, sink_logit=0.0))
     rng = np.random.default_rng(seed)
-    return jax.tree.map(lambda leaf: jnp.asarray(rng.standard_normal(leaf.shape), jnp.float32), p)
+    return jax.tree.map(lambda leaf: jnp.asarray(np.float32(rng.standard_normal(leaf.shape))), p)
 
 
 @functools.cache

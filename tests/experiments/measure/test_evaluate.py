@@ -97,6 +97,7 @@ def test_values_of_targets_do_not_depend_on_how_many_logits_exist_at_once(
     np.testing.assert_array_equal(values["right"], whole["right"])
 
 
+@pytest.mark.slow
 def test_memory_grows_linearly_with_the_length(mesh: Mesh) -> None:  # noqa: ARG001
     """From 4096 tokens to twice as many, XLA's buffers at most double, and a little."""
     params = jax.eval_shape(lambda: init_decoder(jax.random.key(0), CONFIG))

@@ -215,6 +215,7 @@ def test_a_dry_run_says_what_more_seeds_will_cost(called: Called, recorded: Run,
     assert list(planned_looks([(nothing, arms)], results)) == ["mine: no claim on record is undecided for want of seeds"]
 
 
+@pytest.mark.slow
 def test_a_dry_run_takes_the_groups_and_the_device_of_the_workers(called: Called, recorded: Run, tmp_path: Path) -> None:
     words = ("run", recorded.config, "--dry-run", "--results", tmp_path / "nowhere", "--executor", "slurm", "--models", "3")
 

@@ -53,6 +53,7 @@ def test_groups_are_cut_to_what_their_compiled_program_takes(members: list[Membe
         assert _sizes(fitting_groups("sinks", members, Room(models=2))) == [2, 2, 2]
 
 
+@pytest.mark.slow
 def test_a_model_that_does_not_fit_alone_is_refused_before_training(members: list[Member]) -> None:
     alone = program_memory(run_group("sinks", members[:1]))
     with (

@@ -92,7 +92,7 @@ def assert_close(tree: Any, expected: Any, atol: float) -> None:
         np.testing.assert_allclose(other, leaf, atol=atol, err_msg=jax.tree_util.keystr(path))
 
 
-@pytest.mark.parametrize("name", MODELS)
+@pytest.mark.parametrize("name", [name if "experts" in name else pytest.param(name, marks=pytest.mark.slow) for name in MODELS])
 def test_sharded_equals_unsharded(name):
     cfg = MODELS[name]
     start = drawn_state(cfg)

@@ -66,7 +66,7 @@ def exact(shape: str) -> list[Any]:
     """For each sight, gradients and output of whole matrices in float64."""
     arguments, padding, w = case(SHAPES[shape])
     with jax.enable_x64(True):
-        wide, w = jax.tree.map(lambda leaf: jnp.asarray(np.asarray(leaf), jnp.float64), (arguments, w))
+        wide, w = jax.tree.map(lambda leaf: jnp.asarray(np.asarray(leaf, np.float64)), (arguments, w))
         whole = jax.jit(jax.grad(functools.partial(loss, attend=lambda *given: whole_attention(*given)[:1]), has_aux=True))
         return [jax.device_get(whole(wide, sight, padding, w)) for sight in SIGHTS]
 

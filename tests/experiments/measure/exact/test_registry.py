@@ -1,7 +1,9 @@
 """What holds for the jobs of every kind of [exact], and the numbers of those that need no tokenizer."""
 
+import functools
 import json
 import re
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -38,6 +40,9 @@ from tests.experiments.measure.exact.jobs import computed, points_of
 
 CONFIGS = Path(__file__).parents[4] / "configs"
 KINDS = ("base_bound", "precision", "attention_arithmetic", "embeddings", "tokens", "coverage", "multilingual", "released")
+# Two compile many programs, which test_attention_arithmetic and test_embeddings do too.
+COMPUTED = [pytest.param(kind, marks=pytest.mark.slow) if kind in KINDS[2:4] else kind for kind in KINDS]
+Results = Callable[[str], dict[str, Computed]]
 # A decoder, and an encoder without RoPE.
 MODELS = {
     "decoder": {"label": "a decoder", "vocabulary": 7, "context": 64, "model": {"position": {"kind": "rope", "base": 100.0}}},
@@ -67,13 +72,13 @@ def exact_of(kind: str, ranks: Path) -> Exact:
 
 
 @pytest.fixture(scope="module")
-def results(ranks: Path, in_use: None) -> dict[str, dict[str, Computed]]:  # noqa: ARG001
-    return {kind: computed(jobs_of(exact_of(kind, ranks))) for kind in KINDS}
+def results(ranks: Path, in_use: None) -> Results:  # noqa: ARG001
+    return functools.cache(lambda kind: computed(jobs_of(exact_of(kind, ranks))))
 
 
 @pytest.fixture
-def bounds(results: dict[str, dict[str, Computed]]) -> dict[str, Point]:
-    return {name: result.point for name, result in results["base_bound"].items()}
+def bounds(results: Results) -> dict[str, Point]:
+    return {name: result.point for name, result in results("base_bound").items()}
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -89,13 +94,11 @@ def test_a_job_is_an_arm_that_can_be_recorded(kind: str, ranks: Path) -> None:
         assert type(job.settings).model_validate_json(job.settings.model_dump_json()) == job.settings
 
 
-@pytest.mark.parametrize("kind", KINDS)
-def test_the_numbers_have_quantities_and_data_with_their_digest(
-    kind: str, ranks: Path, results: dict[str, dict[str, Computed]]
-) -> None:
+@pytest.mark.parametrize("kind", COMPUTED)
+def test_the_numbers_have_quantities_and_data_with_their_digest(kind: str, ranks: Path, results: Results) -> None:
     digests = {job.name: job.data_digest for job in jobs_of(exact_of(kind, ranks))}
-    assert digests.keys() == results[kind].keys()
-    for name, result in results[kind].items():
+    assert digests.keys() == results(kind).keys()
+    for name, result in results(kind).items():
         for key, array in result.point.items():
             assert array.ndim == len(QUANTITIES[key.quantity].axes), key
         numbers = measurements_of(result.point)
@@ -104,11 +107,11 @@ def test_the_numbers_have_quantities_and_data_with_their_digest(
         assert data["name"] and data.get("digest") == digests[name]
 
 
-@pytest.mark.parametrize("kind", KINDS)
-def test_the_numbers_do_not_change(kind: str, ranks: Path, results: dict[str, dict[str, Computed]]) -> None:
+@pytest.mark.parametrize("kind", COMPUTED)
+def test_the_numbers_do_not_change(kind: str, ranks: Path, results: Results) -> None:
     *_, job = (job for job in jobs_of(exact_of(kind, ranks)) if not job.needs)
     again = job.compute({}, lambda done, steps: None).point  # noqa: ARG005
-    for key, array in results[kind][job.name].point.items():
+    for key, array in results(kind)[job.name].point.items():
         np.testing.assert_array_equal(array, again[key])
 
 
@@ -186,8 +189,8 @@ def test_a_selector_of_released_models_matches_one_by_its_shape() -> None:
     assert matching == {name: [arm] for name, arm in MODELS_OF_SELECTORS.items()}
 
 
-def test_even_shares_are_fairer_and_cost_the_largest_language_tokens(results: dict[str, dict[str, Computed]]) -> None:
-    points = {name: result.point for name, result in results["multilingual"].items()}
+def test_even_shares_are_fairer_and_cost_the_largest_language_tokens(results: Results) -> None:
+    points = {name: result.point for name, result in results("multilingual").items()}
     assert list(points) == [f"exponent_{exponent}_{size}" for exponent in (1, 0) for size in (320, 640)]
     for size in (320, 640):
         uneven, even = points[f"exponent_1_{size}"], points[f"exponent_0_{size}"]
@@ -198,8 +201,8 @@ def test_even_shares_are_fairer_and_cost_the_largest_language_tokens(results: di
         assert even[reading("tokens")] == sum(by_language)
 
 
-def test_phase_errors_grow_with_the_length_and_the_rounding(results: dict[str, dict[str, Computed]]) -> None:
-    errors = results["precision"]
+def test_phase_errors_grow_with_the_length_and_the_rounding(results: Results) -> None:
+    errors = results("precision")
     assert list(errors) == list(LABELS)
     near, far = ([float(errors[name].point[reading("phase_error", length=length)]) for name in LABELS] for length in (64, 256))
     assert all(before <= after for before, after in zip(near, far, strict=True))
