@@ -158,7 +158,7 @@ class TorchTransformer(torch.nn.Module):
 
 
 @pytest.mark.filterwarnings("ignore:enable_nested_tensor")
-@pytest.mark.parametrize("placement", ["post", "pre"])
+@pytest.mark.parametrize("placement", ["post", pytest.param("pre", marks=pytest.mark.slow)])
 def test_logits_and_gradients_are_those_of_torch(placement: Any) -> None:
     theirs = TorchTransformer(norm_first=placement == "pre").double().train()
     magnified(theirs)

@@ -38,7 +38,7 @@ def _assert_equal(checkpoint: Checkpoint, reference: PreTrainedModel) -> None:
     assert np.float32(checkpoint.config["rms_norm_eps"]) == np.float32(reference.config.rms_norm_eps)
 
 
-@pytest.mark.parametrize("tied", [True, False], ids=["tied", "head"])
+@pytest.mark.parametrize("tied", [pytest.param(True, marks=pytest.mark.slow), False], ids=["tied", "head"])
 @pytest.mark.parametrize("matrices", ["F32", "F16", "Q8_0", "Q4_0", "Q4_1"])
 @pytest.mark.parametrize("architecture", ["llama", "qwen2", "qwen3"])
 def test_a_file_is_what_transformers_loads(tmp_path: Path, architecture: str, matrices: str, tied: bool) -> None:

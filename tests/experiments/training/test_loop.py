@@ -22,6 +22,7 @@ from tests.experiments.training.runs import LENGTH, Watched, changed, run, store
 pytestmark = pytest.mark.usefixtures("in_use")
 
 
+@pytest.mark.slow
 def test_each_text_of_a_point_has_the_table_of_its_length(corpus: Path, tmp_path: Path) -> None:
     """Sinks are measured on texts that are half as long again as in training. Weights are equal at step 0."""
     settings = {"measure": {"sink": SinkRate(length=3 * LENGTH // 2), "windows": 4}, "train": {"steps": 1}}

@@ -96,6 +96,7 @@ def stopped(tmp_path: Path) -> Iterator[Path]:
     yield tmp_path
 
 
+@pytest.mark.slow
 def test_a_group_that_has_begun_keeps_its_members_where_a_new_one_would_be_cut(stopped: Path, tmp_path: Path) -> None:
     progress = Progress(Console(quiet=True))
     _, groups = grouped("sinks", [SOFTMAX], range(4), stopped, stopped / CACHE, progress, Room(models=1))

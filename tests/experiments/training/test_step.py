@@ -102,7 +102,9 @@ def _momentum(state: TrainState) -> float:
     return float(optax.tree.norm(state.optimizer[1].mu))
 
 
-@pytest.mark.parametrize("sink", [FixedSink(logit=0.0), LearnedSink()], ids=["fixed", "learned"])
+@pytest.mark.parametrize(
+    "sink", [pytest.param(FixedSink(logit=0.0), marks=pytest.mark.slow), LearnedSink()], ids=["fixed", "learned"]
+)
 def test_a_step_is_adamw_with_a_mask(sink: Sink) -> None:
     model, state, values, cfg = _prepared(sink)
     tokens = jnp.asarray(np.random.default_rng(0).integers(0, V, (3, T + 1)), jnp.int32)

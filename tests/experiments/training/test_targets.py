@@ -17,7 +17,7 @@ from leadline.experiments.training.targets import transduced
 from tests.experiments.called import Called
 from tests.experiments.training.runs import changed, run
 
-pytestmark = pytest.mark.usefixtures("in_use")
+pytestmark = [pytest.mark.usefixtures("in_use"), pytest.mark.slow]
 DATA = TransductionData(task="reverse", size=4, symbols=5)
 SOURCES = ("0 1 2", "4 3 3 1", "2")
 
@@ -58,7 +58,6 @@ def test_greedy_targets_are_what_the_model_finds_likeliest(saved: Saved) -> None
         assert target.score == pytest.approx(expected / ((5 + len(following)) / 6) ** 0.6, rel=1e-4)
 
 
-@pytest.mark.slow
 def test_more_beams_find_targets_that_are_no_worse(saved: Saved) -> None:
     ((greedy,),) = transduced(saved, SOURCES[:1], length_penalty=0.0)
     (several,) = transduced(saved, SOURCES[:1], beams=4, length_penalty=0.0)

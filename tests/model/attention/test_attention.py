@@ -181,6 +181,7 @@ def test_an_infinite_cap_is_none() -> None:
     np.testing.assert_allclose(capped(scores, 2.0), 2 * np.tanh(np.asarray(scores) / 2), rtol=1e-6)
 
 
+@pytest.mark.slow
 def test_padded_queries_count_in_no_statistic_of_part_of_a_text() -> None:
     q, k, v = numbers(0, 2, TOKENS, 4, 8), numbers(1, 2, TOKENS, 2, 8), numbers(2, 2, TOKENS, 2, 8)
     mask = Mask(padding=jnp.arange(TOKENS)[None] >= jnp.asarray([[0], [3]]))

@@ -61,7 +61,7 @@ CURVES = {
     "grid": {"loss", "accuracy"},
 }
 # The program of a task is much that of text, and each takes seconds to compile.
-AT_THE_END = [pytest.param(kind, marks=[pytest.mark.slow] if kind in ("backcopy", "mixed") else []) for kind in DATA]
+AT_THE_END = [pytest.param(kind, marks=[] if kind in ("text", "retrieval") else [pytest.mark.slow]) for kind in DATA]
 Measured = Callable[[str], tuple[Models, list[Point]]]
 
 
