@@ -219,7 +219,7 @@ def test_a_kill_while_checkpoints_are_removed_leaves_none(tmp_path: Path, module
 
 @pytest.mark.slow
 def test_what_is_stopped_while_it_measures_keeps_its_last_step(tmp_path: Path) -> None:
-    """Of models that diverged too."""
+    """Models that diverged keep theirs too."""
     arms = [changed(arm.name, arm, measure={"ablation": AblationMeasure(hidden=(1,), map=8)}) for arm in (SOFTMAX, WILD)]
 
     class Stopped(Watched):
