@@ -34,7 +34,7 @@ class Finding:
 def findings(judged: Sequence[Verdict], claims: Mapping[tuple[str, str], Claim], records: Sequence[Record]) -> list[Finding]:
     """How many claims have each outcome at each scale, the strongest support and the strongest contradiction.
 
-    The strongest verdict is that on a ratio whose 95 % interval lies farthest beyond the threshold of its claim: ratios of all
+    The strongest verdict is that on a ratio whose interval lies farthest beyond the threshold of its claim: ratios of all
     quantities compare. It is one on a published claim, where one was measured.
 
     Args:
@@ -57,9 +57,9 @@ def findings(judged: Sequence[Verdict], claims: Mapping[tuple[str, str], Claim],
             v for v in about if v.outcome == outcome and claims[v.study, v.id].log and claims[v.study, v.id].share is None
         ]
         best = max(ratios, key=_beyond, default=None)
-        if best is not None and _beyond(best) > 0:
+        # Of "or more", so never rounded up.
+        if best is not None and (factor := math.floor(10 * math.exp(_beyond(best))) / 10) > 1.0:
             source = "" if best.own else f" ({cite(best.source)})"
-            factor = math.floor(10 * math.exp(_beyond(best))) / 10  # of "or more", so never rounded up
             # The interval of a claim about several arms is that of the arms which are least favourable to it.
             case = "in the least favourable case, " if claims[best.study, best.id].cases == "arms" else ""
             beyond = f"{case}{side} its threshold by a factor of {factor:.1f} or more"

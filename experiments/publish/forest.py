@@ -20,10 +20,11 @@ Interval = tuple[float, float, float]  # its lower end, its middle and its upper
 COLOURS: dict[Outcome, str] = {"holds": PALETTE[0], "fails": PALETTE[1], "equivalent": PALETTE[2], "undecided": GREY}
 TICKS = (-100, -10, -3, -1, 0, 1, 3, 10, 100)
 CAPTION = (
-    "Each line is the confidence interval of the margin of one claim, scaled to a half-width of 1, on an axis that is linear "
-    "up to ±1 and logarithmic beyond. Claims have the ids of the table of all verdicts. The interval is over seeds and, "
-    "where they were measured, over documents. Its level is 95 %, or higher where several arms or looks share the error. "
-    "Right of 0 the claim holds, left of 0 it fails. Across 0 it is undecided, unless the interval is within ± δ (equivalent)."
+    "Each line is the confidence interval of the margin of one claim, and the mark its middle, scaled to a half-width of 1, on "
+    "an axis that is linear up to ±1 and logarithmic beyond. Claims have the ids of the table of all verdicts. The interval is "
+    "over seeds and, where they were measured, over documents. Its level is 95 %, or higher where several arms or looks share "
+    "the error. Right of 0 the claim holds, left of 0 it fails. Across 0 it is undecided, unless the interval is within ± δ "
+    "(equivalent)."
 )
 
 

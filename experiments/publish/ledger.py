@@ -162,11 +162,15 @@ def ledger_table(judged: Sequence[Verdict]) -> Table:
     rows = []
     for kind, of_kind in _kinds(judged):
         studies = dict.fromkeys(verdict.study for verdict in of_kind)
-        groups = {name: [verdict for verdict in of_kind if verdict.study == name] for name in studies} | {"all": of_kind}
-        for name, group in groups.items():
-            counts = Counter(verdict.outcome for verdict in group)
-            rows.append((kind, name, *(str(counts[outcome]) for outcome in OUTCOMES)))
+        rows += [(kind, name, *_counts(verdict for verdict in of_kind if verdict.study == name)) for name in studies]
+        rows.append((kind, "all", *_counts(of_kind)))
     return Table("Claims by study", "ledger", ("statements", "study", *OUTCOMES), tuple(rows))
+
+
+def _counts(judged: Iterable[Verdict]) -> list[str]:
+    """How many verdicts have each outcome."""
+    counts = Counter(verdict.outcome for verdict in judged)
+    return [str(counts[outcome]) for outcome in OUTCOMES]
 
 
 def _kinds(judged: Sequence[Verdict]) -> list[tuple[str, list[Verdict]]]:
@@ -182,7 +186,7 @@ def _kinds(judged: Sequence[Verdict]) -> list[tuple[str, list[Verdict]]]:
 def totals_table(judged: Sequence[Verdict]) -> Table:
     """How many claims of the studies that were run have each outcome: published statements, and our own."""
     run = [verdict for verdict in judged if verdict.column != NOT_RUN]
-    rows = tuple((kind, *counts) for kind, study, *counts in ledger_table(run).rows if study == "all")
+    rows = tuple((kind, *_counts(of_kind)) for kind, of_kind in _kinds(run))
     failed = [verdict for verdict in run if verdict.outcome == "fails" and not verdict.own]
     larger = sum(bool(verdict.shown_at) for verdict in failed)
     note = f"{larger} of {len(failed)} published claims that fail were shown at a larger scale, and are not shown at ours"

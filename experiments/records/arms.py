@@ -41,13 +41,18 @@ class RecordedArm:
         return [record for record in self.members if record.status == "finished"]
 
 
+def judged_seeds(study: Study) -> list[int]:
+    """The seeds that verdicts are of: those of a study, and those that its plan may add."""
+    return seeds_of_look(study.seeds, study.explored, study.most_seeds or len(study.seeds))
+
+
 def recorded_arms(study: Study, records: Sequence[Record]) -> list[RecordedArm]:
     """The arms of a study that are on record, in the order of their configurations.
 
     A configuration that today's classes do not accept is no arm of the study as it is now, and is left out. So are seeds that
     are neither the study's own nor of its plan.
     """
-    judged = seeds_of_look(study.seeds, study.explored, study.most_seeds or len(study.seeds))
+    judged = judged_seeds(study)
     of_plan = (r for r in records if r.study == study.study and (study.exact is not None or r.seed in judged))
     arms = []
     ordered = sorted(of_plan, key=lambda record: (record.arm_hash, record.seed))

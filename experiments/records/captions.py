@@ -3,8 +3,8 @@
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
+from leadline.experiments.records import quantities
 from leadline.experiments.records.measurement import Dim, Measurement, resolve
-from leadline.experiments.records.quantities import QUANTITIES
 from leadline.experiments.records.record import Record, created_at
 
 # The columns of the ledger, beside one for each published model.
@@ -40,7 +40,7 @@ def measured_text(records: Iterable[Record], at: Mapping[str, object] | None = N
         at: dimensions of what was measured; None for all. Counts at another length, or of another span, are of other text.
         quantity: what was measured; all that is measured on text where it is empty.
     """
-    counted = QUANTITIES[quantity].counted if quantity in QUANTITIES else "text"
+    counted = quantities.quantity(quantity).counted
     if counted == "weights":
         return ""
     of_answers = counted == "answers"
@@ -72,7 +72,7 @@ def _window(record: Record, quantity: str) -> dict[str, Dim]:
     if published_model(record) or not measures_text(record):
         return {}
     tables: Any = record.config
-    of_sinks = quantity in QUANTITIES and QUANTITIES[quantity].counted == "sinks"
+    of_sinks = quantities.quantity(quantity).counted == "sinks"
     table = tables.get("measure", {}).get("sink", {}) if of_sinks else tables["data"]
     return {"length": table["length"]} if "length" in table else {}  # a configuration of other times may lack it
 

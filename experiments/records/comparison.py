@@ -16,8 +16,8 @@ from leadline.experiments.records.estimates import Values, group_count, whole
 from leadline.experiments.records.left_out import values_without
 from leadline.experiments.records.margins import margins_of, rounding_of, scaled
 from leadline.experiments.records.over_seeds import statistic
-from leadline.experiments.records.quantities import QUANTITIES
-from leadline.experiments.records.sequential import SeedPlan
+from leadline.experiments.records.quantities import quantity
+from leadline.experiments.records.sequential import Levels, SeedPlan
 from leadline.experiments.records.thresholds import turning
 
 Choice = Mapping[str, RecordedArm]  # the arm of each selector
@@ -185,45 +185,42 @@ def stated(term: Term, values: Values, names: Mapping[str, str]) -> str:
 
 def _figure(term: Term, values: Sequence[float]) -> str:
     """Mean and sample deviation, with the digits of the quantity; ratios have three, large numbers but counts five in all."""
-    quantity = QUANTITIES.get(term.quantity)
-    digits = 3 if quantity is None or term.over is not None else quantity.digits
+    digits = 3 if term.over is not None else quantity(term.quantity).digits
     large = digits > 0 and max(abs(value) for value in values) >= 10**5
     return f"{np.mean(values):.5g}" if large else str(statistic(values, digits))
 
 
 def _text_of(term: Term, names: Mapping[str, str]) -> str:
-    quantity = QUANTITIES.get(term.quantity)
-    heading = quantity.heading if quantity else term.quantity.replace("_", " ")
     values = {n: f"{value.multiple:g} ×" if isinstance(value, TrainingLength) else value for n, value in term.at.items()}
     dims = ", ".join(f"{name.replace('_', ' ')} {value}" for name, value in values.items())
-    text = f"{names[term.arm]}: {heading}{f' ({dims})' if dims else ''}"
+    text = f"{names[term.arm]}: {quantity(term.quantity).heading}{f' ({dims})' if dims else ''}"
     return text if term.over is None else f"[{text}] / [{_text_of(term.over, names)}]"
 
 
 def _decided(claim: Claim, values: Sequence[Values], plan: SeedPlan, *, exact: bool, cases: int = 1) -> Decision:
     """The decision on one case. Its interval misses the truth with a `cases`-th of the plan's chance."""
-    levels = (plan.level(len(values[0])) / cases, plan.last_level / cases)
-    decision = _compared(claim, values, levels, exact=exact)
+    decision = _compared(claim, values, plan.levels(len(values[0]), cases), exact=exact)
     if not exact and decision.interval is None:  # a single seed, or a value that is not finite
         return decision
     documents = claim.share is None and any(map(group_count, values))
     return decision._replace(turns=turning(claim, values, decision.interval, decision.level), documents=documents)
 
 
-def _compared(claim: Claim, values: Sequence[Values], levels: tuple[float, float], *, exact: bool) -> Decision:
-    """The decision at the first level, which says what would decide at the second."""
-    rounding, (level, last) = rounding_of(claim, values), levels
+def _compared(claim: Claim, values: Sequence[Values], levels: Levels, *, exact: bool) -> Decision:
+    """The decision by the rule of a claim. What rounding explains is no difference, and on a bound is inside."""
+    rounding = rounding_of(claim, values)
     if claim.bounds is not None:
         left, (low, high) = scaled(claim, values[0]), scaled(claim, claim.bounds).tolist()
         if claim.share is None:
-            return decide_within(left, (low, high), level, exact=exact, rounding=rounding, last=last)
-        inside = np.where((low <= left) & (left <= high), 1.0, -1.0)
-        return decide_share(np.where(np.isfinite(left), inside, left), claim.share, level, last)
+            return decide_within(left, (low, high), levels, exact=exact, rounding=rounding)
+        inside = np.where((low - rounding <= left) & (left <= high + rounding), 1.0, -1.0)
+        return decide_share(np.where(np.isfinite(left), inside, left), claim.share, levels)
     margins = margins_of(claim, values)
+    margins = np.where(np.abs(margins) <= rounding, 0.0, margins)
     if claim.share is not None:
-        return decide_share(margins, claim.share, level, last)
+        return decide_share(margins, claim.share, levels)
     mean = "mean log margin" if claim.log else "mean margin"
     if claim.relation == "equivalent":
         delta = claim.delta or 0.0
-        return decide_within(margins, (-delta, delta), level, exact=exact, mean=mean, rounding=rounding, last=last)
-    return decide(margins, claim.delta, level, exact=exact, mean=mean, rounding=rounding, last=last)
+        return decide_within(margins, (-delta, delta), levels, exact=exact, mean=mean, rounding=rounding)
+    return decide(margins, claim.delta, levels, exact=exact, mean=mean, rounding=rounding)

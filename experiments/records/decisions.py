@@ -13,7 +13,7 @@ from scipy import stats
 
 from leadline.experiments.records.enough import MOST_TIMES, about, documents_to_decide, seeds_to_decide, seeds_to_decide_share
 from leadline.experiments.records.estimates import Estimate, Values, estimate, group_count, share_interval, whole
-from leadline.experiments.records.sequential import LEVEL
+from leadline.experiments.records.sequential import LEVEL, ONE_LOOK, Levels
 
 Outcome = Literal["holds", "fails", "equivalent", "undecided", "not testable here", "not measured"]
 OUTCOMES: tuple[Outcome, ...] = get_args(Outcome)
@@ -70,23 +70,21 @@ class _Rule(NamedTuple):
 def decide(
     margins: Values,
     delta: float | None = None,
-    level: float = LEVEL,
+    levels: Levels = ONE_LOOK,
     *,
     exact: bool = False,
     mean: str = "mean margin",
     rounding: float = 0.0,
-    last: float | None = None,
 ) -> Decision:
     """Whether the mean margin is positive, by its interval over seeds; by the signs where nothing is random.
 
     Args:
         margins: a number or a row a seed, or a case where `exact`.
         delta: a difference up to this size counts as none: an interval that lies inside ±delta is equivalent to none.
-        level: the chance of a false decision, where the mean margin is 0.
+        levels: the chances of a false decision, where the mean margin is 0.
         exact: whether nothing is random.
         mean: what readers see for the mean of the margins.
         rounding: seeds whose margins differ by no more agree.
-        last: the level of the last look, at which an undecided mean may be decided; None: `level`.
     """
     none = 0.0 if delta is None else delta
     if exact:
@@ -108,27 +106,26 @@ def decide(
         return above if outcome == "holds" else below if outcome == "fails" else min(above, below)
 
     note = "" if delta is None else f"; an interval within ±{delta:.4g} counts as no difference"
-    return _by_interval(margins, _Rule(mean, outcome, p, note, 0.0), level, rounding, last or level)
+    return _by_interval(margins, _Rule(mean, outcome, p, note, 0.0), levels, rounding)
 
 
 def decide_within(
     values: Values,
     bounds: tuple[float, float],
-    level: float = LEVEL,
+    levels: Levels = ONE_LOOK,
     *,
     exact: bool = False,
     mean: str = "mean",
     rounding: float = 0.0,
-    last: float | None = None,
 ) -> Decision:
     """Whether the mean lies between the bounds: its interval lies inside them (holds), outside (fails) or across.
 
-    Two one-sided tests at half of `level` each. Exact values decide by themselves; a value on a bound is inside. Seeds whose
-    values differ by no more than `rounding` agree. `last` is as for `decide`.
+    Two one-sided tests at half of the level each. Exact values decide by themselves; a value on a bound is inside. Values that
+    differ by no more than `rounding` are one.
     """
     low, high = bounds
     if exact:
-        return _exactly([not low <= value <= high for value in whole(values)], "outside")
+        return _exactly([not low - rounding <= value <= high + rounding for value in whole(values)], "outside")
 
     def outcome(lower: float, upper: float) -> Outcome:
         return "holds" if low <= lower and upper <= high else "fails" if upper < low or lower > high else "undecided"
@@ -137,13 +134,12 @@ def decide_within(
         inside, outside = max(mean.above(low), mean.below(high)), min(mean.above(high), mean.below(low))
         return inside if outcome == "holds" else outside if outcome == "fails" else min(inside, outside)
 
-    return _by_interval(
-        values, _Rule(mean, outcome, p, f"; bounds {low:.4g} to {high:.4g}", None), level, rounding, last or level
-    )
+    return _by_interval(values, _Rule(mean, outcome, p, f"; bounds {low:.4g} to {high:.4g}", None), levels, rounding)
 
 
-def _by_interval(values: Values, rule: _Rule, level: float, rounding: float, last: float) -> Decision:
-    """The decision by the interval of the mean, and what would decide at the level of the last look."""
+def _by_interval(values: Values, rule: _Rule, levels: Levels, rounding: float) -> Decision:
+    """The decision by the interval of the mean, and what would decide at the largest level of a look."""
+    level, largest = levels
     if undecidable := _undecidable(values):
         return undecidable
     mean, seeds = estimate(values), whole(values)
@@ -159,17 +155,20 @@ def _by_interval(values: Values, rule: _Rule, level: float, rounding: float, las
         return decision._replace(reason=f"{reason}; no difference in any seed")
     decision = decision._replace(p=_two_sided(rule.p(mean, outcome), level), unsupported=rule.p(mean, "holds"))
     if outcome != "undecided":
-        return _by_signs(decision, len(seeds), last) if agree else decision
+        return _by_signs(decision, len(seeds), largest) if agree else decision
     of_documents = mean._replace(variances=mean.variances[-1:], freedoms=mean.freedoms[-1:])
-    if group_count(values) and rule.outcome(*of_documents.interval(last)) == "undecided":
-        times = documents_to_decide(of_documents, rule.outcome, last)
+    if group_count(values) and rule.outcome(*of_documents.interval(largest)) == "undecided":
+        times = documents_to_decide(of_documents, rule.outcome, largest)
+        if len(seeds) == 1:  # of a published model
+            many = f"about {times}" if times else f"more than {MOST_TIMES}"
+            return decision._replace(reason=f"{reason}; {many} times as many documents would decide")
         more = f"many seeds would on about {times} times as many" if times else f"nor on {MOST_TIMES} times as many"
         return decision._replace(reason=f"{reason}; no number of seeds would decide on these documents, {more}")
-    outlook = f"{about(seeds_to_decide(values, rule.outcome, last))} would decide at this mean and spread"
+    outlook = f"{about(seeds_to_decide(values, rule.outcome, largest))} would decide at this mean and spread"
     return decision._replace(reason=f"{reason}; {outlook}", more_seeds=True)
 
 
-def _by_signs(decision: Decision, seeds: int, last: float) -> Decision:
+def _by_signs(decision: Decision, seeds: int, largest: float) -> Decision:
     """A decided case where all seeds agree, as counts may: without a spread over seeds the sign test has to decide it, too."""
     sided = 0.5**seeds
     reason = f"{decision.reason}; all {seeds} seeds agree, p = {2 * sided:.2g} by a sign test"
@@ -177,16 +176,13 @@ def _by_signs(decision: Decision, seeds: int, last: float) -> Decision:
     decided = decision._replace(reason=reason, p=p, unsupported=max(sided, decision.unsupported))
     if 2 * sided < decision.level:
         return decided
-    enough = math.floor(math.log2(2 / last)) + 1
+    enough = math.floor(math.log2(2 / largest)) + 1
     return decided._replace(outcome="undecided", reason=f"{reason}; {enough} seeds that agree would decide", more_seeds=True)
 
 
-def decide_share(margins: Values, share: float, level: float = LEVEL, last: float | None = None) -> Decision:
-    """Whether the margin is positive in more than a share of all seeds, by the exact interval of Clopper and Pearson (1934).
-
-    `last` is as for `decide`.
-    """
-    seeds = whole(margins)
+def decide_share(margins: Values, share: float, levels: Levels = ONE_LOOK) -> Decision:
+    """Whether the margin is positive in more than a share of all seeds, by the exact interval of Clopper and Pearson (1934)."""
+    seeds, (level, largest) = whole(margins), levels
     if undecidable := _undecidable(seeds):
         return undecidable
     count, n = int(np.sum(seeds > 0)), len(seeds)
@@ -198,7 +194,7 @@ def decide_share(margins: Values, share: float, level: float = LEVEL, last: floa
     decided = Decision(outcome, reason, interval, level, share, p, more, interval_of="share of seeds")
     if outcome != "undecided":
         return decided
-    number = "no number of seeds" if count == share * n else about(seeds_to_decide_share(count, n, share, last or level))
+    number = "no number of seeds" if count == share * n else about(seeds_to_decide_share(count, n, share, largest))
     return decided._replace(reason=f"{reason}; {number} would decide at this share", more_seeds=True)
 
 

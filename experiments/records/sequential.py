@@ -4,11 +4,24 @@ import itertools
 import math
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from scipy import special
 
 LEVEL = 0.05
 GROWTH = 1.5  # of the number of seeds from look to look
+# A look just before the last one would leave the last a smaller error, which could take a decision back.
+LEAST_GROWTH = 1.3
+
+
+class Levels(NamedTuple):
+    """The chance of a false decision."""
+
+    now: float = LEVEL  # at this look
+    largest: float = LEVEL  # of all looks: that at which an undecided claim is decided most easily
+
+
+ONE_LOOK = Levels()
 
 
 @dataclass(frozen=True)
@@ -31,7 +44,8 @@ class SeedPlan:
         """The numbers of seeds, in rising order."""
         looks = [self.first]
         while looks[-1] < (self.most or 0):
-            looks.append(min(math.ceil(GROWTH * looks[-1]), self.most or 0))
+            number, most = math.ceil(GROWTH * looks[-1]), self.most or 0
+            looks.append(number if LEAST_GROWTH * number <= most else most)
         return looks
 
     def level(self, seeds: int) -> float:
@@ -41,10 +55,9 @@ class SeedPlan:
         number = max(1, sum(look <= seeds for look in looks))
         return spent[number] - spent[number - 1]
 
-    @property
-    def last_level(self) -> float:
-        """The error of the last look."""
-        return self.level(self.looks()[-1])
+    def levels(self, seeds: int, cases: int = 1) -> Levels:
+        """The error of that look and the largest of all looks, of each of so many cases that share it (Bonferroni)."""
+        return Levels(self.level(seeds) / cases, max(map(self.level, self.looks())) / cases)
 
     @staticmethod
     def _spent(share: float) -> float:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 
-from leadline.experiments.config.claim import Claim, Needs, Term
+from leadline.experiments.config.claim import Claim, Needs
 from leadline.experiments.config.load import arms_of
 from leadline.experiments.config.study import Arm, Study
 from leadline.experiments.records.arms import RecordedArm, combinations, matches, planned_arm, recorded_arms
@@ -24,7 +24,7 @@ from leadline.experiments.records.captions import (
 from leadline.experiments.records.comparison import Choice, names_of, related, stated, term_values
 from leadline.experiments.records.decisions import Decision, Evidence, Outcome, decide, q_values
 from leadline.experiments.records.protocols import by_protocol
-from leadline.experiments.records.quantities import QUANTITIES
+from leadline.experiments.records.quantities import quantity
 from leadline.experiments.records.record import Record
 from leadline.experiments.records.sequential import LEVEL, SeedPlan
 from leadline.experiments.records.thresholds import threshold
@@ -92,7 +92,7 @@ def judge(claim: Claim, study: Study, arms: Sequence[RecordedArm]) -> Verdict:
     choices, matching = combinations(study, claim.selectors(), arms)
     compared = list({id(arm): arm for choice in choices for arm in choice.values()}.values())
     exact = study.exact is not None
-    plan = SeedPlan(len(study.seeds), None if exact else study.most_seeds)
+    plan = SeedPlan(len(study.seeds), study.most_seeds)
     missing = _missing(claim, study, choices, matching) if arms else "no records"
     if missing := missing or _too_small(claim, study.needs, choices):
         measured, n, decision = "", 0, Decision("not measured", missing)
@@ -137,13 +137,10 @@ def _text(claim: Claim, choices: Sequence[Choice], records: Sequence[Record]) ->
     texts = [
         measured_text([record for choice in choices for record in choice[term.arm].records], term.at, term.quantity)
         for term in terms
-        if _counted(term) == _counted(terms[0])  # what is predicted beside answers is measured on nothing
+        # What is predicted beside answers is measured on nothing.
+        if quantity(term.quantity).counted == quantity(terms[0].quantity).counted
     ]
     return " and ".join(text for text in dict.fromkeys(texts) if text)
-
-
-def _counted(term: Term) -> str:
-    return QUANTITIES[term.quantity].counted if term.quantity in QUANTITIES else "text"
 
 
 def _decided(
@@ -161,7 +158,7 @@ def _decided(
     n = len(evidence.margins)
     if evidence.unmet:
         return evidence.measured, n, Decision("not testable here", evidence.unmet)
-    decision = decide(evidence.margins, claim.delta, plan.level(n), exact=exact, mean=evidence.mean, last=plan.last_level)
+    decision = decide(evidence.margins, claim.delta, plan.levels(n), exact=exact, mean=evidence.mean)
     return evidence.measured, n, decision
 
 

@@ -13,7 +13,7 @@ from pathlib import Path
 from leadline.experiments.config.claim import Claim
 from leadline.experiments.config.load import arms_of
 from leadline.experiments.config.study import Arm, Study
-from leadline.experiments.records.arms import matches, planned_arm, recorded_arm
+from leadline.experiments.records.arms import judged_seeds, matches, planned_arm, recorded_arm
 from leadline.experiments.records.json_file import line, sha256, write_whole
 from leadline.experiments.records.provenance import arm_digest, non_default_settings
 from leadline.experiments.records.record import Record, begun_at
@@ -83,16 +83,17 @@ def repeated(study: Study, records: Iterable[Record]) -> Iterator[str]:
         records: of all studies.
     """
     known: dict[tuple[str, str], list[Record]] = {}
+    seeds = judged_seeds(study)
     for record in records:
-        if record.study != study.study and record.seed in study.seeds and record.steps:
+        if record.study != study.study and record.seed in seeds and record.steps:
             known.setdefault((record.study, record.arm_hash), []).append(record)
     others = [(of_arm, recorded_arm(study, of_arm[0])) for of_arm in known.values()]
     for arm in [] if study.exact is not None else arms_of(study.model_copy(update={"only": ()}), Path()):
         planned = planned_arm(study, arm)
         for of_arm, trained in others:
             if planned and trained and (planned.leaves, planned.started) == (trained.leaves, trained.started):
-                seeds = ", ".join(str(record.seed) for record in sorted(of_arm, key=lambda record: record.seed))
-                yield f"{study.study}: {arm.name}: {of_arm[0].study} has these models on record, with the seeds {seeds}"
+                same = ", ".join(str(record.seed) for record in sorted(of_arm, key=lambda record: record.seed))
+                yield f"{study.study}: {arm.name}: {of_arm[0].study} has these models on record, with the seeds {same}"
 
 
 def _parsed(content: bytes) -> Digests:

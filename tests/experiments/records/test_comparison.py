@@ -34,6 +34,21 @@ def test_rounding_is_relative_to_what_is_compared(rounding: float) -> None:
 
 
 @pytest.mark.parametrize(
+    ("settings", "exact", "outcome"),
+    [
+        ({}, True, "fails"),
+        ({"share": 0.5}, False, "fails"),
+        ({"relation": "within", "bounds": (0.0, 0.3), "right": None}, True, "holds"),
+        ({"relation": "within", "bounds": (0.0, 0.3), "right": None, "share": 0.5}, False, "holds"),
+    ],
+)
+def test_what_rounding_explains_is_no_difference(settings: dict[str, object], exact: bool, outcome: str) -> None:
+    values = np.full((6, 1), 0.1 + 0.2)
+    assert values[0] != 0.3
+    assert _of_arms([values], exact=exact, **{"right": 0.3, **settings}).outcome == outcome
+
+
+@pytest.mark.parametrize(
     ("means", "spreads", "outcome"), [((0.1, 1.0), (1e-4, 0.5), "holds"), ((0.0, -0.6), (1.0, 1.0), "undecided")]
 )
 def test_the_least_supported_of_several_arms_is_shown(

@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from leadline.experiments.records.decisions import Decision, decide, decide_share, decide_within, q_values
+from leadline.experiments.records.decisions import Decision, decide, decide_share, decide_within
 from leadline.experiments.records.estimates import mean_interval
-from leadline.experiments.records.sequential import LEVEL
+from leadline.experiments.records.sequential import LEVEL, Levels
 from tests.experiments.records.simulation import TRIALS, highest_share, share_decided
 
 DECISIONS: list[tuple[Decision, str]] = [
@@ -98,13 +98,13 @@ def test_p_values_are_those_of_scipy(decision: Decision, p: float) -> None:
     ("seeds", "level", "outcome"), [(2, 0.05, "undecided"), (5, 0.05, "undecided"), (6, 0.05, "holds"), (6, 0.01, "undecided")]
 )
 def test_seeds_without_spread_are_decided_by_their_signs(seeds: int, level: float, outcome: str) -> None:
-    decision = decide((0.2,) * seeds, None, level)
+    decision = decide((0.2,) * seeds, None, Levels(level))
     assert (decision.outcome, decision.p) == (outcome, pytest.approx(min(1.0, 2 * 0.5**seeds * LEVEL / level)))
     assert decision.more_seeds == (outcome == "undecided")
-    assert decide((-0.2,) * seeds, None, level).outcome == outcome.replace("holds", "fails")
-    assert decide((0.2,) * seeds, 0.3, level).outcome == outcome.replace("holds", "equivalent")
-    assert decide_within((0.2,) * seeds, (-0.3, 0.3), level).outcome == outcome
-    assert decide_within((0.2,) * seeds, (-0.1, 0.1), level).outcome == outcome.replace("holds", "fails")
+    assert decide((-0.2,) * seeds, None, Levels(level)).outcome == outcome.replace("holds", "fails")
+    assert decide((0.2,) * seeds, 0.3, Levels(level)).outcome == outcome.replace("holds", "equivalent")
+    assert decide_within((0.2,) * seeds, (-0.3, 0.3), Levels(level)).outcome == outcome
+    assert decide_within((0.2,) * seeds, (-0.1, 0.1), Levels(level)).outcome == outcome.replace("holds", "fails")
 
 
 def test_seeds_that_differ_by_rounding_alone_have_no_spread() -> None:
@@ -143,7 +143,7 @@ def test_a_difference_below_delta_counts_as_none_whatever_its_sign(exact: bool) 
 
 def test_a_claim_is_decided_where_its_p_is_below_the_level_of_all_looks() -> None:
     margins = (0.1, 0.3, 0.2, 0.5)
-    first, last = decide(margins, None, 0.01), decide(margins)
+    first, last = decide(margins, None, Levels(0.01)), decide(margins)
     assert (first.outcome, last.outcome) == ("undecided", "holds")
     assert last.p is not None
     assert last.p < LEVEL
@@ -174,15 +174,3 @@ def test_counts_that_are_as_often_against_a_claim_are_decided_in_at_most_one_of_
     """A quarter of the cases of three seeds have no spread: without the sign test they would be decided."""
     draws = np.where(np.random.default_rng(seeds).random((TRIALS, seeds)) < 0.5, 1.0, -1.0)
     assert share_decided(lambda draw: decide(tuple(draw)).outcome, draws) < highest_share(LEVEL)
-
-
-def test_of_claims_with_a_small_q_one_in_twenty_is_without_an_effect() -> None:
-    """Four fifths of 100 claims are without an effect, and some have no p-value; in the mean of 200 ledgers."""
-    rng, shares = np.random.default_rng(8), []
-    for _ in range(200):
-        z = rng.normal(size=100) + np.where(np.arange(100) < 80, 0.0, 3.0)
-        q = q_values([*(2 * stats.norm.sf(np.abs(z))), None])
-        assert q[-1] is None
-        small = np.array([value is not None and value < LEVEL for value in q[:-1]])
-        shares.append(small[:80].sum() / max(1, small.sum()))
-    assert 0.02 < np.mean(shares) < LEVEL

@@ -8,6 +8,7 @@ import pytest
 from scipy import stats
 
 from leadline.experiments.records.decisions import Decision, decide, decide_share, decide_within
+from leadline.experiments.records.sequential import Levels
 
 
 def _named(decision: Decision) -> int:
@@ -45,12 +46,12 @@ def test_as_many_seeds_as_are_named_would_decide_a_share() -> None:
     assert "no number of seeds would decide" in decide_share([1.0, 1.0, -1.0, -1.0], 0.5).reason
 
 
-def test_what_would_decide_is_judged_at_the_level_of_the_last_look() -> None:
+def test_what_would_decide_is_judged_at_the_largest_level_of_all_looks() -> None:
     """The documents alone have the standard error 0.1: the mean of 0.27 is beyond 2.1 of them, and within 3.2."""
     without = 0.27 + 0.1 / math.sqrt(15) * np.resize([1.0, -1.0], 16)
     margins = np.array([[0.27 + seed, *(without + seed)] for seed in (-0.1, 0.0, 0.1, 0.0)])
-    first, last = decide(margins, level=0.006), decide(margins, level=0.006, last=0.05)
+    first, last = decide(margins, None, Levels(0.006, 0.006)), decide(margins, None, Levels(0.006, 0.05))
     assert "no number of seeds would decide on these documents" in first.reason and not first.more_seeds
     assert last.more_seeds and _named(last) > 4
     assert last.interval == first.interval
-    assert _named(decide_share([1.0] * 9, 0.7, 0.01)) > _named(decide_share([1.0] * 9, 0.7, 0.01, last=0.05))
+    assert _named(decide_share([1.0] * 9, 0.7, Levels(0.01, 0.01))) > _named(decide_share([1.0] * 9, 0.7, Levels(0.01, 0.05)))

@@ -61,16 +61,6 @@ def test_a_bootstrap_over_seeds_and_documents_would_decide_more_often() -> None:
     assert decided < highest_share(LEVEL) < np.mean((low > 0) | (high < 0)) < 0.2
 
 
-def test_welchs_degrees_of_freedom_would_decide_more_often_with_two_seeds() -> None:
-    decided = 0
-    for draw in margins_without(2, 1000):
-        mean = estimate(draw)
-        total, squares = sum(mean.variances), np.square(mean.variances)
-        half = stats.t.isf(LEVEL / 2, total**2 / np.sum(squares / mean.freedoms)) * math.sqrt(total)
-        decided += abs(mean.mean) > half
-    assert 0.08 < decided / 1000 < 0.16
-
-
 def test_where_documents_leave_it_open_no_seed_is_asked_for() -> None:
     rng = np.random.default_rng(0)
     differing = 0.1 + 0.01 * rng.normal(size=(5, 1)) + rng.normal(size=17)
