@@ -172,7 +172,11 @@ def lock(
     for study in studies:
         for models in repeated(study, records):
             complain(f"{models}; choose seeds that no study has trained")
-    typer.echo(f"{into}: claims of {', '.join(sorted(names))} are locked; commit this file before you run them")
+    frozen = {key.partition("/")[0] for key in locked}
+    for name in sorted(names - frozen):
+        complain(f"{name}: nothing to lock; it has no claims, or none that seeds decide")
+    if frozen:
+        typer.echo(f"{into}: claims of {', '.join(sorted(frozen))} are locked; commit this file before you run them")
 
 
 def publish(

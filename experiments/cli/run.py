@@ -35,7 +35,9 @@ DryRun = Annotated[
 Decide = Annotated[bool, typer.Option("--decide", help="Add seeds where claims are undecided, up to most_seeds.")]
 Limit = Annotated[
     int | None,
-    typer.Option("--limit", min=2, metavar="N", help="With --decide: maximum number of seeds; default: most_seeds, or 30."),
+    typer.Option(
+        "--limit", min=2, metavar="N", help="With --decide, without most_seeds: maximum number of seeds; default: 30."
+    ),
 ]
 Tracker = Annotated[
     list[str] | None, typer.Option("--tracker", metavar="NAME", help="tensorboard, wandb or trackio; repeatable.")

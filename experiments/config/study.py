@@ -83,7 +83,7 @@ class Study(Frozen):
     question: str = ""  # what the study asks
     command: str = ""  # runs the study; absent: leadline run FILE, with the file that it was read from
     seeds: Seeds = (0, 1, 2)  # each trains every arm once
-    # seeds are added up to this number where claims are undecided; absent: 30 with `leadline run --decide`, else never
+    # seeds are added up to this number where claims are undecided; absent: 30, or `--limit`, with `leadline run --decide`
     most_seeds: Annotated[int, Field(gt=1)] | None = None
     explored: Annotated[tuple[int, ...], AfterValidator(_distinct)] = ()  # seeds that the recipe was chosen on: none of `seeds`
     # whether the recipe of a language model was chosen for a sink, not for its loss: the ledger counts such claims apart

@@ -23,8 +23,8 @@ CAPTION = (
     "Each line is the confidence interval of the margin of one claim, and the mark its middle, scaled to a half-width of 1, on "
     "an axis that is linear up to ±1 and logarithmic beyond. Claims have the ids of the table of all verdicts. The interval is "
     "over seeds and, where they were measured, over documents. Its level is 95 %, or higher where several arms or looks share "
-    "the error. Right of 0 the claim holds, left of 0 it fails. Across 0 it is undecided, unless the interval is within ± δ "
-    "(equivalent)."
+    "the error. An interval within ± δ is equivalent, wherever it lies. Of the others, those right of 0 hold, those left of 0 "
+    "fail and those across 0 are undecided. Claims with two bounds, and those whose seeds have one margin, have no line."
 )
 
 

@@ -93,6 +93,8 @@ def _cell(verdict: Verdict) -> str:
     """`holds: gate: sink rate 0.05; softmax: sink rate 0.9 (n = 3, 95 % interval [0.8, 0.9], 116k parameters …)`."""
     if not verdict.measured:
         return verdict.outcome
+    if verdict.outcome == "not testable here":
+        return f"{verdict.outcome}: {verdict.reason} ({verdict.measured}; {basis(verdict)})"
     return f"{verdict.outcome}: {verdict.measured} ({basis(verdict)})"
 
 

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 import matplotlib as mpl
 from matplotlib.figure import Figure
+from matplotlib.layout_engine import ConstrainedLayoutEngine
 from matplotlib.lines import Line2D
 
 from leadline.experiments.publish.forest import COLOURS
@@ -32,7 +33,7 @@ def multiverse(judged: Sequence[Verdict]) -> Drawing | None:
 
 def _drawn(compared: Sequence[Verdict]) -> Drawing:
     columns = list(dict.fromkeys(protocol_heading(name) for verdict in compared for name in verdict.protocols))
-    figure = Figure(figsize=(7.6, 1.0 + 0.24 * len(compared)), layout="constrained")
+    figure = Figure(figsize=(7.6, 1.0 + 0.24 * len(compared)), layout=ConstrainedLayoutEngine(w_pad=0.1))
     axes = figure.subplots()
     for place, verdict in enumerate(compared):
         for name, outcome in verdict.protocols.items():

@@ -235,10 +235,11 @@ def _unmet(claim: Claim, choices: Sequence[Choice]) -> tuple[str, int, Decision]
             text = stated(condition.term, values, names_of([choice]))
             if not values:
                 return "", 0, Decision("not measured", text)
-            if not condition.met_by(float(np.median(values))):
+            median = float(np.median(values))
+            if not condition.met_by(median):
                 sign = ">" if condition.relation == "above" else "<"
                 figure = "the median over seeds" if len(values) > 1 else "the figure"
-                reason = f"{condition.reason}: {figure} is not {sign} {condition.value:g}"
+                reason = f"{condition.reason}: {figure}, {median:.3g}, is not {sign} {condition.value:g}"
                 return text, len(values), Decision("not testable here", reason)
     return None
 

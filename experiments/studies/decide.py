@@ -90,4 +90,7 @@ def _cost(arms: Sequence[Arm], seeds: Sequence[int], records: Sequence[Record]) 
     trained = [record for record in records if record.arm in names]
     models = len(names) * len(seeds) - sum(record.seed in seeds for record in trained)
     left = timedelta(seconds=round(models * sum(record.seconds for record in trained) / max(1, len(trained))))
-    return f"{len(names)} arms with {len(seeds)} seeds: {models} models to train, about {left}"
+    arms_text, models_text = (
+        f"{number} {name}{'s' if number != 1 else ''}" for number, name in ((len(names), "arm"), (models, "model"))
+    )
+    return f"{arms_text} with {len(seeds)} seeds: {models_text} to train, about {left}"

@@ -4,6 +4,7 @@ from pathlib import Path
 
 from leadline.experiments.records.store import write_study
 from tests.experiments.called import Called
+from tests.experiments.committed import CONFIGS
 from tests.experiments.configured import SINKS, write_config
 from tests.experiments.synthetic_records import entry, measured, study, write_records
 
@@ -15,6 +16,11 @@ def test_studies_of_one_name_are_not_locked_over_each_other(called: Called, tmp_
         line = called.mistake("lock", first, other, "--lock", tmp_path / "ledger.lock")
         assert line.endswith(f"{first} and {second} are both called 'sinks': give each a name of its own\n")
     assert not (tmp_path / "ledger.lock").exists()
+
+
+def test_a_study_without_seeds_is_not_said_to_be_locked(called: Called, tmp_path: Path) -> None:
+    said = "leadline: rope_base: nothing to lock; it has no claims, or none that seeds decide\n"
+    assert called("lock", CONFIGS / "rope_base.toml", "--lock", tmp_path / "ledger.lock") == (0, "", said)
 
 
 def test_a_text_that_cannot_be_filled_is_said_before_the_page_is_made(called: Called, tmp_path: Path) -> None:
