@@ -112,7 +112,7 @@ def test_a_scale_that_was_not_measured_says_so() -> None:
 def test_a_scale_at_which_a_claim_is_not_testable_says_why() -> None:
     untested = replace(LARGE, outcome="not testable here", reason="no sink: the figure, 0.03, is not > 0.1")
     (row,) = scales_table([PUBLISHED, untested]).rows
-    assert row[3].startswith("not testable here: no sink: the figure, 0.03, is not > 0.1 (sink rate 0.700; one model")
+    assert str(row[3]).startswith("not testable here: no sink: the figure, 0.03, is not > 0.1 (sink rate 0.700; one model")
 
 
 def test_each_scale_is_counted_by_itself() -> None:
