@@ -208,7 +208,8 @@ def test_a_dry_run_says_what_more_seeds_will_cost(called: Called, recorded: Run,
     mine = recorded.config.with_name("mine.toml")
     _, out, _ = called("run", mine, "--results", results, "--dry-run", "--decide", "--limit", "4")
     assert [line.partition(", about")[0] for line in out.splitlines()[-2:]] == [
-        f"mine: undecided: mine-loss; 1 arms with {seeds} seeds: {seeds - 2} models to train" for seeds in (3, 4)
+        "mine: undecided: mine-loss; 1 arm with 3 seeds: 1 model to train",
+        "mine: undecided: mine-loss; 1 arm with 4 seeds: 2 models to train",
     ]
     ((study, arms),) = planned(mine, ())
     nothing = study.model_copy(update={"claims": (), "most_seeds": 4})
