@@ -56,7 +56,7 @@ class SeedPlan:
         return spent[number] - spent[number - 1]
 
     def levels(self, seeds: int, cases: int = 1) -> Levels:
-        """The error of that look and the largest of all looks, of each of so many cases that share it (Bonferroni)."""
+        """The error of the look that so many seeds have reached, and the largest error of a look, over `cases` (Bonferroni)."""
         return Levels(self.level(seeds) / cases, max(map(self.level, self.looks())) / cases)
 
     @staticmethod

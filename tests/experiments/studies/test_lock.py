@@ -19,7 +19,7 @@ from tests.experiments.records.claimed import record
 SINKS = CONFIGS / "sinks.toml"
 START = datetime(2026, 1, 1, tzinfo=UTC)
 CLAIM = "sinks/guo-sink"
-RELOCKED: frozenset[str] = frozenset()  # published studies that were locked anew, until they are run on the new seeds
+RELOCKED: frozenset[str] = frozenset()  # published studies whose new lock has not been run yet
 
 
 def _study(*words: str) -> Study:
